@@ -1,0 +1,4 @@
+//! Siltstone.
+
+pub mod index;
+pub mod model;
