@@ -1,0 +1,1 @@
+//! Workloads, benchmarks and simulations of Siltstone.
