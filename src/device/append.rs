@@ -1,0 +1,81 @@
+//! Sequential writing of a new file in large, aligned pieces.
+
+use super::{AlignedBuffer, File, Purpose};
+use crate::Result;
+
+/// Collects bytes and writes them in pieces of a fixed size; the end is padded with zeros to the alignment.
+pub struct Appender {
+    file: File,
+    purpose: Purpose,
+    buffer: AlignedBuffer,
+    piece_bytes: usize,
+    written_bytes: u64,
+}
+
+impl Appender {
+    /// Starts at the beginning of `file`. Pieces are `piece_bytes` long, a multiple of the file's alignment.
+    pub fn new(file: File, purpose: Purpose, piece_bytes: usize) -> Self {
+        let piece_bytes = piece_bytes.next_multiple_of(file.alignment().max(1));
+        Appender {
+            file,
+            purpose,
+            buffer: AlignedBuffer::with_capacity(piece_bytes),
+            piece_bytes,
+            written_bytes: 0,
+        }
+    }
+
+    /// Where the next byte will stand.
+    pub fn position(&self) -> u64 {
+        self.written_bytes + self.buffer.len() as u64
+    }
+
+    /// Adds bytes at the end.
+    pub fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let room = self.piece_bytes - self.buffer.len();
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.buffer.extend_from_slice(now);
+            bytes = later;
+            if self.buffer.len() == self.piece_bytes {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds zeros until the position is a multiple of `alignment`.
+    pub fn align(&mut self, alignment: u64) -> Result<()> {
+        const ZEROS: [u8; 512] = [0; 512];
+        let mut missing = self.position().next_multiple_of(alignment) - self.position();
+        while missing > 0 {
+            let now = missing.min(ZEROS.len() as u64);
+            self.append(&ZEROS[..now as usize])?;
+            missing -= now;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.file.write(self.purpose, self.written_bytes, &self.buffer)?;
+        self.file.start_writeback(self.written_bytes, self.buffer.len() as u64);
+        self.written_bytes += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Pads, writes what is left and syncs. Returns the file and its length in bytes.
+    pub fn finish(mut self) -> Result<(File, u64)> {
+        self.align(self.file.alignment() as u64)?;
+        if !self.buffer.is_empty() {
+            self.flush()?;
+        }
+        self.file.sync(self.purpose)?;
+        Ok((self.file, self.written_bytes))
+    }
+
+    /// The memory held, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.buffer.heap_bytes()
+    }
+}

@@ -1,0 +1,101 @@
+//! Memory whose address suits direct I/O.
+
+/// The alignment of every buffer, in bytes: the largest that a device asks for.
+const ALIGNMENT: usize = 4096;
+
+#[derive(Clone, Copy)]
+#[repr(C, align(4096))]
+struct Page([u8; ALIGNMENT]);
+
+/// A growable buffer, aligned to 4,096 bytes, that is reused from read to read.
+#[derive(Default)]
+pub struct AlignedBuffer {
+    pages: Vec<Page>,
+    length: usize,
+}
+
+impl AlignedBuffer {
+    /// An empty buffer that has room for `capacity` bytes.
+    pub fn with_capacity(capacity: usize) -> Self {
+        AlignedBuffer { pages: Vec::with_capacity(capacity.div_ceil(ALIGNMENT)), length: 0 }
+    }
+
+    /// Makes the buffer `length` bytes long. New bytes are zero; old ones stay.
+    pub fn resize(&mut self, length: usize) {
+        self.pages.resize(length.div_ceil(ALIGNMENT), Page([0; ALIGNMENT]));
+        self.length = length;
+    }
+
+    /// The length, in bytes.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there is no byte in it.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Appends bytes.
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
+        let start = self.length;
+        self.resize(start + bytes.len());
+        self[start..].copy_from_slice(bytes);
+    }
+
+    /// Forgets the contents, keeps the memory.
+    pub fn clear(&mut self) {
+        self.pages.clear();
+        self.length = 0;
+    }
+
+    /// Removes the first `count` bytes; the rest moves to the front.
+    pub fn drain_front(&mut self, count: usize) {
+        let length = self.length;
+        self.copy_within(count.min(length).., 0);
+        self.resize(length - count.min(length));
+    }
+
+    /// The memory held, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.pages.capacity() * ALIGNMENT
+    }
+
+    /// Gives back memory beyond `capacity` bytes.
+    pub fn shrink_to(&mut self, capacity: usize) {
+        self.pages.shrink_to(capacity.div_ceil(ALIGNMENT));
+    }
+}
+
+impl std::ops::Deref for AlignedBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `pages` holds at least `length` initialised bytes without padding between pages, and the borrow of
+        // `self` keeps them alive and unchanged.
+        unsafe { std::slice::from_raw_parts(self.pages.as_ptr().cast(), self.length) }
+    }
+}
+
+impl std::ops::DerefMut for AlignedBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`; the exclusive borrow of `self` makes this the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.pages.as_mut_ptr().cast(), self.length) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_is_aligned_and_growing_keeps_the_bytes() {
+        let mut buffer = AlignedBuffer::default();
+        buffer.extend_from_slice(&[7; 5000]);
+        buffer.extend_from_slice(&[8; 5000]);
+        assert_eq!(buffer.as_ptr() as usize % ALIGNMENT, 0);
+        assert_eq!((buffer.len(), buffer[4999], buffer[5000], buffer[9999]), (10_000, 7, 8, 8));
+        buffer.drain_front(5000);
+        assert!(buffer.len() == 5000 && buffer.iter().all(|&byte| byte == 8));
+    }
+}

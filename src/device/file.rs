@@ -1,0 +1,214 @@
+//! The counted, named faces of a directory and of a file.
+
+use super::{
+    Access, AlignedBuffer, BackendRead, DirectoryBackend, FileBackend, IoCounters, IoSnapshot, Purpose,
+};
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A directory of files. Cheap to clone; all clones share the counters.
+#[derive(Clone)]
+pub struct Directory {
+    backend: Arc<dyn DirectoryBackend>,
+    counters: Arc<IoCounters>,
+    access: Access,
+}
+
+impl Directory {
+    /// A directory over any backend. `access` is how its store files are opened.
+    pub fn new(backend: impl DirectoryBackend + 'static, access: Access) -> Self {
+        Directory { backend: Arc::new(backend), counters: Arc::default(), access }
+    }
+
+    /// The access that stores asked for.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// The counts of all files of this directory.
+    pub fn io(&self) -> IoSnapshot {
+        self.counters.snapshot()
+    }
+
+    /// How the directory is called in errors.
+    pub fn path(&self) -> PathBuf {
+        self.backend.path()
+    }
+
+    /// How one of its files is called in errors.
+    pub fn path_of(&self, name: &str) -> PathBuf {
+        self.backend.path().join(name)
+    }
+
+    /// Makes a new, empty file.
+    pub fn create(&self, name: &str, access: Access) -> Result<File> {
+        let backend = self.backend.create(name, access).map_err(Error::io("create", self.path_of(name)))?;
+        Ok(self.file(name, backend))
+    }
+
+    /// Opens a file that is there.
+    pub fn open(&self, name: &str, access: Access) -> Result<File> {
+        let backend = self.backend.open(name, access).map_err(Error::io("open", self.path_of(name)))?;
+        Ok(self.file(name, backend))
+    }
+
+    fn file(&self, name: &str, backend: Box<dyn FileBackend>) -> File {
+        File { backend, path: self.path_of(name), counters: self.counters.clone() }
+    }
+
+    /// The names of all files, sorted.
+    pub fn list(&self) -> Result<Vec<String>> {
+        let mut names = self.backend.list().map_err(Error::io("list", self.path()))?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Removes a file.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        self.backend.remove(name).map_err(Error::io("remove", self.path_of(name)))
+    }
+
+    /// Gives a file another name, atomically taking the place of one that has it.
+    pub fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.backend.rename(from, to).map_err(Error::io("rename", self.path_of(from)))
+    }
+
+    /// Returns when all creations, removals and renamings survive a loss of power.
+    pub fn sync(&self, purpose: Purpose) -> Result<()> {
+        self.counters.sync(purpose);
+        self.backend.sync().map_err(Error::io("sync", self.path()))
+    }
+
+    /// Takes the exclusive lock of the directory until it is dropped.
+    pub fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        self.backend.lock().map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => Error::Locked { path: self.path() },
+            _ => Error::io("lock", self.path())(error),
+        })
+    }
+
+    /// Makes `name` stand in the directory `target` too, by a hard link where that can be done, else by a copy.
+    pub fn share(&self, name: &str, target: &Path) -> Result<()> {
+        self.backend.share(name, target).map_err(Error::io("link", target.join(name)))
+    }
+}
+
+/// A read of a batch: where, how much, and a buffer of its own.
+pub struct ReadRequest {
+    /// Where, in bytes.
+    pub offset: u64,
+    /// How many bytes.
+    pub length: usize,
+    buffer: AlignedBuffer,
+    skip: usize,
+}
+
+impl ReadRequest {
+    /// A request that keeps its buffer for the next use.
+    pub fn new(offset: u64, length: usize) -> Self {
+        ReadRequest { offset, length, buffer: AlignedBuffer::default(), skip: 0 }
+    }
+
+    /// Asks for something else with the same buffer.
+    pub fn aim(&mut self, offset: u64, length: usize) {
+        (self.offset, self.length) = (offset, length);
+    }
+
+    /// What the last successful read fetched.
+    pub fn bytes(&self) -> &[u8] {
+        self.buffer.get(self.skip..self.skip + self.length).unwrap_or_default()
+    }
+
+    /// The memory held, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.buffer.heap_bytes()
+    }
+}
+
+/// An open file that counts what is done to it and names itself in errors.
+pub struct File {
+    backend: Box<dyn FileBackend>,
+    path: PathBuf,
+    counters: Arc<IoCounters>,
+}
+
+impl File {
+    /// How the file is called in errors.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What writes are multiples of, in bytes. Reads may be of any offset and length.
+    pub fn alignment(&self) -> usize {
+        self.backend.alignment()
+    }
+
+    /// The length, in bytes.
+    pub fn length(&self) -> Result<u64> {
+        self.backend.length().map_err(Error::io("measure", &self.path))
+    }
+
+    /// Reads `length` bytes at `offset`, widened to the alignment, into `buffer`, and shows them there.
+    pub fn read<'a>(
+        &self,
+        purpose: Purpose,
+        offset: u64,
+        length: usize,
+        buffer: &'a mut AlignedBuffer,
+    ) -> Result<&'a [u8]> {
+        let (start, skip, wide) = self.widen(offset, length);
+        buffer.resize(wide);
+        self.counters.read(purpose, wide);
+        self.backend.read_at(start, buffer).map_err(Error::io("read", &self.path))?;
+        Ok(&buffer[skip..skip + length])
+    }
+
+    /// Carries out several reads, overlapped where the backend can; the first that fails is the error.
+    pub fn read_many(&self, purpose: Purpose, requests: &mut [ReadRequest]) -> Result<()> {
+        let mut reads = Vec::with_capacity(requests.len());
+        for request in requests.iter_mut() {
+            let (start, skip, wide) = self.widen(request.offset, request.length);
+            request.skip = skip;
+            request.buffer.resize(wide);
+            self.counters.read(purpose, wide);
+            reads.push(BackendRead { offset: start, buffer: &mut request.buffer, outcome: Ok(()) });
+        }
+        self.backend.read_many(&mut reads);
+        reads.into_iter().try_for_each(|read| read.outcome).map_err(Error::io("read", &self.path))
+    }
+
+    fn widen(&self, offset: u64, length: usize) -> (u64, usize, usize) {
+        let alignment = self.backend.alignment() as u64;
+        let start = offset / alignment * alignment;
+        let skip = (offset - start) as usize;
+        (start, skip, (skip + length).next_multiple_of(alignment as usize))
+    }
+
+    /// Writes `bytes` at `offset`, both multiples of the alignment.
+    pub fn write(&self, purpose: Purpose, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.counters.write(purpose, bytes.len());
+        self.backend.write_at(offset, bytes).map_err(Error::io("write", &self.path))
+    }
+
+    /// Returns when all that was written survives a loss of power.
+    pub fn sync(&self, purpose: Purpose) -> Result<()> {
+        self.counters.sync(purpose);
+        self.backend.sync().map_err(Error::io("sync", &self.path))
+    }
+
+    /// A hint that a range may be sent to the device now.
+    pub fn start_writeback(&self, offset: u64, length: u64) {
+        self.backend.start_writeback(offset, length);
+    }
+
+    /// Cuts the file to `length` bytes.
+    pub fn truncate(&self, length: u64) -> Result<()> {
+        self.backend.truncate(length).map_err(Error::io("truncate", &self.path))
+    }
+
+    /// An error that names this file: `got` stands at `offset` instead of `expected`.
+    pub fn corrupt(&self, offset: u64, expected: impl Into<String>, got: impl Into<String>) -> Error {
+        Error::Corrupt { file: self.path.clone(), offset, expected: expected.into(), got: got.into() }
+    }
+}

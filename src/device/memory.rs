@@ -1,0 +1,119 @@
+//! Files in memory: for tests, and for measuring what an engine asks of a device.
+
+use super::{Access, DirectoryBackend, FileBackend};
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::io::{self, Error, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+type Bytes = Arc<RwLock<Vec<u8>>>;
+
+/// A directory in memory. Clones share the files, so that a database can be opened anew on them.
+#[derive(Clone, Default)]
+pub struct MemoryDirectory {
+    files: Arc<Mutex<BTreeMap<String, Bytes>>>,
+    locked: Arc<AtomicBool>,
+}
+
+struct MemoryFile(Bytes);
+
+struct MemoryLock(Arc<AtomicBool>);
+
+impl Drop for MemoryLock {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl MemoryDirectory {
+    fn find(&self, name: &str) -> io::Result<Bytes> {
+        self.files.lock().get(name).cloned().ok_or_else(|| ErrorKind::NotFound.into())
+    }
+}
+
+impl DirectoryBackend for MemoryDirectory {
+    fn create(&self, name: &str, _access: Access) -> io::Result<Box<dyn FileBackend>> {
+        let mut files = self.files.lock();
+        if files.contains_key(name) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        let bytes = Bytes::default();
+        files.insert(name.to_owned(), bytes.clone());
+        Ok(Box::new(MemoryFile(bytes)))
+    }
+
+    fn open(&self, name: &str, _access: Access) -> io::Result<Box<dyn FileBackend>> {
+        Ok(Box::new(MemoryFile(self.find(name)?)))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.files.lock().keys().cloned().collect())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.files.lock().remove(name).map(drop).ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut files = self.files.lock();
+        let bytes = files.remove(from).ok_or_else(|| Error::from(ErrorKind::NotFound))?;
+        files.insert(to.to_owned(), bytes);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
+        if self.locked.swap(true, Ordering::AcqRel) {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        Ok(Box::new(MemoryLock(self.locked.clone())))
+    }
+
+    fn share(&self, name: &str, target: &Path) -> io::Result<()> {
+        std::fs::write(target.join(name), &*self.find(name)?.read())
+    }
+
+    fn path(&self) -> PathBuf {
+        PathBuf::from("memory")
+    }
+}
+
+impl FileBackend for MemoryFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let bytes = self.0.read();
+        let range =
+            usize::try_from(offset).ok().and_then(|start| Some(start..start.checked_add(buffer.len())?));
+        let from = range.and_then(|range| bytes.get(range)).ok_or(ErrorKind::UnexpectedEof)?;
+        buffer.copy_from_slice(from);
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, from: &[u8]) -> io::Result<()> {
+        let mut bytes = self.0.write();
+        let start = usize::try_from(offset).map_err(|_| ErrorKind::FileTooLarge)?;
+        let end = start.checked_add(from.len()).ok_or(ErrorKind::FileTooLarge)?;
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        bytes[start..end].copy_from_slice(from);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        self.0.write().truncate(length as usize);
+        Ok(())
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.read().len() as u64)
+    }
+}

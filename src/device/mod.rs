@@ -1,0 +1,93 @@
+//! The only room with file descriptors: directories of files, each read and written at positions.
+//!
+//! [`Directory`] and [`File`] count every operation and byte by [`Purpose`] and name the file in every error; what
+//! does the work stands behind two narrow traits, [`DirectoryBackend`] and [`FileBackend`]: real files
+//! ([`system`]), memory ([`memory`]), and the simulated device of the testing room.
+
+mod append;
+mod buffer;
+mod counters;
+mod file;
+pub mod memory;
+pub mod system;
+
+pub use append::Appender;
+pub use buffer::AlignedBuffer;
+pub use counters::{IoCount, IoCounters, IoSnapshot, Purpose};
+pub use file::{Directory, File, ReadRequest};
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How a file's blocks reach the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Access {
+    /// Through the system's page cache.
+    #[default]
+    Buffered,
+    /// Past the page cache (`O_DIRECT`); an error where the file system refuses.
+    Direct,
+    /// Past the page cache where the file system allows it, else through it.
+    DirectOrBuffered,
+}
+
+/// A file, as the room's variants implement it. Offsets and lengths are in bytes; reads and writes are exact: fewer
+/// bytes are an error (`UnexpectedEof`, `WriteZero`).
+pub trait FileBackend: Send + Sync {
+    /// Fills `buffer` with the bytes at `offset`. Offset, length and address are multiples of
+    /// [`alignment`](FileBackend::alignment).
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+    /// Carries out several reads, each with its own outcome; those that can overlap do.
+    fn read_many(&self, requests: &mut [BackendRead<'_>]) {
+        for request in requests {
+            request.outcome = self.read_at(request.offset, request.buffer);
+        }
+    }
+    /// Writes `bytes` at `offset`, lengthening the file where needed. The same multiples hold.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Returns when all that was written, and the length, survive a loss of power.
+    fn sync(&self) -> io::Result<()>;
+    /// A hint that a range may be sent to the device now; never an error.
+    fn start_writeback(&self, _offset: u64, _length: u64) {}
+    /// Cuts the file to `length` bytes.
+    fn truncate(&self, length: u64) -> io::Result<()>;
+    /// The length of the file, in bytes.
+    fn length(&self) -> io::Result<u64>;
+    /// What offsets, lengths and addresses are multiples of, in bytes: 1, or the sector of a direct file.
+    fn alignment(&self) -> usize {
+        1
+    }
+}
+
+/// One read of a batch, as a backend sees it.
+pub struct BackendRead<'a> {
+    /// Where, in bytes.
+    pub offset: u64,
+    /// What to fill.
+    pub buffer: &'a mut [u8],
+    /// What came of it.
+    pub outcome: io::Result<()>,
+}
+
+/// A directory of files, as the room's variants implement it. Names have no separators.
+pub trait DirectoryBackend: Send + Sync {
+    /// Makes a new, empty file; `AlreadyExists` if there is one.
+    fn create(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>>;
+    /// Opens a file; `NotFound` if there is none.
+    fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>>;
+    /// The names of all files, in no order.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// Removes a file; those who have it open go on reading it.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Gives a file another name, atomically taking the place of one that has it.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Returns when all creations, removals and renamings survive a loss of power.
+    fn sync(&self) -> io::Result<()>;
+    /// Takes the exclusive lock of the directory until it is dropped; `WouldBlock` if another process has it.
+    fn lock(&self) -> io::Result<Box<dyn Send + Sync>>;
+    /// Makes `name` stand in the directory `target` too: by a hard link where that can be done, else by a copy.
+    fn share(&self, name: &str, target: &Path) -> io::Result<()>;
+    /// How the directory is called in errors.
+    fn path(&self) -> PathBuf;
+}

@@ -1,0 +1,164 @@
+//! What can go wrong, each with the name of the thing, the limit and the mend.
+
+use crate::index::{BuildError, DecodeError};
+use std::path::PathBuf;
+
+/// The result of everything that can fail in this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Everything that a database can answer besides what was asked for.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused an operation on a file.
+    #[error("cannot {operation} {}: {source}{}", file.display(), hint(source))]
+    Io {
+        /// What was being done, as a verb: `read`, `write`, `sync`, `open`.
+        operation: &'static str,
+        /// The file it was done to.
+        file: PathBuf,
+        /// What the system said.
+        source: std::sync::Arc<std::io::Error>,
+    },
+    /// Bytes on disk are not what was written there. Nothing else is affected.
+    #[error("{}: damaged at byte {offset}: expected {expected}, got {got}; the rest of the database can still be read", file.display())]
+    Corrupt {
+        /// The damaged file.
+        file: PathBuf,
+        /// Where the damage begins, in bytes.
+        offset: u64,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        got: String,
+    },
+    /// A key is empty or longer than 65,535 bytes.
+    #[error(
+        "the key has {length} bytes: a key has 1 to {} bytes; hash longer ones first",
+        crate::key::KEY_LENGTH_MAX
+    )]
+    KeyLength {
+        /// The length of the key that was given, in bytes.
+        length: usize,
+    },
+    /// A value is longer than 256 MiB.
+    #[error(
+        "the value has {length} bytes: a value has at most {} bytes (256 MiB); split it over several keys",
+        crate::key::VALUE_LENGTH_MAX
+    )]
+    ValueLength {
+        /// The length of the value that was given, in bytes.
+        length: usize,
+    },
+    /// A key or a value does not have the size that a fixed-size database was made with.
+    #[error(
+        "the {what} has {got} bytes, but this database was created with fixed {what}s of {expected} bytes; create one without `fixed` for records of other sizes"
+    )]
+    RecordSize {
+        /// `key` or `value`.
+        what: &'static str,
+        /// The size that the database was made with, in bytes.
+        expected: usize,
+        /// The size that was given, in bytes.
+        got: usize,
+    },
+    /// A fixed-size database that was made without expiry was given an expiry time.
+    #[error(
+        "this fixed-size database was created without room for expiry times; create it with `Builder::expiring(true)`"
+    )]
+    ExpiryUnsupported,
+    /// The directory holds no database, and none was to be created.
+    #[error("{}: no database here; create one with `Builder::create(true)` or name another directory", path.display())]
+    NotFound {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory holds files, but no database.
+    #[error("{}: this directory holds other files and no database ({found}); name an empty or a new directory", path.display())]
+    NotADatabase {
+        /// The directory.
+        path: PathBuf,
+        /// One of the files that stand there.
+        found: String,
+    },
+    /// The files are of a version that this program cannot read.
+    #[error("{}: format version {found}, but this program reads version {supported}; {}", file.display(), if found > supported { "use a newer siltstone" } else { "export it with the version that wrote it and import it here" })]
+    Version {
+        /// The file that says so.
+        file: PathBuf,
+        /// The version found there.
+        found: u32,
+        /// The version that this program reads.
+        supported: u32,
+    },
+    /// Another process has the database open.
+    #[error("{}: another process has this database open; close it there first", path.display())]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// An earlier write or sync failed: nothing more is accepted until the database is opened anew.
+    #[error(
+        "no more writes are accepted since an earlier one failed ({cause}); reads go on; reopening recovers everything that was durable"
+    )]
+    Poisoned {
+        /// The failure that began it.
+        cause: String,
+    },
+    /// A setting does not fit the others or what the database was made with.
+    #[error("{name}: {problem}")]
+    Setting {
+        /// The builder's method.
+        name: &'static str,
+        /// What is wrong and how to mend it.
+        problem: String,
+    },
+    /// The database was closed.
+    #[error("the database was closed")]
+    Closed,
+    /// The engine does not offer what was asked for.
+    #[error("the engine {engine} does not offer {operation}")]
+    Unsupported {
+        /// The engine.
+        engine: &'static str,
+        /// What was asked of it.
+        operation: &'static str,
+    },
+    /// The caller asked a long operation to stop.
+    #[error("interrupted; what was done until then is kept")]
+    Interrupted,
+    /// An index could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+fn hint(source: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind;
+    match source.kind() {
+        ErrorKind::StorageFull => "; free some space and reopen: what was acknowledged as durable is safe",
+        ErrorKind::PermissionDenied => "; check the owner and mode of the directory",
+        _ => "",
+    }
+}
+
+impl Error {
+    /// An error of the operating system, with what was being done to which file.
+    pub(crate) fn io(
+        operation: &'static str,
+        file: impl Into<PathBuf>,
+    ) -> impl FnOnce(std::io::Error) -> Error {
+        let file = file.into();
+        move |source| Error::Io { operation, file, source: std::sync::Arc::new(source) }
+    }
+
+    /// Damage found where a structure was decoded from `file`, whose bytes began at `base` there.
+    pub(crate) fn decode(file: impl Into<PathBuf>, base: u64) -> impl FnOnce(DecodeError) -> Error {
+        let file = file.into();
+        move |error| Error::Corrupt {
+            file,
+            offset: base + error.offset as u64,
+            expected: format!("{} with {}", error.structure, error.expected),
+            got: error.got,
+        }
+    }
+}
