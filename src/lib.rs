@@ -1,9 +1,20 @@
 //! Siltstone.
 
+pub mod batch;
+mod database;
 pub mod device;
+pub mod engine;
 mod error;
 pub mod index;
 pub mod key;
 pub mod model;
+pub mod stats;
 
+pub use batch::{Batch, Durability};
+pub use bytes::Bytes;
+pub use database::{Builder, Database, Iter, WriteOptions};
+pub use device::Access;
+pub use engine::silt::{HashStoreKind, IndexKind};
+pub use engine::{Change, EngineKind, Found, Record, Step};
 pub use error::{Error, Result};
+pub use stats::{RamAccount, Stats};

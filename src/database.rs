@@ -1,0 +1,303 @@
+//! The face that users see: a [`Database`], made by its [`Builder`]. This room owns the worker threads and the clock.
+
+mod builder;
+mod workers;
+
+pub use builder::Builder;
+
+use crate::batch::{Batch, Durability, NEVER, TimestampMs, Write};
+use crate::engine::{
+    Capabilities, Change, Engine, EngineKind, Found, Progress, Record, Records, Step, VerifyReport,
+};
+use crate::key::{check_key, check_value};
+use crate::stats::Stats;
+use crate::{Error, Result};
+use bytes::Bytes;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use workers::Workers;
+
+/// A key-value store in a directory of its own.
+///
+/// Handles are cheap to clone and can be used from any thread. The database is closed when the last one is dropped;
+/// [`close`](Database::close) does it at once and tells whether it went well.
+///
+/// ```
+/// # fn main() -> siltstone::Result<()> {
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("db");
+/// let database = siltstone::Database::builder(&path).open()?;
+/// database.put("key", "value")?;
+/// assert_eq!(database.get("key")?.as_deref(), Some(&b"value"[..]));
+/// assert!(!database.insert_if_absent("key", "other")?);
+/// database.close()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Database {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    workers: Workers,
+    engine: Arc<dyn Engine>,
+    durability: Durability,
+    _lock: Box<dyn Send + Sync>,
+}
+
+/// How a write is done, where it differs from the database's defaults.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct WriteOptions {
+    /// How long it must have survived when it is acknowledged; the database's default if `None`.
+    pub durability: Option<Durability>,
+    /// When the record ceases to be, in milliseconds since the Unix epoch; never if 0.
+    pub expires_at_ms: TimestampMs,
+}
+
+impl WriteOptions {
+    /// With a durability of its own.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = Some(durability);
+        self
+    }
+
+    /// With an expiry time, in milliseconds since the Unix epoch.
+    pub fn expires_at_ms(mut self, expires_at_ms: TimestampMs) -> Self {
+        self.expires_at_ms = expires_at_ms;
+        self
+    }
+}
+
+/// This moment, as the database sees it.
+pub(crate) fn now_ms() -> TimestampMs {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+impl Database {
+    /// Sets up a database in the directory `path`.
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder::new(path.as_ref())
+    }
+
+    fn engine(&self) -> &dyn Engine {
+        &*self.inner.engine
+    }
+
+    /// The value of a key. One flash read, seldom more; none if the record is young enough to stand in memory.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+        Ok(self.get_found(key)?.map(|found| found.value))
+    }
+
+    /// The value of a key with its expiry time.
+    pub fn get_found(&self, key: impl AsRef<[u8]>) -> Result<Option<Found>> {
+        check_key(key.as_ref())?;
+        self.engine().get(key.as_ref(), now_ms())
+    }
+
+    /// Whether the key is there. Costs as much as a get.
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// The values of many keys, in their order, with overlapping reads.
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
+        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+        keys.iter().try_for_each(|key| check_key(key))?;
+        let found = self.engine().get_many(&keys, now_ms())?;
+        Ok(found.into_iter().map(|found| found.map(|found| found.value)).collect())
+    }
+
+    /// Whether each of many keys is there, in their order.
+    pub fn contains_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<bool>> {
+        Ok(self.get_many(keys)?.into_iter().map(|found| found.is_some()).collect())
+    }
+
+    /// Gives the key a value, in place of an older one.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_with(key, value, WriteOptions::default())
+    }
+
+    /// [`put`](Database::put) with a durability or an expiry time of its own.
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: WriteOptions,
+    ) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        check_key(key)?;
+        check_value(value)?;
+        self.apply(&[Write::Put { key, value, expires_at_ms: options.expires_at_ms }], options)
+    }
+
+    /// Removes the key, if it is there.
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_with(key, WriteOptions::default())
+    }
+
+    /// [`delete`](Database::delete) with a durability of its own.
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
+        check_key(key.as_ref())?;
+        self.apply(&[Write::Delete { key: key.as_ref() }], options)
+    }
+
+    /// Applies all writes of a batch or none.
+    pub fn write(&self, batch: &Batch) -> Result<()> {
+        self.write_with(batch, WriteOptions::default())
+    }
+
+    /// [`write`](Database::write) with a durability of its own; the expiry times are the batch's.
+    pub fn write_with(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
+        let writes: Vec<Write<'_>> = batch.writes().collect();
+        if writes.is_empty() { Ok(()) } else { self.apply(&writes, options) }
+    }
+
+    fn apply(&self, writes: &[Write<'_>], options: WriteOptions) -> Result<()> {
+        let bytes = writes.iter().map(Write::user_bytes).sum();
+        self.inner.workers.admit(bytes)?;
+        let durability = options.durability.unwrap_or(self.inner.durability);
+        self.engine().write(writes, durability, now_ms())?;
+        self.inner.workers.wake();
+        Ok(())
+    }
+
+    /// Puts the record unless the key is there; answers whether it did. Atomic.
+    pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
+        check_value(value.as_ref())?;
+        let mut inserted = false;
+        self.update(key, |found| {
+            inserted = found.is_none();
+            Ok(match found {
+                Some(_) => Change::Keep,
+                None => Change::Put { value: Bytes::copy_from_slice(value.as_ref()), expires_at_ms: NEVER },
+            })
+        })?;
+        Ok(inserted)
+    }
+
+    /// Shows `change` the value of the key and does what it answers, with no other write to the key in between.
+    /// `change` must not use the database: it would wait for itself.
+    pub fn update(
+        &self,
+        key: impl AsRef<[u8]>,
+        change: impl FnMut(Option<&Found>) -> Result<Change>,
+    ) -> Result<()> {
+        self.update_with(key, WriteOptions::default(), change)
+    }
+
+    /// [`update`](Database::update) with a durability of its own.
+    pub fn update_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: WriteOptions,
+        mut change: impl FnMut(Option<&Found>) -> Result<Change>,
+    ) -> Result<()> {
+        let key = key.as_ref();
+        check_key(key)?;
+        self.inner.workers.admit(key.len())?;
+        let durability = options.durability.unwrap_or(self.inner.durability);
+        self.engine().update(key, durability, now_ms(), &mut |found| {
+            let change = change(found)?;
+            if let Change::Put { value, .. } = &change {
+                check_value(value)?;
+            }
+            Ok(change)
+        })?;
+        self.inner.workers.wake();
+        Ok(())
+    }
+
+    /// All records as they are at this moment, in the engine's own order. Later writes are not seen.
+    pub fn iter(&self) -> Result<Iter> {
+        Ok(Iter { records: self.engine().iterate(now_ms())?, _database: self.clone() })
+    }
+
+    /// Returns when all writes before it survive a loss of power.
+    pub fn sync(&self) -> Result<()> {
+        self.engine().sync()
+    }
+
+    /// Does one bounded piece of background work. For databases that were opened with no worker thread.
+    pub fn step(&self) -> Result<Step> {
+        self.engine().step(now_ms())
+    }
+
+    /// Returns when no background work is left to do.
+    pub fn settle(&self) -> Result<()> {
+        self.inner.workers.settle()
+    }
+
+    /// Merges everything into the last store and returns when that is done.
+    pub fn compact(&self) -> Result<()> {
+        self.engine().request_compaction()?;
+        self.settle()
+    }
+
+    /// Writes a consistent copy into the directory `target`, which must be empty or not yet there. Files that never
+    /// change are shared by hard links where the file system allows it; the copy opens as a database of its own.
+    pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<()> {
+        builder::prepare_empty_directory(target.as_ref())?;
+        self.engine().checkpoint(target.as_ref())
+    }
+
+    /// Reads everything and says what is damaged.
+    pub fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+        self.engine().verify(progress)
+    }
+
+    /// What the database holds, has done and costs.
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.engine().stats();
+        (stats.delayed_writes, stats.delayed_ns) = self.inner.workers.delayed();
+        stats
+    }
+
+    /// Begins a new peak of the RAM account.
+    pub fn reset_ram_peak(&self) {
+        self.engine().reset_ram_peak();
+    }
+
+    /// Which engine it is.
+    pub fn engine_kind(&self) -> EngineKind {
+        self.engine().kind()
+    }
+
+    /// What the engine can do beyond the common interface.
+    pub fn capabilities(&self) -> Capabilities {
+        self.engine().capabilities()
+    }
+
+    /// Stops background work and makes everything durable. Later calls answer [`Error::Closed`].
+    pub fn close(&self) -> Result<()> {
+        self.inner.workers.stop();
+        match self.engine().close() {
+            Err(Error::Closed) => Ok(()),
+            outcome => outcome,
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.workers.stop();
+        // Nobody is left to be told; `close` is there for those who want to know.
+        let _ = self.engine.close();
+    }
+}
+
+/// The records of a database at one moment.
+pub struct Iter {
+    records: Records,
+    _database: Database,
+}
+
+impl Iterator for Iter {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.records.next()
+    }
+}

@@ -1,0 +1,199 @@
+//! How a database is set up and opened.
+
+use super::{Database, Inner, workers::Workers};
+use crate::batch::Durability;
+use crate::device::system::SystemDirectory;
+use crate::device::{Access, Directory};
+use crate::engine::silt::{HashStoreKind, IndexKind, Silt, SiltSettings};
+use crate::engine::{Engine, EngineKind, Progress};
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Sets up a [`Database`]. What shapes the records (`fixed`, `hashed_keys`, `expiring`, `partitions`, `block_bytes`) is
+/// chosen when a database is created and kept in it; stated again later it must be the same.
+pub struct Builder {
+    path: PathBuf,
+    engine: EngineKind,
+    create: bool,
+    durability: Durability,
+    access: Access,
+    background_threads: usize,
+    settings: SiltSettings,
+    progress: Option<Box<Progress<'static>>>,
+}
+
+impl Builder {
+    pub(super) fn new(path: &Path) -> Builder {
+        Builder {
+            path: path.to_owned(),
+            engine: EngineKind::default(),
+            create: true,
+            durability: Durability::default(),
+            access: Access::default(),
+            background_threads: 1,
+            settings: SiltSettings::default(),
+            progress: None,
+        }
+    }
+
+    /// Which engine. Default: `silt`.
+    pub fn engine(mut self, engine: EngineKind) -> Self {
+        self.engine = engine;
+        self
+    }
+
+    /// Whether to create a database where there is none. Default: yes.
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// All keys have `key_length` bytes and all values `value_length`: no byte is spent on lengths.
+    pub fn fixed(mut self, key_length: usize, value_length: usize) -> Self {
+        self.settings.shape.fixed = Some((key_length, value_length));
+        self
+    }
+
+    /// The keys are uniform hashes already, of 8 bytes or more, and are not hashed again. Only for keys that no
+    /// adversary can choose.
+    pub fn hashed_keys(mut self) -> Self {
+        self.settings.shape.hashed_keys = Some(true);
+        self
+    }
+
+    /// Whether records of a fixed size have room for an expiry time, 8 bytes each. Others always have. Default: no.
+    pub fn expiring(mut self, expiring: bool) -> Self {
+        self.settings.shape.expiring = Some(expiring);
+        self
+    }
+
+    /// The number of partitions (P), a power of two up to 1,024. They are merged one at a time, so the extra space
+    /// during a merge is one P-th of the data. Default: 16.
+    pub fn partitions(mut self, partitions: u32) -> Self {
+        self.settings.shape.partitions = Some(partitions);
+        self
+    }
+
+    /// The size of a block on flash: a power of two from 512 to 65,536 bytes. Default: 4,096.
+    pub fn block_bytes(mut self, block_bytes: u32) -> Self {
+        self.settings.shape.block_bytes = Some(block_bytes);
+        self
+    }
+
+    /// How many keys all HashStores together may hold before a partition is merged, as a share of all keys (the
+    /// paper's d·P/N). More means less write amplification (2.1 + 1/ratio) and more memory. Default: 0.3.
+    pub fn merge_ratio(mut self, ratio: f64) -> Self {
+        self.settings.merge_ratio = ratio;
+        self
+    }
+
+    /// The bits of a tag in the LogStore and the HashStores' filters (k), 8 to 15. Default: 15.
+    pub fn tag_bits(mut self, bits: u8) -> Self {
+        self.settings.tag_bits = bits;
+        self
+    }
+
+    /// The slots of a LogStore's index in each partition, at the least; it grows with the data. Default: 16,384.
+    pub fn log_slots_min(mut self, slots: u32) -> Self {
+        self.settings.log_slots_min = slots;
+        self
+    }
+
+    /// How HashStores stand on flash. Default: the best that was measured for the shape of the records.
+    pub fn hash_store(mut self, kind: HashStoreKind) -> Self {
+        self.settings.hash_store = Some(kind);
+        self
+    }
+
+    /// How SortedStores are indexed. Default: the best that was measured for the shape of the records.
+    pub fn index(mut self, kind: IndexKind) -> Self {
+        self.settings.index = Some(kind);
+        self
+    }
+
+    /// The durability of writes that state none. Default: [`Durability::Written`].
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Whether store files go through the page cache. The log always does. Default: yes.
+    pub fn access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// Threads for background work; with none the caller drives it with [`Database::step`], and writers do a step
+    /// themselves where they would have to wait. Default: 1.
+    pub fn background_threads(mut self, threads: usize) -> Self {
+        self.background_threads = threads;
+        self
+    }
+
+    /// Is told the bytes done and the bytes in all while the database is opened; answers whether to go on.
+    pub fn progress(mut self, progress: impl FnMut(u64, u64) -> bool + 'static) -> Self {
+        self.progress = Some(Box::new(progress));
+        self
+    }
+
+    /// Opens the database in its directory, or creates it.
+    pub fn open(self) -> Result<Database> {
+        let path = self.path.clone();
+        match std::fs::metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(_) => return Err(Error::NotADatabase { path, found: "a file of that name".into() }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.create => {
+                std::fs::create_dir_all(&path).map_err(Error::io("create", &path))?;
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Error::NotFound { path });
+            }
+            Err(error) => return Err(Error::io("open", path)(error)),
+        }
+        let backend = SystemDirectory::open(&path).map_err(Error::io("open", &path))?;
+        let access = self.access;
+        self.open_in(Directory::new(backend, access))
+    }
+
+    /// Opens the database in any directory of the device room.
+    pub fn open_in(mut self, directory: Directory) -> Result<Database> {
+        self.settings.check()?;
+        let lock = directory.lock()?;
+        if !Silt::stands_in(&directory)? {
+            match directory.list()?.into_iter().find(|name| name != "LOCK" && name != "lost+found") {
+                Some(found) => return Err(Error::NotADatabase { path: directory.path(), found }),
+                None if !self.create => return Err(Error::NotFound { path: directory.path() }),
+                None => Silt::create(&directory, &self.settings.shape, random_seed()?)?,
+            }
+        }
+        let mut go_on = |_, _| true;
+        let progress = self.progress.as_deref_mut().unwrap_or(&mut go_on);
+        let engine: Arc<dyn Engine> = match self.engine {
+            EngineKind::Silt => Arc::new(Silt::open(directory, self.settings, super::now_ms(), progress)?),
+        };
+        let workers = Workers::start(engine.clone(), self.background_threads)?;
+        Ok(Database { inner: Arc::new(Inner { workers, engine, durability: self.durability, _lock: lock }) })
+    }
+}
+
+fn random_seed() -> Result<[u64; 2]> {
+    let mut seed = [0; 16];
+    getrandom::fill(&mut seed)
+        .map_err(|error| Error::io("draw random bytes from", "the system")(std::io::Error::other(error.to_string())))?;
+    let whole = u128::from_le_bytes(seed);
+    Ok([whole as u64, (whole >> 64) as u64])
+}
+
+/// Makes the directory if it is not there, and refuses one that holds anything.
+pub(super) fn prepare_empty_directory(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).map_err(Error::io("create", path))?;
+    let mut entries = std::fs::read_dir(path).map_err(Error::io("list", path))?;
+    match entries.next() {
+        Some(Ok(entry)) => Err(Error::NotADatabase {
+            path: path.to_owned(),
+            found: entry.file_name().to_string_lossy().into_owned(),
+        }),
+        _ => Ok(()),
+    }
+}

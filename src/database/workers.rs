@@ -1,0 +1,172 @@
+//! The threads that drive an engine's background work, and the pace at which writers are let in.
+//!
+//! Back-pressure is smooth: as the engine's pressure rises from one half to one, each written byte owes more and more
+//! time, paid in short sleeps; only beyond that does a writer wait for a step to end.
+
+use crate::engine::{Engine, Step};
+use crate::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The pressure at which writers begin to be slowed.
+const PRESSURE_SLOW: f64 = 0.5;
+/// What a written byte owes at a pressure of one, in nanoseconds: 4 MB/s.
+const DELAY_NS_PER_BYTE_MAX: f64 = 250.0;
+/// A written record owes at least as much as this many bytes.
+const DELAY_BYTES_MIN: usize = 64;
+/// Sleeps are no shorter than this, since the system's timer makes shorter ones as long.
+const SLEEP_NS_MIN: u64 = 200_000;
+/// One write sleeps no longer than this; the rest stays owed.
+const SLEEP_NS_MAX: u64 = 2_000_000;
+/// How long a thread waits before it looks again by itself.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+pub(super) struct Workers {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Shared {
+    engine: Arc<dyn Engine>,
+    threads: usize,
+    stopping: AtomicBool,
+    sleepers: Mutex<usize>,
+    work: Condvar,
+    progress: Mutex<Option<Error>>,
+    progressed: Condvar,
+    owed_ns: AtomicU64,
+    delayed_writes: AtomicU64,
+    delayed_ns: AtomicU64,
+}
+
+impl Workers {
+    /// Starts `threads` threads; with none, writers do a step themselves when the pressure reaches one.
+    pub fn start(engine: Arc<dyn Engine>, threads: usize) -> Result<Workers> {
+        let shared = Arc::new(Shared {
+            engine,
+            threads,
+            stopping: AtomicBool::new(false),
+            sleepers: Mutex::new(0),
+            work: Condvar::new(),
+            progress: Mutex::new(None),
+            progressed: Condvar::new(),
+            owed_ns: AtomicU64::new(0),
+            delayed_writes: AtomicU64::new(0),
+            delayed_ns: AtomicU64::new(0),
+        });
+        let mut handles = Vec::new();
+        for number in 0..threads {
+            let shared = shared.clone();
+            let thread = std::thread::Builder::new().name(format!("siltstone-{number}"));
+            handles.push(thread.spawn(move || shared.run()).map_err(Error::io("start", "a worker thread"))?);
+        }
+        Ok(Workers { shared, threads: Mutex::new(handles) })
+    }
+
+    /// Lets a write of so many bytes in, at once or after the time that it owes.
+    pub fn admit(&self, bytes: usize) -> Result<()> {
+        let pressure = self.shared.engine.pressure();
+        if pressure <= PRESSURE_SLOW { Ok(()) } else { self.shared.slow(pressure, bytes) }
+    }
+
+    /// Tells a sleeping worker that there is something to do.
+    pub fn wake(&self) {
+        if self.shared.threads > 0 && self.shared.engine.has_work() && *self.shared.sleepers.lock() > 0 {
+            self.shared.work.notify_one();
+        }
+    }
+
+    /// Returns when no background work is left, doing it here if there is no worker thread.
+    pub fn settle(&self) -> Result<()> {
+        let shared = &self.shared;
+        while shared.engine.has_work() {
+            if shared.threads == 0 || shared.stopping.load(Relaxed) {
+                shared.engine.step(super::now_ms())?;
+            } else {
+                shared.work.notify_all();
+                let mut progress = shared.progress.lock();
+                if let Some(error) = &*progress {
+                    return Err(error.clone());
+                }
+                shared.progressed.wait_for(&mut progress, PATIENCE);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many writes were delayed, and for how many nanoseconds together.
+    pub fn delayed(&self) -> (u64, u64) {
+        (self.shared.delayed_writes.load(Relaxed), self.shared.delayed_ns.load(Relaxed))
+    }
+
+    /// Ends the threads; steps under way are finished.
+    pub fn stop(&self) {
+        self.shared.stopping.store(true, Relaxed);
+        {
+            let _sleepers = self.shared.sleepers.lock();
+            self.shared.work.notify_all();
+        }
+        for thread in self.threads.lock().drain(..) {
+            // A worker that panicked has nothing more to tell: the engine is poisoned by its failed step.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        while !self.stopping.load(Relaxed) {
+            let outcome = self.engine.step(super::now_ms());
+            let failed = outcome.is_err();
+            let worked = matches!(outcome, Ok(Step::Worked));
+            *self.progress.lock() = outcome.err();
+            self.progressed.notify_all();
+            if !worked {
+                let mut sleepers = self.sleepers.lock();
+                *sleepers += 1;
+                if failed || (!self.engine.has_work() && !self.stopping.load(Relaxed)) {
+                    self.work.wait_for(&mut sleepers, PATIENCE);
+                }
+                *sleepers -= 1;
+            }
+        }
+    }
+
+    fn slow(&self, mut pressure: f64, bytes: usize) -> Result<()> {
+        let start = Instant::now();
+        while pressure >= 1.0 && !self.stopping.load(Relaxed) {
+            self.wait_for_progress()?;
+            pressure = self.engine.pressure();
+        }
+        let excess = ((pressure - PRESSURE_SLOW) / (1.0 - PRESSURE_SLOW)).clamp(0.0, 1.0);
+        let owed = (bytes.max(DELAY_BYTES_MIN) as f64 * DELAY_NS_PER_BYTE_MAX * excess.powi(3)) as u64;
+        if self.threads > 0 && self.owed_ns.fetch_add(owed, Relaxed) + owed >= SLEEP_NS_MIN {
+            let pay = self.owed_ns.swap(0, Relaxed).min(SLEEP_NS_MAX);
+            let asleep = Instant::now();
+            std::thread::sleep(Duration::from_nanos(pay));
+            // A sleep lasts longer than asked; what was overpaid is not owed again.
+            let over = asleep.elapsed().as_nanos() as u64 - pay;
+            let _ = self.owed_ns.fetch_update(Relaxed, Relaxed, |owed| Some(owed.saturating_sub(over)));
+        }
+        self.delayed_writes.fetch_add(1, Relaxed);
+        self.delayed_ns.fetch_add(start.elapsed().as_nanos() as u64, Relaxed);
+        Ok(())
+    }
+
+    fn wait_for_progress(&self) -> Result<()> {
+        if self.threads == 0 {
+            self.engine.step(super::now_ms())?;
+            return Ok(());
+        }
+        let mut progress = self.progress.lock();
+        if let Some(error) = &*progress {
+            return Err(error.clone());
+        }
+        self.work.notify_one();
+        self.progressed.wait_for(&mut progress, PATIENCE);
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! What every engine offers, and the engines: composition and policy over the stores.
+//!
+//! An engine starts no thread and reads no clock. Its background work is a series of bounded steps that the caller
+//! drives ([`Engine::step`]), so that a simulation can replay it.
+
+pub mod silt;
+
+use crate::batch::{Durability, TimestampMs, Write};
+use crate::stats::Stats;
+use crate::{Error, Result};
+use bytes::Bytes;
+use std::path::Path;
+
+/// The engines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum EngineKind {
+    /// SILT: the least memory a key at one flash read.
+    #[default]
+    Silt,
+}
+
+impl EngineKind {
+    /// The engines of this version.
+    pub const ALL: [EngineKind; 1] = [EngineKind::Silt];
+
+    /// The engine's name, as it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineKind::Silt => "silt",
+        }
+    }
+
+    /// The engine of that name.
+    pub fn from_name(name: &str) -> Option<EngineKind> {
+        EngineKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// What an engine can do beyond the common interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// Iteration goes by the order of the keys.
+    pub ordered: bool,
+    /// What was written survives the process.
+    pub persistent: bool,
+}
+
+/// A value as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The value. Cloning it copies no bytes.
+    pub value: Bytes,
+    /// When it ceases to be, or [`NEVER`](crate::batch::NEVER).
+    pub expires_at_ms: TimestampMs,
+}
+
+/// A key with its value, as iteration yields it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The key.
+    pub key: Bytes,
+    /// The value.
+    pub value: Bytes,
+    /// When the record ceases to be, or [`NEVER`](crate::batch::NEVER).
+    pub expires_at_ms: TimestampMs,
+}
+
+/// What [`Engine::update`] does with a key once it has seen its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Leaves it as it is.
+    Keep,
+    /// Gives it a value.
+    Put {
+        /// The new value.
+        value: Bytes,
+        /// When the record ceases to be, or [`NEVER`](crate::batch::NEVER).
+        expires_at_ms: TimestampMs,
+    },
+    /// Removes it.
+    Delete,
+}
+
+/// Whether a step found something to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing waits to be done.
+    Idle,
+    /// A bounded piece of work was done; there may be more.
+    Worked,
+}
+
+/// How far a long operation is; it is asked now and then whether to go on.
+pub type Progress<'a> = dyn FnMut(u64, u64) -> bool + 'a;
+
+/// Records in the engine's own order, each with its own outcome.
+pub type Records = Box<dyn Iterator<Item = Result<Record>> + Send>;
+
+/// What was found damaged.
+#[derive(Debug, Clone, Default)]
+pub struct VerifyReport {
+    /// Bytes that were read and checked.
+    pub checked_bytes: u64,
+    /// Records that were read and checked.
+    pub checked_records: u64,
+    /// One error for each damaged place.
+    pub damage: Vec<Error>,
+}
+
+/// A key-value store in the terms of the design. Keys and values were checked against the limits before they come
+/// here. All methods may be called from any thread.
+pub trait Engine: Send + Sync {
+    /// Which engine it is.
+    fn kind(&self) -> EngineKind;
+
+    /// What it can do beyond the common interface.
+    fn capabilities(&self) -> Capabilities;
+
+    /// The value of a key, unless it is absent or expired.
+    fn get(&self, key: &[u8], now_ms: TimestampMs) -> Result<Option<Found>>;
+
+    /// The values of many keys, in the order of the keys, with their reads overlapped.
+    fn get_many(&self, keys: &[&[u8]], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
+        keys.iter().map(|key| self.get(key, now_ms)).collect()
+    }
+
+    /// Applies all writes or none. When it returns, they are visible and as durable as was asked.
+    fn write(&self, writes: &[Write<'_>], durability: Durability, now_ms: TimestampMs) -> Result<()>;
+
+    /// Shows `change` the value of a key and does what it answers, with no other write to that key in between.
+    /// `change` is called once.
+    fn update(
+        &self,
+        key: &[u8],
+        durability: Durability,
+        now_ms: TimestampMs,
+        change: &mut dyn FnMut(Option<&Found>) -> Result<Change>,
+    ) -> Result<()>;
+
+    /// All records as they are at this moment. Later writes are not seen.
+    fn iterate(&self, now_ms: TimestampMs) -> Result<Records>;
+
+    /// Returns when all writes before it survive a loss of power.
+    fn sync(&self) -> Result<()>;
+
+    /// Does one bounded piece of background work, some milliseconds long.
+    fn step(&self, now_ms: TimestampMs) -> Result<Step>;
+
+    /// Whether background work waits. Cheap.
+    fn has_work(&self) -> bool;
+
+    /// How far background work is behind: 0 not at all; from 1 on writers have to wait for a step. Cheap.
+    fn pressure(&self) -> f64;
+
+    /// Asks for everything to be merged into the last store; the steps that follow do it.
+    fn request_compaction(&self) -> Result<()>;
+
+    /// Writes a consistent copy into the existing, empty directory `target`, sharing files where that can be done.
+    fn checkpoint(&self, target: &Path) -> Result<()>;
+
+    /// Reads everything and says what is damaged. `progress` is given the bytes done and the bytes in all.
+    fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport>;
+
+    /// What it holds and has done.
+    fn stats(&self) -> Stats;
+
+    /// Begins a new peak of the RAM account.
+    fn reset_ram_peak(&self);
+
+    /// Makes everything durable. Nothing is accepted afterwards.
+    fn close(&self) -> Result<()>;
+}

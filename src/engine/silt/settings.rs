@@ -1,0 +1,131 @@
+//! What can be chosen of a SILT engine, with the limits.
+
+use crate::{Error, Result};
+
+/// What shapes the records and the files; kept in the database when it is created. `None` means: as it is, or the
+/// default when it is created.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ShapeSettings {
+    /// The lengths of keys and values, in bytes, if all are the same.
+    pub fixed: Option<(usize, usize)>,
+    /// Keys are hashes already.
+    pub hashed_keys: Option<bool>,
+    /// Fixed-size records have room for an expiry time.
+    pub expiring: Option<bool>,
+    /// The number of partitions (P).
+    pub partitions: Option<u32>,
+    /// The size of a block on flash, in bytes.
+    pub block_bytes: Option<u32>,
+}
+
+/// How HashStores stand on flash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HashStoreKind {
+    /// The paper's (3.2): the cuckoo table of the LogStore, in the order of its filter. Records of a fixed size only.
+    CuckooTable,
+    /// In the order of the SortedStore, found by fences, behind a filter.
+    HashOrdered,
+}
+
+/// How SortedStores are indexed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IndexKind {
+    /// The entropy-coded trie (3.3): strict order of the placements. Records of a fixed size, smaller than a block.
+    EntropyTrie,
+    /// Elias–Fano fences between the blocks. Records of any size.
+    Fences,
+}
+
+/// All settings of the engine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SiltSettings {
+    /// What is kept in the database.
+    pub shape: ShapeSettings,
+    /// d·P/N: the share of all keys that the HashStores hold when each partition is about to be merged.
+    pub merge_ratio: f64,
+    /// Bits of a tag (k).
+    pub tag_bits: u8,
+    /// Slots of a partition's LogStore, at the least.
+    pub log_slots_min: u32,
+    /// All keys for each slot of all LogStores: LogStores grow with the data.
+    pub keys_per_log_slot: u32,
+    /// How HashStores stand on flash, or the best for the records.
+    pub hash_store: Option<HashStoreKind>,
+    /// How SortedStores are indexed, or the best for the records.
+    pub index: Option<IndexKind>,
+    /// The size of a segment of the log, in bytes.
+    pub log_segment_bytes: u64,
+    /// The bytes of log that may wait to be converted.
+    pub log_bytes_max: u64,
+    /// What background work writes in one piece, in bytes.
+    pub piece_bytes: usize,
+}
+
+impl Default for SiltSettings {
+    fn default() -> Self {
+        SiltSettings {
+            shape: ShapeSettings::default(),
+            merge_ratio: 0.3,
+            tag_bits: 15,
+            log_slots_min: 16_384,
+            keys_per_log_slot: 40,
+            hash_store: None,
+            index: None,
+            log_segment_bytes: 64 << 20,
+            log_bytes_max: 1 << 30,
+            piece_bytes: 128 << 10,
+        }
+    }
+}
+
+impl SiltSettings {
+    /// Checks every setting against its limits.
+    pub fn check(&self) -> Result<()> {
+        let limits = [
+            ("merge_ratio", self.merge_ratio, 0.01, 10.0),
+            ("tag_bits", f64::from(self.tag_bits), 8.0, 15.0),
+            ("log_slots_min", f64::from(self.log_slots_min), 16.0, 16_777_216.0),
+            ("keys_per_log_slot", f64::from(self.keys_per_log_slot), 1.0, 1e6),
+            ("log_segment_bytes", self.log_segment_bytes as f64, 4096.0, (1u64 << 30) as f64),
+            ("log_bytes_max", self.log_bytes_max as f64, 4096.0, (3u64 << 30) as f64),
+            ("piece_bytes", self.piece_bytes as f64, 4096.0, (16 << 20) as f64),
+        ];
+        for (name, value, low, high) in limits {
+            if !(low..=high).contains(&value) {
+                return Err(Error::Setting {
+                    name,
+                    problem: format!("{value} is not within {low} to {high}"),
+                });
+            }
+        }
+        self.shape.check()
+    }
+}
+
+impl ShapeSettings {
+    fn check(&self) -> Result<()> {
+        if let Some(partitions) = self.partitions
+            && !(partitions.is_power_of_two() && partitions <= 1024)
+        {
+            let problem = format!("{partitions} is not a power of two up to 1,024");
+            return Err(Error::Setting { name: "partitions", problem });
+        }
+        if let Some(block_bytes) = self.block_bytes
+            && !(block_bytes.is_power_of_two() && (512..=65_536).contains(&block_bytes))
+        {
+            let problem = format!("{block_bytes} is not a power of two from 512 to 65,536 bytes");
+            return Err(Error::Setting { name: "block_bytes", problem });
+        }
+        if let Some((key_length, value_length)) = self.fixed {
+            crate::key::check_key_length(key_length)?;
+            crate::key::check_value_length(value_length)?;
+            if self.hashed_keys == Some(true) && key_length < 8 {
+                let problem = format!("keys of {key_length} bytes are no hashes: they need 8 or more");
+                return Err(Error::Setting { name: "hashed_keys", problem });
+            }
+        }
+        Ok(())
+    }
+}

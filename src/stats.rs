@@ -1,0 +1,70 @@
+//! The accounts, as users read them.
+
+use crate::device::IoSnapshot;
+
+/// Memory by item, in bytes: the first of the three accounts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RamAccount {
+    items: Vec<(&'static str, u64)>,
+}
+
+impl RamAccount {
+    /// Adds bytes to an item.
+    pub fn add(&mut self, item: &'static str, bytes: u64) {
+        match self.items.iter_mut().find(|(name, _)| *name == item) {
+            Some((_, sum)) => *sum += bytes,
+            None => self.items.push((item, bytes)),
+        }
+    }
+
+    /// The items with their bytes.
+    pub fn items(&self) -> &[(&'static str, u64)] {
+        &self.items
+    }
+
+    /// All items together, in bytes.
+    pub fn total_bytes(&self) -> u64 {
+        self.items.iter().map(|(_, bytes)| bytes).sum()
+    }
+}
+
+/// What a database holds, has done, and costs. Amplifications are quotients of these counts.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The engine's name.
+    pub engine: &'static str,
+    /// Records in all stores; keys that were overwritten or deleted and not yet merged count more than once.
+    pub records: u64,
+    /// Records in the last store alone.
+    pub merged_records: u64,
+    /// Writes that were asked for since the database was opened.
+    pub writes: u64,
+    /// Bytes of keys and values in these writes.
+    pub user_bytes: u64,
+    /// Operations and bytes on the device since the database was opened.
+    pub io: IoSnapshot,
+    /// Memory by item, now.
+    pub ram: RamAccount,
+    /// The highest point of the account since the last [`reset`](crate::Database::reset_ram_peak).
+    pub ram_peak: RamAccount,
+    /// Bytes of all files of the database.
+    pub disk_bytes: u64,
+    /// Writes that were made to wait for background work.
+    pub delayed_writes: u64,
+    /// How long they waited together, in nanoseconds.
+    pub delayed_ns: u64,
+    /// Records of the log that were read back when the database was opened.
+    pub replayed_records: u64,
+    /// Bytes at the end of the log that were not whole and were cut off when the database was opened.
+    pub lost_tail_bytes: u64,
+    /// What else the engine counts, by name.
+    pub details: Vec<(&'static str, f64)>,
+}
+
+impl Stats {
+    /// Bytes written to the device for each byte that the user wrote.
+    pub fn write_amplification(&self) -> f64 {
+        self.io.total().write_bytes as f64 / self.user_bytes.max(1) as f64
+    }
+}
