@@ -100,7 +100,10 @@ impl PartialKeyCuckoo {
     pub fn candidates(&self, placement: u64, fingerprint: u64) -> Candidates<'_> {
         let tag = self.settings.tag_of(fingerprint);
         let buckets = self.settings.buckets_of(placement, tag);
-        let slots = MatchingSlots::new(buckets, tag, |bucket| self.tags[bucket as usize]);
+        let slots = MatchingSlots::new(buckets, |bucket| {
+            let tags = self.tags[bucket as usize].iter().enumerate();
+            tags.fold(0, |matches, (way, &other)| matches | u8::from(other == tag) << way)
+        });
         Candidates { index: self, slots }
     }
 
@@ -209,15 +212,10 @@ pub(crate) struct MatchingSlots {
 }
 
 impl MatchingSlots {
-    pub(crate) fn new(buckets: [u32; 2], tag: u16, tags: impl Fn(u32) -> [u16; WAYS]) -> Self {
-        let matches_in = |bucket| {
-            tags(bucket)
-                .iter()
-                .enumerate()
-                .fold(0u8, |bits, (way, &other)| bits | (u8::from(other == tag) << way))
-        };
-        let second = if buckets[0] == buckets[1] { 0 } else { matches_in(buckets[1]) };
-        Self { buckets, matches: matches_in(buckets[0]) | (second << WAYS) }
+    /// `matches` tells of a bucket which of its places hold the tag, a bit each.
+    pub(crate) fn new(buckets: [u32; 2], matches: impl Fn(u32) -> u8) -> Self {
+        let second = if buckets[0] == buckets[1] { 0 } else { matches(buckets[1]) };
+        Self { buckets, matches: matches(buckets[0]) | (second << WAYS) }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

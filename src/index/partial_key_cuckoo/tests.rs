@@ -1,17 +1,6 @@
 use super::*;
+use crate::index::testing::Numbers;
 use std::collections::BTreeMap;
-
-/// A sequence of well-mixed numbers (splitmix64).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-}
 
 fn settings(regions: u32, buckets_per_region_log2: u8, tag_bits: u8) -> CuckooSettings {
     CuckooSettings { regions, buckets_per_region_log2, tag_bits }
