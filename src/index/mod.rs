@@ -5,11 +5,14 @@
 //! a second 64-bit hash of the same key, independent of the first, from which tags and filters are made.
 
 pub mod block_perfect;
+mod decoding;
 pub mod entropy_trie;
 pub mod fences;
 pub mod filter;
 pub mod partial_key_cuckoo;
 pub mod slot_perfect;
+#[cfg(test)]
+mod testing;
 
 use std::ops::Range;
 
