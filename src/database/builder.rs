@@ -151,7 +151,7 @@ impl Builder {
             }
             Err(error) => return Err(Error::io("open", path)(error)),
         }
-        let backend = SystemDirectory::open(&path).map_err(Error::io("open", &path))?;
+        let backend = SystemDirectory::open(&path)?;
         let access = self.access;
         self.open_in(Directory::new(backend, access))
     }
