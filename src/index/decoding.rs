@@ -78,11 +78,6 @@ impl<'a> Reader<'a> {
         if allowed { Ok(()) } else { Err(self.error(self.offset - width, expected(), got())) }
     }
 
-    /// Where the next byte would be read.
-    pub(crate) fn offset(&self) -> usize {
-        self.offset
-    }
-
     /// An error at a place of the bytes.
     pub(crate) fn error(&self, offset: usize, expected: String, got: String) -> DecodeError {
         DecodeError { structure: self.structure, offset, expected, got }
