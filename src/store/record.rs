@@ -9,6 +9,7 @@
 use crate::batch::{NEVER, TimestampMs, Write};
 use crate::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX, check_key_length, check_value_length};
 use crate::{Error, Result};
+use std::ops::Range;
 
 /// The record says that its key was deleted.
 pub const FLAG_DELETED: u8 = 1 << 0;
@@ -44,6 +45,39 @@ impl RecordView<'_> {
     /// Whether a lookup at `now_ms` does not find the record any more.
     pub fn is_gone(&self, now_ms: TimestampMs) -> bool {
         self.value.is_none() || (self.expires_at_ms != NEVER && self.expires_at_ms <= now_ms)
+    }
+}
+
+/// Where the parts of a record stand in a buffer that is kept beside it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordSpan {
+    key: Range<usize>,
+    value: Option<Range<usize>>,
+    expires_at_ms: TimestampMs,
+}
+
+impl RecordSpan {
+    /// The span of a record whose parts are slices of `buffer`.
+    pub fn within(buffer: &[u8], record: &RecordView<'_>) -> RecordSpan {
+        let range = |part: &[u8]| {
+            let start = (part.as_ptr() as usize).wrapping_sub(buffer.as_ptr() as usize);
+            start..start.wrapping_add(part.len())
+        };
+        RecordSpan {
+            key: range(record.key),
+            value: record.value.map(range),
+            expires_at_ms: record.expires_at_ms,
+        }
+    }
+
+    /// The record again, from the buffer that it was a part of.
+    pub fn view<'a>(&self, buffer: &'a [u8]) -> RecordView<'a> {
+        let part = |range: &Range<usize>| buffer.get(range.clone()).unwrap_or_default();
+        RecordView {
+            key: part(&self.key),
+            value: self.value.as_ref().map(part),
+            expires_at_ms: self.expires_at_ms,
+        }
     }
 }
 
@@ -141,8 +175,12 @@ impl RecordLayout {
 
     /// The most bytes that a record in stream form can take.
     pub fn stream_bytes_max(&self) -> usize {
-        let (key_length, value_length) = self.fixed.unwrap_or((KEY_LENGTH_MAX, VALUE_LENGTH_MAX));
-        1 + 3 + 5 + EXPIRY_BYTES + key_length + value_length
+        match self.fixed {
+            Some((key_length, value_length)) => {
+                1 + if self.expiring { EXPIRY_BYTES } else { 0 } + key_length + value_length
+            }
+            None => 1 + 3 + 4 + EXPIRY_BYTES + KEY_LENGTH_MAX + VALUE_LENGTH_MAX,
+        }
     }
 
     /// The bytes of a slot, if all records have the same size.

@@ -112,27 +112,35 @@ pub fn decode_frame<'a>(
     position: u64,
     bytes: &'a [u8],
 ) -> Result<(Frame<'a>, usize), RecordProblem> {
+    let (frame, length) = parse_frame(layout, bytes)?;
     let (crc, body) = bytes.split_first_chunk::<FRAME_CRC_BYTES>().ok_or(RecordProblem::Short(5))?;
+    if checksum(position, &body[..length - FRAME_CRC_BYTES]) != u32::from_le_bytes(*crc) {
+        return Err(RecordProblem::Malformed("a frame with a right checksum"));
+    }
+    Ok((frame, length))
+}
+
+/// As [`decode_frame`], for bytes whose checksum is known to be right.
+pub fn parse_frame<'a>(
+    layout: &RecordLayout,
+    bytes: &'a [u8],
+) -> Result<(Frame<'a>, usize), RecordProblem> {
+    let body = bytes.get(FRAME_CRC_BYTES..).ok_or(RecordProblem::Short(5))?;
     let flags = *body.first().ok_or(RecordProblem::Short(5))?;
     if flags & FLAG_FRAME == 0 {
         return Err(RecordProblem::Malformed("a frame's first flag"));
     }
-    let short = |problem| match problem {
-        RecordProblem::Short(needed) => RecordProblem::Short(needed + FRAME_CRC_BYTES),
-        malformed => malformed,
-    };
-    let (frame, body_length) = if flags & FLAG_SYNC_MARKER != 0 {
+    if flags & FLAG_SYNC_MARKER != 0 {
         let mut fields = Fields::new(body.get(1..).unwrap_or_default());
         let synced = fields.u64().ok_or(RecordProblem::Short(MARKER_BYTES))?;
-        (Frame::SyncMarker(synced), MARKER_BYTES - FRAME_CRC_BYTES)
-    } else {
-        let (flags, record, length) = layout.decode_stream(body).map_err(short)?;
-        (Frame::Record { record, batch_goes_on: flags & FLAG_BATCH_GOES_ON != 0 }, length)
-    };
-    if checksum(position, &body[..body_length]) != u32::from_le_bytes(*crc) {
-        return Err(RecordProblem::Malformed("a frame with a right checksum"));
+        return Ok((Frame::SyncMarker(synced), MARKER_BYTES));
     }
-    Ok((frame, FRAME_CRC_BYTES + body_length))
+    let (flags, record, length) = layout.decode_stream(body).map_err(|problem| match problem {
+        RecordProblem::Short(needed) => RecordProblem::Short(needed + FRAME_CRC_BYTES),
+        malformed => malformed,
+    })?;
+    let frame = Frame::Record { record, batch_goes_on: flags & FLAG_BATCH_GOES_ON != 0 };
+    Ok((frame, FRAME_CRC_BYTES + length))
 }
 
 /// The highest sync marker among bytes that stand at `position`, at whatever place in them; `None` if there is none.

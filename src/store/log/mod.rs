@@ -9,9 +9,9 @@ mod recovery;
 mod segment;
 mod store;
 
-pub use recovery::{Recovered, RecoveredRecord};
+pub use recovery::{LogSettings, Recovered};
 pub use segment::LogView;
-pub use store::{FrozenLog, LogCursor, LogStore};
+pub use store::{FrozenLog, LogCandidate, LogCandidates, LogCursor, LogStore};
 
 use crate::batch::Durability;
 use crate::device::{Access, Directory, Purpose};
@@ -245,8 +245,8 @@ impl Log {
     }
 
     /// The log as it is now, for reading: its segments stay readable as long as the view is held.
-    pub fn view(&self) -> LogView<'_> {
-        LogView::new(self, self.segments.read().clone())
+    pub fn view(self: &Arc<Self>) -> LogView {
+        LogView::new(self.clone(), self.segments.read().clone())
     }
 
     /// The names of the segment files that hold anything before `end`, with the bytes of each that count.

@@ -4,7 +4,7 @@ use super::Log;
 use super::format::{FRAME_CRC_BYTES, Frame, SEGMENT_HEADER_BYTES, decode_frame};
 use crate::Result;
 use crate::device::{AlignedBuffer, File, Purpose};
-use crate::store::record::{RecordProblem, RecordView};
+use crate::store::record::{RecordProblem, RecordSpan, RecordView};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -43,28 +43,15 @@ impl Segments {
 }
 
 /// The log at one moment; what it held then can be read as long as the view is kept.
-pub struct LogView<'a> {
-    log: &'a Log,
+#[derive(Clone)]
+pub struct LogView {
+    log: Arc<Log>,
     segments: Arc<Segments>,
 }
 
-/// A view that keeps no borrow of the log: [`LogView::attach`] makes a view of it again.
-#[derive(Clone)]
-pub struct DetachedView(Arc<Segments>);
-
-impl<'a> LogView<'a> {
-    pub(super) fn new(log: &'a Log, segments: Arc<Segments>) -> Self {
+impl LogView {
+    pub(super) fn new(log: Arc<Log>, segments: Arc<Segments>) -> Self {
         LogView { log, segments }
-    }
-
-    /// What keeps the segments readable, without the borrow.
-    pub fn detach(self) -> DetachedView {
-        DetachedView(self.segments)
-    }
-
-    /// The view of before.
-    pub fn attach(log: &'a Log, detached: &DetachedView) -> Self {
-        LogView { log, segments: detached.0.clone() }
     }
 
     /// Reads the record at a position into `buffer` and shows it there. One read, two for a large record of a database
@@ -75,27 +62,33 @@ impl<'a> LogView<'a> {
         position: u64,
         buffer: &'b mut AlignedBuffer,
     ) -> Result<RecordView<'b>> {
+        Ok(self.read_span(purpose, position, buffer)?.view(buffer))
+    }
+
+    /// As [`read`](LogView::read), and tells where in `buffer` the record stands.
+    pub fn read_span(
+        &self,
+        purpose: Purpose,
+        position: u64,
+        buffer: &mut AlignedBuffer,
+    ) -> Result<RecordSpan> {
         let mut wanted = match self.log.layout.fixed {
-            Some(_) => FRAME_CRC_BYTES + self.log.layout.stream_bytes_max() - 8,
+            Some(_) => FRAME_CRC_BYTES + self.log.layout.stream_bytes_max(),
             None => READ_BYTES_GUESS,
         };
         loop {
             self.fetch(purpose, position, wanted, buffer)?;
-            match decode_frame(&self.log.layout, position, buffer) {
-                Err(RecordProblem::Short(needed)) if buffer.len() >= wanted && needed > wanted => {
+            let got = match decode_frame(&self.log.layout, position, buffer) {
+                Ok((Frame::Record { record, .. }, _)) => return Ok(RecordSpan::within(buffer, &record)),
+                Err(RecordProblem::Short(needed)) if buffer.len() == wanted && needed > wanted => {
                     wanted = needed;
+                    continue;
                 }
-                Ok((Frame::Record { .. }, _)) => break,
-                Ok((Frame::SyncMarker(_), _)) => return Err(self.damaged(position, "a sync marker")),
-                Err(RecordProblem::Short(_)) => return Err(self.damaged(position, "the end of the log")),
-                Err(RecordProblem::Malformed(expected)) => {
-                    return Err(self.damaged(position, &format!("no {expected}")));
-                }
-            }
-        }
-        match decode_frame(&self.log.layout, position, buffer) {
-            Ok((Frame::Record { record, .. }, _)) => Ok(record),
-            _ => Err(self.damaged(position, "another frame")),
+                Ok((Frame::SyncMarker(_), _)) => "a sync marker",
+                Err(RecordProblem::Short(_)) => "the end of the log",
+                Err(RecordProblem::Malformed(_)) => "bytes that are no frame of this place",
+            };
+            return Err(self.damaged(position, got));
         }
     }
 

@@ -4,13 +4,13 @@
 //! 4 GiB of log may wait to be converted. A key that is written again takes over its slot, if the older record
 //! is still in the same LogStore; should both ever stand in it, the one further behind in the log holds.
 
-use super::{Log, LogView};
+use super::LogView;
 use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};
 use crate::index::partial_key_cuckoo::{CuckooFull, CuckooSettings, PartialKeyCuckoo, Slot};
-use crate::key::{KeyHash, KeyHasher};
+use crate::key::{KeyHash, Placing};
 use crate::store::merge::{Cursor, Entry};
-use crate::store::record::RecordView;
+use crate::store::record::RecordSpan;
 use std::sync::Arc;
 
 /// A LogStore that takes new records.
@@ -159,75 +159,93 @@ impl FrozenLog {
     }
 }
 
-/// The records of a frozen LogStore in the order of their placements. One region of the index at a time: its records
-/// are read once for their hashes, sorted, and read again in order; the log's tail is hot in the page cache.
-pub struct LogCursor<'a> {
-    view: LogView<'a>,
-    frozen: &'a FrozenLog,
-    hasher: KeyHasher,
-    partitions_log2: u32,
+/// The records of a frozen LogStore in the order of their hashes. One region of the index at a time: its records are
+/// read once for their hashes, sorted, and read again in order; the log's tail is hot in the page cache.
+pub struct LogCursor {
+    view: LogView,
+    frozen: Arc<FrozenLog>,
+    placing: Placing,
     purpose: Purpose,
     next_region: u32,
-    state: LogCursorState,
-}
-
-/// What a [`LogCursor`] keeps between two steps.
-#[derive(Default)]
-pub struct LogCursorState {
-    /// The records of the region, those that come first at the end.
+    /// The records of the region that are still to come, the next one at the end.
     order: Vec<(KeyHash, u64)>,
     buffer: AlignedBuffer,
-    key: Vec<u8>,
+    current: Option<(KeyHash, RecordSpan)>,
 }
 
-impl<'a> LogCursor<'a> {
-    /// A cursor before the first record. The LogStore's placements are those within its partition.
-    pub fn new(
-        view: LogView<'a>,
-        frozen: &'a FrozenLog,
-        hasher: KeyHasher,
-        partitions_log2: u32,
-        purpose: Purpose,
-    ) -> Self {
+impl LogCursor {
+    /// A cursor before the first record.
+    pub fn new(view: LogView, frozen: Arc<FrozenLog>, placing: Placing, purpose: Purpose) -> Self {
         LogCursor {
             view,
             frozen,
-            hasher,
-            partitions_log2,
+            placing,
             purpose,
             next_region: 0,
-            state: LogCursorState::default(),
+            order: Vec::new(),
+            buffer: AlignedBuffer::default(),
+            current: None,
         }
     }
 
     fn load_region(&mut self) -> Result<bool> {
-        while self.state.order.is_empty() {
+        while self.order.is_empty() {
             if self.next_region == self.frozen.index.region_count() {
                 return Ok(false);
             }
             for (_, _, packed) in self.frozen.index.region_slots(self.next_region) {
                 let position = self.frozen.position(packed);
-                let record = self.view.read(self.purpose, position, &mut self.state.buffer)?;
-                let hash = self.hasher.hash(record.key).within_partition(self.partitions_log2);
-                self.state.order.push((hash, position));
+                let record = self.view.read(self.purpose, position, &mut self.buffer)?;
+                self.order.push((self.placing.place(record.key), position));
             }
-            // Equal hashes: the youngest first, so that a merge sees it before the older ones.
-            self.state.order.sort_unstable_by(|one, two| two.0.cmp(&one.0).then(one.1.cmp(&two.1)));
             self.next_region += 1;
+            self.order.sort_unstable_by(|one, two| two.cmp(one));
+            self.order_equal_hashes()?;
         }
         Ok(true)
     }
+
+    /// Keys of the same hash follow each other by their bytes, and records of the same key from the youngest on.
+    fn order_equal_hashes(&mut self) -> Result<()> {
+        let mut start = 0;
+        while start < self.order.len() {
+            let hash = self.order[start].0;
+            let run = self.order[start..].iter().take_while(|entry| entry.0 == hash).count();
+            if run > 1 {
+                let mut keyed = Vec::with_capacity(run);
+                for &(_, position) in &self.order[start..start + run] {
+                    let record = self.view.read(self.purpose, position, &mut self.buffer)?;
+                    keyed.push((record.key.to_vec(), std::cmp::Reverse(position)));
+                }
+                keyed.sort_unstable_by(|one, two| two.cmp(one));
+                for (slot, (_, position)) in self.order[start..].iter_mut().zip(keyed) {
+                    slot.1 = position.0;
+                }
+            }
+            start += run;
+        }
+        Ok(())
+    }
 }
 
-impl Cursor for LogCursor<'_> {
-    fn next(&mut self) -> Result<Option<Entry<'_>>> {
-        if self.state.order.is_empty() && !self.load_region()? {
-            return Ok(None);
+impl Cursor for LogCursor {
+    fn advance(&mut self) -> Result<bool> {
+        self.current = None;
+        if self.order.is_empty() && !self.load_region()? {
+            return Ok(false);
         }
-        let Some((hash, position)) = self.state.order.pop() else { return Ok(None) };
-        let record = self.view.read(self.purpose, position, &mut self.state.buffer)?;
-        // The view's buffer is lent out with the record.
-        let _ = &self.state.key;
-        Ok(Some(Entry { hash, record: RecordView { ..record } }))
+        let Some((hash, position)) = self.order.pop() else { return Ok(false) };
+        let span = self.view.read_span(self.purpose, position, &mut self.buffer)?;
+        self.current = Some((hash, span));
+        Ok(true)
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        let (hash, span) = self.current.as_ref()?;
+        Some(Entry { hash: *hash, record: span.view(&self.buffer) })
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.order.capacity() * size_of::<(KeyHash, u64)>() + self.buffer.heap_bytes()
     }
 }
