@@ -1,5 +1,6 @@
 //! The counted, named faces of a directory and of a file.
 
+use super::system::SystemDirectory;
 use super::{
     Access, AlignedBuffer, BackendRead, DirectoryBackend, FileBackend, IoCounters, IoSnapshot, Purpose,
 };
@@ -21,6 +22,11 @@ impl Directory {
     /// A directory over any backend. `access` is how its store files are opened.
     pub fn new(backend: impl DirectoryBackend + 'static, access: Access) -> Self {
         Directory { backend: Arc::new(backend), counters: Arc::default(), access }
+    }
+
+    /// A directory of the operating system, which must be there.
+    pub fn system(path: &Path, access: Access) -> Result<Self> {
+        Ok(Directory::new(SystemDirectory::open(path)?, access))
     }
 
     /// The access that stores asked for.

@@ -12,7 +12,7 @@ pub mod memory;
 pub mod system;
 
 pub use append::Appender;
-pub use buffer::AlignedBuffer;
+pub use buffer::{AlignedBuffer, scratch_bytes, with_scratch};
 pub use counters::{IoCount, IoCounters, IoSnapshot, Purpose};
 pub use file::{Directory, File, ReadRequest};
 pub use system::SystemDirectory;
