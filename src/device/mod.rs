@@ -5,19 +5,24 @@
 //! ([`system`]), memory ([`memory`]), and the simulated device of the testing room.
 
 mod append;
+mod batch;
 mod buffer;
 mod counters;
 mod file;
 pub mod memory;
+mod random;
 pub mod system;
 
 pub use append::Appender;
+pub use batch::{IoBackend, ReadRequest, io_backend, read_batch};
 pub use buffer::AlignedBuffer;
 pub use counters::{IoCount, IoCounters, IoSnapshot, Purpose};
-pub use file::{Directory, File, ReadRequest};
+pub use file::{Directory, File};
+pub use random::RandomReads;
 pub use system::SystemDirectory;
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 /// How a file's blocks reach the device.
@@ -39,12 +44,6 @@ pub trait FileBackend: Send + Sync {
     /// end of the file, whose last block a direct reader asks for whole. Offset, length and address are multiples of
     /// [`alignment`](FileBackend::alignment), the address of 4,096 at most.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
-    /// Carries out several reads, each with its own outcome; those that can overlap do.
-    fn read_many(&self, requests: &mut [BackendRead<'_>]) {
-        for request in requests {
-            request.outcome = self.read_at(request.offset, request.buffer);
-        }
-    }
     /// Writes all `bytes` at `offset`, lengthening the file where needed. The same multiples hold. After an error any
     /// part of them may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
@@ -60,16 +59,10 @@ pub trait FileBackend: Send + Sync {
     fn alignment(&self) -> usize {
         1
     }
-}
-
-/// One read of a batch, as a backend sees it.
-pub struct BackendRead<'a> {
-    /// Where, in bytes.
-    pub offset: u64,
-    /// What to fill.
-    pub buffer: &'a mut [u8],
-    /// How many bytes there were, as [`FileBackend::read_at`] says.
-    pub outcome: io::Result<usize>,
+    /// The descriptor to which a batch of reads may be sent past this trait; `None` if they must go through it.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// A directory of files, as the room's variants implement it. Names have no separators.

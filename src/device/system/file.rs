@@ -4,6 +4,7 @@ use super::direct;
 use crate::device::{Access, FileBackend};
 use std::fs::File;
 use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
 /// The largest alignment of an address that a backend may ask for, in bytes.
@@ -89,6 +90,10 @@ impl FileBackend for SystemFile {
 
     fn alignment(&self) -> usize {
         self.alignment
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 }
 

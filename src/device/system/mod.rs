@@ -2,9 +2,10 @@
 
 mod direct;
 mod file;
+#[cfg_attr(not(all(feature = "io-uring", target_os = "linux")), path = "no_ring.rs")]
+pub(super) mod ring;
 
 use super::{Access, DirectoryBackend, FileBackend};
-use crate::{Error, Result};
 use file::SystemFile;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, OpenOptions};
@@ -25,21 +26,21 @@ impl SystemDirectory {
     /// Opens a directory that is there.
     ///
     /// # Errors
-    /// [`Error::Io`] if there is none, if it is no directory, or if it may not be read.
-    pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
+    /// `NotFound` if there is none, `NotADirectory` if it is something else, `PermissionDenied`.
+    pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
-        let handle = open_directory(&path).map_err(Error::io("open", &path))?;
-        Ok(SystemDirectory { path, handle })
+        let handle = fs::File::open(&path)?;
+        match handle.metadata()?.is_dir() {
+            true => Ok(SystemDirectory { path, handle }),
+            false => Err(ErrorKind::NotADirectory.into()),
+        }
     }
 
     /// Opens a directory and makes it, and those above it, where they are missing. What was made survives a loss of
     /// power.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if it cannot be made or opened.
-    pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
+    pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
-        create_durably(&path).map_err(Error::io("create", &path))?;
+        create_durably(&path)?;
         SystemDirectory::open(path)
     }
 
@@ -52,14 +53,6 @@ impl SystemDirectory {
             ));
         }
         Ok(self.path.join(name))
-    }
-}
-
-fn open_directory(path: &Path) -> io::Result<fs::File> {
-    let handle = fs::File::open(path)?;
-    match handle.metadata()?.is_dir() {
-        true => Ok(handle),
-        false => Err(ErrorKind::NotADirectory.into()),
     }
 }
 
