@@ -10,18 +10,22 @@ pub const VALUE_LENGTH_MAX: usize = 256 << 20;
 
 /// Checks that a key has 1 to [`KEY_LENGTH_MAX`] bytes.
 pub fn check_key(key: &[u8]) -> Result<()> {
-    match key.len() {
-        1..=KEY_LENGTH_MAX => Ok(()),
-        length => Err(Error::KeyLength { length }),
-    }
+    check_key_length(key.len())
+}
+
+/// Checks the length of a key, in bytes.
+pub fn check_key_length(length: usize) -> Result<()> {
+    if (1..=KEY_LENGTH_MAX).contains(&length) { Ok(()) } else { Err(Error::KeyLength { length }) }
 }
 
 /// Checks that a value has at most [`VALUE_LENGTH_MAX`] bytes.
 pub fn check_value(value: &[u8]) -> Result<()> {
-    match value.len() {
-        0..=VALUE_LENGTH_MAX => Ok(()),
-        length => Err(Error::ValueLength { length }),
-    }
+    check_value_length(value.len())
+}
+
+/// Checks the length of a value, in bytes.
+pub fn check_value_length(length: usize) -> Result<()> {
+    if length <= VALUE_LENGTH_MAX { Ok(()) } else { Err(Error::ValueLength { length }) }
 }
 
 /// The 128-bit hash of a key, in two independent halves.

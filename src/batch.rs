@@ -1,0 +1,168 @@
+//! Writes, one or many, as they go down to an engine.
+
+use crate::Result;
+use crate::key::{check_key, check_value};
+use std::ops::Range;
+
+/// A moment, in milliseconds since the Unix epoch. Engines read no clock: they are told.
+pub type TimestampMs = u64;
+
+/// The expiry time of a record that never expires.
+pub const NEVER: TimestampMs = 0;
+
+/// How long a write must have survived when it is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Durability {
+    /// It may be lost with the process.
+    Buffered,
+    /// It survives the process, and not a loss of power.
+    #[default]
+    Written,
+    /// It survives a loss of power. Writers that wait at the same time share one sync.
+    Synced,
+}
+
+/// One write, borrowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Write<'a> {
+    /// Gives the key a value, in place of an older one.
+    Put {
+        /// 1 to 65,535 bytes.
+        key: &'a [u8],
+        /// 0 to 256 MiB.
+        value: &'a [u8],
+        /// When the record ceases to be, or [`NEVER`].
+        expires_at_ms: TimestampMs,
+    },
+    /// Removes the key, if it is there.
+    Delete {
+        /// 1 to 65,535 bytes.
+        key: &'a [u8],
+    },
+}
+
+impl<'a> Write<'a> {
+    /// The key.
+    pub fn key(&self) -> &'a [u8] {
+        match self {
+            Write::Put { key, .. } | Write::Delete { key } => key,
+        }
+    }
+
+    /// The bytes that the user asked to store: key and value.
+    pub fn user_bytes(&self) -> usize {
+        match self {
+            Write::Put { key, value, .. } => key.len() + value.len(),
+            Write::Delete { key } => key.len(),
+        }
+    }
+}
+
+/// Writes that are applied together: all or none of them, also over partitions and over a crash. Of two writes to one
+/// key the later one holds.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    key: Range<usize>,
+    value: Option<Range<usize>>,
+    expires_at_ms: TimestampMs,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Batch::default()
+    }
+
+    /// Adds a put of a record that never expires.
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<&mut Self> {
+        self.put_until(key, value, NEVER)
+    }
+
+    /// Adds a put of a record that ceases to be at `expires_at_ms`.
+    pub fn put_until(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expires_at_ms: TimestampMs,
+    ) -> Result<&mut Self> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        check_key(key)?;
+        check_value(value)?;
+        let key = self.keep(key);
+        let value = Some(self.keep(value));
+        self.entries.push(Entry { key, value, expires_at_ms });
+        Ok(self)
+    }
+
+    /// Adds a delete.
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<&mut Self> {
+        check_key(key.as_ref())?;
+        let key = self.keep(key.as_ref());
+        self.entries.push(Entry { key, value: None, expires_at_ms: NEVER });
+        Ok(self)
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        start..self.bytes.len()
+    }
+
+    /// The number of writes.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no write in it.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Forgets all writes, keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+    }
+
+    /// The writes, in the order in which they were added.
+    pub fn writes(&self) -> impl Iterator<Item = Write<'_>> {
+        self.entries.iter().map(|entry| {
+            let key = &self.bytes[entry.key.clone()];
+            match &entry.value {
+                Some(value) => {
+                    Write::Put { key, value: &self.bytes[value.clone()], expires_at_ms: entry.expires_at_ms }
+                }
+                None => Write::Delete { key },
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_gives_its_writes_back_in_order() {
+        let mut batch = Batch::new();
+        batch.put(b"a", b"1").unwrap().delete(b"b").unwrap().put_until(b"c", b"", 9).unwrap();
+        let writes: Vec<_> = batch.writes().collect();
+        assert_eq!(
+            writes,
+            [
+                Write::Put { key: b"a", value: b"1", expires_at_ms: NEVER },
+                Write::Delete { key: b"b" },
+                Write::Put { key: b"c", value: b"", expires_at_ms: 9 },
+            ]
+        );
+        assert!(batch.put(b"", b"").is_err());
+        assert_eq!(batch.len(), 3, "a refused write leaves the batch as it was");
+    }
+}
