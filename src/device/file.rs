@@ -220,6 +220,13 @@ impl File {
         self.backend.start_writeback(offset, length);
     }
 
+    /// A hint that reads after it shall come from the device and not from a cache. Recovery gives it before it reads
+    /// a log: after a sync that failed, the system's cache may go on showing data that never reached the device and
+    /// that later syncs leave out, though they succeed.
+    pub fn drop_cache(&self) {
+        self.backend.drop_cache();
+    }
+
     /// Cuts the file to `length` bytes; a shorter one stays as it is.
     pub fn truncate(&self, length: u64) -> Result<()> {
         self.backend.truncate(length).map_err(|error| self.failed("truncate", error))

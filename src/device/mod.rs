@@ -51,6 +51,9 @@ pub trait FileBackend: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// A hint that a range may be sent to the device now; never an error.
     fn start_writeback(&self, _offset: u64, _length: u64) {}
+    /// A hint that reads after it shall come from the device: what a cache still shows of a sync that failed was
+    /// never written, and no later sync will write it.
+    fn drop_cache(&self) {}
     /// Cuts the file to `length` bytes; a shorter one stays as it is.
     fn truncate(&self, length: u64) -> io::Result<()>;
     /// The length of the file, in bytes.

@@ -60,7 +60,15 @@ impl Content {
         // Lengths are kept by the journal, not by the pages that were lost.
         self.durable.resize(length, 0);
         if dropped_from_cache {
-            self.written.clone_from(&self.durable);
+            self.drop_cache();
+        }
+    }
+
+    /// Makes what is read what the device holds, and what it will hold after the next sync.
+    pub fn drop_cache(&mut self) {
+        self.written.clone_from(&self.durable);
+        for (_, change) in &self.pending {
+            change.apply(&mut self.written, |_| true);
         }
     }
 

@@ -48,6 +48,7 @@ pub(super) struct Disk {
     power_off_at: u64,
     off: bool,
     fault_count: u64,
+    failed_syncs: u64,
     elapsed_ns: u64,
 }
 
@@ -65,6 +66,7 @@ impl Disk {
             power_off_at: u64::MAX,
             off: false,
             fault_count: 0,
+            failed_syncs: 0,
             elapsed_ns: 0,
         }
     }
@@ -98,6 +100,10 @@ impl Disk {
 
     pub fn fault_count(&self) -> u64 {
         self.fault_count
+    }
+
+    pub fn failed_syncs(&self) -> u64 {
+        self.failed_syncs
     }
 
     pub fn elapsed_ns(&self) -> u64 {
@@ -302,12 +308,19 @@ impl Disk {
             return Err(power_lost());
         }
         if self.happens(|faults| faults.sync_error) {
+            self.failed_syncs += 1;
             let (dropped, mut random) = (self.random.bool(), self.random.fork());
             self.content(inode)?.fail_sync(dropped, |_| random.bool());
             return Err(input_output_error());
         }
         self.content(inode)?.sync();
         Ok(())
+    }
+
+    pub fn drop_cache(&mut self, inode: Inode) {
+        if let Some(content) = self.files.get_mut(&inode) {
+            content.drop_cache();
+        }
     }
 
     pub fn length(&mut self, inode: Inode) -> io::Result<u64> {

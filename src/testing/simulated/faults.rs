@@ -12,7 +12,8 @@ pub struct Faults {
     /// A write fails (`EIO`) after some of its sectors were written.
     pub write_error: f64,
     /// A sync of a file fails (`EIO`). What was to be synced is durable in part; the rest is forgotten: later syncs
-    /// succeed without it, though until the next crash it may still be read (the "fsyncgate" of 2018).
+    /// succeed without it, though it may still be read until the cache is dropped or the power lost (the "fsyncgate"
+    /// of 2018).
     pub sync_error: f64,
     /// A creation, removal, renaming or sync of the directory fails (`EIO`) and changes nothing.
     pub directory_error: f64,

@@ -79,6 +79,11 @@ impl SimulatedDirectory {
         self.disk.lock().fault_count()
     }
 
+    /// How many of them were failed syncs of files: these can take away what was written before.
+    pub fn failed_syncs(&self) -> u64 {
+        self.disk.lock().failed_syncs()
+    }
+
     /// The time that all operations took together, in nanoseconds; nobody waits for it.
     pub fn elapsed_ns(&self) -> u64 {
         self.disk.lock().elapsed_ns()
@@ -206,6 +211,10 @@ impl FileBackend for SimulatedFile {
 
     fn sync(&self) -> io::Result<()> {
         self.disk.lock().sync(self.inode)
+    }
+
+    fn drop_cache(&self) {
+        self.disk.lock().drop_cache(self.inode);
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {

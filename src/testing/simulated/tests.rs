@@ -277,9 +277,12 @@ fn after_a_failed_sync_the_next_one_succeeds_without_the_data() {
             backend.set_faults(Faults::default());
             file.sync(Purpose::Log).unwrap();
             let seen = first_of_sectors(&backend);
+            file.drop_cache();
+            let on_device = first_of_sectors(&backend);
             let mut random = fastrand::Rng::with_seed(seed);
             let after = backend.crash(Crash::PowerLost(Survival::Everything), &mut random);
-            (seen, first_of_sectors(&after))
+            assert_eq!(on_device, first_of_sectors(&after));
+            (seen, on_device)
         })
         .collect();
     assert!(outcomes.contains(&(vec![1, 1], vec![0, 1])), "still in the cache, and lost in part");
