@@ -219,9 +219,8 @@ impl Run {
             }
             Operation::Iterate => self.reference.check_all(&self.store.records, 0)?,
             Operation::Sync => {
-                if self.store.sync().is_ok() {
-                    self.reference.synced();
-                }
+                let outcome = self.store.sync();
+                outcome.iter().for_each(|()| self.reference.synced());
             }
             Operation::Crash(crash, _) => self.crash(crash)?,
             Operation::PowerOff(changes) => self.backend.power_off_after(changes),

@@ -6,6 +6,7 @@ mod file;
 pub(super) mod ring;
 
 use super::{Access, DirectoryBackend, FileBackend};
+use crate::{Error, Result};
 use file::SystemFile;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, OpenOptions};
@@ -26,21 +27,21 @@ impl SystemDirectory {
     /// Opens a directory that is there.
     ///
     /// # Errors
-    /// `NotFound` if there is none, `NotADirectory` if it is something else, `PermissionDenied`.
-    pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
+    /// [`Error::Io`] if there is none, if it is something else, or if it may not be read.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
-        let handle = fs::File::open(&path)?;
-        match handle.metadata()?.is_dir() {
-            true => Ok(SystemDirectory { path, handle }),
-            false => Err(ErrorKind::NotADirectory.into()),
-        }
+        let handle = open_directory(&path).map_err(Error::io("open", &path))?;
+        Ok(SystemDirectory { path, handle })
     }
 
     /// Opens a directory and makes it, and those above it, where they are missing. What was made survives a loss of
     /// power.
-    pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be made or opened.
+    pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
-        create_durably(&path)?;
+        create_durably(&path).map_err(Error::io("create", &path))?;
         SystemDirectory::open(path)
     }
 
@@ -54,6 +55,11 @@ impl SystemDirectory {
         }
         Ok(self.path.join(name))
     }
+}
+
+fn open_directory(path: &Path) -> io::Result<fs::File> {
+    let handle = fs::File::open(path)?;
+    if handle.metadata()?.is_dir() { Ok(handle) } else { Err(ErrorKind::NotADirectory.into()) }
 }
 
 fn create_durably(path: &Path) -> io::Result<()> {

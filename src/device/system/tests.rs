@@ -198,12 +198,12 @@ fn a_name_never_leads_out_of_the_directory() {
 fn a_missing_directory_is_created_with_those_above_it_but_not_opened() {
     let folder = folder();
     let path = folder.path().join("one/two");
-    assert_eq!(SystemDirectory::open(&path).err().unwrap().kind(), ErrorKind::NotFound);
+    assert_eq!(kind(&SystemDirectory::open(&path).err().unwrap()), ErrorKind::NotFound);
     SystemDirectory::create(&path).unwrap();
     SystemDirectory::create(&path).unwrap();
     std::fs::write(path.join("file"), b"").unwrap();
     let error = SystemDirectory::open(path.join("file")).err().unwrap();
-    assert_eq!(error.kind(), ErrorKind::NotADirectory);
+    assert_eq!(kind(&error), ErrorKind::NotADirectory);
     assert_eq!(directory(&folder.path().join("one")).list().unwrap(), Vec::<String>::new());
 }
 
