@@ -254,3 +254,15 @@ fn an_appender_writes_pieces_that_read_back_with_the_end_padded() {
         assert!(tail.iter().all(|&byte| byte == 0));
     }
 }
+
+#[test]
+fn dropping_the_cache_loses_nothing_that_was_written() {
+    let folder = folder();
+    let file = directory(folder.path()).create("data", Access::Buffered).unwrap();
+    let bytes = pattern(100_000);
+    file.write(Purpose::Log, 0, &bytes).unwrap();
+    file.drop_cache();
+    file.sync(Purpose::Log).unwrap();
+    file.drop_cache();
+    assert_eq!(file.read(Purpose::Get, 0, bytes.len(), &mut AlignedBuffer::default()).unwrap(), bytes);
+}
