@@ -239,7 +239,7 @@ mod tests {
         let mut torn = Vec::new();
         edit(1, &[], &[(4, Role::Sorted)]).encode(3, &mut torn);
         file.write(Purpose::Manifest, length, &torn[..torn.len() - 1]).unwrap();
-        let mut manifest = Manifest::open(&directory).unwrap();
+        let manifest = Manifest::open(&directory).unwrap();
         assert_eq!(manifest.partitions(), state);
         assert_eq!(manifest.next_number(), 4);
         assert_eq!(manifest.length(), length);
