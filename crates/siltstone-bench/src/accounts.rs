@@ -6,7 +6,12 @@ use siltstone::{RamAccount, Stats};
 
 /// Memory by item, in bytes.
 pub fn ram(account: &RamAccount) -> Value {
-    account.items().iter().map(|(item, bytes)| ((*item).to_owned(), json!(bytes))).collect::<Map<_, _>>().into()
+    account
+        .items()
+        .iter()
+        .map(|(item, bytes)| ((*item).to_owned(), json!(bytes)))
+        .collect::<Map<_, _>>()
+        .into()
 }
 
 /// Operations and bytes by purpose; purposes for which nothing was done are left out.

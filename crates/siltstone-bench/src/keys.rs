@@ -131,7 +131,9 @@ impl Values {
             Some((write, rest)) if self.length >= 16 => (u64::from_le_bytes(*write), rest),
             _ => (0, value),
         };
-        rest.chunks(8).zip(self.words(number, write)).all(|(bytes, word)| word.to_le_bytes().starts_with(bytes))
+        rest.chunks(8)
+            .zip(self.words(number, write))
+            .all(|(bytes, word)| word.to_le_bytes().starts_with(bytes))
     }
 }
 
@@ -142,7 +144,9 @@ mod tests {
 
     #[test]
     fn every_number_has_a_key_of_its_own_and_missing_ones_are_others() {
-        for (length, hashed) in [(1, false), (2, false), (7, false), (8, false), (8, true), (20, false), (33, true)] {
+        for (length, hashed) in
+            [(1, false), (2, false), (7, false), (8, false), (8, true), (20, false), (33, true)]
+        {
             let count = if length == 1 { 128 } else { 1000 };
             let keys = Keys::new(length, count, hashed).unwrap();
             let mut seen = HashSet::new();

@@ -15,7 +15,10 @@ const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
 impl Default for Latencies {
     fn default() -> Self {
-        #[expect(clippy::expect_used, reason = "it fails only beyond 5 digits or without a range, and both are constants")]
+        #[expect(
+            clippy::expect_used,
+            reason = "it fails only beyond 5 digits or without a range, and both are constants"
+        )]
         Latencies(Histogram::new_with_bounds(1, LATENCY_NS_MAX, DIGITS).expect("the bounds can be had"))
     }
 }

@@ -23,7 +23,7 @@ impl Random {
 
     /// The next number.
     #[inline]
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         mix(self.0)
     }
@@ -31,7 +31,7 @@ impl Random {
     /// A number below `limit`, which must not be 0; uniform up to a bias of `limit` in 2^64.
     #[inline]
     pub fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
+        ((u128::from(self.draw()) * u128::from(limit)) >> 64) as u64
     }
 }
 
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn every_stream_is_another_series() {
-        assert_ne!(Random::new(1, 0).next(), Random::new(1, 1).next());
-        assert_eq!(Random::new(1, 1).next(), Random::new(1, 1).next());
+        assert_ne!(Random::new(1, 0).draw(), Random::new(1, 1).draw());
+        assert_eq!(Random::new(1, 1).draw(), Random::new(1, 1).draw());
     }
 }

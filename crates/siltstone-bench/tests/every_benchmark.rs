@@ -32,9 +32,12 @@ fn harmless() -> Vec<Benchmark> {
 
 #[test]
 fn every_benchmark_runs_on_every_shape() {
-    for (fixed, hashed_keys, threads, batch_size) in
-        [(false, false, 1, None), (true, false, 2, None), (true, true, 1, Some(16)), (false, true, 2, Some(7))]
-    {
+    for (fixed, hashed_keys, threads, batch_size) in [
+        (false, false, 1, None),
+        (true, false, 2, None),
+        (true, true, 1, Some(16)),
+        (false, true, 2, Some(7)),
+    ] {
         let settings = Settings { fixed, hashed_keys, threads, batch_size, ..tiny(&harmless()) };
         let reports = reports(&settings).unwrap();
         assert_eq!(reports.len(), harmless().len());
@@ -50,7 +53,11 @@ fn the_number_of_keys_is_known_exactly() {
     use Benchmark::*;
     let reports = reports(&tiny(&[FillSeq, ReadRandom, FillRandom, ReadRandom, ReadSeq])).unwrap();
     assert_eq!((reports[0].keys, reports[1].found), (2_000, Some(2_000)));
-    assert!((1_100..1_400).contains(&reports[2].keys), "1 - 1/e of the keys are written: {}", reports[2].keys);
+    assert!(
+        (1_100..1_400).contains(&reports[2].keys),
+        "1 - 1/e of the keys are written: {}",
+        reports[2].keys
+    );
     assert_eq!(reports[4].operations, reports[2].keys, "the iteration finds as many");
 }
 

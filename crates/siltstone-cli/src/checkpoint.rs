@@ -1,7 +1,7 @@
 //! `siltstone checkpoint`: a consistent copy.
 
 use crate::open::Location;
-use crate::outcome::{help, Outcome, Result};
+use crate::outcome::{Outcome, Result, help};
 use clap::Args;
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! `siltstone compact`: merges everything into the last store.
 
 use crate::open::Location;
-use crate::outcome::{help, Outcome, Result};
+use crate::outcome::{Outcome, Result, help};
 use clap::Args;
 
 const EXAMPLES: &str = "

@@ -37,7 +37,9 @@ pub fn run(args: ExportArgs) -> Result {
     let database = args.location.open()?;
     let Some(path) = &args.output else {
         if args.format == Format::Binary && stdout().is_terminal() {
-            anyhow::bail!("binary output does not belong on a terminal: use --output FILE, a pipe, or --format jsonl");
+            anyhow::bail!(
+                "binary output does not belong on a terminal: use --output FILE, a pipe, or --format jsonl"
+            );
         }
         return export(&database, &args, stdout().lock());
     };

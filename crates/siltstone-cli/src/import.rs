@@ -45,7 +45,8 @@ pub fn run(args: ImportArgs) -> Result {
     let source: Box<dyn BufRead> = if args.input == Path::new("-") {
         Box::new(BufReader::with_capacity(1 << 20, stdin()))
     } else {
-        let file = File::open(&args.input).with_context(|| format!("cannot open {}", args.input.display()))?;
+        let file =
+            File::open(&args.input).with_context(|| format!("cannot open {}", args.input.display()))?;
         Box::new(BufReader::with_capacity(1 << 20, file))
     };
     let database = args.location.open_or_create(&args.creation)?;

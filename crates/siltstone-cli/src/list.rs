@@ -3,7 +3,7 @@
 use crate::input;
 use crate::notation::NotationArgs;
 use crate::open::Location;
-use crate::outcome::{help_with_arguments, Outcome, Result};
+use crate::outcome::{Outcome, Result, help_with_arguments};
 use clap::Args;
 use std::ffi::OsString;
 use std::io::{BufWriter, Write, stdout};

@@ -74,10 +74,11 @@ mod tests {
         let mut cli = Cli::command();
         cli.build();
         let is_ours = |command: &&clap::Command| command.get_name() != "help";
-        let leaves = cli.get_subcommands().filter(is_ours).flat_map(|command| match command.has_subcommands() {
-            true => command.get_subcommands().filter(is_ours).collect(),
-            false => vec![command],
-        });
+        let leaves =
+            cli.get_subcommands().filter(is_ours).flat_map(|command| match command.has_subcommands() {
+                true => command.get_subcommands().filter(is_ours).collect(),
+                false => vec![command],
+            });
         for command in leaves {
             let help = command.clone().render_long_help().to_string();
             assert!(help.contains("Examples:"), "{} has no example: {help}", command.get_name());

@@ -106,7 +106,9 @@ fn unescape(text: &[u8]) -> anyhow::Result<Vec<u8>> {
                 let digit = |digit: u8| (digit as char).to_digit(16).unwrap_or_default() as u8;
                 (digit(*high) << 4 | digit(*low), tail)
             }
-            _ => bail!("a backslash begins an escape: \\n, \\t, \\r, \\\\ or \\xNN; double it to mean itself"),
+            _ => {
+                bail!("a backslash begins an escape: \\n, \\t, \\r, \\\\ or \\xNN; double it to mean itself")
+            }
         };
         bytes.push(byte);
         rest = tail;

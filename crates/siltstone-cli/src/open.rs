@@ -60,7 +60,8 @@ impl From<DurabilityArg> for Durability {
 
 /// Two lengths with a comma between them.
 pub fn parse_lengths(text: &str) -> Result<(usize, usize), String> {
-    let lengths = text.split_once(',').and_then(|(key, value)| Some((key.parse().ok()?, value.parse().ok()?)));
+    let lengths =
+        text.split_once(',').and_then(|(key, value)| Some((key.parse().ok()?, value.parse().ok()?)));
     lengths.ok_or_else(|| "two lengths in bytes are wanted, as in 32,44".to_owned())
 }
 
@@ -118,7 +119,9 @@ pub fn open(builder: Builder) -> anyhow::Result<Database> {
 
 /// A bar for long operations that tell the bytes done and the bytes in all. Hidden unless standard error is a terminal.
 pub fn byte_bar(verb: &'static str) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left");
+    let style = ProgressStyle::with_template(
+        "{msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+    );
     let bar = ProgressBar::new(0).with_message(verb);
     bar.enable_steady_tick(Duration::from_millis(200));
     match style {
@@ -154,7 +157,8 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
         "d" => 86_400_000,
         _ => return Err(format!("{unit} is no unit of time: use ms, s, m, h or d")),
     };
-    let number: u64 = number.parse().map_err(|_| "a number and a unit are wanted, as in 90s or 30d".to_owned())?;
+    let number: u64 =
+        number.parse().map_err(|_| "a number and a unit are wanted, as in 90s or 30d".to_owned())?;
     number.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(|| "that is too long a time".to_owned())
 }
 

@@ -72,9 +72,11 @@ fn describe(error: &anyhow::Error) -> String {
             "{}: no database here; name another directory with --db, or create one with put, import or dedup",
             path.display()
         ),
-        Some(Error::ExpiryUnsupported) => "this fixed-size database was created without room for expiry times; \
+        Some(Error::ExpiryUnsupported) => {
+            "this fixed-size database was created without room for expiry times; \
              create it with --expiring"
-            .to_owned(),
+                .to_owned()
+        }
         Some(Error::RecordSize { what, expected, got }) => format!(
             "the {what} has {got} bytes, but this database was created with {what}s of {expected} bytes; \
              create one without --fixed for records of other sizes"

@@ -3,7 +3,7 @@
 use crate::input;
 use crate::notation::NotationArgs;
 use crate::open::{Creation, DurabilityArg, Location, expiry_after, parse_time};
-use crate::outcome::{help_with_arguments, Outcome, Result};
+use crate::outcome::{Outcome, Result, help_with_arguments};
 use clap::Args;
 use siltstone::{Change, WriteOptions};
 use std::ffi::OsString;

@@ -2,7 +2,7 @@
 
 use crate::interrupt::Interrupt;
 use crate::open::{Location, byte_bar, show_bytes};
-use crate::outcome::{help, Outcome, Result, complain};
+use crate::outcome::{Outcome, Result, complain, help};
 use clap::Args;
 use serde_json::json;
 use std::io::{Write, stdout};

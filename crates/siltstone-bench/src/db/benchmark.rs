@@ -71,7 +71,8 @@ impl Benchmark {
 
     /// Whether it writes: then it ends twice, the second time when everything is settled.
     pub fn writes(self) -> bool {
-        self.is_fresh() || matches!(self, Benchmark::Overwrite | Benchmark::UpdateRandom | Benchmark::DeleteRandom)
+        self.is_fresh()
+            || matches!(self, Benchmark::Overwrite | Benchmark::UpdateRandom | Benchmark::DeleteRandom)
     }
 
     /// Whether it looks for keys, so that reads per get can be told.

@@ -16,11 +16,13 @@ impl Place {
     pub fn prepare(settings: &Settings) -> Result<Place> {
         let Some(directory) = &settings.directory else {
             if settings.use_existing_db {
-                return Err(BenchError::Settings("an existing database has a directory: name it with --db".into()));
+                return Err(BenchError::Settings(
+                    "an existing database has a directory: name it with --db".into(),
+                ));
             }
             let temporary = tempfile::Builder::new().prefix("siltstone-bench-").tempdir();
-            let temporary =
-                temporary.map_err(|error| BenchError::System("cannot make a temporary directory".into(), error))?;
+            let temporary = temporary
+                .map_err(|error| BenchError::System("cannot make a temporary directory".into(), error))?;
             return Ok(Place { directory: temporary.path().join("db"), _temporary: Some(temporary) });
         };
         if !settings.use_existing_db && !is_empty(directory)? {
@@ -34,8 +36,9 @@ impl Place {
 
     /// Opens the database, or creates it unless it should be there.
     pub fn open(&self, settings: &Settings) -> Result<Database> {
-        let mut builder =
-            Database::builder(&self.directory).create(!settings.use_existing_db).durability(settings.durability);
+        let mut builder = Database::builder(&self.directory)
+            .create(!settings.use_existing_db)
+            .durability(settings.durability);
         if settings.fixed {
             builder = builder.fixed(settings.key_size, settings.value_size);
         }

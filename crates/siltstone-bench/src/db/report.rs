@@ -250,8 +250,19 @@ mod tests {
         let report = Report::new(Benchmark::ReadRandom, &Settings::default(), measured(10, 10));
         let object = serde_json::to_value(report).unwrap();
         for field in [
-            "benchmark", "ops_per_s", "p50_us", "p99_us", "p999_us", "ram_bytes_per_key", "ram_bytes_per_key_max",
-            "ram_account", "reads_per_get", "read_bytes_per_get", "space_amplification", "delayed_ns", "settled_ops_per_s",
+            "benchmark",
+            "ops_per_s",
+            "p50_us",
+            "p99_us",
+            "p999_us",
+            "ram_bytes_per_key",
+            "ram_bytes_per_key_max",
+            "ram_account",
+            "reads_per_get",
+            "read_bytes_per_get",
+            "space_amplification",
+            "delayed_ns",
+            "settled_ops_per_s",
         ] {
             assert!(object.get(field).is_some(), "{field}");
         }

@@ -83,15 +83,18 @@ impl Runner<'_> {
             database.settle()?;
             settled_seconds = Some(started.elapsed().as_secs_f64());
         }
-        Ok(self.report(benchmark, Measured {
-            work,
-            seconds,
-            settled_seconds,
-            before,
-            after: database.stats(),
-            keys: self.present.len() + self.foreign,
-            heap_bytes: self.heap_bytes(),
-        }))
+        Ok(self.report(
+            benchmark,
+            Measured {
+                work,
+                seconds,
+                settled_seconds,
+                before,
+                after: database.stats(),
+                keys: self.present.len() + self.foreign,
+                heap_bytes: self.heap_bytes(),
+            },
+        ))
     }
 
     fn report(&self, benchmark: Benchmark, measured: Measured) -> Report {

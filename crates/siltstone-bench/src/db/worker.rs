@@ -164,7 +164,7 @@ impl<'a> Worker<'a> {
 
     fn make_record(&mut self, number: u64) {
         self.shared.keys.write(number, &mut self.key);
-        let write = self.random.next();
+        let write = self.random.draw();
         self.shared.values.write(number, write, &mut self.value);
     }
 

@@ -147,7 +147,8 @@ enum AccessArg {
 }
 
 fn help_with_benchmarks() -> String {
-    let names = Benchmark::ALL.iter().map(|benchmark| format!("  {:<18}{}\n", benchmark.name(), benchmark.about()));
+    let names =
+        Benchmark::ALL.iter().map(|benchmark| format!("  {:<18}{}\n", benchmark.name(), benchmark.about()));
     format!("Benchmarks:\n{}\n{}", names.collect::<String>(), help(EXAMPLES))
 }
 

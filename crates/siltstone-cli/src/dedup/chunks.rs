@@ -73,10 +73,14 @@ impl Chunking {
     pub fn check(&self) -> anyhow::Result<()> {
         let size = self.average_size;
         ensure!(
-            (256..=4 << 20).contains(&size) && size % 8 == 0,
+            (256..=4 << 20).contains(&size) && size.is_multiple_of(8),
             "--average-size is {size}: it must be a multiple of 8 from 256 to 4,194,304 bytes"
         );
-        ensure!(matches!(self.hash_bytes, 20 | 32), "--hash-bytes is {}: it must be 20 or 32", self.hash_bytes);
+        ensure!(
+            matches!(self.hash_bytes, 20 | 32),
+            "--hash-bytes is {}: it must be 20 or 32",
+            self.hash_bytes
+        );
         Ok(())
     }
 
@@ -108,7 +112,10 @@ mod tests {
     }
 
     fn cut(bytes: &[u8]) -> Vec<(Vec<u8>, u32)> {
-        Chunking::default().chunks(bytes).map(|chunk| chunk.map(|chunk| (chunk.hash, chunk.length)).unwrap()).collect()
+        Chunking::default()
+            .chunks(bytes)
+            .map(|chunk| chunk.map(|chunk| (chunk.hash, chunk.length)).unwrap())
+            .collect()
     }
 
     #[test]

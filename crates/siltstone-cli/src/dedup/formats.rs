@@ -106,7 +106,9 @@ impl FileEntry {
         })();
         match entry {
             Some(entry) if fields.0.is_empty() => Ok(entry),
-            _ => bail!("the catalogue is damaged: an entry has {} bytes, not {FILE_ENTRY_BYTES}", value.len()),
+            _ => {
+                bail!("the catalogue is damaged: an entry has {} bytes, not {FILE_ENTRY_BYTES}", value.len())
+            }
         }
     }
 }
@@ -164,7 +166,10 @@ impl State {
     /// The state of a value.
     pub fn decode(value: &[u8]) -> anyhow::Result<State> {
         let mut fields = Reader(value);
-        ensure!(fields.take() == Some(MAGIC), "the catalogue is damaged: its own record does not begin as it should");
+        ensure!(
+            fields.take() == Some(MAGIC),
+            "the catalogue is damaged: its own record does not begin as it should"
+        );
         let version = fields.u32().unwrap_or_default();
         ensure!(
             version == VERSION,
@@ -235,7 +240,8 @@ mod tests {
 
     #[test]
     fn metadata_has_44_bytes_and_tells_where_the_chunk_was_first() {
-        let metadata = Metadata { file_id: 7, offset: 8192, position: 2, seen_at_ms: 1, length: 4096, run: 1 };
+        let metadata =
+            Metadata { file_id: 7, offset: 8192, position: 2, seen_at_ms: 1, length: 4096, run: 1 };
         assert_eq!(Metadata::first_place(&metadata.encode()), Some((7, 8192)));
         assert_eq!(Metadata::first_place(&[0; 15]), None);
         assert_eq!(metadata.encode()[32..36], 4096u32.to_le_bytes());
@@ -254,7 +260,9 @@ mod tests {
         let bytes = state().encode();
         for length in 0..bytes.len() {
             assert!(State::decode(&bytes[..length]).is_err(), "{length} bytes");
-            assert!(FileEntry::decode(&[0; FILE_ENTRY_BYTES + 1][..length.min(FILE_ENTRY_BYTES - 1)]).is_err());
+            assert!(
+                FileEntry::decode(&[0; FILE_ENTRY_BYTES + 1][..length.min(FILE_ENTRY_BYTES - 1)]).is_err()
+            );
         }
         let newer = [&bytes[..8], &2u32.to_le_bytes(), &bytes[12..]].concat();
         assert!(State::decode(&newer).unwrap_err().to_string().contains("version 2"));

@@ -94,7 +94,8 @@ pub fn run(args: DedupArgs) -> Result {
     database.reset_ram_peak();
     let indexer = Indexer::new(database.clone(), catalogue.chunking().hash_bytes);
     let mut scan = Scan::new(catalogue, indexer, &interrupt, args.verbose);
-    let directory = fs::canonicalize(&args.db).with_context(|| format!("cannot find {}", args.db.display()))?;
+    let directory =
+        fs::canonicalize(&args.db).with_context(|| format!("cannot find {}", args.db.display()))?;
     scan.run(&roots, &directory)?;
     database.settle()?;
     let report = Report::new(&scan, &before, &database.stats(), started.elapsed(), interrupt.is_raised());
@@ -110,7 +111,10 @@ pub fn run(args: DedupArgs) -> Result {
 
 impl DedupArgs {
     fn hash_bytes(&self) -> anyhow::Result<Option<u8>> {
-        self.hash_bytes.as_deref().map(|bytes| bytes.parse().context("a number of bytes is wanted")).transpose()
+        self.hash_bytes
+            .as_deref()
+            .map(|bytes| bytes.parse().context("a number of bytes is wanted"))
+            .transpose()
     }
 }
 

@@ -114,7 +114,11 @@ impl Report {
             files_resumed: files.resumed,
             files_unchanged: files.unchanged,
             files_failed: files.failed,
-            failures: files.failures.iter().map(|(path, why)| (path.display().to_string(), why.clone())).collect(),
+            failures: files
+                .failures
+                .iter()
+                .map(|(path, why)| (path.display().to_string(), why.clone()))
+                .collect(),
             bytes: files.unchanged_bytes + counts.bytes,
             bytes_read: counts.bytes,
             chunks: files.unchanged_chunks + counts.lookups,
@@ -160,7 +164,8 @@ impl Report {
         row("files", grouped(self.files), remark)?;
         row("bytes", grouped(self.bytes), format!("{} read in this run", grouped(self.bytes_read)))?;
         row("chunks", grouped(self.chunks), format!("{} looked up in this run", grouped(self.chunks_read)))?;
-        let remark = format!("{} new in this run, {} bytes", grouped(self.new_chunks), grouped(self.new_bytes));
+        let remark =
+            format!("{} new in this run, {} bytes", grouped(self.new_chunks), grouped(self.new_bytes));
         row("unique chunks", grouped(self.unique_chunks), remark)?;
         let remark = format!(
             "{} bytes indexed by {} runs, {} of them unique",
@@ -176,7 +181,8 @@ impl Report {
 
     fn print_cost(&self, out: &mut impl Write) -> io::Result<()> {
         let per_key = |bytes: u64| format!("{:.3}", ratio(bytes as f64, self.unique_chunks as f64));
-        let mut row = |name: &str, value: String, remark: String| writeln!(out, "{name:<26} {value:>16}  {remark}");
+        let mut row =
+            |name: &str, value: String, remark: String| writeln!(out, "{name:<26} {value:>16}  {remark}");
         let remark = format!("{} bytes; at most {:.3}", grouped(self.ram_bytes), self.ram_bytes_per_key_max);
         row("RAM bytes a key", format!("{:.3}", self.ram_bytes_per_key), remark)?;
         for (item, bytes) in &self.ram_items {
@@ -199,7 +205,7 @@ fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

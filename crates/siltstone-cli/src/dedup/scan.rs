@@ -150,7 +150,12 @@ impl<'a> Scan<'a> {
     }
 
     /// From where a file is to be read; nothing if it is indexed already.
-    fn begin(&mut self, path: &Path, stamp: Stamp, announced_bytes: u64) -> anyhow::Result<Option<FileEntry>> {
+    fn begin(
+        &mut self,
+        path: &Path,
+        stamp: Stamp,
+        announced_bytes: u64,
+    ) -> anyhow::Result<Option<FileEntry>> {
         let known = self.catalogue.get(path)?;
         let (count, word) = match known {
             Some(entry) if entry.stamp == stamp && entry.complete => {
@@ -181,7 +186,12 @@ impl<'a> Scan<'a> {
     }
 
     /// Reads a file from where its entry is. The outer error is the index's, the inner one the file's.
-    fn read(&mut self, file: File, path: &Path, entry: &mut FileEntry) -> anyhow::Result<std::io::Result<End>> {
+    fn read(
+        &mut self,
+        file: File,
+        path: &Path,
+        entry: &mut FileEntry,
+    ) -> anyhow::Result<std::io::Result<End>> {
         let chunking: Chunking = self.catalogue.chunking().clone();
         for chunk in chunking.chunks(file) {
             let chunk = match chunk {

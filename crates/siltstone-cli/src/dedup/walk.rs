@@ -53,7 +53,10 @@ fn found(root: &Path, entry: walkdir::Result<DirEntry>) -> Option<Found> {
 pub fn change_times_ns(metadata: &Metadata) -> (i64, i64) {
     use std::os::unix::fs::MetadataExt;
     let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
-    (nanoseconds(metadata.mtime(), metadata.mtime_nsec()), nanoseconds(metadata.ctime(), metadata.ctime_nsec()))
+    (
+        nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+        nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+    )
 }
 
 #[cfg(test)]

@@ -119,7 +119,9 @@ impl<R: Read> Reader<R> {
         let rest = self.read(RECORD_HEAD_BYTES - 2, "a record")?;
         let value_length = u32_at(&rest, 0) as usize;
         if value_length > VALUE_LENGTH_MAX {
-            bail!("the export is damaged at byte {start}: a value of {value_length} bytes, but 256 MiB is the most");
+            bail!(
+                "the export is damaged at byte {start}: a value of {value_length} bytes, but 256 MiB is the most"
+            );
         }
         let key = self.read(usize::from(u16::from_le_bytes([key_length[0], key_length[1]])), "a key")?;
         debug_assert!(key.len() <= KEY_LENGTH_MAX);
@@ -137,7 +139,11 @@ impl<R: Read> Reader<R> {
         let (expected, got) = (u64_at(&end, 0), self.records);
         ensure!(got == expected, "the export says that it has {expected} records, but {got} were there");
         let mut after = [0; 1];
-        ensure!(self.source.read(&mut after)? == 0, "something follows the end of the export at byte {}", self.position);
+        ensure!(
+            self.source.read(&mut after)? == 0,
+            "something follows the end of the export at byte {}",
+            self.position
+        );
         Ok(())
     }
 }

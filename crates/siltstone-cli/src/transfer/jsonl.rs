@@ -165,7 +165,8 @@ mod tests {
             "[1]",
             "\u{0}",
         ] {
-            let lines = format!("{{\"key\":\"a\",\"value\":\"\"}}\n\n{wrong}\n{{\"key\":\"b\",\"value\":\"\"}}\n");
+            let lines =
+                format!("{{\"key\":\"a\",\"value\":\"\"}}\n\n{wrong}\n{{\"key\":\"b\",\"value\":\"\"}}\n");
             let read: Vec<_> = Reader::new(lines.as_bytes()).collect();
             assert_eq!(read.len(), 2, "{wrong}");
             assert!(format!("{:#}", read[1].as_ref().unwrap_err()).contains("line 3"), "{wrong}");
