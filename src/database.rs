@@ -7,10 +7,11 @@ pub use builder::Builder;
 
 use crate::batch::{Batch, Durability, NEVER, TimestampMs, Write};
 use crate::engine::{
-    Capabilities, Change, Engine, EngineKind, Found, Progress, Record, Records, Step, VerifyReport,
+    Capabilities, Change, Engine, EngineKind, Found, Record, Records, Step, VerifyReport,
 };
 use crate::key::{check_key, check_value};
 use crate::stats::Stats;
+use crate::progress::Progress;
 use crate::{Error, Result};
 use bytes::Bytes;
 use std::path::Path;

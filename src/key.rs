@@ -37,6 +37,30 @@ pub struct KeyHash {
     pub fingerprint: u64,
 }
 
+impl KeyHash {
+    /// The hash within one of 2^`partitions_log2` partitions: the bits of the placement that are the same for all its
+    /// keys give way to bits of the fingerprint.
+    #[inline]
+    pub fn within_partition(self, partitions_log2: u32) -> KeyHash {
+        match partitions_log2 {
+            0 => self,
+            bits => KeyHash {
+                placement: self.placement << bits | self.fingerprint >> (64 - bits),
+                fingerprint: self.fingerprint,
+            },
+        }
+    }
+
+    /// Which of 2^`partitions_log2` partitions the key belongs to.
+    #[inline]
+    pub fn partition(self, partitions_log2: u32) -> usize {
+        match partitions_log2 {
+            0 => 0,
+            bits => (self.placement >> (64 - bits)) as usize,
+        }
+    }
+}
+
 /// How a database hashes its keys; fixed when it is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyHasher {
@@ -64,6 +88,23 @@ impl KeyHasher {
                 KeyHash { placement: (whole >> 64) as u64, fingerprint: whole as u64 }
             }
         }
+    }
+}
+
+/// How keys are placed within one of the partitions of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placing {
+    /// How keys are hashed.
+    pub hasher: KeyHasher,
+    /// The base-2 logarithm of the number of partitions.
+    pub partitions_log2: u32,
+}
+
+impl Placing {
+    /// The hash of a key within its partition.
+    #[inline]
+    pub fn place(&self, key: &[u8]) -> KeyHash {
+        self.hasher.hash(key).within_partition(self.partitions_log2)
     }
 }
 

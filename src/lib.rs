@@ -8,6 +8,8 @@ mod error;
 pub mod index;
 pub mod key;
 pub mod model;
+pub mod store;
+mod progress;
 pub mod stats;
 
 pub use batch::{Batch, Durability};
@@ -17,4 +19,5 @@ pub use device::Access;
 pub use engine::silt::{HashStoreKind, IndexKind};
 pub use engine::{Change, EngineKind, Found, Record, Step};
 pub use error::{Error, Result};
+pub use progress::Progress;
 pub use stats::{RamAccount, Stats};

@@ -5,7 +5,8 @@ use crate::batch::Durability;
 use crate::device::system::SystemDirectory;
 use crate::device::{Access, Directory};
 use crate::engine::silt::{HashStoreKind, IndexKind, Silt, SiltSettings};
-use crate::engine::{Engine, EngineKind, Progress};
+use crate::engine::{Engine, EngineKind};
+use crate::progress::Progress;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -151,7 +152,7 @@ impl Builder {
             }
             Err(error) => return Err(Error::io("open", path)(error)),
         }
-        let backend = SystemDirectory::open(&path).map_err(Error::io("open", &path))?;
+        let backend = SystemDirectory::open(&path)?;
         let access = self.access;
         self.open_in(Directory::new(backend, access))
     }

@@ -10,6 +10,7 @@ struct Page([u8; ALIGNMENT]);
 /// A growable buffer, aligned to 4,096 bytes, that is reused from read to read.
 #[derive(Default)]
 pub struct AlignedBuffer {
+    /// At least as many as the length needs: those beyond are kept, so that growing again costs nothing.
     pages: Vec<Page>,
     length: usize,
 }
@@ -22,7 +23,19 @@ impl AlignedBuffer {
 
     /// Makes the buffer `length` bytes long. New bytes are zero; old ones stay.
     pub fn resize(&mut self, length: usize) {
-        self.pages.resize(length.div_ceil(ALIGNMENT), Page([0; ALIGNMENT]));
+        let old = self.length;
+        self.resize_for_overwrite(length);
+        if let Some(new) = self.get_mut(old..) {
+            new.fill(0);
+        }
+    }
+
+    /// Makes the buffer `length` bytes long for a caller who overwrites all of it: new bytes are whatever stood there.
+    pub(super) fn resize_for_overwrite(&mut self, length: usize) {
+        let pages = length.div_ceil(ALIGNMENT);
+        if self.pages.len() < pages {
+            self.pages.resize(pages, Page([0; ALIGNMENT]));
+        }
         self.length = length;
     }
 
@@ -39,13 +52,12 @@ impl AlignedBuffer {
     /// Appends bytes.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         let start = self.length;
-        self.resize(start + bytes.len());
+        self.resize_for_overwrite(start + bytes.len());
         self[start..].copy_from_slice(bytes);
     }
 
     /// Forgets the contents, keeps the memory.
     pub fn clear(&mut self) {
-        self.pages.clear();
         self.length = 0;
     }
 
@@ -53,7 +65,7 @@ impl AlignedBuffer {
     pub fn drain_front(&mut self, count: usize) {
         let length = self.length;
         self.copy_within(count.min(length).., 0);
-        self.resize(length - count.min(length));
+        self.length = length - count.min(length);
     }
 
     /// The memory held, in bytes.
@@ -61,9 +73,11 @@ impl AlignedBuffer {
         self.pages.capacity() * ALIGNMENT
     }
 
-    /// Gives back memory beyond `capacity` bytes.
+    /// Gives back memory beyond `capacity` bytes or the length, whichever is more.
     pub fn shrink_to(&mut self, capacity: usize) {
-        self.pages.shrink_to(capacity.div_ceil(ALIGNMENT));
+        let pages = capacity.max(self.length).div_ceil(ALIGNMENT);
+        self.pages.truncate(pages);
+        self.pages.shrink_to(pages);
     }
 }
 
@@ -97,5 +111,24 @@ mod tests {
         assert_eq!((buffer.len(), buffer[4999], buffer[5000], buffer[9999]), (10_000, 7, 8, 8));
         buffer.drain_front(5000);
         assert!(buffer.len() == 5000 && buffer.iter().all(|&byte| byte == 8));
+    }
+
+    #[test]
+    fn bytes_that_resizing_adds_are_zero_even_where_others_stood() {
+        let mut buffer = AlignedBuffer::default();
+        buffer.extend_from_slice(&[7; 10_000]);
+        buffer.resize(10);
+        buffer.resize(9_000);
+        assert!(buffer[..10] == [7; 10] && buffer[10..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn memory_is_kept_until_it_is_given_back() {
+        let mut buffer = AlignedBuffer::with_capacity(64 << 10);
+        buffer.extend_from_slice(&[7; 40_000]);
+        buffer.clear();
+        assert!(buffer.heap_bytes() >= 64 << 10);
+        buffer.shrink_to(4096);
+        assert_eq!(buffer.heap_bytes(), 4096);
     }
 }

@@ -4,6 +4,8 @@ use super::{
     Access, AlignedBuffer, BackendRead, DirectoryBackend, FileBackend, IoCounters, IoSnapshot, Purpose,
 };
 use crate::{Error, Result};
+use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -83,7 +85,7 @@ impl Directory {
     /// Takes the exclusive lock of the directory until it is dropped.
     pub fn lock(&self) -> Result<Box<dyn Send + Sync>> {
         self.backend.lock().map_err(|error| match error.kind() {
-            std::io::ErrorKind::WouldBlock => Error::Locked { path: self.path() },
+            io::ErrorKind::WouldBlock => Error::Locked { path: self.path() },
             _ => Error::io("lock", self.path())(error),
         })
     }
@@ -101,13 +103,23 @@ pub struct ReadRequest {
     /// How many bytes.
     pub length: usize,
     buffer: AlignedBuffer,
-    skip: usize,
+    wanted: Range<usize>,
+}
+
+/// The longest read whose memory is taken without looking at the file's length first, in bytes.
+const UNCHECKED_BYTES_MAX: usize = 1 << 20;
+
+/// A read widened to the alignment, and where in it the wanted bytes stand.
+struct Extent {
+    start: u64,
+    bytes: usize,
+    wanted: Range<usize>,
 }
 
 impl ReadRequest {
     /// A request that keeps its buffer for the next use.
     pub fn new(offset: u64, length: usize) -> Self {
-        ReadRequest { offset, length, buffer: AlignedBuffer::default(), skip: 0 }
+        ReadRequest { offset, length, buffer: AlignedBuffer::default(), wanted: 0..0 }
     }
 
     /// Asks for something else with the same buffer.
@@ -117,7 +129,7 @@ impl ReadRequest {
 
     /// What the last successful read fetched.
     pub fn bytes(&self) -> &[u8] {
-        self.buffer.get(self.skip..self.skip + self.length).unwrap_or_default()
+        self.buffer.get(self.wanted.clone()).unwrap_or_default()
     }
 
     /// The memory held, in bytes.
@@ -146,10 +158,11 @@ impl File {
 
     /// The length, in bytes.
     pub fn length(&self) -> Result<u64> {
-        self.backend.length().map_err(Error::io("measure", &self.path))
+        self.backend.length().map_err(|error| self.failed("measure", error))
     }
 
-    /// Reads `length` bytes at `offset`, widened to the alignment, into `buffer`, and shows them there.
+    /// Reads `length` bytes at `offset`, widened to the alignment, into `buffer`, and shows them there. Fewer bytes are
+    /// an error (`UnexpectedEof`), however long the read. Nothing is allocated once the buffer has grown to the longest read.
     pub fn read<'a>(
         &self,
         purpose: Purpose,
@@ -157,44 +170,70 @@ impl File {
         length: usize,
         buffer: &'a mut AlignedBuffer,
     ) -> Result<&'a [u8]> {
-        let (start, skip, wide) = self.widen(offset, length);
-        buffer.resize(wide);
-        self.counters.read(purpose, wide);
-        self.backend.read_at(start, buffer).map_err(Error::io("read", &self.path))?;
-        Ok(&buffer[skip..skip + length])
+        let wide = self.widen(offset, length)?;
+        let outcome = self.backend.read_at(wide.start, self.prepare(purpose, &wide, buffer));
+        self.check(outcome, &wide)?;
+        Ok(&buffer[wide.wanted])
     }
 
     /// Carries out several reads, overlapped where the backend can; the first that fails is the error.
     pub fn read_many(&self, purpose: Purpose, requests: &mut [ReadRequest]) -> Result<()> {
         let mut reads = Vec::with_capacity(requests.len());
-        for request in requests.iter_mut() {
-            let (start, skip, wide) = self.widen(request.offset, request.length);
-            request.skip = skip;
-            request.buffer.resize(wide);
-            self.counters.read(purpose, wide);
-            reads.push(BackendRead { offset: start, buffer: &mut request.buffer, outcome: Ok(()) });
+        let mut extents = Vec::with_capacity(requests.len());
+        for request in requests {
+            let wide = self.widen(request.offset, request.length)?;
+            request.wanted = wide.wanted.clone();
+            let buffer = self.prepare(purpose, &wide, &mut request.buffer);
+            reads.push(BackendRead { offset: wide.start, buffer, outcome: Ok(0) });
+            extents.push(wide);
         }
         self.backend.read_many(&mut reads);
-        reads.into_iter().try_for_each(|read| read.outcome).map_err(Error::io("read", &self.path))
+        reads.into_iter().zip(&extents).try_for_each(|(read, wide)| self.check(read.outcome, wide))
     }
 
-    fn widen(&self, offset: u64, length: usize) -> (u64, usize, usize) {
-        let alignment = self.backend.alignment() as u64;
-        let start = offset / alignment * alignment;
-        let skip = (offset - start) as usize;
-        (start, skip, (skip + length).next_multiple_of(alignment as usize))
+    /// Long reads are held against the file's length before memory is taken for them, as their lengths may come from
+    /// damaged bytes.
+    fn widen(&self, offset: u64, length: usize) -> Result<Extent> {
+        let end = offset.checked_add(length as u64);
+        if length > UNCHECKED_BYTES_MAX && end.is_none_or(|end| self.length().is_ok_and(|all| all < end)) {
+            return Err(self.failed("read", io::ErrorKind::UnexpectedEof.into()));
+        }
+        let alignment = self.backend.alignment();
+        let skip = (offset % alignment as u64) as usize;
+        let bytes = (skip + length).next_multiple_of(alignment);
+        Ok(Extent { start: offset - skip as u64, bytes, wanted: skip..skip + length })
+    }
+
+    fn prepare<'a>(&self, purpose: Purpose, wide: &Extent, buffer: &'a mut AlignedBuffer) -> &'a mut [u8] {
+        self.counters.read(purpose, wide.bytes);
+        buffer.resize_for_overwrite(wide.bytes);
+        buffer
+    }
+
+    fn check(&self, outcome: io::Result<usize>, wide: &Extent) -> Result<()> {
+        match outcome {
+            Ok(count) if count >= wide.wanted.end => Ok(()),
+            Ok(_) => Err(self.failed("read", io::ErrorKind::UnexpectedEof.into())),
+            Err(error) => Err(self.failed("read", error)),
+        }
+    }
+
+    /// Names the file only where there is an error: the paths of reads and writes allocate nothing.
+    #[cold]
+    fn failed(&self, operation: &'static str, error: io::Error) -> Error {
+        Error::io(operation, &self.path)(error)
     }
 
     /// Writes `bytes` at `offset`, both multiples of the alignment.
     pub fn write(&self, purpose: Purpose, offset: u64, bytes: &[u8]) -> Result<()> {
         self.counters.write(purpose, bytes.len());
-        self.backend.write_at(offset, bytes).map_err(Error::io("write", &self.path))
+        self.backend.write_at(offset, bytes).map_err(|error| self.failed("write", error))
     }
 
     /// Returns when all that was written survives a loss of power.
     pub fn sync(&self, purpose: Purpose) -> Result<()> {
         self.counters.sync(purpose);
-        self.backend.sync().map_err(Error::io("sync", &self.path))
+        self.backend.sync().map_err(|error| self.failed("sync", error))
     }
 
     /// A hint that a range may be sent to the device now.
@@ -202,9 +241,9 @@ impl File {
         self.backend.start_writeback(offset, length);
     }
 
-    /// Cuts the file to `length` bytes.
+    /// Cuts the file to `length` bytes; a shorter one stays as it is.
     pub fn truncate(&self, length: u64) -> Result<()> {
-        self.backend.truncate(length).map_err(Error::io("truncate", &self.path))
+        self.backend.truncate(length).map_err(|error| self.failed("truncate", error))
     }
 
     /// An error that names this file: `got` stands at `offset` instead of `expected`.

@@ -84,13 +84,12 @@ impl DirectoryBackend for MemoryDirectory {
 }
 
 impl FileBackend for MemoryFile {
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.0.read();
-        let range =
-            usize::try_from(offset).ok().and_then(|start| Some(start..start.checked_add(buffer.len())?));
-        let from = range.and_then(|range| bytes.get(range)).ok_or(ErrorKind::UnexpectedEof)?;
-        buffer.copy_from_slice(from);
-        Ok(())
+        let from = usize::try_from(offset).ok().and_then(|start| bytes.get(start..)).unwrap_or_default();
+        let count = from.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&from[..count]);
+        Ok(count)
     }
 
     fn write_at(&self, offset: u64, from: &[u8]) -> io::Result<()> {
@@ -109,7 +108,7 @@ impl FileBackend for MemoryFile {
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {
-        self.0.write().truncate(length as usize);
+        self.0.write().truncate(usize::try_from(length).unwrap_or(usize::MAX));
         Ok(())
     }
 

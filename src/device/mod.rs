@@ -15,6 +15,7 @@ pub use append::Appender;
 pub use buffer::AlignedBuffer;
 pub use counters::{IoCount, IoCounters, IoSnapshot, Purpose};
 pub use file::{Directory, File, ReadRequest};
+pub use system::SystemDirectory;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,25 +33,26 @@ pub enum Access {
     DirectOrBuffered,
 }
 
-/// A file, as the room's variants implement it. Offsets and lengths are in bytes; reads and writes are exact: fewer
-/// bytes are an error (`UnexpectedEof`, `WriteZero`).
+/// A file, as the room's variants implement it. Offsets and lengths are in bytes.
 pub trait FileBackend: Send + Sync {
-    /// Fills `buffer` with the bytes at `offset`. Offset, length and address are multiples of
-    /// [`alignment`](FileBackend::alignment).
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+    /// Reads into `buffer` from `offset` on and returns how many bytes there were: fewer than asked for only at the
+    /// end of the file, whose last block a direct reader asks for whole. Offset, length and address are multiples of
+    /// [`alignment`](FileBackend::alignment), the address of 4,096 at most.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
     /// Carries out several reads, each with its own outcome; those that can overlap do.
     fn read_many(&self, requests: &mut [BackendRead<'_>]) {
         for request in requests {
             request.outcome = self.read_at(request.offset, request.buffer);
         }
     }
-    /// Writes `bytes` at `offset`, lengthening the file where needed. The same multiples hold.
+    /// Writes all `bytes` at `offset`, lengthening the file where needed. The same multiples hold. After an error any
+    /// part of them may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Returns when all that was written, and the length, survive a loss of power.
     fn sync(&self) -> io::Result<()>;
     /// A hint that a range may be sent to the device now; never an error.
     fn start_writeback(&self, _offset: u64, _length: u64) {}
-    /// Cuts the file to `length` bytes.
+    /// Cuts the file to `length` bytes; a shorter one stays as it is.
     fn truncate(&self, length: u64) -> io::Result<()>;
     /// The length of the file, in bytes.
     fn length(&self) -> io::Result<u64>;
@@ -66,8 +68,8 @@ pub struct BackendRead<'a> {
     pub offset: u64,
     /// What to fill.
     pub buffer: &'a mut [u8],
-    /// What came of it.
-    pub outcome: io::Result<()>,
+    /// How many bytes there were, as [`FileBackend::read_at`] says.
+    pub outcome: io::Result<usize>,
 }
 
 /// A directory of files, as the room's variants implement it. Names have no separators.

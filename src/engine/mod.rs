@@ -6,6 +6,7 @@
 pub mod silt;
 
 use crate::batch::{Durability, TimestampMs, Write};
+use crate::progress::Progress;
 use crate::stats::Stats;
 use crate::{Error, Result};
 use bytes::Bytes;
@@ -91,9 +92,6 @@ pub enum Step {
     /// A bounded piece of work was done; there may be more.
     Worked,
 }
-
-/// How far a long operation is; it is asked now and then whether to go on.
-pub type Progress<'a> = dyn FnMut(u64, u64) -> bool + 'a;
 
 /// Records in the engine's own order, each with its own outcome.
 pub type Records = Box<dyn Iterator<Item = Result<Record>> + Send>;

@@ -4,12 +4,17 @@
 //! A *placement* is a 64-bit hash, uniform over its whole range; records on flash are ordered by it. A *fingerprint* is
 //! a second 64-bit hash of the same key, independent of the first, from which tags and filters are made.
 
+mod bits;
 pub mod block_perfect;
+mod decoding;
+mod elias_fano;
 pub mod entropy_trie;
 pub mod fences;
 pub mod filter;
 pub mod partial_key_cuckoo;
 pub mod slot_perfect;
+#[cfg(test)]
+mod testing;
 
 use std::ops::Range;
 

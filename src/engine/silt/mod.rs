@@ -6,8 +6,9 @@ pub use settings::{HashStoreKind, IndexKind, ShapeSettings, SiltSettings};
 
 use crate::batch::{Durability, TimestampMs, Write};
 use crate::device::Directory;
-use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Progress, Records, Step, VerifyReport};
+use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Records, Step, VerifyReport};
 use crate::stats::Stats;
+use crate::progress::Progress;
 use crate::{Error, Result};
 use std::path::Path;
 

@@ -1,0 +1,159 @@
+//! Files of the operating system.
+
+mod direct;
+mod file;
+
+use super::{Access, DirectoryBackend, FileBackend};
+use crate::{Error, Result};
+use file::SystemFile;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// The file whose lock is the directory's; it is no file of the store and never listed.
+const LOCK: &str = "LOCK";
+
+/// A directory of the file system.
+pub struct SystemDirectory {
+    path: PathBuf,
+    /// The directory itself, for syncing its entries.
+    handle: fs::File,
+}
+
+impl SystemDirectory {
+    /// Opens a directory that is there.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if there is none, if it is no directory, or if it may not be read.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
+        let path = path.into();
+        let handle = open_directory(&path).map_err(Error::io("open", &path))?;
+        Ok(SystemDirectory { path, handle })
+    }
+
+    /// Opens a directory and makes it, and those above it, where they are missing. What was made survives a loss of
+    /// power.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be made or opened.
+    pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
+        let path = path.into();
+        create_durably(&path).map_err(Error::io("create", &path))?;
+        SystemDirectory::open(path)
+    }
+
+    /// The path of a file. A name may come from bytes on disk, so it must not lead out of the directory.
+    fn file_path(&self, name: &str) -> io::Result<PathBuf> {
+        if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
+            return Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                "this is no name of a file in the directory",
+            ));
+        }
+        Ok(self.path.join(name))
+    }
+}
+
+fn open_directory(path: &Path) -> io::Result<fs::File> {
+    let handle = fs::File::open(path)?;
+    match handle.metadata()?.is_dir() {
+        true => Ok(handle),
+        false => Err(ErrorKind::NotADirectory.into()),
+    }
+}
+
+fn create_durably(path: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> =
+        path.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.exists()).collect();
+    fs::create_dir_all(path)?;
+    for made in missing {
+        let above = made.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::File::open(above)?.sync_all()?;
+    }
+    Ok(())
+}
+
+impl DirectoryBackend for SystemDirectory {
+    fn create(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
+        let path = self.file_path(name)?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        match SystemFile::new(file, access) {
+            Ok(file) => Ok(Box::new(file)),
+            Err(error) => {
+                fs::remove_file(&path)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
+        let file = OpenOptions::new().read(true).write(true).open(self.file_path(name)?)?;
+        Ok(Box::new(SystemFile::new(file, access)?))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name != LOCK && !entry.file_type()?.is_dir() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.file_path(name)?)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.file_path(from)?, self.file_path(to)?)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.handle.sync_all()
+    }
+
+    /// An advisory lock (`flock`) of the file `LOCK`, which stays when the lock is given back. It belongs to the open
+    /// file, so a second one in the same process is refused too, and it ends with the process, however that ends.
+    fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
+        let path = self.path.join(LOCK);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Box::new(file))
+    }
+
+    /// The copy, where a link cannot be made, is synced before it stands there. The entry itself is durable when the
+    /// directory `target` was synced.
+    fn share(&self, name: &str, target: &Path) -> io::Result<()> {
+        let (from, to) = (self.file_path(name)?, target.join(name));
+        match fs::hard_link(&from, &to) {
+            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => {
+                copy_durably(&from, &to)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+}
+
+/// Copies under a passing name first, so that a half copy never bears the true one.
+fn copy_durably(from: &Path, to: &Path) -> io::Result<()> {
+    let mut passing = to.as_os_str().to_owned();
+    passing.push(".copy");
+    let copy = || {
+        let mut target = fs::File::create(&passing)?;
+        io::copy(&mut fs::File::open(from)?, &mut target)?;
+        target.sync_all()?;
+        fs::rename(&passing, to)
+    };
+    copy().inspect_err(|_| drop(fs::remove_file(&passing)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+use crate::Error;
+use crate::device::{
+    Access, AlignedBuffer, Appender, Directory, File, IoCount, Purpose, ReadRequest, SystemDirectory,
+};
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// On the file system where the tests were built, which has direct I/O more often than the one of `/tmp`.
+fn folder() -> tempfile::TempDir {
+    let program = std::env::current_exe().unwrap();
+    tempfile::tempdir_in(program.parent().unwrap()).unwrap()
+}
+
+fn directory(path: &Path) -> Directory {
+    Directory::new(SystemDirectory::open(path).unwrap(), Access::Buffered)
+}
+
+/// A direct file, or `None` and a word where this machine has none.
+fn create_direct(directory: &Directory, name: &str) -> Option<File> {
+    match directory.create(name, Access::Direct) {
+        Ok(file) => Some(file),
+        Err(error) if kind(&error) == ErrorKind::Unsupported => {
+            println!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn kind(error: &Error) -> ErrorKind {
+    match error {
+        Error::Io { source, .. } => source.kind(),
+        other => panic!("not an error of the system: {other}"),
+    }
+}
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 31 + at / 251) as u8).collect()
+}
+
+fn aligned(bytes: &[u8]) -> AlignedBuffer {
+    let mut buffer = AlignedBuffer::default();
+    buffer.extend_from_slice(bytes);
+    buffer
+}
+
+#[test]
+fn a_read_beyond_the_end_is_an_error_that_names_the_file() {
+    let folder = folder();
+    let file = directory(folder.path()).create("short", Access::Buffered).unwrap();
+    file.write(Purpose::Log, 0, b"0123456789").unwrap();
+    let mut buffer = AlignedBuffer::default();
+    assert_eq!(file.read(Purpose::Get, 4, 6, &mut buffer).unwrap(), b"456789");
+    let error = file.read(Purpose::Get, 4, 7, &mut buffer).unwrap_err();
+    assert_eq!(kind(&error), ErrorKind::UnexpectedEof);
+    assert!(error.to_string().contains("short"), "{error}");
+    assert_eq!(kind(&file.read(Purpose::Get, 99, 1, &mut buffer).unwrap_err()), ErrorKind::UnexpectedEof);
+    for length in [2 << 20, 1 << 40, usize::MAX] {
+        let error = file.read(Purpose::Get, 7, length, &mut buffer).unwrap_err();
+        assert_eq!(kind(&error), ErrorKind::UnexpectedEof);
+    }
+}
+
+#[test]
+fn direct_and_buffered_access_see_the_same_bytes_at_any_offset() {
+    let folder = folder();
+    let directory = directory(folder.path());
+    let Some(direct) = create_direct(&directory, "data") else { return };
+    let bytes = pattern(5 * 4096);
+    direct.write(Purpose::Log, 0, &aligned(&bytes)).unwrap();
+    let buffered = directory.open("data", Access::Buffered).unwrap();
+    assert!(direct.alignment() > 1 && buffered.alignment() == 1);
+    let mut buffer = AlignedBuffer::default();
+    for (offset, length) in [(0, 4096), (1, 1), (511, 2), (4095, 2), (512, 1024), (3000, 9000), (20_479, 1)] {
+        let expected = &bytes[offset..offset + length];
+        assert_eq!(direct.read(Purpose::Get, offset as u64, length, &mut buffer).unwrap(), expected);
+        assert_eq!(buffered.read(Purpose::Get, offset as u64, length, &mut buffer).unwrap(), expected);
+    }
+    let before = directory.io();
+    direct.read(Purpose::Get, 4095, 2, &mut buffer).unwrap();
+    let read_bytes = 2 * direct.alignment() as u64;
+    assert_eq!(
+        (directory.io() - before).of(Purpose::Get),
+        IoCount { reads: 1, read_bytes, ..IoCount::default() }
+    );
+}
+
+#[test]
+fn a_direct_file_whose_end_is_no_multiple_of_the_alignment_is_read_to_its_last_byte() {
+    let folder = folder();
+    let directory = directory(folder.path());
+    if create_direct(&directory, "probe").is_none() {
+        return;
+    }
+    let bytes = pattern(2 * 4096 + 100);
+    directory.create("data", Access::Buffered).unwrap().write(Purpose::Log, 0, &bytes).unwrap();
+    let direct = directory.open("data", Access::Direct).unwrap();
+    let mut buffer = AlignedBuffer::default();
+    assert_eq!(direct.length().unwrap(), bytes.len() as u64);
+    assert_eq!(direct.read(Purpose::Get, 8000, 292, &mut buffer).unwrap(), &bytes[8000..]);
+    let beyond = direct.read(Purpose::Get, 8000, 293, &mut buffer).unwrap_err();
+    assert_eq!(kind(&beyond), ErrorKind::UnexpectedEof);
+    direct.truncate(4096).unwrap();
+    direct.truncate(1 << 20).unwrap();
+    assert_eq!(direct.length().unwrap(), 4096);
+}
+
+#[test]
+fn a_misaligned_direct_write_is_refused_and_changes_nothing() {
+    let folder = folder();
+    let directory = directory(folder.path());
+    let Some(direct) = create_direct(&directory, "data") else { return };
+    let buffer = aligned(&pattern(8192));
+    for (offset, bytes) in [(1, &buffer[..4096]), (0, &buffer[..100]), (0, &buffer[1..4097])] {
+        let error = direct.write(Purpose::Log, offset, bytes).unwrap_err();
+        assert_eq!(kind(&error), ErrorKind::InvalidInput);
+    }
+    assert_eq!(direct.length().unwrap(), 0);
+}
+
+#[test]
+fn where_direct_access_is_refused_the_error_says_the_mend_and_the_cautious_access_is_buffered() {
+    let Ok(backend) = SystemDirectory::open("/proc/self") else { return };
+    let directory = Directory::new(backend, Access::Buffered);
+    let error = directory.open("comm", Access::Direct).err().unwrap();
+    assert_eq!(kind(&error), ErrorKind::Unsupported);
+    assert!(
+        error.to_string().contains("/proc/self/comm") && error.to_string().contains("buffered"),
+        "{error}"
+    );
+    assert_eq!(directory.open("comm", Access::DirectOrBuffered).unwrap().alignment(), 1);
+}
+
+#[test]
+fn a_batch_of_reads_fills_every_request_and_reports_a_failure() {
+    let folder = folder();
+    let directory = directory(folder.path());
+    let bytes = pattern(64 << 10);
+    directory.create("data", Access::Buffered).unwrap().write(Purpose::Log, 0, &bytes).unwrap();
+    let file = directory.open("data", Access::DirectOrBuffered).unwrap();
+    let mut requests: Vec<_> = (0..100).map(|at| ReadRequest::new(at * 601, 77 + at as usize)).collect();
+    file.read_many(Purpose::Get, &mut requests).unwrap();
+    for request in &requests {
+        assert_eq!(request.bytes(), &bytes[request.offset as usize..][..request.length]);
+    }
+    requests[50].aim(64 << 10, 1);
+    let error = file.read_many(Purpose::Get, &mut requests).unwrap_err();
+    assert_eq!(kind(&error), ErrorKind::UnexpectedEof);
+    assert_eq!(directory.io().of(Purpose::Get).reads, 200);
+}
+
+#[test]
+fn the_lock_excludes_a_second_holder_until_it_is_dropped() {
+    let folder = folder();
+    let (first, second) = (directory(folder.path()), directory(folder.path()));
+    let lock = first.lock().unwrap();
+    assert!(matches!(second.lock(), Err(Error::Locked { .. })));
+    assert!(matches!(first.lock(), Err(Error::Locked { .. })));
+    assert!(first.list().unwrap().is_empty());
+    drop(lock);
+    drop(second.lock().unwrap());
+}
+
+#[test]
+fn files_are_created_once_listed_renamed_and_removed() {
+    let folder = folder();
+    let directory = directory(folder.path());
+    let file = directory.create("b", Access::Buffered).unwrap();
+    file.write(Purpose::Log, 0, b"kept").unwrap();
+    file.sync(Purpose::Log).unwrap();
+    assert_eq!(kind(&directory.create("b", Access::Buffered).err().unwrap()), ErrorKind::AlreadyExists);
+    directory.create("a", Access::Buffered).unwrap();
+    directory.sync(Purpose::Manifest).unwrap();
+    assert_eq!(directory.list().unwrap(), ["a", "b"]);
+    directory.rename("b", "a").unwrap();
+    assert_eq!(directory.list().unwrap(), ["a"]);
+    assert_eq!(kind(&directory.open("b", Access::Buffered).err().unwrap()), ErrorKind::NotFound);
+    directory.remove("a").unwrap();
+    assert!(directory.list().unwrap().is_empty());
+    assert_eq!(file.read(Purpose::Get, 0, 4, &mut AlignedBuffer::default()).unwrap(), b"kept");
+    assert_eq!(directory.io().of(Purpose::Manifest).syncs, 1);
+}
+
+#[test]
+fn a_name_never_leads_out_of_the_directory() {
+    let folder = folder();
+    std::fs::create_dir(folder.path().join("inner")).unwrap();
+    std::fs::write(folder.path().join("secret"), b"secret").unwrap();
+    let directory = directory(&folder.path().join("inner"));
+    for name in ["../secret", "", ".", "..", "a/b", "a\0b"] {
+        let error = directory.open(name, Access::Buffered).err().unwrap();
+        assert_eq!(kind(&error), ErrorKind::InvalidInput, "{name:?}");
+        assert!(directory.remove(name).is_err() && directory.rename(name, "mine").is_err());
+    }
+}
+
+#[test]
+fn a_missing_directory_is_created_with_those_above_it_but_not_opened() {
+    let folder = folder();
+    let path = folder.path().join("one/two");
+    let error = SystemDirectory::open(&path).err().unwrap();
+    assert_eq!(kind(&error), ErrorKind::NotFound);
+    SystemDirectory::create(&path).unwrap();
+    SystemDirectory::create(&path).unwrap();
+    std::fs::write(path.join("file"), b"").unwrap();
+    assert_eq!(kind(&SystemDirectory::open(path.join("file")).err().unwrap()), ErrorKind::NotADirectory);
+    assert_eq!(directory(&folder.path().join("one")).list().unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn a_shared_file_stands_in_both_directories() {
+    let (from, to) = (folder(), folder());
+    let directory = directory(from.path());
+    directory.create("data", Access::Buffered).unwrap().write(Purpose::Log, 0, b"shared").unwrap();
+    directory.share("data", to.path()).unwrap();
+    directory.remove("data").unwrap();
+    assert_eq!(std::fs::read(to.path().join("data")).unwrap(), b"shared");
+    assert_eq!(kind(&directory.share("data", to.path()).unwrap_err()), ErrorKind::NotFound);
+    directory.create("data", Access::Buffered).unwrap();
+    assert_eq!(kind(&directory.share("data", to.path()).unwrap_err()), ErrorKind::AlreadyExists);
+}
+
+#[test]
+fn a_copy_for_another_file_system_is_whole_and_leaves_no_other_file() {
+    let (from, to) = (folder(), folder());
+    std::fs::write(from.path().join("data"), pattern(100_000)).unwrap();
+    super::copy_durably(&from.path().join("data"), &to.path().join("data")).unwrap();
+    assert_eq!(std::fs::read(to.path().join("data")).unwrap(), pattern(100_000));
+    assert!(super::copy_durably(&from.path().join("none"), &to.path().join("none")).is_err());
+    assert_eq!(std::fs::read_dir(to.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn an_appender_writes_pieces_that_read_back_with_the_end_padded() {
+    let folder = folder();
+    let directory = directory(folder.path());
+    for access in [Access::Buffered, Access::DirectOrBuffered] {
+        let name = format!("{access:?}");
+        let bytes = pattern(300_001);
+        let mut appender =
+            Appender::new(directory.create(&name, access).unwrap(), Purpose::Convert, 64 << 10);
+        let before = directory.io();
+        bytes.chunks(7919).for_each(|chunk| appender.append(chunk).unwrap());
+        assert_eq!(appender.position(), bytes.len() as u64);
+        let (file, length) = appender.finish().unwrap();
+        let done = (directory.io() - before).of(Purpose::Convert);
+        assert_eq!((done.writes, done.write_bytes, done.syncs), (5, length, 1));
+        assert_eq!(length, bytes.len().next_multiple_of(file.alignment()) as u64);
+        assert_eq!(file.length().unwrap(), length);
+        let mut buffer = AlignedBuffer::default();
+        assert_eq!(file.read(Purpose::Get, 0, bytes.len(), &mut buffer).unwrap(), bytes);
+        let padding = (length - bytes.len() as u64) as usize;
+        let tail = file.read(Purpose::Get, bytes.len() as u64, padding, &mut buffer).unwrap();
+        assert!(tail.iter().all(|&byte| byte == 0));
+    }
+}

@@ -1,0 +1,200 @@
+//! Static Huffman codes for |Left|, the number of keys in the left subtrie (ECT 3.1.4).
+//!
+//! A subtrie of `size` keys has `size` symbols: |Left| from 1 to `size` − 1, with the weights of the binomial
+//! distribution, and the symbol [`MERGED`], which stands for |Left| = 0 and for |Left| = `size` alike.
+//!
+//! Deviation: no code is longer than [`CODE_BITS_MAX`] bits, so that a code is read with at most two table steps. What
+//! this costs is below 0.001 bit a key.
+
+use std::sync::LazyLock;
+
+/// The largest subtrie that has a Huffman code, in keys. The binomial coefficients below it fit into 64 bits.
+pub(super) const SIZE_MAX: usize = 64;
+
+/// The symbol for "all keys are on one side".
+pub(super) const MERGED: u64 = 0;
+
+/// The longest code, in bits.
+pub(super) const CODE_BITS_MAX: u32 = 12;
+
+/// The bits that index the first table; codes that are longer take a second table of the remaining bits.
+const FIRST_BITS: u32 = 8;
+const SECOND_BITS: u32 = CODE_BITS_MAX - FIRST_BITS;
+
+/// The codes of all subtrie sizes, shared by all tries of the process: about 60 KiB.
+static CODES: LazyLock<Vec<HuffmanCode>> = LazyLock::new(|| (0..=SIZE_MAX).map(HuffmanCode::new).collect());
+
+/// The Huffman codes, indexed by the size of the subtrie; the first two are empty.
+pub(super) fn codes() -> &'static [HuffmanCode] {
+    &CODES
+}
+
+/// A code word, its first bit lowest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct CodeWord {
+    pub bits: u16,
+    pub len: u8,
+}
+
+/// What the next bits mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Entry {
+    /// The symbol; where `len` is [`IN_SECOND`], the number of the second table.
+    symbol: u8,
+    /// The bits of the code.
+    len: u8,
+}
+
+/// The length of an entry of the first table whose code continues in a second one.
+const IN_SECOND: u8 = u8::MAX;
+
+/// The Huffman code of one subtrie size.
+#[derive(Debug)]
+pub(super) struct HuffmanCode {
+    words: Vec<CodeWord>,
+    first: [Entry; 1 << FIRST_BITS],
+    second: Vec<[Entry; 1 << SECOND_BITS]>,
+}
+
+impl HuffmanCode {
+    /// The code of a subtrie of `size` keys, at most [`SIZE_MAX`].
+    fn new(size: usize) -> Self {
+        let words = canonical_words(&limited_lengths(&binomial_weights(size), CODE_BITS_MAX));
+        let mut code = Self { words, first: [Entry::default(); 1 << FIRST_BITS], second: Vec::new() };
+        for symbol in 0..code.words.len() {
+            code.enter(symbol);
+        }
+        code
+    }
+
+    /// The code words by symbol.
+    pub(super) fn words(&self) -> &[CodeWord] {
+        &self.words
+    }
+
+    /// The symbol at the head of `bits` and the length of its code.
+    #[inline(always)]
+    pub(super) fn decode(&self, bits: u64) -> (u64, u32) {
+        let mut entry = self.first[(bits & ((1 << FIRST_BITS) - 1)) as usize];
+        if entry.len == IN_SECOND {
+            let second = &self.second[usize::from(entry.symbol)];
+            entry = second[((bits >> FIRST_BITS) & ((1 << SECOND_BITS) - 1)) as usize];
+        }
+        (u64::from(entry.symbol), u32::from(entry.len))
+    }
+
+    fn enter(&mut self, symbol: usize) {
+        let CodeWord { bits, len } = self.words[symbol];
+        let (bits, entry) = (usize::from(bits), Entry { symbol: symbol as u8, len });
+        if u32::from(len) <= FIRST_BITS {
+            for slot in self.first.iter_mut().skip(bits).step_by(1 << len) {
+                *slot = entry;
+            }
+            return;
+        }
+        let head = &mut self.first[bits & ((1 << FIRST_BITS) - 1)];
+        if head.len != IN_SECOND {
+            *head = Entry { symbol: self.second.len() as u8, len: IN_SECOND };
+            self.second.push([Entry::default(); 1 << SECOND_BITS]);
+        }
+        let second = &mut self.second[usize::from(head.symbol)];
+        for slot in second.iter_mut().skip(bits >> FIRST_BITS).step_by(1 << (u32::from(len) - FIRST_BITS)) {
+            *slot = entry;
+        }
+    }
+}
+
+/// How often each symbol occurs, times 2^`size`.
+fn binomial_weights(size: usize) -> Vec<u64> {
+    let mut weights = Vec::with_capacity(size);
+    let mut choose: u128 = 1;
+    for left in 0..size {
+        weights.push(if left == 0 { 2 } else { choose as u64 });
+        choose = choose * (size - left) as u128 / (left as u128 + 1);
+    }
+    weights
+}
+
+/// The lengths of an optimal prefix code in which no word is longer than `limit`: the package-merge algorithm of Larmore
+/// and Hirschberg (1990). Among equal weights a symbol goes before a package, and a lower symbol before a higher one.
+fn limited_lengths(weights: &[u64], limit: u32) -> Vec<u8> {
+    let mut lengths = vec![0u8; weights.len()];
+    if weights.len() < 2 {
+        return lengths;
+    }
+    let mut leaves: Vec<(u128, Vec<usize>)> =
+        weights.iter().enumerate().map(|(symbol, &weight)| (u128::from(weight), vec![symbol])).collect();
+    leaves.sort_by_key(|leaf| leaf.0);
+    let mut row = leaves.clone();
+    for _ in 1..limit {
+        let packages = row.chunks_exact(2).map(|pair| {
+            let symbols = pair.iter().flat_map(|item| item.1.iter().copied()).collect();
+            (pair.iter().map(|item| item.0).sum(), symbols)
+        });
+        let mut next: Vec<_> = leaves.iter().cloned().chain(packages).collect();
+        next.sort_by_key(|item| item.0);
+        row = next;
+    }
+    for (_, symbols) in row.iter().take(2 * weights.len() - 2) {
+        for &symbol in symbols {
+            lengths[symbol] += 1;
+        }
+    }
+    lengths
+}
+
+/// The canonical code words of the given lengths: shorter ones first, lower symbols first.
+fn canonical_words(lengths: &[u8]) -> Vec<CodeWord> {
+    let mut words = vec![CodeWord::default(); lengths.len()];
+    let mut next = 0u16;
+    for len in 1..=CODE_BITS_MAX as u8 {
+        next <<= 1;
+        for (word, _) in words.iter_mut().zip(lengths).filter(|(_, of)| **of == len) {
+            *word = CodeWord { bits: next.reverse_bits() >> (16 - len), len };
+            next += 1;
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_complete_and_prefix_free() {
+        for code in &codes()[2..] {
+            let space: u64 = code.words().iter().map(|word| 1 << (CODE_BITS_MAX - u32::from(word.len))).sum();
+            assert_eq!(space, 1 << CODE_BITS_MAX);
+            for bits in 0..1 << CODE_BITS_MAX {
+                let (symbol, len) = code.decode(bits);
+                let word = code.words()[symbol as usize];
+                assert_eq!(u32::from(word.len), len);
+                assert_eq!(u64::from(word.bits), bits & ((1 << len) - 1));
+            }
+        }
+    }
+
+    #[test]
+    fn codes_come_within_a_tenth_of_a_bit_of_the_entropy() {
+        for size in 2..=SIZE_MAX {
+            let weights = binomial_weights(size);
+            assert_eq!(weights.iter().map(|&weight| u128::from(weight)).sum::<u128>(), 1 << size);
+            let total = (size as f64).exp2();
+            let (mut mean, mut entropy) = (0.0, 0.0);
+            for (word, weight) in codes()[size].words().iter().zip(weights) {
+                let probability = weight as f64 / total;
+                mean += probability * f64::from(word.len);
+                entropy -= probability * probability.log2();
+            }
+            assert!(mean >= entropy - 1e-9 && mean < entropy + 0.1, "size {size}: {mean} against {entropy}");
+        }
+    }
+
+    #[test]
+    fn a_limit_that_does_not_bind_gives_huffmans_own_lengths() {
+        // Weights 1, 1, 2, 4, 8: every merge is forced.
+        assert_eq!(limited_lengths(&[8, 4, 2, 1, 1], 12), [1, 2, 3, 4, 4]);
+        assert_eq!(limited_lengths(&[8, 4, 2, 1, 1], 3), [1, 3, 3, 3, 3]);
+    }
+}

@@ -1,0 +1,313 @@
+//! Every trie against the slow oracle: the sorted placements themselves.
+
+use super::*;
+
+/// The finalizer of SplitMix64: uniform placements out of numbers.
+fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn uniform(count: u64) -> Vec<u64> {
+    let mut placements: Vec<u64> = (1..=count).map(mix).collect();
+    placements.sort_unstable();
+    placements
+}
+
+fn build(settings: TrieSettings, placements: &[u64]) -> EntropyTrie {
+    let mut builder = EntropyTrieBuilder::new(settings).unwrap();
+    for &placement in placements {
+        builder.push(placement).unwrap();
+    }
+    builder.finish().unwrap()
+}
+
+/// Settings for so many keys, with every coder.
+fn all_coders(count: u64) -> Vec<TrieSettings> {
+    [Coder::Paper]
+        .map(|coder| TrieSettings { coder, expected_keys: count, ..TrieSettings::default() })
+        .to_vec()
+}
+
+/// Whether every placement is located exactly.
+fn check(trie: &EntropyTrie, placements: &[u64]) {
+    let context = trie.settings();
+    let records_per_block = u64::from(context.records_per_block);
+    assert_eq!(trie.len(), placements.len() as u64);
+    let mut first = 0;
+    for equal in placements.chunk_by(|a, b| a == b) {
+        let last = first + equal.len() as u64 - 1;
+        let expected = first / records_per_block..last / records_per_block + 1;
+        assert_eq!(trie.locate(equal[0]), expected, "{:#x} under {context:?}", equal[0]);
+        first = last + 1;
+    }
+}
+
+/// Whether all placements, there or not, are located within the trie.
+fn check_bounds(trie: &EntropyTrie) {
+    let end = trie.len().div_ceil(u64::from(trie.settings().records_per_block));
+    for probe in (0..60).map(mix).chain([0, 1, u64::MAX, u64::MAX - 1, 1 << 63]) {
+        let range = trie.locate(probe);
+        assert!(range.end <= end, "{range:?} beyond {end}");
+        assert_eq!(range.is_empty(), trie.is_empty());
+    }
+}
+
+#[test]
+fn a_dense_trie_locates_every_record() {
+    for settings in all_coders(20_000) {
+        let trie = build(settings, &uniform(20_000));
+        check(&trie, &uniform(20_000));
+        check_bounds(&trie);
+    }
+}
+
+#[test]
+fn a_sparse_trie_locates_every_block() {
+    for records_per_block in [2, 3, 4, 16, 64, 1000, u32::MAX] {
+        for settings in all_coders(10_000) {
+            let trie = build(TrieSettings { records_per_block, ..settings }, &uniform(10_000));
+            check(&trie, &uniform(10_000));
+            check_bounds(&trie);
+        }
+    }
+}
+
+#[test]
+fn any_bucket_and_huffman_size_works() {
+    for (bucket_keys, huffman_max) in [(1, 1), (2, 64), (7, 3), (64, 16), (128, 33), (1000, 64), (65_536, 1)]
+    {
+        for settings in all_coders(5_000) {
+            for records_per_block in [1, 5] {
+                let settings = TrieSettings { bucket_keys, huffman_max, records_per_block, ..settings };
+                check(&build(settings, &uniform(5_000)), &uniform(5_000));
+            }
+        }
+    }
+}
+
+#[test]
+fn any_small_number_of_keys_works() {
+    for count in 0..70 {
+        for expected_keys in [0, count, 1000] {
+            for settings in all_coders(expected_keys) {
+                let trie = build(settings, &uniform(count));
+                check(&trie, &uniform(count));
+                check_bounds(&trie);
+                let sparse = trie.to_sparse(4).unwrap();
+                check(&sparse, &uniform(count));
+                check_bounds(&sparse);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_wrong_expectation_costs_memory_and_no_answer() {
+    for settings in all_coders(0) {
+        for expected_keys in [0, 1, 100, 1_000, 4_000, 16_000, 64_000] {
+            let trie = build(TrieSettings { expected_keys, ..settings }, &uniform(4_000));
+            check(&trie, &uniform(4_000));
+            if (1_000..=16_000).contains(&expected_keys) {
+                assert!(trie.bits_per_key() < 3.5, "{} bits with {expected_keys}", trie.bits_per_key());
+            }
+        }
+    }
+}
+
+/// Placements that no hash would give, each kind ascending.
+fn unlikely() -> Vec<Vec<u64>> {
+    let mut clustered: Vec<u64> = (0..3000).map(|i| (mix(i) >> 60 << 60) | mix(i + 9) >> 50).collect();
+    clustered.sort_unstable();
+    let mut in_pairs: Vec<u64> = uniform(2000).into_iter().flat_map(|placement| [placement; 2]).collect();
+    in_pairs.sort_unstable();
+    let mut some_equal = uniform(3000);
+    some_equal.extend_from_slice(&[mix(5); 300]);
+    some_equal.extend_from_slice(&[mix(6), mix(6), mix(7), 0, 0, u64::MAX, u64::MAX]);
+    some_equal.sort_unstable();
+    vec![
+        (0..3000).collect(),
+        (u64::MAX - 2999..=u64::MAX).collect(),
+        (0..64).map(|bit| 1 << bit).collect(),
+        (0..64).map(|bit| u64::MAX << bit).collect(),
+        vec![0; 1000],
+        vec![u64::MAX; 1000],
+        vec![mix(1); 3],
+        clustered,
+        in_pairs,
+        some_equal,
+    ]
+}
+
+#[test]
+fn placements_that_are_equal_or_not_uniform_are_located_all_the_same() {
+    for mut placements in unlikely() {
+        placements.sort_unstable();
+        for settings in all_coders(placements.len() as u64) {
+            for (records_per_block, bucket_keys) in [(1, 256), (1, 16), (4, 256), (64, 64)] {
+                let settings = TrieSettings { records_per_block, bucket_keys, ..settings };
+                let trie = build(settings, &placements);
+                check(&trie, &placements);
+                check_bounds(&trie);
+                let mut bytes = Vec::new();
+                trie.encode(&mut bytes);
+                check(&EntropyTrie::decode(&bytes).unwrap(), &placements);
+            }
+        }
+    }
+}
+
+#[test]
+fn made_sparse_later_is_the_same_as_built_sparse() {
+    for mut placements in unlikely().into_iter().chain([uniform(9_000)]) {
+        placements.sort_unstable();
+        for settings in all_coders(placements.len() as u64) {
+            let dense = build(settings, &placements);
+            for records_per_block in [1, 2, 6, 48] {
+                let bytes = |trie: &EntropyTrie| {
+                    let mut bytes = Vec::new();
+                    trie.encode(&mut bytes);
+                    bytes
+                };
+                let built = build(TrieSettings { records_per_block, ..settings }, &placements);
+                let made = dense.to_sparse(records_per_block).unwrap();
+                assert_eq!(bytes(&made), bytes(&built));
+                assert_eq!(bytes(&made.to_sparse(96).unwrap()), bytes(&dense.to_sparse(96).unwrap()));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sparse_trie_cannot_be_made_denser() {
+    let sparse = build(TrieSettings { records_per_block: 4, ..TrieSettings::default() }, &uniform(100));
+    for records_per_block in [0, 1, 2, 6] {
+        assert!(matches!(sparse.to_sparse(records_per_block), Err(BuildError::Setting { .. })));
+    }
+}
+
+#[test]
+fn placements_must_ascend() {
+    let mut builder = EntropyTrieBuilder::new(TrieSettings::default()).unwrap();
+    builder.push(7).unwrap();
+    builder.push(7).unwrap();
+    assert_eq!(builder.push(6), Err(BuildError::OutOfOrder { last: 7, got: 6 }));
+    builder.push(8).unwrap();
+    check(&builder.finish().unwrap(), &[7, 7, 8]);
+}
+
+#[test]
+fn settings_outside_their_limits_are_refused() {
+    let default = TrieSettings::default();
+    let refused = [
+        ("bucket_keys", TrieSettings { bucket_keys: 0, ..default }),
+        ("bucket_keys", TrieSettings { bucket_keys: 65_537, ..default }),
+        ("huffman_max", TrieSettings { huffman_max: 0, ..default }),
+        ("huffman_max", TrieSettings { huffman_max: 65, ..default }),
+        ("records_per_block", TrieSettings { records_per_block: 0, ..default }),
+        ("expected_keys", TrieSettings { expected_keys: (1 << 40) + 1, ..default }),
+    ];
+    for (setting, settings) in refused {
+        let error = EntropyTrieBuilder::new(settings).err();
+        assert!(matches!(error, Some(BuildError::Setting { name, .. }) if name == setting), "{error:?}");
+    }
+}
+
+#[test]
+fn memory_is_what_the_paper_says() {
+    // ECT, figure 3.3 and 3.1.3: about 2.38 bits of code and 0.133 of index; 3.1.6: 16 records a block below 1 bit.
+    let paper = TrieSettings { coder: Coder::Paper, expected_keys: 200_000, ..TrieSettings::default() };
+    let placements = uniform(200_000);
+    let dense = build(paper, &placements);
+    assert!((2.49..2.53).contains(&dense.bits_per_key()), "{}", dense.bits_per_key());
+    assert!(dense.to_sparse(16).unwrap().bits_per_key() < 1.0);
+}
+
+#[test]
+fn a_trie_survives_its_bytes() {
+    for settings in all_coders(9_000) {
+        for (count, records_per_block) in [(0, 1), (1, 1), (9_000, 1), (9_000, 8), (50_000, 1)] {
+            let placements = uniform(count);
+            let mut bytes = vec![];
+            build(TrieSettings { records_per_block, ..settings }, &placements).encode(&mut bytes);
+            let trie = EntropyTrie::decode(&bytes).unwrap();
+            check(&trie, &placements);
+            let mut again = vec![];
+            trie.encode(&mut again);
+            assert_eq!(again, bytes);
+        }
+    }
+}
+
+#[test]
+fn bytes_that_are_cut_or_continued_are_refused() {
+    for settings in all_coders(2_000) {
+        let mut bytes = vec![];
+        build(settings, &uniform(2_000)).encode(&mut bytes);
+        for len in 0..bytes.len() {
+            assert!(EntropyTrie::decode(&bytes[..len]).is_err(), "{len} bytes");
+        }
+        bytes.push(0);
+        assert!(EntropyTrie::decode(&bytes).is_err());
+    }
+}
+
+#[test]
+fn damaged_bytes_give_an_error_or_ranges_within_bounds() {
+    for settings in all_coders(1_500) {
+        for (records_per_block, expected_keys) in [(1, 1_500), (1, 1), (8, 1_500), (1, 100)] {
+            let settings = TrieSettings { records_per_block, expected_keys, ..settings };
+            let mut bytes = vec![];
+            build(settings, &uniform(1_500)).encode(&mut bytes);
+            let mut survived = 0;
+            for round in 0..400u64 {
+                let mut damaged = bytes.clone();
+                for hit in 0..1 + round % 3 {
+                    let dice = mix(round * 3 + hit);
+                    // Every other hit is in the header and the index.
+                    let reach = if round % 2 == 0 { damaged.len() } else { 200.min(damaged.len()) };
+                    let at = dice as usize % reach;
+                    damaged[at] = [0, 0xff, 0x80, (dice >> 48) as u8][(dice >> 60) as usize % 4];
+                }
+                if let Ok(trie) = EntropyTrie::decode(&damaged) {
+                    survived += 1;
+                    check_bounds(&trie);
+                    check_bounds(&trie.to_sparse(trie.settings().records_per_block).unwrap());
+                }
+            }
+            assert!(survived > 0);
+        }
+    }
+}
+
+/// Compares with a file of fixtures/, or writes it when `SILTSTONE_WRITE_FIXTURES` is set.
+fn check_fixture(name: &str, trie: &EntropyTrie) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name);
+    let mut bytes = vec![];
+    trie.encode(&mut bytes);
+    if std::env::var_os("SILTSTONE_WRITE_FIXTURES").is_some() {
+        std::fs::write(&path, &bytes).unwrap();
+    }
+    assert!(std::fs::read(&path).unwrap() == bytes, "the bytes of {name} have changed");
+}
+
+/// Enough for every kind of code, with a bucket that is far too full and equal placements.
+fn golden_placements() -> Vec<u64> {
+    let mut placements = uniform(1_000);
+    placements.extend((0..100).map(|i| 1 << 63 | mix(i) >> 40));
+    placements.extend([mix(3), mix(3), mix(4)]);
+    placements.sort_unstable();
+    placements
+}
+
+#[test]
+fn the_papers_bytes_stay_as_they_are() {
+    let settings =
+        TrieSettings { coder: Coder::Paper, bucket_keys: 80, huffman_max: 32, ..TrieSettings::default() };
+    let settings = TrieSettings { expected_keys: 8_000, ..settings };
+    let trie = build(settings, &golden_placements());
+    check(&trie, &golden_placements());
+    check_fixture("entropy_trie_paper.bin", &trie);
+}

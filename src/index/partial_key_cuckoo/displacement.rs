@@ -1,0 +1,109 @@
+//! Making room: the shortest chain of items that can each move to their other bucket, the last into a free slot.
+
+use super::{EMPTY, PartialKeyCuckoo, SLOTS_PER_BUCKET, Slot, split};
+
+/// The longest chain that is moved (SILT section 3.1).
+const DISPLACEMENTS_MAX: u8 = 128;
+
+/// How many buckets are looked at before the table counts as full. Where a region has fewer, all of them are.
+const BUCKETS_SEARCHED_MAX: usize = 2048;
+
+/// A bucket that the search has come to.
+#[derive(Debug, Clone, Copy)]
+struct Visit {
+    bucket: u32,
+    /// The visit that led here, by an item in this place of its bucket, after so many other moves.
+    parent: u16,
+    parent_way: u8,
+    moves: u8,
+}
+
+/// What a search remembers. It is kept between searches only to spare the allocation.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Search {
+    queue: Vec<Visit>,
+    /// A bit a bucket of the region.
+    visited: Vec<u64>,
+}
+
+impl Search {
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.queue.capacity() * size_of::<Visit>() + self.visited.capacity() * size_of::<u64>()
+    }
+
+    fn start(&mut self, buckets_per_region: u32) {
+        self.visited.resize(buckets_per_region.div_ceil(u64::BITS) as usize, 0);
+        self.queue.reserve(BUCKETS_SEARCHED_MAX.min(buckets_per_region as usize));
+    }
+
+    /// Adds a bucket unless it was there before or the search is long enough.
+    fn visit(&mut self, visit: Visit, region_mask: u32) {
+        let local = visit.bucket & region_mask;
+        let (word, bit) = ((local / u64::BITS) as usize, 1u64 << (local % u64::BITS));
+        if self.queue.len() < BUCKETS_SEARCHED_MAX && self.visited[word] & bit == 0 {
+            self.visited[word] |= bit;
+            self.queue.push(visit);
+        }
+    }
+
+    fn clear(&mut self, region_mask: u32) {
+        for visit in self.queue.drain(..) {
+            self.visited[((visit.bucket & region_mask) / u64::BITS) as usize] = 0;
+        }
+    }
+}
+
+impl PartialKeyCuckoo {
+    /// Frees a slot in one of two full buckets of a region, or changes nothing.
+    pub(super) fn make_room(&mut self, homes: [u32; 2]) -> Option<Slot> {
+        let mut search = std::mem::take(&mut self.search);
+        let found = self.shortest_chain(homes, &mut search);
+        let freed = found.map(|(visit, free)| self.move_chain(&search.queue, visit, free));
+        search.clear(self.region_mask());
+        self.search = search;
+        freed
+    }
+
+    fn region_mask(&self) -> u32 {
+        (1 << self.settings.buckets_per_region_log2) - 1
+    }
+
+    /// The nearest visit whose bucket has a free slot, and that slot. No bucket is visited twice, so that no item is in
+    /// the chain twice either.
+    fn shortest_chain(&self, homes: [u32; 2], search: &mut Search) -> Option<(Visit, Slot)> {
+        let mask = self.region_mask();
+        search.start(mask + 1);
+        for bucket in homes {
+            search.visit(Visit { bucket, parent: 0, parent_way: 0, moves: 0 }, mask);
+        }
+        let mut next = 0;
+        while let Some(&from) = search.queue.get(next) {
+            if let Some(free) = self.free_slot(from.bucket) {
+                return Some((from, free));
+            }
+            if from.moves < DISPLACEMENTS_MAX {
+                for (way, &tag) in self.tags[from.bucket as usize].iter().enumerate() {
+                    let bucket = self.settings.other_bucket(from.bucket, tag);
+                    let visit =
+                        Visit { bucket, parent: next as u16, parent_way: way as u8, moves: from.moves + 1 };
+                    search.visit(visit, mask);
+                }
+            }
+            next += 1;
+        }
+        None
+    }
+
+    /// Moves the items of a chain, the last one first, and answers the slot that comes free at its start.
+    fn move_chain(&mut self, queue: &[Visit], mut visit: Visit, mut free: Slot) -> Slot {
+        while visit.moves > 0 {
+            let parent = queue[usize::from(visit.parent)];
+            let from = parent.bucket * SLOTS_PER_BUCKET + u32::from(visit.parent_way);
+            let (bucket, way) = split(from);
+            self.put(free, self.tags[bucket][way], self.positions[bucket][way]);
+            self.put(from, EMPTY, 0);
+            (visit, free) = (parent, from);
+        }
+        free
+    }
+}

@@ -1,0 +1,97 @@
+//! Where a key may stand: the arithmetic that the index in memory and the filter made from it share.
+
+use crate::index::BuildError;
+
+/// The slots of a bucket (4-way set associative: SILT section 3.1).
+pub const SLOTS_PER_BUCKET: u32 = 4;
+
+/// The most buckets that an index may have in all its regions together (2^30 slots).
+pub const BUCKETS_MAX: u64 = 1 << 28;
+
+/// The shape of a partial-key cuckoo table. Every number of regions is allowed, so that a table can be of any size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CuckooSettings {
+    /// How many equal ranges the placements are cut into; at least 1. A key never leaves its region.
+    pub regions: u32,
+    /// The binary logarithm of the buckets of a region. With all regions at most [`BUCKETS_MAX`].
+    pub buckets_per_region_log2: u8,
+    /// The width of a tag, 8 to 16 bits. A lookup of an absent key meets an equal tag with a probability of about
+    /// 8 × 0.93 / 2^`tag_bits`: 2^-12 for 15 bits.
+    pub tag_bits: u8,
+}
+
+impl Default for CuckooSettings {
+    /// One region of 2^14 buckets (65,536 slots, 384 KiB) and the paper's tags of 15 bits.
+    fn default() -> Self {
+        Self { regions: 1, buckets_per_region_log2: 14, tag_bits: 15 }
+    }
+}
+
+impl CuckooSettings {
+    /// Checks every limit, and that the table can be addressed.
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        let limited = |name, got, allowed: bool, limit| {
+            if allowed { Ok(()) } else { Err(BuildError::Setting { name, got, limit }) }
+        };
+        let (regions, log2) = (u64::from(self.regions), self.buckets_per_region_log2);
+        limited("tag_bits", self.tag_bits.into(), (8..=16).contains(&self.tag_bits), "8 to 16")?;
+        limited("buckets_per_region_log2", log2.into(), log2 <= 28, "at most 28")?;
+        limited("regions", regions, regions >= 1, "at least 1")?;
+        limited(
+            "regions",
+            regions,
+            regions << log2 <= BUCKETS_MAX,
+            "so few that there are at most 2^28 buckets",
+        )
+    }
+
+    /// All the buckets of the table.
+    pub fn buckets(&self) -> u32 {
+        self.regions << self.buckets_per_region_log2
+    }
+
+    /// All the slots of the table.
+    pub fn slots(&self) -> u32 {
+        self.buckets() * SLOTS_PER_BUCKET
+    }
+
+    /// The slots of one region.
+    pub fn slots_per_region(&self) -> u32 {
+        SLOTS_PER_BUCKET << self.buckets_per_region_log2
+    }
+
+    /// The region that holds the keys of this placement. It ascends with the placement.
+    pub fn region_of(&self, placement: u64) -> u32 {
+        self.region_and_rest(placement).0
+    }
+
+    /// The region, and what is left of the placement inside of it, spread again over all 64 bits.
+    fn region_and_rest(&self, placement: u64) -> (u32, u64) {
+        let product = u128::from(placement) * u128::from(self.regions);
+        ((product >> 64) as u32, product as u64)
+    }
+
+    /// The tag of a key: never 0, which marks an empty slot.
+    pub(crate) fn tag_of(&self, fingerprint: u64) -> u16 {
+        let tags = (1u64 << self.tag_bits) - 1;
+        1 + ((u128::from(fingerprint) * u128::from(tags)) >> 64) as u16
+    }
+
+    /// The two buckets of a key, of which the first ascends with the placement.
+    pub(crate) fn buckets_of(&self, placement: u64, tag: u16) -> [u32; 2] {
+        let (region, rest) = self.region_and_rest(placement);
+        let local =
+            if self.buckets_per_region_log2 == 0 { 0 } else { rest >> (64 - self.buckets_per_region_log2) };
+        let first = (region << self.buckets_per_region_log2) | local as u32;
+        [first, self.other_bucket(first, tag)]
+    }
+
+    /// The other bucket of an item with this tag: exclusive or with the tag's hash, which is its own inverse, and which
+    /// is never 0 where a region has more than one bucket, so that the two differ.
+    pub(crate) fn other_bucket(&self, bucket: u32, tag: u16) -> u32 {
+        let mask = (1u32 << self.buckets_per_region_log2) - 1;
+        let hash = u32::from(tag).wrapping_mul(0x5bd1_e995);
+        let distance = 1 + ((u64::from(hash) * u64::from(mask)) >> 32) as u32;
+        bucket ^ (distance & mask)
+    }
+}

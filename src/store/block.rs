@@ -1,0 +1,148 @@
+//! Blocks: the unit in which stores are read, each with a checksum of its own.
+//!
+//! A block begins with a header of eight bytes (docs/formats/block.md): the CRC32C of everything behind it, started
+//! with the store's number and the block's, so that a block that stands in the wrong place is found out; how many bytes
+//! are used; and where in it the first record begins. A record may go on in the next block.
+
+use crate::device::File;
+use crate::{Error, Result};
+
+/// The bytes of a block's header.
+pub const BLOCK_HEADER_BYTES: usize = 8;
+
+/// Stands for the beginning of the first record where no record begins in the block.
+const NO_RECORD_BEGINS: u16 = u16::MAX;
+
+/// The checksum of a block's bytes behind the checksum itself.
+fn checksum(store_number: u64, block_number: u64, rest: &[u8]) -> u32 {
+    let place = (u128::from(store_number) << 64 | u128::from(block_number)).to_le_bytes();
+    crc32c::crc32c_append(crc32c::crc32c(&place), rest)
+}
+
+/// Fills blocks with payload and seals them.
+pub struct BlockBuilder {
+    store_number: u64,
+    block_bytes: usize,
+    bytes: Vec<u8>,
+    first_record: Option<u16>,
+}
+
+impl BlockBuilder {
+    /// Starts with an empty block. `block_bytes` is a power of two from 512 to 65,536.
+    pub fn new(store_number: u64, block_bytes: usize) -> Self {
+        let mut bytes = Vec::with_capacity(block_bytes);
+        bytes.resize(BLOCK_HEADER_BYTES, 0);
+        BlockBuilder { store_number, block_bytes, bytes, first_record: None }
+    }
+
+    /// The bytes that still fit into the block.
+    pub fn room(&self) -> usize {
+        self.block_bytes - self.bytes.len()
+    }
+
+    /// Whether nothing stands in the block yet.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.len() == BLOCK_HEADER_BYTES
+    }
+
+    /// Notes that a record begins at the next byte.
+    pub fn begin_record(&mut self) {
+        let at = (self.bytes.len() - BLOCK_HEADER_BYTES) as u16;
+        self.first_record.get_or_insert(at);
+    }
+
+    /// Appends as much of `payload` as fits; answers how much that was.
+    pub fn fill(&mut self, payload: &[u8]) -> usize {
+        let taken = payload.len().min(self.room());
+        self.bytes.extend_from_slice(&payload[..taken]);
+        taken
+    }
+
+    /// Pads and seals the block; shows its bytes to `write`, and starts the next one.
+    pub fn seal(&mut self, block_number: u64, write: impl FnOnce(&[u8]) -> Result<()>) -> Result<()> {
+        let used = (self.bytes.len() - BLOCK_HEADER_BYTES) as u16;
+        self.bytes.resize(self.block_bytes, 0);
+        self.bytes[4..6].copy_from_slice(&used.to_le_bytes());
+        self.bytes[6..8].copy_from_slice(&self.first_record.unwrap_or(NO_RECORD_BEGINS).to_le_bytes());
+        let crc = checksum(self.store_number, block_number, &self.bytes[4..]);
+        self.bytes[0..4].copy_from_slice(&crc.to_le_bytes());
+        let outcome = write(&self.bytes);
+        self.bytes.clear();
+        self.bytes.resize(BLOCK_HEADER_BYTES, 0);
+        self.first_record = None;
+        outcome
+    }
+
+    /// The memory held, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+}
+
+/// A block whose checksum was found right.
+#[derive(Debug, Clone, Copy)]
+pub struct Block<'a> {
+    /// The used bytes behind the header.
+    pub payload: &'a [u8],
+    /// Where in the payload the first record begins, if one does.
+    pub first_record: Option<usize>,
+}
+
+impl<'a> Block<'a> {
+    /// Checks the bytes of block `block_number` of `file`.
+    pub fn open(file: &File, store_number: u64, block_number: u64, bytes: &'a [u8]) -> Result<Block<'a>> {
+        let offset = || block_number.saturating_add(1).saturating_mul(bytes.len() as u64);
+        let Some((header, rest)) = bytes.split_first_chunk::<BLOCK_HEADER_BYTES>() else {
+            return Err(file.corrupt(offset(), "a block", format!("{} bytes", bytes.len())));
+        };
+        let [c0, c1, c2, c3, used0, used1, first0, first1] = *header;
+        let (stated, computed) =
+            (u32::from_le_bytes([c0, c1, c2, c3]), checksum(store_number, block_number, &bytes[4..]));
+        if stated != computed {
+            let expected = format!("a block with checksum {stated:#010x}");
+            return Err(file.corrupt(offset(), expected, format!("{computed:#010x}")));
+        }
+        let used = usize::from(u16::from_le_bytes([used0, used1]));
+        let first = u16::from_le_bytes([first0, first1]);
+        let first_record = (first != NO_RECORD_BEGINS).then_some(usize::from(first));
+        match rest.get(..used) {
+            Some(payload) if first_record.unwrap_or(0) <= used => Ok(Block { payload, first_record }),
+            _ => Err(misfit(file, offset(), used, first)),
+        }
+    }
+}
+
+fn misfit(file: &File, offset: u64, used: usize, first: u16) -> Error {
+    file.corrupt(offset, "a block whose first record lies within it", format!("{used} bytes, first at {first}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::memory::MemoryDirectory;
+    use crate::device::{Access, Directory};
+
+    fn sealed(payload: &[u8]) -> Vec<u8> {
+        let mut builder = BlockBuilder::new(3, 512);
+        builder.begin_record();
+        assert_eq!(builder.fill(payload), payload.len().min(504));
+        let mut bytes = Vec::new();
+        builder.seal(7, |block| Ok(bytes.extend_from_slice(block))).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_other_place_is_found_out() {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let file = directory.create("f", Access::Buffered).unwrap();
+        let good = sealed(b"some payload");
+        let block = Block::open(&file, 3, 7, &good).unwrap();
+        assert_eq!((block.payload, block.first_record), (&b"some payload"[..], Some(0)));
+        assert!(Block::open(&file, 3, 8, &good).is_err() && Block::open(&file, 4, 7, &good).is_err());
+        for bit in 0..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(Block::open(&file, 3, 7, &bad).is_err(), "bit {bit}");
+        }
+    }
+}

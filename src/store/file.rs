@@ -1,0 +1,354 @@
+//! The file of an immutable store: a header block, data blocks, the saved index and filter, a footer.
+//! docs/formats/store_file.md draws it.
+
+use super::fields::Fields;
+use crate::device::{AlignedBuffer, Appender, Directory, File, Purpose};
+use crate::{Error, Result};
+use std::ops::Range;
+
+/// The first bytes of every store file.
+const MAGIC: &[u8; 8] = b"SILTSTOR";
+/// The version of the format, header and footer.
+pub const STORE_VERSION: u32 = 1;
+/// The bytes of a footer, at the very end of the file.
+const FOOTER_BYTES: usize = 128;
+/// The bytes of the header that mean something; the rest of its block is zero.
+const HEADER_BYTES: usize = 32;
+/// Where sections begin and the file ends: multiples of this, in bytes.
+const SECTION_ALIGNMENT: u64 = 4096;
+
+/// What answers whether a key may be in a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FilterKind {
+    /// Nothing does.
+    None = 0,
+    /// The tags of a partial-key cuckoo table.
+    Cuckoo = 1,
+    /// A binary fuse filter.
+    BinaryFuse = 2,
+}
+
+/// A range of the file with a checksum.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Section {
+    /// Which structure it is; 0 is none.
+    pub kind: u8,
+    offset: u64,
+    length: u64,
+    crc: u32,
+}
+
+/// What a file says of itself at its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreFooter {
+    /// Which kind of store it is, in the words of the store's own format.
+    pub kind: u8,
+    /// The number of the store, of which its name is made.
+    pub number: u64,
+    /// The size of a block, in bytes.
+    pub block_bytes: u32,
+    /// The number of data blocks.
+    pub blocks: u64,
+    /// The number of records, deletes included.
+    pub records: u64,
+    /// The number of deletes among them.
+    pub deleted: u64,
+    /// The saved index.
+    pub index: Section,
+    /// The saved filter.
+    pub filter: Section,
+}
+
+impl StoreFooter {
+    fn encode(&self) -> [u8; FOOTER_BYTES] {
+        let mut out = Vec::with_capacity(FOOTER_BYTES);
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&STORE_VERSION.to_le_bytes());
+        out.extend_from_slice(&[self.kind, self.index.kind, self.filter.kind, 0]);
+        out.extend_from_slice(&self.block_bytes.to_le_bytes());
+        for field in [self.number, self.blocks, self.records, self.deleted] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+        for section in [&self.index, &self.filter] {
+            out.extend_from_slice(&section.offset.to_le_bytes());
+            out.extend_from_slice(&section.length.to_le_bytes());
+            out.extend_from_slice(&section.crc.to_le_bytes());
+        }
+        let mut footer = [0; FOOTER_BYTES];
+        footer[..out.len()].copy_from_slice(&out);
+        let crc = crc32c::crc32c(&footer[..FOOTER_BYTES - 4]);
+        footer[FOOTER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+        footer
+    }
+
+    fn decode(file: &File, offset: u64, bytes: &[u8]) -> Result<StoreFooter> {
+        let damaged = || file.corrupt(offset, "a store footer with a right checksum", "other bytes");
+        let (body, crc) = bytes.split_last_chunk::<4>().ok_or_else(damaged)?;
+        if !bytes.starts_with(MAGIC) {
+            return Err(file.corrupt(offset, "the footer of a store file", "other bytes"));
+        }
+        let mut fields = Fields::new(body);
+        let parse = |fields: &mut Fields<'_>| {
+            fields.bytes(MAGIC.len())?;
+            Some((fields.u32()?, fields.u8()?, fields.u8()?, fields.u8()?, fields.u8()?, fields.u32()?))
+        };
+        let (version, kind, index_kind, filter_kind, _, block_bytes) =
+            parse(&mut fields).ok_or_else(damaged)?;
+        if version != STORE_VERSION {
+            let file = file.path().to_owned();
+            return Err(Error::Version { file, found: version, supported: STORE_VERSION });
+        }
+        if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
+            return Err(damaged());
+        }
+        let section = |fields: &mut Fields<'_>, kind| {
+            Some(Section { kind, offset: fields.u64()?, length: fields.u64()?, crc: fields.u32()? })
+        };
+        let parse = |fields: &mut Fields<'_>| {
+            Some(StoreFooter {
+                kind,
+                number: fields.u64()?,
+                block_bytes,
+                blocks: fields.u64()?,
+                records: fields.u64()?,
+                deleted: fields.u64()?,
+                index: section(fields, index_kind)?,
+                filter: section(fields, filter_kind)?,
+            })
+        };
+        parse(&mut fields).ok_or_else(damaged)
+    }
+}
+
+fn encode_header(kind: u8, number: u64, block_bytes: u32) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[..8].copy_from_slice(MAGIC);
+    header[8..12].copy_from_slice(&STORE_VERSION.to_le_bytes());
+    header[12] = kind;
+    header[16..20].copy_from_slice(&block_bytes.to_le_bytes());
+    header[20..28].copy_from_slice(&number.to_le_bytes());
+    let crc = crc32c::crc32c(&header[..28]);
+    header[28..].copy_from_slice(&crc.to_le_bytes());
+    header
+}
+
+/// Writes a store file from its first block to its footer.
+pub struct StoreFileWriter {
+    appender: Appender,
+    kind: u8,
+    number: u64,
+    block_bytes: u32,
+    blocks: u64,
+}
+
+impl StoreFileWriter {
+    /// Starts a new file with its header. It is written in pieces of `piece_bytes`.
+    pub fn create(
+        directory: &Directory,
+        name: &str,
+        kind: u8,
+        number: u64,
+        block_bytes: u32,
+        purpose: Purpose,
+        piece_bytes: usize,
+    ) -> Result<Self> {
+        let file = directory.create(name, directory.access())?;
+        let mut appender = Appender::new(file, purpose, piece_bytes.max(block_bytes as usize));
+        appender.append(&encode_header(kind, number, block_bytes))?;
+        appender.align(u64::from(block_bytes))?;
+        Ok(StoreFileWriter { appender, kind, number, block_bytes, blocks: 0 })
+    }
+
+    /// The number of the block that comes next.
+    pub fn next_block(&self) -> u64 {
+        self.blocks
+    }
+
+    /// Appends a sealed block.
+    pub fn append_block(&mut self, block: &[u8]) -> Result<()> {
+        self.blocks += 1;
+        self.appender.append(block)
+    }
+
+    /// The memory held, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.appender.heap_bytes()
+    }
+
+    fn section(&mut self, kind: u8, bytes: &[u8]) -> Result<Section> {
+        if kind == 0 {
+            return Ok(Section::default());
+        }
+        self.appender.align(SECTION_ALIGNMENT)?;
+        let section = Section {
+            kind,
+            offset: self.appender.position(),
+            length: bytes.len() as u64,
+            crc: crc32c::crc32c(bytes),
+        };
+        self.appender.append(bytes)?;
+        Ok(section)
+    }
+
+    /// Saves index and filter, each a kind and its bytes, writes the footer and syncs the file. The directory is not
+    /// synced here.
+    pub fn finish(
+        mut self,
+        records: u64,
+        deleted: u64,
+        index: (u8, &[u8]),
+        filter: (u8, &[u8]),
+    ) -> Result<StoreFile> {
+        let index = self.section(index.0, index.1)?;
+        let filter = self.section(filter.0, filter.1)?;
+        let footer = StoreFooter {
+            kind: self.kind,
+            number: self.number,
+            block_bytes: self.block_bytes,
+            blocks: self.blocks,
+            records,
+            deleted,
+            index,
+            filter,
+        };
+        let end = (self.appender.position() + FOOTER_BYTES as u64).next_multiple_of(SECTION_ALIGNMENT);
+        let padding = end - FOOTER_BYTES as u64 - self.appender.position();
+        self.appender.append(&vec![0; padding as usize])?;
+        self.appender.append(&footer.encode())?;
+        let (file, length) = self.appender.finish()?;
+        Ok(StoreFile { file, footer, length })
+    }
+}
+
+/// An immutable store file, open for reading.
+pub struct StoreFile {
+    file: File,
+    footer: StoreFooter,
+    length: u64,
+}
+
+impl StoreFile {
+    /// Opens a file and checks that it is what its name says.
+    pub fn open(directory: &Directory, name: &str, number: u64) -> Result<StoreFile> {
+        let file = directory.open(name, directory.access())?;
+        let length = file.length()?;
+        let mut buffer = AlignedBuffer::default();
+        if length < (HEADER_BYTES + FOOTER_BYTES) as u64 {
+            let got = format!("{length} bytes");
+            return Err(file.corrupt(0, format!("a store file of {SECTION_ALIGNMENT} bytes or more"), got));
+        }
+        let at = length - FOOTER_BYTES as u64;
+        let footer =
+            StoreFooter::decode(&file, at, file.read(Purpose::Recover, at, FOOTER_BYTES, &mut buffer)?)?;
+        let header = file.read(Purpose::Recover, 0, HEADER_BYTES, &mut buffer)?;
+        if header != encode_header(footer.kind, number, footer.block_bytes) || footer.number != number {
+            let got = format!("that of store {}", footer.number);
+            return Err(file.corrupt(0, format!("the header of store {number}"), got));
+        }
+        let blocks_end = footer.blocks.checked_add(1).and_then(|all| all.checked_mul(footer.block_bytes.into()));
+        let sound_size = footer.block_bytes.is_power_of_two() && (512..=65_536).contains(&footer.block_bytes);
+        if !sound_size || blocks_end.is_none_or(|end| end > length) {
+            let got = format!("{} blocks of {}", footer.blocks, footer.block_bytes);
+            return Err(file.corrupt(at, format!("blocks that fit into {length} bytes"), got));
+        }
+        Ok(StoreFile { file, footer, length })
+    }
+
+    /// What the file says of itself.
+    pub fn footer(&self) -> &StoreFooter {
+        &self.footer
+    }
+
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The length, in bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Where a section begins in the file, in bytes.
+    pub fn section_offset(section: &Section) -> u64 {
+        section.offset
+    }
+
+    /// Reads a saved index or filter, checked.
+    pub fn read_section(&self, section: &Section, purpose: Purpose) -> Result<Vec<u8>> {
+        let end = section.offset.checked_add(section.length);
+        if end.is_none_or(|end| end > self.length) {
+            let got = format!("{} bytes at {}", section.length, section.offset);
+            return Err(self.file.corrupt(self.length, "sections that lie within the file", got));
+        }
+        let mut bytes = Vec::new();
+        let mut buffer = AlignedBuffer::default();
+        while (bytes.len() as u64) < section.length {
+            let at = section.offset + bytes.len() as u64;
+            let now = (section.length - bytes.len() as u64).min(256 << 10) as usize;
+            bytes.extend_from_slice(self.file.read(purpose, at, now, &mut buffer)?);
+        }
+        if crc32c::crc32c(&bytes) != section.crc {
+            return Err(self.file.corrupt(section.offset, "a section with a right checksum", "other bytes"));
+        }
+        Ok(bytes)
+    }
+
+    /// Where some blocks stand in the file: offset and length in bytes.
+    pub fn place_of(&self, blocks: &Range<u64>) -> (u64, usize) {
+        let block_bytes = u64::from(self.footer.block_bytes);
+        let blocks = blocks.start.min(self.footer.blocks)..blocks.end.min(self.footer.blocks);
+        let count = blocks.end.saturating_sub(blocks.start);
+        ((blocks.start + 1) * block_bytes, (count * block_bytes) as usize)
+    }
+
+    /// Reads some blocks, unchecked, in one read.
+    pub fn read_blocks<'a>(
+        &self,
+        purpose: Purpose,
+        blocks: Range<u64>,
+        buffer: &'a mut AlignedBuffer,
+    ) -> Result<&'a [u8]> {
+        let (offset, length) = self.place_of(&blocks);
+        if length == 0 {
+            return Ok(&[]);
+        }
+        self.file.read(purpose, offset, length, buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Access;
+    use crate::device::memory::MemoryDirectory;
+
+    #[test]
+    fn a_file_says_what_it_holds_and_a_damaged_footer_or_header_is_refused() {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let mut writer =
+            StoreFileWriter::create(&directory, "s", 2, 9, 512, Purpose::Merge, 4096).unwrap();
+        writer.append_block(&[1; 512]).unwrap();
+        writer.append_block(&[2; 512]).unwrap();
+        let written = writer.finish(40, 3, (1, b"index"), (0, b"")).unwrap();
+        let opened = StoreFile::open(&directory, "s", 9).unwrap();
+        assert_eq!(written.footer(), opened.footer());
+        assert_eq!(opened.read_section(&opened.footer.index, Purpose::Recover).unwrap(), b"index");
+        let mut buffer = AlignedBuffer::default();
+        let blocks = opened.read_blocks(Purpose::Get, 1..2, &mut buffer).unwrap();
+        assert_eq!(blocks, [2; 512]);
+        assert!(opened.read_blocks(Purpose::Get, 2..7, &mut buffer).unwrap().is_empty());
+        assert!(StoreFile::open(&directory, "s", 8).is_err(), "a misdirected file");
+        let file = directory.open("s", Access::Buffered).unwrap();
+        for at in [0, 9, 20, opened.length() - 128, opened.length() - 100, opened.length() - 1] {
+            let mut byte = AlignedBuffer::default();
+            let right = file.read(Purpose::Get, at, 1, &mut byte).unwrap()[0];
+            file.write(Purpose::Get, at, &[right ^ 4]).unwrap();
+            assert!(StoreFile::open(&directory, "s", 9).is_err(), "byte {at}");
+            file.write(Purpose::Get, at, &[right]).unwrap();
+        }
+        file.truncate(100).unwrap();
+        assert!(StoreFile::open(&directory, "s", 9).is_err());
+    }
+}

@@ -1,0 +1,81 @@
+//! The HashStore (SILT 3.2): what a LogStore becomes, in one of two forms.
+//!
+//! [`CuckooTable`] is the paper's: the table on flash in the order of the filter, the filter copied from the LogStore's
+//! tags. The other form is a [`SortedStore`] behind the same filter, for records of any size.
+
+mod cuckoo_table;
+
+pub use cuckoo_table::{CuckooCursor, CuckooTable, CuckooTableWriter};
+
+use crate::Result;
+use crate::device::{AlignedBuffer, Purpose};
+use crate::key::{KeyHash, Placing};
+use crate::store::file::StoreFile;
+use crate::store::merge::Cursor;
+use crate::store::record::RecordView;
+use crate::store::sorted::{SortedCursor, SortedStore};
+use std::sync::Arc;
+
+/// An immutable store of some ten thousand records, of which there are several at a time.
+#[derive(Clone)]
+pub enum HashStore {
+    /// The cuckoo table of the LogStore.
+    Cuckoo(Arc<CuckooTable>),
+    /// Hash order, behind a filter.
+    Ordered(Arc<SortedStore>),
+}
+
+impl HashStore {
+    /// The record of a key, which may say that the key was deleted. One read if it is there, seldom one if not.
+    pub fn get<'b>(
+        &self,
+        purpose: Purpose,
+        hash: KeyHash,
+        key: &[u8],
+        buffer: &'b mut AlignedBuffer,
+    ) -> Result<Option<RecordView<'b>>> {
+        match self {
+            HashStore::Cuckoo(table) => table.get(purpose, hash, key, buffer),
+            HashStore::Ordered(store) => store.get(purpose, hash, key, buffer),
+        }
+    }
+
+    /// The records in hash order, read `piece_bytes` at a time.
+    pub fn cursor(&self, placing: Placing, purpose: Purpose, piece_bytes: usize) -> Box<dyn Cursor> {
+        match self {
+            HashStore::Cuckoo(table) => Box::new(CuckooCursor::new(table.clone(), placing, purpose)),
+            HashStore::Ordered(store) => {
+                Box::new(SortedCursor::new(store.clone(), placing, purpose, piece_bytes))
+            }
+        }
+    }
+
+    /// The file.
+    pub fn file(&self) -> &StoreFile {
+        match self {
+            HashStore::Cuckoo(table) => table.file(),
+            HashStore::Ordered(store) => store.file(),
+        }
+    }
+
+    /// The number of records, deletes included.
+    pub fn records(&self) -> u64 {
+        self.file().footer().records
+    }
+
+    /// The memory of the filter, in bytes.
+    pub fn filter_bytes(&self) -> usize {
+        match self {
+            HashStore::Cuckoo(table) => table.filter_bytes(),
+            HashStore::Ordered(store) => store.filter_bytes(),
+        }
+    }
+
+    /// The memory of the index, in bytes.
+    pub fn index_bytes(&self) -> usize {
+        match self {
+            HashStore::Cuckoo(_) => 0,
+            HashStore::Ordered(store) => store.index_bytes(),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The bytes of the log: segments that begin with a header and hold frames. docs/formats/log.md draws them.
+//!
+//! A frame is a checksum and a record in stream form, whose flags carry three more bits. The checksum is started with
+//! the frame's position, so that a frame which stands anywhere else is none.
+
+use crate::store::fields::Fields;
+use crate::store::record::{RecordLayout, RecordProblem, RecordView};
+
+/// The bytes of a segment's header.
+pub const SEGMENT_HEADER_BYTES: usize = 64;
+/// The version of the log's format.
+pub const LOG_VERSION: u32 = 1;
+/// The bytes of a frame's checksum.
+pub const FRAME_CRC_BYTES: usize = 4;
+
+const MAGIC: &[u8; 8] = b"SILTSLOG";
+
+/// Set in every frame, so that zeros are none.
+pub const FLAG_FRAME: u8 = 1 << 7;
+/// The frame's batch goes on with the next frame; without it the batch is whole.
+pub const FLAG_BATCH_GOES_ON: u8 = 1 << 6;
+/// The frame is no record but a sync marker: a position up to which the log had been synced.
+pub const FLAG_SYNC_MARKER: u8 = 1 << 5;
+
+const MARKER_BYTES: usize = FRAME_CRC_BYTES + 1 + 8;
+
+/// What a segment says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// Which database the segment belongs to.
+    pub database_id: u64,
+    /// The position of its first frame.
+    pub base: u64,
+}
+
+impl SegmentHeader {
+    /// The header's bytes.
+    pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
+        let mut header = [0; SEGMENT_HEADER_BYTES];
+        header[..8].copy_from_slice(MAGIC);
+        header[8..12].copy_from_slice(&LOG_VERSION.to_le_bytes());
+        header[16..24].copy_from_slice(&self.database_id.to_le_bytes());
+        header[24..32].copy_from_slice(&self.base.to_le_bytes());
+        let crc = crc32c::crc32c(&header[..SEGMENT_HEADER_BYTES - 4]);
+        header[SEGMENT_HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+        header
+    }
+
+    /// Reads a header back: the version found and, if the rest is sound, the header.
+    pub fn decode(bytes: &[u8]) -> Option<(u32, Option<SegmentHeader>)> {
+        let mut fields = Fields::new(bytes);
+        if fields.bytes(8)? != MAGIC {
+            return None;
+        }
+        let version = fields.u32()?;
+        fields.u32()?;
+        let header = SegmentHeader { database_id: fields.u64()?, base: fields.u64()? };
+        Some((version, (bytes == header.encode()).then_some(header)))
+    }
+}
+
+/// What a frame holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// A record, and whether its batch goes on after it.
+    Record {
+        /// The record.
+        record: RecordView<'a>,
+        /// Whether the next frame belongs to the same batch.
+        batch_goes_on: bool,
+    },
+    /// The log had been synced up to this position when the frame was written.
+    SyncMarker(u64),
+}
+
+fn checksum(position: u64, body: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&position.to_le_bytes()), body)
+}
+
+fn seal(position: u64, frame: &mut [u8]) {
+    let (crc, body) = frame.split_at_mut(FRAME_CRC_BYTES);
+    crc.copy_from_slice(&checksum(position, body).to_le_bytes());
+}
+
+/// Appends the frame of a record that will stand at `position`.
+pub fn encode_record(
+    layout: &RecordLayout,
+    position: u64,
+    record: &RecordView<'_>,
+    batch_goes_on: bool,
+    out: &mut Vec<u8>,
+) {
+    let start = out.len();
+    out.extend_from_slice(&[0; FRAME_CRC_BYTES]);
+    let more = if batch_goes_on { FLAG_BATCH_GOES_ON } else { 0 };
+    layout.encode_stream(record, FLAG_FRAME | more, out);
+    seal(position, &mut out[start..]);
+}
+
+/// Appends a sync marker that will stand at `position`.
+pub fn encode_sync_marker(position: u64, synced: u64, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; FRAME_CRC_BYTES]);
+    out.push(FLAG_FRAME | FLAG_SYNC_MARKER);
+    out.extend_from_slice(&synced.to_le_bytes());
+    seal(position, &mut out[start..]);
+}
+
+/// Reads the frame at the front of `bytes`, which stand at `position`: what it holds and the bytes it takes.
+pub fn decode_frame<'a>(
+    layout: &RecordLayout,
+    position: u64,
+    bytes: &'a [u8],
+) -> Result<(Frame<'a>, usize), RecordProblem> {
+    let (frame, length) = parse_frame(layout, bytes)?;
+    let (crc, body) = bytes.split_first_chunk::<FRAME_CRC_BYTES>().ok_or(RecordProblem::Short(5))?;
+    if checksum(position, &body[..length - FRAME_CRC_BYTES]) != u32::from_le_bytes(*crc) {
+        return Err(RecordProblem::Malformed("a frame with a right checksum"));
+    }
+    Ok((frame, length))
+}
+
+/// As [`decode_frame`], for bytes whose checksum is known to be right.
+pub fn parse_frame<'a>(
+    layout: &RecordLayout,
+    bytes: &'a [u8],
+) -> Result<(Frame<'a>, usize), RecordProblem> {
+    let body = bytes.get(FRAME_CRC_BYTES..).ok_or(RecordProblem::Short(5))?;
+    let flags = *body.first().ok_or(RecordProblem::Short(5))?;
+    if flags & FLAG_FRAME == 0 {
+        return Err(RecordProblem::Malformed("a frame's first flag"));
+    }
+    if flags & FLAG_SYNC_MARKER != 0 {
+        let mut fields = Fields::new(body.get(1..).unwrap_or_default());
+        let synced = fields.u64().ok_or(RecordProblem::Short(MARKER_BYTES))?;
+        return Ok((Frame::SyncMarker(synced), MARKER_BYTES));
+    }
+    let (flags, record, length) = layout.decode_stream(body).map_err(|problem| match problem {
+        RecordProblem::Short(needed) => RecordProblem::Short(needed + FRAME_CRC_BYTES),
+        malformed => malformed,
+    })?;
+    let frame = Frame::Record { record, batch_goes_on: flags & FLAG_BATCH_GOES_ON != 0 };
+    Ok((frame, FRAME_CRC_BYTES + length))
+}
+
+/// The highest sync marker among bytes that stand at `position`, at whatever place in them; `None` if there is none.
+pub fn find_sync_marker(position: u64, bytes: &[u8]) -> Option<u64> {
+    const FLAGS: u8 = FLAG_FRAME | FLAG_SYNC_MARKER;
+    let marker_at = |at: usize| -> Option<u64> {
+        let frame = bytes.get(at..at + MARKER_BYTES)?;
+        let (crc, body) = frame.split_first_chunk::<FRAME_CRC_BYTES>()?;
+        if body.first() != Some(&FLAGS) {
+            return None;
+        }
+        let right = checksum(position + at as u64, body) == u32::from_le_bytes(*crc);
+        if right { Fields::new(&body[1..]).u64() } else { None }
+    };
+    (0..bytes.len()).filter_map(marker_at).max()
+}
+
+/// How far one search for markers must reach into the next one's bytes.
+pub const MARKER_OVERLAP_BYTES: usize = MARKER_BYTES - 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUT: RecordLayout = RecordLayout { fixed: None, expiring: false };
+
+    #[test]
+    fn a_frame_is_one_only_where_it_was_written_and_whole() {
+        let record = RecordView { key: b"key", value: Some(b"value"), expires_at_ms: 0 };
+        let mut bytes = Vec::new();
+        encode_record(&LAYOUT, 100, &record, true, &mut bytes);
+        let (frame, taken) = decode_frame(&LAYOUT, 100, &bytes).unwrap();
+        assert_eq!((frame, taken), (Frame::Record { record, batch_goes_on: true }, bytes.len()));
+        assert!(decode_frame(&LAYOUT, 101, &bytes).is_err());
+        for length in 0..bytes.len() {
+            assert!(matches!(decode_frame(&LAYOUT, 100, &bytes[..length]), Err(RecordProblem::Short(_))));
+        }
+        assert!(decode_frame(&LAYOUT, 0, &[0; 64]).is_err(), "zeros are no frame");
+    }
+
+    #[test]
+    fn a_sync_marker_is_found_wherever_it_stands() {
+        let mut bytes = vec![0xA0; 37];
+        encode_sync_marker(1037, 500, &mut bytes);
+        bytes.extend_from_slice(&[0xA0; 9]);
+        assert_eq!(find_sync_marker(1000, &bytes), Some(500));
+        assert_eq!(find_sync_marker(1001, &bytes), None);
+        assert_eq!(decode_frame(&LAYOUT, 1037, &bytes[37..]), Ok((Frame::SyncMarker(500), MARKER_BYTES)));
+    }
+
+    #[test]
+    fn a_header_comes_back_and_a_damaged_one_does_not() {
+        let header = SegmentHeader { database_id: 5, base: 1 << 40 };
+        let mut bytes = header.encode();
+        assert_eq!(SegmentHeader::decode(&bytes), Some((LOG_VERSION, Some(header))));
+        bytes[20] ^= 1;
+        assert_eq!(SegmentHeader::decode(&bytes), Some((LOG_VERSION, None)));
+        assert_eq!(SegmentHeader::decode(b"short"), None);
+    }
+}

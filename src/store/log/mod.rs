@@ -1,0 +1,282 @@
+//! The log that all LogStores of a database share (SILT 3.1): an append-only sequence of records, cut into segments.
+//!
+//! A *position* is the place of a frame in the whole sequence since the database was created, in bytes. Segments whose
+//! records were all converted are removed. One log for all partitions keeps writing sequential, makes a batch over
+//! several partitions one piece, and lets writers that wait for a sync share it. The paper has one log a LogStore.
+
+pub mod format;
+mod recovery;
+mod segment;
+mod store;
+
+pub use recovery::{LogSettings, Recovered};
+pub use segment::LogView;
+pub use store::{FrozenLog, LogCandidate, LogCandidates, LogCursor, LogStore};
+
+use crate::batch::Durability;
+use crate::device::{Access, Directory, Purpose};
+use crate::store::record::{RecordLayout, RecordView};
+use crate::{Error, Result};
+use format::{SEGMENT_HEADER_BYTES, SegmentHeader, encode_record, encode_sync_marker};
+use parking_lot::{Mutex, RwLock};
+use segment::{Segment, Segments};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What may wait in memory before it is written, in bytes.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
+/// How often the system is asked to begin writing back, in bytes.
+const WRITEBACK_BYTES: u64 = 1 << 20;
+
+/// The log. Appends are serialised by a lock; reads take none but for records that are not yet written.
+pub struct Log {
+    directory: Directory,
+    layout: RecordLayout,
+    database_id: u64,
+    segment_bytes: u64,
+    segments: RwLock<Arc<Segments>>,
+    tail: Mutex<Tail>,
+    /// Everything before this position can be read from the files.
+    written: AtomicU64,
+    /// Everything before this position survives a loss of power.
+    synced: AtomicU64,
+    syncing: Mutex<Syncing>,
+}
+
+/// The end of the log: what was appended and not yet written.
+struct Tail {
+    segment: Arc<Segment>,
+    /// The position of the first byte of `buffer`.
+    buffer_base: u64,
+    buffer: Vec<u8>,
+    /// The position that the last sync marker told.
+    marked: u64,
+    writeback_base: u64,
+}
+
+/// What the next sync has to cover.
+struct Syncing {
+    /// Everything from the segment that holds this position on is unsynced.
+    from: u64,
+    directory_base: u64,
+}
+
+fn segment_name(base: u64) -> String {
+    format!("log-{base:016x}")
+}
+
+impl Log {
+    /// Starts an empty log at `position`.
+    pub fn create(
+        directory: &Directory,
+        layout: RecordLayout,
+        database_id: u64,
+        segment_bytes: u64,
+        position: u64,
+    ) -> Result<Log> {
+        let segment = Self::create_segment(directory, database_id, position)?;
+        Ok(Self::assemble(directory, layout, database_id, segment_bytes, vec![Arc::new(segment)], position))
+    }
+
+    fn assemble(
+        directory: &Directory,
+        layout: RecordLayout,
+        database_id: u64,
+        segment_bytes: u64,
+        segments: Vec<Arc<Segment>>,
+        end: u64,
+    ) -> Log {
+        let last = segments[segments.len() - 1].clone();
+        let first_base = segments[0].base;
+        Log {
+            directory: directory.clone(),
+            layout,
+            database_id,
+            segment_bytes,
+            segments: RwLock::new(Arc::new(Segments(segments))),
+            tail: Mutex::new(Tail {
+                segment: last,
+                buffer_base: end,
+                buffer: Vec::new(),
+                marked: 0,
+                writeback_base: end,
+            }),
+            written: AtomicU64::new(end),
+            synced: AtomicU64::new(0),
+            syncing: Mutex::new(Syncing { from: first_base, directory_base: 0 }),
+        }
+    }
+
+    fn create_segment(directory: &Directory, database_id: u64, base: u64) -> Result<Segment> {
+        let file = directory.create(&segment_name(base), Access::Buffered)?;
+        file.write(Purpose::Log, 0, &SegmentHeader { database_id, base }.encode())?;
+        Ok(Segment { file, base })
+    }
+
+    /// The position where the next frame will stand.
+    pub fn end(&self) -> u64 {
+        let tail = self.tail.lock();
+        tail.buffer_base + tail.buffer.len() as u64
+    }
+
+    /// The position before which everything survives a loss of power.
+    pub fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// Appends the records of one batch and gives the position of each to `place`. They are written, not only buffered,
+    /// unless `durability` is `Buffered`; syncing is [`sync_to`](Log::sync_to)'s part. On an error nothing of the batch
+    /// counts as appended and the log must not be written to any more.
+    pub fn append<'a>(
+        &self,
+        records: impl ExactSizeIterator<Item = RecordView<'a>>,
+        durability: Durability,
+        mut place: impl FnMut(u64),
+    ) -> Result<u64> {
+        let mut tail = self.tail.lock();
+        if tail.buffer_base + tail.buffer.len() as u64 - tail.segment.base >= self.segment_bytes {
+            self.start_segment(&mut tail)?;
+        }
+        let synced = self.synced.load(Ordering::Acquire);
+        if synced > tail.marked {
+            let position = tail.buffer_base + tail.buffer.len() as u64;
+            encode_sync_marker(position, synced, &mut tail.buffer);
+            tail.marked = synced;
+        }
+        let mut left = records.len();
+        for record in records {
+            left -= 1;
+            let position = tail.buffer_base + tail.buffer.len() as u64;
+            encode_record(&self.layout, position, &record, left > 0, &mut tail.buffer);
+            place(position);
+        }
+        let end = tail.buffer_base + tail.buffer.len() as u64;
+        if durability != Durability::Buffered || tail.buffer.len() >= BUFFER_BYTES_MAX {
+            self.flush(&mut tail)?;
+        }
+        Ok(end)
+    }
+
+    fn flush(&self, tail: &mut Tail) -> Result<()> {
+        if tail.buffer.is_empty() {
+            return Ok(());
+        }
+        let offset = tail.segment.offset_of(tail.buffer_base);
+        tail.segment.file.write(Purpose::Log, offset, &tail.buffer)?;
+        tail.buffer_base += tail.buffer.len() as u64;
+        tail.buffer.clear();
+        tail.buffer.shrink_to(BUFFER_BYTES_MAX);
+        self.written.store(tail.buffer_base, Ordering::Release);
+        if tail.buffer_base - tail.writeback_base >= WRITEBACK_BYTES {
+            let start = tail.segment.offset_of(tail.writeback_base);
+            tail.segment.file.start_writeback(start, tail.buffer_base - tail.writeback_base);
+            tail.writeback_base = tail.buffer_base;
+        }
+        Ok(())
+    }
+
+    fn start_segment(&self, tail: &mut Tail) -> Result<()> {
+        self.flush(tail)?;
+        let base = tail.buffer_base;
+        let segment = Arc::new(Self::create_segment(&self.directory, self.database_id, base)?);
+        tail.segment = segment.clone();
+        tail.writeback_base = base;
+        let mut segments = self.segments.write();
+        let mut list = segments.0.clone();
+        list.push(segment);
+        *segments = Arc::new(Segments(list));
+        Ok(())
+    }
+
+    /// Returns when everything before `position` survives a loss of power. Callers that wait at the same time share
+    /// one sync.
+    pub fn sync_to(&self, position: u64) -> Result<()> {
+        if self.synced() >= position {
+            return Ok(());
+        }
+        let mut syncing = self.syncing.lock();
+        if self.synced() >= position {
+            return Ok(());
+        }
+        let target = {
+            let mut tail = self.tail.lock();
+            self.flush(&mut tail)?;
+            tail.buffer_base
+        };
+        let segments = self.segments.read().clone();
+        for segment in segments.0.iter().filter(|segment| segment.base < target) {
+            let end = segments.end_of(segment).unwrap_or(target);
+            if end > syncing.from || segment.base >= syncing.from {
+                segment.file.sync(Purpose::Log)?;
+            }
+        }
+        let last_base = segments.0.last().map_or(0, |segment| segment.base);
+        if syncing.directory_base <= last_base {
+            self.directory.sync(Purpose::Log)?;
+            syncing.directory_base = last_base + 1;
+        }
+        syncing.from = target;
+        self.synced.store(target, Ordering::Release);
+        Ok(())
+    }
+
+    /// Writes what is buffered.
+    pub fn write_buffered(&self) -> Result<()> {
+        self.flush(&mut self.tail.lock())
+    }
+
+    /// Removes segments that hold nothing at or behind `position`, except the last.
+    pub fn release_before(&self, position: u64) -> Result<()> {
+        let released = {
+            let mut segments = self.segments.write();
+            let released: Vec<_> = segments
+                .0
+                .iter()
+                .filter(|segment| segments.end_of(segment).is_some_and(|end| end <= position))
+                .cloned()
+                .collect();
+            if released.is_empty() {
+                return Ok(());
+            }
+            *segments = Arc::new(Segments(segments.0[released.len()..].to_vec()));
+            released
+        };
+        released.iter().try_for_each(|segment| self.directory.remove(&segment_name(segment.base)))
+    }
+
+    /// The log as it is now, for reading: its segments stay readable as long as the view is held.
+    pub fn view(self: &Arc<Self>) -> LogView {
+        LogView::new(self.clone(), self.segments.read().clone())
+    }
+
+    /// The names of the segment files that hold anything before `end`, with the bytes of each that count.
+    pub fn files_before(&self, end: u64) -> Vec<(String, u64)> {
+        let segments = self.segments.read().clone();
+        let held = segments.0.iter().filter(|segment| segment.base < end);
+        held.map(|segment| {
+            let until = segments.end_of(segment).unwrap_or(end).min(end);
+            (segment_name(segment.base), segment.offset_of(until))
+        })
+        .collect()
+    }
+
+    /// The bytes of all segments on flash.
+    pub fn disk_bytes(&self) -> u64 {
+        let first = self.segments.read().0.first().map_or(0, |segment| segment.base);
+        self.written.load(Ordering::Acquire) - first + SEGMENT_HEADER_BYTES as u64
+    }
+
+    /// The memory held, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.tail.lock().buffer.capacity()
+    }
+
+    fn path_error(&self, problem: impl Into<String>) -> Error {
+        Error::Corrupt {
+            file: self.directory.path().join("log"),
+            offset: 0,
+            expected: "a position that the log holds".into(),
+            got: problem.into(),
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Opening a log that was not closed: what is whole is kept, what was being written at the end is cut off.
+//!
+//! A frame that is not whole may be the torn end of the log after a crash, or damage to what was durable long before.
+//! The sync markers tell them apart: damage lies before a position that had been synced, and is an error.
+
+use super::format::{
+    Frame, LOG_VERSION, MARKER_OVERLAP_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, decode_frame, find_sync_marker, parse_frame,
+};
+use super::segment::Segment;
+use super::{Log, segment_name};
+use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
+use crate::progress::Progress;
+use crate::store::record::{RecordLayout, RecordProblem, RecordView};
+use crate::{Error, Result};
+use std::sync::Arc;
+
+/// The bytes that a scan reads at a time.
+const WINDOW_BYTES: usize = 256 << 10;
+
+/// What was found when a log was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// The end of the log.
+    pub end: u64,
+    /// Bytes behind it that were not whole and were cut off.
+    pub lost_tail_bytes: u64,
+}
+
+/// What a log is opened with.
+pub struct LogSettings {
+    /// The shape of the records.
+    pub layout: RecordLayout,
+    /// Which database the log belongs to.
+    pub database_id: u64,
+    /// The size at which a segment is followed by another, in bytes.
+    pub segment_bytes: u64,
+    /// The position of the first record that is still needed.
+    pub from: u64,
+    /// A position before which everything is known to have been synced.
+    pub durable: u64,
+}
+
+impl Log {
+    /// Opens the log of a directory: checks every frame from `from` on, cuts off a torn end, removes segments that are
+    /// not needed any more.
+    pub fn open(
+        directory: &Directory,
+        settings: &LogSettings,
+        progress: &mut Progress<'_>,
+    ) -> Result<(Arc<Log>, Recovered)> {
+        let bases = live_segments(directory, settings.from)?;
+        let mut opening = Opening { directory, settings, segments: Vec::new(), recovered: Recovered::default() };
+        let end = opening.check(&bases, progress)?;
+        if let Some((position, number)) = end {
+            opening.cut(position, &bases[number..])?;
+        }
+        let Opening { mut segments, mut recovered, .. } = opening;
+        recovered.end = end.map_or(settings.from, |(position, _)| position);
+        if segments.is_empty() {
+            recovered.end = settings.from.max(settings.durable);
+            segments.push(Self::create_segment(directory, settings.database_id, recovered.end)?);
+        }
+        let segments = segments.into_iter().map(Arc::new).collect();
+        let log = Self::assemble(
+            directory,
+            settings.layout,
+            settings.database_id,
+            settings.segment_bytes,
+            segments,
+            recovered.end,
+        );
+        Ok((Arc::new(log), recovered))
+    }
+
+    /// Shows every record at or behind `from` with its position.
+    pub fn scan(
+        &self,
+        from: u64,
+        progress: &mut Progress<'_>,
+        visit: &mut dyn FnMut(u64, &RecordView<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let segments = self.segments.read().clone();
+        let end = self.end();
+        for segment in &segments.0 {
+            let until = segments.end_of(segment).unwrap_or(end);
+            if until <= from {
+                continue;
+            }
+            let mut scan = Scan::new(&self.layout, segment, segment.base.max(from), until);
+            while let Some(outcome) = scan.advance()? {
+                outcome.map_err(|problem| damaged(segment, scan.position, problem))?;
+                if let Some(Frame::Record { record, .. }) = scan.frame() {
+                    visit(scan.frame_position, &record)?;
+                }
+                if scan.refilled && !progress(scan.position - from, end - from) {
+                    return Err(Error::Interrupted);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The bases of the segments that hold anything at or behind `from`; the others are removed.
+fn live_segments(directory: &Directory, from: u64) -> Result<Vec<u64>> {
+    let base_of = |name: &String| u64::from_str_radix(name.strip_prefix("log-")?, 16).ok();
+    let mut bases: Vec<u64> = directory.list()?.iter().filter_map(base_of).collect();
+    bases.sort_unstable();
+    let first = bases.partition_point(|&base| base <= from).saturating_sub(1);
+    for &base in &bases[..first] {
+        directory.remove(&segment_name(base))?;
+    }
+    Ok(bases.split_off(first))
+}
+
+struct Opening<'a> {
+    directory: &'a Directory,
+    settings: &'a LogSettings,
+    segments: Vec<Segment>,
+    recovered: Recovered,
+}
+
+impl Opening<'_> {
+    /// Opens segments as long as they are sound. Answers where the sound part ends, and which of `bases` holds that
+    /// end; `None` if there is nothing sound.
+    fn check(&mut self, bases: &[u64], progress: &mut Progress<'_>) -> Result<Option<(u64, usize)>> {
+        let from = self.settings.from;
+        let mut end = None;
+        for (number, &base) in bases.iter().enumerate() {
+            let expected = end.map_or(from, |(position, _)| position);
+            let gap = if number == 0 { base > from } else { base != expected };
+            let file = self.directory.open(&segment_name(base), Access::Buffered)?;
+            let length = file.length()?;
+            if gap || !self.header_is_sound(&file, base, length)? {
+                self.refuse_loss_of_synced(expected, &bases[number..])?;
+                return Ok(end.or_else(|| (base <= from).then_some((from, number))));
+            }
+            let segment = Segment { file, base };
+            let until = base + length - SEGMENT_HEADER_BYTES as u64;
+            let mut sound = base.max(from);
+            let mut scan = Scan::new(&self.settings.layout, &segment, sound, until);
+            let mut broken = false;
+            while let Some(outcome) = scan.advance()? {
+                if outcome.is_err() {
+                    broken = true;
+                    break;
+                }
+                if !matches!(scan.frame(), Some(Frame::Record { batch_goes_on: true, .. })) {
+                    sound = scan.position;
+                }
+                if scan.refilled && !progress(scan.position - from, until - from) {
+                    return Err(Error::Interrupted);
+                }
+            }
+            // A batch never goes over the end of a segment, so an unfinished one is a torn end too.
+            broken |= sound < until;
+            self.segments.push(segment);
+            end = Some((sound, number));
+            if broken {
+                self.refuse_loss_of_synced(sound, &bases[number..])?;
+                break;
+            }
+        }
+        if let Some((position, number)) = end
+            && number + 1 == bases.len()
+        {
+            self.refuse_loss_of_synced(position, &[])?;
+        }
+        Ok(end)
+    }
+
+    fn header_is_sound(&self, file: &File, base: u64, length: u64) -> Result<bool> {
+        if length < SEGMENT_HEADER_BYTES as u64 {
+            return Ok(false);
+        }
+        let mut buffer = AlignedBuffer::default();
+        let bytes = file.read(Purpose::Recover, 0, SEGMENT_HEADER_BYTES, &mut buffer)?;
+        let expected = SegmentHeader { database_id: self.settings.database_id, base };
+        match SegmentHeader::decode(bytes) {
+            Some((LOG_VERSION, Some(header))) if header == expected => Ok(true),
+            Some((LOG_VERSION, Some(header))) => {
+                let got = format!("one of database {:016x}", header.database_id);
+                Err(file.corrupt(0, format!("a log of database {:016x}", expected.database_id), got))
+            }
+            Some((found, _)) if found != LOG_VERSION => {
+                Err(Error::Version { file: file.path().to_owned(), found, supported: LOG_VERSION })
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// An error if anything behind `end`, where the sound part ends, had been synced.
+    fn refuse_loss_of_synced(&self, end: u64, bases: &[u64]) -> Result<()> {
+        let mut synced = self.settings.durable;
+        for &base in bases {
+            let file = self.directory.open(&segment_name(base), Access::Buffered)?;
+            let length = file.length()?;
+            let mut buffer = AlignedBuffer::default();
+            let mut offset = SEGMENT_HEADER_BYTES as u64 + end.saturating_sub(base);
+            while offset < length {
+                let bytes = (length - offset).min(WINDOW_BYTES as u64) as usize;
+                let window = file.read(Purpose::Recover, offset, bytes, &mut buffer)?;
+                let position = base + offset - SEGMENT_HEADER_BYTES as u64;
+                synced = synced.max(find_sync_marker(position, window).unwrap_or(0));
+                let step = if bytes == WINDOW_BYTES { bytes - MARKER_OVERLAP_BYTES } else { bytes };
+                offset += step as u64;
+            }
+        }
+        if synced <= end {
+            return Ok(());
+        }
+        let holder = bases.first().copied().unwrap_or(self.settings.from);
+        Err(Error::Corrupt {
+            file: self.directory.path_of(&segment_name(holder)),
+            offset: end.saturating_sub(holder) + SEGMENT_HEADER_BYTES as u64,
+            expected: format!("a log that is whole up to position {synced}, as it was synced"),
+            got: format!("a log that ends at {end}"),
+        })
+    }
+
+    /// Cuts the log off at `end`, which the first of `bases` holds, durably: what was written there before must never
+    /// be seen behind what will be.
+    fn cut(&mut self, end: u64, bases: &[u64]) -> Result<()> {
+        let mut removed = false;
+        for (number, &base) in bases.iter().enumerate() {
+            let file = self.directory.open(&segment_name(base), Access::Buffered)?;
+            let length = file.length()?;
+            let keep = match self.segments.iter().any(|segment| segment.base == base) && number == 0 {
+                true => end - base + SEGMENT_HEADER_BYTES as u64,
+                false => 0,
+            };
+            self.recovered.lost_tail_bytes += length.saturating_sub(keep.max(SEGMENT_HEADER_BYTES as u64));
+            if keep == 0 {
+                self.directory.remove(&segment_name(base))?;
+                removed = true;
+            } else if keep < length {
+                file.truncate(keep)?;
+                file.sync(Purpose::Recover)?;
+            }
+        }
+        if removed { self.directory.sync(Purpose::Recover) } else { Ok(()) }
+    }
+}
+
+/// The frames of a segment, one after the other.
+struct Scan<'a> {
+    layout: &'a RecordLayout,
+    segment: &'a Segment,
+    /// Behind the frame that was shown last.
+    position: u64,
+    /// Where the frame that was shown last begins.
+    frame_position: u64,
+    until: u64,
+    window_base: u64,
+    window: AlignedBuffer,
+    /// Whether the last step had to read.
+    refilled: bool,
+}
+
+impl<'a> Scan<'a> {
+    fn new(layout: &'a RecordLayout, segment: &'a Segment, from: u64, until: u64) -> Self {
+        Scan {
+            layout,
+            segment,
+            position: from,
+            frame_position: from,
+            until,
+            window_base: from,
+            window: AlignedBuffer::default(),
+            refilled: false,
+        }
+    }
+
+    /// Goes on to the next frame: its length in bytes, or why there is none where one should be; `None` at the end.
+    fn advance(&mut self) -> Result<Option<std::result::Result<usize, RecordProblem>>> {
+        self.refilled = false;
+        if self.position >= self.until {
+            return Ok(None);
+        }
+        self.frame_position = self.position;
+        let mut wanted = 1;
+        loop {
+            let start = (self.position - self.window_base) as usize;
+            if self.window.len().saturating_sub(start) < wanted {
+                let left = self.until - self.position;
+                if left < wanted as u64 {
+                    return Ok(Some(Err(RecordProblem::Short(wanted))));
+                }
+                let bytes = left.min(wanted.max(WINDOW_BYTES) as u64) as usize;
+                let offset = self.segment.offset_of(self.position);
+                self.segment.file.read(Purpose::Recover, offset, bytes, &mut self.window)?;
+                self.window_base = self.position;
+                self.refilled = true;
+            }
+            let start = (self.position - self.window_base) as usize;
+            match decode_frame(self.layout, self.position, &self.window[start..]) {
+                Ok((_, taken)) => {
+                    self.position += taken as u64;
+                    return Ok(Some(Ok(taken)));
+                }
+                Err(RecordProblem::Short(needed)) => wanted = needed.max(wanted + 1),
+                Err(malformed) => return Ok(Some(Err(malformed))),
+            }
+        }
+    }
+
+    /// The frame that [`advance`](Scan::advance) went over, whose checksum it found right.
+    fn frame(&self) -> Option<Frame<'_>> {
+        let start = (self.frame_position - self.window_base) as usize;
+        parse_frame(self.layout, self.window.get(start..)?).ok().map(|(frame, _)| frame)
+    }
+}
+
+fn damaged(segment: &Segment, position: u64, problem: RecordProblem) -> Error {
+    let got = match problem {
+        RecordProblem::Short(_) => "the end of the log",
+        RecordProblem::Malformed(_) => "bytes that are no frame of this place",
+    };
+    segment.file.corrupt(segment.offset_of(position), "a record of the log", got)
+}

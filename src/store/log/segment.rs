@@ -1,0 +1,142 @@
+//! The segments of a log, and reading a record from them by its position.
+
+use super::Log;
+use super::format::{FRAME_CRC_BYTES, Frame, SEGMENT_HEADER_BYTES, decode_frame};
+use crate::Result;
+use crate::device::{AlignedBuffer, File, Purpose};
+use crate::store::record::{RecordProblem, RecordSpan, RecordView};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What is read at first of a record whose size is not known, in bytes.
+const READ_BYTES_GUESS: usize = 4096;
+
+/// One file of the log.
+pub(super) struct Segment {
+    pub file: File,
+    /// The position of its first frame.
+    pub base: u64,
+}
+
+impl Segment {
+    /// Where a position stands in the file, in bytes.
+    pub fn offset_of(&self, position: u64) -> u64 {
+        position - self.base + SEGMENT_HEADER_BYTES as u64
+    }
+}
+
+/// All segments, in the order of their positions.
+pub(super) struct Segments(pub Vec<Arc<Segment>>);
+
+impl Segments {
+    /// The segment that holds a position.
+    pub fn at(&self, position: u64) -> Option<&Arc<Segment>> {
+        let after = self.0.partition_point(|segment| segment.base <= position);
+        after.checked_sub(1).and_then(|index| self.0.get(index))
+    }
+
+    /// The position behind a segment's last frame; `None` for the last segment, which still grows.
+    pub fn end_of(&self, segment: &Segment) -> Option<u64> {
+        let after = self.0.partition_point(|other| other.base <= segment.base);
+        self.0.get(after).map(|next| next.base)
+    }
+}
+
+/// The log at one moment; what it held then can be read as long as the view is kept.
+#[derive(Clone)]
+pub struct LogView {
+    log: Arc<Log>,
+    segments: Arc<Segments>,
+}
+
+impl LogView {
+    pub(super) fn new(log: Arc<Log>, segments: Arc<Segments>) -> Self {
+        LogView { log, segments }
+    }
+
+    /// Reads the record at a position into `buffer` and shows it there. One read, two for a large record of a database
+    /// without fixed sizes; none for a record that is not yet written.
+    pub fn read<'b>(
+        &self,
+        purpose: Purpose,
+        position: u64,
+        buffer: &'b mut AlignedBuffer,
+    ) -> Result<RecordView<'b>> {
+        Ok(self.read_span(purpose, position, buffer)?.view(buffer))
+    }
+
+    /// As [`read`](LogView::read), and tells where in `buffer` the record stands.
+    pub fn read_span(
+        &self,
+        purpose: Purpose,
+        position: u64,
+        buffer: &mut AlignedBuffer,
+    ) -> Result<RecordSpan> {
+        let mut wanted = match self.log.layout.fixed {
+            Some(_) => FRAME_CRC_BYTES + self.log.layout.stream_bytes_max(),
+            None => READ_BYTES_GUESS,
+        };
+        loop {
+            self.fetch(purpose, position, wanted, buffer)?;
+            let got = match decode_frame(&self.log.layout, position, buffer) {
+                Ok((Frame::Record { record, .. }, _)) => return Ok(RecordSpan::within(buffer, &record)),
+                Err(RecordProblem::Short(needed)) if buffer.len() == wanted && needed > wanted => {
+                    wanted = needed;
+                    continue;
+                }
+                Ok((Frame::SyncMarker(_), _)) => "a sync marker",
+                Err(RecordProblem::Short(_)) => "the end of the log",
+                Err(RecordProblem::Malformed(_)) => "bytes that are no frame of this place",
+            };
+            return Err(self.damaged(position, got));
+        }
+    }
+
+    /// Brings up to `wanted` bytes from `position` on into `buffer`, fewer at the end of a segment.
+    fn fetch(
+        &self,
+        purpose: Purpose,
+        position: u64,
+        wanted: usize,
+        buffer: &mut AlignedBuffer,
+    ) -> Result<()> {
+        let Some(segment) = self.segments.at(position) else {
+            return Err(self.log.path_error(format!("position {position}, which was released")));
+        };
+        let mut end = self.segments.end_of(segment);
+        if end.is_none() {
+            let written = self.log.written.load(Ordering::Acquire);
+            if position >= written && self.fetch_unwritten(position, wanted, buffer) {
+                return Ok(());
+            }
+            // The segment may have been followed by others since the view was taken.
+            let now = self.log.segments.read().clone();
+            end = now.end_of(segment).or(Some(self.log.written.load(Ordering::Acquire)));
+        }
+        let held = end.unwrap_or(position).saturating_sub(position);
+        let length = held.min(wanted as u64) as usize;
+        if length == 0 {
+            return Err(self.damaged(position, "the end of the log"));
+        }
+        // Segments are buffered files: their alignment is one byte, and the buffer holds just what was asked for.
+        segment.file.read(purpose, segment.offset_of(position), length, buffer)?;
+        Ok(())
+    }
+
+    fn fetch_unwritten(&self, position: u64, wanted: usize, buffer: &mut AlignedBuffer) -> bool {
+        let tail = self.log.tail.lock();
+        let Some(start) = position.checked_sub(tail.buffer_base) else { return false };
+        let Some(bytes) = tail.buffer.get(start as usize..) else { return false };
+        let bytes = &bytes[..bytes.len().min(wanted)];
+        buffer.resize(bytes.len());
+        buffer.copy_from_slice(bytes);
+        true
+    }
+
+    fn damaged(&self, position: u64, got: &str) -> crate::Error {
+        match self.segments.at(position) {
+            Some(segment) => segment.file.corrupt(segment.offset_of(position), "a record of the log", got),
+            None => self.log.path_error(format!("position {position}")),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The bytes of the manifest: a header with the shape of the database, then edits, each with a checksum.
+//! docs/formats/manifest.md draws them.
+
+use crate::key::KeyHasher;
+use crate::store::fields::Fields;
+use crate::store::record::RecordLayout;
+
+/// The version of the format; that of the whole database.
+pub const MANIFEST_VERSION: u32 = 1;
+/// The bytes of the header.
+pub const MANIFEST_HEADER_BYTES: usize = 64;
+/// The bytes before an edit's body: its checksum and its length.
+pub const EDIT_HEADER_BYTES: usize = 8;
+
+const MAGIC: &[u8; 8] = b"SILTMANI";
+
+/// What is fixed when a database is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// The shape of the records.
+    pub layout: RecordLayout,
+    /// How keys are hashed.
+    pub hasher: KeyHasher,
+    /// The base-2 logarithm of the number of partitions.
+    pub partitions_log2: u32,
+    /// The size of a block, in bytes.
+    pub block_bytes: u32,
+    /// Tells the database's files from those of others.
+    pub database_id: u64,
+}
+
+const FLAG_FIXED: u8 = 1;
+const FLAG_HASHED_KEYS: u8 = 2;
+const FLAG_EXPIRING: u8 = 4;
+
+impl Shape {
+    /// The header's bytes.
+    pub fn encode(&self) -> [u8; MANIFEST_HEADER_BYTES] {
+        let mut header = [0; MANIFEST_HEADER_BYTES];
+        let (key_length, value_length) = self.layout.fixed.unwrap_or_default();
+        let (flag, seed) = match self.hasher {
+            KeyHasher::Keyed(seed) => (0, seed),
+            KeyHasher::Identity => (FLAG_HASHED_KEYS, [0; 2]),
+        };
+        let fixed = if self.layout.fixed.is_some() { FLAG_FIXED } else { 0 };
+        let expiring = if self.layout.expiring { FLAG_EXPIRING } else { 0 };
+        header[..8].copy_from_slice(MAGIC);
+        header[8..12].copy_from_slice(&MANIFEST_VERSION.to_le_bytes());
+        header[12] = flag | fixed | expiring;
+        header[13] = self.partitions_log2 as u8;
+        header[16..20].copy_from_slice(&self.block_bytes.to_le_bytes());
+        header[20..24].copy_from_slice(&(key_length as u32).to_le_bytes());
+        header[24..28].copy_from_slice(&(value_length as u32).to_le_bytes());
+        header[28..36].copy_from_slice(&self.database_id.to_le_bytes());
+        header[36..44].copy_from_slice(&seed[0].to_le_bytes());
+        header[44..52].copy_from_slice(&seed[1].to_le_bytes());
+        let crc = crc32c::crc32c(&header[..MANIFEST_HEADER_BYTES - 4]);
+        header[MANIFEST_HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+        header
+    }
+
+    /// Reads a header back: the version found and, if the rest is sound, the shape.
+    pub fn decode(bytes: &[u8]) -> Option<(u32, Option<Shape>)> {
+        let mut fields = Fields::new(bytes);
+        if fields.bytes(8)? != MAGIC {
+            return None;
+        }
+        let version = fields.u32()?;
+        let (flags, partitions_log2) = (fields.u8()?, u32::from(fields.u8()?));
+        fields.u16()?;
+        let block_bytes = fields.u32()?;
+        let (key_length, value_length) = (fields.u32()? as usize, fields.u32()? as usize);
+        let database_id = fields.u64()?;
+        let seed = [fields.u64()?, fields.u64()?];
+        let shape = Shape {
+            layout: RecordLayout {
+                fixed: (flags & FLAG_FIXED != 0).then_some((key_length, value_length)),
+                expiring: flags & FLAG_EXPIRING != 0,
+            },
+            hasher: if flags & FLAG_HASHED_KEYS != 0 { KeyHasher::Identity } else { KeyHasher::Keyed(seed) },
+            partitions_log2,
+            block_bytes,
+            database_id,
+        };
+        Some((version, (bytes == shape.encode() && shape.is_possible()).then_some(shape)))
+    }
+
+    fn is_possible(&self) -> bool {
+        let lengths = self.layout.fixed.is_none_or(|(key_length, value_length)| {
+            (1..=crate::key::KEY_LENGTH_MAX).contains(&key_length) && value_length <= crate::key::VALUE_LENGTH_MAX
+        });
+        let block = self.block_bytes.is_power_of_two() && (512..=65_536).contains(&self.block_bytes);
+        lengths && block && self.partitions_log2 <= 10
+    }
+}
+
+/// The part that a store plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Role {
+    /// A HashStore in the form of a cuckoo table.
+    CuckooTable = 1,
+    /// A HashStore in hash order.
+    HashOrdered = 2,
+    /// The SortedStore.
+    Sorted = 3,
+}
+
+/// A store that is live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreEntry {
+    /// Its number, of which its name is made.
+    pub number: u64,
+    /// Its part.
+    pub role: Role,
+}
+
+/// One change of the state of a partition, atomic.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Edit {
+    /// The partition.
+    pub partition: u32,
+    /// All records of the partition before this position of the log stand in stores.
+    pub converted_to: u64,
+    /// Stores that are no more.
+    pub removed: Vec<u64>,
+    /// Stores that are new: the youngest.
+    pub added: Vec<StoreEntry>,
+}
+
+impl Edit {
+    /// Appends the edit with its checksum. `sequence` is its place among all edits.
+    pub fn encode(&self, sequence: u64, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&[0; EDIT_HEADER_BYTES]);
+        out.extend_from_slice(&sequence.to_le_bytes());
+        out.extend_from_slice(&self.partition.to_le_bytes());
+        out.extend_from_slice(&self.converted_to.to_le_bytes());
+        out.extend_from_slice(&(self.removed.len() as u32).to_le_bytes());
+        out.extend_from_slice(&(self.added.len() as u32).to_le_bytes());
+        for number in &self.removed {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        for store in &self.added {
+            out.extend_from_slice(&store.number.to_le_bytes());
+            out.push(store.role as u8);
+        }
+        let length = (out.len() - start - EDIT_HEADER_BYTES) as u32;
+        out[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
+        let crc = crc32c::crc32c(&out[start + 4..]);
+        out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Reads the edit with this sequence number from the front of `bytes`: itself and the bytes it takes.
+    pub fn decode(sequence: u64, bytes: &[u8]) -> Option<(Edit, usize)> {
+        let mut fields = Fields::new(bytes);
+        let (crc, length) = (fields.u32()?, fields.u32()? as usize);
+        let body = fields.bytes(length)?;
+        let mut fields = Fields::new(body);
+        if fields.u64()? != sequence || crc32c::crc32c(&bytes[4..EDIT_HEADER_BYTES + length]) != crc {
+            return None;
+        }
+        let mut edit = Edit { partition: fields.u32()?, converted_to: fields.u64()?, ..Edit::default() };
+        let (removed, added) = (fields.u32()?, fields.u32()?);
+        for _ in 0..removed {
+            edit.removed.push(fields.u64()?);
+        }
+        for _ in 0..added {
+            let number = fields.u64()?;
+            let role = match fields.u8()? {
+                1 => Role::CuckooTable,
+                2 => Role::HashOrdered,
+                3 => Role::Sorted,
+                _ => return None,
+            };
+            edit.added.push(StoreEntry { number, role });
+        }
+        (fields.at() == length).then_some((edit, EDIT_HEADER_BYTES + length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_comes_back_and_a_damaged_one_does_not() {
+        let shape = Shape {
+            layout: RecordLayout { fixed: Some((20, 44)), expiring: true },
+            hasher: KeyHasher::Keyed([1, 2]),
+            partitions_log2: 4,
+            block_bytes: 4096,
+            database_id: 99,
+        };
+        let mut bytes = shape.encode();
+        assert_eq!(Shape::decode(&bytes), Some((MANIFEST_VERSION, Some(shape))));
+        bytes[13] ^= 1;
+        assert_eq!(Shape::decode(&bytes), Some((MANIFEST_VERSION, None)));
+        assert_eq!(Shape::decode(&[0; MANIFEST_HEADER_BYTES]), None);
+    }
+
+    #[test]
+    fn an_edit_comes_back_in_its_place_only() {
+        let edit = Edit {
+            partition: 3,
+            converted_to: 1 << 33,
+            removed: vec![1, 2],
+            added: vec![StoreEntry { number: 9, role: Role::Sorted }],
+        };
+        let mut bytes = Vec::new();
+        edit.encode(5, &mut bytes);
+        assert_eq!(Edit::decode(5, &bytes), Some((edit, bytes.len())));
+        assert_eq!(Edit::decode(6, &bytes), None);
+        for length in 0..bytes.len() {
+            assert_eq!(Edit::decode(5, &bytes[..length]), None);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The bytes of a record, in the two forms in which stores keep them.
+//!
+//! *Stream* form, where records follow each other (the log, hash-ordered blocks): a byte of flags, then for records of
+//! any size the lengths of key and value, then the expiry time if the flags say so, the key and the value.
+//! *Slot* form, where all records take the same room (cuckoo table, blocks of fixed-size records): the flags if the
+//! store can hold deletes, the expiry time if the database has them, the key and the value, or zeros for a delete.
+//! docs/formats/record.md draws both.
+
+use crate::batch::{NEVER, TimestampMs, Write};
+use crate::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX, check_key_length, check_value_length};
+use crate::{Error, Result};
+use std::ops::Range;
+
+/// The record says that its key was deleted.
+pub const FLAG_DELETED: u8 = 1 << 0;
+/// The record has an expiry time.
+pub const FLAG_EXPIRES: u8 = 1 << 1;
+/// The flags that a record in stream form may have; the log puts its own above them.
+pub const RECORD_FLAGS: u8 = FLAG_DELETED | FLAG_EXPIRES;
+
+/// The bytes of an expiry time.
+const EXPIRY_BYTES: usize = 8;
+
+/// A record as it stands in some buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordView<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The value; `None` says that the key was deleted.
+    pub value: Option<&'a [u8]>,
+    /// When the record ceases to be, or [`NEVER`].
+    pub expires_at_ms: TimestampMs,
+}
+
+impl<'a> From<Write<'a>> for RecordView<'a> {
+    fn from(write: Write<'a>) -> Self {
+        match write {
+            Write::Put { key, value, expires_at_ms } => RecordView { key, value: Some(value), expires_at_ms },
+            Write::Delete { key } => RecordView { key, value: None, expires_at_ms: NEVER },
+        }
+    }
+}
+
+impl RecordView<'_> {
+    /// Whether a lookup at `now_ms` does not find the record any more.
+    pub fn is_gone(&self, now_ms: TimestampMs) -> bool {
+        self.value.is_none() || (self.expires_at_ms != NEVER && self.expires_at_ms <= now_ms)
+    }
+}
+
+/// Where the parts of a record stand in a buffer that is kept beside it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordSpan {
+    key: Range<usize>,
+    value: Option<Range<usize>>,
+    expires_at_ms: TimestampMs,
+}
+
+impl RecordSpan {
+    /// The span of a record whose parts are slices of `buffer`.
+    pub fn within(buffer: &[u8], record: &RecordView<'_>) -> RecordSpan {
+        let range = |part: &[u8]| {
+            let start = (part.as_ptr() as usize).wrapping_sub(buffer.as_ptr() as usize);
+            start..start.wrapping_add(part.len())
+        };
+        RecordSpan {
+            key: range(record.key),
+            value: record.value.map(range),
+            expires_at_ms: record.expires_at_ms,
+        }
+    }
+
+    /// The record again, from the buffer that it was a part of.
+    pub fn view<'a>(&self, buffer: &'a [u8]) -> RecordView<'a> {
+        let part = |range: &Range<usize>| buffer.get(range.clone()).unwrap_or_default();
+        RecordView {
+            key: part(&self.key),
+            value: self.value.as_ref().map(part),
+            expires_at_ms: self.expires_at_ms,
+        }
+    }
+}
+
+/// What is the same for all records of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordLayout {
+    /// The lengths of keys and values, in bytes, if all are the same.
+    pub fixed: Option<(usize, usize)>,
+    /// Whether slots have room for an expiry time.
+    pub expiring: bool,
+}
+
+/// Why bytes are no record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordProblem {
+    /// They end too early; so many bytes are needed to go on.
+    Short(usize),
+    /// They cannot be a record.
+    Malformed(&'static str),
+}
+
+impl RecordLayout {
+    /// Checks a write against the shape of the database.
+    pub fn check(&self, write: &Write<'_>) -> Result<()> {
+        let Some((key_length, value_length)) = self.fixed else { return Ok(()) };
+        let got = write.key().len();
+        if got != key_length {
+            return Err(Error::RecordSize { what: "key", expected: key_length, got });
+        }
+        if let Write::Put { value, expires_at_ms, .. } = write {
+            if value.len() != value_length {
+                let got = value.len();
+                return Err(Error::RecordSize { what: "value", expected: value_length, got });
+            }
+            if *expires_at_ms != NEVER && !self.expiring {
+                return Err(Error::ExpiryUnsupported);
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the stream form of a record, with flags of the log's own beside the record's.
+    pub fn encode_stream(&self, record: &RecordView<'_>, more_flags: u8, out: &mut Vec<u8>) {
+        let mut flags = more_flags;
+        if record.value.is_none() {
+            flags |= FLAG_DELETED;
+        }
+        if record.expires_at_ms != NEVER {
+            flags |= FLAG_EXPIRES;
+        }
+        out.push(flags);
+        if self.fixed.is_none() {
+            push_varint(out, record.key.len() as u32);
+            if let Some(value) = record.value {
+                push_varint(out, value.len() as u32);
+            }
+        }
+        if record.expires_at_ms != NEVER {
+            out.extend_from_slice(&record.expires_at_ms.to_le_bytes());
+        }
+        out.extend_from_slice(record.key);
+        out.extend_from_slice(record.value.unwrap_or_default());
+    }
+
+    /// Reads a record in stream form from the front of `bytes`: its flags, itself, and the bytes it takes.
+    pub fn decode_stream<'a>(
+        &self,
+        bytes: &'a [u8],
+    ) -> std::result::Result<(u8, RecordView<'a>, usize), RecordProblem> {
+        let flags = *bytes.first().ok_or(RecordProblem::Short(1))?;
+        let deleted = flags & FLAG_DELETED != 0;
+        let mut at = 1;
+        let (key_length, value_length) = match self.fixed {
+            Some((key_length, value_length)) => (key_length, if deleted { 0 } else { value_length }),
+            None => {
+                let key_length = read_varint(bytes, &mut at)? as usize;
+                let value_length = if deleted { 0 } else { read_varint(bytes, &mut at)? as usize };
+                (key_length, value_length)
+            }
+        };
+        if check_key_length(key_length).is_err() {
+            return Err(RecordProblem::Malformed("a key length of 1 to 65,535 bytes"));
+        }
+        if check_value_length(value_length).is_err() {
+            return Err(RecordProblem::Malformed("a value length of at most 256 MiB"));
+        }
+        let expiry_bytes = if flags & FLAG_EXPIRES != 0 { EXPIRY_BYTES } else { 0 };
+        let end = at + expiry_bytes + key_length + value_length;
+        let body = bytes.get(at..end).ok_or(RecordProblem::Short(end))?;
+        let (expiry, body) = body.split_at(expiry_bytes);
+        let (key, value) = body.split_at(key_length);
+        let expires_at_ms = expiry.try_into().map_or(NEVER, u64::from_le_bytes);
+        Ok((flags, RecordView { key, value: (!deleted).then_some(value), expires_at_ms }, end))
+    }
+
+    /// The most bytes that a record in stream form can take.
+    pub fn stream_bytes_max(&self) -> usize {
+        match self.fixed {
+            Some((key_length, value_length)) => {
+                1 + if self.expiring { EXPIRY_BYTES } else { 0 } + key_length + value_length
+            }
+            None => 1 + 3 + 4 + EXPIRY_BYTES + KEY_LENGTH_MAX + VALUE_LENGTH_MAX,
+        }
+    }
+
+    /// The bytes of a slot, if all records have the same size.
+    pub fn slot_bytes(&self, with_flags: bool) -> Option<usize> {
+        let (key_length, value_length) = self.fixed?;
+        Some(usize::from(with_flags) + if self.expiring { EXPIRY_BYTES } else { 0 } + key_length + value_length)
+    }
+
+    /// Appends the slot form of a record of the right size.
+    pub fn encode_slot(&self, record: &RecordView<'_>, with_flags: bool, out: &mut Vec<u8>) {
+        if with_flags {
+            out.push(if record.value.is_none() { FLAG_DELETED } else { 0 });
+        }
+        if self.expiring {
+            out.extend_from_slice(&record.expires_at_ms.to_le_bytes());
+        }
+        out.extend_from_slice(record.key);
+        match (record.value, self.fixed) {
+            (Some(value), _) => out.extend_from_slice(value),
+            (None, fixed) => out.resize(out.len() + fixed.map_or(0, |(_, value_length)| value_length), 0),
+        }
+    }
+
+    /// Reads a record in slot form; `slot` has just the bytes of one.
+    pub fn decode_slot<'a>(&self, slot: &'a [u8], with_flags: bool) -> Option<RecordView<'a>> {
+        let (key_length, value_length) = self.fixed?;
+        let (flags, rest) = if with_flags { slot.split_at_checked(1)? } else { (&[0u8][..], slot) };
+        let (expiry, rest) = rest.split_at_checked(if self.expiring { EXPIRY_BYTES } else { 0 })?;
+        let (key, value) = rest.split_at_checked(key_length)?;
+        if value.len() != value_length {
+            return None;
+        }
+        let expires_at_ms = expiry.try_into().map_or(NEVER, u64::from_le_bytes);
+        let deleted = flags.first().is_some_and(|flags| flags & FLAG_DELETED != 0);
+        Some(RecordView { key, value: (!deleted).then_some(value), expires_at_ms })
+    }
+}
+
+fn push_varint(out: &mut Vec<u8>, mut number: u32) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn read_varint(bytes: &[u8], at: &mut usize) -> std::result::Result<u32, RecordProblem> {
+    let mut number = 0u64;
+    for shift in (0..35).step_by(7) {
+        let byte = *bytes.get(*at).ok_or(RecordProblem::Short(*at + 1))?;
+        *at += 1;
+        number |= u64::from(byte & 0x7F) << shift;
+        if byte < 0x80 {
+            return u32::try_from(number).map_err(|_| RecordProblem::Malformed("a length of 32 bits"));
+        }
+    }
+    Err(RecordProblem::Malformed("a length of at most five bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VARIABLE: RecordLayout = RecordLayout { fixed: None, expiring: true };
+    const FIXED: RecordLayout = RecordLayout { fixed: Some((3, 2)), expiring: true };
+
+    fn records() -> [RecordView<'static>; 3] {
+        [
+            RecordView { key: b"abc", value: Some(b"xy"), expires_at_ms: NEVER },
+            RecordView { key: b"abd", value: Some(b"zz"), expires_at_ms: 77 },
+            RecordView { key: b"abe", value: None, expires_at_ms: NEVER },
+        ]
+    }
+
+    #[test]
+    fn a_record_comes_back_from_its_stream_form_and_from_no_shorter_one() {
+        for layout in [VARIABLE, FIXED] {
+            for record in records() {
+                let mut bytes = Vec::new();
+                layout.encode_stream(&record, 0x80, &mut bytes);
+                let (flags, back, taken) = layout.decode_stream(&bytes).unwrap();
+                assert_eq!((flags & 0x80, back, taken), (0x80, record, bytes.len()));
+                for short in 0..bytes.len() {
+                    let problem = layout.decode_stream(&bytes[..short]).unwrap_err();
+                    assert!(matches!(problem, RecordProblem::Short(needed) if needed > short));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_comes_back_from_its_slot() {
+        for with_flags in [true, false] {
+            for record in records().into_iter().filter(|record| with_flags || record.value.is_some()) {
+                let mut slot = Vec::new();
+                FIXED.encode_slot(&record, with_flags, &mut slot);
+                assert_eq!(slot.len(), FIXED.slot_bytes(with_flags).unwrap());
+                assert_eq!(FIXED.decode_slot(&slot, with_flags).unwrap(), record);
+                assert_eq!(FIXED.decode_slot(&slot[1..], with_flags), None);
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_lengths_are_malformed() {
+        assert!(matches!(VARIABLE.decode_stream(&[0, 0, 0]), Err(RecordProblem::Malformed(_))));
+        let huge = [0, 1, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F, b'k'];
+        assert!(matches!(VARIABLE.decode_stream(&huge), Err(RecordProblem::Malformed(_))));
+        assert!(matches!(VARIABLE.decode_stream(&[0, 1, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]), Err(_)));
+    }
+
+    #[test]
+    fn an_expired_record_and_a_delete_are_gone() {
+        let [put, expiring, deleted] = records();
+        assert!(!put.is_gone(u64::MAX) && !expiring.is_gone(76) && expiring.is_gone(77) && deleted.is_gone(0));
+    }
+}

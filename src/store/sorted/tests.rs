@@ -1,0 +1,151 @@
+use super::*;
+use crate::device::memory::MemoryDirectory;
+use crate::device::{Access, Directory};
+use crate::key::{KeyHasher, Placing};
+use crate::store::merge::{Cursor, Entry};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const PLACING: Placing = Placing { hasher: KeyHasher::Keyed([3, 4]), partitions_log2: 2 };
+
+fn directory() -> Directory {
+    Directory::new(MemoryDirectory::default(), Access::Buffered)
+}
+
+type Records = BTreeMap<(KeyHash, Vec<u8>), Option<Vec<u8>>>;
+
+fn records(count: u64, placing: Placing, value: impl Fn(u64) -> Option<Vec<u8>>) -> Records {
+    let key = |number: u64| format!("{number:08}").into_bytes();
+    (0..count).map(|number| ((placing.place(&key(number)), key(number)), value(number))).collect()
+}
+
+fn build(directory: &Directory, settings: SortedStoreSettings, records: &Records) -> Arc<SortedStore> {
+    let name = format!("{}", settings.number);
+    let mut writer = SortedStoreWriter::create(directory, &name, settings).unwrap();
+    for ((hash, key), value) in records {
+        let record = RecordView { key, value: value.as_deref(), expires_at_ms: 0 };
+        writer.push(&Entry { hash: *hash, record }).unwrap();
+    }
+    Arc::new(writer.finish(None).unwrap())
+}
+
+fn settings(layout: RecordLayout, index: SortedIndexKind, expected_records: u64) -> SortedStoreSettings {
+    SortedStoreSettings {
+        number: 1,
+        layout,
+        form: SortedStoreSettings::form_for(&layout, 512, false),
+        block_bytes: 512,
+        index,
+        expected_records,
+        expected_bytes: expected_records * 20,
+        purpose: Purpose::Merge,
+        piece_bytes: 4096,
+    }
+}
+
+fn check(store: &Arc<SortedStore>, directory: &Directory, records: &Records, placing: Placing) -> f64 {
+    let reads_before = directory.io().of(Purpose::Get).reads;
+    let mut buffer = AlignedBuffer::default();
+    for ((hash, key), value) in records {
+        let found = store.get(Purpose::Get, *hash, key, &mut buffer).unwrap().expect("a record that was written");
+        assert_eq!(found.value, value.as_deref());
+    }
+    let reads = directory.io().of(Purpose::Get).reads - reads_before;
+    let mut cursor = SortedCursor::new(store.clone(), placing, Purpose::Iterate, 2048);
+    for ((hash, key), value) in records {
+        assert!(cursor.advance().unwrap());
+        let entry = cursor.entry().unwrap();
+        assert_eq!((entry.hash, entry.record.key, entry.record.value), (*hash, &key[..], value.as_deref()));
+    }
+    assert!(!cursor.advance().unwrap());
+    reads as f64 / records.len().max(1) as f64
+}
+
+#[test]
+fn every_record_of_a_fixed_size_is_found_with_one_read() {
+    let layout = RecordLayout { fixed: Some((8, 12)), expiring: false };
+    for index in [SortedIndexKind::EntropyTrie, SortedIndexKind::Fences] {
+        for count in [0, 1, 2, 24, 25, 26, 5000] {
+            let directory = directory();
+            let records = records(count, PLACING, |number| Some(vec![number as u8; 12]));
+            let store = build(&directory, settings(layout, index, count), &records);
+            assert!(check(&store, &directory, &records, PLACING) <= 1.0);
+            let opened = Arc::new(SortedStore::open(&directory, "1", 1, layout).unwrap());
+            check(&opened, &directory, &records, PLACING);
+            assert_eq!(opened.records(), count);
+        }
+    }
+}
+
+#[test]
+fn every_record_of_any_size_is_found_with_one_read_also_beyond_a_block() {
+    let layout = RecordLayout { fixed: None, expiring: false };
+    let directory = directory();
+    let size = |number: u64| if number.is_multiple_of(97) { 5000 } else { (number * 7 % 300) as usize };
+    let records = records(3000, PLACING, |number| {
+        (!number.is_multiple_of(11)).then(|| vec![number as u8; size(number)])
+    });
+    let store = build(&directory, settings(layout, SortedIndexKind::Fences, 3000), &records);
+    assert_eq!(check(&store, &directory, &records, PLACING), 1.0);
+    let payload: usize = records.iter().map(|((_, key), value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum();
+    assert!((store.file().length() as f64) < payload as f64 * 1.08, "space is not wasted");
+}
+
+#[test]
+fn a_wrong_guess_of_the_number_of_records_costs_no_answer() {
+    let layout = RecordLayout { fixed: Some((8, 12)), expiring: true };
+    for index in [SortedIndexKind::EntropyTrie, SortedIndexKind::Fences] {
+        for guess in [0, 10, 100_000] {
+            let directory = directory();
+            let records = records(1000, PLACING, |number| Some(vec![number as u8; 12]));
+            let store = build(&directory, settings(layout, index, guess), &records);
+            check(&store, &directory, &records, PLACING);
+        }
+    }
+}
+
+#[test]
+fn keys_whose_hashes_are_equal_are_all_found() {
+    let placing = Placing { hasher: KeyHasher::Identity, partitions_log2: 0 };
+    for layout in
+        [RecordLayout { fixed: Some((24, 4)), expiring: false }, RecordLayout { fixed: None, expiring: false }]
+    {
+        for index in [SortedIndexKind::EntropyTrie, SortedIndexKind::Fences] {
+            if layout.fixed.is_none() && index == SortedIndexKind::EntropyTrie {
+                continue;
+            }
+            let directory = directory();
+            let key = |number: u64| {
+                let mut key = vec![(number / 40) as u8; 16];
+                key.extend_from_slice(&number.to_be_bytes());
+                key
+            };
+            let records: Records =
+                (0..400).map(|number| ((placing.place(&key(number)), key(number)), Some(vec![1; 4]))).collect();
+            let store = build(&directory, settings(layout, index, 400), &records);
+            check(&store, &directory, &records, placing);
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_an_error_and_never_another_value() {
+    let layout = RecordLayout { fixed: Some((8, 12)), expiring: false };
+    let directory = directory();
+    let records = records(100, PLACING, |number| Some(vec![number as u8; 12]));
+    let store = build(&directory, settings(layout, SortedIndexKind::Fences, 100), &records);
+    let file = directory.open("1", Access::Buffered).unwrap();
+    file.write(Purpose::Maintain, 512 + 100, &[0xFF; 1]).unwrap();
+    let mut buffer = AlignedBuffer::default();
+    let mut refused = 0;
+    for ((hash, key), value) in &records {
+        match store.get(Purpose::Get, *hash, key, &mut buffer) {
+            Ok(found) => assert_eq!(found.expect("an undamaged block").value, value.as_deref()),
+            Err(error) => {
+                assert!(error.to_string().contains("damaged at byte 512"), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!((1..=25).contains(&refused));
+}

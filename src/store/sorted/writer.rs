@@ -1,0 +1,226 @@
+//! Writing a store in hash order, and building its index on the way.
+
+use super::index::{SortedIndexKind, StoreFilter, StoreIndex};
+use super::{Form, SortedStore};
+use crate::Result;
+use crate::device::{Directory, Purpose};
+use crate::index::entropy_trie::{EntropyTrieBuilder, TrieSettings};
+use crate::index::fences::{FencesBuilder, FencesSettings};
+use crate::store::block::{BLOCK_HEADER_BYTES, BlockBuilder};
+use crate::store::file::{FilterKind, StoreFileWriter};
+use crate::store::merge::Entry;
+use crate::store::record::RecordLayout;
+
+/// A record goes over the end of a block rather than leave more than this share of the block unused.
+const UNUSED_SHARE: usize = 32;
+
+/// What a store is written with.
+#[derive(Debug, Clone)]
+pub struct SortedStoreSettings {
+    /// The number of the store.
+    pub number: u64,
+    /// The shape of the records.
+    pub layout: RecordLayout,
+    /// How the records stand in blocks: [`SortedStoreSettings::form_for`] tells which forms can be.
+    pub form: Form,
+    /// The size of a block, in bytes.
+    pub block_bytes: u32,
+    /// The index; the trie only for slots.
+    pub index: SortedIndexKind,
+    /// About how many records will come.
+    pub expected_records: u64,
+    /// About how many bytes of keys and values will come.
+    pub expected_bytes: u64,
+    /// What the writing is for.
+    pub purpose: Purpose,
+    /// The file is written in pieces of this size, in bytes.
+    pub piece_bytes: usize,
+}
+
+impl SortedStoreSettings {
+    /// The form for records of a layout: slots where a block holds one or more of them, unless deletes must be kept.
+    pub fn form_for(layout: &RecordLayout, block_bytes: u32, with_deletes: bool) -> Form {
+        let payload_bytes = block_bytes as usize - BLOCK_HEADER_BYTES;
+        match layout.slot_bytes(false) {
+            Some(slot_bytes) if !with_deletes && slot_bytes <= payload_bytes => Form::Slots,
+            _ => Form::Stream,
+        }
+    }
+
+    fn slots_per_block(&self) -> usize {
+        let payload_bytes = self.block_bytes as usize - BLOCK_HEADER_BYTES;
+        payload_bytes / self.layout.slot_bytes(false).unwrap_or(payload_bytes).max(1)
+    }
+
+    fn expected_blocks(&self) -> u64 {
+        match self.form {
+            Form::Slots => self.expected_records.div_ceil(self.slots_per_block().max(1) as u64),
+            Form::Stream => self.expected_bytes / (u64::from(self.block_bytes) - BLOCK_HEADER_BYTES as u64) + 1,
+        }
+    }
+}
+
+enum IndexBuilder {
+    EntropyTrie(EntropyTrieBuilder),
+    Fences(FencesBuilder),
+}
+
+/// Takes records in hash order and makes a [`SortedStore`] of them.
+pub struct SortedStoreWriter {
+    settings: SortedStoreSettings,
+    file: StoreFileWriter,
+    block: BlockBuilder,
+    index: IndexBuilder,
+    group: Group,
+    records: u64,
+    deleted: u64,
+}
+
+/// Records of one cell of the fences, which should not be parted by the end of a block.
+#[derive(Default)]
+struct Group {
+    bytes: Vec<u8>,
+    /// The placement of each record and where it ends in `bytes`.
+    records: Vec<(u64, usize)>,
+}
+
+impl SortedStoreWriter {
+    /// Starts a new file.
+    pub fn create(directory: &Directory, name: &str, settings: SortedStoreSettings) -> Result<Self> {
+        let index = match settings.index {
+            SortedIndexKind::EntropyTrie => IndexBuilder::EntropyTrie(EntropyTrieBuilder::new(TrieSettings {
+                records_per_block: settings.slots_per_block() as u32,
+                expected_keys: settings.expected_records,
+                ..TrieSettings::default()
+            })?),
+            SortedIndexKind::Fences => IndexBuilder::Fences(FencesBuilder::new(FencesSettings {
+                expected_records: settings.expected_records,
+                expected_blocks: settings.expected_blocks(),
+            })),
+        };
+        let file = StoreFileWriter::create(
+            directory,
+            name,
+            settings.form as u8,
+            settings.number,
+            settings.block_bytes,
+            settings.purpose,
+            settings.piece_bytes,
+        )?;
+        let block = BlockBuilder::new(settings.number, settings.block_bytes as usize);
+        Ok(SortedStoreWriter { settings, file, block, index, group: Group::default(), records: 0, deleted: 0 })
+    }
+
+    /// The records so far.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Adds the next record in hash order.
+    pub fn push(&mut self, entry: &Entry<'_>) -> Result<()> {
+        self.records += 1;
+        self.deleted += u64::from(entry.record.value.is_none());
+        let placement = entry.hash.placement;
+        let begins_group = match (&mut self.index, self.group.records.last()) {
+            (IndexBuilder::EntropyTrie(trie), _) => {
+                trie.push(placement)?;
+                true
+            }
+            (IndexBuilder::Fences(fences), Some(&(last, _))) => {
+                fences.cell_of(last) != fences.cell_of(placement)
+            }
+            (IndexBuilder::Fences(_), None) => false,
+        };
+        if begins_group {
+            self.place_group()?;
+        }
+        match self.settings.form {
+            Form::Slots => self.settings.layout.encode_slot(&entry.record, false, &mut self.group.bytes),
+            Form::Stream => self.settings.layout.encode_stream(&entry.record, 0, &mut self.group.bytes),
+        }
+        self.group.records.push((placement, self.group.bytes.len()));
+        Ok(())
+    }
+
+    fn place_group(&mut self) -> Result<()> {
+        let group = std::mem::take(&mut self.group);
+        let mut start = 0;
+        if group.bytes.len() > self.block.room() {
+            let room = self.block.room();
+            let may_straddle = self.settings.form == Form::Stream
+                && room > self.settings.block_bytes as usize / UNUSED_SHARE;
+            if !may_straddle && !self.block.is_empty() {
+                self.seal()?;
+            }
+        }
+        for &(placement, end) in &group.records {
+            let record = &group.bytes[start..end];
+            if self.settings.form == Form::Slots && record.len() > self.block.room() {
+                self.seal()?;
+            }
+            self.place_record(placement, record)?;
+            start = end;
+        }
+        self.group = group;
+        self.group.bytes.clear();
+        self.group.bytes.shrink_to(self.settings.piece_bytes);
+        self.group.records.clear();
+        Ok(())
+    }
+
+    fn place_record(&mut self, placement: u64, mut record: &[u8]) -> Result<()> {
+        if self.block.room() == 0 {
+            self.seal()?;
+        }
+        let first = self.file.next_block();
+        self.block.begin_record();
+        loop {
+            let taken = self.block.fill(record);
+            record = &record[taken..];
+            if record.is_empty() {
+                break;
+            }
+            self.seal()?;
+        }
+        if let IndexBuilder::Fences(fences) = &mut self.index {
+            fences.push(placement, first..self.file.next_block() + 1)?;
+        }
+        Ok(())
+    }
+
+    fn seal(&mut self) -> Result<()> {
+        let file = &mut self.file;
+        self.block.seal(file.next_block(), |block| file.append_block(block))
+    }
+
+    /// Writes what is left, saves index and filter, and syncs the file. The directory is not synced here.
+    pub fn finish(mut self, filter: Option<StoreFilter>) -> Result<SortedStore> {
+        self.place_group()?;
+        if !self.block.is_empty() {
+            self.seal()?;
+        }
+        let index = match self.index {
+            IndexBuilder::EntropyTrie(trie) => StoreIndex::EntropyTrie(trie.finish()?),
+            IndexBuilder::Fences(fences) => StoreIndex::Fences(fences.finish()),
+        };
+        let (index_kind, index_bytes) = index.encode();
+        let (filter_kind, filter_bytes) =
+            filter.as_ref().map_or((FilterKind::None, Vec::new()), StoreFilter::encode);
+        let file = self.file.finish(
+            self.records,
+            self.deleted,
+            (index_kind as u8, &index_bytes),
+            (filter_kind as u8, &filter_bytes),
+        )?;
+        let SortedStoreSettings { layout, form, .. } = self.settings;
+        Ok(SortedStore { file, layout, form, index, filter })
+    }
+
+    /// The memory held, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.file.heap_bytes()
+            + self.block.heap_bytes()
+            + self.group.bytes.capacity()
+            + self.group.records.capacity() * size_of::<(u64, usize)>()
+    }
+}
