@@ -1,0 +1,121 @@
+//! The benchmarks by name, and what kind each is.
+
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! benchmarks {
+    ($($variant:ident, $name:literal, $about:literal;)*) => {
+        /// A benchmark. Names are db_bench's where db_bench has it.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Benchmark {
+            $(#[doc = $about] $variant,)*
+        }
+
+        impl Benchmark {
+            /// All benchmarks, in the order of their description.
+            pub const ALL: &[Benchmark] = &[$(Benchmark::$variant,)*];
+
+            /// The name, as it is typed.
+            pub fn name(self) -> &'static str {
+                match self { $(Benchmark::$variant => $name,)* }
+            }
+
+            /// What it does, in a line.
+            pub fn about(self) -> &'static str {
+                match self { $(Benchmark::$variant => $about,)* }
+            }
+        }
+    };
+}
+
+benchmarks! {
+    FillSeq, "fillseq", "writes all keys in their order into a new database";
+    FillRandom, "fillrandom", "writes num times a random key into a new database; some come twice, some never";
+    FillUniqueRandom, "filluniquerandom", "writes all keys in random order into a new database";
+    FillSync, "fillsync", "writes num/1000 random keys into a new database, each synced";
+    Overwrite, "overwrite", "writes num times a random key";
+    UpdateRandom, "updaterandom", "reads and writes num random keys, atomically";
+    DeleteRandom, "deleterandom", "deletes num random keys";
+    ReadRandom, "readrandom", "reads random keys";
+    ReadMissing, "readmissing", "reads keys that are not there";
+    ReadHot, "readhot", "reads random keys from the first hundredth";
+    ReadSeq, "readseq", "reads all records in the engine's order";
+    MultiReadRandom, "multireadrandom", "reads random keys, batch_size in one call";
+    ReadWhileWriting, "readwhilewriting", "reads random keys while another thread overwrites random keys";
+    Compact, "compact", "merges everything into the last store";
+    Settle, "settle", "waits until no background work is left";
+    WaitForBackground, "waitforbackground", "the same";
+    VerifyChecksum, "verifychecksum", "reads everything and checks it";
+    Reopen, "reopen", "closes the database and opens it again";
+    Stats, "stats", "tells what the database holds and costs";
+    Abort, "abort", "ends the process as a kill would; to measure opening after that";
+}
+
+impl Benchmark {
+    /// What runs when nothing is chosen.
+    pub const USUAL: &[Benchmark] = &[
+        Benchmark::FillRandom,
+        Benchmark::Compact,
+        Benchmark::ReadRandom,
+        Benchmark::ReadMissing,
+        Benchmark::Overwrite,
+        Benchmark::Stats,
+    ];
+
+    /// Whether it begins with an empty database.
+    pub fn is_fresh(self) -> bool {
+        use Benchmark::*;
+        matches!(self, FillSeq | FillRandom | FillUniqueRandom | FillSync)
+    }
+
+    /// Whether it writes: then it ends twice, the second time when everything is settled.
+    pub fn writes(self) -> bool {
+        self.is_fresh()
+            || matches!(self, Benchmark::Overwrite | Benchmark::UpdateRandom | Benchmark::DeleteRandom)
+    }
+
+    /// Whether it looks for keys, so that reads per get can be told.
+    pub fn looks_up(self) -> bool {
+        use Benchmark::*;
+        matches!(self, ReadRandom | ReadMissing | ReadHot | MultiReadRandom | ReadWhileWriting)
+    }
+}
+
+impl fmt::Display for Benchmark {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.name())
+    }
+}
+
+/// There is no benchmark of that name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no benchmark {0}; there are {all}", all = all_names())]
+pub struct UnknownBenchmark(String);
+
+fn all_names() -> String {
+    Benchmark::ALL.iter().map(|benchmark| benchmark.name()).collect::<Vec<_>>().join(", ")
+}
+
+impl FromStr for Benchmark {
+    type Err = UnknownBenchmark;
+
+    fn from_str(name: &str) -> Result<Benchmark, UnknownBenchmark> {
+        let all = Benchmark::ALL.iter().copied();
+        let mut named = all.filter(|benchmark| benchmark.name() == name);
+        named.next().ok_or_else(|| UnknownBenchmark(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_benchmark_is_found_by_its_name() {
+        for benchmark in Benchmark::ALL {
+            assert_eq!(benchmark.name().parse(), Ok(*benchmark));
+        }
+        assert!("fillrondom".parse::<Benchmark>().unwrap_err().to_string().contains("fillrandom"));
+    }
+}

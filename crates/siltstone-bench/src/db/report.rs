@@ -1,0 +1,270 @@
+//! What a benchmark found out: a line as db_bench prints it, and an object of JSON.
+
+use super::{Benchmark, Settings};
+use crate::accounts;
+use crate::latencies::Latencies;
+use serde::Serialize;
+use serde_json::Value;
+use siltstone::device::Purpose;
+use siltstone::{Durability, Stats};
+use std::fmt::Write;
+
+/// What a benchmark found out. Serialised, it is the object of the benchmark.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// The benchmark's name.
+    pub benchmark: &'static str,
+    /// Why it was not run, if it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<&'static str>,
+    /// The engine.
+    pub engine: &'static str,
+    /// Keys are numbers below this.
+    pub num: u64,
+    /// The length of the keys, in bytes.
+    pub key_size: usize,
+    /// The length of the values, in bytes.
+    pub value_size: usize,
+    /// Whether the database was told that all records have one size.
+    pub fixed: bool,
+    /// Threads that worked at the same time.
+    pub threads: usize,
+    /// The durability of the writes.
+    pub durability: &'static str,
+    /// Operations that were done.
+    pub operations: u64,
+    /// How long they took, until the last had returned.
+    pub seconds: f64,
+    /// Operations a second, until the last had returned.
+    pub ops_per_s: f64,
+    /// Microseconds an operation, as one thread sees it.
+    pub micros_per_op: f64,
+    /// Millions (2^20) of bytes of keys and values a second.
+    pub mb_per_s: f64,
+    /// With the background work that the operations left behind; for benchmarks that write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settled_seconds: Option<f64>,
+    /// Operations a second, everything settled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settled_ops_per_s: Option<f64>,
+    /// Keys that were found; for benchmarks that look for some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<u64>,
+    /// The latency that half of the operations did not exceed, in microseconds; of calls, where a call does several.
+    pub p50_us: f64,
+    /// 99 of 100.
+    pub p99_us: f64,
+    /// 999 of 1,000.
+    pub p999_us: f64,
+    /// The longest.
+    pub max_us: f64,
+    /// Keys that are there at the end.
+    pub keys: u64,
+    /// The account at the end, in bytes.
+    pub ram_bytes: u64,
+    /// Its highest point while the benchmark ran.
+    pub ram_bytes_max: u64,
+    /// The account at the end, over the keys.
+    pub ram_bytes_per_key: f64,
+    /// Its highest point, over the keys that are there at the end.
+    pub ram_bytes_per_key_max: f64,
+    /// The account at its highest point, by item, in bytes.
+    pub ram_account: Value,
+    /// The heap that the process has more than before the database was opened, where that is counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heap_bytes: Option<u64>,
+    /// Reads of the device for each key looked up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads_per_get: Option<f64>,
+    /// Bytes that they fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bytes_per_get: Option<f64>,
+    /// Bytes written to the device for each byte of the user's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_amplification: Option<f64>,
+    /// Bytes on disk for each byte of keys and values that are there.
+    pub space_amplification: f64,
+    /// Bytes of all files.
+    pub disk_bytes: u64,
+    /// Writes that were made to wait for background work.
+    pub delayed_writes: u64,
+    /// How long together, in nanoseconds.
+    pub delayed_ns: u64,
+    /// Records of the log that were read back when the database was opened; for openings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replayed_records: Option<u64>,
+    /// Operations and bytes on the device, by purpose.
+    pub io: Value,
+    /// What else the engine counts.
+    pub details: Value,
+    /// How long the operations took.
+    #[serde(skip)]
+    pub latencies: Latencies,
+    /// What the database said at the end.
+    #[serde(skip)]
+    pub stats: Stats,
+}
+
+/// What was measured, in the terms of the clock and of the database.
+pub(super) struct Measured {
+    pub work: super::worker::Work,
+    pub seconds: f64,
+    pub settled_seconds: Option<f64>,
+    pub before: Stats,
+    pub after: Stats,
+    pub keys: u64,
+    pub heap_bytes: Option<u64>,
+}
+
+impl Report {
+    pub(super) fn new(benchmark: Benchmark, settings: &Settings, measured: Measured) -> Report {
+        let Measured { work, seconds, settled_seconds, before, after, keys, heap_bytes } = measured;
+        let operations = work.operations;
+        let io = after.io - before.io;
+        let lookups = if benchmark.looks_up() { operations } else { 0 };
+        let user_bytes = after.user_bytes.saturating_sub(before.user_bytes);
+        let record_bytes = (settings.key_size + settings.value_size) as u64;
+        let per_s = |seconds: f64| operations as f64 / seconds.max(1e-9);
+        let per_lookup = |count: u64| (lookups > 0).then(|| count as f64 / lookups as f64);
+        Report {
+            benchmark: benchmark.name(),
+            skipped: None,
+            engine: after.engine,
+            num: settings.num,
+            key_size: settings.key_size,
+            value_size: settings.value_size,
+            fixed: settings.fixed,
+            threads: settings.threads,
+            durability: durability_name(settings.durability),
+            operations,
+            seconds,
+            ops_per_s: per_s(seconds),
+            micros_per_op: seconds * 1e6 * settings.threads as f64 / operations.max(1) as f64,
+            mb_per_s: work.bytes as f64 / f64::from(1 << 20) / seconds.max(1e-9),
+            settled_seconds,
+            settled_ops_per_s: settled_seconds.map(per_s),
+            found: (lookups > 0).then_some(work.found),
+            p50_us: work.latencies.quantile_us(0.5),
+            p99_us: work.latencies.quantile_us(0.99),
+            p999_us: work.latencies.quantile_us(0.999),
+            max_us: work.latencies.max_us(),
+            keys,
+            ram_bytes: after.ram.total_bytes(),
+            ram_bytes_max: after.ram_peak.total_bytes(),
+            ram_bytes_per_key: after.ram.total_bytes() as f64 / keys.max(1) as f64,
+            ram_bytes_per_key_max: after.ram_peak.total_bytes() as f64 / keys.max(1) as f64,
+            ram_account: accounts::ram(&after.ram_peak),
+            heap_bytes,
+            reads_per_get: per_lookup(io.of(Purpose::Get).reads),
+            read_bytes_per_get: per_lookup(io.of(Purpose::Get).read_bytes),
+            write_amplification: (user_bytes > 0).then(|| io.total().write_bytes as f64 / user_bytes as f64),
+            space_amplification: after.disk_bytes as f64 / (keys * record_bytes).max(1) as f64,
+            disk_bytes: after.disk_bytes,
+            delayed_writes: after.delayed_writes.saturating_sub(before.delayed_writes),
+            delayed_ns: after.delayed_ns.saturating_sub(before.delayed_ns),
+            replayed_records: None,
+            io: accounts::io(&io),
+            details: accounts::details(&after),
+            latencies: work.latencies,
+            stats: after,
+        }
+    }
+
+    /// The line that readers of db_bench know.
+    pub fn line(&self) -> String {
+        if let Some(reason) = self.skipped {
+            return format!("{:<12} : skipped ({reason})", self.benchmark);
+        }
+        let mut line = format!(
+            "{:<12} : {:11.3} micros/op {:.0} ops/sec {:.3} seconds {} operations;",
+            self.benchmark, self.micros_per_op, self.ops_per_s, self.seconds, self.operations
+        );
+        if self.mb_per_s > 0.0 {
+            let _ = write!(line, " {:6.1} MB/s", self.mb_per_s);
+        }
+        if let Some(found) = self.found {
+            let _ = write!(line, " ({found} of {} found)", self.operations);
+        }
+        line
+    }
+
+    /// What db_bench does not tell, in a second line.
+    pub fn remarks(&self) -> String {
+        let mut remarks = vec![];
+        if let Some(settled) = self.settled_ops_per_s {
+            remarks.push(format!("settled {settled:.0} ops/sec"));
+        }
+        if let Some(amplification) = self.write_amplification {
+            remarks.push(format!("{amplification:.2} bytes written a byte"));
+        }
+        if let (Some(reads), Some(bytes)) = (self.reads_per_get, self.read_bytes_per_get) {
+            remarks.push(format!("{reads:.4} reads and {bytes:.0} bytes a get"));
+        }
+        if let Some(replayed) = self.replayed_records {
+            remarks.push(format!("{replayed} records replayed"));
+        }
+        if self.latencies.count() > 0 {
+            let (p50, p99, p999) = (self.p50_us, self.p99_us, self.p999_us);
+            remarks.push(format!("p50 {p50:.1}, p99 {p99:.1}, p99.9 {p999:.1} us"));
+        }
+        remarks.push(format!(
+            "RAM {:.3} B a key, at most {:.3} ({} keys)",
+            self.ram_bytes_per_key, self.ram_bytes_per_key_max, self.keys
+        ));
+        remarks.join("; ")
+    }
+}
+
+fn durability_name(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Buffered => "buffered",
+        Durability::Synced => "synced",
+        _ => "written",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::worker::Work;
+    use std::time::Duration;
+
+    fn measured(operations: u64, found: u64) -> Measured {
+        let mut work = Work { operations, found, bytes: 31 << 20, ..Work::default() };
+        work.latencies.record(Duration::from_micros(2));
+        let (before, after) = (Stats::default(), Stats::default());
+        Measured { work, seconds: 0.5, settled_seconds: Some(1.0), before, after, keys: 10, heap_bytes: None }
+    }
+
+    #[test]
+    fn the_line_reads_like_db_bench() {
+        let report = Report::new(Benchmark::ReadRandom, &Settings::default(), measured(100_000, 62_906));
+        assert_eq!(
+            report.line(),
+            "readrandom   :       5.000 micros/op 200000 ops/sec 0.500 seconds 100000 operations;   62.0 MB/s (62906 of 100000 found)"
+        );
+    }
+
+    #[test]
+    fn the_object_has_the_common_fields() {
+        let report = Report::new(Benchmark::ReadRandom, &Settings::default(), measured(10, 10));
+        let object = serde_json::to_value(report).unwrap();
+        for field in [
+            "benchmark",
+            "ops_per_s",
+            "p50_us",
+            "p99_us",
+            "p999_us",
+            "ram_bytes_per_key",
+            "ram_bytes_per_key_max",
+            "ram_account",
+            "reads_per_get",
+            "read_bytes_per_get",
+            "space_amplification",
+            "delayed_ns",
+            "settled_ops_per_s",
+        ] {
+            assert!(object.get(field).is_some(), "{field}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Runs the benchmarks one after the other.
+
+use super::place::Place;
+use super::report::Measured;
+use super::worker::{Shared, Work, Worker, deadline};
+use super::{BenchError, Benchmark, Report, Result, Settings};
+use crate::key_set::KeySet;
+use crate::keys::{Keys, Values};
+use siltstone::{Database, Stats};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
+
+/// Runs the benchmarks of `settings` and hands the report of each to `tell` when it ends.
+///
+/// The first error ends the run, also an answer of the database that is not right.
+pub fn run(settings: &Settings, tell: &mut dyn FnMut(&Report) -> std::io::Result<()>) -> Result<()> {
+    let mut tell = |report: &Report| {
+        tell(report).map_err(|error| BenchError::System("cannot write the report".into(), error))
+    };
+    if settings.threads == 0 || settings.num == 0 || settings.batch_size == Some(0) {
+        return Err(BenchError::Settings("threads, num and batch_size are at least 1".into()));
+    }
+    let mut runner = Runner {
+        place: Place::prepare(settings)?,
+        keys: Keys::new(settings.key_size, settings.num, settings.hashed_keys)?,
+        values: Values::new(settings.value_size, settings.seed),
+        present: KeySet::new(settings.num),
+        foreign: 0,
+        written: false,
+        heap_before: settings.heap_bytes.map_or(0, |heap_bytes| heap_bytes()),
+        database: None,
+        settings,
+    };
+    if settings.use_existing_db {
+        tell(&runner.open_existing()?)?;
+    }
+    for (stream, benchmark) in settings.benchmarks.iter().enumerate() {
+        if settings.stop.load(Relaxed) {
+            break;
+        }
+        tell(&runner.run(*benchmark, stream as u64)?)?;
+        if *benchmark == Benchmark::Abort {
+            std::process::abort();
+        }
+    }
+    runner.close()
+}
+
+struct Runner<'a> {
+    settings: &'a Settings,
+    place: Place,
+    keys: Keys,
+    values: Values,
+    present: KeySet,
+    /// Records of an existing database that are none of ours.
+    foreign: u64,
+    written: bool,
+    heap_before: u64,
+    database: Option<Database>,
+}
+
+impl Runner<'_> {
+    fn run(&mut self, benchmark: Benchmark, stream: u64) -> Result<Report> {
+        if benchmark.is_fresh() {
+            if self.settings.use_existing_db {
+                return self.skip(benchmark, "--use_existing_db is true");
+            }
+            self.start_afresh()?;
+        }
+        if benchmark == Benchmark::Reopen {
+            self.close()?;
+            return self.open_timed(benchmark);
+        }
+        let database = self.open()?;
+        let before = database.stats();
+        database.reset_ram_peak();
+        let started = Instant::now();
+        let work = self.work(benchmark, stream, &database)?;
+        let seconds = started.elapsed().as_secs_f64();
+        self.written |= benchmark.writes() || benchmark == Benchmark::ReadWhileWriting;
+        let mut settled_seconds = None;
+        if benchmark.writes() {
+            database.settle()?;
+            settled_seconds = Some(started.elapsed().as_secs_f64());
+        }
+        Ok(self.report(
+            benchmark,
+            Measured {
+                work,
+                seconds,
+                settled_seconds,
+                before,
+                after: database.stats(),
+                keys: self.present.len() + self.foreign,
+                heap_bytes: self.heap_bytes(),
+            },
+        ))
+    }
+
+    fn report(&self, benchmark: Benchmark, measured: Measured) -> Report {
+        Report::new(benchmark, self.settings, measured)
+    }
+
+    fn heap_bytes(&self) -> Option<u64> {
+        self.settings.heap_bytes.map(|heap_bytes| heap_bytes().saturating_sub(self.heap_before))
+    }
+
+    fn skip(&mut self, benchmark: Benchmark, reason: &'static str) -> Result<Report> {
+        let after = self.open()?.stats();
+        let measured = Measured {
+            work: Work::default(),
+            seconds: 0.0,
+            settled_seconds: None,
+            before: after.clone(),
+            after,
+            keys: self.present.len() + self.foreign,
+            heap_bytes: None,
+        };
+        Ok(Report { skipped: Some(reason), ..self.report(benchmark, measured) })
+    }
+
+    fn open(&mut self) -> Result<Database> {
+        if let Some(database) = &self.database {
+            return Ok(database.clone());
+        }
+        let database = self.place.open(self.settings)?;
+        self.database = Some(database.clone());
+        Ok(database)
+    }
+
+    fn close(&mut self) -> Result<()> {
+        match self.database.take() {
+            Some(database) => Ok(database.close()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Leaves an empty database, removing what this run has written.
+    fn start_afresh(&mut self) -> Result<()> {
+        if self.written {
+            self.close()?;
+            self.place.clear()?;
+            self.present = KeySet::new(self.settings.num);
+            self.written = false;
+        }
+        Ok(())
+    }
+
+    /// Opens the database and tells how long that took.
+    fn open_timed(&mut self, benchmark: Benchmark) -> Result<Report> {
+        let started = Instant::now();
+        let database = self.open()?;
+        let seconds = started.elapsed().as_secs_f64();
+        let after = database.stats();
+        let replayed_records = Some(after.replayed_records);
+        let measured = Measured {
+            work: Work { operations: 1, ..Work::default() },
+            seconds,
+            settled_seconds: None,
+            before: Stats::default(),
+            after,
+            keys: self.present.len() + self.foreign,
+            heap_bytes: self.heap_bytes(),
+        };
+        Ok(Report { replayed_records, ..self.report(benchmark, measured) })
+    }
+
+    /// Opens a database that was filled before, and finds out which keys are there by reading all records.
+    fn open_existing(&mut self) -> Result<Report> {
+        let opened = self.open_timed(Benchmark::Reopen)?;
+        for record in self.open()?.iter()? {
+            match self.keys.number_of(&record?.key) {
+                Some(number) => self.present.insert(number),
+                None => self.foreign += 1,
+            }
+            if self.settings.stop.load(Relaxed) {
+                break;
+            }
+        }
+        let keys = self.present.len() + self.foreign;
+        let per_key = |bytes: u64| bytes as f64 / keys.max(1) as f64;
+        let data_bytes = keys as f64 * (self.settings.key_size + self.settings.value_size) as f64;
+        Ok(Report {
+            benchmark: "open",
+            keys,
+            ram_bytes_per_key: per_key(opened.ram_bytes),
+            ram_bytes_per_key_max: per_key(opened.ram_bytes_max),
+            space_amplification: opened.disk_bytes as f64 / data_bytes.max(1.0),
+            ..opened
+        })
+    }
+
+    fn work(&self, benchmark: Benchmark, stream: u64, database: &Database) -> Result<Work> {
+        let whole = |outcome: siltstone::Result<()>| {
+            outcome?;
+            Ok(Work { operations: 1, ..Work::default() })
+        };
+        match benchmark {
+            Benchmark::Compact => whole(database.compact()),
+            Benchmark::Settle | Benchmark::WaitForBackground => whole(database.settle()),
+            Benchmark::Stats | Benchmark::Abort => Ok(Work::default()),
+            Benchmark::VerifyChecksum => {
+                let report = database.verify(&mut |_, _| !self.settings.stop.load(Relaxed))?;
+                match report.damage.first() {
+                    Some(first) => Err(BenchError::Damaged(report.damage.len(), first.clone())),
+                    None => Ok(Work { operations: 1, bytes: report.checked_bytes, ..Work::default() }),
+                }
+            }
+            _ => self.work_in_threads(benchmark, stream, database),
+        }
+    }
+
+    fn work_in_threads(&self, benchmark: Benchmark, stream: u64, database: &Database) -> Result<Work> {
+        let finished = AtomicBool::new(false);
+        let shared = Shared {
+            settings: self.settings,
+            benchmark,
+            database,
+            keys: &self.keys,
+            values: &self.values,
+            present: &self.present,
+            finished: &finished,
+            stream,
+            deadline: deadline(self.settings.duration),
+        };
+        let threads = if benchmark == Benchmark::ReadSeq { 1 } else { self.settings.threads as u64 };
+        let shared = &shared;
+        std::thread::scope(|scope| {
+            let start = |thread: u64| scope.spawn(move || Worker::new(shared, thread).run(thread));
+            let companion = (benchmark == Benchmark::ReadWhileWriting)
+                .then(|| scope.spawn(move || Worker::new(shared, threads).accompany()));
+            let workers: Vec<_> = (0..threads).map(start).collect();
+            let done: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+            finished.store(true, Relaxed);
+            if let Some(companion) = companion {
+                companion.join().map_err(|_| BenchError::Panicked)??;
+            }
+            let mut all = Work::default();
+            for work in done {
+                all.merge(&work.map_err(|_| BenchError::Panicked)??);
+            }
+            Ok(all)
+        })
+    }
+}

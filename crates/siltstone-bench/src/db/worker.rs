@@ -1,0 +1,336 @@
+//! One thread of a benchmark: it chooses keys, times each operation, and checks each answer.
+
+use super::{BenchError, Benchmark, Result, Settings};
+use crate::key_set::KeySet;
+use crate::keys::{Keys, Values};
+use crate::latencies::Latencies;
+use crate::random::{Permutation, Random};
+use siltstone::{Batch, Bytes, Change, Database, Durability, WriteOptions};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// What all threads of a benchmark share.
+pub struct Shared<'a> {
+    pub settings: &'a Settings,
+    pub benchmark: Benchmark,
+    pub database: &'a Database,
+    pub keys: &'a Keys,
+    pub values: &'a Values,
+    pub present: &'a KeySet,
+    /// Ends threads that only accompany others.
+    pub finished: &'a AtomicBool,
+    /// A number of its own for each benchmark of a run: it begins other series of random numbers.
+    pub stream: u64,
+    pub deadline: Option<Instant>,
+}
+
+/// What a thread has done.
+#[derive(Default)]
+pub struct Work {
+    pub operations: u64,
+    pub found: u64,
+    pub bytes: u64,
+    pub latencies: Latencies,
+}
+
+impl Work {
+    /// Adds what another thread has done.
+    pub fn merge(&mut self, other: &Work) {
+        self.operations += other.operations;
+        self.found += other.found;
+        self.bytes += other.bytes;
+        self.latencies.merge(&other.latencies);
+    }
+}
+
+pub struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    random: Random,
+    order: Permutation,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    work: Work,
+}
+
+impl<'a> Worker<'a> {
+    /// The thread of that number.
+    pub fn new(shared: &'a Shared<'a>, thread: u64) -> Self {
+        let seed = shared.settings.seed.wrapping_add(shared.stream);
+        Worker {
+            shared,
+            random: Random::new(seed, thread),
+            order: Permutation::new(shared.keys.count(), seed),
+            key: Vec::new(),
+            value: Vec::new(),
+            work: Work::default(),
+        }
+    }
+
+    /// Does its share of the benchmark. `thread` of `threads`.
+    pub fn run(mut self, thread: u64) -> Result<Work> {
+        use Benchmark::*;
+        let num = self.shared.settings.num;
+        let reads = self.shared.settings.reads.unwrap_or(num);
+        let batch_size = self.shared.settings.batch_size;
+        match self.shared.benchmark {
+            FillSync => self.write_all((num / 1000).max(1), 1, thread),
+            FillSeq | FillRandom | FillUniqueRandom | Overwrite | DeleteRandom => {
+                self.write_all(num, batch_size.unwrap_or(1), thread)
+            }
+            UpdateRandom => self.each(num, Self::update),
+            ReadRandom | ReadHot | ReadWhileWriting | ReadMissing => self.each(reads, Self::read),
+            MultiReadRandom => self.read_many(reads, batch_size.unwrap_or(32)),
+            ReadSeq => self.read_all(reads),
+            Compact | Settle | WaitForBackground | VerifyChecksum | Reopen | Stats | Abort => Ok(()),
+        }?;
+        Ok(self.work)
+    }
+
+    /// Overwrites random keys until the others have finished.
+    pub fn accompany(mut self) -> Result<()> {
+        while !self.shared.finished.load(Relaxed) && !self.must_stop() {
+            let number = self.random.below(self.shared.keys.count());
+            self.put(number)?;
+        }
+        Ok(())
+    }
+
+    fn must_stop(&self) -> bool {
+        self.shared.settings.stop.load(Relaxed)
+            || self.shared.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    fn each(&mut self, count: u64, operation: fn(&mut Self) -> Result<()>) -> Result<()> {
+        for _ in 0..count {
+            if self.must_stop() {
+                break;
+            }
+            operation(self)?;
+        }
+        Ok(())
+    }
+
+    fn done(&mut self, started: Instant, operations: u64) {
+        self.work.latencies.record(started.elapsed());
+        self.work.operations += operations;
+    }
+
+    /// The key of the next write.
+    fn choose_write(&mut self, position: u64) -> u64 {
+        match self.shared.benchmark {
+            Benchmark::FillSeq => position,
+            Benchmark::FillUniqueRandom => self.order.at(position),
+            _ => self.random.below(self.shared.keys.count()),
+        }
+    }
+
+    /// Writes `count` records. Benchmarks that write each key once give every thread a part of the keys.
+    fn write_all(&mut self, count: u64, batch_size: usize, thread: u64) -> Result<()> {
+        let once = matches!(self.shared.benchmark, Benchmark::FillSeq | Benchmark::FillUniqueRandom);
+        let (start, end) = if once {
+            let threads = self.shared.settings.threads as u64;
+            (count * thread / threads, count * (thread + 1) / threads)
+        } else {
+            (0, count)
+        };
+        let mut batch = Batch::new();
+        let mut numbers = Vec::new();
+        for position in start..end {
+            if self.must_stop() {
+                break;
+            }
+            let number = self.choose_write(position);
+            if batch_size > 1 {
+                self.collect(number, &mut batch)?;
+                numbers.push(number);
+                if batch.len() >= batch_size || position + 1 == end {
+                    self.write_batch(&mut batch, &mut numbers)?;
+                }
+            } else if self.shared.benchmark == Benchmark::DeleteRandom {
+                self.delete(number)?;
+            } else {
+                self.put(number)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn options(&self) -> WriteOptions {
+        match self.shared.benchmark {
+            Benchmark::FillSync => WriteOptions::default().durability(Durability::Synced),
+            _ => WriteOptions::default(),
+        }
+    }
+
+    fn make_record(&mut self, number: u64) {
+        self.shared.keys.write(number, &mut self.key);
+        let write = self.random.draw();
+        self.shared.values.write(number, write, &mut self.value);
+    }
+
+    fn put(&mut self, number: u64) -> Result<()> {
+        self.make_record(number);
+        let started = Instant::now();
+        self.shared.database.put_with(&self.key, &self.value, self.options())?;
+        self.done(started, 1);
+        self.work.bytes += (self.key.len() + self.value.len()) as u64;
+        self.shared.present.insert(number);
+        Ok(())
+    }
+
+    fn delete(&mut self, number: u64) -> Result<()> {
+        self.shared.keys.write(number, &mut self.key);
+        let started = Instant::now();
+        self.shared.database.delete(&self.key)?;
+        self.done(started, 1);
+        self.work.bytes += self.key.len() as u64;
+        self.shared.present.remove(number);
+        Ok(())
+    }
+
+    fn collect(&mut self, number: u64, batch: &mut Batch) -> Result<()> {
+        self.make_record(number);
+        if self.shared.benchmark == Benchmark::DeleteRandom {
+            batch.delete(&self.key)?;
+        } else {
+            batch.put(&self.key, &self.value)?;
+        }
+        Ok(())
+    }
+
+    fn write_batch(&mut self, batch: &mut Batch, numbers: &mut Vec<u64>) -> Result<()> {
+        let started = Instant::now();
+        self.shared.database.write_with(batch, self.options())?;
+        self.done(started, batch.len() as u64);
+        self.work.bytes += batch.writes().map(|write| write.user_bytes() as u64).sum::<u64>();
+        for number in numbers.drain(..) {
+            match self.shared.benchmark {
+                Benchmark::DeleteRandom => self.shared.present.remove(number),
+                _ => self.shared.present.insert(number),
+            }
+        }
+        batch.clear();
+        Ok(())
+    }
+
+    fn update(&mut self) -> Result<()> {
+        let number = self.random.below(self.shared.keys.count());
+        self.make_record(number);
+        let value = Bytes::copy_from_slice(&self.value);
+        let mut before = None;
+        let started = Instant::now();
+        self.shared.database.update(&self.key, |found| {
+            before = found.map(|found| found.value.clone());
+            Ok(Change::Put { value: value.clone(), expires_at_ms: 0 })
+        })?;
+        self.done(started, 1);
+        self.work.bytes += (self.key.len() + self.value.len()) as u64;
+        self.shared.present.insert(number);
+        self.check_value(number, before.as_ref())
+    }
+
+    /// The next key to read: its number, and whether it was there before the read began.
+    fn choose_read(&mut self) -> (u64, bool) {
+        let count = self.shared.keys.count();
+        let number = match self.shared.benchmark {
+            Benchmark::ReadHot => self.random.below(count.div_ceil(100)),
+            _ => self.random.below(count),
+        };
+        (number, self.shared.present.contains(number))
+    }
+
+    fn read(&mut self) -> Result<()> {
+        if self.shared.benchmark == Benchmark::ReadMissing {
+            return self.read_missing();
+        }
+        let (number, expected) = self.choose_read();
+        self.shared.keys.write(number, &mut self.key);
+        let started = Instant::now();
+        let value = self.shared.database.get(&self.key)?;
+        self.done(started, 1);
+        self.check(number, expected, value.as_ref())
+    }
+
+    fn read_missing(&mut self) -> Result<()> {
+        let number = self.random.below(self.shared.keys.count());
+        self.shared.keys.write_missing(number, &mut self.key);
+        let started = Instant::now();
+        let value = self.shared.database.get(&self.key)?;
+        self.done(started, 1);
+        match value {
+            Some(_) => Err(BenchError::Surplus { benchmark: self.shared.benchmark, number }),
+            None => Ok(()),
+        }
+    }
+
+    fn read_many(&mut self, count: u64, batch_size: usize) -> Result<()> {
+        let mut left = count;
+        while left > 0 && !self.must_stop() {
+            let size = left.min(batch_size as u64);
+            let chosen: Vec<(u64, bool)> = (0..size).map(|_| self.choose_read()).collect();
+            let mut keys = vec![Vec::new(); chosen.len()];
+            for (key, (number, _)) in keys.iter_mut().zip(&chosen) {
+                self.shared.keys.write(*number, key);
+            }
+            let started = Instant::now();
+            let values = self.shared.database.get_many(&keys)?;
+            self.done(started, size);
+            for ((number, expected), value) in chosen.into_iter().zip(&values) {
+                self.check(number, expected, value.as_ref())?;
+            }
+            left -= size;
+        }
+        Ok(())
+    }
+
+    fn read_all(&mut self, count: u64) -> Result<()> {
+        let mut records = self.shared.database.iter()?;
+        for _ in 0..count {
+            let started = Instant::now();
+            let Some(record) = records.next().transpose()? else { break };
+            self.done(started, 1);
+            self.work.found += 1;
+            self.work.bytes += (record.key.len() + record.value.len()) as u64;
+            // Records that other programs wrote are only counted.
+            let Some(number) = self.shared.keys.number_of(&record.key) else { continue };
+            if !self.shared.present.contains(number) {
+                return Err(BenchError::Surplus { benchmark: self.shared.benchmark, number });
+            }
+            self.check_value(number, Some(&record.value))?;
+            if self.must_stop() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, number: u64, expected: bool, value: Option<&Bytes>) -> Result<()> {
+        let benchmark = self.shared.benchmark;
+        match value {
+            None if expected => return Err(BenchError::Lost { benchmark, number }),
+            Some(_) if !expected && benchmark != Benchmark::ReadWhileWriting => {
+                return Err(BenchError::Surplus { benchmark, number });
+            }
+            Some(value) => {
+                self.work.found += 1;
+                self.work.bytes += (self.key.len() + value.len()) as u64;
+            }
+            None => {}
+        }
+        self.check_value(number, value)
+    }
+
+    fn check_value(&self, number: u64, value: Option<&Bytes>) -> Result<()> {
+        match value {
+            Some(value) if !self.shared.values.is_of(number, value) => {
+                Err(BenchError::WrongValue { benchmark: self.shared.benchmark, number })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// When a benchmark that begins now has to end.
+pub fn deadline(duration: Option<Duration>) -> Option<Instant> {
+    duration.and_then(|duration| Instant::now().checked_add(duration))
+}

@@ -1,0 +1,189 @@
+//! Keys that stand for numbers, and values from which one can tell whether they are the right ones.
+
+use crate::random::{GOLDEN, mix};
+
+/// Makes keys of one length out of numbers, as db_bench does: the number in big-endian order, filled up with `0`.
+///
+/// Keys that shall be hashes are made of a bijection of the number, so that they are as different as the numbers.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    length: usize,
+    count: u64,
+    hashed: bool,
+}
+
+/// So many keys of that length there are not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there are no {count} keys of {length} bytes and as many that are missing: make the keys longer")]
+pub struct KeysTooShort {
+    count: u64,
+    length: usize,
+}
+
+impl Keys {
+    /// Keys of `length` bytes for the numbers below `count`, and as many that are missing.
+    pub fn new(length: usize, count: u64, hashed: bool) -> Result<Keys, KeysTooShort> {
+        let bits = 8 * length.min(8) as u32;
+        let too_short = length == 0 || (hashed && length < 8) || u128::from(count) * 2 > 1 << bits;
+        if too_short { Err(KeysTooShort { count, length }) } else { Ok(Keys { length, count, hashed }) }
+    }
+
+    /// How many keys there are, beside those that are missing.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The key of a number.
+    pub fn write(&self, number: u64, key: &mut Vec<u8>) {
+        key.clear();
+        if self.hashed {
+            let mut word = mix(number);
+            while key.len() < self.length {
+                key.extend_from_slice(&word.to_be_bytes());
+                word = mix(word.wrapping_add(GOLDEN));
+            }
+        } else {
+            let bytes = number.to_be_bytes();
+            key.extend_from_slice(&bytes[8 - self.length.min(8)..]);
+            key.resize(self.length, b'0');
+        }
+        key.truncate(self.length);
+    }
+
+    /// A key that no number below the count has.
+    pub fn write_missing(&self, number: u64, key: &mut Vec<u8>) {
+        let bits = 8 * self.length.min(8) as u32;
+        self.write((u64::MAX >> (64 - bits)) - number, key);
+    }
+
+    /// The number below the count that has this key.
+    pub fn number_of(&self, key: &[u8]) -> Option<u64> {
+        let mut first = [0; 8];
+        let length = key.len().min(8);
+        first[8 - length..].copy_from_slice(&key[..length]);
+        let word = u64::from_be_bytes(first);
+        let number = if self.hashed { unmix(word) } else { word };
+        let mut expected = Vec::with_capacity(self.length);
+        self.write(number, &mut expected);
+        (number < self.count && expected == key).then_some(number)
+    }
+}
+
+/// The inverse of [`mix`].
+fn unmix(mut number: u64) -> u64 {
+    number = unshift(number, 31).wrapping_mul(0x3196_42b2_d24d_8ec3);
+    number = unshift(number, 27).wrapping_mul(0x96de_1b17_3f11_9089);
+    unshift(number, 30)
+}
+
+/// The inverse of `number ^ number >> shift`, for shifts of at least 22.
+fn unshift(number: u64, shift: u32) -> u64 {
+    number ^ (number >> shift) ^ (number >> (2 * shift))
+}
+
+/// Makes values of one length. From 16 bytes on, a value tells its key and the write that made it: its first 8 bytes are
+/// a number of the write, the others follow from that and the key. Shorter ones follow from the key alone.
+#[derive(Debug, Clone)]
+pub struct Values {
+    length: usize,
+    seed: u64,
+}
+
+impl Values {
+    /// Values of `length` bytes.
+    pub fn new(length: usize, seed: u64) -> Values {
+        Values { length, seed }
+    }
+
+    /// The value that a write gives to the key of a number.
+    pub fn write(&self, number: u64, write: u64, value: &mut Vec<u8>) {
+        value.clear();
+        value.reserve(self.length + 8);
+        let write = if self.length >= 16 {
+            value.extend_from_slice(&write.to_le_bytes());
+            write
+        } else {
+            0
+        };
+        for word in self.words(number, write) {
+            if value.len() >= self.length {
+                break;
+            }
+            value.extend_from_slice(&word.to_le_bytes());
+        }
+        value.truncate(self.length);
+    }
+
+    fn words(&self, number: u64, write: u64) -> impl Iterator<Item = u64> + use<> {
+        let mut state = mix(number.wrapping_add(mix(write ^ self.seed)));
+        std::iter::repeat_with(move || {
+            state = state.wrapping_add(GOLDEN);
+            (state ^ (state >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
+        })
+    }
+
+    /// Whether `value` was made for the key of this number.
+    pub fn is_of(&self, number: u64, value: &[u8]) -> bool {
+        if value.len() != self.length {
+            return false;
+        }
+        let (write, rest) = match value.split_first_chunk::<8>() {
+            Some((write, rest)) if self.length >= 16 => (u64::from_le_bytes(*write), rest),
+            _ => (0, value),
+        };
+        rest.chunks(8)
+            .zip(self.words(number, write))
+            .all(|(bytes, word)| word.to_le_bytes().starts_with(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_number_has_a_key_of_its_own_and_missing_ones_are_others() {
+        for (length, hashed) in
+            [(1, false), (2, false), (7, false), (8, false), (8, true), (20, false), (33, true)]
+        {
+            let count = if length == 1 { 128 } else { 1000 };
+            let keys = Keys::new(length, count, hashed).unwrap();
+            let mut seen = HashSet::new();
+            let mut key = Vec::new();
+            for number in 0..count {
+                keys.write(number, &mut key);
+                assert_eq!((key.len(), keys.number_of(&key)), (length, Some(number)));
+                assert!(seen.insert(key.clone()));
+                keys.write_missing(number, &mut key);
+                assert_eq!((key.len(), keys.number_of(&key)), (length, None));
+                assert!(seen.insert(key.clone()));
+            }
+        }
+    }
+
+    #[test]
+    fn too_short_keys_are_refused() {
+        assert!(Keys::new(1, 129, false).is_err());
+        assert!(Keys::new(0, 1, false).is_err());
+        assert!(Keys::new(7, 1, true).is_err());
+        assert!(Keys::new(8, u64::MAX / 2, false).is_ok());
+    }
+
+    #[test]
+    fn a_value_tells_the_wrong_key_and_every_flipped_bit() {
+        for length in [1, 8, 15, 16, 44, 100] {
+            let values = Values::new(length, 3);
+            let mut value = Vec::new();
+            values.write(17, 5, &mut value);
+            assert!(value.len() == length && values.is_of(17, &value));
+            assert!(length == 1 || !values.is_of(18, &value), "{length}");
+            assert!(!values.is_of(17, &value[1..]));
+            for bit in 0..8 * length {
+                value[bit / 8] ^= 1 << (bit % 8);
+                assert!(!values.is_of(17, &value), "{length}: bit {bit}");
+                value[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Every benchmark runs, tiny, so that none can rot.
+
+use siltstone::Durability;
+use siltstone_bench::db::{BenchError, Benchmark, Report, Settings, run};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+fn tiny(benchmarks: &[Benchmark]) -> Settings {
+    Settings {
+        benchmarks: benchmarks.to_vec(),
+        num: 2_000,
+        key_size: 20,
+        value_size: 44,
+        set_up: Arc::new(|builder| builder.partitions(2).log_slots_min(64)),
+        ..Settings::default()
+    }
+}
+
+fn reports(settings: &Settings) -> Result<Vec<Report>, BenchError> {
+    let mut reports = Vec::new();
+    run(settings, &mut |report| {
+        reports.push(report.clone());
+        Ok(())
+    })?;
+    Ok(reports)
+}
+
+/// All but the one that ends the process.
+fn harmless() -> Vec<Benchmark> {
+    Benchmark::ALL.iter().copied().filter(|benchmark| *benchmark != Benchmark::Abort).collect()
+}
+
+#[test]
+fn every_benchmark_runs_on_every_shape() {
+    for (fixed, hashed_keys, threads, batch_size) in [
+        (false, false, 1, None),
+        (true, false, 2, None),
+        (true, true, 1, Some(16)),
+        (false, true, 2, Some(7)),
+    ] {
+        let settings = Settings { fixed, hashed_keys, threads, batch_size, ..tiny(&harmless()) };
+        let reports = reports(&settings).unwrap();
+        assert_eq!(reports.len(), harmless().len());
+        for report in reports {
+            assert!(report.keys > 0 && report.ram_bytes_max >= report.ram_bytes, "{}", report.line());
+            assert!(report.line().starts_with(report.benchmark) && !report.remarks().is_empty());
+        }
+    }
+}
+
+#[test]
+fn the_number_of_keys_is_known_exactly() {
+    use Benchmark::*;
+    let reports = reports(&tiny(&[FillSeq, ReadRandom, FillRandom, ReadRandom, ReadSeq])).unwrap();
+    assert_eq!((reports[0].keys, reports[1].found), (2_000, Some(2_000)));
+    assert!(
+        (1_100..1_400).contains(&reports[2].keys),
+        "1 - 1/e of the keys are written: {}",
+        reports[2].keys
+    );
+    assert_eq!(reports[4].operations, reports[2].keys, "the iteration finds as many");
+}
+
+#[test]
+fn an_existing_database_is_recognised_and_never_destroyed() {
+    use Benchmark::*;
+    let directory = tempfile::tempdir().unwrap();
+    let place = Some(PathBuf::from(directory.path()));
+    let filled = reports(&Settings { directory: place.clone(), ..tiny(&[FillUniqueRandom]) }).unwrap();
+    assert_eq!(filled[0].keys, 2_000);
+    let again = Settings { directory: place, ..tiny(&[FillRandom, ReadRandom]) };
+    assert!(matches!(reports(&again), Err(BenchError::Settings(_))));
+    let again = reports(&Settings { use_existing_db: true, ..again }).unwrap();
+    assert_eq!((again[0].benchmark, again[0].keys), ("open", 2_000));
+    assert!(again[1].skipped.is_some());
+    assert_eq!(again[2].found, Some(2_000));
+}
+
+#[test]
+fn settings_that_do_not_fit_are_refused() {
+    let refused = |settings: Settings| assert!(reports(&settings).is_err());
+    refused(Settings { num: 0, ..tiny(&[Benchmark::FillSeq]) });
+    refused(Settings { threads: 0, ..tiny(&[Benchmark::FillSeq]) });
+    refused(Settings { key_size: 1, ..tiny(&[Benchmark::FillSeq]) });
+    refused(Settings { use_existing_db: true, ..tiny(&[Benchmark::ReadRandom]) });
+}
+
+#[test]
+fn synced_writes_are_synced() {
+    let settings = Settings { durability: Durability::Synced, num: 50, ..tiny(&[Benchmark::FillSeq]) };
+    let report = reports(&settings).unwrap().remove(0);
+    assert_eq!(report.durability, "synced");
+    assert!(report.stats.io.total().syncs > 0);
+}

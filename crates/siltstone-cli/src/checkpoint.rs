@@ -1,0 +1,29 @@
+//! `siltstone checkpoint`: a consistent copy.
+
+use crate::open::Location;
+use crate::outcome::{Outcome, Result, help};
+use clap::Args;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "
+  siltstone checkpoint --db DIR /backup/monday";
+
+/// Write a consistent copy of the database
+///
+/// Files that never change are shared by hard links where the file system allows it. The copy opens as a database of
+/// its own.
+#[derive(Args)]
+#[command(after_help = help(EXAMPLES))]
+pub struct CheckpointArgs {
+    #[command(flatten)]
+    location: Location,
+    /// Where to: an empty directory, or one that is not yet there
+    target: PathBuf,
+}
+
+pub fn run(args: CheckpointArgs) -> Result {
+    let database = args.location.open()?;
+    database.checkpoint(&args.target)?;
+    database.close()?;
+    Ok(Outcome::Done)
+}

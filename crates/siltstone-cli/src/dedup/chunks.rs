@@ -1,0 +1,159 @@
+//! Cutting files and hashing what comes out.
+
+use anyhow::ensure;
+use clap::ValueEnum;
+use fastcdc::v2020::StreamCDC;
+use sha2::{Digest, Sha256};
+use std::io::{self, BufReader, Read};
+
+/// The longest hash that is a key, in bytes.
+const HASH_BYTES_MAX: usize = 32;
+/// What is read from a file at once, in bytes.
+const READ_BYTES: usize = 1 << 20;
+
+/// The hashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
+pub enum HashKind {
+    /// BLAKE3, the faster
+    #[default]
+    Blake3 = 1,
+    /// SHA-256
+    Sha256 = 2,
+}
+
+impl HashKind {
+    /// The hash of that number in the catalogue.
+    pub fn from_number(number: u8) -> Option<HashKind> {
+        [HashKind::Blake3, HashKind::Sha256].into_iter().find(|kind| *kind as u8 == number)
+    }
+
+    /// The name, as it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            HashKind::Blake3 => "blake3",
+            HashKind::Sha256 => "sha256",
+        }
+    }
+
+    fn hash(self, bytes: &[u8]) -> [u8; HASH_BYTES_MAX] {
+        match self {
+            HashKind::Blake3 => *blake3::hash(bytes).as_bytes(),
+            HashKind::Sha256 => Sha256::digest(bytes).into(),
+        }
+    }
+}
+
+/// How files are cut and chunks hashed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunking {
+    /// The average size of a chunk, in bytes; the smallest has a quarter of it, the largest four times as much.
+    pub average_size: u32,
+    /// The hash.
+    pub hash: HashKind,
+    /// How many bytes of it are the key.
+    pub hash_bytes: u8,
+}
+
+impl Default for Chunking {
+    fn default() -> Self {
+        Chunking { average_size: 4096, hash: HashKind::default(), hash_bytes: 32 }
+    }
+}
+
+/// A piece of a file.
+pub struct Chunk {
+    /// The first bytes of its hash.
+    pub hash: Vec<u8>,
+    /// Its length, in bytes.
+    pub length: u32,
+}
+
+impl Chunking {
+    /// Checks the limits.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let size = self.average_size;
+        ensure!(
+            (256..=4 << 20).contains(&size) && size.is_multiple_of(8),
+            "--average-size is {size}: it must be a multiple of 8 from 256 to 4,194,304 bytes"
+        );
+        ensure!(
+            matches!(self.hash_bytes, 20 | 32),
+            "--hash-bytes is {}: it must be 20 or 32",
+            self.hash_bytes
+        );
+        Ok(())
+    }
+
+    /// The chunks of what is read from `source`. A cut depends only on what follows the cut before it, so that reading
+    /// can begin at any of them.
+    pub fn chunks(&self, source: impl Read) -> impl Iterator<Item = io::Result<Chunk>> {
+        let average = self.average_size as usize;
+        let source = BufReader::with_capacity(READ_BYTES.max(4 * average), source);
+        StreamCDC::new(source, average / 4, average, 4 * average).map(|chunk| {
+            let chunk = chunk?;
+            let mut hash = self.hash.hash(&chunk.data).to_vec();
+            hash.truncate(self.hash_bytes.into());
+            Ok(Chunk { hash, length: chunk.length as u32 })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(length: usize) -> Vec<u8> {
+        let mut state = 1u64;
+        let next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        std::iter::repeat_with(next).take(length).collect()
+    }
+
+    fn cut(bytes: &[u8]) -> Vec<(Vec<u8>, u32)> {
+        Chunking::default()
+            .chunks(bytes)
+            .map(|chunk| chunk.map(|chunk| (chunk.hash, chunk.length)).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn the_average_is_about_what_was_asked_for() {
+        let chunks = cut(&noise(4 << 20));
+        assert_eq!(chunks.iter().map(|(_, length)| u64::from(*length)).sum::<u64>(), 4 << 20);
+        let average = (4 << 20) / chunks.len();
+        assert!((3_000..6_000).contains(&average), "{average}");
+    }
+
+    #[test]
+    fn reading_can_begin_at_any_cut() {
+        let bytes = noise(200_000);
+        let whole = cut(&bytes);
+        let mut start = 0;
+        for at in 0..whole.len() {
+            assert_eq!(cut(&bytes[start..]), whole[at..], "chunk {at}");
+            start += whole[at].1 as usize;
+        }
+    }
+
+    #[test]
+    fn an_insertion_changes_only_the_chunks_around_it() {
+        let bytes = noise(400_000);
+        let before = cut(&bytes);
+        let after = cut(&[&bytes[..150_000], b"inserted", &bytes[150_000..]].concat());
+        let new = after.iter().filter(|chunk| !before.contains(chunk)).count();
+        assert!((1..=5).contains(&new), "{new} new chunks of {}", after.len());
+    }
+
+    #[test]
+    fn hashes_are_cut_to_the_length_of_the_keys() {
+        for (hash, first) in [(HashKind::Blake3, 0x64), (HashKind::Sha256, 0xba)] {
+            let chunking = Chunking { hash, hash_bytes: 20, ..Chunking::default() };
+            let chunk = chunking.chunks(&b"abc"[..]).next().unwrap().unwrap();
+            assert_eq!((chunk.hash.len(), chunk.hash[0], chunk.length), (20, first, 3));
+        }
+        assert!(Chunking { average_size: 100, ..Chunking::default() }.check().is_err());
+        assert!(Chunking { hash_bytes: 16, ..Chunking::default() }.check().is_err());
+    }
+}

@@ -1,0 +1,270 @@
+//! The bytes of the index's records; `docs/formats/dedup.md` has their diagrams.
+
+use super::chunks::{Chunking, HashKind};
+use anyhow::{bail, ensure};
+
+/// The length of a chunk's metadata, in bytes.
+pub const METADATA_BYTES: usize = 44;
+
+/// Where a chunk was first seen: the value of its record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metadata {
+    /// The version of the file, as the catalogue numbers them.
+    pub file_id: u64,
+    /// Where it begins in the file, in bytes.
+    pub offset: u64,
+    /// Which chunk of the file it is.
+    pub position: u64,
+    /// When it was first seen, in milliseconds since the Unix epoch.
+    pub seen_at_ms: u64,
+    /// Its length, in bytes.
+    pub length: u32,
+    /// The run that saw it first, from 1 on.
+    pub run: u32,
+}
+
+impl Metadata {
+    /// The value.
+    pub fn encode(&self) -> [u8; METADATA_BYTES] {
+        let mut bytes = [0; METADATA_BYTES];
+        let mut fields = Fields(&mut bytes);
+        fields.put(&self.file_id.to_le_bytes());
+        fields.put(&self.offset.to_le_bytes());
+        fields.put(&self.position.to_le_bytes());
+        fields.put(&self.seen_at_ms.to_le_bytes());
+        fields.put(&self.length.to_le_bytes());
+        fields.put(&self.run.to_le_bytes());
+        bytes
+    }
+
+    /// Where the value says that its chunk was first seen: the version of the file and the offset.
+    pub fn first_place(value: &[u8]) -> Option<(u64, u64)> {
+        let mut fields = Reader(value);
+        Some((fields.u64()?, fields.u64()?))
+    }
+}
+
+/// What the catalogue knows of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FileEntry {
+    /// The number of this version of the file.
+    pub id: u64,
+    /// The size, in bytes, and the times of the last change, in nanoseconds, when it was read.
+    pub stamp: Stamp,
+    /// How many bytes are indexed.
+    pub done_bytes: u64,
+    /// How many chunks are indexed.
+    pub chunks: u64,
+    /// Whether it was read to its end.
+    pub complete: bool,
+}
+
+/// From what one sees that a file has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stamp {
+    /// The size, in bytes.
+    pub size: u64,
+    /// When the contents changed, in nanoseconds since the Unix epoch.
+    pub modified_ns: i64,
+    /// When the file or its attributes changed.
+    pub changed_ns: i64,
+}
+
+/// The length of an entry, in bytes.
+const FILE_ENTRY_BYTES: usize = 6 * 8 + 1;
+
+impl FileEntry {
+    /// The value.
+    pub fn encode(&self) -> [u8; FILE_ENTRY_BYTES] {
+        let mut bytes = [0; FILE_ENTRY_BYTES];
+        let mut fields = Fields(&mut bytes);
+        fields.put(&self.id.to_le_bytes());
+        fields.put(&self.stamp.size.to_le_bytes());
+        fields.put(&self.stamp.modified_ns.to_le_bytes());
+        fields.put(&self.stamp.changed_ns.to_le_bytes());
+        fields.put(&self.done_bytes.to_le_bytes());
+        fields.put(&self.chunks.to_le_bytes());
+        fields.put(&[u8::from(self.complete)]);
+        bytes
+    }
+
+    /// The entry of a value.
+    pub fn decode(value: &[u8]) -> anyhow::Result<FileEntry> {
+        let mut fields = Reader(value);
+        let entry = (|| {
+            Some(FileEntry {
+                id: fields.u64()?,
+                stamp: Stamp {
+                    size: fields.u64()?,
+                    modified_ns: fields.u64()? as i64,
+                    changed_ns: fields.u64()? as i64,
+                },
+                done_bytes: fields.u64()?,
+                chunks: fields.u64()?,
+                complete: fields.take::<1>()? != [0],
+            })
+        })();
+        match entry {
+            Some(entry) if fields.0.is_empty() => Ok(entry),
+            _ => {
+                bail!("the catalogue is damaged: an entry has {} bytes, not {FILE_ENTRY_BYTES}", value.len())
+            }
+        }
+    }
+}
+
+/// What all runs together have indexed, every version of a file counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Totals {
+    /// Versions of files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their chunks.
+    pub chunks: u64,
+    /// Different chunks: the records of the index.
+    pub unique_chunks: u64,
+    /// Their bytes.
+    pub unique_bytes: u64,
+}
+
+/// The catalogue's own record: how the index was made, and how far it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// How files are cut and chunks hashed.
+    pub chunking: Chunking,
+    /// Runs until now.
+    pub runs: u32,
+    /// The number of the next version of a file.
+    pub next_file_id: u64,
+    /// What was indexed.
+    pub totals: Totals,
+}
+
+const MAGIC: [u8; 8] = *b"SILTDEDU";
+const VERSION: u32 = 1;
+const STATE_BYTES: usize = 8 + 4 + 4 + 1 + 1 + 4 + 6 * 8;
+
+impl State {
+    /// The value.
+    pub fn encode(&self) -> [u8; STATE_BYTES] {
+        let mut bytes = [0; STATE_BYTES];
+        let mut fields = Fields(&mut bytes);
+        fields.put(&MAGIC);
+        fields.put(&VERSION.to_le_bytes());
+        fields.put(&self.chunking.average_size.to_le_bytes());
+        fields.put(&[self.chunking.hash as u8, self.chunking.hash_bytes]);
+        fields.put(&self.runs.to_le_bytes());
+        fields.put(&self.next_file_id.to_le_bytes());
+        let Totals { files, bytes: indexed, chunks, unique_chunks, unique_bytes } = self.totals;
+        for total in [files, indexed, chunks, unique_chunks, unique_bytes] {
+            fields.put(&total.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The state of a value.
+    pub fn decode(value: &[u8]) -> anyhow::Result<State> {
+        let mut fields = Reader(value);
+        ensure!(
+            fields.take() == Some(MAGIC),
+            "the catalogue is damaged: its own record does not begin as it should"
+        );
+        let version = fields.u32().unwrap_or_default();
+        ensure!(
+            version == VERSION,
+            "the catalogue is of format version {version}, but this program reads version {VERSION}: index anew"
+        );
+        let state = (|| {
+            let average_size = fields.u32()?;
+            let [hash, hash_bytes] = fields.take()?;
+            let chunking = Chunking { average_size, hash: HashKind::from_number(hash)?, hash_bytes };
+            let (runs, next_file_id) = (fields.u32()?, fields.u64()?);
+            let totals = Totals {
+                files: fields.u64()?,
+                bytes: fields.u64()?,
+                chunks: fields.u64()?,
+                unique_chunks: fields.u64()?,
+                unique_bytes: fields.u64()?,
+            };
+            Some(State { chunking, runs, next_file_id, totals })
+        })();
+        match state {
+            Some(state) if fields.0.is_empty() && state.chunking.check().is_ok() => Ok(state),
+            _ => bail!("the catalogue is damaged: its own record cannot be read"),
+        }
+    }
+}
+
+/// Fills a record field by field; every record's length is the sum of its fields' lengths.
+struct Fields<'a>(&'a mut [u8]);
+
+impl Fields<'_> {
+    fn put(&mut self, field: &[u8]) {
+        let (here, rest) = std::mem::take(&mut self.0).split_at_mut(field.len());
+        here.copy_from_slice(field);
+        self.0 = rest;
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (field, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*field)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> State {
+        State {
+            chunking: Chunking { average_size: 4096, hash: HashKind::Sha256, hash_bytes: 20 },
+            runs: 3,
+            next_file_id: 4,
+            totals: Totals { files: 5, bytes: 6, chunks: 7, unique_chunks: 8, unique_bytes: 9 },
+        }
+    }
+
+    #[test]
+    fn metadata_has_44_bytes_and_tells_where_the_chunk_was_first() {
+        let metadata =
+            Metadata { file_id: 7, offset: 8192, position: 2, seen_at_ms: 1, length: 4096, run: 1 };
+        assert_eq!(Metadata::first_place(&metadata.encode()), Some((7, 8192)));
+        assert_eq!(Metadata::first_place(&[0; 15]), None);
+        assert_eq!(metadata.encode()[32..36], 4096u32.to_le_bytes());
+    }
+
+    #[test]
+    fn records_are_read_back_as_they_were_written() {
+        let stamp = Stamp { size: 2, modified_ns: -3, changed_ns: 4 };
+        let entry = FileEntry { id: 1, stamp, done_bytes: 5, chunks: 6, complete: true };
+        assert_eq!(FileEntry::decode(&entry.encode()).unwrap(), entry);
+        assert_eq!(State::decode(&state().encode()).unwrap(), state());
+    }
+
+    #[test]
+    fn bytes_that_are_no_record_are_refused() {
+        let bytes = state().encode();
+        for length in 0..bytes.len() {
+            assert!(State::decode(&bytes[..length]).is_err(), "{length} bytes");
+            assert!(
+                FileEntry::decode(&[0; FILE_ENTRY_BYTES + 1][..length.min(FILE_ENTRY_BYTES - 1)]).is_err()
+            );
+        }
+        let newer = [&bytes[..8], &2u32.to_le_bytes(), &bytes[12..]].concat();
+        assert!(State::decode(&newer).unwrap_err().to_string().contains("version 2"));
+    }
+}

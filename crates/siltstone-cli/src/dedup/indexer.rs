@@ -1,0 +1,161 @@
+//! Looking chunks up and inserting those that are new, many at a time.
+
+use super::formats::{METADATA_BYTES, Metadata, Totals};
+use siltstone::{Batch, Database};
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+/// How many chunks are looked up in one call.
+const BATCH_CHUNKS: usize = 1024;
+
+/// Looks chunks up and inserts those that are new.
+pub struct Indexer {
+    database: Database,
+    hash_bytes: usize,
+    /// The keys of the chunks that wait, one after the other.
+    hashes: Vec<u8>,
+    waiting: Vec<Metadata>,
+    batch: Batch,
+    counts: Counts,
+}
+
+/// What an indexer has done.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counts {
+    /// Chunks that were looked up.
+    pub lookups: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Chunks that were inserted.
+    pub inserts: u64,
+    /// Chunks that nobody had counted: those inserted, and those that an interrupted run had inserted.
+    pub new_chunks: u64,
+    /// Their bytes.
+    pub new_bytes: u64,
+    /// How long the lookups took.
+    pub lookup_time: Duration,
+    /// How long the inserts took.
+    pub insert_time: Duration,
+}
+
+impl Indexer {
+    /// An indexer for keys of so many bytes.
+    pub fn new(database: Database, hash_bytes: u8) -> Indexer {
+        Indexer {
+            database,
+            hash_bytes: hash_bytes.into(),
+            hashes: Vec::with_capacity(BATCH_CHUNKS * usize::from(hash_bytes)),
+            waiting: Vec::with_capacity(BATCH_CHUNKS),
+            batch: Batch::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// What was done, without what still waits.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Adds a chunk. Answers whether so many wait that they should be [flushed](Indexer::flush).
+    pub fn add(&mut self, hash: &[u8], metadata: Metadata) -> bool {
+        self.hashes.extend_from_slice(hash);
+        self.waiting.push(metadata);
+        self.waiting.len() >= BATCH_CHUNKS
+    }
+
+    /// Looks up all chunks that wait and inserts those that are new. Adds to `totals` what was found.
+    ///
+    /// A chunk is counted as new when it is inserted, and also when its record says that it was first seen at this very
+    /// place: then a run inserted it that was killed before it could count it.
+    pub fn flush(&mut self, totals: &mut Totals) -> siltstone::Result<()> {
+        let keys: Vec<&[u8]> = self.hashes.chunks_exact(self.hash_bytes).collect();
+        let started = Instant::now();
+        let found = self.database.get_many(&keys)?;
+        let looked_up = Instant::now();
+        let mut inserted: HashSet<&[u8]> = HashSet::new();
+        for ((key, metadata), found) in keys.iter().zip(&self.waiting).zip(found) {
+            let is_new = match found {
+                Some(value) => Metadata::first_place(&value) == Some((metadata.file_id, metadata.offset)),
+                None if inserted.insert(key) => {
+                    let value: [u8; METADATA_BYTES] = metadata.encode();
+                    self.batch.put(key, value)?;
+                    true
+                }
+                None => false,
+            };
+            let length = u64::from(metadata.length);
+            totals.chunks += 1;
+            totals.bytes += length;
+            self.counts.bytes += length;
+            if is_new {
+                totals.unique_chunks += 1;
+                totals.unique_bytes += length;
+                self.counts.new_chunks += 1;
+                self.counts.new_bytes += length;
+            }
+        }
+        let prepared = Instant::now();
+        self.database.write(&self.batch)?;
+        self.counts.insert_time += prepared.elapsed();
+        self.counts.lookup_time += looked_up - started;
+        self.counts.lookups += self.waiting.len() as u64;
+        self.counts.inserts += self.batch.len() as u64;
+        self.hashes.clear();
+        self.waiting.clear();
+        self.batch.clear();
+        Ok(())
+    }
+
+    /// Returns when all inserts survive a loss of power.
+    pub fn sync(&self) -> siltstone::Result<()> {
+        self.database.sync()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(file_id: u64, offset: u64) -> Metadata {
+        Metadata { file_id, offset, position: 0, seen_at_ms: 0, length: 100, run: 1 }
+    }
+
+    fn database(directory: &std::path::Path) -> Database {
+        Database::builder(directory).fixed(20, METADATA_BYTES).hashed_keys().log_slots_min(64).open().unwrap()
+    }
+
+    #[test]
+    fn a_chunk_counts_once_also_when_it_comes_twice_in_a_batch() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut indexer = Indexer::new(database(directory.path()), 20);
+        let mut totals = Totals::default();
+        let [one, two] = [[1; 20], [2; 20]];
+        for (hash, offset) in [(one, 0), (one, 100), (two, 200), (one, 300)] {
+            indexer.add(&hash, place(1, offset));
+        }
+        indexer.flush(&mut totals).unwrap();
+        indexer.add(&two, place(2, 0));
+        indexer.flush(&mut totals).unwrap();
+        assert_eq!((totals.chunks, totals.bytes), (5, 500));
+        assert_eq!((totals.unique_chunks, totals.unique_bytes, indexer.counts().inserts), (2, 200, 2));
+    }
+
+    #[test]
+    fn what_a_killed_run_had_inserted_is_counted_by_the_next() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = database(directory.path());
+        let index = |indexer: &mut Indexer, totals: &mut Totals| {
+            for (hash, offset) in [([1; 20], 0), ([1; 20], 100), ([2; 20], 200)] {
+                indexer.add(&hash, place(1, offset));
+            }
+            indexer.flush(totals).unwrap();
+        };
+        let mut lost = Totals::default();
+        index(&mut Indexer::new(database.clone(), 20), &mut lost);
+        let mut again = Totals::default();
+        let mut indexer = Indexer::new(database, 20);
+        index(&mut indexer, &mut again);
+        assert_eq!(again, lost);
+        assert_eq!((indexer.counts().new_chunks, indexer.counts().inserts), (2, 0));
+    }
+}

@@ -1,0 +1,226 @@
+//! The table at the end of a run, and the same as JSON.
+
+use super::formats::Totals;
+use super::scan::Scan;
+use serde::Serialize;
+use serde_json::Value;
+use siltstone::Stats;
+use siltstone::device::Purpose;
+use siltstone_bench::accounts;
+use std::io::{self, Write};
+use std::time::Duration;
+
+/// What a run has found and what it took.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// The number of the run, from 1 on.
+    pub run: u32,
+    /// Whether the user stopped it.
+    pub interrupted: bool,
+    /// The hash of the chunks.
+    pub hash: &'static str,
+    /// The length of the keys, in bytes.
+    pub hash_bytes: u8,
+    /// The average size of a chunk that was asked for, in bytes.
+    pub average_size: u32,
+    /// Files below the paths, without those that could not be read.
+    pub files: u64,
+    /// Files that had never been read.
+    pub files_new: u64,
+    /// Files that have changed since they were read.
+    pub files_changed: u64,
+    /// Files that were read on from where an interrupted run was.
+    pub files_resumed: u64,
+    /// Files that were indexed already.
+    pub files_unchanged: u64,
+    /// Files and directories that could not be read.
+    pub files_failed: u64,
+    /// The first of them, and why.
+    pub failures: Vec<(String, String)>,
+    /// Bytes of the files below the paths.
+    pub bytes: u64,
+    /// Bytes that this run has read.
+    pub bytes_read: u64,
+    /// Chunks of the files below the paths.
+    pub chunks: u64,
+    /// Chunks that this run has looked up.
+    pub chunks_read: u64,
+    /// Chunks that were in no file before.
+    pub new_chunks: u64,
+    /// Their bytes.
+    pub new_bytes: u64,
+    /// What all runs have indexed, every version of a file counted.
+    pub indexed: Totals,
+    /// Different chunks in the index.
+    pub unique_chunks: u64,
+    /// Bytes of all files, every version counted, for each byte of the different chunks.
+    pub dedup_ratio: f64,
+    /// How long the run took.
+    pub seconds: f64,
+    /// Millions (2^20) of bytes read a second.
+    pub mb_per_s: f64,
+    /// Chunks that were looked up a second, by the time spent in lookups.
+    pub lookups_per_s: f64,
+    /// Chunks that were inserted a second, by the time spent in inserts.
+    pub inserts_per_s: f64,
+    /// The account of the index at the end, in bytes.
+    pub ram_bytes: u64,
+    /// Its highest point.
+    pub ram_bytes_max: u64,
+    /// The account at the end, over the different chunks.
+    pub ram_bytes_per_key: f64,
+    /// Its highest point, over the different chunks.
+    pub ram_bytes_per_key_max: f64,
+    /// The account at the end, by item, in bytes.
+    pub ram_account: Value,
+    /// The account of the catalogue of the files, in bytes.
+    pub catalogue_ram_bytes: u64,
+    /// Reads of the device for each chunk looked up.
+    pub reads_per_get: f64,
+    /// Bytes that they fetched.
+    pub read_bytes_per_get: f64,
+    /// Bytes written to the device for each byte of keys and metadata.
+    pub write_amplification: f64,
+    /// Bytes of the index on disk.
+    pub disk_bytes: u64,
+    /// Bytes of the catalogue on disk.
+    pub catalogue_disk_bytes: u64,
+    #[serde(skip)]
+    ram_items: Vec<(&'static str, u64)>,
+}
+
+fn ratio(dividend: f64, divisor: f64) -> f64 {
+    if divisor > 0.0 { dividend / divisor } else { 0.0 }
+}
+
+impl Report {
+    /// The report of a run that has ended; the statistics are those of the index before and after it.
+    pub fn new(scan: &Scan<'_>, before: &Stats, after: &Stats, time: Duration, interrupted: bool) -> Report {
+        let (files, counts, indexed) = (&scan.files, scan.indexer.counts(), scan.catalogue.totals());
+        let chunking = scan.catalogue.chunking();
+        let (catalogue_ram_bytes, catalogue_disk_bytes) = scan.catalogue.cost();
+        let (io, keys) = (after.io - before.io, indexed.unique_chunks as f64);
+        let user_bytes = after.user_bytes.saturating_sub(before.user_bytes);
+        let lookups = counts.lookups as f64;
+        Report {
+            run: scan.catalogue.run(),
+            interrupted,
+            hash: chunking.hash.name(),
+            hash_bytes: chunking.hash_bytes,
+            average_size: chunking.average_size,
+            files: files.new + files.changed + files.resumed + files.unchanged,
+            files_new: files.new,
+            files_changed: files.changed,
+            files_resumed: files.resumed,
+            files_unchanged: files.unchanged,
+            files_failed: files.failed,
+            failures: files
+                .failures
+                .iter()
+                .map(|(path, why)| (path.display().to_string(), why.clone()))
+                .collect(),
+            bytes: files.unchanged_bytes + counts.bytes,
+            bytes_read: counts.bytes,
+            chunks: files.unchanged_chunks + counts.lookups,
+            chunks_read: counts.lookups,
+            new_chunks: counts.new_chunks,
+            new_bytes: counts.new_bytes,
+            indexed,
+            unique_chunks: indexed.unique_chunks,
+            dedup_ratio: ratio(indexed.bytes as f64, indexed.unique_bytes as f64),
+            seconds: time.as_secs_f64(),
+            mb_per_s: ratio(counts.bytes as f64 / f64::from(1 << 20), time.as_secs_f64()),
+            lookups_per_s: ratio(lookups, counts.lookup_time.as_secs_f64()),
+            inserts_per_s: ratio(counts.inserts as f64, counts.insert_time.as_secs_f64()),
+            ram_bytes: after.ram.total_bytes(),
+            ram_bytes_max: after.ram_peak.total_bytes(),
+            ram_bytes_per_key: ratio(after.ram.total_bytes() as f64, keys),
+            ram_bytes_per_key_max: ratio(after.ram_peak.total_bytes() as f64, keys),
+            ram_account: accounts::ram(&after.ram),
+            catalogue_ram_bytes,
+            reads_per_get: ratio(io.of(Purpose::Get).reads as f64, lookups),
+            read_bytes_per_get: ratio(io.of(Purpose::Get).read_bytes as f64, lookups),
+            write_amplification: ratio(io.total().write_bytes as f64, user_bytes as f64),
+            disk_bytes: after.disk_bytes,
+            catalogue_disk_bytes,
+            ram_items: after.ram.items().to_vec(),
+        }
+    }
+
+    /// Writes the table.
+    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        self.print_files(out)?;
+        self.print_cost(out)
+    }
+
+    fn print_files(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut row = |name: &str, value: String, remark: String| {
+            writeln!(out, "{name:<26} {value:>16}  {remark}").map(|()| ())
+        };
+        let remark = format!(
+            "{} new, {} changed, {} resumed, {} unchanged, {} unreadable",
+            self.files_new, self.files_changed, self.files_resumed, self.files_unchanged, self.files_failed
+        );
+        row("files", grouped(self.files), remark)?;
+        row("bytes", grouped(self.bytes), format!("{} read in this run", grouped(self.bytes_read)))?;
+        row("chunks", grouped(self.chunks), format!("{} looked up in this run", grouped(self.chunks_read)))?;
+        let remark =
+            format!("{} new in this run, {} bytes", grouped(self.new_chunks), grouped(self.new_bytes));
+        row("unique chunks", grouped(self.unique_chunks), remark)?;
+        let remark = format!(
+            "{} bytes indexed by {} runs, {} of them unique",
+            grouped(self.indexed.bytes),
+            self.run,
+            grouped(self.indexed.unique_bytes)
+        );
+        row("dedup ratio", format!("{:.3}", self.dedup_ratio), remark)?;
+        row("seconds", format!("{:.2}", self.seconds), format!("{:.1} MB/s", self.mb_per_s))?;
+        row("lookups a second", grouped(self.lookups_per_s as u64), String::new())?;
+        row("inserts a second", grouped(self.inserts_per_s as u64), String::new())
+    }
+
+    fn print_cost(&self, out: &mut impl Write) -> io::Result<()> {
+        let per_key = |bytes: u64| format!("{:.3}", ratio(bytes as f64, self.unique_chunks as f64));
+        let mut row =
+            |name: &str, value: String, remark: String| writeln!(out, "{name:<26} {value:>16}  {remark}");
+        let remark = format!("{} bytes; at most {:.3}", grouped(self.ram_bytes), self.ram_bytes_per_key_max);
+        row("RAM bytes a key", format!("{:.3}", self.ram_bytes_per_key), remark)?;
+        for (item, bytes) in &self.ram_items {
+            row(&format!("  {item}"), per_key(*bytes), format!("{} bytes", grouped(*bytes)))?;
+        }
+        let remark = format!("{:.0} bytes each", ratio(self.read_bytes_per_get, self.reads_per_get));
+        row("flash reads a lookup", format!("{:.4}", self.reads_per_get), remark)?;
+        row("write amplification", format!("{:.2}", self.write_amplification), String::new())?;
+        let remark = format!(
+            "the catalogue of the files takes {} more, and {} of RAM",
+            grouped(self.catalogue_disk_bytes),
+            grouped(self.catalogue_ram_bytes)
+        );
+        row("bytes on disk", grouped(self.disk_bytes), remark)
+    }
+}
+
+/// The number with a comma between the thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_grouped() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `siltstone delete`: removes a key.
+
+use crate::input;
+use crate::notation::NotationArgs;
+use crate::open::{DurabilityArg, Location};
+use crate::outcome::{Outcome, Result, help_with_arguments};
+use clap::Args;
+use siltstone::{Change, WriteOptions};
+use std::ffi::OsString;
+
+const EXAMPLES: &str = "
+  siltstone delete --db DIR user:17
+  siltstone delete --db DIR --hex 00ff17";
+
+/// Remove a key
+///
+/// Answers 1 if it was not there.
+#[derive(Args)]
+#[command(after_help = help_with_arguments(EXAMPLES))]
+pub struct DeleteArgs {
+    #[command(flatten)]
+    location: Location,
+    #[command(flatten)]
+    notation: NotationArgs,
+    /// How long it must have survived when the command ends
+    #[arg(long, value_enum, default_value = "written")]
+    durability: DurabilityArg,
+    /// The key
+    #[arg(allow_hyphen_values = true)]
+    key: OsString,
+}
+
+pub fn run(args: DeleteArgs) -> Result {
+    let key = input::argument(&args.key, args.notation.typed())?;
+    let database = args.location.open()?;
+    let options = WriteOptions::default().durability(args.durability.into());
+    let mut outcome = Outcome::Negative;
+    database.update_with(key, options, |found| {
+        if found.is_none() {
+            return Ok(Change::Keep);
+        }
+        outcome = Outcome::Done;
+        Ok(Change::Delete)
+    })?;
+    database.close()?;
+    Ok(outcome)
+}

@@ -1,0 +1,102 @@
+//! `siltstone import`: records out of a stream.
+
+use crate::interrupt::Interrupt;
+use crate::open::{Creation, Location};
+use crate::outcome::{Outcome, Result, complain, help};
+use crate::transfer::Format;
+use anyhow::Context;
+use clap::Args;
+use siltstone::{Batch, Database};
+use std::fs::File;
+use std::io::{BufRead, BufReader, stdin};
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "
+  siltstone import --db DIR all.export
+  zcat all.jsonl.gz | siltstone import --db DIR
+  siltstone export --db OLD | siltstone import --db NEW --fixed 32,44 --hashed-keys";
+
+/// A batch is written when it has so many records or bytes.
+const BATCH_RECORDS_MAX: usize = 1024;
+const BATCH_BYTES_MAX: usize = 4 << 20;
+
+/// Put records that were exported, or lines of JSON
+///
+/// Creates the database if there is none. Keys that are there get the new value. The format is recognised. Lines of
+/// JSON look like {"key":"k","value":"v"}; key_hex, key_base64, value_hex and value_base64 take other bytes, and
+/// expires_at_ms an expiry time.
+#[derive(Args)]
+#[command(after_help = help(EXAMPLES))]
+pub struct ImportArgs {
+    #[command(flatten)]
+    location: Location,
+    /// The format, if it should not be guessed
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// The file, `-` being standard input
+    #[arg(default_value = "-")]
+    input: PathBuf,
+    #[command(flatten)]
+    creation: Creation,
+}
+
+pub fn run(args: ImportArgs) -> Result {
+    let interrupt = Interrupt::listen()?;
+    let source: Box<dyn BufRead> = if args.input == Path::new("-") {
+        Box::new(BufReader::with_capacity(1 << 20, stdin()))
+    } else {
+        let file =
+            File::open(&args.input).with_context(|| format!("cannot open {}", args.input.display()))?;
+        Box::new(BufReader::with_capacity(1 << 20, file))
+    };
+    let database = args.location.open_or_create(&args.creation)?;
+    let mut imported = 0;
+    let outcome = import(&database, args.format, source, &interrupt, &mut imported)
+        .with_context(|| format!("{} ({imported} records were imported)", args.input.display()));
+    database.close()?;
+    if let Ok(Outcome::Interrupted) = outcome {
+        complain(format_args!("interrupted; {imported} records were imported"));
+    }
+    outcome
+}
+
+fn import(
+    database: &Database,
+    format: Option<Format>,
+    source: Box<dyn BufRead>,
+    interrupt: &Interrupt,
+    imported: &mut u64,
+) -> Result {
+    let mut batch = Batch::new();
+    let mut batch_bytes = 0;
+    for record in Format::source(format, source)? {
+        let added = record.and_then(|record| {
+            batch.put_until(&record.key, &record.value, record.expires_at_ms)?;
+            Ok(record.key.len() + record.value.len())
+        });
+        match added {
+            Ok(bytes) => batch_bytes += bytes,
+            // What came before it is kept.
+            Err(error) => {
+                flush(database, &mut batch, imported)?;
+                return Err(error);
+            }
+        }
+        if batch.len() >= BATCH_RECORDS_MAX || batch_bytes >= BATCH_BYTES_MAX {
+            flush(database, &mut batch, imported)?;
+            batch_bytes = 0;
+            if interrupt.is_raised() {
+                return Ok(Outcome::Interrupted);
+            }
+        }
+    }
+    flush(database, &mut batch, imported)?;
+    Ok(Outcome::Done)
+}
+
+fn flush(database: &Database, batch: &mut Batch, imported: &mut u64) -> siltstone::Result<()> {
+    database.write(batch)?;
+    *imported += batch.len() as u64;
+    batch.clear();
+    Ok(())
+}

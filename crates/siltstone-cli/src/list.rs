@@ -1,0 +1,69 @@
+//! `siltstone list`: the keys, or keys and values, a line each.
+
+use crate::input;
+use crate::notation::NotationArgs;
+use crate::open::Location;
+use crate::outcome::{Outcome, Result, help_with_arguments};
+use clap::Args;
+use std::ffi::OsString;
+use std::io::{BufWriter, Write, stdout};
+
+const EXAMPLES: &str = "
+  siltstone list --db DIR
+  siltstone list --db DIR --prefix user: --values --limit 20
+  siltstone list --db DIR --count";
+
+/// Print the keys, a line each
+///
+/// The order is the database's own. What cannot be printed stands as \xNN; `--escaped` makes the other commands read
+/// that. With --values a tab and the value follow.
+#[derive(Args)]
+#[command(after_help = help_with_arguments(EXAMPLES))]
+pub struct ListArgs {
+    #[command(flatten)]
+    location: Location,
+    #[command(flatten)]
+    notation: NotationArgs,
+    /// Only keys that begin so; all records are read all the same
+    #[arg(long, value_name = "PREFIX", allow_hyphen_values = true)]
+    prefix: Option<OsString>,
+    /// The values too
+    #[arg(long)]
+    values: bool,
+    /// Stop after so many
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Print only how many there are
+    #[arg(long, conflicts_with = "values")]
+    count: bool,
+}
+
+pub fn run(args: ListArgs) -> Result {
+    let prefix = match &args.prefix {
+        Some(prefix) => input::argument(prefix, args.notation.typed())?,
+        None => Vec::new(),
+    };
+    let shown = args.notation.listed();
+    let mut out = BufWriter::new(stdout().lock());
+    let mut listed = 0;
+    for record in args.location.open()?.iter()? {
+        if args.limit.is_some_and(|limit| listed >= limit) {
+            break;
+        }
+        let record = record?;
+        if !record.key.starts_with(&prefix) {
+            continue;
+        }
+        listed += 1;
+        if args.values {
+            writeln!(out, "{}\t{}", shown.show(&record.key), shown.show(&record.value))?;
+        } else if !args.count {
+            writeln!(out, "{}", shown.show(&record.key))?;
+        }
+    }
+    if args.count {
+        writeln!(out, "{listed}")?;
+    }
+    out.flush()?;
+    Ok(Outcome::Done)
+}

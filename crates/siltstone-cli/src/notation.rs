@@ -1,0 +1,146 @@
+//! How bytes are typed and shown: as text, with escapes, or in hex.
+
+use anyhow::{Context, bail};
+use clap::Args;
+use data_encoding::HEXLOWER_PERMISSIVE;
+use std::fmt::Write;
+
+/// The flags that say how keys and values are typed and shown.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct NotationArgs {
+    /// Keys and values are typed and shown in hex
+    #[arg(long, conflicts_with = "escaped")]
+    hex: bool,
+    /// Keys and values are typed with escapes (\n \t \r \\ \xNN), as `list` shows them
+    #[arg(long)]
+    escaped: bool,
+}
+
+/// How bytes stand as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notation {
+    /// As they are.
+    Plain,
+    /// What cannot be printed as `\xNN`, `\n`, `\t`, `\r`; the backslash doubled.
+    Escaped,
+    /// Two hex digits a byte.
+    Hex,
+}
+
+impl NotationArgs {
+    /// How arguments are read.
+    pub fn typed(self) -> Notation {
+        match self {
+            NotationArgs { hex: true, .. } => Notation::Hex,
+            NotationArgs { escaped: true, .. } => Notation::Escaped,
+            _ => Notation::Plain,
+        }
+    }
+
+    /// How bytes are shown in lists, where each stands on a line.
+    pub fn listed(self) -> Notation {
+        if self.hex { Notation::Hex } else { Notation::Escaped }
+    }
+}
+
+impl Notation {
+    /// The bytes that `text` stands for.
+    pub fn parse(self, text: &[u8]) -> anyhow::Result<Vec<u8>> {
+        match self {
+            Notation::Plain => Ok(text.to_vec()),
+            Notation::Hex => HEXLOWER_PERMISSIVE
+                .decode(text.trim_ascii())
+                .context("this is not hex: an even number of digits 0-9, a-f is wanted"),
+            Notation::Escaped => unescape(text),
+        }
+    }
+
+    /// `bytes` as text on one line.
+    pub fn show(self, bytes: &[u8]) -> String {
+        match self {
+            Notation::Hex => HEXLOWER_PERMISSIVE.encode(bytes),
+            Notation::Plain | Notation::Escaped => escape(bytes),
+        }
+    }
+}
+
+fn escape(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    let escape_byte = |text: &mut String, byte: u8| {
+        let _ = write!(text, "\\x{byte:02x}");
+    };
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\\' => text.push_str("\\\\"),
+                '\n' => text.push_str("\\n"),
+                '\t' => text.push_str("\\t"),
+                '\r' => text.push_str("\\r"),
+                _ if character.is_control() => {
+                    let mut bytes = [0; 4];
+                    character.encode_utf8(&mut bytes).bytes().for_each(|byte| escape_byte(&mut text, byte));
+                }
+                _ => text.push(character),
+            }
+        }
+        chunk.invalid().iter().for_each(|&byte| escape_byte(&mut text, byte));
+    }
+    text
+}
+
+fn unescape(text: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'\\' {
+            bytes.push(*first);
+            continue;
+        }
+        let (byte, tail) = match rest {
+            [b'\\', tail @ ..] => (b'\\', tail),
+            [b'n', tail @ ..] => (b'\n', tail),
+            [b't', tail @ ..] => (b'\t', tail),
+            [b'r', tail @ ..] => (b'\r', tail),
+            [b'x', high, low, tail @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                let digit = |digit: u8| (digit as char).to_digit(16).unwrap_or_default() as u8;
+                (digit(*high) << 4 | digit(*low), tail)
+            }
+            _ => {
+                bail!("a backslash begins an escape: \\n, \\t, \\r, \\\\ or \\xNN; double it to mean itself")
+            }
+        };
+        bytes.push(byte);
+        rest = tail;
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_shown_can_be_typed_again() {
+        let all: Vec<u8> = (0..=255).chain("grün\u{85}\\x41".bytes()).collect();
+        for notation in [Notation::Escaped, Notation::Hex] {
+            let shown = notation.show(&all);
+            assert!(!shown.chars().any(char::is_control), "{notation:?}");
+            assert_eq!(notation.parse(shown.as_bytes()).unwrap(), all, "{notation:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_notation_is_refused() {
+        for (notation, text) in [
+            (Notation::Hex, "abc"),
+            (Notation::Hex, "xy"),
+            (Notation::Escaped, "a\\"),
+            (Notation::Escaped, "\\x4"),
+            (Notation::Escaped, "\\q"),
+        ] {
+            assert!(notation.parse(text.as_bytes()).is_err(), "{text}");
+        }
+        assert_eq!(Notation::Hex.parse(b"AbCd\n").unwrap(), [0xab, 0xcd]);
+    }
+}

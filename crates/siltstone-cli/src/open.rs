@@ -1,0 +1,186 @@
+//! Opening databases: the flags that all commands share, and the progress of a long opening.
+
+use crate::dedup;
+use anyhow::{Context, anyhow};
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use siltstone::{Builder, Database, Durability};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Which database.
+#[derive(Debug, Args)]
+pub struct Location {
+    /// The directory of the database
+    #[arg(long, value_name = "DIR", env = "SILTSTONE_DB")]
+    pub db: PathBuf,
+}
+
+/// What is chosen when a database is created, and kept in it.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "When the database is created")]
+pub struct Creation {
+    /// All keys have K bytes and all values V: no byte is spent on lengths
+    #[arg(long, value_name = "K,V", value_parser = parse_lengths)]
+    pub fixed: Option<(usize, usize)>,
+    /// The keys are uniform hashes already (8 bytes or more) and are not hashed again
+    #[arg(long)]
+    pub hashed_keys: bool,
+    /// Records of a fixed size get room for an expiry time, 8 bytes each
+    #[arg(long)]
+    pub expiring: bool,
+    /// The number of partitions, a power of two up to 1,024
+    #[arg(long, value_name = "P")]
+    pub partitions: Option<u32>,
+    /// The size of a block on flash, a power of two from 512 to 65,536
+    #[arg(long, value_name = "BYTES")]
+    pub block_bytes: Option<u32>,
+}
+
+/// How long a write must have survived when the command ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DurabilityArg {
+    /// It may be lost with the process
+    Buffered,
+    /// It survives the process
+    Written,
+    /// It survives a loss of power
+    Synced,
+}
+
+impl From<DurabilityArg> for Durability {
+    fn from(durability: DurabilityArg) -> Durability {
+        match durability {
+            DurabilityArg::Buffered => Durability::Buffered,
+            DurabilityArg::Written => Durability::Written,
+            DurabilityArg::Synced => Durability::Synced,
+        }
+    }
+}
+
+/// Two lengths with a comma between them.
+pub fn parse_lengths(text: &str) -> Result<(usize, usize), String> {
+    let lengths =
+        text.split_once(',').and_then(|(key, value)| Some((key.parse().ok()?, value.parse().ok()?)));
+    lengths.ok_or_else(|| "two lengths in bytes are wanted, as in 32,44".to_owned())
+}
+
+impl Creation {
+    /// The builder with what was chosen; what was not stays as it is, or is the default.
+    pub fn apply(&self, mut builder: Builder) -> Builder {
+        if let Some((key_length, value_length)) = self.fixed {
+            builder = builder.fixed(key_length, value_length);
+        }
+        if self.hashed_keys {
+            builder = builder.hashed_keys();
+        }
+        if self.expiring {
+            builder = builder.expiring(true);
+        }
+        if let Some(partitions) = self.partitions {
+            builder = builder.partitions(partitions);
+        }
+        if let Some(block_bytes) = self.block_bytes {
+            builder = builder.block_bytes(block_bytes);
+        }
+        builder
+    }
+}
+
+impl Location {
+    /// Where the database stands; that of a dedup index stands in it.
+    fn directory(&self) -> PathBuf {
+        dedup::chunks_of(&self.db).unwrap_or_else(|| self.db.clone())
+    }
+
+    /// Opens the database, which must be there.
+    pub fn open(&self) -> anyhow::Result<Database> {
+        self.open_with(|builder| builder.create(false))
+    }
+
+    /// Opens the database or creates it.
+    pub fn open_or_create(&self, creation: &Creation) -> anyhow::Result<Database> {
+        self.open_with(|builder| creation.apply(builder))
+    }
+
+    fn open_with(&self, set_up: impl FnOnce(Builder) -> Builder) -> anyhow::Result<Database> {
+        open(set_up(Database::builder(self.directory())))
+    }
+}
+
+/// Opens a database and shows how far that is when it takes long.
+pub fn open(builder: Builder) -> anyhow::Result<Database> {
+    let bar = byte_bar("opening");
+    let shown = bar.clone();
+    let opened = builder.progress(move |done, all| show_bytes(&shown, done, all)).open();
+    bar.finish_and_clear();
+    Ok(opened?)
+}
+
+/// A bar for long operations that tell the bytes done and the bytes in all. Hidden unless standard error is a terminal.
+pub fn byte_bar(verb: &'static str) -> ProgressBar {
+    let style = ProgressStyle::with_template(
+        "{msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+    );
+    let bar = ProgressBar::new(0).with_message(verb);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    match style {
+        Ok(style) => bar.with_style(style.progress_chars("=> ")),
+        Err(_) => bar,
+    }
+}
+
+/// Shows how far it is; answers that it may go on.
+pub fn show_bytes(bar: &ProgressBar, done: u64, all: u64) -> bool {
+    bar.set_length(all);
+    bar.set_position(done);
+    true
+}
+
+/// Milliseconds since the Unix epoch after so long a time.
+pub fn expiry_after(time: Duration) -> anyhow::Result<u64> {
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .context("the clock stands before 1970")?;
+    u64::try_from((now + time).as_millis()).map_err(|_| anyhow!("that is too far in the future"))
+}
+
+/// A time such as `90s`, `15m`, `12h`, `30d` or `500ms`.
+pub fn parse_time(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit_ms = match unit {
+        "ms" => 1,
+        "s" | "" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(format!("{unit} is no unit of time: use ms, s, m, h or d")),
+    };
+    let number: u64 =
+        number.parse().map_err(|_| "a number and a unit are wanted, as in 90s or 30d".to_owned())?;
+    number.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(|| "that is too long a time".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_their_units() {
+        assert_eq!(parse_time("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_time("15"), Ok(Duration::from_secs(15)));
+        assert_eq!(parse_time("2d"), Ok(Duration::from_secs(172_800)));
+        for wrong in ["", "s", "5y", "99999999999999999999s", "18446744073709551615d"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_read_in_pairs() {
+        assert_eq!(parse_lengths("20,44"), Ok((20, 44)));
+        for wrong in ["20", "20,", "a,b", "-1,2"] {
+            assert!(parse_lengths(wrong).is_err(), "{wrong}");
+        }
+    }
+}

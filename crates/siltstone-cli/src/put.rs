@@ -1,0 +1,76 @@
+//! `siltstone put`: gives a key a value.
+
+use crate::input;
+use crate::notation::NotationArgs;
+use crate::open::{Creation, DurabilityArg, Location, expiry_after, parse_time};
+use crate::outcome::{Outcome, Result, help_with_arguments};
+use clap::Args;
+use siltstone::{Change, WriteOptions};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "
+  siltstone put --db DIR user:17 Ada
+  siltstone put --db DIR picture --value-file picture.png
+  date | siltstone put --db DIR now -
+  siltstone put --db DIR --expires-in 30d session:9 token";
+
+/// Give a key a value
+///
+/// Creates the database if there is none.
+#[derive(Args)]
+#[command(after_help = help_with_arguments(EXAMPLES))]
+pub struct PutArgs {
+    #[command(flatten)]
+    location: Location,
+    #[command(flatten)]
+    notation: NotationArgs,
+    /// Take the value from this file
+    #[arg(long, value_name = "FILE", conflicts_with = "value")]
+    value_file: Option<PathBuf>,
+    /// Leave a key that is there as it is, and answer 1
+    #[arg(long)]
+    if_absent: bool,
+    /// The record ceases to be after this time, such as 90s, 15m, 12h or 30d
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    expires_in: Option<Duration>,
+    /// How long it must have survived when the command ends
+    #[arg(long, value_enum, default_value = "written")]
+    durability: DurabilityArg,
+    /// The key
+    #[arg(allow_hyphen_values = true)]
+    key: OsString,
+    /// The value
+    #[arg(required_unless_present = "value_file", allow_hyphen_values = true)]
+    value: Option<OsString>,
+    #[command(flatten)]
+    creation: Creation,
+}
+
+pub fn run(args: PutArgs) -> Result {
+    let notation = args.notation.typed();
+    let key = input::argument(&args.key, notation)?;
+    let value = match (&args.value_file, &args.value) {
+        (Some(path), _) => notation.parse(&input::file(path)?)?,
+        (None, value) => input::argument(value.as_deref().unwrap_or_default(), notation)?,
+    };
+    let expires_at_ms = args.expires_in.map(expiry_after).transpose()?.unwrap_or_default();
+    let options = WriteOptions::default().durability(args.durability.into()).expires_at_ms(expires_at_ms);
+    let database = args.location.open_or_create(&args.creation)?;
+    let mut outcome = Outcome::Done;
+    if args.if_absent {
+        let value = siltstone::Bytes::from(value);
+        database.update_with(key, options, |found| match found {
+            Some(_) => {
+                outcome = Outcome::Negative;
+                Ok(Change::Keep)
+            }
+            None => Ok(Change::Put { value: value.clone(), expires_at_ms }),
+        })?;
+    } else {
+        database.put_with(key, value, options)?;
+    }
+    database.close()?;
+    Ok(outcome)
+}

@@ -1,0 +1,101 @@
+//! `siltstone stats`: what a database holds and costs.
+
+use crate::open::Location;
+use crate::outcome::{Outcome, Result, help};
+use clap::Args;
+use siltstone::Stats;
+use siltstone::device::Purpose;
+use siltstone_bench::accounts;
+use std::io::{self, Write, stdout};
+
+const EXAMPLES: &str = "
+  siltstone stats --db DIR
+  siltstone stats --db DIR --json";
+
+/// Print what the database holds and what memory and disk it takes
+///
+/// Counts of operations begin when the database is opened, so here they tell what opening it took.
+#[derive(Args)]
+#[command(after_help = help(EXAMPLES))]
+pub struct StatsArgs {
+    #[command(flatten)]
+    location: Location,
+    /// Print a line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: StatsArgs) -> Result {
+    let stats = args.location.open()?.stats();
+    let mut out = stdout().lock();
+    if args.json {
+        writeln!(out, "{}", accounts::stats(&stats))?;
+    } else {
+        print(&mut out, &stats)?;
+    }
+    out.flush()?;
+    Ok(Outcome::Done)
+}
+
+/// Writes the statistics as a table.
+pub fn print(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
+    let keys = stats.records.max(1) as f64;
+    let mut row = |name: &str, value: String| writeln!(out, "{name:<28} {value:>16}");
+    row("engine", stats.engine.to_owned())?;
+    row("records", stats.records.to_string())?;
+    row("records in the last store", stats.merged_records.to_string())?;
+    row("bytes on disk", stats.disk_bytes.to_string())?;
+    row("bytes of memory", stats.ram.total_bytes().to_string())?;
+    for (item, bytes) in stats.ram.items() {
+        row(&format!("  {item}"), bytes.to_string())?;
+    }
+    row("bytes of memory, at most", stats.ram_peak.total_bytes().to_string())?;
+    row("bytes of memory a record", format!("{:.3}", stats.ram.total_bytes() as f64 / keys))?;
+    row("writes", stats.writes.to_string())?;
+    row("bytes of keys and values", stats.user_bytes.to_string())?;
+    row("writes that had to wait", stats.delayed_writes.to_string())?;
+    row("  milliseconds together", format!("{:.1}", stats.delayed_ns as f64 / 1e6))?;
+    row("records replayed", stats.replayed_records.to_string())?;
+    row("bytes of the log cut off", stats.lost_tail_bytes.to_string())?;
+    for (name, value) in &stats.details {
+        row(name, format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned())?;
+    }
+    print_io(out, stats)
+}
+
+fn print_io(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
+    let used = Purpose::ALL.map(|purpose| (purpose.name(), stats.io.of(purpose)));
+    let used = used.iter().filter(|(_, count)| count.reads + count.writes + count.syncs > 0);
+    writeln!(
+        out,
+        "{:<10} {:>12} {:>16} {:>12} {:>16} {:>8}",
+        "device for", "reads", "bytes", "writes", "bytes", "syncs"
+    )?;
+    for (name, count) in used {
+        writeln!(
+            out,
+            "{name:<10} {:>12} {:>16} {:>12} {:>16} {:>8}",
+            count.reads, count.read_bytes, count.writes, count.write_bytes, count.syncs
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_every_item_of_the_account() {
+        let mut stats = Stats::default();
+        stats.engine = "silt";
+        stats.ram.add("filters", 12_345);
+        stats.details.push(("occupancy", 0.9375));
+        let mut table = Vec::new();
+        print(&mut table, &stats).unwrap();
+        let table = String::from_utf8(table).unwrap();
+        for wanted in ["silt", "filters", "12345", "occupancy", "0.9375"] {
+            assert!(table.contains(wanted), "{wanted}");
+        }
+    }
+}

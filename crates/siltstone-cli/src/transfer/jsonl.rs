@@ -1,0 +1,175 @@
+//! JSONL: a JSON object a line. A key or a value that is UTF-8 stands under `key` or `value` as a string; other bytes
+//! stand under `key_base64` and `value_base64`, or `key_hex` and `value_hex`. `expires_at_ms` is there if the record
+//! expires.
+
+use super::RecordSink;
+use anyhow::{Context, anyhow, bail};
+use data_encoding::{BASE64, HEXLOWER, HEXLOWER_PERMISSIVE};
+use serde::{Deserialize, Serialize};
+use siltstone::{Bytes, Record};
+use std::borrow::Cow;
+use std::io::{BufRead, Read, Write};
+
+/// The longest line: a value of the greatest length in hex or with every byte escaped, and its key.
+const LINE_BYTES_MAX: u64 = 7 << 28;
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line<'a> {
+    #[serde(default, skip_serializing_if = "Option::is_none", borrow)]
+    key: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key_hex: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key_base64: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none", borrow)]
+    value: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    value_hex: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    value_base64: Option<String>,
+    #[serde(default, skip_serializing_if = "is_never")]
+    expires_at_ms: u64,
+}
+
+fn is_never(expires_at_ms: &u64) -> bool {
+    *expires_at_ms == 0
+}
+
+/// Writes JSONL.
+pub struct Writer<W> {
+    target: W,
+    hex: bool,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins; what is no text is written in hex or in Base64.
+    pub fn new(target: W, hex: bool) -> Self {
+        Writer { target, hex }
+    }
+}
+
+impl<W: Write> RecordSink for Writer<W> {
+    fn write(&mut self, record: &Record) -> anyhow::Result<()> {
+        let mut line = Line { expires_at_ms: record.expires_at_ms, ..Line::default() };
+        match std::str::from_utf8(&record.key) {
+            Ok(text) => line.key = Some(text.into()),
+            Err(_) if self.hex => line.key_hex = Some(HEXLOWER.encode(&record.key)),
+            Err(_) => line.key_base64 = Some(BASE64.encode(&record.key)),
+        }
+        match std::str::from_utf8(&record.value) {
+            Ok(text) => line.value = Some(text.into()),
+            Err(_) if self.hex => line.value_hex = Some(HEXLOWER.encode(&record.value)),
+            Err(_) => line.value_base64 = Some(BASE64.encode(&record.value)),
+        }
+        serde_json::to_writer(&mut self.target, &line).map_err(std::io::Error::from)?;
+        Ok(self.target.write_all(b"\n")?)
+    }
+
+    fn finish(&mut self) -> anyhow::Result<()> {
+        Ok(self.target.flush()?)
+    }
+}
+
+/// Reads JSONL; empty lines are passed over.
+pub struct Reader<R> {
+    source: R,
+    line: Vec<u8>,
+    number: u64,
+    ended: bool,
+}
+
+impl<R: BufRead> Reader<R> {
+    /// Begins.
+    pub fn new(source: R) -> Self {
+        Reader { source, line: Vec::new(), number: 0, ended: false }
+    }
+
+    fn next_record(&mut self) -> anyhow::Result<Option<Record>> {
+        loop {
+            self.line.clear();
+            self.number += 1;
+            let read = (&mut self.source).take(LINE_BYTES_MAX).read_until(b'\n', &mut self.line);
+            match read.with_context(|| format!("cannot read line {}", self.number))? {
+                0 => return Ok(None),
+                _ if self.line.trim_ascii().is_empty() => {}
+                _ => return parse(&self.line).with_context(|| format!("line {}", self.number)).map(Some),
+            }
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for Reader<R> {
+    type Item = anyhow::Result<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let next = self.next_record().transpose();
+        self.ended = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+fn parse(line: &[u8]) -> anyhow::Result<Record> {
+    let line: Line<'_> = serde_json::from_slice(line).context("this is no record in JSON")?;
+    Ok(Record {
+        key: one_of("key", line.key, line.key_hex, line.key_base64)?,
+        value: one_of("value", line.value, line.value_hex, line.value_base64)?,
+        expires_at_ms: line.expires_at_ms,
+    })
+}
+
+fn one_of(
+    name: &str,
+    text: Option<Cow<'_, str>>,
+    hex: Option<String>,
+    base64: Option<String>,
+) -> anyhow::Result<Bytes> {
+    match (text, hex, base64) {
+        (Some(text), None, None) => Ok(Bytes::from(text.into_owned())),
+        (None, Some(hex), None) => {
+            let bytes = HEXLOWER_PERMISSIVE.decode(hex.as_bytes());
+            bytes.map(Bytes::from).map_err(|error| anyhow!("{name}_hex is not hex: {error}"))
+        }
+        (None, None, Some(base64)) => {
+            let bytes = BASE64.decode(base64.as_bytes());
+            bytes.map(Bytes::from).map_err(|error| anyhow!("{name}_base64 is not Base64: {error}"))
+        }
+        _ => bail!("one of {name}, {name}_hex and {name}_base64 is wanted"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_readable() {
+        let mut bytes = Vec::new();
+        let record = Record { key: "k".into(), value: "grün\n".into(), expires_at_ms: 0 };
+        Writer::new(&mut bytes, false).write(&record).unwrap();
+        assert_eq!(String::from_utf8(bytes).unwrap(), "{\"key\":\"k\",\"value\":\"grün\\n\"}\n");
+    }
+
+    #[test]
+    fn a_line_that_is_no_record_is_named_by_its_number() {
+        for wrong in [
+            "{\"key\":\"a\"}",
+            "{\"value\":\"a\"}",
+            "{\"key\":\"a\",\"key_hex\":\"61\",\"value\":\"\"}",
+            "{\"key_hex\":\"6\",\"value\":\"\"}",
+            "{\"key_base64\":\"?\",\"value\":\"\"}",
+            "{\"key\":\"a\",\"value\":\"\",\"other\":1}",
+            "[1]",
+            "\u{0}",
+        ] {
+            let lines =
+                format!("{{\"key\":\"a\",\"value\":\"\"}}\n\n{wrong}\n{{\"key\":\"b\",\"value\":\"\"}}\n");
+            let read: Vec<_> = Reader::new(lines.as_bytes()).collect();
+            assert_eq!(read.len(), 2, "{wrong}");
+            assert!(format!("{:#}", read[1].as_ref().unwrap_err()).contains("line 3"), "{wrong}");
+        }
+    }
+}
