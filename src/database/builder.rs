@@ -94,7 +94,7 @@ impl Builder {
         self
     }
 
-    /// The slots of a LogStore's index in each partition, at the least; it grows with the data. Default: 16,384.
+    /// The slots of a LogStore's index in each partition, at the least; it grows with the data. Default: 8,192.
     pub fn log_slots_min(mut self, slots: u32) -> Self {
         self.settings.log_slots_min = slots;
         self

@@ -4,7 +4,7 @@ use super::Log;
 use super::format::{FRAME_CRC_BYTES, Frame, SEGMENT_HEADER_BYTES, decode_frame};
 use crate::Result;
 use crate::device::{AlignedBuffer, File, Purpose};
-use crate::store::record::{RecordProblem, RecordSpan, RecordView};
+use crate::store::record::{RecordLayout, RecordProblem, RecordSpan, RecordView};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -52,6 +52,11 @@ pub struct LogView {
 impl LogView {
     pub(super) fn new(log: Arc<Log>, segments: Arc<Segments>) -> Self {
         LogView { log, segments }
+    }
+
+    /// The shape of the records.
+    pub fn layout(&self) -> &RecordLayout {
+        &self.log.layout
     }
 
     /// Reads the record at a position into `buffer` and shows it there. One read, two for a large record of a database
