@@ -31,7 +31,7 @@ impl Builder {
             create: true,
             durability: Durability::default(),
             access: Access::default(),
-            background_threads: 1,
+            background_threads: 2,
             settings: SiltSettings::default(),
             progress: None,
         }
@@ -125,7 +125,7 @@ impl Builder {
     }
 
     /// Threads for background work; with none the caller drives it with [`Database::step`], and writers do a step
-    /// themselves where they would have to wait. Default: 1.
+    /// themselves where they would have to wait. Default: 2, so that a LogStore can be converted during a merge.
     pub fn background_threads(mut self, threads: usize) -> Self {
         self.background_threads = threads;
         self

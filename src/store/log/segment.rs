@@ -8,9 +8,6 @@ use crate::store::record::{RecordLayout, RecordProblem, RecordSpan, RecordView};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What is read at first of a record whose size is not known, in bytes.
-const READ_BYTES_GUESS: usize = 4096;
-
 /// One file of the log.
 pub(super) struct Segment {
     pub file: File,
@@ -79,7 +76,10 @@ impl LogView {
     ) -> Result<RecordSpan> {
         let mut wanted = match self.log.layout.fixed {
             Some(_) => FRAME_CRC_BYTES + self.log.layout.stream_bytes_max(),
-            None => READ_BYTES_GUESS,
+            None => match self.log.frame_bytes.load(Ordering::Relaxed) {
+                0 => super::READ_BYTES_GUESS,
+                longest => longest,
+            },
         };
         loop {
             self.fetch(purpose, position, wanted, buffer)?;
