@@ -11,6 +11,7 @@ mod elias_fano;
 pub mod entropy_trie;
 pub mod fences;
 pub mod filter;
+mod mixing;
 pub mod partial_key_cuckoo;
 pub mod slot_perfect;
 #[cfg(test)]
