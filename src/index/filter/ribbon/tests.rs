@@ -55,7 +55,7 @@ fn the_order_of_the_keys_and_their_repetition_change_nothing() {
 #[test]
 fn equal_placements_are_told_apart_by_their_fingerprints() {
     let mut numbers = Numbers(5);
-    let keys: Vec<(u64, u64)> = (0..5_000).map(|number| (number / 1_000 << 62, numbers.next())).collect();
+    let keys: Vec<(u64, u64)> = (0..5_000).map(|number| ((number / 1_000) << 62, numbers.next())).collect();
     let filter = RibbonFilter::new(keys.iter().copied(), 12).unwrap();
     assert_contains_all(&filter, &keys);
     let wrong = (0..100_000).filter(|_| filter.may_contain(0, numbers.next())).count();
