@@ -6,6 +6,7 @@
 
 mod bits;
 pub mod block_perfect;
+mod consensus;
 mod decoding;
 mod elias_fano;
 pub mod entropy_trie;
