@@ -6,12 +6,10 @@ mod workers;
 pub use builder::Builder;
 
 use crate::batch::{Batch, Durability, NEVER, TimestampMs, Write};
-use crate::engine::{
-    Capabilities, Change, Engine, EngineKind, Found, Record, Records, Step, VerifyReport,
-};
+use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Record, Records, Step, VerifyReport};
 use crate::key::{check_key, check_value};
-use crate::stats::Stats;
 use crate::progress::Progress;
+use crate::stats::Stats;
 use crate::{Error, Result};
 use bytes::Bytes;
 use std::path::Path;

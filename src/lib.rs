@@ -8,9 +8,9 @@ mod error;
 pub mod index;
 pub mod key;
 pub mod model;
-pub mod store;
 mod progress;
 pub mod stats;
+pub mod store;
 
 pub use batch::{Batch, Durability};
 pub use bytes::Bytes;

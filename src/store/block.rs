@@ -113,7 +113,11 @@ impl<'a> Block<'a> {
 }
 
 fn misfit(file: &File, offset: u64, used: usize, first: u16) -> Error {
-    file.corrupt(offset, "a block whose first record lies within it", format!("{used} bytes, first at {first}"))
+    file.corrupt(
+        offset,
+        "a block whose first record lies within it",
+        format!("{used} bytes, first at {first}"),
+    )
 }
 
 #[cfg(test)]

@@ -246,7 +246,8 @@ impl StoreFile {
             let got = format!("that of store {}", footer.number);
             return Err(file.corrupt(0, format!("the header of store {number}"), got));
         }
-        let blocks_end = footer.blocks.checked_add(1).and_then(|all| all.checked_mul(footer.block_bytes.into()));
+        let blocks_end =
+            footer.blocks.checked_add(1).and_then(|all| all.checked_mul(footer.block_bytes.into()));
         let sound_size = footer.block_bytes.is_power_of_two() && (512..=65_536).contains(&footer.block_bytes);
         if !sound_size || blocks_end.is_none_or(|end| end > length) {
             let got = format!("{} blocks of {}", footer.blocks, footer.block_bytes);
@@ -327,8 +328,7 @@ mod tests {
     #[test]
     fn a_file_says_what_it_holds_and_a_damaged_footer_or_header_is_refused() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        let mut writer =
-            StoreFileWriter::create(&directory, "s", 2, 9, 512, Purpose::Merge, 4096).unwrap();
+        let mut writer = StoreFileWriter::create(&directory, "s", 2, 9, 512, Purpose::Merge, 4096).unwrap();
         writer.append_block(&[1; 512]).unwrap();
         writer.append_block(&[2; 512]).unwrap();
         let written = writer.finish(40, 3, (1, b"index"), (0, b"")).unwrap();

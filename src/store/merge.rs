@@ -53,7 +53,14 @@ impl MergeCursor {
     /// Merges `sources`, of which the first is the youngest. Deleted and expired records are dropped at the given time,
     /// or kept if there is none since older stores remain.
     pub fn new(sources: Vec<Box<dyn Cursor>>, drop_gone_at_ms: Option<TimestampMs>) -> Self {
-        MergeCursor { sources, started: false, current: None, drop_gone_at_ms, last_key: Vec::new(), taken: 0 }
+        MergeCursor {
+            sources,
+            started: false,
+            current: None,
+            drop_gone_at_ms,
+            last_key: Vec::new(),
+            taken: 0,
+        }
     }
 
     /// How many records were taken from all sources so far.
@@ -163,8 +170,14 @@ mod tests {
 
     #[test]
     fn table_3_holds_for_every_row() {
-        let hash_store = vec![(2, "new", Some("h"), 0), (3, "gone", None, 0), (4, "both", Some("h"), 0), (5, "del", None, 0)];
-        let sorted_store = vec![(1, "old", Some("s"), 0), (4, "both", Some("s"), 0), (5, "del", Some("s"), 0)];
+        let hash_store = vec![
+            (2, "new", Some("h"), 0),
+            (3, "gone", None, 0),
+            (4, "both", Some("h"), 0),
+            (5, "del", None, 0),
+        ];
+        let sorted_store =
+            vec![(1, "old", Some("s"), 0), (4, "both", Some("s"), 0), (5, "del", Some("s"), 0)];
         let last = merged(vec![hash_store.clone(), sorted_store.clone()], Some(0));
         assert_eq!(last, expected(&[("old", Some("s")), ("new", Some("h")), ("both", Some("h"))]));
         let kept = merged(vec![hash_store, sorted_store], None);

@@ -186,7 +186,12 @@ impl RecordLayout {
     /// The bytes of a slot, if all records have the same size.
     pub fn slot_bytes(&self, with_flags: bool) -> Option<usize> {
         let (key_length, value_length) = self.fixed?;
-        Some(usize::from(with_flags) + if self.expiring { EXPIRY_BYTES } else { 0 } + key_length + value_length)
+        Some(
+            usize::from(with_flags)
+                + if self.expiring { EXPIRY_BYTES } else { 0 }
+                + key_length
+                + value_length,
+        )
     }
 
     /// Appends the slot form of a record of the right size.
@@ -295,6 +300,8 @@ mod tests {
     #[test]
     fn an_expired_record_and_a_delete_are_gone() {
         let [put, expiring, deleted] = records();
-        assert!(!put.is_gone(u64::MAX) && !expiring.is_gone(76) && expiring.is_gone(77) && deleted.is_gone(0));
+        assert!(
+            !put.is_gone(u64::MAX) && !expiring.is_gone(76) && expiring.is_gone(77) && deleted.is_gone(0)
+        );
     }
 }

@@ -7,8 +7,8 @@ pub use settings::{HashStoreKind, IndexKind, ShapeSettings, SiltSettings};
 use crate::batch::{Durability, TimestampMs, Write};
 use crate::device::Directory;
 use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Records, Step, VerifyReport};
-use crate::stats::Stats;
 use crate::progress::Progress;
+use crate::stats::Stats;
 use crate::{Error, Result};
 use std::path::Path;
 

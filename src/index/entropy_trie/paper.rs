@@ -15,9 +15,7 @@ use super::{
     two_level::{Offsets, TwoLevelBuilder, TwoLevelIndex},
     {KEY_BITS, TrieSettings, left_len},
 };
-use crate::index::{
-    DecodeError,
-};
+use crate::index::DecodeError;
 use std::ops::Range;
 
 /// The code of |Left| and the rule where a trie ends.

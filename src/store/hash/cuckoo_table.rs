@@ -143,8 +143,7 @@ impl CuckooTableWriter {
             problem: "a cuckoo table needs records of a fixed size that is smaller than a block".into(),
         })?;
         let (kind, purpose) = (CUCKOO_TABLE_KIND, Purpose::Convert);
-        let file =
-            StoreFileWriter::create(directory, name, kind, number, block_bytes, purpose, piece_bytes)?;
+        let file = StoreFileWriter::create(directory, name, kind, number, block_bytes, purpose, piece_bytes)?;
         let block = BlockBuilder::new(number, block_bytes as usize);
         Ok(CuckooTableWriter { file, geometry, block, in_block: 0, slot: Vec::new(), records: 0, deleted: 0 })
     }
@@ -266,7 +265,9 @@ impl Cursor for CuckooCursor {
     }
 
     fn heap_bytes(&self) -> usize {
-        self.buffer.heap_bytes() + self.region.capacity() + self.order.capacity() * size_of::<(KeyHash, u32)>()
+        self.buffer.heap_bytes()
+            + self.region.capacity()
+            + self.order.capacity() * size_of::<(KeyHash, u32)>()
     }
 }
 

@@ -121,10 +121,7 @@ pub fn decode_frame<'a>(
 }
 
 /// As [`decode_frame`], for bytes whose checksum is known to be right.
-pub fn parse_frame<'a>(
-    layout: &RecordLayout,
-    bytes: &'a [u8],
-) -> Result<(Frame<'a>, usize), RecordProblem> {
+pub fn parse_frame<'a>(layout: &RecordLayout, bytes: &'a [u8]) -> Result<(Frame<'a>, usize), RecordProblem> {
     let body = bytes.get(FRAME_CRC_BYTES..).ok_or(RecordProblem::Short(5))?;
     let flags = *body.first().ok_or(RecordProblem::Short(5))?;
     if flags & FLAG_FRAME == 0 {

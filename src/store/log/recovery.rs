@@ -4,7 +4,8 @@
 //! The sync markers tell them apart: damage lies before a position that had been synced, and is an error.
 
 use super::format::{
-    Frame, LOG_VERSION, MARKER_OVERLAP_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, decode_frame, find_sync_marker, parse_frame,
+    Frame, LOG_VERSION, MARKER_OVERLAP_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, decode_frame,
+    find_sync_marker, parse_frame,
 };
 use super::segment::Segment;
 use super::{Log, segment_name};
@@ -49,7 +50,8 @@ impl Log {
         progress: &mut Progress<'_>,
     ) -> Result<(Arc<Log>, Recovered)> {
         let bases = live_segments(directory, settings.from)?;
-        let mut opening = Opening { directory, settings, segments: Vec::new(), recovered: Recovered::default() };
+        let mut opening =
+            Opening { directory, settings, segments: Vec::new(), recovered: Recovered::default() };
         let end = opening.check(&bases, progress)?;
         if let Some((position, number)) = end {
             opening.cut(position, &bases[number..])?;

@@ -87,7 +87,8 @@ impl Shape {
 
     fn is_possible(&self) -> bool {
         let lengths = self.layout.fixed.is_none_or(|(key_length, value_length)| {
-            (1..=crate::key::KEY_LENGTH_MAX).contains(&key_length) && value_length <= crate::key::VALUE_LENGTH_MAX
+            (1..=crate::key::KEY_LENGTH_MAX).contains(&key_length)
+                && value_length <= crate::key::VALUE_LENGTH_MAX
         });
         let block = self.block_bytes.is_power_of_two() && (512..=65_536).contains(&self.block_bytes);
         lengths && block && self.partitions_log2 <= 10

@@ -79,7 +79,15 @@ impl Manifest {
             file.truncate(end)?;
             file.sync(Purpose::Recover)?;
         }
-        Ok(Manifest { directory: directory.clone(), file, shape, partitions, length: end, sequence, next_number })
+        Ok(Manifest {
+            directory: directory.clone(),
+            file,
+            shape,
+            partitions,
+            length: end,
+            sequence,
+            next_number,
+        })
     }
 
     /// What is fixed of the database.
@@ -104,9 +112,8 @@ impl Manifest {
             self.directory.sync(Purpose::Manifest)?;
         }
         let mut partitions = self.partitions.clone();
-        apply(&mut partitions, edit).ok_or_else(|| {
-            self.file.corrupt(self.length, "an edit of live stores", format!("{edit:?}"))
-        })?;
+        apply(&mut partitions, edit)
+            .ok_or_else(|| self.file.corrupt(self.length, "an edit of live stores", format!("{edit:?}")))?;
         if self.length > REWRITE_BYTES {
             (self.file, self.length, self.sequence) = write_new(&self.directory, &self.shape, &partitions)?;
         } else {
@@ -151,9 +158,8 @@ fn apply(partitions: &mut [PartitionEntry], edit: &Edit) -> Option<()> {
 
 /// Behind the last sound edit there may be one that was being written, and nothing else.
 fn refuse_loss(file: &File, bytes: &[u8], end: usize, sequence: u64) -> Result<()> {
-    let later = (end + 1..bytes.len()).find(|&at| {
-        (sequence..sequence + 64).any(|sequence| Edit::decode(sequence, &bytes[at..]).is_some())
-    });
+    let later = (end + 1..bytes.len())
+        .find(|&at| (sequence..sequence + 64).any(|sequence| Edit::decode(sequence, &bytes[at..]).is_some()));
     match later {
         Some(later) => {
             let got = format!("other bytes, and a later edit at byte {later}");
@@ -164,7 +170,11 @@ fn refuse_loss(file: &File, bytes: &[u8], end: usize, sequence: u64) -> Result<(
 }
 
 /// Writes the whole state beside the manifest and puts it in its place, durably.
-fn write_new(directory: &Directory, shape: &Shape, partitions: &[PartitionEntry]) -> Result<(File, u64, u64)> {
+fn write_new(
+    directory: &Directory,
+    shape: &Shape,
+    partitions: &[PartitionEntry],
+) -> Result<(File, u64, u64)> {
     if directory.list()?.iter().any(|name| name == NEW_NAME) {
         directory.remove(NEW_NAME)?;
     }
@@ -174,8 +184,12 @@ fn write_new(directory: &Directory, shape: &Shape, partitions: &[PartitionEntry]
         let (sorted, hashed): (Vec<_>, Vec<_>) =
             partition.stores.iter().partition(|store| store.role == Role::Sorted);
         let added = sorted.into_iter().chain(hashed).collect();
-        let edit =
-            Edit { partition: number as u32, converted_to: partition.converted_to, removed: Vec::new(), added };
+        let edit = Edit {
+            partition: number as u32,
+            converted_to: partition.converted_to,
+            removed: Vec::new(),
+            added,
+        };
         if edit.converted_to > 0 || !edit.added.is_empty() {
             edit.encode(sequence, &mut bytes);
             sequence += 1;

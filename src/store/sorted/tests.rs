@@ -47,7 +47,8 @@ fn check(store: &Arc<SortedStore>, directory: &Directory, records: &Records, pla
     let reads_before = directory.io().of(Purpose::Get).reads;
     let mut buffer = AlignedBuffer::default();
     for ((hash, key), value) in records {
-        let found = store.get(Purpose::Get, *hash, key, &mut buffer).unwrap().expect("a record that was written");
+        let found =
+            store.get(Purpose::Get, *hash, key, &mut buffer).unwrap().expect("a record that was written");
         assert_eq!(found.value, value.as_deref());
     }
     let reads = directory.io().of(Purpose::Get).reads - reads_before;
@@ -87,7 +88,8 @@ fn every_record_of_any_size_is_found_with_one_read_also_beyond_a_block() {
     });
     let store = build(&directory, settings(layout, SortedIndexKind::Fences, 3000), &records);
     assert_eq!(check(&store, &directory, &records, PLACING), 1.0);
-    let payload: usize = records.iter().map(|((_, key), value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum();
+    let payload: usize =
+        records.iter().map(|((_, key), value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum();
     assert!((store.file().length() as f64) < payload as f64 * 1.08, "space is not wasted");
 }
 
@@ -107,9 +109,10 @@ fn a_wrong_guess_of_the_number_of_records_costs_no_answer() {
 #[test]
 fn keys_whose_hashes_are_equal_are_all_found() {
     let placing = Placing { hasher: KeyHasher::Identity, partitions_log2: 0 };
-    for layout in
-        [RecordLayout { fixed: Some((24, 4)), expiring: false }, RecordLayout { fixed: None, expiring: false }]
-    {
+    for layout in [
+        RecordLayout { fixed: Some((24, 4)), expiring: false },
+        RecordLayout { fixed: None, expiring: false },
+    ] {
         for index in [SortedIndexKind::EntropyTrie, SortedIndexKind::Fences] {
             if layout.fixed.is_none() && index == SortedIndexKind::EntropyTrie {
                 continue;
@@ -120,8 +123,9 @@ fn keys_whose_hashes_are_equal_are_all_found() {
                 key.extend_from_slice(&number.to_be_bytes());
                 key
             };
-            let records: Records =
-                (0..400).map(|number| ((placing.place(&key(number)), key(number)), Some(vec![1; 4]))).collect();
+            let records: Records = (0..400)
+                .map(|number| ((placing.place(&key(number)), key(number)), Some(vec![1; 4])))
+                .collect();
             let store = build(&directory, settings(layout, index, 400), &records);
             check(&store, &directory, &records, placing);
         }

@@ -55,7 +55,9 @@ impl SortedStoreSettings {
     fn expected_blocks(&self) -> u64 {
         match self.form {
             Form::Slots => self.expected_records.div_ceil(self.slots_per_block().max(1) as u64),
-            Form::Stream => self.expected_bytes / (u64::from(self.block_bytes) - BLOCK_HEADER_BYTES as u64) + 1,
+            Form::Stream => {
+                self.expected_bytes / (u64::from(self.block_bytes) - BLOCK_HEADER_BYTES as u64) + 1
+            }
         }
     }
 }
@@ -88,11 +90,13 @@ impl SortedStoreWriter {
     /// Starts a new file.
     pub fn create(directory: &Directory, name: &str, settings: SortedStoreSettings) -> Result<Self> {
         let index = match settings.index {
-            SortedIndexKind::EntropyTrie => IndexBuilder::EntropyTrie(EntropyTrieBuilder::new(TrieSettings {
-                records_per_block: settings.slots_per_block() as u32,
-                expected_keys: settings.expected_records,
-                ..TrieSettings::default()
-            })?),
+            SortedIndexKind::EntropyTrie => {
+                IndexBuilder::EntropyTrie(EntropyTrieBuilder::new(TrieSettings {
+                    records_per_block: settings.slots_per_block() as u32,
+                    expected_keys: settings.expected_records,
+                    ..TrieSettings::default()
+                })?)
+            }
             SortedIndexKind::Fences => IndexBuilder::Fences(FencesBuilder::new(FencesSettings {
                 expected_records: settings.expected_records,
                 expected_blocks: settings.expected_blocks(),
@@ -108,7 +112,15 @@ impl SortedStoreWriter {
             settings.piece_bytes,
         )?;
         let block = BlockBuilder::new(settings.number, settings.block_bytes as usize);
-        Ok(SortedStoreWriter { settings, file, block, index, group: Group::default(), records: 0, deleted: 0 })
+        Ok(SortedStoreWriter {
+            settings,
+            file,
+            block,
+            index,
+            group: Group::default(),
+            records: 0,
+            deleted: 0,
+        })
     }
 
     /// The records so far.
