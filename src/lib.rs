@@ -11,6 +11,8 @@ pub mod model;
 mod progress;
 pub mod stats;
 pub mod store;
+#[doc(hidden)]
+pub mod testing;
 
 pub use batch::{Batch, Durability};
 pub use bytes::Bytes;

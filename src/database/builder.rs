@@ -2,7 +2,6 @@
 
 use super::{Database, Inner, workers::Workers};
 use crate::batch::Durability;
-use crate::device::system::SystemDirectory;
 use crate::device::{Access, Directory};
 use crate::engine::silt::{HashStoreKind, IndexKind, Silt, SiltSettings};
 use crate::engine::{Engine, EngineKind};
@@ -152,9 +151,8 @@ impl Builder {
             }
             Err(error) => return Err(Error::io("open", path)(error)),
         }
-        let backend = SystemDirectory::open(&path)?;
         let access = self.access;
-        self.open_in(Directory::new(backend, access))
+        self.open_in(Directory::system(&path, access)?)
     }
 
     /// Opens the database in any directory of the device room.

@@ -1,5 +1,8 @@
 //! Memory whose address suits direct I/O.
 
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 /// The alignment of every buffer, in bytes: the largest that a device asks for.
 const ALIGNMENT: usize = 4096;
 
@@ -96,6 +99,49 @@ impl std::ops::DerefMut for AlignedBuffer {
         // SAFETY: as in `deref`; the exclusive borrow of `self` makes this the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.pages.as_mut_ptr().cast(), self.length) }
     }
+}
+
+/// What a thread keeps of its buffer between two uses, in bytes.
+const SCRATCH_BYTES_MAX: usize = 64 << 10;
+
+/// The memory of all threads' buffers together, in bytes.
+static SCRATCH_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+struct Scratch(AlignedBuffer);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        SCRATCH_BYTES.fetch_sub(self.0.heap_bytes(), Relaxed);
+    }
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch(AlignedBuffer::default()));
+}
+
+/// Lends the thread's own buffer, so that a read allocates nothing. Within itself it lends a new one.
+pub fn with_scratch<T>(work: impl FnOnce(&mut AlignedBuffer) -> T) -> T {
+    SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
+        Ok(mut scratch) => {
+            let before = scratch.0.heap_bytes();
+            let outcome = work(&mut scratch.0);
+            if scratch.0.heap_bytes() > SCRATCH_BYTES_MAX {
+                scratch.0.clear();
+                scratch.0.shrink_to(SCRATCH_BYTES_MAX);
+            }
+            let after = scratch.0.heap_bytes();
+            if after != before {
+                SCRATCH_BYTES.fetch_add(after.wrapping_sub(before), Relaxed);
+            }
+            outcome
+        }
+        Err(_) => work(&mut AlignedBuffer::default()),
+    })
+}
+
+/// The memory of all threads' buffers together, in bytes.
+pub fn scratch_bytes() -> usize {
+    SCRATCH_BYTES.load(Relaxed)
 }
 
 #[cfg(test)]

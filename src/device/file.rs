@@ -1,8 +1,8 @@
 //! The counted, named faces of a directory and of a file.
 
-use super::{
-    Access, AlignedBuffer, BackendRead, DirectoryBackend, FileBackend, IoCounters, IoSnapshot, Purpose,
-};
+use super::system::SystemDirectory;
+use super::batch::{QUEUE_DEPTH, QUEUE_DEPTH_MAX};
+use super::{Access, AlignedBuffer, DirectoryBackend, FileBackend, IoCounters, IoSnapshot, Purpose};
 use crate::{Error, Result};
 use std::io;
 use std::ops::Range;
@@ -15,12 +15,25 @@ pub struct Directory {
     backend: Arc<dyn DirectoryBackend>,
     counters: Arc<IoCounters>,
     access: Access,
+    queue_depth: usize,
 }
 
 impl Directory {
     /// A directory over any backend. `access` is how its store files are opened.
     pub fn new(backend: impl DirectoryBackend + 'static, access: Access) -> Self {
-        Directory { backend: Arc::new(backend), counters: Arc::default(), access }
+        Directory { backend: Arc::new(backend), counters: Arc::default(), access, queue_depth: QUEUE_DEPTH }
+    }
+
+    /// How many reads of a batch are under way at a time, 1 to 256 (others are taken as the nearest). 1 reads one
+    /// after another, by `pread`. Default: 32.
+    pub fn queue_depth(mut self, depth: usize) -> Self {
+        self.queue_depth = depth.clamp(1, QUEUE_DEPTH_MAX);
+        self
+    }
+
+    /// A directory of the operating system, which must be there.
+    pub fn system(path: &Path, access: Access) -> Result<Self> {
+        Ok(Directory::new(SystemDirectory::open(path)?, access))
     }
 
     /// The access that stores asked for.
@@ -56,7 +69,12 @@ impl Directory {
     }
 
     fn file(&self, name: &str, backend: Box<dyn FileBackend>) -> File {
-        File { backend, path: self.path_of(name), counters: self.counters.clone() }
+        File {
+            backend,
+            path: self.path_of(name),
+            counters: self.counters.clone(),
+            queue_depth: self.queue_depth,
+        }
     }
 
     /// The names of all files, sorted.
@@ -96,46 +114,14 @@ impl Directory {
     }
 }
 
-/// A read of a batch: where, how much, and a buffer of its own.
-pub struct ReadRequest {
-    /// Where, in bytes.
-    pub offset: u64,
-    /// How many bytes.
-    pub length: usize,
-    buffer: AlignedBuffer,
-    wanted: Range<usize>,
-}
-
 /// The longest read whose memory is taken without looking at the file's length first, in bytes.
 const UNCHECKED_BYTES_MAX: usize = 1 << 20;
 
 /// A read widened to the alignment, and where in it the wanted bytes stand.
-struct Extent {
-    start: u64,
-    bytes: usize,
-    wanted: Range<usize>,
-}
-
-impl ReadRequest {
-    /// A request that keeps its buffer for the next use.
-    pub fn new(offset: u64, length: usize) -> Self {
-        ReadRequest { offset, length, buffer: AlignedBuffer::default(), wanted: 0..0 }
-    }
-
-    /// Asks for something else with the same buffer.
-    pub fn aim(&mut self, offset: u64, length: usize) {
-        (self.offset, self.length) = (offset, length);
-    }
-
-    /// What the last successful read fetched.
-    pub fn bytes(&self) -> &[u8] {
-        self.buffer.get(self.wanted.clone()).unwrap_or_default()
-    }
-
-    /// The memory held, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        self.buffer.heap_bytes()
-    }
+pub(super) struct Extent {
+    pub(super) start: u64,
+    pub(super) bytes: usize,
+    pub(super) wanted: Range<usize>,
 }
 
 /// An open file that counts what is done to it and names itself in errors.
@@ -143,6 +129,7 @@ pub struct File {
     backend: Box<dyn FileBackend>,
     path: PathBuf,
     counters: Arc<IoCounters>,
+    queue_depth: usize,
 }
 
 impl File {
@@ -176,26 +163,11 @@ impl File {
         Ok(&buffer[wide.wanted])
     }
 
-    /// Carries out several reads, overlapped where the backend can; the first that fails is the error.
-    pub fn read_many(&self, purpose: Purpose, requests: &mut [ReadRequest]) -> Result<()> {
-        let mut reads = Vec::with_capacity(requests.len());
-        let mut extents = Vec::with_capacity(requests.len());
-        for request in requests {
-            let wide = self.widen(request.offset, request.length)?;
-            request.wanted = wide.wanted.clone();
-            let buffer = self.prepare(purpose, &wide, &mut request.buffer);
-            reads.push(BackendRead { offset: wide.start, buffer, outcome: Ok(0) });
-            extents.push(wide);
-        }
-        self.backend.read_many(&mut reads);
-        reads.into_iter().zip(&extents).try_for_each(|(read, wide)| self.check(read.outcome, wide))
-    }
-
     /// Long reads are held against the file's length before memory is taken for them, as their lengths may come from
     /// damaged bytes.
-    fn widen(&self, offset: u64, length: usize) -> Result<Extent> {
+    pub(super) fn widen(&self, offset: u64, length: usize) -> Result<Extent> {
         let end = offset.checked_add(length as u64);
-        if length > UNCHECKED_BYTES_MAX && end.is_none_or(|end| self.length().is_ok_and(|all| all < end)) {
+        if length > UNCHECKED_BYTES_MAX && !end.is_some_and(|end| self.length().is_ok_and(|all| end <= all)) {
             return Err(self.failed("read", io::ErrorKind::UnexpectedEof.into()));
         }
         let alignment = self.backend.alignment();
@@ -204,13 +176,26 @@ impl File {
         Ok(Extent { start: offset - skip as u64, bytes, wanted: skip..skip + length })
     }
 
-    fn prepare<'a>(&self, purpose: Purpose, wide: &Extent, buffer: &'a mut AlignedBuffer) -> &'a mut [u8] {
+    pub(super) fn backend(&self) -> &dyn FileBackend {
+        &*self.backend
+    }
+
+    pub(super) fn queue_depth(&self) -> usize {
+        self.queue_depth
+    }
+
+    pub(super) fn prepare<'a>(
+        &self,
+        purpose: Purpose,
+        wide: &Extent,
+        buffer: &'a mut AlignedBuffer,
+    ) -> &'a mut [u8] {
         self.counters.read(purpose, wide.bytes);
         buffer.resize_for_overwrite(wide.bytes);
         buffer
     }
 
-    fn check(&self, outcome: io::Result<usize>, wide: &Extent) -> Result<()> {
+    pub(super) fn check(&self, outcome: io::Result<usize>, wide: &Extent) -> Result<()> {
         match outcome {
             Ok(count) if count >= wide.wanted.end => Ok(()),
             Ok(_) => Err(self.failed("read", io::ErrorKind::UnexpectedEof.into())),
@@ -239,6 +224,13 @@ impl File {
     /// A hint that a range may be sent to the device now.
     pub fn start_writeback(&self, offset: u64, length: u64) {
         self.backend.start_writeback(offset, length);
+    }
+
+    /// A hint that reads after it shall come from the device and not from a cache. Recovery gives it before it reads
+    /// a log: after a sync that failed, the system's cache may go on showing data that never reached the device and
+    /// that later syncs leave out, though they succeed.
+    pub fn drop_cache(&self) {
+        self.backend.drop_cache();
     }
 
     /// Cuts the file to `length` bytes; a shorter one stays as it is.

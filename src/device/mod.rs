@@ -5,19 +5,24 @@
 //! ([`system`]), memory ([`memory`]), and the simulated device of the testing room.
 
 mod append;
+mod batch;
 mod buffer;
 mod counters;
 mod file;
 pub mod memory;
+mod random;
 pub mod system;
 
 pub use append::Appender;
-pub use buffer::AlignedBuffer;
+pub use batch::{IoBackend, ReadRequest, io_backend, read_batch};
+pub use buffer::{AlignedBuffer, scratch_bytes, with_scratch};
 pub use counters::{IoCount, IoCounters, IoSnapshot, Purpose};
-pub use file::{Directory, File, ReadRequest};
+pub use file::{Directory, File};
+pub use random::RandomReads;
 pub use system::SystemDirectory;
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 /// How a file's blocks reach the device.
@@ -39,12 +44,6 @@ pub trait FileBackend: Send + Sync {
     /// end of the file, whose last block a direct reader asks for whole. Offset, length and address are multiples of
     /// [`alignment`](FileBackend::alignment), the address of 4,096 at most.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
-    /// Carries out several reads, each with its own outcome; those that can overlap do.
-    fn read_many(&self, requests: &mut [BackendRead<'_>]) {
-        for request in requests {
-            request.outcome = self.read_at(request.offset, request.buffer);
-        }
-    }
     /// Writes all `bytes` at `offset`, lengthening the file where needed. The same multiples hold. After an error any
     /// part of them may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
@@ -52,6 +51,9 @@ pub trait FileBackend: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// A hint that a range may be sent to the device now; never an error.
     fn start_writeback(&self, _offset: u64, _length: u64) {}
+    /// A hint that reads after it shall come from the device: what a cache still shows of a sync that failed was
+    /// never written, and no later sync will write it.
+    fn drop_cache(&self) {}
     /// Cuts the file to `length` bytes; a shorter one stays as it is.
     fn truncate(&self, length: u64) -> io::Result<()>;
     /// The length of the file, in bytes.
@@ -60,16 +62,10 @@ pub trait FileBackend: Send + Sync {
     fn alignment(&self) -> usize {
         1
     }
-}
-
-/// One read of a batch, as a backend sees it.
-pub struct BackendRead<'a> {
-    /// Where, in bytes.
-    pub offset: u64,
-    /// What to fill.
-    pub buffer: &'a mut [u8],
-    /// How many bytes there were, as [`FileBackend::read_at`] says.
-    pub outcome: io::Result<usize>,
+    /// The descriptor to which a batch of reads may be sent past this trait; `None` if they must go through it.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// A directory of files, as the room's variants implement it. Names have no separators.

@@ -9,6 +9,6 @@ pub mod record;
 pub mod sorted;
 
 mod fields;
-mod file;
+pub mod file;
 
 pub use file::{FilterKind, StoreFile, StoreFileWriter, StoreFooter};

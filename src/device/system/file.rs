@@ -4,6 +4,7 @@ use super::direct;
 use crate::device::{Access, FileBackend};
 use std::fs::File;
 use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
 /// The largest alignment of an address that a backend may ask for, in bytes.
@@ -76,6 +77,12 @@ impl FileBackend for SystemFile {
         }
     }
 
+    fn drop_cache(&self) {
+        if self.alignment == 1 {
+            drop_cache(&self.file);
+        }
+    }
+
     fn truncate(&self, length: u64) -> io::Result<()> {
         if length < self.length()? {
             self.file.set_len(length)?;
@@ -89,6 +96,10 @@ impl FileBackend for SystemFile {
 
     fn alignment(&self) -> usize {
         self.alignment
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 }
 
@@ -105,3 +116,12 @@ fn start_writeback(file: &File, offset: u64, length: u64) {
 
 #[cfg(not(target_os = "linux"))]
 fn start_writeback(_file: &File, _offset: u64, _length: u64) {}
+
+#[cfg(target_os = "linux")]
+fn drop_cache(file: &File) {
+    // A hint: where it is not taken, there is nothing that could be done instead.
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn drop_cache(_file: &File) {}

@@ -2,6 +2,8 @@
 
 mod direct;
 mod file;
+#[cfg_attr(not(all(feature = "io-uring", target_os = "linux")), path = "no_ring.rs")]
+pub(super) mod ring;
 
 use super::{Access, DirectoryBackend, FileBackend};
 use crate::{Error, Result};
@@ -25,7 +27,7 @@ impl SystemDirectory {
     /// Opens a directory that is there.
     ///
     /// # Errors
-    /// [`Error::Io`] if there is none, if it is no directory, or if it may not be read.
+    /// [`Error::Io`] if there is none, if it is something else, or if it may not be read.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
         let handle = open_directory(&path).map_err(Error::io("open", &path))?;
@@ -57,10 +59,7 @@ impl SystemDirectory {
 
 fn open_directory(path: &Path) -> io::Result<fs::File> {
     let handle = fs::File::open(path)?;
-    match handle.metadata()?.is_dir() {
-        true => Ok(handle),
-        false => Err(ErrorKind::NotADirectory.into()),
-    }
+    if handle.metadata()?.is_dir() { Ok(handle) } else { Err(ErrorKind::NotADirectory.into()) }
 }
 
 fn create_durably(path: &Path) -> io::Result<()> {

@@ -198,12 +198,12 @@ fn a_name_never_leads_out_of_the_directory() {
 fn a_missing_directory_is_created_with_those_above_it_but_not_opened() {
     let folder = folder();
     let path = folder.path().join("one/two");
-    let error = SystemDirectory::open(&path).err().unwrap();
-    assert_eq!(kind(&error), ErrorKind::NotFound);
+    assert_eq!(kind(&SystemDirectory::open(&path).err().unwrap()), ErrorKind::NotFound);
     SystemDirectory::create(&path).unwrap();
     SystemDirectory::create(&path).unwrap();
     std::fs::write(path.join("file"), b"").unwrap();
-    assert_eq!(kind(&SystemDirectory::open(path.join("file")).err().unwrap()), ErrorKind::NotADirectory);
+    let error = SystemDirectory::open(path.join("file")).err().unwrap();
+    assert_eq!(kind(&error), ErrorKind::NotADirectory);
     assert_eq!(directory(&folder.path().join("one")).list().unwrap(), Vec::<String>::new());
 }
 
@@ -253,4 +253,16 @@ fn an_appender_writes_pieces_that_read_back_with_the_end_padded() {
         let tail = file.read(Purpose::Get, bytes.len() as u64, padding, &mut buffer).unwrap();
         assert!(tail.iter().all(|&byte| byte == 0));
     }
+}
+
+#[test]
+fn dropping_the_cache_loses_nothing_that_was_written() {
+    let folder = folder();
+    let file = directory(folder.path()).create("data", Access::Buffered).unwrap();
+    let bytes = pattern(100_000);
+    file.write(Purpose::Log, 0, &bytes).unwrap();
+    file.drop_cache();
+    file.sync(Purpose::Log).unwrap();
+    file.drop_cache();
+    assert_eq!(file.read(Purpose::Get, 0, bytes.len(), &mut AlignedBuffer::default()).unwrap(), bytes);
 }

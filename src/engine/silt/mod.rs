@@ -1,32 +1,137 @@
-//! SILT (SOSP 2011): to come.
+//! SILT (SOSP 2011; dissertation, chapter 2): LogStores, HashStores and SortedStores composed into the store that needs
+//! the least memory a key at one flash read a lookup.
+//!
+//! | file | paper |
+//! |---|---|
+//! | [`partition`] | 2: lookups go through the stores from the youngest on; partitioning |
+//! | [`write`] | 3.1: a write goes to the log and its index |
+//! | [`convert`] | 3.2: a full LogStore becomes a HashStore |
+//! | [`merge`] | 3.3: HashStores are merged into the SortedStore |
+//! | [`policy`] | 5, dissertation 2.4: when, and how large (d, H, P) |
+//! | [`open`] | 4: crash tolerance; what the paper leaves open is done by the log's durability levels |
+//!
+//! Deviations: all partitions share one log; merges are triggered by a bound over all partitions (see [`policy`]);
+//! a partition's LogStores that wait are merged directly when it is merged anyway.
 
+mod account;
+mod convert;
+mod jobs;
+mod merge;
+mod open;
+mod partition;
+mod policy;
 mod settings;
+mod snapshot;
+mod write;
+
+#[cfg(test)]
+mod tests;
 
 pub use settings::{HashStoreKind, IndexKind, ShapeSettings, SiltSettings};
 
 use crate::batch::{Durability, TimestampMs, Write};
-use crate::device::Directory;
+use crate::device::{AlignedBuffer, Directory, Purpose, with_scratch};
 use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Records, Step, VerifyReport};
+use crate::key::{KeyHash, Placing};
 use crate::progress::Progress;
-use crate::stats::Stats;
+use crate::stats::{RamAccount, Stats};
+use crate::store::log::Log;
+use crate::store::manifest::{Manifest, Shape};
 use crate::{Error, Result};
+use jobs::Jobs;
+use parking_lot::Mutex;
+use partition::{Partition, Sought};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The SILT engine.
-pub struct Silt {}
+pub struct Silt {
+    core: Arc<Core>,
+}
 
-impl Silt {
-    /// Whether a database of this engine stands in the directory.
-    pub fn stands_in(directory: &Directory) -> Result<bool> {
-        Ok(directory.list()?.iter().any(|name| name == "MANIFEST"))
+/// What all parts of the engine share.
+struct Core {
+    directory: Directory,
+    settings: SiltSettings,
+    shape: Shape,
+    placing: Placing,
+    log: Arc<Log>,
+    partitions: Vec<Partition>,
+    manifest: Mutex<Manifest>,
+    next_store_number: AtomicU64,
+    jobs: Jobs,
+    counters: Counters,
+    ram_peak: Mutex<RamAccount>,
+    /// Why no more writes are accepted.
+    poison: Mutex<Option<String>>,
+    poisoned: AtomicBool,
+    closed: AtomicBool,
+}
+
+#[derive(Default)]
+struct Counters {
+    writes: AtomicU64,
+    user_bytes: AtomicU64,
+    replayed_records: u64,
+    lost_tail_bytes: u64,
+    conversions: AtomicU64,
+    merges: AtomicU64,
+    /// Tables that were frozen because they were full, the records in them and their slots.
+    full_tables: AtomicU64,
+    full_table_records: AtomicU64,
+    full_table_slots: AtomicU64,
+}
+
+impl Core {
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
-    /// Creates an empty database.
-    pub fn create(_: &Directory, _: &ShapeSettings, _seed: [u64; 2]) -> Result<()> {
-        Err(Error::Closed)
+
+    fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        if !self.poisoned.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Err(Error::Poisoned { cause: self.poison.lock().clone().unwrap_or_default() })
     }
-    /// Opens a database.
-    pub fn open(_: Directory, _: SiltSettings, _: TimestampMs, _: &mut Progress<'_>) -> Result<Silt> {
-        Err(Error::Closed)
+
+    /// Accepts no more writes, and remembers the first cause.
+    fn poison(&self, cause: &Error) {
+        self.poison.lock().get_or_insert_with(|| cause.to_string());
+        self.poisoned.store(true, Ordering::Release);
+    }
+
+    /// Runs what must not be gone on after if it fails.
+    fn fail_stop<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        work().inspect_err(|error| {
+            if !matches!(error, Error::Poisoned { .. } | Error::Closed | Error::Interrupted) {
+                self.poison(error);
+            }
+        })
+    }
+
+    /// A number for a new store.
+    fn take_number(&self) -> u64 {
+        self.next_store_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The partition of a key and its hash there.
+    fn place(&self, key: &[u8]) -> (usize, KeyHash) {
+        let hash = self.placing.hasher.hash(key);
+        (hash.partition(self.placing.partitions_log2), hash.within_partition(self.placing.partitions_log2))
+    }
+
+    fn get(
+        &self,
+        key: &[u8],
+        now_ms: TimestampMs,
+        purpose: Purpose,
+        buffer: &mut AlignedBuffer,
+    ) -> Result<Option<Found>> {
+        let (partition, hash) = self.place(key);
+        let stores = self.partitions[partition].stores(&self.log, hash);
+        stores.look_up(&Sought { key, hash, now_ms }, purpose, buffer)
     }
 }
 
@@ -34,53 +139,98 @@ impl Engine for Silt {
     fn kind(&self) -> EngineKind {
         EngineKind::Silt
     }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities { ordered: false, persistent: true }
     }
-    fn get(&self, _: &[u8], _: TimestampMs) -> Result<Option<Found>> {
-        Err(Error::Closed)
+
+    fn get(&self, key: &[u8], now_ms: TimestampMs) -> Result<Option<Found>> {
+        self.core.check_open()?;
+        with_scratch(|buffer| self.core.get(key, now_ms, Purpose::Get, buffer))
     }
-    fn write(&self, _: &[Write<'_>], _: Durability, _: TimestampMs) -> Result<()> {
-        Err(Error::Closed)
+
+    fn write(&self, writes: &[Write<'_>], durability: Durability, _now_ms: TimestampMs) -> Result<()> {
+        self.core.check_writable()?;
+        self.core.write(writes, durability)
     }
+
     fn update(
         &self,
-        _: &[u8],
-        _: Durability,
-        _: TimestampMs,
-        _: &mut dyn FnMut(Option<&Found>) -> Result<Change>,
+        key: &[u8],
+        durability: Durability,
+        now_ms: TimestampMs,
+        change: &mut dyn FnMut(Option<&Found>) -> Result<Change>,
     ) -> Result<()> {
-        Err(Error::Closed)
+        self.core.check_writable()?;
+        let (partition, _) = self.core.place(key);
+        let locked = self.core.partitions[partition].writer.lock();
+        let found = with_scratch(|buffer| self.core.get(key, now_ms, Purpose::Get, buffer))?;
+        let end = match change(found.as_ref())? {
+            Change::Keep => return Ok(()),
+            Change::Put { value, expires_at_ms } => {
+                self.core.write_locked(&[Write::Put { key, value: &value, expires_at_ms }], durability)?
+            }
+            Change::Delete => self.core.write_locked(&[Write::Delete { key }], durability)?,
+        };
+        drop(locked);
+        self.core.make_durable(durability, end)
     }
-    fn iterate(&self, _: TimestampMs) -> Result<Records> {
-        Err(Error::Closed)
+
+    fn iterate(&self, now_ms: TimestampMs) -> Result<Records> {
+        self.core.check_open()?;
+        snapshot::records(&self.core, now_ms)
     }
+
     fn sync(&self) -> Result<()> {
-        Err(Error::Closed)
+        self.core.check_writable()?;
+        self.core.make_durable(Durability::Synced, self.core.log.end())
     }
-    fn step(&self, _: TimestampMs) -> Result<Step> {
-        Err(Error::Closed)
+
+    fn step(&self, now_ms: TimestampMs) -> Result<Step> {
+        if self.core.check_writable().is_err() {
+            return Ok(Step::Idle);
+        }
+        self.core.step(now_ms)
     }
+
     fn has_work(&self) -> bool {
-        false
+        self.core.jobs.has_work() && self.core.check_writable().is_ok()
     }
+
     fn pressure(&self) -> f64 {
-        0.0
+        if self.core.poisoned.load(Ordering::Acquire) { 0.0 } else { self.core.jobs.pressure() }
     }
+
     fn request_compaction(&self) -> Result<()> {
-        Err(Error::Closed)
+        self.core.check_writable()?;
+        self.core.request_compaction()
     }
-    fn checkpoint(&self, _: &Path) -> Result<()> {
-        Err(Error::Closed)
+
+    fn checkpoint(&self, target: &Path) -> Result<()> {
+        self.core.check_writable()?;
+        self.core.checkpoint(target)
     }
-    fn verify(&self, _: &mut Progress<'_>) -> Result<VerifyReport> {
-        Err(Error::Closed)
+
+    fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+        self.core.check_open()?;
+        self.core.verify(progress)
     }
+
     fn stats(&self) -> Stats {
-        Stats::default()
+        self.core.stats()
     }
-    fn reset_ram_peak(&self) {}
+
+    fn reset_ram_peak(&self) {
+        *self.core.ram_peak.lock() = self.core.ram();
+    }
+
     fn close(&self) -> Result<()> {
-        Err(Error::Closed)
+        if self.core.closed.swap(true, Ordering::AcqRel) {
+            return Err(Error::Closed);
+        }
+        if self.core.poisoned.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.core.log.sync_to(self.core.log.end())
     }
 }

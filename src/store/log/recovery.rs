@@ -137,6 +137,8 @@ impl Opening<'_> {
                 self.refuse_loss_of_synced(expected, &bases[number..])?;
                 return Ok(end.or_else(|| (base <= from).then_some((from, number))));
             }
+            // After a sync that failed the page cache may show what never reached the device.
+            file.drop_cache();
             let segment = Segment { file, base };
             let until = base + length - SEGMENT_HEADER_BYTES as u64;
             let mut sound = base.max(from);

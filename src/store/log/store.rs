@@ -93,14 +93,20 @@ impl LogStore {
         self.start
     }
 
+    /// Lets the LogStore, which must be empty, begin at a later position.
+    pub fn restart(&mut self, start: u64) {
+        debug_assert!(self.is_empty(), "positions would change their meaning");
+        self.start = start;
+    }
+
     /// The number of records.
     pub fn len(&self) -> u32 {
         self.index.len()
     }
 
-    /// The share of its slots that are taken.
-    pub fn occupancy(&self) -> f64 {
-        self.index.occupancy()
+    /// The slots of its index, taken or not.
+    pub fn slots(&self) -> u32 {
+        self.index.slots()
     }
 
     /// Whether there is no record in it.

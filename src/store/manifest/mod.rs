@@ -100,10 +100,9 @@ impl Manifest {
         &self.partitions
     }
 
-    /// A number for a new store.
-    pub fn take_number(&mut self) -> u64 {
-        self.next_number += 1;
-        self.next_number - 1
+    /// The first number that no store had when the manifest was opened.
+    pub fn next_number(&self) -> u64 {
+        self.next_number
     }
 
     /// Makes a change durable. The files that it names must have been synced; the directory is synced here.
@@ -240,9 +239,9 @@ mod tests {
         let mut torn = Vec::new();
         edit(1, &[], &[(4, Role::Sorted)]).encode(3, &mut torn);
         file.write(Purpose::Manifest, length, &torn[..torn.len() - 1]).unwrap();
-        let mut manifest = Manifest::open(&directory).unwrap();
+        let manifest = Manifest::open(&directory).unwrap();
         assert_eq!(manifest.partitions(), state);
-        assert_eq!(manifest.take_number(), 4);
+        assert_eq!(manifest.next_number(), 4);
         assert_eq!(manifest.length(), length);
     }
 

@@ -1,0 +1,168 @@
+//! Random reads of files that are there: what a drive can do at a block size and a queue depth.
+
+use super::{Directory, File, Purpose, ReadRequest, read_batch};
+use crate::{Error, Result};
+
+/// A source of random reads at multiples of a block size, over files of any size, each block as likely as any other.
+/// The reader times them; a thread takes one of its own.
+pub struct RandomReads {
+    files: Vec<File>,
+    /// Where each file's blocks end, when the blocks of all files are numbered on.
+    block_ends: Vec<u64>,
+    block_bytes: usize,
+    requests: Vec<ReadRequest>,
+    random: fastrand::Rng,
+}
+
+/// How often the queue is filled by one call: in between it runs empty.
+const QUEUES_PER_BATCH: usize = 16;
+
+impl RandomReads {
+    /// Reads blocks of `block_bytes` in the named files of the directory, with the directory's access and queue
+    /// depth. The same `seed` reads the same blocks.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if a file cannot be opened; [`Error::Setting`] if no file holds a block.
+    pub fn new(directory: &Directory, names: &[&str], block_bytes: usize, seed: u64) -> Result<Self> {
+        let mut reads = RandomReads {
+            files: Vec::new(),
+            block_ends: Vec::new(),
+            block_bytes,
+            requests: Vec::new(),
+            random: fastrand::Rng::with_seed(seed),
+        };
+        let mut blocks = 0;
+        for name in names {
+            let file = directory.open(name, directory.access())?;
+            blocks += file.length()?.checked_div(block_bytes as u64).unwrap_or(0);
+            reads.files.push(file);
+            reads.block_ends.push(blocks);
+        }
+        match blocks {
+            0 => Err(Error::Setting {
+                name: "block_bytes",
+                problem: format!("no file holds a block of {block_bytes} bytes"),
+            }),
+            _ => Ok(reads),
+        }
+    }
+
+    /// Does `count` random reads and returns the bytes that they fetched.
+    pub fn read(&mut self, count: usize) -> Result<u64> {
+        let depth = self.files.first().map_or(1, File::queue_depth);
+        let mut left = count;
+        while left > 0 {
+            let now = left.min(depth * QUEUES_PER_BATCH);
+            self.read_one_batch(now)?;
+            left -= now;
+        }
+        Ok(count as u64 * self.block_bytes as u64)
+    }
+
+    fn read_one_batch(&mut self, count: usize) -> Result<()> {
+        if self.requests.len() < count {
+            self.requests.resize_with(count, || ReadRequest::new(0, 0));
+        }
+        let blocks = self.block_ends.last().copied().unwrap_or(0);
+        let mut batch = Vec::with_capacity(count);
+        for request in &mut self.requests[..count] {
+            let block = self.random.u64(..blocks);
+            let at = self.block_ends.partition_point(|&end| end <= block);
+            let before = if at == 0 { 0 } else { self.block_ends[at - 1] };
+            request.aim((block - before) * self.block_bytes as u64, self.block_bytes);
+            batch.push((&self.files[at], request));
+        }
+        read_batch(Purpose::Get, &mut batch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::memory::MemoryDirectory;
+    use crate::device::{Access, FileBackend};
+    use std::collections::BTreeSet;
+    use std::io;
+    use std::path::{Path, PathBuf};
+    use std::sync::Arc;
+
+    /// A directory that writes down which blocks of which files were read.
+    #[derive(Clone, Default)]
+    struct Watched(MemoryDirectory, Arc<parking_lot::Mutex<Vec<(String, u64)>>>);
+
+    struct WatchedFile(Box<dyn FileBackend>, String, Watched);
+
+    impl crate::device::DirectoryBackend for Watched {
+        fn create(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
+            self.0.create(name, access)
+        }
+        fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
+            Ok(Box::new(WatchedFile(self.0.open(name, access)?, name.to_owned(), self.clone())))
+        }
+        fn list(&self) -> io::Result<Vec<String>> {
+            self.0.list()
+        }
+        fn remove(&self, name: &str) -> io::Result<()> {
+            self.0.remove(name)
+        }
+        fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+            self.0.rename(from, to)
+        }
+        fn sync(&self) -> io::Result<()> {
+            self.0.sync()
+        }
+        fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
+            self.0.lock()
+        }
+        fn share(&self, name: &str, target: &Path) -> io::Result<()> {
+            self.0.share(name, target)
+        }
+        fn path(&self) -> PathBuf {
+            self.0.path()
+        }
+    }
+
+    impl FileBackend for WatchedFile {
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            self.2.1.lock().push((self.1.clone(), offset));
+            self.0.read_at(offset, buffer)
+        }
+        fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+            self.0.write_at(offset, bytes)
+        }
+        fn sync(&self) -> io::Result<()> {
+            self.0.sync()
+        }
+        fn truncate(&self, length: u64) -> io::Result<()> {
+            self.0.truncate(length)
+        }
+        fn length(&self) -> io::Result<u64> {
+            self.0.length()
+        }
+    }
+
+    #[test]
+    fn every_whole_block_of_every_file_is_read_and_a_seed_repeats_itself() {
+        let watched = Watched::default();
+        let directory = Directory::new(watched.clone(), Access::Buffered);
+        for (name, bytes) in [("short", 511), ("two", 1024), ("three", 1536 + 100)] {
+            directory
+                .create(name, Access::Buffered)
+                .unwrap()
+                .write(Purpose::Log, 0, &vec![0; bytes])
+                .unwrap();
+        }
+        let mut runs = Vec::new();
+        for seed in [1, 1, 2] {
+            let mut reads = RandomReads::new(&directory, &["short", "two", "three"], 512, seed).unwrap();
+            assert_eq!(reads.read(1000).unwrap(), 512_000);
+            runs.push(std::mem::take(&mut *watched.1.lock()));
+        }
+        assert!(runs[0] == runs[1] && runs[0] != runs[2]);
+        let blocks: BTreeSet<_> = runs[0].iter().map(|(name, offset)| (name.as_str(), *offset)).collect();
+        let all = [("three", 0), ("three", 512), ("three", 1024), ("two", 0), ("two", 512)];
+        assert!(blocks.into_iter().eq(all));
+        assert!(RandomReads::new(&directory, &["short"], 512, 1).is_err());
+        assert!(RandomReads::new(&directory, &["two"], 0, 1).is_err());
+    }
+}

@@ -1,0 +1,145 @@
+//! Converting a LogStore that is full to a HashStore (SILT 3.2), while it goes on answering.
+
+use super::{Core, HashStoreKind};
+use crate::Result;
+use crate::device::{AlignedBuffer, Purpose};
+use crate::index::filter::CuckooFilter;
+use crate::store::hash::{CuckooTableWriter, HashStore};
+use crate::store::log::{FrozenLog, LogCursor, LogView};
+use crate::store::manifest::{Edit, Role, StoreEntry};
+use crate::store::merge::Cursor;
+use crate::store::sorted::{Form, SortedIndexKind, SortedStoreSettings, SortedStoreWriter, StoreFilter};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// How many records a step moves.
+const RECORDS_PER_STEP: usize = 1024;
+
+/// The name of a HashStore's file.
+pub(super) fn hash_store_name(number: u64) -> String {
+    format!("{number:08x}.hash")
+}
+
+/// A conversion under way.
+pub(super) struct ConvertJob {
+    partition: usize,
+    number: u64,
+    frozen: Arc<FrozenLog>,
+    target: Target,
+}
+
+enum Target {
+    Cuckoo { writer: Box<CuckooTableWriter>, view: LogView, next_region: u32, buffer: AlignedBuffer },
+    Ordered { writer: Box<SortedStoreWriter>, cursor: Box<LogCursor> },
+}
+
+impl ConvertJob {
+    /// Begins with the oldest LogStore of a partition.
+    pub fn start(core: &Core, partition: usize) -> Result<ConvertJob> {
+        let view = core.partitions[partition].state.read().view.clone();
+        let frozen = match view.frozen.last() {
+            Some(frozen) => frozen.clone(),
+            None => return Err(crate::Error::Interrupted),
+        };
+        let number = core.take_number();
+        let name = hash_store_name(number);
+        let (layout, block_bytes) = (core.shape.layout, core.shape.block_bytes);
+        let target = match core.hash_store_kind() {
+            HashStoreKind::CuckooTable => Target::Cuckoo {
+                writer: Box::new(CuckooTableWriter::create(
+                    &core.directory,
+                    &name,
+                    number,
+                    layout,
+                    block_bytes,
+                    core.settings.piece_bytes,
+                )?),
+                view: core.log.view(),
+                next_region: 0,
+                buffer: AlignedBuffer::default(),
+            },
+            HashStoreKind::HashOrdered => {
+                let settings = SortedStoreSettings {
+                    number,
+                    layout,
+                    form: Form::Stream,
+                    block_bytes,
+                    index: SortedIndexKind::Fences,
+                    expected_records: frozen.index().len().into(),
+                    expected_bytes: frozen.end() - frozen.start(),
+                    purpose: Purpose::Convert,
+                    piece_bytes: core.settings.piece_bytes,
+                };
+                let writer = SortedStoreWriter::create(&core.directory, &name, settings)?;
+                let cursor = LogCursor::new(core.log.view(), frozen.clone(), core.placing, Purpose::Convert);
+                Target::Ordered { writer: Box::new(writer), cursor: Box::new(cursor) }
+            }
+        };
+        Ok(ConvertJob { partition, number, frozen, target })
+    }
+
+    /// Moves some records; answers whether all were moved.
+    pub fn step(&mut self, _core: &Core) -> Result<bool> {
+        match &mut self.target {
+            Target::Cuckoo { writer, view, next_region, buffer } => {
+                for (_, _, packed) in self.frozen.index().region_slots(*next_region) {
+                    let position = self.frozen.position(packed);
+                    writer.push(&view.read(Purpose::Convert, position, buffer)?)?;
+                }
+                *next_region += 1;
+                Ok(*next_region >= self.frozen.index().region_count())
+            }
+            Target::Ordered { writer, cursor } => {
+                for _ in 0..RECORDS_PER_STEP {
+                    if !cursor.advance()? {
+                        return Ok(true);
+                    }
+                    if let Some(entry) = cursor.entry() {
+                        writer.push(&entry)?;
+                    }
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// The memory held, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        match &self.target {
+            Target::Cuckoo { writer, buffer, .. } => writer.heap_bytes() + buffer.heap_bytes(),
+            Target::Ordered { writer, cursor } => writer.heap_bytes() + cursor.heap_bytes(),
+        }
+    }
+
+    /// Puts the HashStore in the place of the LogStore.
+    pub fn finish(self, core: &Core) -> Result<()> {
+        let filter = CuckooFilter::from_index(self.frozen.index());
+        let (store, role) = match self.target {
+            Target::Cuckoo { writer, .. } => {
+                (HashStore::Cuckoo(Arc::new(writer.finish(filter)?)), Role::CuckooTable)
+            }
+            Target::Ordered { writer, .. } => {
+                let store = writer.finish(Some(StoreFilter::Cuckoo(filter)))?;
+                (HashStore::Ordered(Arc::new(store)), Role::HashOrdered)
+            }
+        };
+        // A batch may have gone on behind this LogStore: it must not be here and lost there.
+        core.log.sync_to(core.log.end())?;
+        let mut manifest = core.manifest.lock();
+        manifest.commit(&Edit {
+            partition: self.partition as u32,
+            converted_to: self.frozen.end(),
+            removed: Vec::new(),
+            added: vec![StoreEntry { number: self.number, role }],
+        })?;
+        {
+            let mut state = core.partitions[self.partition].state.write();
+            let mut view = (*state.view).clone();
+            view.frozen.retain(|frozen| !Arc::ptr_eq(frozen, &self.frozen));
+            view.hash_stores.insert(0, (self.number, store));
+            state.view = Arc::new(view);
+        }
+        core.counters.conversions.fetch_add(1, Relaxed);
+        core.release_log(&manifest)
+    }
+}

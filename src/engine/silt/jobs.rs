@@ -1,0 +1,207 @@
+//! Background work: which job is next, one bounded step at a time.
+
+use super::Core;
+use super::convert::ConvertJob;
+use super::merge::MergeJob;
+use super::policy::{Counts, PartitionCounts};
+use crate::Result;
+use crate::batch::TimestampMs;
+use crate::engine::Step;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The jobs under way, at most one of each kind, and what is known of the work that waits.
+pub(super) struct Jobs {
+    converting: Mutex<Option<ConvertJob>>,
+    merging: Mutex<Option<MergeJob>>,
+    schedule: Mutex<Schedule>,
+    /// The memory of the jobs under way, in bytes.
+    pub convert_bytes: AtomicU64,
+    pub merge_bytes: AtomicU64,
+    pressure: AtomicU64,
+    has_work: AtomicBool,
+}
+
+/// Which partitions are being worked on, and which are to be merged whole.
+struct Schedule {
+    converting: Option<usize>,
+    merging: Option<usize>,
+    /// The merge under way takes the partition's frozen LogStores, so they are not converted.
+    merging_frozen: bool,
+    compact: Vec<bool>,
+    novelty: f64,
+}
+
+impl Jobs {
+    pub fn new(partitions: usize) -> Jobs {
+        Jobs {
+            converting: Mutex::new(None),
+            merging: Mutex::new(None),
+            schedule: Mutex::new(Schedule {
+                converting: None,
+                merging: None,
+                merging_frozen: false,
+                compact: vec![false; partitions],
+                novelty: 1.0,
+            }),
+            convert_bytes: AtomicU64::new(0),
+            merge_bytes: AtomicU64::new(0),
+            pressure: AtomicU64::new(0),
+            has_work: AtomicBool::new(false),
+        }
+    }
+
+    pub fn has_work(&self) -> bool {
+        self.has_work.load(Ordering::Acquire)
+    }
+
+    pub fn pressure(&self) -> f64 {
+        f64::from_bits(self.pressure.load(Ordering::Acquire))
+    }
+}
+
+impl Core {
+    fn counts(&self, schedule: &Schedule) -> Counts {
+        let partition = |(number, compact): (usize, &bool)| {
+            let view = self.partitions[number].state.read().view.clone();
+            PartitionCounts {
+                frozen: view.frozen.len(),
+                frozen_records: view.frozen_records(),
+                hash_stores: view.hash_stores.len(),
+                hash_records: view.hash_records(),
+                sorted_records: view.sorted_records(),
+                compact: *compact,
+            }
+        };
+        let partitions = schedule.compact.iter().enumerate().map(partition).collect();
+        Counts { partitions, novelty: schedule.novelty }
+    }
+
+    /// Looks again at how much work waits: after a LogStore was frozen or a job has ended.
+    pub(super) fn refresh_jobs(&self) {
+        let schedule = self.jobs.schedule.lock();
+        self.refresh(&schedule);
+    }
+
+    fn refresh(&self, schedule: &Schedule) {
+        let counts = self.counts(schedule);
+        let pressure = counts.pressure(&self.settings);
+        let has_work = schedule.converting.is_some()
+            || schedule.merging.is_some()
+            || counts.partitions.iter().any(|partition| partition.frozen > 0)
+            || counts.choose_merge(&self.settings).is_some();
+        self.jobs.pressure.store(pressure.convert.max(pressure.merge).to_bits(), Ordering::Release);
+        self.jobs.has_work.store(has_work, Ordering::Release);
+        self.note_ram_peak();
+    }
+
+    /// One bounded piece of work: of whichever kind is further behind, or of the other if somebody is at that.
+    pub(super) fn step(&self, now_ms: TimestampMs) -> Result<Step> {
+        self.fail_stop(|| {
+            let pressure = {
+                let schedule = self.jobs.schedule.lock();
+                self.counts(&schedule).pressure(&self.settings)
+            };
+            self.release_idle_log()?;
+            let order = if pressure.convert >= pressure.merge { [true, false] } else { [false, true] };
+            for convert in order {
+                let worked = if convert { self.step_convert()? } else { self.step_merge(now_ms)? };
+                if worked {
+                    return Ok(Step::Worked);
+                }
+            }
+            self.refresh_jobs();
+            Ok(Step::Idle)
+        })
+    }
+
+    fn step_convert(&self) -> Result<bool> {
+        let Some(mut slot) = self.jobs.converting.try_lock() else { return Ok(false) };
+        if slot.is_none() {
+            let mut schedule = self.jobs.schedule.lock();
+            let Some(number) = self.oldest_frozen(&schedule) else { return Ok(false) };
+            *slot = Some(ConvertJob::start(self, number)?);
+            schedule.converting = Some(number);
+        }
+        let Some(job) = slot.as_mut() else { return Ok(false) };
+        let done = job.step(self)?;
+        self.jobs.convert_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
+        self.note_ram_peak();
+        if done && let Some(job) = slot.take() {
+            job.finish(self)?;
+            self.jobs.convert_bytes.store(0, Ordering::Relaxed);
+            let mut schedule = self.jobs.schedule.lock();
+            schedule.converting = None;
+            self.refresh(&schedule);
+        }
+        Ok(true)
+    }
+
+    /// The partition whose LogStore waits longest to be converted.
+    fn oldest_frozen(&self, schedule: &Schedule) -> Option<usize> {
+        let waiting = |number: &usize| {
+            !schedule.compact[*number] && !(schedule.merging_frozen && schedule.merging == Some(*number))
+        };
+        let start = |number: usize| {
+            let view = self.partitions[number].state.read().view.clone();
+            view.frozen.last().map(|frozen| (frozen.start(), number))
+        };
+        (0..self.partitions.len()).filter(waiting).filter_map(start).min().map(|(_, number)| number)
+    }
+
+    fn step_merge(&self, now_ms: TimestampMs) -> Result<bool> {
+        let Some(mut slot) = self.jobs.merging.try_lock() else { return Ok(false) };
+        if slot.is_none() {
+            let mut schedule = self.jobs.schedule.lock();
+            let Some(number) = self.counts(&schedule).choose_merge(&self.settings) else { return Ok(false) };
+            schedule.merging_frozen = schedule.converting != Some(number);
+            let job = MergeJob::start(self, number, schedule.merging_frozen, schedule.novelty, now_ms)?;
+            let Some(job) = job else {
+                schedule.compact[number] = schedule.compact[number] && schedule.converting == Some(number);
+                self.refresh(&schedule);
+                return Ok(schedule.compact.iter().any(|&compact| compact));
+            };
+            schedule.merging = Some(number);
+            *slot = Some(job);
+        }
+        let Some(job) = slot.as_mut() else { return Ok(false) };
+        let done = job.step()?;
+        self.jobs.merge_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
+        self.note_ram_peak();
+        if done && let Some(job) = slot.take() {
+            let novelty = job.finish(self)?;
+            self.jobs.merge_bytes.store(0, Ordering::Relaxed);
+            let mut schedule = self.jobs.schedule.lock();
+            if let Some(novelty) = novelty {
+                schedule.novelty = novelty;
+            }
+            schedule.merging = None;
+            self.refresh(&schedule);
+        }
+        Ok(true)
+    }
+
+    /// Asks for everything that was written until now to be merged.
+    pub(super) fn request_compaction(&self) -> Result<()> {
+        for number in 0..self.partitions.len() {
+            self.fail_stop(|| self.freeze_early(number))?;
+        }
+        let mut schedule = self.jobs.schedule.lock();
+        schedule.compact.fill(true);
+        self.refresh(&schedule);
+        Ok(())
+    }
+
+    /// Freezes LogStores that few writes go to and that keep the log from being released.
+    fn release_idle_log(&self) -> Result<()> {
+        let end = self.log.end();
+        for (number, partition) in self.partitions.iter().enumerate() {
+            let start = partition.state.read().active.start();
+            if end - start > self.settings.log_bytes_max / 2 {
+                self.freeze_early(number)?;
+                self.advance_empty_log(number)?;
+            }
+        }
+        Ok(())
+    }
+}

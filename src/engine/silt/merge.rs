@@ -1,0 +1,199 @@
+//! Merging all HashStores of a partition into its SortedStore (SILT 3.3), in one sequential pass over both.
+
+use super::{Core, IndexKind};
+use crate::Result;
+use crate::batch::TimestampMs;
+use crate::device::Purpose;
+use crate::store::log::{FrozenLog, LogCursor};
+use crate::store::manifest::{Edit, Manifest, Role, StoreEntry};
+use crate::store::merge::{Cursor, MergeCursor};
+use crate::store::sorted::{Form, SortedCursor, SortedIndexKind, SortedStoreSettings, SortedStoreWriter};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// How many records a step moves.
+const RECORDS_PER_STEP: usize = 4096;
+/// The bytes after which a step ends, however few records they were.
+const BYTES_PER_STEP: usize = 4 << 20;
+/// What is read of each HashStore at a time, in bytes: small, since there are many of them.
+const HASH_STORE_PIECE_BYTES: usize = 16 << 10;
+/// Of each new measurement of the novelty this share counts.
+const NOVELTY_WEIGHT: f64 = 0.5;
+
+/// The name of a SortedStore's file.
+pub(super) fn sorted_store_name(number: u64) -> String {
+    format!("{number:08x}.sorted")
+}
+
+/// A merge under way.
+pub(super) struct MergeJob {
+    partition: usize,
+    number: u64,
+    /// The stores that are merged, by number.
+    inputs: Vec<u64>,
+    frozen: Vec<Arc<FrozenLog>>,
+    sorted_records: u64,
+    novelty: f64,
+    cursor: MergeCursor,
+    writer: SortedStoreWriter,
+}
+
+impl MergeJob {
+    /// Begins with what the partition holds; `None` if there is nothing to merge.
+    pub fn start(
+        core: &Core,
+        partition: usize,
+        with_frozen: bool,
+        novelty: f64,
+        now_ms: TimestampMs,
+    ) -> Result<Option<MergeJob>> {
+        let view = core.partitions[partition].state.read().view.clone();
+        let frozen = if with_frozen { view.frozen.clone() } else { Vec::new() };
+        if view.hash_stores.is_empty() && frozen.is_empty() {
+            return Ok(None);
+        }
+        let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
+        for frozen in &frozen {
+            let log = core.log.view();
+            sources.push(Box::new(LogCursor::new(log, frozen.clone(), core.placing, Purpose::Merge)));
+        }
+        for (_, store) in &view.hash_stores {
+            sources.push(store.cursor(core.placing, Purpose::Merge, HASH_STORE_PIECE_BYTES));
+        }
+        if let Some((_, store)) = &view.sorted {
+            let piece = core.settings.piece_bytes;
+            sources.push(Box::new(SortedCursor::new(store.clone(), core.placing, Purpose::Merge, piece)));
+        }
+        let mut inputs: Vec<u64> = view.hash_stores.iter().map(|(number, _)| *number).collect();
+        inputs.extend(view.sorted.iter().map(|(number, _)| *number));
+        let young =
+            view.hash_records() + frozen.iter().map(|frozen| u64::from(frozen.index().len())).sum::<u64>();
+        let young_bytes = frozen.iter().map(|frozen| frozen.end() - frozen.start()).sum::<u64>()
+            / core.partitions.len() as u64
+            + view.hash_stores.iter().map(|(_, store)| store.file().length()).sum::<u64>();
+        let sorted_bytes = view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
+        let number = core.take_number();
+        let settings = SortedStoreSettings {
+            expected_records: view.sorted_records() + (young as f64 * novelty) as u64,
+            expected_bytes: sorted_bytes + (young_bytes as f64 * novelty) as u64,
+            ..core.sorted_settings(number)
+        };
+        Ok(Some(MergeJob {
+            partition,
+            number,
+            inputs,
+            frozen,
+            sorted_records: view.sorted_records(),
+            novelty,
+            cursor: MergeCursor::new(sources, Some(now_ms)),
+            writer: SortedStoreWriter::create(&core.directory, &sorted_store_name(number), settings)?,
+        }))
+    }
+
+    /// Moves some records; answers whether all were moved.
+    pub fn step(&mut self) -> Result<bool> {
+        let mut bytes = 0;
+        for _ in 0..RECORDS_PER_STEP {
+            if !self.cursor.advance()? {
+                return Ok(true);
+            }
+            if let Some(entry) = self.cursor.entry() {
+                bytes += entry.record.value.map_or(0, <[u8]>::len);
+                self.writer.push(&entry)?;
+            }
+            if bytes > BYTES_PER_STEP {
+                break;
+            }
+        }
+        Ok(false)
+    }
+
+    /// The memory held, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.cursor.heap_bytes() + self.writer.heap_bytes()
+    }
+
+    /// Puts the new SortedStore in the place of everything that was merged. Answers the novelty, smoothed, if anything
+    /// can be told of it.
+    pub fn finish(self, core: &Core) -> Result<Option<f64>> {
+        let taken = self.cursor.taken().saturating_sub(self.sorted_records);
+        let new = self.writer.records().saturating_sub(self.sorted_records);
+        let store = Arc::new(self.writer.finish(None)?);
+        if !self.frozen.is_empty() {
+            // As with a conversion: a batch may have gone on behind the last LogStore.
+            core.log.sync_to(core.log.end())?;
+        }
+        let mut manifest = core.manifest.lock();
+        manifest.commit(&Edit {
+            partition: self.partition as u32,
+            converted_to: self.frozen.iter().map(|frozen| frozen.end()).max().unwrap_or(0),
+            removed: self.inputs.clone(),
+            added: vec![StoreEntry { number: self.number, role: Role::Sorted }],
+        })?;
+        let removed = {
+            let mut state = core.partitions[self.partition].state.write();
+            let mut view = (*state.view).clone();
+            view.frozen.retain(|frozen| !self.frozen.iter().any(|merged| Arc::ptr_eq(frozen, merged)));
+            view.hash_stores.retain(|(number, _)| !self.inputs.contains(number));
+            view.sorted = Some((self.number, store));
+            std::mem::replace(&mut state.view, Arc::new(view))
+        };
+        for (number, _) in removed.hash_stores.iter().filter(|(number, _)| self.inputs.contains(number)) {
+            core.directory.remove(&super::convert::hash_store_name(*number))?;
+        }
+        if let Some((number, _)) = removed.sorted {
+            core.directory.remove(&sorted_store_name(number))?;
+        }
+        core.counters.merges.fetch_add(1, Relaxed);
+        core.release_log(&manifest)?;
+        let measured = new as f64 / taken.max(1) as f64;
+        Ok((taken > 0).then(|| self.novelty + NOVELTY_WEIGHT * (measured - self.novelty)))
+    }
+}
+
+impl Core {
+    fn sorted_settings(&self, number: u64) -> SortedStoreSettings {
+        let (layout, block_bytes) = (self.shape.layout, self.shape.block_bytes);
+        let form = SortedStoreSettings::form_for(&layout, block_bytes, false);
+        let index = match self.index_kind() {
+            IndexKind::EntropyTrie if form == Form::Slots => SortedIndexKind::EntropyTrie,
+            _ => SortedIndexKind::Fences,
+        };
+        SortedStoreSettings {
+            number,
+            layout,
+            form,
+            block_bytes,
+            index,
+            expected_records: 0,
+            expected_bytes: 0,
+            purpose: Purpose::Merge,
+            piece_bytes: self.settings.piece_bytes,
+        }
+    }
+
+    /// Removes what of the log every partition has in stores.
+    pub(super) fn release_log(&self, manifest: &Manifest) -> Result<()> {
+        let needed = manifest.partitions().iter().map(|partition| partition.converted_to).min().unwrap_or(0);
+        self.log.release_before(needed)
+    }
+
+    /// Lets go of the log on behalf of a partition that has nothing in it.
+    pub(super) fn advance_empty_log(&self, number: usize) -> Result<()> {
+        let partition = &self.partitions[number];
+        // The manifest comes before any partition, as in a checkpoint.
+        let mut manifest = self.manifest.lock();
+        let _locked = partition.writer.lock();
+        let end = self.log.end();
+        {
+            let state = partition.state.read();
+            if !state.active.is_empty() || !state.view.frozen.is_empty() {
+                return Ok(());
+            }
+        }
+        self.log.sync_to(end)?;
+        manifest.commit(&Edit { partition: number as u32, converted_to: end, ..Edit::default() })?;
+        partition.state.write().active.restart(end);
+        self.release_log(&manifest)
+    }
+}

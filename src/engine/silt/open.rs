@@ -1,0 +1,231 @@
+//! Creating a database, and opening one after whatever ended it (SILT 4, crash tolerance): the manifest names the live
+//! stores, whose indexes and filters are read back; only the log is replayed, from the first record that stands in no
+//! store.
+
+use super::convert::hash_store_name;
+use super::jobs::Jobs;
+use super::merge::sorted_store_name;
+use super::partition::{Partition, State, View};
+use super::policy::log_regions;
+use super::{Core, Counters, HashStoreKind, IndexKind, ShapeSettings, Silt, SiltSettings};
+use crate::batch::TimestampMs;
+use crate::device::{AlignedBuffer, Directory};
+use crate::index::partial_key_cuckoo::CuckooSettings;
+use crate::key::{KeyHasher, Placing};
+use crate::progress::Progress;
+use crate::store::hash::{CuckooTable, HashStore};
+use crate::store::log::{Log, LogSettings, LogStore};
+use crate::store::manifest::{Manifest, PartitionEntry, Role, Shape};
+use crate::store::record::RecordLayout;
+use crate::store::sorted::SortedStore;
+use crate::{Error, Result};
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+const PARTITIONS_DEFAULT: u32 = 16;
+const BLOCK_BYTES_DEFAULT: u32 = 4096;
+
+impl Silt {
+    /// Whether a database of this engine stands in the directory.
+    pub fn stands_in(directory: &Directory) -> Result<bool> {
+        Manifest::stands_in(directory)
+    }
+
+    /// Creates an empty database. `seed` is the secret of its hash.
+    pub fn create(directory: &Directory, settings: &ShapeSettings, seed: [u64; 2]) -> Result<()> {
+        let hashed_keys = settings.hashed_keys.unwrap_or(false);
+        let shape = Shape {
+            layout: RecordLayout {
+                fixed: settings.fixed,
+                expiring: settings.expiring.unwrap_or(settings.fixed.is_none()),
+            },
+            hasher: if hashed_keys { KeyHasher::Identity } else { KeyHasher::Keyed(seed) },
+            partitions_log2: settings.partitions.unwrap_or(PARTITIONS_DEFAULT).ilog2(),
+            block_bytes: settings.block_bytes.unwrap_or(BLOCK_BYTES_DEFAULT),
+            database_id: seed[0] ^ seed[1].rotate_left(32),
+        };
+        Manifest::create(directory, &shape)
+    }
+
+    /// Opens a database.
+    pub fn open(
+        directory: Directory,
+        settings: SiltSettings,
+        _now_ms: TimestampMs,
+        progress: &mut Progress<'_>,
+    ) -> Result<Silt> {
+        let manifest = Manifest::open(&directory)?;
+        let shape = *manifest.shape();
+        check_shape(&settings, &shape)?;
+        remove_orphans(&directory, &manifest)?;
+        let placing = Placing { hasher: shape.hasher, partitions_log2: shape.partitions_log2 };
+        let converted = || manifest.partitions().iter().map(|partition| partition.converted_to);
+        let log_settings = LogSettings {
+            layout: shape.layout,
+            database_id: shape.database_id,
+            segment_bytes: settings.log_segment_bytes,
+            from: converted().min().unwrap_or(0),
+            durable: converted().max().unwrap_or(0),
+        };
+        let (log, recovered) = Log::open(&directory, &log_settings, progress)?;
+        let partitions = manifest
+            .partitions()
+            .iter()
+            .map(|entry| open_partition(&directory, &shape, &settings, entry))
+            .collect::<Result<Vec<_>>>()?;
+        let counters = Counters { lost_tail_bytes: recovered.lost_tail_bytes, ..Counters::default() };
+        let mut core = Core {
+            jobs: Jobs::new(partitions.len()),
+            directory,
+            settings,
+            shape,
+            placing,
+            log,
+            partitions,
+            next_store_number: AtomicU64::new(manifest.next_number()),
+            manifest: Mutex::new(manifest),
+            counters,
+            ram_peak: Mutex::default(),
+            poison: Mutex::new(None),
+            poisoned: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+        };
+        core.stagger();
+        core.counters.replayed_records = core.replay(log_settings.from, progress)?;
+        core.refresh_jobs();
+        Ok(Silt { core: Arc::new(core) })
+    }
+}
+
+impl Core {
+    fn stagger(&self) {
+        for (number, partition) in self.partitions.iter().enumerate() {
+            let mut state = partition.state.write();
+            state.freeze_at = self.staggered(number, &state.active);
+        }
+    }
+
+    /// Indexes every record of the log that stands in no store.
+    fn replay(&self, from: u64, progress: &mut Progress<'_>) -> Result<u64> {
+        let starts: Vec<u64> =
+            self.partitions.iter().map(|partition| partition.state.read().active.start()).collect();
+        let mut replayed = 0;
+        let mut buffer = AlignedBuffer::default();
+        self.log.scan(from, progress, &mut |position, record| {
+            let (number, _) = self.place(record.key);
+            if position < starts[number] {
+                return Ok(());
+            }
+            replayed += 1;
+            self.index_record(record.key, position, &mut buffer)
+        })?;
+        Ok(replayed)
+    }
+
+    /// The HashStores' form: as it was set, if the records allow it.
+    pub(super) fn hash_store_kind(&self) -> HashStoreKind {
+        let suits = CuckooTable::suits(&self.shape.layout, self.shape.block_bytes);
+        match self.settings.hash_store {
+            Some(HashStoreKind::CuckooTable) if suits => HashStoreKind::CuckooTable,
+            Some(_) => HashStoreKind::HashOrdered,
+            None => HashStoreKind::HashOrdered,
+        }
+    }
+
+    /// The SortedStores' index: as it was set, or the smallest for the records.
+    pub(super) fn index_kind(&self) -> IndexKind {
+        self.settings.index.unwrap_or(IndexKind::EntropyTrie)
+    }
+}
+
+fn check_shape(settings: &SiltSettings, shape: &Shape) -> Result<()> {
+    let differs = |name: &'static str, asked: String, has: String| {
+        let problem = format!(
+            "{asked} was asked for, but the database was created with {has}; leave it out to open it as it is"
+        );
+        Err(Error::Setting { name, problem })
+    };
+    let asked = &settings.shape;
+    if let Some(fixed) = asked.fixed
+        && shape.layout.fixed != Some(fixed)
+    {
+        let sizes = |(key, value): (usize, usize)| format!("keys of {key} and values of {value} bytes");
+        let has = shape.layout.fixed.map_or("records of any size".to_owned(), sizes);
+        return differs("fixed", sizes(fixed), has);
+    }
+    if let Some(hashed_keys) = asked.hashed_keys
+        && hashed_keys != (shape.hasher == KeyHasher::Identity)
+    {
+        return differs("hashed_keys", hashed_keys.to_string(), (!hashed_keys).to_string());
+    }
+    if let Some(expiring) = asked.expiring
+        && shape.layout.fixed.is_some()
+        && expiring != shape.layout.expiring
+    {
+        return differs("expiring", expiring.to_string(), shape.layout.expiring.to_string());
+    }
+    if let Some(partitions) = asked.partitions
+        && partitions != 1 << shape.partitions_log2
+    {
+        return differs("partitions", partitions.to_string(), (1u32 << shape.partitions_log2).to_string());
+    }
+    if let Some(block_bytes) = asked.block_bytes
+        && block_bytes != shape.block_bytes
+    {
+        return differs("block_bytes", block_bytes.to_string(), shape.block_bytes.to_string());
+    }
+    Ok(())
+}
+
+/// Removes what a crash left of stores that never came to be, or that had been merged.
+fn remove_orphans(directory: &Directory, manifest: &Manifest) -> Result<()> {
+    let stores = manifest.partitions().iter().flat_map(|partition| &partition.stores);
+    let live: HashSet<String> = stores.map(|store| store_name(store.number, store.role)).collect();
+    for name in directory.list()? {
+        let number = name.strip_suffix(".hash").or_else(|| name.strip_suffix(".sorted"));
+        let is_store = number.is_some_and(|number| u64::from_str_radix(number, 16).is_ok());
+        if (is_store && !live.contains(&name)) || name == "MANIFEST.new" {
+            directory.remove(&name)?;
+        }
+    }
+    Ok(())
+}
+
+/// The name of a store's file.
+pub(super) fn store_name(number: u64, role: Role) -> String {
+    match role {
+        Role::CuckooTable | Role::HashOrdered => hash_store_name(number),
+        Role::Sorted => sorted_store_name(number),
+    }
+}
+
+fn open_partition(
+    directory: &Directory,
+    shape: &Shape,
+    settings: &SiltSettings,
+    entry: &PartitionEntry,
+) -> Result<Partition> {
+    let mut view = View::default();
+    for store in &entry.stores {
+        let (number, name) = (store.number, store_name(store.number, store.role));
+        let opened = || SortedStore::open(directory, &name, number, shape.layout).map(Arc::new);
+        match store.role {
+            Role::CuckooTable => {
+                let table = CuckooTable::open(directory, &name, number, shape.layout)?;
+                view.hash_stores.insert(0, (number, HashStore::Cuckoo(Arc::new(table))));
+            }
+            Role::HashOrdered => view.hash_stores.insert(0, (number, HashStore::Ordered(opened()?))),
+            Role::Sorted => view.sorted = Some((number, opened()?)),
+        }
+    }
+    let (regions, buckets_per_region_log2) =
+        log_regions(settings, view.sorted_records() + view.hash_records());
+    let table = CuckooSettings { regions, buckets_per_region_log2, tag_bits: settings.tag_bits };
+    let active = LogStore::new(table, entry.converted_to)?;
+    Ok(Partition {
+        writer: Mutex::new(()),
+        state: RwLock::new(State { active, freeze_at: u32::MAX, view: Arc::new(view) }),
+    })
+}

@@ -1,0 +1,164 @@
+//! When LogStores are converted and partitions merged: decisions from counts, without a hand on any file.
+//!
+//! The paper merges each partition by itself when its HashStores hold d keys (SILT 2.4). Here one bound holds for all
+//! HashStores together, d·(P+1)/2, which is what P partitions hold on average between merges that are spread
+//! evenly: when it is reached the fullest partition is merged. That bounds the memory, spreads the merges by itself, and
+//! favours the partitions where a merge frees most.
+
+use super::settings::SiltSettings;
+
+/// HashStores of a partition beyond this number are merged, however few records they hold: each costs false positives.
+const HASH_STORES_MAX: usize = 48;
+/// The share by which the bound may be exceeded before writers have to wait.
+const EXCESS_MAX: f64 = 0.25;
+/// A table is taken to be full at this share of its slots, before it is known better.
+pub(super) const OCCUPANCY: f64 = 0.93;
+/// The slots of a region of a LogStore's index, at the most: what is sorted in memory at a time.
+const REGION_SLOTS_MAX: u32 = 4096;
+
+/// The counts of one partition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct PartitionCounts {
+    pub frozen: usize,
+    pub frozen_records: u64,
+    pub hash_stores: usize,
+    pub hash_records: u64,
+    pub sorted_records: u64,
+    /// Everything in it is to be merged.
+    pub compact: bool,
+}
+
+impl PartitionCounts {
+    fn mergeable(&self) -> u64 {
+        self.hash_records + self.frozen_records
+    }
+}
+
+/// The counts that decisions are made from.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counts {
+    pub partitions: Vec<PartitionCounts>,
+    /// Of the records that were merged last, the share whose keys were new.
+    pub novelty: f64,
+}
+
+/// How far background work is behind, each 0 if not at all and 1 if writers have to wait.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Pressure {
+    pub convert: f64,
+    pub merge: f64,
+}
+
+impl Counts {
+    /// About how many keys there are.
+    pub fn keys(&self) -> f64 {
+        let sum = |count: fn(&PartitionCounts) -> u64| self.partitions.iter().map(count).sum::<u64>() as f64;
+        sum(|partition| partition.sorted_records) + self.novelty * sum(|partition| partition.hash_records)
+    }
+
+    /// How many records all HashStores together may hold.
+    pub fn hash_records_max(&self, settings: &SiltSettings) -> f64 {
+        let partitions = self.partitions.len() as f64;
+        let floor = f64::from(settings.log_slots_min) * OCCUPANCY * partitions / 2.0;
+        (settings.merge_ratio * self.keys() * (partitions + 1.0) / (2.0 * partitions)).max(floor)
+    }
+
+    fn hash_records(&self) -> f64 {
+        self.partitions.iter().map(|partition| partition.hash_records).sum::<u64>() as f64
+    }
+
+    /// The partition to merge next, if one should be.
+    pub fn choose_merge(&self, settings: &SiltSettings) -> Option<usize> {
+        let numbered = || self.partitions.iter().enumerate();
+        let fullest = |candidates: &mut dyn Iterator<Item = (usize, &PartitionCounts)>| {
+            candidates.max_by_key(|(_, counts)| counts.mergeable()).map(|(number, _)| number)
+        };
+        if let Some(number) = fullest(&mut numbered().filter(|(_, counts)| counts.compact)) {
+            return Some(number);
+        }
+        if let Some(number) =
+            fullest(&mut numbered().filter(|(_, counts)| counts.hash_stores > HASH_STORES_MAX))
+        {
+            return Some(number);
+        }
+        if self.hash_records() > self.hash_records_max(settings) {
+            return fullest(&mut numbered());
+        }
+        None
+    }
+
+    /// How far background work is behind.
+    pub fn pressure(&self, settings: &SiltSettings) -> Pressure {
+        let waiting = |partition: &PartitionCounts| if partition.compact { 0 } else { partition.frozen };
+        let frozen = self.partitions.iter().map(waiting).sum::<usize>().saturating_sub(1);
+        let frozen_max = (self.partitions.len() / 4).max(2);
+        let excess = self.hash_records() / self.hash_records_max(settings) - 1.0;
+        Pressure { convert: frozen as f64 / frozen_max as f64, merge: (excess / EXCESS_MAX).max(0.0) }
+    }
+}
+
+/// The size of a partition's LogStore: its slots as regions of 2^`buckets_per_region_log2` buckets of four.
+pub(super) fn log_regions(settings: &SiltSettings, partition_keys: u64) -> (u32, u8) {
+    let wanted = partition_keys / u64::from(settings.keys_per_log_slot);
+    let slots = (wanted.min(1 << 24) as u32).max(settings.log_slots_min);
+    let region_slots = slots.next_power_of_two().min(REGION_SLOTS_MAX);
+    (slots.div_ceil(region_slots), (region_slots / 4).ilog2() as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(hash_records: &[u64], sorted_records: u64) -> Counts {
+        let partition =
+            |&hash_records| PartitionCounts { hash_records, sorted_records, ..Default::default() };
+        Counts { partitions: hash_records.iter().map(partition).collect(), novelty: 0.0 }
+    }
+
+    fn settings() -> SiltSettings {
+        SiltSettings { log_slots_min: 16, ..SiltSettings::default() }
+    }
+
+    #[test]
+    fn the_fullest_partition_is_merged_once_the_bound_is_reached() {
+        // d·P = 0.3 · 4000 = 1200, so the bound is 1200 · 5 / 8 = 750.
+        assert_eq!(counts(&[100, 300, 200, 150], 1000).choose_merge(&settings()), None);
+        assert_eq!(counts(&[100, 301, 200, 150], 1000).choose_merge(&settings()), Some(1));
+    }
+
+    #[test]
+    fn steady_overwriting_merges_as_often_as_the_paper_has_it() {
+        let (partitions, keys) = (16, 1_000_000u64);
+        let mut counts = counts(&vec![0; partitions], keys / partitions as u64);
+        let (mut written, mut merged) = (0u64, 0u64);
+        for step in 0..40_000usize {
+            let partition = (step * 7919) % partitions;
+            counts.partitions[partition].hash_records += 500;
+            written += 500;
+            if let Some(fullest) = counts.choose_merge(&settings()) {
+                counts.partitions[fullest].hash_records = 0;
+                merged += counts.partitions[fullest].sorted_records;
+            }
+        }
+        let measured = merged as f64 / written as f64;
+        assert!((measured - 1.0 / 0.3).abs() < 0.1, "N/(d·P) is {measured}");
+    }
+
+    #[test]
+    fn pressure_rises_with_what_waits() {
+        let mut counts = counts(&[300, 300, 100, 50], 1000);
+        assert_eq!(counts.pressure(&settings()), Pressure { convert: 0.0, merge: 0.0 });
+        counts.partitions[0].frozen = 3;
+        counts.partitions[1].hash_records = 600;
+        let pressure = counts.pressure(&settings());
+        assert!(pressure.convert >= 1.0 && pressure.merge > 1.0);
+    }
+
+    #[test]
+    fn a_log_store_grows_with_its_partition() {
+        let settings = SiltSettings::default();
+        assert_eq!(log_regions(&settings, 0), (4, 10));
+        assert_eq!(log_regions(&settings, 40 * 100_000), (25, 10));
+        assert_eq!(log_regions(&SiltSettings { log_slots_min: 64, ..settings }, 0), (1, 4));
+    }
+}

@@ -1,0 +1,81 @@
+//! Claims about the engine that need a look inside.
+
+use crate::device::memory::MemoryDirectory;
+use crate::device::{Access, Directory, Purpose};
+use crate::engine::silt::{HashStoreKind, IndexKind};
+use crate::{Builder, Database};
+
+fn small(builder: Builder) -> Builder {
+    builder.log_slots_min(64).partitions(4).background_threads(0)
+}
+
+fn open(files: &MemoryDirectory, setup: impl FnOnce(Builder) -> Builder) -> (Database, Directory) {
+    let directory = Directory::new(files.clone(), Access::Buffered);
+    let database = setup(small(Database::builder("memory"))).open_in(directory.clone()).unwrap();
+    (database, directory)
+}
+
+fn key(number: u64) -> [u8; 8] {
+    number.to_le_bytes()
+}
+
+#[test]
+fn records_are_found_in_every_store_and_after_reopening() {
+    for kind in [HashStoreKind::CuckooTable, HashStoreKind::HashOrdered] {
+        for index in [IndexKind::EntropyTrie, IndexKind::Fences] {
+            let files = MemoryDirectory::default();
+            let setup = |builder: Builder| builder.fixed(8, 8).hash_store(kind).index(index);
+            let (database, _) = open(&files, setup);
+            for round in 0..3u64 {
+                for number in 0..3000u64 {
+                    if (number + round) % 7 == 0 {
+                        database.delete(key(number)).unwrap();
+                    } else {
+                        database.put(key(number), key(number * 10 + round)).unwrap();
+                    }
+                }
+            }
+            let check = |database: &Database| {
+                for number in 0..3000u64 {
+                    let expected = ((number + 2) % 7 != 0).then(|| key(number * 10 + 2).to_vec());
+                    let found = database.get(key(number)).unwrap().map(|value| value.to_vec());
+                    assert_eq!(found, expected, "{kind:?} {index:?} {number}");
+                }
+                assert_eq!(database.iter().unwrap().count(), (0..3000).filter(|n| (n + 2) % 7 != 0).count());
+            };
+            check(&database);
+            drop(database);
+            let (database, _) = open(&files, setup);
+            check(&database);
+            assert!(database.stats().replayed_records > 0);
+            database.settle().unwrap();
+            check(&database);
+            database.compact().unwrap();
+            check(&database);
+            let stats = database.stats();
+            assert_eq!(stats.records, stats.merged_records);
+            drop(database);
+            check(&open(&files, setup).0);
+        }
+    }
+}
+
+#[test]
+fn a_get_reads_once_and_a_miss_hardly_more() {
+    let files = MemoryDirectory::default();
+    let (database, directory) = open(&files, |builder| builder.fixed(8, 40));
+    for number in 0..20_000u64 {
+        database.put(key(number), [number as u8; 40]).unwrap();
+    }
+    database.settle().unwrap();
+    let before = directory.io().of(Purpose::Get).reads;
+    for number in 0..20_000u64 {
+        assert_eq!(database.get(key(number)).unwrap().unwrap()[..], [number as u8; 40]);
+    }
+    let hits = directory.io().of(Purpose::Get).reads - before;
+    for number in 20_000..40_000u64 {
+        assert_eq!(database.get(key(number)).unwrap(), None);
+    }
+    let misses = directory.io().of(Purpose::Get).reads - before - hits;
+    assert!(hits <= 20_200 && misses <= 20_200, "{hits} {misses}");
+}

@@ -1,0 +1,156 @@
+//! Writes: to the log, then to the index of the LogStore (SILT 3.1).
+
+use super::Core;
+use super::partition::State;
+use super::policy::{OCCUPANCY, log_regions};
+use crate::batch::{Durability, Write};
+use crate::device::{AlignedBuffer, Purpose, with_scratch};
+use crate::index::partial_key_cuckoo::CuckooSettings;
+use crate::key::KeyHash;
+use crate::store::log::LogStore;
+use crate::store::record::RecordView;
+use crate::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Core {
+    /// Applies all writes or none.
+    pub(super) fn write(&self, writes: &[Write<'_>], durability: Durability) -> Result<()> {
+        for write in writes {
+            self.shape.layout.check(write)?;
+        }
+        let end = match writes {
+            [single] => {
+                let _locked = self.partitions[self.place(single.key()).0].writer.lock();
+                self.write_locked(writes, durability)?
+            }
+            several => {
+                let mut numbers: Vec<usize> = several.iter().map(|write| self.place(write.key()).0).collect();
+                numbers.sort_unstable();
+                numbers.dedup();
+                // Always in ascending order, so that two batches never wait for each other.
+                let _locked: Vec<_> =
+                    numbers.iter().map(|&number| self.partitions[number].writer.lock()).collect();
+                self.write_locked(writes, durability)?
+            }
+        };
+        self.make_durable(durability, end)
+    }
+
+    /// Writes while the writers of all partitions concerned are locked. Answers the end of the log behind it.
+    pub(super) fn write_locked(&self, writes: &[Write<'_>], durability: Durability) -> Result<u64> {
+        for write in writes {
+            self.shape.layout.check(write)?;
+        }
+        self.check_writable()?;
+        self.counters.writes.fetch_add(writes.len() as u64, Relaxed);
+        self.counters
+            .user_bytes
+            .fetch_add(writes.iter().map(|write| write.user_bytes() as u64).sum(), Relaxed);
+        self.fail_stop(|| {
+            let records = writes.iter().map(|write| RecordView::from(*write));
+            if let [write] = writes {
+                let mut position = 0;
+                let end = self.log.append(records, durability, |at| position = at)?;
+                with_scratch(|buffer| self.index_record(write.key(), position, buffer))?;
+                return Ok(end);
+            }
+            let mut positions = Vec::with_capacity(writes.len());
+            let end = self.log.append(records, durability, |at| positions.push(at))?;
+            with_scratch(|buffer| {
+                let mut writes = writes.iter().zip(positions);
+                writes.try_for_each(|(write, position)| self.index_record(write.key(), position, buffer))
+            })?;
+            Ok(end)
+        })
+    }
+
+    /// Waits until a write is as durable as was asked.
+    pub(super) fn make_durable(&self, durability: Durability, end: u64) -> Result<()> {
+        match durability {
+            Durability::Synced => self.fail_stop(|| self.log.sync_to(end)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the index of a partition's LogStore point to a record that was appended to the log.
+    pub(super) fn index_record(&self, key: &[u8], position: u64, buffer: &mut AlignedBuffer) -> Result<()> {
+        let (number, hash) = self.place(key);
+        let partition = &self.partitions[number];
+        let candidates = partition.state.read().active.candidates(hash);
+        if !candidates.is_empty() {
+            let log = self.log.view();
+            for candidate in candidates.iter() {
+                if log.read(Purpose::Put, candidate.position, buffer)?.key == key {
+                    partition.state.write().active.replace(candidate.slot, position);
+                    return Ok(());
+                }
+            }
+        }
+        {
+            let mut state = partition.state.write();
+            let too_long = position - state.active.start() > self.settings.log_bytes_max / 2;
+            let due = state.active.len() >= state.freeze_at || too_long;
+            if !(due && !state.active.is_empty()) && state.active.insert(hash, position).is_ok() {
+                return Ok(());
+            }
+            self.count_full_table(&state, due);
+            self.freeze(&mut state, position)?;
+            insert_into_empty(&mut state, hash, position)?;
+        }
+        self.refresh_jobs();
+        Ok(())
+    }
+
+    fn count_full_table(&self, state: &State, due: bool) {
+        if !due {
+            self.counters.full_tables.fetch_add(1, Relaxed);
+            self.counters.full_table_records.fetch_add(state.active.len().into(), Relaxed);
+            self.counters.full_table_slots.fetch_add(state.active.slots().into(), Relaxed);
+        }
+    }
+
+    /// Freezes the LogStore as it is and starts another, for records from `position` on.
+    fn freeze(&self, state: &mut State, position: u64) -> Result<()> {
+        let frozen = Arc::new(state.active.freeze(position));
+        let mut view = (*state.view).clone();
+        view.frozen.insert(0, frozen);
+        let keys = view.sorted_records() + view.hash_records();
+        state.active = LogStore::new(self.log_store_settings(keys), position)?;
+        state.freeze_at = u32::MAX;
+        state.view = Arc::new(view);
+        Ok(())
+    }
+
+    /// Freezes a LogStore before it is full, if it holds anything. The next one is frozen at another time than those of
+    /// the other partitions, which this may happen to at once.
+    pub(super) fn freeze_early(&self, number: usize) -> Result<()> {
+        let partition = &self.partitions[number];
+        let _locked = partition.writer.lock();
+        let mut state = partition.state.write();
+        if !state.active.is_empty() {
+            self.freeze(&mut state, self.log.end())?;
+            state.freeze_at = self.staggered(number, &state.active);
+        }
+        Ok(())
+    }
+
+    /// At how many records a partition's first LogStore is frozen: each partition's at another number.
+    pub(super) fn staggered(&self, number: usize, active: &LogStore) -> u32 {
+        let share = (number + 1) as f64 / self.partitions.len() as f64;
+        if share < 1.0 { (f64::from(active.slots()) * OCCUPANCY * share).ceil() as u32 } else { u32::MAX }
+    }
+
+    /// The table of a LogStore in a partition with so many keys.
+    pub(super) fn log_store_settings(&self, partition_keys: u64) -> CuckooSettings {
+        let (regions, buckets_per_region_log2) = log_regions(&self.settings, partition_keys);
+        CuckooSettings { regions, buckets_per_region_log2, tag_bits: self.settings.tag_bits }
+    }
+}
+
+fn insert_into_empty(state: &mut State, hash: KeyHash, position: u64) -> Result<()> {
+    state.active.insert(hash, position).map_err(|full| Error::Setting {
+        name: "log_slots_min",
+        problem: format!("a table of {full:?} does not take a single key"),
+    })
+}

@@ -1,0 +1,15 @@
+//! The doubles, each of them once: a simulated device, a generator of operations and a reference model.
+//!
+//! Tests of all crates, the fuzz targets and the benchmarks use them; nothing here is part of the public face. All is
+//! driven by seeds: the same seed and the same calls give the same outcome on every machine.
+
+pub mod operations;
+pub mod reference;
+pub mod simulated;
+
+pub use operations::{Operation, OperationKind, Workload};
+pub use reference::{Ending, Reference, Violation};
+pub use simulated::{Crash, Damage, Faults, SimulatedDirectory, Survival};
+
+#[cfg(test)]
+mod tests;

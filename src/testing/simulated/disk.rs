@@ -1,0 +1,354 @@
+//! The state of a simulated device: files, the directory's entries, the faults and the moment of the power's loss.
+
+use super::content::Content;
+use super::{Faults, SECTOR_BYTES};
+use std::collections::BTreeMap;
+use std::io::{self, Error, ErrorKind};
+
+/// A file, whatever names it has.
+pub(super) type Inode = u64;
+
+/// What an operation takes, in nanoseconds: the scale of a good drive.
+const READ_NS: u64 = 80_000;
+const CHANGE_NS: u64 = 20_000;
+const SYNC_NS: u64 = 500_000;
+const SLOW_FACTOR: u64 = 1000;
+
+/// A change of the directory that was not synced yet.
+#[derive(Clone)]
+pub(super) enum EntryChange {
+    Link { name: String, inode: Inode },
+    Unlink { name: String },
+    Rename { from: String, to: String, inode: Inode },
+}
+
+impl EntryChange {
+    pub fn apply(&self, entries: &mut BTreeMap<String, Inode>) {
+        match self {
+            EntryChange::Link { name, inode } => drop(entries.insert(name.clone(), *inode)),
+            EntryChange::Unlink { name } => drop(entries.remove(name)),
+            EntryChange::Rename { from, to, inode } => {
+                entries.remove(from);
+                entries.insert(to.clone(), *inode);
+            }
+        }
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Disk {
+    pub files: BTreeMap<Inode, Content>,
+    pub entries: BTreeMap<String, Inode>,
+    pub durable_entries: BTreeMap<String, Inode>,
+    pub pending_entries: Vec<(u64, EntryChange)>,
+    pub faults: Faults,
+    random: fastrand::Rng,
+    next_inode: Inode,
+    changes: u64,
+    power_off_at: u64,
+    off: bool,
+    fault_count: u64,
+    failed_syncs: u64,
+    elapsed_ns: u64,
+}
+
+impl Disk {
+    pub fn new(seed: u64) -> Disk {
+        Disk {
+            files: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            durable_entries: BTreeMap::new(),
+            pending_entries: Vec::new(),
+            faults: Faults::default(),
+            random: fastrand::Rng::with_seed(seed),
+            next_inode: 0,
+            changes: 0,
+            power_off_at: u64::MAX,
+            off: false,
+            fault_count: 0,
+            failed_syncs: 0,
+            elapsed_ns: 0,
+        }
+    }
+
+    /// The same state as another process finds it: nothing is open, and nothing fails.
+    pub fn restarted(&self, seed: u64) -> Disk {
+        let mut disk = self.clone();
+        disk.files.values_mut().for_each(|content| content.handles = 0);
+        disk.forget_unreachable();
+        disk.faults = Faults::default();
+        disk.random = fastrand::Rng::with_seed(seed);
+        (disk.off, disk.power_off_at) = (false, u64::MAX);
+        disk
+    }
+
+    pub fn power_off_after(&mut self, operations: u64) {
+        self.power_off_at = self.changes.saturating_add(operations);
+    }
+
+    pub fn switch_off(&mut self) {
+        self.off = true;
+    }
+
+    pub fn is_off(&self) -> bool {
+        self.off
+    }
+
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    pub fn fault_count(&self) -> u64 {
+        self.fault_count
+    }
+
+    pub fn failed_syncs(&self) -> u64 {
+        self.failed_syncs
+    }
+
+    pub fn elapsed_ns(&self) -> u64 {
+        self.elapsed_ns
+    }
+
+    /// A new file without a name.
+    pub fn add(&mut self, content: Content) -> Inode {
+        self.next_inode += 1;
+        self.files.insert(self.next_inode, content);
+        self.next_inode
+    }
+
+    fn happens(&mut self, fault: impl Fn(&Faults) -> f64) -> bool {
+        let chance = fault(&self.faults);
+        let happens = chance > 0.0 && self.random.f64() < chance;
+        self.fault_count += u64::from(happens);
+        happens
+    }
+
+    fn spend(&mut self, ns: u64) {
+        let factor = if self.happens(|faults| faults.slow) { SLOW_FACTOR } else { 1 };
+        self.elapsed_ns += ns * factor;
+    }
+
+    /// Begins a change. `Ok(true)`: the power goes off while it is done.
+    fn begin_change(&mut self, ns: u64) -> io::Result<bool> {
+        self.check_power()?;
+        self.spend(ns);
+        self.changes += 1;
+        self.off = self.changes >= self.power_off_at;
+        Ok(self.off)
+    }
+
+    pub fn check_power(&self) -> io::Result<()> {
+        if self.off { Err(power_lost()) } else { Ok(()) }
+    }
+
+    pub fn content(&mut self, inode: Inode) -> io::Result<&mut Content> {
+        self.files.get_mut(&inode).ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    pub fn find(&self, name: &str) -> io::Result<Inode> {
+        self.entries.get(name).copied().ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    /// Changes the directory. Done by half means: done or not, as chance has it.
+    fn change_entries(&mut self, change: EntryChange) -> io::Result<()> {
+        let interrupted = self.begin_change(CHANGE_NS)?;
+        let lost = interrupted && self.random.bool();
+        if !lost && self.happens(|faults| faults.directory_error) {
+            return Err(input_output_error());
+        }
+        if !lost {
+            change.apply(&mut self.entries);
+            self.pending_entries.push((self.changes, change));
+        }
+        if interrupted { Err(power_lost()) } else { Ok(()) }
+    }
+
+    pub fn create(&mut self, name: &str) -> io::Result<Inode> {
+        self.check_power()?;
+        if self.entries.contains_key(name) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        let inode = self.add(Content::default());
+        self.change_entries(EntryChange::Link { name: name.to_owned(), inode })?;
+        self.content(inode)?.handles += 1;
+        Ok(inode)
+    }
+
+    pub fn open(&mut self, name: &str) -> io::Result<Inode> {
+        self.check_power()?;
+        let inode = self.find(name)?;
+        self.content(inode)?.handles += 1;
+        Ok(inode)
+    }
+
+    pub fn close(&mut self, inode: Inode) {
+        if let Some(content) = self.files.get_mut(&inode) {
+            content.handles -= 1;
+        }
+        self.forget_unreachable();
+    }
+
+    pub fn list(&self) -> io::Result<Vec<String>> {
+        self.check_power()?;
+        Ok(self.entries.keys().cloned().collect())
+    }
+
+    pub fn remove(&mut self, name: &str) -> io::Result<()> {
+        self.check_power()?;
+        self.find(name)?;
+        self.change_entries(EntryChange::Unlink { name: name.to_owned() })
+    }
+
+    pub fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        self.check_power()?;
+        let inode = self.find(from)?;
+        self.change_entries(EntryChange::Rename { from: from.to_owned(), to: to.to_owned(), inode })
+    }
+
+    pub fn sync_directory(&mut self) -> io::Result<()> {
+        if self.begin_change(SYNC_NS)? {
+            return Err(power_lost());
+        }
+        if self.happens(|faults| faults.directory_error) {
+            return Err(input_output_error());
+        }
+        self.durable_entries.clone_from(&self.entries);
+        self.pending_entries.clear();
+        self.forget_unreachable();
+        Ok(())
+    }
+
+    pub fn contents(&mut self, name: &str) -> io::Result<Vec<u8>> {
+        self.check_power()?;
+        let inode = self.find(name)?;
+        Ok(self.content(inode)?.written.clone())
+    }
+
+    pub fn read(&mut self, inode: Inode, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.check_power()?;
+        self.spend(READ_NS);
+        if self.happens(|faults| faults.read_error) {
+            return Err(input_output_error());
+        }
+        let bytes = &self.content(inode)?.written;
+        let from = usize::try_from(offset).ok().and_then(|start| bytes.get(start..)).unwrap_or_default();
+        let count = from.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&from[..count]);
+        if count > 0 && self.happens(|faults| faults.read_flip) {
+            let bit = self.random.usize(..count * 8);
+            buffer[bit / 8] ^= 1 << (bit % 8);
+        }
+        if count > 0 && self.happens(|faults| faults.short_read) {
+            return Ok(self.random.usize(..count));
+        }
+        Ok(count)
+    }
+
+    pub fn write(&mut self, inode: Inode, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let offset = usize::try_from(offset).map_err(|_| ErrorKind::FileTooLarge)?;
+        offset.checked_add(bytes.len()).ok_or(ErrorKind::FileTooLarge)?;
+        let interrupted = self.begin_change(CHANGE_NS)?;
+        let failure = if interrupted {
+            Some(power_lost())
+        } else if self.happens(|faults| faults.write_error) {
+            Some(input_output_error())
+        } else {
+            None
+        };
+        let part = if failure.is_some() { self.some_sectors(offset, bytes) } else { bytes };
+        let fitting = self.fitting(inode, offset, part)?;
+        let moment = self.changes;
+        if !fitting.is_empty() {
+            self.content(inode)?.write(moment, offset, fitting);
+        }
+        if fitting.len() < part.len() {
+            self.fault_count += 1;
+            return Err(ErrorKind::StorageFull.into());
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// The sectors at the front of a write that a failure let pass.
+    fn some_sectors<'a>(&mut self, offset: usize, bytes: &'a [u8]) -> &'a [u8] {
+        let sectors = super::content::sectors(offset, bytes.len());
+        let end = self.random.usize(sectors.start..=sectors.end) * SECTOR_BYTES;
+        &bytes[..end.saturating_sub(offset).min(bytes.len())]
+    }
+
+    /// As much of a write as there is room for.
+    fn fitting<'a>(&mut self, inode: Inode, offset: usize, bytes: &'a [u8]) -> io::Result<&'a [u8]> {
+        let Some(capacity) = self.faults.capacity_bytes else { return Ok(bytes) };
+        let used: usize = self.files.values().map(|content| content.written.len()).sum();
+        let room = usize::try_from(capacity).unwrap_or(usize::MAX).saturating_sub(used);
+        let length = self.content(inode)?.written.len();
+        let growth = (offset + bytes.len()).saturating_sub(length);
+        if growth <= room {
+            return Ok(bytes);
+        }
+        let end = (length + room) / SECTOR_BYTES * SECTOR_BYTES;
+        Ok(&bytes[..end.saturating_sub(offset).min(bytes.len())])
+    }
+
+    pub fn truncate(&mut self, inode: Inode, length: u64) -> io::Result<()> {
+        let interrupted = self.begin_change(CHANGE_NS)?;
+        let lost = interrupted && self.random.bool();
+        if !lost && self.happens(|faults| faults.write_error) {
+            return Err(input_output_error());
+        }
+        let moment = self.changes;
+        if !lost {
+            self.content(inode)?.truncate(moment, usize::try_from(length).unwrap_or(usize::MAX));
+        }
+        if interrupted { Err(power_lost()) } else { Ok(()) }
+    }
+
+    pub fn sync(&mut self, inode: Inode) -> io::Result<()> {
+        if self.begin_change(SYNC_NS)? {
+            return Err(power_lost());
+        }
+        if self.happens(|faults| faults.sync_error) {
+            self.failed_syncs += 1;
+            let (dropped, mut random) = (self.random.bool(), self.random.fork());
+            self.content(inode)?.fail_sync(dropped, |_| random.bool());
+            return Err(input_output_error());
+        }
+        self.content(inode)?.sync();
+        Ok(())
+    }
+
+    pub fn drop_cache(&mut self, inode: Inode) {
+        if let Some(content) = self.files.get_mut(&inode) {
+            content.drop_cache();
+        }
+    }
+
+    pub fn length(&mut self, inode: Inode) -> io::Result<u64> {
+        self.check_power()?;
+        Ok(self.content(inode)?.written.len() as u64)
+    }
+
+    /// Frees the files that no entry can lead to any more, whatever survives, and that nobody has open.
+    fn forget_unreachable(&mut self) {
+        let Disk { files, entries, durable_entries, pending_entries, .. } = self;
+        files.retain(|inode, content| {
+            content.handles > 0
+                || entries.values().any(|named| named == inode)
+                || durable_entries.values().any(|named| named == inode)
+                || pending_entries.iter().any(|(_, change)| match change {
+                    EntryChange::Link { inode: named, .. } | EntryChange::Rename { inode: named, .. } => {
+                        named == inode
+                    }
+                    EntryChange::Unlink { .. } => false,
+                })
+        });
+    }
+}
+
+fn power_lost() -> Error {
+    Error::other("the simulated device has lost its power")
+}
+
+fn input_output_error() -> Error {
+    Error::from_raw_os_error(5)
+}

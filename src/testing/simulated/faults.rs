@@ -1,0 +1,49 @@
+//! What goes wrong while a device runs.
+
+/// How often which operation fails, each as a chance from 0 (never, the default) to 1 (always).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Faults {
+    /// A read fails (`EIO`).
+    pub read_error: f64,
+    /// A read gives fewer bytes than there are.
+    pub short_read: f64,
+    /// A bit of what a read gives is wrong, though it is right on the device.
+    pub read_flip: f64,
+    /// A write fails (`EIO`) after some of its sectors were written.
+    pub write_error: f64,
+    /// A sync of a file fails (`EIO`). What was to be synced is durable in part; the rest is forgotten: later syncs
+    /// succeed without it, though it may still be read until the cache is dropped or the power lost (the "fsyncgate"
+    /// of 2018).
+    pub sync_error: f64,
+    /// A creation, removal, renaming or sync of the directory fails (`EIO`) and changes nothing.
+    pub directory_error: f64,
+    /// An operation takes a thousand times as long.
+    pub slow: f64,
+    /// All files together may be no longer than this, in bytes; a write beyond it fails (`ENOSPC`) after some of its
+    /// sectors were written. Removed files count while they are open.
+    pub capacity_bytes: Option<u64>,
+}
+
+impl Faults {
+    /// Some faults, of seldom to frequent chance, for a run that shall meet only these.
+    pub fn random(random: &mut fastrand::Rng) -> Faults {
+        let mut chance = || {
+            let frequent = 0.3 * random.f64().powi(4);
+            if random.bool() { frequent } else { 0.0 }
+        };
+        let mut faults = Faults {
+            read_error: chance(),
+            short_read: chance(),
+            read_flip: chance(),
+            write_error: chance(),
+            sync_error: chance(),
+            directory_error: chance(),
+            slow: chance(),
+            capacity_bytes: None,
+        };
+        if random.u8(..4) == 0 {
+            faults.capacity_bytes = Some(1 << random.u32(12..24));
+        }
+        faults
+    }
+}
