@@ -25,8 +25,8 @@ pub enum FilterKind {
     None = 0,
     /// The tags of a partial-key cuckoo table.
     Cuckoo = 1,
-    /// A binary fuse filter.
-    BinaryFuse = 2,
+    /// A ribbon filter.
+    Ribbon = 2,
 }
 
 /// A range of the file with a checksum.

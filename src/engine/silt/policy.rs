@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_log_store_grows_with_its_partition() {
-        let settings = SiltSettings::default();
+        let settings = SiltSettings { log_slots_min: 8192, keys_per_log_slot: 40, ..SiltSettings::default() };
         assert_eq!(log_regions(&settings, 0), (4, 9));
         assert_eq!(log_regions(&settings, 40 * 100_000), (49, 9));
         assert_eq!(log_regions(&SiltSettings { log_slots_min: 64, ..settings }, 0), (1, 4));
