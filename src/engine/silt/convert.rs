@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// How many records a step moves.
 const RECORDS_PER_STEP: usize = 1024;
 
-/// The memory that building a ribbon filter takes at its height, with the hashes it is built from.
-const RIBBON_BYTES_PER_KEY: usize = 16 + 40;
+/// The memory that building a ribbon filter takes at its height, in bytes a key.
+const RIBBON_BYTES_PER_KEY: usize = 40;
 
 /// The name of a HashStore's file.
 pub(super) fn hash_store_name(number: u64) -> String {
@@ -129,8 +129,10 @@ impl ConvertJob {
         match &self.target {
             Target::Cuckoo { writer, buffer, .. } => writer.heap_bytes() + buffer.heap_bytes(),
             Target::Ordered { writer, cursor, hashes } => {
-                let hashes = hashes.as_ref().map_or(0, |hashes| hashes.len() * RIBBON_BYTES_PER_KEY);
-                writer.heap_bytes() + cursor.heap_bytes() + hashes
+                // The filter is built when the cursor is gone.
+                let hashes = hashes.as_ref().map_or(0, Vec::len);
+                let building = hashes * RIBBON_BYTES_PER_KEY;
+                writer.heap_bytes() + hashes * size_of::<(u64, u64)>() + cursor.heap_bytes().max(building)
             }
         }
     }

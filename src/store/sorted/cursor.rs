@@ -70,6 +70,7 @@ impl SortedCursor {
         self.payload.drain(..self.at);
         self.at = 0;
         let bytes = file.read_blocks(self.purpose, blocks.clone(), &mut self.buffer)?;
+        self.payload.reserve_exact(bytes.len());
         for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
             let block = Block::open(file.file(), file.footer().number, number, bytes)?;
             self.payload.extend_from_slice(block.payload);
