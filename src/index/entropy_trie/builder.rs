@@ -1,6 +1,6 @@
 //! Cuts the ascending placements into virtual buckets (ECT 3.1.3) and hands each bucket to the coder.
 
-use super::{Body, Coder, EntropyTrie, TrieSettings, paper::PaperTrieBuilder};
+use super::{Body, Coder, EntropyTrie, TrieSettings, fast::FastTrieBuilder, paper::PaperTrieBuilder};
 use crate::index::BuildError;
 
 /// Builds an [`EntropyTrie`] from placements that come in ascending order.
@@ -16,12 +16,14 @@ pub struct EntropyTrieBuilder {
     bucket: u64,
     /// Its keys: what is left of the placements beyond the number of the bucket.
     keys: Vec<u64>,
+    has_equal_keys: bool,
     coder: CoderBuilder,
 }
 
 #[derive(Debug, Clone)]
 enum CoderBuilder {
     Paper(PaperTrieBuilder),
+    Fast(FastTrieBuilder),
 }
 
 impl EntropyTrieBuilder {
@@ -34,8 +36,9 @@ impl EntropyTrieBuilder {
         settings.check()?;
         let coder = match settings.coder {
             Coder::Paper => CoderBuilder::Paper(PaperTrieBuilder::new(&settings)),
+            Coder::Fast => CoderBuilder::Fast(FastTrieBuilder::new(&settings)),
         };
-        Ok(Self { settings, len: 0, last: 0, bucket: 0, keys: Vec::new(), coder })
+        Ok(Self { settings, len: 0, last: 0, bucket: 0, keys: Vec::new(), has_equal_keys: false, coder })
     }
 
     /// Adds the placement of the next record. It may equal the one before it.
@@ -53,6 +56,7 @@ impl EntropyTrieBuilder {
         if bucket != self.bucket {
             self.flush_until(bucket);
         }
+        self.has_equal_keys |= self.keys.last() == Some(&key);
         self.keys.push(key);
         Ok(())
     }
@@ -66,6 +70,7 @@ impl EntropyTrieBuilder {
         self.flush_until(self.settings.buckets());
         let body = match self.coder {
             CoderBuilder::Paper(coder) => Body::Paper(coder.finish(self.len)),
+            CoderBuilder::Fast(coder) => Body::Fast(coder.finish(self.len)),
         };
         Ok(EntropyTrie { settings: self.settings, len: self.len, body })
     }
@@ -75,9 +80,11 @@ impl EntropyTrieBuilder {
         while self.bucket < bucket {
             match &mut self.coder {
                 CoderBuilder::Paper(coder) => coder.push_bucket(&self.keys, self.len),
+                CoderBuilder::Fast(coder) => coder.push_bucket(&self.keys, self.len, self.has_equal_keys),
             }
             self.len += self.keys.len() as u64;
             self.keys.clear();
+            self.has_equal_keys = false;
             self.bucket += 1;
         }
     }

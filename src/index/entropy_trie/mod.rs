@@ -17,15 +17,20 @@
 //! What it is bad at: it never tells that a key is absent; the number of keys must be known roughly beforehand; keys
 //! that are not uniform take more memory and time, and many equal keys take time.
 
+mod bucket_index;
 mod builder;
+mod fast;
 mod format;
 mod huffman;
+mod joint;
 mod paper;
-mod two_level;
+mod skip;
+mod subtrie;
 
 pub use builder::EntropyTrieBuilder;
 
 use super::{BuildError, PlacementIndex};
+use fast::FastTrie;
 use paper::PaperTrie;
 use std::ops::Range;
 
@@ -37,8 +42,11 @@ const KEY_BITS: u32 = 64;
 pub enum Coder {
     /// As the paper has it: pre-order, Huffman codes for small subtries and Elias gamma codes above, a two-level index
     /// of the buckets.
-    #[default]
     Paper,
+    /// In fewer bits and several times less time: small subtries are coded jointly, a table passes over several nodes a
+    /// step, a bucket is coded from both ends, the bucket index is made of cache lines.
+    #[default]
+    Fast,
 }
 
 /// The settings of an [`EntropyTrie`].
@@ -117,6 +125,7 @@ pub struct EntropyTrie {
 #[derive(Debug, Clone)]
 enum Body {
     Paper(PaperTrie),
+    Fast(FastTrie),
 }
 
 impl EntropyTrie {
@@ -160,6 +169,7 @@ impl EntropyTrie {
         let settings = TrieSettings { records_per_block, ..self.settings };
         let body = match &self.body {
             Body::Paper(trie) => Body::Paper(trie.to_sparse(&settings)),
+            Body::Fast(trie) => Body::Fast(trie.to_sparse(&settings)),
         };
         Ok(Self { settings, len: self.len, body })
     }
@@ -175,6 +185,7 @@ impl PlacementIndex for EntropyTrie {
         let (bucket, key) = self.settings.bucket_and_key(placement);
         let records = match &self.body {
             Body::Paper(trie) => trie.locate(bucket, key),
+            Body::Fast(trie) => trie.locate(bucket, key),
         };
         // An empty bucket gives an empty range, which may stand at the very end.
         let first = records.start.min(self.len - 1);
@@ -186,14 +197,9 @@ impl PlacementIndex for EntropyTrie {
     fn heap_bytes(&self) -> usize {
         match &self.body {
             Body::Paper(trie) => trie.heap_bytes(),
+            Body::Fast(trie) => trie.heap_bytes(),
         }
     }
-}
-
-/// How many of the ascending `keys`, alike in their first `depth` bits, have a 0 in the next one.
-#[inline]
-fn left_len(keys: &[u64], depth: u32) -> usize {
-    keys.partition_point(|key| key << depth >> (KEY_BITS - 1) == 0)
 }
 
 #[cfg(test)]
