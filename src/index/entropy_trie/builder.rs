@@ -1,6 +1,6 @@
 //! Cuts the ascending placements into virtual buckets (ECT 3.1.3) and hands each bucket to the coder.
 
-use super::{Body, Coder, EntropyTrie, TrieSettings, fast::FastTrieBuilder, paper::PaperTrieBuilder};
+use super::{Body, Coder, EntropyTrie, TrieSettings, bucket_and_key, fast::FastTrieBuilder, paper::PaperTrieBuilder};
 use crate::index::BuildError;
 
 /// Builds an [`EntropyTrie`] from placements that come in ascending order.
@@ -9,6 +9,7 @@ use crate::index::BuildError;
 #[derive(Debug, Clone)]
 pub struct EntropyTrieBuilder {
     settings: TrieSettings,
+    buckets: u64,
     /// The keys pushed so far.
     len: u64,
     last: u64,
@@ -38,7 +39,8 @@ impl EntropyTrieBuilder {
             Coder::Paper => CoderBuilder::Paper(PaperTrieBuilder::new(&settings)),
             Coder::Fast => CoderBuilder::Fast(FastTrieBuilder::new(&settings)),
         };
-        Ok(Self { settings, len: 0, last: 0, bucket: 0, keys: Vec::new(), has_equal_keys: false, coder })
+        let buckets = settings.buckets();
+        Ok(Self { settings, buckets, len: 0, last: 0, bucket: 0, keys: Vec::new(), has_equal_keys: false, coder })
     }
 
     /// Adds the placement of the next record. It may equal the one before it.
@@ -52,7 +54,7 @@ impl EntropyTrieBuilder {
             return Err(BuildError::OutOfOrder { last: self.last, got: placement });
         }
         self.last = placement;
-        let (bucket, key) = self.settings.bucket_and_key(placement);
+        let (bucket, key) = bucket_and_key(placement, self.buckets);
         if bucket != self.bucket {
             self.flush_until(bucket);
         }
@@ -67,12 +69,12 @@ impl EntropyTrieBuilder {
     ///
     /// None at present.
     pub fn finish(mut self) -> Result<EntropyTrie, BuildError> {
-        self.flush_until(self.settings.buckets());
+        self.flush_until(self.buckets);
         let body = match self.coder {
             CoderBuilder::Paper(coder) => Body::Paper(coder.finish(self.len)),
             CoderBuilder::Fast(coder) => Body::Fast(coder.finish(self.len)),
         };
-        Ok(EntropyTrie { settings: self.settings, len: self.len, body })
+        Ok(EntropyTrie { settings: self.settings, buckets: self.buckets, len: self.len, body })
     }
 
     /// Ends the current bucket and leaves those before `bucket` empty.

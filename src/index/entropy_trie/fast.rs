@@ -287,7 +287,7 @@ impl<const BACKWARD: bool> Reader<'_, BACKWARD> {
     }
 
     /// Passes over these subtries.
-    #[inline(always)]
+    #[inline(never)]
     fn skip_stack(&mut self, mut stack: Stack) {
         while !stack.is_empty() && !self.is_at_end() {
             let mut window = self.stream.peek();

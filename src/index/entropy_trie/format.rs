@@ -69,7 +69,7 @@ impl EntropyTrie {
         if cursor.offset != bytes.len() {
             return Err(cursor.error("the end", format!("{} more bytes", bytes.len() - cursor.offset)));
         }
-        Ok(Self { settings, len, body })
+        Ok(Self { settings, buckets: settings.buckets(), len, body })
     }
 }
 

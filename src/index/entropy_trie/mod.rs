@@ -49,6 +49,14 @@ pub enum Coder {
     Fast,
 }
 
+/// The bucket of a placement, one of `buckets`, and what the placement has beyond the number of its bucket. Both
+/// together ascend with the placement.
+#[inline(always)]
+fn bucket_and_key(placement: u64, buckets: u64) -> (u64, u64) {
+    let product = u128::from(placement) * u128::from(buckets);
+    ((product >> KEY_BITS) as u64, product as u64)
+}
+
 /// The settings of an [`EntropyTrie`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrieSettings {
@@ -89,13 +97,6 @@ impl TrieSettings {
         self.expected_keys.div_ceil(u64::from(self.bucket_keys.max(1))).max(1)
     }
 
-    /// The bucket of a placement, and what the placement has beyond it. Both together ascend with the placement.
-    #[inline(always)]
-    fn bucket_and_key(&self, placement: u64) -> (u64, u64) {
-        let product = u128::from(placement) * u128::from(self.buckets());
-        ((product >> KEY_BITS) as u64, product as u64)
-    }
-
     fn check(&self) -> Result<(), BuildError> {
         let limits = [
             ("bucket_keys", self.bucket_keys.into(), 1, Self::BUCKET_KEYS_MAX.into(), "from 1 to 65,536"),
@@ -118,6 +119,7 @@ impl TrieSettings {
 #[derive(Debug, Clone)]
 pub struct EntropyTrie {
     settings: TrieSettings,
+    buckets: u64,
     len: u64,
     body: Body,
 }
@@ -171,7 +173,7 @@ impl EntropyTrie {
             Body::Paper(trie) => Body::Paper(trie.to_sparse(&settings)),
             Body::Fast(trie) => Body::Fast(trie.to_sparse(&settings)),
         };
-        Ok(Self { settings, len: self.len, body })
+        Ok(Self { settings, buckets: self.buckets, len: self.len, body })
     }
 }
 
@@ -182,7 +184,7 @@ impl PlacementIndex for EntropyTrie {
         if self.len == 0 {
             return 0..0;
         }
-        let (bucket, key) = self.settings.bucket_and_key(placement);
+        let (bucket, key) = bucket_and_key(placement, self.buckets);
         let records = match &self.body {
             Body::Paper(trie) => trie.locate(bucket, key),
             Body::Fast(trie) => trie.locate(bucket, key),

@@ -37,9 +37,43 @@ struct Line {
     /// Where the first bucket begins, from the entry of the upper level on.
     position: u32,
     bit: u32,
-    /// Deviations of the numbers of keys and of the code lengths, plus [`NO_DEVIATION`].
-    keys: [u8; LINE_BUCKETS],
-    lengths: [u8; LINE_BUCKETS],
+    /// Two bytes for every bucket, the first bucket lowest: the deviations of the number of keys and, above it, of the
+    /// code length, plus [`NO_DEVIATION`].
+    deviations: [u64; LINE_BUCKETS / 4],
+}
+
+/// The deviations of the buckets of a line, or sums of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Deviations {
+    keys: i64,
+    length: i64,
+}
+
+impl Line {
+    /// The deviations of the bucket with this number in the line.
+    #[inline(always)]
+    fn deviations(&self, within: usize) -> Deviations {
+        let pair = self.deviations[within / 4] >> (within % 4 * 16);
+        let deviation = |byte: u64| (byte & 0xff) as i64 - i64::from(NO_DEVIATION);
+        Deviations { keys: deviation(pair), length: deviation(pair >> 8) }
+    }
+
+    /// The sums of the deviations of the first `count` buckets.
+    #[inline(always)]
+    fn sums(&self, count: usize) -> Deviations {
+        // Four lanes of 16 bits, in which sums of seven bytes, and of all 28 at the end, find room.
+        const LOW_BYTES: u64 = 0x00ff_00ff_00ff_00ff;
+        let (mut keys, mut lengths) = (0, 0);
+        for (index, word) in self.deviations.iter().enumerate() {
+            let bits = (count * 16).saturating_sub(index * 64) as u32;
+            let counted = word & !u64::MAX.checked_shl(bits).unwrap_or(0);
+            keys += counted & LOW_BYTES;
+            lengths += (counted >> 8) & LOW_BYTES;
+        }
+        let sum = |lanes: u64| (lanes.wrapping_mul(0x0001_0001_0001_0001) >> 48) as i64;
+        let zero = i64::from(NO_DEVIATION) * count as i64;
+        Deviations { keys: sum(keys) - zero, length: sum(lengths) - zero }
+    }
 }
 
 /// A line whose numbers do not fit.
@@ -96,16 +130,6 @@ pub(in crate::index::entropy_trie) struct LineIndex {
     wide: Vec<WideLine>,
 }
 
-/// The sum of the first `count` deviations.
-#[inline(always)]
-fn sum(deviations: &[u8; LINE_BUCKETS], count: usize) -> i64 {
-    let mut sum = 0u32;
-    for (index, &deviation) in deviations.iter().enumerate() {
-        sum += u32::from(if index < count { deviation } else { 0 });
-    }
-    i64::from(sum) - i64::from(NO_DEVIATION) * count as i64
-}
-
 impl LineIndex {
     /// The bucket of this number; there must be one.
     #[inline]
@@ -119,17 +143,16 @@ impl LineIndex {
             return Bucket { begin, end, is_plain: wide.plain >> within & 1 == 1 };
         }
         let upper = self.upper[number / UPPER_LINES];
-        let keys_before = i64::from(self.averages.keys) * within as i64 + sum(&line.keys, within);
-        let keys = i64::from(self.averages.keys) + i64::from(line.keys[within]) - i64::from(NO_DEVIATION);
-        let longer_before = sum(&line.lengths, within);
-        let longer = i64::from(line.lengths[within]) - i64::from(NO_DEVIATION);
+        let (before, own) = (line.sums(within), line.deviations(within));
+        let keys_before = i64::from(self.averages.keys) * within as i64 + before.keys;
+        let keys = i64::from(self.averages.keys) + own.keys;
         let offsets = |keys: i64, longer: i64| Offsets {
             position: (upper.position + u64::from(line.position)).wrapping_add_signed(keys),
             bit: (upper.bit + u64::from(line.bit)).wrapping_add_signed(self.averages.bits(keys) + longer),
         };
         Bucket {
-            begin: offsets(keys_before, longer_before),
-            end: offsets(keys_before + keys, longer_before + longer),
+            begin: offsets(keys_before, before.length),
+            end: offsets(keys_before + keys, before.length + own.length),
             is_plain: false,
         }
     }
@@ -152,8 +175,7 @@ impl LineIndex {
         for line in &self.lines {
             out.extend_from_slice(&line.position.to_le_bytes());
             out.extend_from_slice(&line.bit.to_le_bytes());
-            out.extend_from_slice(&line.keys);
-            out.extend_from_slice(&line.lengths);
+            line.deviations.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
         }
         for wide in &self.wide {
             for offsets in &wide.begins {
@@ -230,17 +252,17 @@ impl Line {
                 .ok()
                 .filter(|position| position & WIDE == 0)?,
             bit: u32::try_from(first.bit - upper.bit).ok()?,
-            keys: [NO_DEVIATION; LINE_BUCKETS],
-            lengths: [NO_DEVIATION; LINE_BUCKETS],
+            deviations: [0; LINE_BUCKETS / 4],
         };
-        let byte = |deviation: i64| u8::try_from(deviation + i64::from(NO_DEVIATION)).ok();
+        let byte = |deviation: i64| u8::try_from(deviation + i64::from(NO_DEVIATION)).ok().map(u64::from);
         let mut keys_before = 0;
         for (within, ends) in begins.windows(2).enumerate() {
             let (begin, end) = (ends[0], ends[1]);
             let keys = i64::try_from(end.position - begin.position).ok()?;
-            line.keys[within] = byte(keys - i64::from(averages.keys))?;
+            let key_deviation = byte(keys - i64::from(averages.keys))?;
             let expected = averages.bits(keys_before + keys) - averages.bits(keys_before);
-            line.lengths[within] = byte(i64::try_from(end.bit - begin.bit).ok()? - expected)?;
+            let length_deviation = byte(i64::try_from(end.bit - begin.bit).ok()? - expected)?;
+            line.deviations[within / 4] |= (key_deviation | length_deviation << 8) << (within % 4 * 16);
             keys_before += keys;
         }
         Some(line)
@@ -248,14 +270,14 @@ impl Line {
 
     /// The line that names the wide line of this number.
     fn wide(number: usize) -> Self {
-        let (keys, lengths) = ([NO_DEVIATION; LINE_BUCKETS], [NO_DEVIATION; LINE_BUCKETS]);
-        Self { position: WIDE | number as u32, bit: 0, keys, lengths }
+        Self { position: WIDE | number as u32, bit: 0, deviations: [0; LINE_BUCKETS / 4] }
     }
 
     fn decode(bytes: &[u8; 64]) -> Self {
-        let word = |from: usize| u32::from_le_bytes(std::array::from_fn(|index| bytes[from + index]));
-        let deviations = |from: usize| std::array::from_fn(|index| bytes[from + index]);
-        Self { position: word(0), bit: word(4), keys: deviations(8), lengths: deviations(8 + LINE_BUCKETS) }
+        let (words, _) = bytes.as_chunks();
+        let words: [u64; 8] = std::array::from_fn(|index| u64::from_le_bytes(words[index]));
+        let [first, deviations @ ..] = words;
+        Self { position: first as u32, bit: (first >> 32) as u32, deviations }
     }
 }
 
