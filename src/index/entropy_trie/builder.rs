@@ -1,6 +1,8 @@
 //! Cuts the ascending placements into virtual buckets (ECT 3.1.3) and hands each bucket to the coder.
 
-use super::{Body, Coder, EntropyTrie, TrieSettings, bucket_and_key, fast::FastTrieBuilder, paper::PaperTrieBuilder};
+use super::{
+    Body, Coder, EntropyTrie, TrieSettings, bucket_and_key, fast::FastTrieBuilder, paper::PaperTrieBuilder,
+};
 use crate::index::BuildError;
 
 /// Builds an [`EntropyTrie`] from placements that come in ascending order.
@@ -40,7 +42,16 @@ impl EntropyTrieBuilder {
             Coder::Fast => CoderBuilder::Fast(FastTrieBuilder::new(&settings)),
         };
         let buckets = settings.buckets();
-        Ok(Self { settings, buckets, len: 0, last: 0, bucket: 0, keys: Vec::new(), has_equal_keys: false, coder })
+        Ok(Self {
+            settings,
+            buckets,
+            len: 0,
+            last: 0,
+            bucket: 0,
+            keys: Vec::new(),
+            has_equal_keys: false,
+            coder,
+        })
     }
 
     /// Adds the placement of the next record. It may equal the one before it.

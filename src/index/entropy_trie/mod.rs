@@ -22,9 +22,7 @@ mod builder;
 mod fast;
 mod format;
 mod huffman;
-mod joint;
 mod paper;
-mod skip;
 mod subtrie;
 
 pub use builder::EntropyTrieBuilder;
@@ -192,8 +190,10 @@ impl PlacementIndex for EntropyTrie {
         // An empty bucket gives an empty range, which may stand at the very end.
         let first = records.start.min(self.len - 1);
         let last = records.end.saturating_sub(1).max(first);
-        let records_per_block = u64::from(self.settings.records_per_block);
-        first / records_per_block..last / records_per_block + 1
+        match u64::from(self.settings.records_per_block) {
+            1 => first..last + 1,
+            records_per_block => first / records_per_block..last / records_per_block + 1,
+        }
     }
 
     fn heap_bytes(&self) -> usize {

@@ -46,11 +46,14 @@ impl Subtrie {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Leaves {
     records_per_block: u64,
+    /// 2^64 divided by it, rounded up; 0 for 1.
+    reciprocal: u64,
 }
 
 impl Leaves {
     pub(super) fn new(settings: &TrieSettings) -> Self {
-        Self { records_per_block: u64::from(settings.records_per_block) }
+        let records_per_block = u64::from(settings.records_per_block);
+        Self { records_per_block, reciprocal: (u64::MAX / records_per_block.max(1)).wrapping_add(1) }
     }
 
     /// Whether records are located, and not only blocks.
@@ -61,10 +64,21 @@ impl Leaves {
     /// Whether the subtrie is a leaf and so has no code.
     #[inline(always)]
     pub(super) fn has(self, subtrie: Subtrie) -> bool {
-        let block_offset = if self.is_dense() { 0 } else { subtrie.first % self.records_per_block };
         subtrie.size <= 1
-            || block_offset.saturating_add(subtrie.size) <= self.records_per_block
             || subtrie.depth >= KEY_BITS
+            || (!self.is_dense()
+                && self.offset_in_block(subtrie.first) + subtrie.size <= self.records_per_block)
+    }
+
+    /// The remainder of a division that would take longer than reading a node.
+    #[inline(always)]
+    fn offset_in_block(self, position: u64) -> u64 {
+        if position > u64::from(u32::MAX) {
+            return position % self.records_per_block;
+        }
+        // Exact for numbers of 32 bits: D. Lemire, O. Kaser, N. Kurz, Faster remainder by direct computation (2019).
+        let fraction = self.reciprocal.wrapping_mul(position);
+        (u128::from(fraction) * u128::from(self.records_per_block) >> 64) as u64
     }
 }
 
