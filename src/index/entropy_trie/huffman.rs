@@ -70,6 +70,7 @@ impl HuffmanCode {
     }
 
     /// The code words by symbol.
+    #[cfg(test)]
     pub(super) fn words(&self) -> &[CodeWord] {
         &self.words
     }

@@ -30,7 +30,7 @@ pub use builder::EntropyTrieBuilder;
 use super::{BuildError, PlacementIndex};
 use fast::FastTrie;
 use paper::PaperTrie;
-use std::ops::Range;
+use std::{fmt, ops::Range};
 
 /// The bits of a placement.
 const KEY_BITS: u32 = 64;
@@ -114,7 +114,7 @@ impl TrieSettings {
 /// An entropy-coded trie over records that are sorted by placement.
 ///
 /// Beside its own memory it uses decoding tables that all tries of a process share.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct EntropyTrie {
     settings: TrieSettings,
     buckets: u64,
@@ -172,6 +172,17 @@ impl EntropyTrie {
             Body::Fast(trie) => Body::Fast(trie.to_sparse(&settings)),
         };
         Ok(Self { settings, buckets: self.buckets, len: self.len, body })
+    }
+}
+
+impl fmt::Debug for EntropyTrie {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = formatter.debug_struct("EntropyTrie");
+        debug
+            .field("settings", &self.settings)
+            .field("len", &self.len)
+            .field("heap_bytes", &self.heap_bytes());
+        debug.finish_non_exhaustive()
     }
 }
 

@@ -78,7 +78,7 @@ impl Leaves {
         }
         // Exact for numbers of 32 bits: D. Lemire, O. Kaser, N. Kurz, Faster remainder by direct computation (2019).
         let fraction = self.reciprocal.wrapping_mul(position);
-        (u128::from(fraction) * u128::from(self.records_per_block) >> 64) as u64
+        ((u128::from(fraction) * u128::from(self.records_per_block)) >> 64) as u64
     }
 }
 

@@ -172,3 +172,64 @@ fn work_out(codes: &[HuffmanCode], joint: &JointCodes, size: usize, window: u64)
     }
     taken | u32::from(left.bits) << 6 | left.sizes << 14
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The slow way: a list of sizes, one code word after the other, until `bits` are read.
+    fn read_by_code_words(size: usize, window: u64, bits: u32) -> Vec<usize> {
+        let (codes, joint) = (huffman::codes_up_to(SIZE_MAX as u32), joint_codes());
+        let (mut sizes, mut read) = (vec![size], 0);
+        while read < bits {
+            let size = sizes.pop().unwrap();
+            let (apart, len) = if (3..=JOINT_MAX).contains(&size) {
+                let (shape, len) = joint.decode(size, window >> read);
+                (joint.shape(shape).apart, len)
+            } else {
+                let (symbol, len) = codes[size].decode(window >> read);
+                (Apart::of_node(size, symbol as usize), len)
+            };
+            let first = sizes.len();
+            let mut apart = Stack::new(apart.sizes);
+            while !apart.is_empty() {
+                sizes.insert(first, apart.pop() as usize);
+            }
+            read += len;
+        }
+        assert_eq!(read, bits);
+        sizes
+    }
+
+    #[test]
+    fn a_step_does_what_reading_code_words_does() {
+        let table = skip_table();
+        for size in 2..=SIZE_MAX {
+            for bits in 0..1 << WINDOW_BITS {
+                let (mut stack, mut window, mut entry) = (Stack::one(size as u64), bits, 0);
+                table.step(&mut stack, &mut window, &mut entry);
+                assert_eq!(window, bits >> (entry & 63));
+                let mut sizes = read_by_code_words(size, bits, entry & 63);
+                while let Some(size) = sizes.pop() {
+                    assert_eq!(stack.pop(), size as u64);
+                }
+                assert!(stack.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn few_code_words_are_too_long_for_the_table() {
+        let too_long = skip_table().rows[1..].as_flattened().iter().filter(|entry| **entry & 63 == 0).count();
+        assert!(too_long < (SIZE_MAX << WINDOW_BITS) / 20, "{too_long}");
+    }
+
+    #[test]
+    fn steps_leave_an_empty_and_a_full_stack_alone() {
+        for stack in [Stack(0), Stack(u64::MAX >> 4)] {
+            let (mut after, mut window, mut entries) = (stack, 0x5555, 0);
+            skip_table().step(&mut after, &mut window, &mut entries);
+            assert_eq!((after, window, entries), (stack, 0x5555, 0));
+        }
+    }
+}
