@@ -39,8 +39,8 @@ impl EntropyTrie {
     ///
     /// # Errors
     ///
-    /// [`DecodeError`], if the bytes are not what `encode` writes. Bytes that are damaged in a way that goes unseen give
-    /// a trie that locates placements wrongly, but within its records.
+    /// [`DecodeError`], if the bytes are not what `encode` writes. Bytes that are damaged in a way that goes unseen
+    /// give a trie that locates placements wrongly, but within its records.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut cursor = Cursor { bytes, offset: 0 };
         cursor.literal("magic", &MAGIC)?;

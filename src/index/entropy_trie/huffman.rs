@@ -6,7 +6,7 @@
 //! Deviation: no code is longer than [`CODE_BITS_MAX`] bits, so that a code is read with at most two table steps. What
 //! this costs is below 0.001 bit a key.
 
-use crate::index::bits::BitWriter;
+use super::bits::BitWriter;
 use std::sync::LazyLock;
 
 /// The largest subtrie that has a Huffman code, in keys. The binomial coefficients below it fit into 64 bits.
@@ -125,8 +125,9 @@ fn binomial_weights(size: usize) -> Vec<u64> {
     weights
 }
 
-/// The lengths of an optimal prefix code in which no word is longer than `limit`: the package-merge algorithm of Larmore
-/// and Hirschberg (1990). Among equal weights a symbol goes before a package, and a lower symbol before a higher one.
+/// The lengths of an optimal prefix code in which no word is longer than `limit`: the package-merge algorithm of
+/// Larmore and Hirschberg (1990). Among equal weights a symbol goes before a package, and a lower symbol before a
+/// higher one.
 fn limited_lengths(weights: &[u64], limit: u32) -> Vec<u8> {
     let mut lengths = vec![0u8; weights.len()];
     if weights.len() < 2 {

@@ -1,12 +1,13 @@
 //! The entropy-coded trie (SILT 2.2.3; ECT, chapter 3): where each of the records stands that are sorted by placement,
-//! in about 2.5 bits a key, or the block that it stands in, in less.
+//! in 2.4 to 2.5 bits a key, or the block that it stands in, in less.
 //!
 //! The placements are cut into *virtual buckets* of some 256 keys. Those of a bucket form a binary trie of their bits,
 //! of which nothing is kept but the number of keys in the left subtrie of every node. These numbers follow the binomial
 //! distribution, so short codes can be given to the likely ones. A lookup finds its bucket in an index and decodes the
 //! trie down to its key, passing over the subtries to the left of it.
 //!
-//! A concept and its variants: [`builder`] makes the buckets, [`paper`] codes them as the paper has it.
+//! Two coders are siblings here: `paper` writes the tries and the index of the buckets as the paper has them, `fast` in
+//! fewer bits (2.41 instead of 2.51 a key) and so that a lookup takes an eighth of the time.
 //!
 //! Deviations from the paper, which both coders share:
 //!
@@ -17,6 +18,7 @@
 //! What it is bad at: it never tells that a key is absent; the number of keys must be known roughly beforehand; keys
 //! that are not uniform take more memory and time, and many equal keys take time.
 
+mod bits;
 mod bucket_index;
 mod builder;
 mod fast;
@@ -63,7 +65,8 @@ pub struct TrieSettings {
     /// The average number of keys in a virtual bucket (g in ECT 3.1.3), 1 to 65,536. Larger buckets take less memory
     /// and more time.
     pub bucket_keys: u32,
-    /// The size of the largest subtrie that has a Huffman code (hmax in ECT 3.1.4), in keys, 1 to 64.
+    /// The size of the largest subtrie whose root has a Huffman code (hmax in ECT 3.1.4), in keys, 1 to 64. The fast
+    /// coder has joint codes for subtries of up to 6 keys whatever this is.
     pub huffman_max: u32,
     /// The records of a block, 1 or more. With 1 the trie is dense and locates the record; with more it is sparse and
     /// locates the block only, in less memory (ECT 3.1.6). Blocks are counted from the first record on.
@@ -113,7 +116,8 @@ impl TrieSettings {
 
 /// An entropy-coded trie over records that are sorted by placement.
 ///
-/// Beside its own memory it uses decoding tables that all tries of a process share.
+/// Beside its own memory it uses decoding tables of some 150 KiB that all tries of a process share; they are made when
+/// the first trie is, in a few milliseconds.
 #[derive(Clone)]
 pub struct EntropyTrie {
     settings: TrieSettings,

@@ -10,15 +10,13 @@
 
 use super::{
     TrieSettings,
+    bits::{BitWriter, Bits},
     bucket_index::{Offsets, TwoLevelBuilder, TwoLevelIndex},
     format::Cursor,
     huffman::{self, HuffmanCode, MERGED},
     subtrie::{Leaves, NodeReader, Subtrie, walk_keys},
 };
-use crate::index::{
-    DecodeError,
-    bits::{BitWriter, Bits},
-};
+use crate::index::DecodeError;
 use std::ops::Range;
 
 /// The tries of all buckets in the paper's representation, and the index of the buckets.

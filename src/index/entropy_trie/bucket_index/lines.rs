@@ -1,13 +1,13 @@
 //! The fast coder's index of the buckets: 28 buckets in a cache line.
 //!
-//! A line holds the offsets at which its first bucket begins and, for every bucket, two bytes: by how much the number of
-//! its keys deviates from the average, and by how much the length of its code deviates from what so many keys take. A
-//! lookup sums up the bytes before its bucket. This takes 18.3 bits a bucket, where the paper's two-level index takes 34,
-//! and touches one cache line.
+//! A line holds the offsets at which its first bucket begins and, for every bucket, two bytes: by how much the number
+//! of its keys deviates from the average, and by how much the length of its code deviates from what so many keys take.
+//! A lookup sums up the bytes before its bucket. This takes 18.3 bits a bucket, where the paper's two-level index takes
+//! 34, and touches one cache line.
 //!
 //! The offsets of a line count from an upper level, every 4,096th line. A line in which something does not fit is
 //! *wide*: it names a record of 64-bit offsets instead. The averages are those of all buckets, known at the end, and so
-//! the index is built with a guess and then once more; both together take but 5 % of the trie's memory.
+//! the index is built with a guess and then once more; each takes but 3 % of the trie's memory.
 
 use super::Offsets;
 use crate::index::{DecodeError, entropy_trie::format::Cursor};

@@ -6,13 +6,11 @@ use super::{
     skip::{SkipTable, skip_table},
     stream::Stream,
 };
-use crate::index::{
+use crate::index::entropy_trie::{
+    TrieSettings,
     bits::BitWriter,
-    entropy_trie::{
-        TrieSettings,
-        huffman::{self, HuffmanCode, MERGED},
-        subtrie::{Leaves, Subtrie, left_len, walk_keys},
-    },
+    huffman::{self, HuffmanCode, MERGED},
+    subtrie::{Leaves, Subtrie, left_len, walk_keys},
 };
 
 /// The largest subtrie that has a joint code in a dense trie, in keys. Dense or not, the code of a bucket is cut in two

@@ -1,7 +1,7 @@
 //! Reading a dense trie with joint codes, the way that is taken at almost every lookup.
 //!
-//! It does the same as a [`NodeReader`](crate::index::entropy_trie::subtrie::NodeReader) with as few branches that cannot be predicted as there
-//! can be. No two keys are equal here, so depths need not be counted.
+//! It does what a `NodeReader` does, with as few branches as there can be that a processor cannot predict. No two keys
+//! are equal here, so depths need not be counted.
 
 use super::{
     codes::{Codes, SMALL_MAX},
@@ -9,10 +9,7 @@ use super::{
     skip::{Skipped, Stack},
     stream::Stream,
 };
-use crate::index::{
-    bits::PEEK_BITS,
-    entropy_trie::{KEY_BITS, huffman::MERGED, subtrie::Subtrie},
-};
+use crate::index::entropy_trie::{KEY_BITS, bits::PEEK_BITS, huffman::MERGED, subtrie::Subtrie};
 use std::ops::Range;
 
 /// Reads a bucket's code in one direction.

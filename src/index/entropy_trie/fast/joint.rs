@@ -1,20 +1,18 @@
 //! Joint codes for small subtries: one Huffman code word for the shape of a whole subtrie of 3 to 6 keys.
 //!
-//! A Huffman code of single nodes wastes most on small ones, whose few symbols have odd probabilities: 0.06 to 0.09 bit
-//! a node of 3 to 5 keys. A joint code spreads the waste over all nodes of the subtrie and saves 0.02 bit a key. What is
-//! coded *apart*, after the code word, needs none: a pair of keys, whose nodes have two symbols of equal probability and
-//! take one bit each, and what is below a node with all of its keys on one side.
+//! A Huffman code of single nodes wastes most on small ones, whose few symbols have odd probabilities: 0.06 to 0.09
+//! bit a node of 3 to 5 keys. A joint code spreads the waste over all nodes of the subtrie and saves 0.02 bit a key.
+//! What is coded *apart*, after the code word, needs none: a pair of keys, whose nodes have two symbols of equal
+//! probability and take one bit each, and what is below a node with all of its keys on one side.
 //!
 //! The symbols of `size` keys are numbered like this: 0 is "all on one side"; then come, by |Left| from 1 on, all pairs
 //! of a symbol of the left and a symbol of the right subtrie, in order. Subtries of 1 and 2 keys have one symbol, 0.
 
-use crate::index::{
+use crate::index::entropy_trie::{
+    KEY_BITS,
     bits::BitWriter,
-    entropy_trie::{
-        KEY_BITS,
-        huffman::{HuffmanCode, MERGED},
-        subtrie::left_len,
-    },
+    huffman::{HuffmanCode, MERGED},
+    subtrie::left_len,
 };
 use std::sync::LazyLock;
 
@@ -302,8 +300,8 @@ mod tests {
 
     #[test]
     fn joint_codes_come_nearer_to_the_entropy_than_codes_of_single_nodes() {
-        // Huffman codes of single nodes take 4.17, 6.38, 8.61 and 10.83 bits for 3 to 6 keys, pairs and all; the entropy
-        // is 4.08, 6.23, 8.41 and 10.62 bits.
+        // Huffman codes of single nodes take 4.17, 6.38, 8.61 and 10.83 bits for 3 to 6 keys, pairs and all; the
+        // entropy is 4.08, 6.23, 8.41 and 10.62 bits.
         let mut means = vec![0.0, 0.0, 2.0];
         for (size, limit) in [(3, 4.17), (4, 6.32), (5, 8.44), (6, 10.72)] {
             let codes = joint_codes();

@@ -9,8 +9,8 @@
 //! - Nodes above `huffman_max` have [Rice codes](rice) instead of Elias gamma codes.
 //! - The [index of the buckets](super::bucket_index) is made of single cache lines.
 //!
-//! A sparse trie has no joint codes, since leaves may be anywhere in a subtrie. Nor has a *plain* bucket of a dense trie:
-//! one with equal keys, whose trie ends where there are no more bits, so that a reader has to count them.
+//! A sparse trie has no joint codes, since leaves may be anywhere in a subtrie. Nor has a *plain* bucket of a dense
+//! trie: one with equal keys, whose trie ends where there are no more bits, so that a reader has to count them.
 
 mod codes;
 mod dense;
@@ -21,15 +21,13 @@ mod stream;
 
 use super::{
     TrieSettings,
+    bits::{BitWriter, Bits},
     bucket_index::{Bucket, LineIndex, LineIndexBuilder, Offsets},
     format::Cursor,
     huffman::MERGED,
     subtrie::{NodeReader, Subtrie, left_len},
 };
-use crate::index::{
-    DecodeError,
-    bits::{BitWriter, Bits},
-};
+use crate::index::DecodeError;
 use codes::{Codes, SMALL_MAX};
 use dense::DenseReader;
 use std::ops::Range;

@@ -1,14 +1,14 @@
-//! Rice codes of |Left| for nodes that are too large for Huffman codes: the deviation of |Left| from half of the keys, its
-//! quotient by a power of two in unary and its remainder in binary.
+//! Rice codes of |Left| for nodes that are too large for Huffman codes: the deviation of |Left| from half of the keys,
+//! its quotient by a power of two in unary and its remainder in binary.
 
 use super::stream::Stream;
-use crate::index::{bits::BitWriter, entropy_trie::huffman::MERGED};
+use crate::index::entropy_trie::{bits::BitWriter, huffman::MERGED};
 
 /// So many zeros stand before |Left| itself, when the quotient is as large or larger.
 const QUOTIENT_LIMIT: u32 = 20;
 
-/// The bits of the remainder that make the code of a binomial distribution shortest: half the binary logarithm of 5/8 of
-/// the keys.
+/// The bits of the remainder that make the code of a binomial distribution shortest: half the binary logarithm of 5/8
+/// of the keys.
 #[inline(always)]
 fn remainder_bits(size: u64) -> u32 {
     (size - size / 4 - size / 8).ilog2() / 2

@@ -2,16 +2,16 @@
 //!
 //! The subtries that are still to be passed over form a stack of sizes, which fits into a word. A step takes the
 //! uppermost size and the next [`WINDOW_BITS`] bits of the code to an entry that was worked out beforehand: how many of
-//! these bits belong to the subtrie, and which subtries are then left of it. There is no branch on what was read, and so
-//! no misprediction, until the stack is empty.
+//! these bits belong to the subtrie, and which subtries are then left of it. There is no branch on what was read, and
+//! so no misprediction, until the stack is empty.
 
 use super::{
     joint::{APART_BITS, Apart, JOINT_MAX, JointCodes, joint_codes},
     stream::Stream,
 };
-use crate::index::{
+use crate::index::entropy_trie::{
     bits::PEEK_BITS,
-    entropy_trie::huffman::{self, HuffmanCode, SIZE_MAX},
+    huffman::{self, HuffmanCode, SIZE_MAX},
 };
 use std::sync::LazyLock;
 

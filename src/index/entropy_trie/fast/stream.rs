@@ -1,6 +1,6 @@
 //! The code of one bucket, read from its begin forward or from its end backward.
 
-use crate::index::{bits::Bits, entropy_trie::bucket_index::Bucket};
+use crate::index::entropy_trie::{bits::Bits, bucket_index::Bucket};
 
 /// The rest of a bucket's code in one direction.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ impl<'a, const BACKWARD: bool> Stream<'a, BACKWARD> {
         Self { bits, origin, taken: 0, len: bucket.end.bit - bucket.begin.bit }
     }
 
-    /// The next bits, [`PEEK_BITS`](crate::index::bits::PEEK_BITS) of them at least.
+    /// The next bits, [`PEEK_BITS`](crate::index::entropy_trie::bits::PEEK_BITS) of them at least.
     #[inline(always)]
     pub(super) fn peek(&self) -> u64 {
         if BACKWARD {
