@@ -59,8 +59,8 @@ pub struct SiltSettings {
     pub log_segment_bytes: u64,
     /// The bytes of log that may wait to be converted.
     pub log_bytes_max: u64,
-    /// What background work writes in one piece, in bytes.
-    pub piece_bytes: usize,
+    /// What background work reads or writes in one piece, in bytes, at the most.
+    pub piece_bytes_max: usize,
 }
 
 impl Default for SiltSettings {
@@ -69,13 +69,13 @@ impl Default for SiltSettings {
             shape: ShapeSettings::default(),
             merge_ratio: 0.3,
             tag_bits: 15,
-            log_slots_min: 16_384,
+            log_slots_min: 8_192,
             keys_per_log_slot: 40,
             hash_store: None,
             index: None,
             log_segment_bytes: 64 << 20,
             log_bytes_max: 1 << 30,
-            piece_bytes: 128 << 10,
+            piece_bytes_max: 1 << 20,
         }
     }
 }
@@ -90,7 +90,7 @@ impl SiltSettings {
             ("keys_per_log_slot", f64::from(self.keys_per_log_slot), 1.0, 1e6),
             ("log_segment_bytes", self.log_segment_bytes as f64, 4096.0, (1u64 << 30) as f64),
             ("log_bytes_max", self.log_bytes_max as f64, 4096.0, (3u64 << 30) as f64),
-            ("piece_bytes", self.piece_bytes as f64, 4096.0, (16 << 20) as f64),
+            ("piece_bytes_max", self.piece_bytes_max as f64, 4096.0, (16 << 20) as f64),
         ];
         for (name, value, low, high) in limits {
             if !(low..=high).contains(&value) {
