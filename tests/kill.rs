@@ -3,6 +3,8 @@
 //!
 //! The child is this test program itself, told by an environment variable to write and to print what was acknowledged.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 #[expect(dead_code, reason = "only the shapes and their keys are of use here")]
 mod beds;
 

@@ -1,6 +1,8 @@
 //! The house rules of the code, as a test: who may know whom, what stands where, and how long it may be.
 //! `docs/ARCHITECTURE.md` and `CONTRIBUTING.md` tell the reasons.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
