@@ -13,8 +13,6 @@ const HASH_STORES_MAX: usize = 48;
 const EXCESS_MAX: f64 = 0.25;
 /// A table is taken to be full at this share of its slots, before it is known better.
 pub(super) const OCCUPANCY: f64 = 0.93;
-/// The slots of a region of a LogStore's index, at the most: what is sorted in memory at a time.
-const REGION_SLOTS_MAX: u32 = 4096;
 
 /// The counts of one partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -101,7 +99,7 @@ impl Counts {
 pub(super) fn log_regions(settings: &SiltSettings, partition_keys: u64) -> (u32, u8) {
     let wanted = partition_keys / u64::from(settings.keys_per_log_slot);
     let slots = (wanted.min(1 << 24) as u32).max(settings.log_slots_min);
-    let region_slots = slots.next_power_of_two().min(REGION_SLOTS_MAX);
+    let region_slots = slots.next_power_of_two().min(settings.region_slots_max);
     (slots.div_ceil(region_slots), (region_slots / 4).ilog2() as u8)
 }
 
