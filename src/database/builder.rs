@@ -34,7 +34,7 @@ impl Builder {
             create: true,
             durability: Durability::default(),
             access: Access::default(),
-            background_threads: 1,
+            background_threads: 2,
             settings: SiltSettings::default(),
             seed: None,
             clock: Clock::default(),
@@ -99,7 +99,7 @@ impl Builder {
         self
     }
 
-    /// The slots of a LogStore's index in each partition, at the least; it grows with the data. Default: 16,384.
+    /// The slots of a LogStore's index in each partition, at the least; it grows with the data. Default: 8,192.
     pub fn log_slots_min(mut self, slots: u32) -> Self {
         self.settings.log_slots_min = slots;
         self
@@ -130,7 +130,7 @@ impl Builder {
     }
 
     /// Threads for background work; with none the caller drives it with [`Database::step`], and writers do a step
-    /// themselves where they would have to wait. Default: 1.
+    /// themselves where they would have to wait. Default: 2, so that a LogStore can be converted during a merge.
     pub fn background_threads(mut self, threads: usize) -> Self {
         self.background_threads = threads;
         self

@@ -64,13 +64,12 @@ impl Appender {
         Ok(())
     }
 
-    /// Pads, writes what is left and syncs. Returns the file and its length in bytes.
+    /// Pads and writes what is left; syncing is the caller's part. Returns the file and its length in bytes.
     pub fn finish(mut self) -> Result<(File, u64)> {
         self.align(self.file.alignment() as u64)?;
         if !self.buffer.is_empty() {
             self.flush()?;
         }
-        self.file.sync(self.purpose)?;
         Ok((self.file, self.written_bytes))
     }
 

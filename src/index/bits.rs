@@ -35,6 +35,14 @@ impl BitWriter {
         self.words.resize(self.len.div_ceil(64) as usize, 0);
     }
 
+    /// The number of `width` bits that begins at bit `start`. Bits beyond the end are 0.
+    pub(crate) fn get(&self, start: u64, width: u32) -> u64 {
+        let (word, shift) = ((start / 64) as usize, (start % 64) as u32);
+        let at = |word: usize| self.words.get(word).copied().unwrap_or(0);
+        let both = (at(word) >> shift) | ((at(word + 1) << 1) << (63 - shift));
+        if width == 0 { 0 } else { both & (u64::MAX >> (64 - width)) }
+    }
+
     /// How many bits there are.
     pub(crate) fn len(&self) -> u64 {
         self.len

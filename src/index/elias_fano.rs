@@ -133,7 +133,7 @@ impl EliasFano {
 
     /// Whether this is one of the numbers.
     pub(crate) fn contains(&self, value: u64) -> bool {
-        !self.equal_range(value).is_empty()
+        self.len > 0 && !self.equal_range(value).is_empty()
     }
 
     /// The numbers in their order.

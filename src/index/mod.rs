@@ -6,11 +6,13 @@
 
 mod bits;
 pub mod block_perfect;
+mod consensus;
 mod decoding;
 mod elias_fano;
 pub mod entropy_trie;
 pub mod fences;
 pub mod filter;
+mod mixing;
 pub mod partial_key_cuckoo;
 pub mod slot_perfect;
 #[cfg(test)]

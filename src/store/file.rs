@@ -191,8 +191,7 @@ impl StoreFileWriter {
         Ok(section)
     }
 
-    /// Saves index and filter, each a kind and its bytes, writes the footer and syncs the file. The directory is not
-    /// synced here.
+    /// Saves index and filter, each a kind and its bytes, and writes the footer. Nothing is synced here.
     pub fn finish(
         mut self,
         records: u64,
@@ -264,6 +263,11 @@ impl StoreFile {
     /// The file.
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Returns when the file survives a loss of power, once its directory does.
+    pub fn sync(&self, purpose: Purpose) -> Result<()> {
+        self.file.sync(purpose)
     }
 
     /// The length, in bytes.

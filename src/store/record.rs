@@ -173,14 +173,26 @@ impl RecordLayout {
         Ok((flags, RecordView { key, value: (!deleted).then_some(value), expires_at_ms }, end))
     }
 
+    /// Appends the stream form of a record unless `out` would become longer than `bytes_max`. Answers where it begins.
+    pub fn keep(&self, record: &RecordView<'_>, out: &mut Vec<u8>, bytes_max: usize) -> Option<u32> {
+        let start = out.len();
+        let bytes = self.stream_overhead_max() + record.key.len() + record.value.map_or(0, <[u8]>::len);
+        if start + bytes > bytes_max {
+            return None;
+        }
+        self.encode_stream(record, 0, out);
+        Some(start as u32)
+    }
+
+    /// The most bytes that the stream form adds to key and value.
+    fn stream_overhead_max(&self) -> usize {
+        1 + if self.fixed.is_none() { 3 + 4 } else { 0 } + if self.expiring { EXPIRY_BYTES } else { 0 }
+    }
+
     /// The most bytes that a record in stream form can take.
     pub fn stream_bytes_max(&self) -> usize {
-        match self.fixed {
-            Some((key_length, value_length)) => {
-                1 + if self.expiring { EXPIRY_BYTES } else { 0 } + key_length + value_length
-            }
-            None => 1 + 3 + 4 + EXPIRY_BYTES + KEY_LENGTH_MAX + VALUE_LENGTH_MAX,
-        }
+        let (key_length, value_length) = self.fixed.unwrap_or((KEY_LENGTH_MAX, VALUE_LENGTH_MAX));
+        self.stream_overhead_max() + key_length + value_length
     }
 
     /// The bytes of a slot, if all records have the same size.

@@ -53,7 +53,7 @@ impl Core {
             io: self.directory.io(),
             ram: self.ram(),
             ram_peak: self.ram_peak.lock().clone(),
-            disk_bytes: self.log.disk_bytes() + self.manifest.lock().length(),
+            disk_bytes: self.log.disk_bytes() + self.ledger.lock().manifest.length(),
             replayed_records: self.counters.replayed_records,
             lost_tail_bytes: self.counters.lost_tail_bytes,
             ..Stats::default()

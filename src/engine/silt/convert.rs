@@ -1,5 +1,6 @@
 //! Converting a LogStore that is full to a HashStore (SILT 3.2), while it goes on answering.
 
+use super::ledger::Pending;
 use super::{Core, HashStoreKind};
 use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};
@@ -49,7 +50,7 @@ impl ConvertJob {
                     number,
                     layout,
                     block_bytes,
-                    core.settings.piece_bytes,
+                    core.piece_bytes(),
                 )?),
                 view: core.log.view(),
                 next_region: 0,
@@ -65,7 +66,7 @@ impl ConvertJob {
                     expected_records: frozen.index().len().into(),
                     expected_bytes: frozen.end() - frozen.start(),
                     purpose: Purpose::Convert,
-                    piece_bytes: core.settings.piece_bytes,
+                    piece_bytes: core.piece_bytes(),
                 };
                 let writer = SortedStoreWriter::create(&core.directory, &name, settings)?;
                 let cursor = LogCursor::new(core.log.view(), frozen.clone(), core.placing, Purpose::Convert);
@@ -120,23 +121,21 @@ impl ConvertJob {
                 (HashStore::Ordered(Arc::new(store)), Role::HashOrdered)
             }
         };
-        // A batch may have gone on behind this LogStore: it must not be here and lost there.
-        core.log.sync_to(core.log.end())?;
-        let mut manifest = core.manifest.lock();
-        manifest.commit(&Edit {
+        let edit = Edit {
             partition: self.partition as u32,
             converted_to: self.frozen.end(),
             removed: Vec::new(),
             added: vec![StoreEntry { number: self.number, role }],
-        })?;
+        };
+        let mut ledger = core.ledger.lock();
         {
             let mut state = core.partitions[self.partition].state.write();
             let mut view = (*state.view).clone();
             view.frozen.retain(|frozen| !Arc::ptr_eq(frozen, &self.frozen));
-            view.hash_stores.insert(0, (self.number, store));
+            view.hash_stores.insert(0, (self.number, store.clone()));
             state.view = Arc::new(view);
         }
         core.counters.conversions.fetch_add(1, Relaxed);
-        core.release_log(&manifest)
+        core.commit_later(&mut ledger, Pending { edit, number: self.number, store })
     }
 }

@@ -86,8 +86,10 @@ impl Core {
     fn refresh(&self, schedule: &Schedule) {
         let counts = self.counts(schedule);
         let pressure = counts.pressure(&self.settings);
+        self.keys.store(counts.keys() as u64, Ordering::Relaxed);
         let has_work = schedule.converting.is_some()
             || schedule.merging.is_some()
+            || self.pending_commits.load(Ordering::Acquire) > 0
             || counts.partitions.iter().any(|partition| partition.frozen > 0)
             || counts.choose_merge(&self.settings).is_some();
         self.jobs.pressure.store(pressure.convert.max(pressure.merge).to_bits(), Ordering::Release);
@@ -110,8 +112,12 @@ impl Core {
                     return Ok(Step::Worked);
                 }
             }
+            let mut ledger = self.ledger.lock();
+            let waited = ledger.pending() > 0;
+            self.commit_pending(&mut ledger)?;
+            drop(ledger);
             self.refresh_jobs();
-            Ok(Step::Idle)
+            Ok(if waited { Step::Worked } else { Step::Idle })
         })
     }
 

@@ -1,11 +1,12 @@
 //! Merging all HashStores of a partition into its SortedStore (SILT 3.3), in one sequential pass over both.
 
+use super::policy::piece_bytes;
 use super::{Core, IndexKind};
 use crate::Result;
 use crate::batch::TimestampMs;
 use crate::device::Purpose;
 use crate::store::log::{FrozenLog, LogCursor};
-use crate::store::manifest::{Edit, Manifest, Role, StoreEntry};
+use crate::store::manifest::{Edit, Role, StoreEntry};
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::sorted::{Form, SortedCursor, SortedIndexKind, SortedStoreSettings, SortedStoreWriter};
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// The bytes after which a step ends, however few records they were.
 const BYTES_PER_STEP: usize = 4 << 20;
-/// What is read of each HashStore at a time, in bytes: small, since there are many of them.
-const HASH_STORE_PIECE_BYTES: usize = 16 << 10;
+/// What is read of a HashStore at a time, as a share of what is read of the SortedStore: there are many of them.
+const HASH_STORE_PIECE_SHARE: usize = 4;
 /// Of each new measurement of the novelty this share counts.
 const NOVELTY_WEIGHT: f64 = 0.5;
 
@@ -56,10 +57,14 @@ impl MergeJob {
             sources.push(Box::new(LogCursor::new(log, frozen.clone(), core.placing, Purpose::Merge)));
         }
         for (_, store) in &view.hash_stores {
-            sources.push(store.cursor(core.placing, Purpose::Merge, HASH_STORE_PIECE_BYTES));
+            sources.push(store.cursor(
+                core.placing,
+                Purpose::Merge,
+                core.piece_bytes() / HASH_STORE_PIECE_SHARE,
+            ));
         }
         if let Some((_, store)) = &view.sorted {
-            let piece = core.settings.piece_bytes;
+            let piece = core.piece_bytes();
             sources.push(Box::new(SortedCursor::new(store.clone(), core.placing, Purpose::Merge, piece)));
         }
         let mut inputs: Vec<u64> = view.hash_stores.iter().map(|(number, _)| *number).collect();
@@ -117,17 +122,15 @@ impl MergeJob {
         let taken = self.cursor.taken().saturating_sub(self.sorted_records);
         let new = self.writer.records().saturating_sub(self.sorted_records);
         let store = Arc::new(self.writer.finish(None)?);
-        if !self.frozen.is_empty() {
-            // As with a conversion: a batch may have gone on behind the last LogStore.
-            core.log.sync_to(core.log.end())?;
-        }
-        let mut manifest = core.manifest.lock();
-        manifest.commit(&Edit {
+        store.file().sync(Purpose::Merge)?;
+        let mut ledger = core.ledger.lock();
+        let edit = Edit {
             partition: self.partition as u32,
             converted_to: self.frozen.iter().map(|frozen| frozen.end()).max().unwrap_or(0),
             removed: self.inputs.clone(),
             added: vec![StoreEntry { number: self.number, role: Role::Sorted }],
-        })?;
+        };
+        core.commit(&mut ledger, Some(edit))?;
         let removed = {
             let mut state = core.partitions[self.partition].state.write();
             let mut view = (*state.view).clone();
@@ -143,13 +146,17 @@ impl MergeJob {
             core.directory.remove(&sorted_store_name(number))?;
         }
         core.counters.merges.fetch_add(1, Relaxed);
-        core.release_log(&manifest)?;
         let measured = new as f64 / taken.max(1) as f64;
         Ok((taken > 0).then(|| self.novelty + NOVELTY_WEIGHT * (measured - self.novelty)))
     }
 }
 
 impl Core {
+    /// What background work reads or writes in one piece, in bytes.
+    pub(super) fn piece_bytes(&self) -> usize {
+        piece_bytes(&self.settings, self.keys.load(Relaxed))
+    }
+
     fn sorted_settings(&self, number: u64) -> SortedStoreSettings {
         let (layout, block_bytes) = (self.shape.layout, self.shape.block_bytes);
         let form = SortedStoreSettings::form_for(&layout, block_bytes, false);
@@ -166,21 +173,15 @@ impl Core {
             expected_records: 0,
             expected_bytes: 0,
             purpose: Purpose::Merge,
-            piece_bytes: self.settings.piece_bytes,
+            piece_bytes: self.piece_bytes(),
         }
-    }
-
-    /// Removes what of the log every partition has in stores.
-    pub(super) fn release_log(&self, manifest: &Manifest) -> Result<()> {
-        let needed = manifest.partitions().iter().map(|partition| partition.converted_to).min().unwrap_or(0);
-        self.log.release_before(needed)
     }
 
     /// Lets go of the log on behalf of a partition that has nothing in it.
     pub(super) fn advance_empty_log(&self, number: usize) -> Result<()> {
         let partition = &self.partitions[number];
         // The manifest comes before any partition, as in a checkpoint.
-        let mut manifest = self.manifest.lock();
+        let mut ledger = self.ledger.lock();
         let _locked = partition.writer.lock();
         let end = self.log.end();
         {
@@ -189,9 +190,10 @@ impl Core {
                 return Ok(());
             }
         }
-        self.log.sync_to(end)?;
-        manifest.commit(&Edit { partition: number as u32, converted_to: end, ..Edit::default() })?;
         partition.state.write().active.restart(end);
-        self.release_log(&manifest)
+        self.commit(
+            &mut ledger,
+            Some(Edit { partition: number as u32, converted_to: end, ..Edit::default() }),
+        )
     }
 }

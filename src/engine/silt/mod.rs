@@ -16,6 +16,7 @@
 mod account;
 mod convert;
 mod jobs;
+mod ledger;
 mod merge;
 mod open;
 mod partition;
@@ -36,9 +37,10 @@ use crate::key::{KeyHash, Placing};
 use crate::progress::Progress;
 use crate::stats::{RamAccount, Stats};
 use crate::store::log::Log;
-use crate::store::manifest::{Manifest, Shape};
+use crate::store::manifest::Shape;
 use crate::{Error, Result};
 use jobs::Jobs;
+use ledger::Ledger;
 use parking_lot::Mutex;
 use partition::{Partition, Sought};
 use std::path::Path;
@@ -58,8 +60,12 @@ struct Core {
     placing: Placing,
     log: Arc<Log>,
     partitions: Vec<Partition>,
-    manifest: Mutex<Manifest>,
+    ledger: Mutex<Ledger>,
     next_store_number: AtomicU64,
+    /// How many conversions are not yet in the manifest.
+    pending_commits: AtomicU64,
+    /// About how many keys there are.
+    keys: AtomicU64,
     jobs: Jobs,
     counters: Counters,
     ram_peak: Mutex<RamAccount>,
@@ -231,6 +237,7 @@ impl Engine for Silt {
         if self.core.poisoned.load(Ordering::Acquire) {
             return Ok(());
         }
+        self.core.commit_pending(&mut self.core.ledger.lock())?;
         self.core.log.sync_to(self.core.log.end())
     }
 }

@@ -4,6 +4,7 @@
 
 use super::convert::hash_store_name;
 use super::jobs::Jobs;
+use super::ledger::Ledger;
 use super::merge::sorted_store_name;
 use super::partition::{Partition, State, View};
 use super::policy::log_regions;
@@ -85,7 +86,9 @@ impl Silt {
             log,
             partitions,
             next_store_number: AtomicU64::new(manifest.next_number()),
-            manifest: Mutex::new(manifest),
+            pending_commits: AtomicU64::new(0),
+            keys: AtomicU64::new(0),
+            ledger: Mutex::new(Ledger::new(manifest)),
             counters,
             ram_peak: Mutex::default(),
             poison: Mutex::new(None),

@@ -13,6 +13,10 @@ const HASH_STORES_MAX: usize = 48;
 const EXCESS_MAX: f64 = 0.25;
 /// A table is taken to be full at this share of its slots, before it is known better.
 pub(super) const OCCUPANCY: f64 = 0.93;
+/// Pieces of a merge have a byte for so many keys.
+const KEYS_PER_PIECE_BYTE: u64 = 192;
+/// The smallest piece of a merge, in bytes.
+const PIECE_BYTES_MIN: usize = 32 << 10;
 
 /// The counts of one partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -103,6 +107,12 @@ pub(super) fn log_regions(settings: &SiltSettings, partition_keys: u64) -> (u32,
     (slots.div_ceil(region_slots), (region_slots / 4).ilog2() as u8)
 }
 
+/// What a merge reads and writes in one piece, in bytes: it grows with the data, so that its memory a key does not.
+pub(super) fn piece_bytes(settings: &SiltSettings, keys: u64) -> usize {
+    let wanted = (keys / KEYS_PER_PIECE_BYTE).next_power_of_two() as usize;
+    wanted.clamp(PIECE_BYTES_MIN, settings.piece_bytes_max.max(PIECE_BYTES_MIN))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,8 +165,8 @@ mod tests {
     #[test]
     fn a_log_store_grows_with_its_partition() {
         let settings = SiltSettings::default();
-        assert_eq!(log_regions(&settings, 0), (4, 10));
-        assert_eq!(log_regions(&settings, 40 * 100_000), (25, 10));
+        assert_eq!(log_regions(&settings, 0), (4, 9));
+        assert_eq!(log_regions(&settings, 40 * 100_000), (49, 9));
         assert_eq!(log_regions(&SiltSettings { log_slots_min: 64, ..settings }, 0), (1, 4));
     }
 }

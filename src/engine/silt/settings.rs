@@ -59,8 +59,8 @@ pub struct SiltSettings {
     pub log_segment_bytes: u64,
     /// The bytes of log that may wait to be converted.
     pub log_bytes_max: u64,
-    /// What background work writes in one piece, in bytes.
-    pub piece_bytes: usize,
+    /// What background work reads or writes in one piece, in bytes, at the most.
+    pub piece_bytes_max: usize,
     /// How many records a step of background work moves, about.
     pub step_records: usize,
     /// The slots of a region of a LogStore's index, at the most, a power of two: what is sorted in memory at a time.
@@ -75,15 +75,15 @@ impl Default for SiltSettings {
             shape: ShapeSettings::default(),
             merge_ratio: 0.3,
             tag_bits: 15,
-            log_slots_min: 16_384,
+            log_slots_min: 8_192,
             keys_per_log_slot: 40,
             hash_store: None,
             index: None,
             log_segment_bytes: 64 << 20,
             log_bytes_max: 1 << 30,
-            piece_bytes: 128 << 10,
+            piece_bytes_max: 1 << 20,
             step_records: 4096,
-            region_slots_max: 4096,
+            region_slots_max: 2048,
             manifest_bytes_max: 256 << 10,
         }
     }
@@ -99,7 +99,7 @@ impl SiltSettings {
             ("keys_per_log_slot", f64::from(self.keys_per_log_slot), 1.0, 1e6),
             ("log_segment_bytes", self.log_segment_bytes as f64, 4096.0, (1u64 << 30) as f64),
             ("log_bytes_max", self.log_bytes_max as f64, 4096.0, (3u64 << 30) as f64),
-            ("piece_bytes", self.piece_bytes as f64, 4096.0, (16 << 20) as f64),
+            ("piece_bytes_max", self.piece_bytes_max as f64, 4096.0, (16 << 20) as f64),
             ("step_records", self.step_records as f64, 1.0, 1e6),
             ("region_slots_max", f64::from(self.region_slots_max), 16.0, 65_536.0),
             ("manifest_bytes_max", self.manifest_bytes_max as f64, 0.0, (1u64 << 30) as f64),

@@ -94,7 +94,9 @@ impl Core {
     /// Writes a consistent copy into an empty directory. Writers wait only until the end of the log is known.
     pub(super) fn checkpoint(&self, target: &Path) -> Result<()> {
         // No store is made live and none is removed as long as the manifest is held.
-        let manifest = self.manifest.lock();
+        let mut ledger = self.ledger.lock();
+        self.fail_stop(|| self.commit_pending(&mut ledger))?;
+        let manifest = &ledger.manifest;
         let files = {
             let _locked: Vec<_> = self.partitions.iter().map(|partition| partition.writer.lock()).collect();
             self.fail_stop(|| self.log.write_buffered())?;
@@ -125,7 +127,8 @@ impl Core {
                 }
             }
         }
-        let from = self.manifest.lock().partitions().iter().map(|partition| partition.converted_to).min();
+        let from =
+            self.ledger.lock().manifest.partitions().iter().map(|partition| partition.converted_to).min();
         let mut records = 0;
         let scanned = self.log.scan(from.unwrap_or(0), progress, &mut |_, _| {
             records += 1;

@@ -1,8 +1,10 @@
 //! Filters: whether a key may be in a set, from its hashes alone. They are never wrong about a key that is.
 
 mod cuckoo;
+mod ribbon;
 
 pub use cuckoo::{CandidateSlot, CuckooFilter};
+pub use ribbon::RibbonFilter;
 
 /// A set of keys that is sometimes wrong about a key that is not in it.
 ///

@@ -169,7 +169,7 @@ impl CuckooTableWriter {
         self.block.seal(file.next_block(), |block| file.append_block(block))
     }
 
-    /// Writes what is left, saves the filter, and syncs the file. The directory is not synced here.
+    /// Writes what is left and saves the filter. Nothing is synced here.
     pub fn finish(mut self, filter: CuckooFilter) -> Result<CuckooTable> {
         if self.in_block > 0 {
             self.seal()?;

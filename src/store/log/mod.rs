@@ -21,10 +21,12 @@ use format::{SEGMENT_HEADER_BYTES, SegmentHeader, encode_record, encode_sync_mar
 use parking_lot::{Mutex, RwLock};
 use segment::{Segment, Segments};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// What may wait in memory before it is written, in bytes.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
+/// What is read at first of a record whose size is not known, in bytes, at the most.
+const READ_BYTES_GUESS: usize = 4096;
 /// How often the system is asked to begin writing back, in bytes.
 const WRITEBACK_BYTES: u64 = 1 << 20;
 
@@ -41,6 +43,8 @@ pub struct Log {
     /// Everything before this position survives a loss of power.
     synced: AtomicU64,
     syncing: Mutex<Syncing>,
+    /// The longest frame so far, up to what is read at a time.
+    frame_bytes: AtomicUsize,
 }
 
 /// The end of the log: what was appended and not yet written.
@@ -104,6 +108,7 @@ impl Log {
             written: AtomicU64::new(end),
             synced: AtomicU64::new(0),
             syncing: Mutex::new(Syncing { from: first_base, directory_base: 0 }),
+            frame_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -147,7 +152,12 @@ impl Log {
         for record in records {
             left -= 1;
             let position = tail.buffer_base + tail.buffer.len() as u64;
+            let start = tail.buffer.len();
             encode_record(&self.layout, position, &record, left > 0, &mut tail.buffer);
+            let frame_bytes = (tail.buffer.len() - start).min(READ_BYTES_GUESS);
+            if frame_bytes > self.frame_bytes.load(Ordering::Relaxed) {
+                self.frame_bytes.store(frame_bytes, Ordering::Relaxed);
+            }
             place(position);
         }
         let end = tail.buffer_base + tail.buffer.len() as u64;

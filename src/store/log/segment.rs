@@ -4,12 +4,9 @@ use super::Log;
 use super::format::{FRAME_CRC_BYTES, Frame, SEGMENT_HEADER_BYTES, decode_frame};
 use crate::Result;
 use crate::device::{AlignedBuffer, File, Purpose};
-use crate::store::record::{RecordProblem, RecordSpan, RecordView};
+use crate::store::record::{RecordLayout, RecordProblem, RecordSpan, RecordView};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// What is read at first of a record whose size is not known, in bytes.
-const READ_BYTES_GUESS: usize = 4096;
 
 /// One file of the log.
 pub(super) struct Segment {
@@ -54,6 +51,11 @@ impl LogView {
         LogView { log, segments }
     }
 
+    /// The shape of the records.
+    pub fn layout(&self) -> &RecordLayout {
+        &self.log.layout
+    }
+
     /// Reads the record at a position into `buffer` and shows it there. One read, two for a large record of a database
     /// without fixed sizes; none for a record that is not yet written.
     pub fn read<'b>(
@@ -74,7 +76,10 @@ impl LogView {
     ) -> Result<RecordSpan> {
         let mut wanted = match self.log.layout.fixed {
             Some(_) => FRAME_CRC_BYTES + self.log.layout.stream_bytes_max(),
-            None => READ_BYTES_GUESS,
+            None => match self.log.frame_bytes.load(Ordering::Relaxed) {
+                0 => super::READ_BYTES_GUESS,
+                longest => longest,
+            },
         };
         loop {
             self.fetch(purpose, position, wanted, buffer)?;

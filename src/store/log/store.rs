@@ -165,8 +165,11 @@ impl FrozenLog {
     }
 }
 
+/// What a [`LogCursor`] keeps of a region's records, in bytes; the others it reads again.
+const KEPT_BYTES_MAX: usize = 128 << 10;
+
 /// The records of a frozen LogStore in the order of their hashes. One region of the index at a time: its records are
-/// read once for their hashes, sorted, and read again in order; the log's tail is hot in the page cache.
+/// read for their hashes and sorted. Large ones are then read again; the log's tail is hot in the page cache.
 pub struct LogCursor {
     view: LogView,
     frozen: Arc<FrozenLog>,
@@ -174,9 +177,28 @@ pub struct LogCursor {
     purpose: Purpose,
     next_region: u32,
     /// The records of the region that are still to come, the next one at the end.
-    order: Vec<(KeyHash, u64)>,
+    order: Vec<Ordered>,
+    /// Records of the region, as far as there is room.
+    kept: Vec<u8>,
     buffer: AlignedBuffer,
-    current: Option<(KeyHash, RecordSpan)>,
+    current: Option<(KeyHash, Current)>,
+}
+
+/// A record of the region.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Ordered {
+    hash: KeyHash,
+    position: u64,
+    /// Where in `kept` its bytes begin, or [`NOT_KEPT`].
+    kept_at: u32,
+}
+
+const NOT_KEPT: u32 = u32::MAX;
+
+/// Where the current record is.
+enum Current {
+    Read(RecordSpan),
+    Kept(RecordSpan),
 }
 
 impl LogCursor {
@@ -189,6 +211,7 @@ impl LogCursor {
             purpose,
             next_region: 0,
             order: Vec::new(),
+            kept: Vec::new(),
             buffer: AlignedBuffer::default(),
             current: None,
         }
@@ -199,10 +222,13 @@ impl LogCursor {
             if self.next_region == self.frozen.index.region_count() {
                 return Ok(false);
             }
+            self.kept.clear();
             for (_, _, packed) in self.frozen.index.region_slots(self.next_region) {
                 let position = self.frozen.position(packed);
                 let record = self.view.read(self.purpose, position, &mut self.buffer)?;
-                self.order.push((self.placing.place(record.key), position));
+                let hash = self.placing.place(record.key);
+                let kept_at = self.view.layout().keep(&record, &mut self.kept, KEPT_BYTES_MAX);
+                self.order.push(Ordered { hash, position, kept_at: kept_at.unwrap_or(NOT_KEPT) });
             }
             self.next_region += 1;
             self.order.sort_unstable_by(|one, two| two.cmp(one));
@@ -215,17 +241,17 @@ impl LogCursor {
     fn order_equal_hashes(&mut self) -> Result<()> {
         let mut start = 0;
         while start < self.order.len() {
-            let hash = self.order[start].0;
-            let run = self.order[start..].iter().take_while(|entry| entry.0 == hash).count();
+            let hash = self.order[start].hash;
+            let run = self.order[start..].iter().take_while(|ordered| ordered.hash == hash).count();
             if run > 1 {
                 let mut keyed = Vec::with_capacity(run);
-                for &(_, position) in &self.order[start..start + run] {
-                    let record = self.view.read(self.purpose, position, &mut self.buffer)?;
-                    keyed.push((record.key.to_vec(), std::cmp::Reverse(position)));
+                for &ordered in &self.order[start..start + run] {
+                    let record = self.view.read(self.purpose, ordered.position, &mut self.buffer)?;
+                    keyed.push((record.key.to_vec(), std::cmp::Reverse(ordered.position), ordered));
                 }
                 keyed.sort_unstable_by(|one, two| two.cmp(one));
-                for (slot, (_, position)) in self.order[start..].iter_mut().zip(keyed) {
-                    slot.1 = position.0;
+                for (slot, (_, _, ordered)) in self.order[start..].iter_mut().zip(keyed) {
+                    *slot = ordered;
                 }
             }
             start += run;
@@ -240,18 +266,26 @@ impl Cursor for LogCursor {
         if self.order.is_empty() && !self.load_region()? {
             return Ok(false);
         }
-        let Some((hash, position)) = self.order.pop() else { return Ok(false) };
-        let span = self.view.read_span(self.purpose, position, &mut self.buffer)?;
-        self.current = Some((hash, span));
+        let Some(Ordered { hash, position, kept_at }) = self.order.pop() else { return Ok(false) };
+        let kept = self.kept.get(kept_at as usize..);
+        let current = match kept.and_then(|bytes| self.view.layout().decode_stream(bytes).ok()) {
+            Some((_, record, _)) => Current::Kept(RecordSpan::within(&self.kept, &record)),
+            None => Current::Read(self.view.read_span(self.purpose, position, &mut self.buffer)?),
+        };
+        self.current = Some((hash, current));
         Ok(true)
     }
 
     fn entry(&self) -> Option<Entry<'_>> {
-        let (hash, span) = self.current.as_ref()?;
-        Some(Entry { hash: *hash, record: span.view(&self.buffer) })
+        let (hash, current) = self.current.as_ref()?;
+        let record = match current {
+            Current::Kept(span) => span.view(&self.kept),
+            Current::Read(span) => span.view(&self.buffer),
+        };
+        Some(Entry { hash: *hash, record })
     }
 
     fn heap_bytes(&self) -> usize {
-        self.order.capacity() * size_of::<(KeyHash, u64)>() + self.buffer.heap_bytes()
+        self.order.capacity() * size_of::<Ordered>() + self.kept.capacity() + self.buffer.heap_bytes()
     }
 }

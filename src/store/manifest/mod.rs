@@ -114,25 +114,31 @@ impl Manifest {
         self.next_number
     }
 
-    /// Makes a change durable. The files that it names must have been synced; the directory is synced here.
-    pub fn commit(&mut self, edit: &Edit) -> Result<()> {
-        if !edit.added.is_empty() {
+    /// Makes changes durable, each atomic, with one sync. The files that they name must have been synced; the directory
+    /// is synced here.
+    pub fn commit(&mut self, edits: &[Edit]) -> Result<()> {
+        if edits.iter().any(|edit| !edit.added.is_empty()) {
             self.directory.sync(Purpose::Manifest)?;
         }
         let mut partitions = self.partitions.clone();
-        apply(&mut partitions, edit)
-            .ok_or_else(|| self.file.corrupt(self.length, "an edit of live stores", format!("{edit:?}")))?;
+        for edit in edits {
+            apply(&mut partitions, edit).ok_or_else(|| {
+                self.file.corrupt(self.length, "an edit of live stores", format!("{edit:?}"))
+            })?;
+        }
         if self.length > self.rewrite_bytes {
             (self.file, self.length, self.sequence) = write_new(&self.directory, &self.shape, &partitions)?;
             // The live state alone may be long: it is not to be written anew with every edit.
             self.rewrite_bytes = self.rewrite_bytes.max(2 * self.length);
         } else {
             let mut bytes = Vec::new();
-            edit.encode(self.sequence, &mut bytes);
+            for (sequence, edit) in (self.sequence..).zip(edits) {
+                edit.encode(sequence, &mut bytes);
+            }
             self.file.write(Purpose::Manifest, self.length, &bytes)?;
             self.file.sync(Purpose::Manifest)?;
             self.length += bytes.len() as u64;
-            self.sequence += 1;
+            self.sequence += edits.len() as u64;
         }
         self.partitions = partitions;
         Ok(())
@@ -239,9 +245,9 @@ mod tests {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         Manifest::create(&directory, &SHAPE).unwrap();
         let mut manifest = Manifest::open(&directory).unwrap();
-        manifest.commit(&edit(0, &[], &[(1, Role::HashOrdered)])).unwrap();
-        manifest.commit(&edit(0, &[], &[(2, Role::CuckooTable)])).unwrap();
-        manifest.commit(&edit(0, &[1], &[(3, Role::Sorted)])).unwrap();
+        manifest.commit(&[edit(0, &[], &[(1, Role::HashOrdered)])]).unwrap();
+        manifest.commit(&[edit(0, &[], &[(2, Role::CuckooTable)])]).unwrap();
+        manifest.commit(&[edit(0, &[1], &[(3, Role::Sorted)])]).unwrap();
         let state = manifest.partitions().to_vec();
         assert_eq!(state[0].stores.iter().map(|store| store.number).collect::<Vec<_>>(), [3, 2]);
         let length = manifest.length();
@@ -262,7 +268,7 @@ mod tests {
         Manifest::create(&directory, &SHAPE).unwrap();
         let mut manifest = Manifest::open(&directory).unwrap();
         for number in 1..4 {
-            manifest.commit(&edit(0, &[], &[(number, Role::HashOrdered)])).unwrap();
+            manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])]).unwrap();
         }
         let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
         file.write(Purpose::Manifest, MANIFEST_HEADER_BYTES as u64 + 20, &[0xEE]).unwrap();
@@ -279,7 +285,7 @@ mod tests {
         for _ in 0..6000 {
             number += 1;
             let removed: &[u64] = if number > 1 { &[number - 1] } else { &[] };
-            manifest.commit(&edit(1, removed, &[(number, Role::Sorted)])).unwrap();
+            manifest.commit(&[edit(1, removed, &[(number, Role::Sorted)])]).unwrap();
             longest = longest.max(manifest.length());
         }
         assert!(longest < 300 << 10 && manifest.length() < longest);
@@ -293,7 +299,7 @@ mod tests {
         Manifest::create(&directory, &SHAPE).unwrap();
         let mut manifest = Manifest::open(&directory).unwrap().rewrite_beyond(100);
         for number in 1..500 {
-            manifest.commit(&edit(0, &[], &[(number, Role::HashOrdered)])).unwrap();
+            manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])]).unwrap();
         }
         let written = directory.io().of(Purpose::Manifest).write_bytes;
         assert!(written < 2 * 500 * 45, "{written} bytes for edits of 45 each");

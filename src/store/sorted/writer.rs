@@ -205,7 +205,7 @@ impl SortedStoreWriter {
         self.block.seal(file.next_block(), |block| file.append_block(block))
     }
 
-    /// Writes what is left, saves index and filter, and syncs the file. The directory is not synced here.
+    /// Writes what is left, saves index and filter. Nothing is synced here.
     pub fn finish(mut self, filter: Option<StoreFilter>) -> Result<SortedStore> {
         self.place_group()?;
         if !self.block.is_empty() {

@@ -1,0 +1,78 @@
+//! What is live, in memory and durably: the manifest, and the conversions that are not yet in it.
+//!
+//! A HashStore answers as soon as it is written, but its LogStore's part of the log is kept until the manifest names it.
+//! So conversions need not be synced one by one: some of them, or a merge, are committed together.
+
+use super::Core;
+use crate::Result;
+use crate::device::Purpose;
+use crate::store::hash::HashStore;
+use crate::store::manifest::{Edit, Manifest};
+use std::sync::atomic::Ordering;
+
+/// A conversion that is not yet in the manifest.
+pub(super) struct Pending {
+    pub edit: Edit,
+    pub number: u64,
+    pub store: HashStore,
+}
+
+/// The manifest and what waits to be written into it. Locked before any partition is.
+pub(super) struct Ledger {
+    pub manifest: Manifest,
+    pending: Vec<Pending>,
+}
+
+impl Ledger {
+    pub fn new(manifest: Manifest) -> Ledger {
+        Ledger { manifest, pending: Vec::new() }
+    }
+
+    /// How many conversions wait.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+}
+
+impl Core {
+    /// Takes a conversion in, and commits all that wait once they are many.
+    pub(super) fn commit_later(&self, ledger: &mut Ledger, pending: Pending) -> Result<()> {
+        ledger.pending.push(pending);
+        self.pending_commits.store(ledger.pending.len() as u64, Ordering::Release);
+        if ledger.pending.len() < (self.partitions.len() / 2).max(1) {
+            return Ok(());
+        }
+        self.commit_pending(ledger)
+    }
+
+    /// Commits all conversions that wait.
+    pub(super) fn commit_pending(&self, ledger: &mut Ledger) -> Result<()> {
+        if ledger.pending.is_empty() { Ok(()) } else { self.commit(ledger, None) }
+    }
+
+    /// Commits all conversions that wait, and a merge. Those that the merge took in are left out.
+    pub(super) fn commit(&self, ledger: &mut Ledger, merge: Option<Edit>) -> Result<()> {
+        let mut edits = Vec::new();
+        let mut merge = merge;
+        for pending in &ledger.pending {
+            match &mut merge {
+                Some(merge) if merge.removed.contains(&pending.number) => {
+                    merge.removed.retain(|number| *number != pending.number);
+                    merge.converted_to = merge.converted_to.max(pending.edit.converted_to);
+                }
+                _ => {
+                    pending.store.file().sync(Purpose::Convert)?;
+                    edits.push(pending.edit.clone());
+                }
+            }
+        }
+        edits.extend(merge);
+        // A batch may have gone on behind a LogStore: it must not be durable here and lost there.
+        self.log.sync_to(self.log.end())?;
+        ledger.manifest.commit(&edits)?;
+        ledger.pending.clear();
+        self.pending_commits.store(0, Ordering::Release);
+        let converted = ledger.manifest.partitions().iter().map(|partition| partition.converted_to);
+        self.log.release_before(converted.min().unwrap_or(0))
+    }
+}

@@ -1,0 +1,207 @@
+//! Finding the seeds of a bucket (Lehmann, Sanders, Walzer and Ziegler, "Combined Search and Encoding for Seeds, with an
+//! Application to Minimal Perfect Hashing", 2025).
+//!
+//! A seed has but a fraction of a bit more than it takes to find one that fits on average; often none does. But a hash
+//! depends also on the seeds before it, so that the search can go back to the node before and look for another seed
+//! there, which gives the node new ones to try.
+
+use super::shape::{FRACTION_BITS, Shape, Target, Tree, left_parts};
+
+/// A bucket is given up when every key of it was hashed as often as this on average, some ten times more than it takes.
+const HASHES_PER_KEY_MAX: u64 = 1 << 13;
+
+/// Seeds are no wider. If there are more bits at the root, the first ones are 0.
+const SEED_BITS_MAX: u32 = 20;
+
+/// What a window of 64 bits that ends with a seed makes of a key's hash: a number of 32 bits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hasher(u64);
+
+impl Hasher {
+    #[inline]
+    pub(super) fn new(window: u64) -> Self {
+        let mixed = window.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Self((mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93))
+    }
+
+    #[inline]
+    fn hash(self, key: u64) -> u64 {
+        key.wrapping_mul(self.0)
+    }
+
+    /// The first 32 bits of the hash as a number below `end`.
+    #[inline]
+    pub(super) fn below(self, end: u32, key: u64) -> u32 {
+        (((self.hash(key) >> 32) * u64::from(end)) >> 32) as u32
+    }
+}
+
+/// A seed to be found.
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    /// The keys that it is about, from the first up to the last.
+    start: u32,
+    end: u32,
+    task: Task,
+    /// How far its window is from that of the seed before, and how many of these bits it may choose.
+    advance: u32,
+    width: u32,
+    seed: u64,
+    window: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Task {
+    /// So many keys are to have a hash below the threshold.
+    Split { left: u32, threshold: u64 },
+    /// All keys are to have different hashes below their number.
+    Biject,
+}
+
+/// The memory of a search, to be used for one bucket after the other.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    keys: Vec<u64>,
+    nodes: Vec<Node>,
+}
+
+impl Search {
+    /// Finds the seeds of a bucket whose bits begin at bit `start`, after the window `before`. Answers the seeds with the
+    /// zeros before them and their widths, or nothing if there are none, or none that are found.
+    pub(super) fn solve(
+        &mut self,
+        shape: &Shape,
+        tree: &Tree,
+        start: u64,
+        before: u64,
+        hashes: impl Iterator<Item = u64>,
+    ) -> Option<impl Iterator<Item = (u32, u64, u32)> + '_> {
+        self.keys.clear();
+        self.keys.extend(hashes);
+        self.nodes.clear();
+        let mut end_before = start;
+        let splits_end = self.add_splits(shape, tree, (0, tree.parts), tree.seeds_start, &mut end_before)?;
+        debug_assert_eq!(splits_end, tree.groups_start);
+        if let Target::Slots = shape.target {
+            for part in 0..tree.parts {
+                let (first, end) = (tree.keys_before(part), tree.keys_before(part + 1));
+                let bits_end = tree.groups_start + shape.groups_bits(part + 1, end - first);
+                self.add_node(first, end, Task::Biject, bits_end, &mut end_before)?;
+            }
+        }
+        self.search(before)?;
+        Some(self.nodes.iter().map(|node| (node.advance - node.width, node.seed, node.width)))
+    }
+
+    /// Adds the splits of the parts of a subtree in preorder; answers where their bits end.
+    fn add_splits(
+        &mut self,
+        shape: &Shape,
+        tree: &Tree,
+        parts: (u32, u32),
+        position: u64,
+        end_before: &mut u64,
+    ) -> Option<u64> {
+        let (first, count) = parts;
+        if count < 2 {
+            return Some(position);
+        }
+        let left = left_parts(count);
+        let keys = |part| tree.keys_before(first + part);
+        let (left_keys, all_keys) = (keys(left) - keys(0), keys(count) - keys(0));
+        // Those whose first 32 bits, as a number below all keys, are below those to the left.
+        let threshold = (u64::from(left_keys) << 32).div_ceil(u64::from(all_keys)) << 32;
+        let position = position + u64::from(shape.split(count).width);
+        let task = Task::Split { left: left_keys, threshold };
+        self.add_node(keys(0), keys(count), task, position, end_before)?;
+        let position = self.add_splits(shape, tree, (first, left), position, end_before)?;
+        self.add_splits(shape, tree, (first + left, count - left), position, end_before)
+    }
+
+    fn add_node(
+        &mut self,
+        start: u32,
+        end: u32,
+        task: Task,
+        bits_end: u64,
+        end_before: &mut u64,
+    ) -> Option<()> {
+        let bits_end = bits_end >> FRACTION_BITS;
+        let advance = u32::try_from(bits_end.checked_sub(*end_before)?).ok()?;
+        *end_before = bits_end;
+        self.nodes.push(Node {
+            start,
+            end,
+            task,
+            advance,
+            width: advance.min(SEED_BITS_MAX),
+            seed: 0,
+            window: 0,
+        });
+        Some(())
+    }
+
+    fn search(&mut self, before: u64) -> Option<()> {
+        let mut hashes_left = self.keys.len() as u64 * HASHES_PER_KEY_MAX;
+        let (mut at, mut first_seed) = (0, 0);
+        while at < self.nodes.len() {
+            let window_before = if at == 0 { before } else { self.nodes[at - 1].window };
+            let node = &mut self.nodes[at];
+            let keys = &mut self.keys[node.start as usize..node.end as usize];
+            let base = window_before.checked_shr(node.advance).unwrap_or(0);
+            let window_of = |seed: u64| base | seed.checked_shl(64 - node.width).unwrap_or(0);
+            let mut seeds = first_seed..1 << node.width;
+            let found = seeds.find(|&seed| node.task.is_done(keys, Hasher::new(window_of(seed))));
+            let tried = found.map_or(1 << node.width, |seed| seed + 1) - first_seed;
+            hashes_left = hashes_left.checked_sub(tried * keys.len() as u64)?;
+            if let Some(seed) = found {
+                (node.seed, node.window) = (seed, window_of(seed));
+                if let Task::Split { threshold, .. } = node.task {
+                    partition(keys, Hasher::new(node.window), threshold);
+                }
+                (at, first_seed) = (at + 1, 0);
+            } else {
+                at = at.checked_sub(1)?;
+                first_seed = self.nodes[at].seed + 1;
+            }
+        }
+        Some(())
+    }
+}
+
+impl Task {
+    #[inline]
+    fn is_done(self, keys: &[u64], hasher: Hasher) -> bool {
+        match self {
+            Task::Split { left, threshold } => {
+                keys.iter().map(|&key| u32::from(hasher.hash(key) < threshold)).sum::<u32>() == left
+            }
+            Task::Biject => match keys {
+                [_] => true,
+                // The lengths of whole groups, known to the compiler.
+                &[a, b, c, d, e] => are_bijective([a, b, c, d, e], hasher),
+                _ => {
+                    let slots = keys
+                        .iter()
+                        .fold(0, |slots, &key| slots | 1u64 << hasher.below(keys.len() as u32, key));
+                    slots == (1 << keys.len()) - 1
+                }
+            },
+        }
+    }
+}
+
+#[inline]
+fn are_bijective<const LEN: usize>(keys: [u64; LEN], hasher: Hasher) -> bool {
+    let slots = keys.iter().fold(0u32, |slots, &key| slots | 1 << hasher.below(LEN as u32, key));
+    slots == (1 << LEN) - 1
+}
+
+/// Moves the keys that go to the left before the others.
+fn partition(keys: &mut [u64], hasher: Hasher, threshold: u64) {
+    let mut left = 0;
+    for at in 0..keys.len() {
+        keys.swap(at, left);
+        left += usize::from(hasher.hash(keys[left]) < threshold);
+    }
+}

@@ -1,0 +1,141 @@
+use super::*;
+use crate::index::BuildError;
+use crate::index::testing::Numbers;
+
+fn placements(count: usize, seed: u64) -> Vec<u64> {
+    Numbers(seed).sorted_keys(count).into_iter().map(|(placement, _)| placement).collect()
+}
+
+/// An index, and the unit of each key.
+fn built(target: Target, expected_keys: u64, placements: &[u64]) -> (ConsensusIndex, Vec<u64>) {
+    let mut builder = ConsensusBuilder::new(target, expected_keys);
+    let mut units = Vec::new();
+    for &placement in placements {
+        units.extend(builder.push(placement).unwrap().into_iter().flatten());
+    }
+    let (index, last) = builder.finish();
+    units.extend(last);
+    (index, units)
+}
+
+/// Every unit has as many keys as it can, and every key is found there.
+fn assert_perfect(target: Target, expected_keys: u64, placements: &[u64]) -> ConsensusIndex {
+    let (index, units) = built(target, expected_keys, placements);
+    let mut sorted = units.clone();
+    sorted.sort_unstable();
+    assert!(sorted.into_iter().eq((0..placements.len() as u64).map(|key| key / target.unit_len())));
+    for (&placement, unit) in placements.iter().zip(units) {
+        let found = index.locate(placement);
+        let solved = index.solution(bucket_of(index.counts.len(), placement)) != Solution::Ordered;
+        assert!(found.contains(&unit) && (!solved || found.end - found.start == 1), "{unit} in {found:?}");
+    }
+    let end = index.len().div_ceil(target.unit_len());
+    for placement in (0..1_000).map(|part| part * (u64::MAX / 999)) {
+        let found = index.locate(placement);
+        assert!(found.end <= end && found.is_empty() == (end == 0), "{found:?} of {end}");
+    }
+    index
+}
+
+const TARGETS: [Target; 7] = [
+    Target::Slots,
+    Target::Blocks(2),
+    Target::Blocks(4),
+    Target::Blocks(7),
+    Target::Blocks(63),
+    Target::Blocks(64),
+    Target::Blocks(256),
+];
+
+#[test]
+fn every_key_gets_a_place_of_its_own_whatever_their_number() {
+    for target in TARGETS {
+        for count in (0..20).chain([63, 64, 65, 300, 511, 512, 513, 700, 1_025, 3_000, 20_000]) {
+            let index = assert_perfect(target, count as u64, &placements(count, count as u64));
+            assert_eq!(
+                index.exceptions.iter().filter(|exception| exception.solution == Solution::Ordered).count(),
+                0
+            );
+        }
+    }
+}
+
+#[test]
+fn hardly_any_bucket_needs_a_salt() {
+    for target in TARGETS {
+        let index = assert_perfect(target, 100_000, &placements(100_000, 1));
+        assert!(index.exceptions.len() < 2, "{target:?}: {:?}", index.exceptions);
+    }
+}
+
+#[test]
+fn few_bits_a_key_are_enough() {
+    for (target, bits_max) in [
+        (Target::Slots, 1.50),
+        (Target::Blocks(4), 0.65),
+        (Target::Blocks(16), 0.25),
+        (Target::Blocks(64), 0.105),
+    ] {
+        let (index, _) = built(target, 200_000, &placements(200_000, 2));
+        let bits = index.heap_bytes() as f64 * 8.0 / 200_000.0;
+        assert!(bits < bits_max, "{target:?}: {bits}");
+    }
+}
+
+#[test]
+fn an_estimate_of_half_or_many_times_the_keys_costs_memory_only() {
+    for target in [Target::Slots, Target::Blocks(4), Target::Blocks(64)] {
+        let placements = placements(10_000, 3);
+        for expected_keys in [5_000, 40_000, 1_000_000] {
+            let index = assert_perfect(target, expected_keys, &placements);
+            assert!(index.exceptions.iter().all(|exception| exception.solution != Solution::Ordered));
+        }
+    }
+}
+
+#[test]
+fn a_bucket_far_too_large_is_kept_in_order() {
+    for target in [Target::Slots, Target::Blocks(4)] {
+        let placements = placements(10_000, 4);
+        let index = assert_perfect(target, 0, &placements);
+        assert_eq!(index.exceptions, [Exception { bucket: 0, solution: Solution::Ordered }].into());
+        assert_eq!(index.locate(7), 0..10_000 / target.unit_len());
+    }
+}
+
+#[test]
+fn keys_of_one_placement_share_a_block_or_are_answered_together() {
+    let mut placements = placements(3_000, 5);
+    placements.extend([placements[1_500]; 3]);
+    placements.sort_unstable();
+    let index = assert_perfect(Target::Blocks(4), 3_000, &placements);
+    assert_eq!(index.exceptions.len(), 0);
+    let index = assert_perfect(Target::Slots, 3_000, &placements);
+    assert_eq!(index.exceptions.len(), 1);
+    let found = index.locate(placements[1_501]);
+    assert!((400..620).contains(&(found.end - found.start)), "{found:?}");
+
+    assert_perfect(Target::Blocks(4), 100, &[u64::MAX; 100]);
+    assert_perfect(Target::Slots, 100, &[0; 100]);
+    assert_perfect(Target::Blocks(64), 100, &[1 << 63; 60]);
+}
+
+#[test]
+fn inside_a_bucket_any_order_will_do() {
+    let mut placements = placements(5_000, 6);
+    let buckets = ConsensusBuilder::new(Target::Slots, 5_000).finish().0.counts.len();
+    placements.sort_by_key(|&placement| (bucket_of(buckets, placement), placement.rotate_left(40)));
+    assert!(!placements.is_sorted());
+    assert_perfect(Target::Slots, 5_000, &placements);
+}
+
+#[test]
+fn a_placement_of_an_earlier_bucket_is_refused() {
+    let mut builder = ConsensusBuilder::new(Target::Blocks(4), 2_000);
+    builder.push(1 << 62).unwrap();
+    assert!(builder.push(0).is_err());
+    assert_eq!(builder.push(u64::MAX).unwrap(), Some(&[0][..]));
+    assert_eq!(builder.push(5), Err(BuildError::OutOfOrder { last: u64::MAX, got: 5 }));
+    let (index, units) = builder.finish();
+    assert_eq!((index.len(), units), (2, vec![0]));
+}

@@ -1,0 +1,89 @@
+use super::*;
+use crate::index::testing::{Numbers, assert_golden, assert_withstands_damage};
+
+fn encoded(filter: &RibbonFilter) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    filter.encode(&mut bytes);
+    bytes
+}
+
+fn assert_contains_all(filter: &RibbonFilter, keys: &[(u64, u64)]) {
+    assert!(keys.iter().all(|&(placement, fingerprint)| filter.may_contain(placement, fingerprint)));
+}
+
+#[test]
+fn every_key_is_contained_whatever_their_number() {
+    for count in (0..150).chain([500, 1_000, 1_001, 4_096, 15_000, 50_000]) {
+        let keys = Numbers(count as u64).sorted_keys(count);
+        for bits in [1, 12, 32] {
+            let filter = RibbonFilter::new(keys.iter().copied(), bits).unwrap();
+            assert_contains_all(&filter, &keys);
+            assert_eq!((filter.len(), filter.is_empty()), (count as u64, count == 0));
+        }
+    }
+}
+
+#[test]
+fn other_keys_are_contained_as_seldom_as_the_bits_say() {
+    for (count, bits) in [(3, 4), (1_000, 4), (1_000, 8), (20_000, 9), (20_000, 12)] {
+        let filter = RibbonFilter::new(Numbers(1).keys(count), bits).unwrap();
+        let asked = 400 << bits;
+        let wrong = Numbers(2).keys(asked).into_iter().filter(|&(p, f)| filter.may_contain(p, f)).count();
+        assert!(
+            (300..500).contains(&wrong) || count == 3 && wrong < 100,
+            "{count} keys, {bits} bits: {wrong} wrong of {asked}"
+        );
+    }
+}
+
+#[test]
+fn a_dozen_bits_cost_a_few_percent_more_than_a_dozen_bits() {
+    for (count, bits_max) in [(1_000, 14.3), (4_000, 12.8), (15_000, 12.3), (200_000, 12.1)] {
+        let filter = RibbonFilter::new(Numbers(3).keys(count), 12).unwrap();
+        assert!(filter.bits_per_key() < bits_max, "{count} keys: {}", filter.bits_per_key());
+    }
+}
+
+#[test]
+fn the_order_of_the_keys_and_their_repetition_change_nothing() {
+    let keys = Numbers(4).sorted_keys(3_000);
+    let filter = RibbonFilter::new(keys.iter().copied(), 12).unwrap();
+    let again = keys.iter().rev().chain(&keys).chain(&keys).copied();
+    assert_eq!(RibbonFilter::new(again, 12).unwrap(), filter);
+}
+
+#[test]
+fn equal_placements_are_told_apart_by_their_fingerprints() {
+    let mut numbers = Numbers(5);
+    let keys: Vec<(u64, u64)> = (0..5_000).map(|number| ((number / 1_000) << 62, numbers.next())).collect();
+    let filter = RibbonFilter::new(keys.iter().copied(), 12).unwrap();
+    assert_contains_all(&filter, &keys);
+    let wrong = (0..100_000).filter(|_| filter.may_contain(0, numbers.next())).count();
+    assert!(wrong < 50, "{wrong}");
+}
+
+#[test]
+fn bits_outside_their_limits_are_refused() {
+    for bits in [0, 33] {
+        assert!(matches!(RibbonFilter::new([], bits), Err(BuildError::Setting { .. })));
+    }
+}
+
+#[test]
+fn it_is_read_back_and_withstands_damage() {
+    for count in [0, 1, 12, 13, 100, 1_000] {
+        let filter = RibbonFilter::new(Numbers(6).keys(count), 7).unwrap();
+        let bytes = encoded(&filter);
+        assert_eq!(RibbonFilter::decode(&bytes).unwrap(), filter);
+        assert_withstands_damage(&bytes, RibbonFilter::decode, |filter| {
+            assert!(
+                Numbers(7).keys(300).into_iter().filter(|&(p, f)| filter.may_contain(p, f)).count() < 300
+            );
+        });
+    }
+}
+
+#[test]
+fn its_bytes_are_the_golden_ones() {
+    assert_golden("ribbon_filter.bin", &encoded(&RibbonFilter::new(Numbers(8).keys(300), 12).unwrap()));
+}

@@ -1,0 +1,133 @@
+//! What the suites run on: every engine, every shape of records, in memory and in files, with settings so small that a
+//! few thousand records pass through all stores.
+
+#![expect(dead_code, reason = "each suite is a program of its own and needs another part of this")]
+
+use siltstone::device::memory::MemoryDirectory;
+use siltstone::device::{Access, Directory};
+use siltstone::{Builder, Database, EngineKind};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// What records look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    pub name: &'static str,
+    /// The lengths of keys and values, if they are fixed.
+    pub fixed: Option<(usize, usize)>,
+    pub hashed_keys: bool,
+    /// Whether records may expire.
+    pub expiring: bool,
+}
+
+/// All shapes.
+pub const SHAPES: [Shape; 5] = [
+    Shape { name: "variable", fixed: None, hashed_keys: false, expiring: true },
+    Shape { name: "variable, hashed keys", fixed: None, hashed_keys: true, expiring: true },
+    Shape { name: "fixed", fixed: Some((20, 44)), hashed_keys: false, expiring: false },
+    Shape { name: "fixed, hashed keys", fixed: Some((32, 12)), hashed_keys: true, expiring: false },
+    Shape { name: "fixed, expiring", fixed: Some((9, 5)), hashed_keys: false, expiring: true },
+];
+
+enum Place {
+    Memory(MemoryDirectory),
+    Files(TempDir),
+}
+
+/// An engine, a shape and a place.
+pub struct Bed {
+    pub engine: EngineKind,
+    pub shape: Shape,
+    place: Place,
+}
+
+impl fmt::Display for Bed {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.path().is_some() { "in files" } else { "in memory" };
+        write!(to, "{}, {}, {place}", self.engine.name(), self.shape.name)
+    }
+}
+
+impl Bed {
+    pub fn in_memory(engine: EngineKind, shape: Shape) -> Bed {
+        Bed { engine, shape, place: Place::Memory(MemoryDirectory::default()) }
+    }
+
+    pub fn in_files(engine: EngineKind, shape: Shape) -> Bed {
+        Bed { engine, shape, place: Place::Files(tempfile::tempdir().unwrap()) }
+    }
+
+    /// The directory, if there is a real one.
+    pub fn path(&self) -> Option<PathBuf> {
+        match &self.place {
+            Place::Memory(_) => None,
+            Place::Files(directory) => Some(directory.path().join("db")),
+        }
+    }
+
+    /// Small settings and no thread: who uses it drives the steps.
+    pub fn builder(&self) -> Builder {
+        self.builder_at(&self.path().unwrap_or_default())
+    }
+
+    /// The same, elsewhere.
+    pub fn builder_at(&self, path: &Path) -> Builder {
+        let mut builder =
+            Database::builder(path).engine(self.engine).partitions(2).log_slots_min(64).background_threads(0);
+        if let Some((key_length, value_length)) = self.shape.fixed {
+            builder = builder.fixed(key_length, value_length).expiring(self.shape.expiring);
+        }
+        if self.shape.hashed_keys { builder.hashed_keys() } else { builder }
+    }
+
+    /// Opens a builder of this bed.
+    pub fn open_with(&self, builder: Builder) -> siltstone::Result<Database> {
+        match &self.place {
+            Place::Memory(files) => builder.open_in(Directory::new(files.clone(), Access::Buffered)),
+            Place::Files(_) => builder.open(),
+        }
+    }
+
+    pub fn open(&self) -> Database {
+        self.open_with(self.builder()).unwrap_or_else(|error| panic!("{self}: {error}"))
+    }
+
+    /// The key of a number: of the shape's length; uniform where keys are hashes.
+    pub fn key(&self, number: u64) -> Vec<u8> {
+        let length = self.shape.fixed.map_or(8 + (number % 23) as usize, |(length, _)| length);
+        let first = if self.shape.hashed_keys { spread(number) } else { number };
+        let mut key = first.to_be_bytes().to_vec();
+        key.extend(spread(number ^ 0x55).to_be_bytes().iter().cycle().take(length.saturating_sub(8)));
+        key
+    }
+
+    /// A value for a number and a version: of the shape's length, or of a length that follows from both.
+    pub fn value(&self, number: u64, version: u64) -> Vec<u8> {
+        let seed = spread(number.wrapping_mul(31).wrapping_add(version));
+        let length = match self.shape.fixed {
+            Some((_, length)) => length,
+            None if seed.is_multiple_of(50) => 5_000,
+            None => (seed % 200) as usize,
+        };
+        (0..length as u64)
+            .map(|at| spread(seed.wrapping_add(at / 8)).to_le_bytes()[at as usize % 8])
+            .collect()
+    }
+}
+
+/// Spreads a number over all 64 bits; a bijection.
+pub fn spread(number: u64) -> u64 {
+    let mixed =
+        (number ^ (number >> 32)).wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93) ^ (mixed >> 29)
+}
+
+/// Every engine with every shape, in memory and in files.
+pub fn beds() -> impl Iterator<Item = Bed> {
+    EngineKind::ALL.into_iter().flat_map(|engine| {
+        SHAPES
+            .into_iter()
+            .flat_map(move |shape| [Bed::in_memory(engine, shape), Bed::in_files(engine, shape)])
+    })
+}

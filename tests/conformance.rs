@@ -1,0 +1,723 @@
+//! What every engine promises, claim by claim. A new engine is a new row of `EngineKind::ALL`, and nothing here.
+
+mod beds;
+
+use beds::{Bed, beds};
+use siltstone::batch::NEVER;
+use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
+use siltstone::{Batch, Bytes, Change, Database, Durability, Error, Record, Step, WriteOptions};
+use std::collections::BTreeMap;
+
+/// Enough records for several conversions and merges.
+const MANY: u64 = 1_500;
+/// Long ago, and far from now, in milliseconds since the Unix epoch.
+const PAST: u64 = 1;
+const FUTURE: u64 = 1 << 50;
+
+/// The records of the last write, as far along as it can be: in the log, converted, merged, and read back.
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    Written,
+    HalfWay,
+    Settled,
+    Compacted,
+    Reopened,
+}
+
+const STAGES: [Stage; 5] =
+    [Stage::Written, Stage::HalfWay, Stage::Settled, Stage::Compacted, Stage::Reopened];
+
+/// Takes the database to the stage. A reopened one is another handle.
+fn reach(bed: &Bed, database: Database, stage: Stage) -> Database {
+    match stage {
+        Stage::Written => {}
+        Stage::HalfWay => (0..3).for_each(|_| assert!(database.step().is_ok())),
+        Stage::Settled => {
+            database.settle().unwrap();
+            assert_eq!(database.step().unwrap(), Step::Idle, "{bed}");
+        }
+        Stage::Compacted => database.compact().unwrap(),
+        Stage::Reopened => {
+            database.close().unwrap();
+            drop(database);
+            return bed.open();
+        }
+    }
+    database
+}
+
+fn fill(bed: &Bed, database: &Database, count: u64) {
+    for number in 0..count {
+        database.put(bed.key(number), bed.value(number, 0)).unwrap();
+        if number % 97 == 0 {
+            database.step().unwrap();
+        }
+    }
+}
+
+fn contents(database: &Database) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let records = database
+        .iter()
+        .unwrap()
+        .map(|record| record.map(|record| (record.key.to_vec(), record.value.to_vec())));
+    let mut seen = BTreeMap::new();
+    for (key, value) in records.map(Result::unwrap) {
+        assert!(seen.insert(key, value).is_none(), "a key comes once");
+    }
+    seen
+}
+
+fn expected(bed: &Bed, numbers: impl Iterator<Item = u64>, version: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    numbers.map(|number| (bed.key(number), bed.value(number, version))).collect()
+}
+
+#[test]
+fn a_key_has_the_last_value_that_it_was_given() {
+    for bed in beds() {
+        let mut database = bed.open();
+        fill(&bed, &database, MANY);
+        for (version, stage) in (1..).zip(STAGES) {
+            for number in 0..MANY {
+                match number % 3 {
+                    0 => database.put(bed.key(number), bed.value(number, version)).unwrap(),
+                    1 => database.delete(bed.key(number)).unwrap(),
+                    _ => {}
+                }
+            }
+            database = reach(&bed, database, stage);
+            for number in 0..MANY {
+                let expected = match number % 3 {
+                    0 => Some(bed.value(number, version)),
+                    1 => None,
+                    _ => Some(bed.value(number, 0)),
+                };
+                let got = database.get(bed.key(number)).unwrap();
+                assert_eq!(got.as_deref(), expected.as_deref(), "{bed}, {stage:?}, key {number}");
+                assert_eq!(database.contains(bed.key(number)).unwrap(), expected.is_some());
+            }
+            for number in MANY..2 * MANY {
+                assert!(database.get(bed.key(number)).unwrap().is_none(), "{bed}, {stage:?}, key {number}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_deleted_key_can_be_given_a_value_again() {
+    for bed in beds() {
+        let mut database = bed.open();
+        for stage in STAGES {
+            fill(&bed, &database, 300);
+            (0..300).for_each(|number| database.delete(bed.key(number)).unwrap());
+            database = reach(&bed, database, stage);
+            assert!(contents(&database).is_empty(), "{bed}, {stage:?}");
+            database.put(bed.key(7), bed.value(7, 9)).unwrap();
+            assert_eq!(contents(&database), expected(&bed, 7..8, 9), "{bed}, {stage:?}");
+        }
+    }
+}
+
+#[test]
+fn insert_if_absent_inserts_once() {
+    for bed in beds() {
+        let mut database = bed.open();
+        for stage in STAGES {
+            let number = stage as u64;
+            assert!(database.insert_if_absent(bed.key(number), bed.value(number, 0)).unwrap(), "{bed}");
+            fill(&bed, &database, 0);
+            database = reach(&bed, database, stage);
+            assert!(
+                !database.insert_if_absent(bed.key(number), bed.value(number, 1)).unwrap(),
+                "{bed}, {stage:?}"
+            );
+            assert_eq!(database.get(bed.key(number)).unwrap().unwrap(), bed.value(number, 0));
+            database.delete(bed.key(number)).unwrap();
+            assert!(
+                database.insert_if_absent(bed.key(number), bed.value(number, 2)).unwrap(),
+                "{bed}, {stage:?}"
+            );
+            assert_eq!(database.get(bed.key(number)).unwrap().unwrap(), bed.value(number, 2));
+        }
+    }
+}
+
+#[test]
+fn an_update_sees_the_value_and_does_what_it_answers() {
+    for bed in beds() {
+        let mut database = bed.open();
+        for stage in STAGES {
+            let key = bed.key(stage as u64);
+            let put = |version| Change::Put { value: bed.value(1, version).into(), expires_at_ms: NEVER };
+            let update = |database: &Database, change: siltstone::Result<Change>| {
+                let mut seen = None;
+                let outcome = database.update(&key, |found| {
+                    seen = found.map(|found| found.value.clone());
+                    change.clone()
+                });
+                (seen, outcome)
+            };
+            let (seen, outcome) = update(&database, Ok(Change::Delete));
+            assert!(seen.is_none() && outcome.is_ok(), "{bed}: deleting nothing is no error");
+            update(&database, Ok(put(1))).1.unwrap();
+            database = reach(&bed, database, stage);
+            let (seen, _) = update(&database, Ok(Change::Keep));
+            assert_eq!(seen.as_deref(), Some(&bed.value(1, 1)[..]), "{bed}, {stage:?}");
+            let (seen, outcome) = update(&database, Err(Error::Interrupted));
+            assert!(
+                seen.is_some() && matches!(outcome, Err(Error::Interrupted)),
+                "{bed}: its error is passed on"
+            );
+            let (seen, _) = update(&database, Ok(put(2)));
+            assert_eq!(
+                seen.as_deref(),
+                Some(&bed.value(1, 1)[..]),
+                "{bed}, {stage:?}: errors change nothing"
+            );
+            let (seen, _) = update(&database, Ok(Change::Delete));
+            assert_eq!(seen.as_deref(), Some(&bed.value(1, 2)[..]), "{bed}, {stage:?}");
+            assert!(!database.contains(&key).unwrap(), "{bed}, {stage:?}");
+        }
+    }
+}
+
+#[test]
+fn updates_of_many_threads_are_not_lost() {
+    const THREADS: u64 = 4;
+    const ROUNDS: u64 = 300;
+    for bed in beds() {
+        let database = bed.open_with(bed.builder().background_threads(1)).unwrap();
+        let length = bed.shape.fixed.map_or(4, |(_, length)| length);
+        let count = |value: &Bytes| u32::from_le_bytes(value[..4].try_into().unwrap());
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (database, bed) = (&database, &bed);
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        let increment = |found: Option<&siltstone::Found>| {
+                            let next = found.map_or(0, |found| count(&found.value)) + 1;
+                            let mut value = next.to_le_bytes().to_vec();
+                            value.resize(length, 0);
+                            Ok(Change::Put { value: value.into(), expires_at_ms: NEVER })
+                        };
+                        database.update(bed.key(round % 3), increment).unwrap();
+                        database.put(bed.key(100 + thread * ROUNDS + round), bed.value(round, 0)).unwrap();
+                    }
+                });
+            }
+        });
+        let sum: u32 = (0..3).map(|number| count(&database.get(bed.key(number)).unwrap().unwrap())).sum();
+        assert_eq!(u64::from(sum), THREADS * ROUNDS, "{bed}");
+        assert_eq!(contents(&database).len() as u64, 3 + THREADS * ROUNDS, "{bed}");
+    }
+}
+
+#[test]
+fn of_two_writes_in_a_batch_the_later_holds() {
+    for bed in beds() {
+        let mut database = bed.open();
+        for stage in STAGES {
+            let mut batch = Batch::new();
+            for number in 0..200 {
+                batch.put(bed.key(number), bed.value(number, 1)).unwrap();
+            }
+            for number in (0..200).step_by(2) {
+                batch.delete(bed.key(number)).unwrap();
+            }
+            for number in (0..200).step_by(4) {
+                batch.put(bed.key(number), bed.value(number, 2)).unwrap();
+            }
+            database.write(&batch).unwrap();
+            database = reach(&bed, database, stage);
+            let mut all = expected(&bed, (0..200).filter(|number| number % 2 == 1), 1);
+            all.extend(expected(&bed, (0..200).step_by(4), 2));
+            assert_eq!(contents(&database), all, "{bed}, {stage:?}");
+        }
+        database.write(&Batch::new()).unwrap();
+    }
+}
+
+#[test]
+fn a_batch_with_a_record_that_is_refused_writes_nothing() {
+    for bed in beds().filter(|bed| bed.shape.fixed.is_some()) {
+        let database = bed.open();
+        let mut batch = Batch::new();
+        batch.put(bed.key(1), bed.value(1, 0)).unwrap();
+        batch.put(bed.key(2), b"of another size").unwrap();
+        assert!(matches!(database.write(&batch), Err(Error::RecordSize { what: "value", .. })), "{bed}");
+        assert!(contents(&database).is_empty(), "{bed}");
+        batch.clear();
+        batch.put(bed.key(1), bed.value(1, 0)).unwrap().delete(b"of another size").unwrap();
+        assert!(matches!(database.write(&batch), Err(Error::RecordSize { what: "key", .. })), "{bed}");
+        assert!(contents(&database).is_empty(), "{bed}");
+        database.put(bed.key(1), bed.value(1, 0)).unwrap();
+    }
+}
+
+#[test]
+fn many_keys_are_answered_in_their_order() {
+    for bed in beds() {
+        let mut database = bed.open();
+        fill(&bed, &database, MANY);
+        for stage in STAGES {
+            database = reach(&bed, database, stage);
+            let numbers: Vec<u64> = (0..600).map(|at| at * 7 % (2 * MANY)).chain([3, 3, 3]).collect();
+            let keys: Vec<Vec<u8>> = numbers.iter().map(|number| bed.key(*number)).collect();
+            let values = database.get_many(&keys).unwrap();
+            let there = database.contains_many(&keys).unwrap();
+            assert_eq!(values.len(), keys.len());
+            for ((number, value), there) in numbers.iter().zip(values).zip(there) {
+                let expected = (*number < MANY).then(|| bed.value(*number, 0));
+                assert_eq!(value.as_deref(), expected.as_deref(), "{bed}, {stage:?}, key {number}");
+                assert_eq!(there, expected.is_some());
+            }
+            assert!(database.get_many::<&[u8]>(&[]).unwrap().is_empty());
+        }
+    }
+}
+
+#[test]
+fn an_iteration_sees_the_moment_at_which_it_began() {
+    for bed in beds() {
+        let mut database = bed.open();
+        fill(&bed, &database, MANY);
+        for stage in STAGES {
+            database = reach(&bed, database, stage);
+            let iteration = database.iter().unwrap();
+            for number in 0..MANY {
+                match number % 2 {
+                    0 => database.put(bed.key(number), bed.value(number, 1)).unwrap(),
+                    _ => database.delete(bed.key(number)).unwrap(),
+                }
+                database.put(bed.key(MANY + number), bed.value(number, 1)).unwrap();
+            }
+            database.compact().unwrap();
+            let seen: Vec<Record> = iteration.map(Result::unwrap).collect();
+            let count = seen.len();
+            let seen: BTreeMap<_, _> =
+                seen.into_iter().map(|record| (record.key.to_vec(), record.value.to_vec())).collect();
+            assert_eq!(seen.len(), count, "{bed}, {stage:?}: each key once");
+            assert!(seen == expected(&bed, 0..MANY, 0), "{bed}, {stage:?}: {count} records");
+            for number in 0..MANY {
+                database.put(bed.key(number), bed.value(number, 0)).unwrap();
+                database.delete(bed.key(MANY + number)).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn what_has_expired_is_gone_and_what_was_before_it_too() {
+    for bed in beds().filter(|bed| bed.shape.expiring) {
+        let mut database = bed.open();
+        let until = |expires_at_ms| WriteOptions::default().expires_at_ms(expires_at_ms);
+        for stage in STAGES {
+            fill(&bed, &database, 300);
+            for number in 0..300 {
+                let expires_at_ms = [PAST, FUTURE, NEVER][number as usize % 3];
+                database.put_with(bed.key(number), bed.value(number, 1), until(expires_at_ms)).unwrap();
+            }
+            database = reach(&bed, database, stage);
+            for number in 0..300 {
+                let found = database.get_found(bed.key(number)).unwrap();
+                let expires_at_ms = found.as_ref().map(|found| found.expires_at_ms);
+                assert_eq!(
+                    expires_at_ms,
+                    [None, Some(FUTURE), Some(NEVER)][number as usize % 3],
+                    "{bed}, {stage:?}"
+                );
+            }
+            let there = (0..300).filter(|number| number % 3 != 0);
+            assert_eq!(contents(&database), expected(&bed, there, 1), "{bed}, {stage:?}");
+            assert!(database.insert_if_absent(bed.key(0), bed.value(0, 2)).unwrap(), "{bed}, {stage:?}");
+            let record = database.iter().unwrap().map(Result::unwrap).find(|record| record.key == bed.key(1));
+            assert_eq!(record.unwrap().expires_at_ms, FUTURE, "{bed}, {stage:?}");
+        }
+    }
+}
+
+#[test]
+fn records_without_room_for_it_cannot_expire() {
+    for bed in beds().filter(|bed| !bed.shape.expiring) {
+        let database = bed.open();
+        let outcome =
+            database.put_with(bed.key(1), bed.value(1, 0), WriteOptions::default().expires_at_ms(FUTURE));
+        assert!(matches!(outcome, Err(Error::ExpiryUnsupported)), "{bed}: {outcome:?}");
+        assert!(contents(&database).is_empty(), "{bed}");
+    }
+}
+
+#[test]
+fn keys_and_values_may_have_any_length_up_to_the_limits() {
+    for bed in beds().filter(|bed| bed.shape.fixed.is_none()) {
+        let mut database = bed.open();
+        let lengths =
+            [(1, 0), (1, 1), (2, 4_095), (8, 4_096), (40, 4_097), (255, 70_000), (256, 0), (4_096, 10)];
+        let longest = [(KEY_LENGTH_MAX, 0), (KEY_LENGTH_MAX, 1 << 16), (33, 3 << 20)];
+        let lengths: Vec<(usize, usize)> = lengths.into_iter().chain(longest).collect();
+        let key = |at: usize, length: usize| vec![at as u8 + 1; length];
+        let value =
+            |at: usize, length: usize| -> Vec<u8> { (0..length).map(|byte| (byte * 7 + at) as u8).collect() };
+        for (at, (key_length, value_length)) in lengths.iter().enumerate() {
+            database.put(key(at, *key_length), value(at, *value_length)).unwrap();
+        }
+        for stage in STAGES {
+            database = reach(&bed, database, stage);
+            for (at, (key_length, value_length)) in lengths.iter().enumerate() {
+                let got = database.get(key(at, *key_length)).unwrap();
+                assert!(
+                    got.is_some_and(|got| got == value(at, *value_length)),
+                    "{bed}, {stage:?}: {key_length} B, {value_length} B"
+                );
+            }
+            assert_eq!(contents(&database).len(), lengths.len(), "{bed}, {stage:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_too_long_or_of_another_size_is_refused_and_nothing_else_is_lost() {
+    let too_long = vec![0; VALUE_LENGTH_MAX + 1];
+    for bed in beds() {
+        let database = bed.open();
+        database.put(bed.key(1), bed.value(1, 0)).unwrap();
+        for length in [0, KEY_LENGTH_MAX + 1] {
+            let key = vec![1; length];
+            let is_refused =
+                |error: Error| matches!(error, Error::KeyLength { length: told } if told == length);
+            assert!(is_refused(database.put(&key, b"").unwrap_err()), "{bed}");
+            assert!(is_refused(database.get(&key).unwrap_err()), "{bed}");
+            assert!(is_refused(database.delete(&key).unwrap_err()), "{bed}");
+            assert!(is_refused(database.get_many(&[&bed.key(1), &key]).unwrap_err()), "{bed}");
+            assert!(is_refused(database.insert_if_absent(&key, b"").unwrap_err()), "{bed}");
+        }
+        assert!(matches!(database.put(bed.key(2), &too_long), Err(Error::ValueLength { .. })), "{bed}");
+        if let Some((key_length, value_length)) = bed.shape.fixed {
+            let short = database.put(vec![1; key_length - 1], bed.value(1, 0));
+            assert!(matches!(short, Err(Error::RecordSize { what: "key", .. })), "{bed}: {short:?}");
+            let long = database.put(bed.key(1), vec![1; value_length + 1]);
+            assert!(matches!(long, Err(Error::RecordSize { what: "value", .. })), "{bed}: {long:?}");
+        }
+        assert_eq!(contents(&database), expected(&bed, 1..2, 0), "{bed}");
+    }
+}
+
+#[test]
+fn an_empty_database_can_do_everything() {
+    for bed in beds() {
+        let mut database = bed.open();
+        for stage in STAGES {
+            database = reach(&bed, database, stage);
+            assert!(database.get(bed.key(1)).unwrap().is_none(), "{bed}");
+            assert!(contents(&database).is_empty(), "{bed}");
+            database.delete(bed.key(1)).unwrap();
+            database.sync().unwrap();
+            assert!(database.verify(&mut |_, _| true).unwrap().damage.is_empty(), "{bed}, {stage:?}");
+            let target = tempfile::tempdir().unwrap();
+            database.checkpoint(target.path()).unwrap();
+            assert!(contents(&bed.builder_at(target.path()).open().unwrap()).is_empty(), "{bed}, {stage:?}");
+        }
+    }
+}
+
+#[test]
+fn keys_with_equal_hashes_are_told_apart() {
+    for bed in beds().filter(|bed| bed.shape.hashed_keys) {
+        let mut database = bed.open();
+        // Of a hash, 16 bytes place the key: what differs behind them collides in everything but the key itself.
+        let colliding = |number: u8| [bed.key(5)[..8].repeat(2), vec![number; 16]].concat();
+        fill(&bed, &database, 300);
+        for number in 0..6 {
+            database.put(colliding(number), bed.value(number.into(), 7)).unwrap();
+        }
+        database.delete(colliding(3)).unwrap();
+        for stage in STAGES {
+            database = reach(&bed, database, stage);
+            for number in 0..7 {
+                let expected = (number < 6 && number != 3).then(|| bed.value(number.into(), 7));
+                let got = database.get(colliding(number)).unwrap();
+                assert_eq!(got.as_deref(), expected.as_deref(), "{bed}, {stage:?}, key {number}");
+            }
+            assert_eq!(contents(&database).len(), 305, "{bed}, {stage:?}");
+            fill(&bed, &database, 300);
+        }
+    }
+}
+
+#[test]
+fn more_equal_hashes_than_any_bucket_holds_lose_nothing() {
+    for bed in beds().filter(|bed| bed.shape.hashed_keys) {
+        let mut database = bed.open();
+        let colliding = |number: u16| [vec![9; 16], number.to_be_bytes().repeat(8)].concat();
+        for number in 0..100 {
+            database.put(colliding(number), bed.value(number.into(), 7)).unwrap();
+        }
+        for stage in STAGES {
+            database = reach(&bed, database, stage);
+            for number in 0..100 {
+                let got = database.get(colliding(number)).unwrap();
+                assert!(
+                    got.is_some_and(|got| got == bed.value(number.into(), 7)),
+                    "{bed}, {stage:?}, key {number}"
+                );
+            }
+            assert!(database.get(colliding(100)).unwrap().is_none());
+        }
+    }
+}
+
+#[test]
+fn many_threads_write_and_read_at_the_same_time() {
+    const THREADS: u64 = 4;
+    for bed in beds() {
+        let database = bed.open_with(bed.builder().background_threads(1)).unwrap();
+        let mine = |thread: u64| (thread * MANY..(thread + 1) * MANY).step_by(3);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (database, bed) = (&database, &bed);
+                scope.spawn(move || {
+                    for number in mine(thread) {
+                        database.put(bed.key(number), bed.value(number, 0)).unwrap();
+                        let got = database.get(bed.key(number)).unwrap();
+                        assert_eq!(
+                            got.as_deref(),
+                            Some(&bed.value(number, 0)[..]),
+                            "{bed}: one reads one's writes"
+                        );
+                        if number % 2 == 0 {
+                            database.delete(bed.key(number)).unwrap();
+                        }
+                    }
+                });
+            }
+            let (database, bed) = (&database, &bed);
+            scope.spawn(move || {
+                for _ in 0..5 {
+                    for record in database.iter().unwrap() {
+                        let record = record.unwrap();
+                        assert!(record.key.len() >= 8, "{bed}");
+                    }
+                }
+            });
+        });
+        let there = (0..THREADS).flat_map(mine).filter(|number| number % 2 == 1);
+        let all = expected(&bed, there, 0);
+        assert!(contents(&database) == all, "{bed}");
+        database.close().unwrap();
+        drop(database);
+        assert!(contents(&bed.open()) == all, "{bed}: reopened");
+    }
+}
+
+#[test]
+fn a_database_that_was_only_dropped_is_whole() {
+    for bed in beds() {
+        let database = bed.open();
+        fill(&bed, &database, MANY);
+        let clone = database.clone();
+        drop(database);
+        clone.put(bed.key(MANY), bed.value(MANY, 0)).unwrap();
+        drop(clone);
+        assert!(contents(&bed.open()) == expected(&bed, 0..MANY + 1, 0), "{bed}");
+    }
+}
+
+#[test]
+fn a_closed_database_says_so_and_can_be_closed_again() {
+    for bed in beds() {
+        let database = bed.open();
+        database.put(bed.key(1), bed.value(1, 0)).unwrap();
+        let clone = database.clone();
+        database.close().unwrap();
+        database.close().unwrap();
+        assert!(matches!(clone.put(bed.key(2), bed.value(2, 0)), Err(Error::Closed)), "{bed}");
+        assert!(matches!(clone.get(bed.key(1)), Err(Error::Closed)), "{bed}");
+        assert!(matches!(clone.sync(), Err(Error::Closed)), "{bed}");
+    }
+}
+
+#[test]
+fn a_checkpoint_is_a_database_of_its_own() {
+    for bed in beds() {
+        let mut database = bed.open();
+        fill(&bed, &database, MANY);
+        for stage in STAGES {
+            database = reach(&bed, database, stage);
+            let target = tempfile::tempdir().unwrap();
+            let target = target.path().join("not/yet/there");
+            database.checkpoint(&target).unwrap();
+            for number in 0..MANY {
+                database.put(bed.key(number), bed.value(number, 1)).unwrap();
+            }
+            database.compact().unwrap();
+            let copy = bed.builder_at(&target).create(false).open().unwrap();
+            assert!(contents(&copy) == expected(&bed, 0..MANY, 0), "{bed}, {stage:?}");
+            copy.put(bed.key(0), bed.value(0, 2)).unwrap();
+            copy.compact().unwrap();
+            assert_eq!(database.get(bed.key(0)).unwrap().unwrap(), bed.value(0, 1), "{bed}, {stage:?}");
+            assert!(database.checkpoint(&target).is_err(), "{bed}: it is not empty");
+            fill(&bed, &database, MANY);
+        }
+    }
+}
+
+#[test]
+fn the_accounts_tell_what_was_asked_and_what_it_took() {
+    for bed in beds() {
+        let database = bed.open();
+        fill(&bed, &database, MANY);
+        let stats = database.stats();
+        assert_eq!(stats.engine, bed.engine.name());
+        assert_eq!(stats.writes, MANY, "{bed}");
+        let bytes = |number| (bed.key(number).len() + bed.value(number, 0).len()) as u64;
+        assert_eq!(stats.user_bytes, (0..MANY).map(bytes).sum::<u64>(), "{bed}");
+        assert!(stats.io.total().write_bytes >= stats.user_bytes, "{bed}: all of it was written");
+        assert!(stats.ram.total_bytes() > 0 && stats.disk_bytes > 0, "{bed}");
+        database.compact().unwrap();
+        let stats = database.stats();
+        assert_eq!(stats.records, MANY, "{bed}: merged, each key counts once");
+        assert!(stats.ram_peak.total_bytes() >= stats.ram.total_bytes(), "{bed}");
+        database.reset_ram_peak();
+        let reset = database.stats();
+        assert!(reset.ram_peak.total_bytes() <= stats.ram_peak.total_bytes(), "{bed}");
+    }
+}
+
+#[test]
+fn deleting_everything_gives_the_space_back() {
+    for bed in beds() {
+        let database = bed.open();
+        fill(&bed, &database, MANY);
+        database.compact().unwrap();
+        let full = database.stats().disk_bytes;
+        (0..MANY).for_each(|number| database.delete(bed.key(number)).unwrap());
+        database.compact().unwrap();
+        let stats = database.stats();
+        assert_eq!(stats.records, 0, "{bed}");
+        assert!(stats.disk_bytes < full / 2, "{bed}: {} of {full} bytes are left", stats.disk_bytes);
+    }
+}
+
+#[test]
+fn every_durability_is_taken_and_synced_writes_are_synced() {
+    for bed in beds() {
+        let database = bed.open();
+        let all = [Durability::Buffered, Durability::Written, Durability::Synced];
+        for (number, durability) in (0..).zip(all) {
+            let before = database.stats().io.total().syncs;
+            let options = WriteOptions::default().durability(durability);
+            database.put_with(bed.key(number), bed.value(number, 0), options).unwrap();
+            let synced = database.stats().io.total().syncs > before;
+            assert!(durability != Durability::Synced || synced, "{bed}");
+            assert_eq!(database.get(bed.key(number)).unwrap().unwrap(), bed.value(number, 0), "{bed}");
+        }
+        database.close().unwrap();
+        drop(database);
+        assert_eq!(contents(&bed.open()), expected(&bed, 0..3, 0), "{bed}");
+    }
+}
+
+#[test]
+fn a_sound_database_has_no_damage() {
+    for bed in beds() {
+        let mut database = bed.open();
+        fill(&bed, &database, MANY);
+        for stage in STAGES {
+            database = reach(&bed, database, stage);
+            let report = database.verify(&mut |done, all| done <= all).unwrap();
+            assert!(report.damage.is_empty(), "{bed}, {stage:?}: {:?}", report.damage);
+            assert!(report.checked_records >= MANY, "{bed}, {stage:?}: {}", report.checked_records);
+        }
+        assert!(matches!(database.verify(&mut |_, _| false), Err(Error::Interrupted)), "{bed}");
+    }
+}
+
+#[test]
+fn a_flipped_byte_in_any_file_is_told_and_never_answered() {
+    for bed in beds().filter(|bed| bed.path().is_some()) {
+        let database = bed.open();
+        fill(&bed, &database, MANY);
+        database.settle().unwrap();
+        database.close().unwrap();
+        drop(database);
+        let path = bed.path().unwrap();
+        for entry in std::fs::read_dir(&path).unwrap() {
+            let file = entry.unwrap().path();
+            let sound = std::fs::read(&file).unwrap();
+            for part in 0..4 {
+                let Some(at) = (sound.len() * part).checked_div(4).filter(|at| *at < sound.len()) else {
+                    continue;
+                };
+                let mut damaged = sound.clone();
+                damaged[at] ^= 0x20;
+                std::fs::write(&file, &damaged).unwrap();
+                read_all_of_a_damaged_database(&bed);
+                // What opening repaired is no longer of interest: the next damage is done to the sound files.
+                std::fs::write(&file, &sound).unwrap();
+            }
+        }
+    }
+}
+
+/// Errors are fine, wrong answers are not.
+fn read_all_of_a_damaged_database(bed: &Bed) {
+    let copy = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(bed.path().unwrap()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    let Ok(database) = bed.builder_at(copy.path()).create(false).open() else { return };
+    for number in 0..MANY {
+        if let Ok(Some(value)) = database.get(bed.key(number)) {
+            assert_eq!(value, bed.value(number, 0), "{bed}, key {number}");
+        }
+    }
+    database.iter().map(|records| records.count()).unwrap_or_default();
+    let _ = database.verify(&mut |_, _| true);
+}
+
+#[test]
+fn what_a_database_was_made_with_must_be_stated_the_same_again() {
+    for bed in beds() {
+        drop(bed.open());
+        let other = match bed.shape.fixed {
+            Some((key_length, value_length)) => bed.builder().fixed(key_length, value_length + 1),
+            None => bed.builder().fixed(20, 44),
+        };
+        assert!(matches!(bed.open_with(other), Err(Error::Setting { .. })), "{bed}");
+        assert!(matches!(bed.open_with(bed.builder().partitions(4)), Err(Error::Setting { .. })), "{bed}");
+        drop(bed.open());
+    }
+}
+
+#[test]
+fn directories_that_are_no_database_or_are_in_use_are_named() {
+    for bed in beds() {
+        let Some(path) = bed.path() else { continue };
+        let named = |error: &Error| assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+        let error = bed.builder().create(false).open().err().unwrap();
+        assert!(matches!(error, Error::NotFound { .. }), "{bed}: {error}");
+        named(&error);
+        let database = bed.open();
+        let error = bed.builder().open().err().unwrap();
+        assert!(matches!(error, Error::Locked { .. }), "{bed}: {error}");
+        named(&error);
+        drop(database);
+        drop(bed.open());
+        std::fs::remove_dir_all(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("letter.txt"), "Dear").unwrap();
+        let error = bed.builder().open().err().unwrap();
+        assert!(
+            matches!(&error, Error::NotADatabase { found, .. } if found == "letter.txt"),
+            "{bed}: {error}"
+        );
+        named(&error);
+        assert_eq!(
+            std::fs::read_dir(&path)
+                .unwrap()
+                .filter(|entry| entry.as_ref().unwrap().file_name() != "LOCK")
+                .count(),
+            1
+        );
+    }
+}
