@@ -1,1 +1,13 @@
 //! Pure analysis.
+mod error;
+mod key_stream;
+mod leveldb;
+mod leveldb_simulator;
+mod popularity;
+mod root;
+mod unique;
+pub use error::ModelError;
+pub use key_stream::KeyStream;
+pub use leveldb::{LevelDb, LevelDbWrites};
+pub use leveldb_simulator::LevelDbSimulator;
+pub use popularity::{Group, Popularity};
