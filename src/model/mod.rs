@@ -1,6 +1,8 @@
 //! Pure analysis.
 mod error;
 mod key_stream;
+#[cfg(feature = "optimizer")]
+mod level_optimizer;
 mod leveldb;
 mod leveldb_simulator;
 mod popularity;
@@ -8,6 +10,8 @@ mod root;
 mod unique;
 pub use error::ModelError;
 pub use key_stream::KeyStream;
+#[cfg(feature = "optimizer")]
+pub use level_optimizer::OptimizedLevels;
 pub use leveldb::{LevelDb, LevelDbWrites};
 pub use leveldb_simulator::LevelDbSimulator;
 pub use popularity::{Group, Popularity};
