@@ -86,7 +86,8 @@ impl Search<'_> {
         }
         let solver = LBFGS::new(MoreThuenteLineSearch::new(), HISTORY).with_tolerance_cost(1e-10).ok()?;
         let executor = Executor::new(self, solver);
-        let found = executor.configure(|state| state.param(start).max_iters(STEPS_MAX)).timer(false).run().ok()?;
+        let found =
+            executor.configure(|state| state.param(start).max_iters(STEPS_MAX)).timer(false).run().ok()?;
         found.state().get_best_param().map(|point| self.leveldb_of(point))
     }
 
@@ -157,7 +158,10 @@ mod tests {
                     let mut other = found.leveldb.clone();
                     other.level_items[index] *= factor;
                     let total = other.writes(&popularity).total();
-                    assert!(total >= found.writes.total() - 1e-9, "skew {skew}, level {index}, times {factor}");
+                    assert!(
+                        total >= found.writes.total() - 1e-9,
+                        "skew {skew}, level {index}, times {factor}"
+                    );
                 }
             }
         }
