@@ -14,6 +14,7 @@ const POINTER_BYTES: f64 = 4.0;
 
 /// The parameters of a BloomStore.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct BloomStore {
     /// N: the keys of all instances.
     pub keys: f64,

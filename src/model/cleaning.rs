@@ -19,6 +19,7 @@ use super::root::increasing_root;
 
 /// A log of that kind in its steady state. Popular keys are not kept apart from others.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Cleaning {
     /// The puts between two cleanings of the same place.
     pub puts_per_lap: f64,

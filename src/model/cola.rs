@@ -6,6 +6,7 @@ use super::popularity::Popularity;
 
 /// The parameters of a COLA, in items. A level is one table, into which the level before it is merged at once.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Cola {
     /// wal: the items of a log.
     pub log_items: f64,

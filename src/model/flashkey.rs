@@ -11,6 +11,7 @@ use super::popularity::Popularity;
 
 /// The parameters of a FlashKey store.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FlashKey {
     /// N: the keys.
     pub keys: f64,

@@ -12,6 +12,7 @@ use super::root::increasing_root;
 
 /// The parameters of a FlashStore.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FlashStore {
     /// The bytes of a key with its value, as it stands in a page.
     pub item_bytes: f64,
@@ -41,6 +42,7 @@ pub struct FlashStore {
 
 /// What recycling does in the steady state.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Recycling {
     /// The puts between two recyclings of the same page.
     pub puts_per_lap: f64,

@@ -21,6 +21,7 @@ const HISTORY: usize = 10;
 
 /// What the search found.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct OptimizedLevels {
     /// The store with these level sizes.
     pub leveldb: LevelDb,

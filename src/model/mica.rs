@@ -7,6 +7,7 @@ use super::error::{ModelError, positive};
 
 /// The parameters of a MICA store.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Mica {
     /// The keys.
     pub keys: f64,

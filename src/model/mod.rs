@@ -13,6 +13,7 @@ mod level_optimizer;
 mod leveldb;
 mod leveldb_simulator;
 mod mica;
+pub mod planner;
 mod popularity;
 mod root;
 mod samt;

@@ -7,6 +7,7 @@ use super::popularity::Popularity;
 
 /// The parameters of a SAMT, in items. A level keeps up to r tables, which are merged when they move to the next.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Samt {
     /// wal: the items of a log.
     pub log_items: f64,

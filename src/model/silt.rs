@@ -8,9 +8,12 @@ use super::popularity::Popularity;
 
 /// Slots a key may stand in: two buckets of four (2.4).
 const CANDIDATE_SLOTS: f64 = 8.0;
+/// Among more HashStores than that only so many are looked at, evenly spread.
+const STORES_SAMPLED: f64 = 64.0;
 
 /// The parameters of a SILT store of a constant number of keys. [`Silt::paper`] has the values of the paper.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Silt {
     /// N: the keys of all partitions.
     pub keys: f64,
@@ -44,6 +47,7 @@ pub struct Silt {
 
 /// Where write amplification comes from, in bytes written for each byte that is put.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SiltWrites {
     /// The log.
     pub log_store: f64,
@@ -62,6 +66,7 @@ impl SiltWrites {
 
 /// The memory of all partitions, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SiltRam {
     /// The indexes of the LogStores.
     pub log_stores: f64,
@@ -171,20 +176,27 @@ impl Silt {
     /// The reads of a get on average, for a key drawn as the puts are: what lies behind the store that has the key is
     /// not asked, so that only the stores before it can mistake it.
     pub fn reads_per_get(&self, popularity: &Popularity) -> f64 {
+        1.0 + self.stores_asked(popularity) * self.false_positives()
+    }
+
+    /// The stores whose filters are asked in vain before the one that has the key.
+    pub(super) fn stores_asked(&self, popularity: &Popularity) -> f64 {
         let interval = popularity.unique_inverse(self.partitions * self.table_keys());
         if interval.is_infinite() {
-            return 1.0;
+            return 0.0;
         }
-        // Half a LogStore is full on average. The HashStores before a key are weighted by how often there are so many.
+        // Half a LogStore is full on average, and every number of HashStores up to hc is as frequent as any other.
         let most = self.hash_stores_max();
+        let samples = most.ceil().clamp(1.0, STORES_SAMPLED);
+        let step = most / samples;
         let mut asked = popularity.absent(interval / 2.0);
-        let mut store = 0.0;
-        while store < most {
-            let present = 1.0 - (store + 0.5).min(most) / most;
-            asked += present * popularity.absent(interval * (store + 1.5));
-            store += 1.0;
+        let mut sample = 0.5;
+        while sample < samples {
+            let store = sample * step;
+            asked += step * (1.0 - store / most) * popularity.absent(interval * (store + 1.0));
+            sample += 1.0;
         }
-        1.0 + asked * self.false_positives()
+        asked
     }
 
     /// The memory on average (2.7).
