@@ -3,6 +3,8 @@ mod bloomstore;
 mod cleaning;
 mod cola;
 mod error;
+#[cfg(feature = "optimizer")]
+pub mod figures;
 mod flash;
 mod flashkey;
 mod flashstore;
