@@ -176,11 +176,13 @@ pub fn skew() -> Result<Figure, ModelError> {
     })
 }
 
-/// The write amplification in a simulation: all keys once, and then, counted, three requests for each key.
+/// The write amplification in a simulation: all keys once, in their order, and then, counted, three requests for each
+/// key. Where the keys are loaded in random order the first compactions cost more, 1 to 4 % over all; in their order the
+/// rows of Table 4.1 come out as in the dissertation.
 pub fn simulate(leveldb: &LevelDb, popularity: &Popularity) -> Result<LevelDbWrites, ModelError> {
     let mut simulator = LevelDbSimulator::new(leveldb, ITEM_BYTES)?;
     let stream = KeyStream::new(popularity, 1)?;
-    stream.every_key().for_each(|key| simulator.put(key));
+    (0..popularity.keys() as u32).for_each(|key| simulator.put(key));
     simulator.start_counting();
     let requests = REQUESTS_PER_KEY * popularity.keys() as u64;
     stream.take(requests as usize).for_each(|key| simulator.put(key));
@@ -378,16 +380,19 @@ pub fn write_sources(keys: u64, simulated: bool) -> Result<WriteSources, ModelEr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::LazyLock;
 
-    fn series<'a>(figure: &'a Figure, name: &str) -> &'a [(f64, f64)] {
+    static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| all(0).unwrap());
+
+    fn series(number: &str, name: &str) -> &'static [(f64, f64)] {
+        let figure = FIGURES.iter().find(|figure| figure.number == number).unwrap();
         &figure.series.iter().find(|series| series.name == name).unwrap().points
     }
 
     #[test]
     fn every_figure_has_lines_of_finite_points() {
-        let figures = all(0).unwrap();
-        assert_eq!(figures.len(), 10);
-        for figure in figures {
+        assert_eq!(FIGURES.len(), 10);
+        for figure in FIGURES.iter() {
             assert!(!figure.series.is_empty());
             for series in &figure.series {
                 assert!(series.points.len() > 1, "{} {}", figure.number, series.name);
@@ -401,9 +406,8 @@ mod tests {
     /// 4.6.3: 9.4 % at most over the unique keys.
     #[test]
     fn optimized_levels_save_up_to_a_tenth_of_the_writes() {
-        let figure = optimized_unique_key_counts(0).unwrap();
-        let fixed = series(&figure, "LevelDB-ana uniform");
-        let optimized = series(&figure, "LevelDB-ana-opt uniform");
+        let fixed = series("4.12", "LevelDB-ana uniform");
+        let optimized = series("4.12", "LevelDB-ana-opt uniform");
         let saved = fixed.iter().zip(optimized).map(|(a, b)| 1.0 - b.1 / a.1).fold(0.0, f64::max);
         assert!((0.08..0.12).contains(&saved), "{saved}");
     }
@@ -411,17 +415,16 @@ mod tests {
     /// 4.6.3: optimized sizes save almost the writes of one level where levels are few.
     #[test]
     fn three_optimized_levels_write_hardly_more_than_four_others() {
-        let figure = level_counts().unwrap();
-        let at = |name, levels: f64| series(&figure, name).iter().find(|point| point.0 == levels).unwrap().1;
+        let at = |name, levels: f64| series("4.15", name).iter().find(|point| point.0 == levels).unwrap().1;
         assert!(at("LevelDB-ana-opt uniform", 3.0) < 1.2 * at("LevelDB-ana uniform", 4.0));
     }
 
     #[test]
     fn a_small_table_4_1_is_simulated() {
-        let table = write_sources(300_000, true).unwrap();
+        let table = write_sources(1_000_000, true).unwrap();
         let ratio = table.analysis.total() / table.simulation.unwrap().total();
-        assert!((ratio - 1.0).abs() < 0.07, "{ratio}");
+        assert!((ratio - 1.0).abs() < 0.04, "{ratio}");
         let ratio = table.analysis_optimized.total() / table.simulation_optimized.unwrap().total();
-        assert!((ratio - 1.0).abs() < 0.07, "{ratio}");
+        assert!((ratio - 1.0).abs() < 0.04, "{ratio}");
     }
 }

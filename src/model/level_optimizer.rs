@@ -85,7 +85,7 @@ impl Search<'_> {
         if start.is_empty() || !start.iter().all(|x| x.is_finite()) {
             return None;
         }
-        let solver = LBFGS::new(MoreThuenteLineSearch::new(), HISTORY).with_tolerance_cost(1e-10).ok()?;
+        let solver = LBFGS::new(MoreThuenteLineSearch::new(), HISTORY).with_tolerance_cost(1e-7).ok()?;
         let executor = Executor::new(self, solver);
         let found =
             executor.configure(|state| state.param(start).max_iters(STEPS_MAX)).timer(false).run().ok()?;

@@ -11,6 +11,8 @@ use super::error::{ModelError, positive};
 
 /// The largest ratio between the probabilities of two keys of one group.
 const GROUP_RATIO: f64 = 1.02;
+/// Up to so many keys every key is a group of its own.
+const KEYS_UNGROUPED: f64 = 1024.0;
 /// Sums of powers are taken term by term below this rank, and by Euler and Maclaurin's formula from it on.
 const EXACT_RANKS: f64 = 64.0;
 
@@ -63,7 +65,7 @@ impl Popularity {
             return Ok(Self::from_groups(vec![Group { keys, probability: 1.0 / keys }], 0.0));
         }
         let scale = 1.0 / power_sum(1.0, keys + 1.0, skew);
-        let ratio = GROUP_RATIO.powf(1.0 / skew.max(1.0));
+        let ratio = if keys <= KEYS_UNGROUPED { 1.0 } else { GROUP_RATIO.powf(1.0 / skew.max(1.0)) };
         let mut groups = Vec::new();
         let mut error: f64 = 0.0;
         let mut first = 1.0;
@@ -159,7 +161,8 @@ impl Popularity {
     }
 
     /// How much [`Popularity::unique`] may exceed its exact value at most because of the grouping, as a fraction of it,
-    /// for one request or more; it is never below. Zero for uniform workloads, some 3·10^−5 for others.
+    /// for one request or more; it is never below. Zero for uniform workloads and for up to 1,024 keys, some 3·10^−5 for
+    /// others.
     ///
     /// A key that is requested with probability f is in a table of p requests with probability g(f) = 1 − (1 − f)^p.
     /// g is concave, so that the average probability overestimates, by no more than (f₂ − f₁)² / 8 · max |g″| if the
