@@ -11,7 +11,7 @@ use crate::model::mica::Mica;
 use crate::model::silt::Silt;
 
 use super::demand::Demand;
-use super::plan::{Costs, System};
+use super::plan::{Costs, System, Value};
 
 /// Over-provisions that are tried, as fractions of the data.
 const OVER_PROVISIONS: [f64; 9] = [0.05, 0.07, 0.1, 0.14, 0.18, 0.25, 0.4, 0.7, 1.0];
@@ -23,8 +23,12 @@ const MERGE_RATIO_STEP: f64 = 1.03;
 /// An engine with parameters.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
-    pub settings: Vec<(&'static str, f64)>,
+    pub settings: Vec<(&'static str, Value)>,
     pub costs: Costs,
+}
+
+fn count(value: f64) -> Value {
+    Value::Count(value.ceil() as u64)
 }
 
 /// All candidates of an engine; none if it cannot hold the data at all.
@@ -63,10 +67,10 @@ fn silt(demand: &Demand) -> Vec<Candidate> {
                 let silt = Silt { tag_bits: f64::from(tag_bits), ..merging.clone() };
                 found.push(Candidate {
                     settings: vec![
-                        ("partitions", partitions),
-                        ("merge_ratio", ratio),
-                        ("tag_bits", silt.tag_bits),
-                        ("log_slots_min", layout.log_slots_min),
+                        ("partitions", count(partitions)),
+                        ("merge_ratio", Value::Ratio(ratio)),
+                        ("tag_bits", count(silt.tag_bits)),
+                        ("log_slots_min", count(layout.log_slots_min)),
                     ],
                     costs: Costs {
                         ram_bytes: silt.ram_peak().total(),
@@ -95,7 +99,10 @@ fn flashkey(demand: &Demand) -> Vec<Candidate> {
             let bands = (1.0 + over_provision) * (flashkey.header_bytes + demand.item_bytes());
             let table = flashkey.table_bytes() / demand.keys();
             found.push(Candidate {
-                settings: vec![("over_provision", over_provision), ("table_cached", table_cached)],
+                settings: vec![
+                    ("over_provision", Value::Ratio(over_provision)),
+                    ("table_cached", Value::Ratio(table_cached)),
+                ],
                 costs: Costs {
                     ram_bytes: flashkey.ram_bytes(),
                     reads_per_get: flashkey.reads_per_get(),
@@ -123,7 +130,7 @@ fn flashstore(demand: &Demand) -> Vec<Candidate> {
         let store = FlashStore { destage, ..FlashStore::paper(demand.item_bytes(), flash_bytes) };
         let recycling = store.recycling(&demand.popularity, demand.gets_per_put()).ok()?;
         Some(Candidate {
-            settings: vec![("flash_bytes", flash_bytes.ceil())],
+            settings: vec![("flash_bytes", count(flash_bytes))],
             costs: Costs {
                 ram_bytes: store.ram_bytes(demand.keys(), &recycling),
                 reads_per_get: recycling.flash_gets * store.reads_per_get(),
@@ -159,17 +166,19 @@ fn prefiltered(demand: &Demand, store: &BloomStore) -> Vec<Candidate> {
     else {
         return Vec::new();
     };
+    // The write buffers of all instances fill slowly: what must not be lost stands in a log meanwhile.
+    let write_amplification = write_amplification + if demand.persistent { 1.0 } else { 0.0 };
     let reads_per_miss = store.reads_per_miss();
     let candidate = |prefilter_bits: f64| {
         let store = BloomStore { prefilter_bits, ..store.clone() };
         let passes = if prefilter_bits > 0.0 { false_positives(prefilter_bits) } else { 1.0 };
         Candidate {
             settings: vec![
-                ("over_provision", store.over_provision),
-                ("chain_length", store.chain_length),
-                ("filter_bytes", store.filter_bytes),
-                ("buffered_filters", store.buffered_filters),
-                ("prefilter_bits", prefilter_bits),
+                ("over_provision", Value::Ratio(store.over_provision)),
+                ("chain_length", count(store.chain_length)),
+                ("filter_bytes", count(store.filter_bytes)),
+                ("buffered_filters", count(store.buffered_filters)),
+                ("prefilter_bits", count(prefilter_bits)),
             ],
             costs: Costs {
                 ram_bytes: store.ram_bytes(),
@@ -194,5 +203,5 @@ fn mica(demand: &Demand) -> Vec<Candidate> {
         write_amplification: 0.0,
         space_amplification: 0.0,
     };
-    vec![Candidate { settings: vec![("memory_bytes", ram_bytes.ceil())], costs }]
+    vec![Candidate { settings: vec![("memory_bytes", count(ram_bytes))], costs }]
 }

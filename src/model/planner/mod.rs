@@ -1,6 +1,6 @@
 //! The planner: which engine, with which parameters, for what a user has and wants, and what it will cost.
 //!
-//! [`plan`] tries the sensible parameters of every engine ([`candidates`]), keeps for each engine those that fit best, and
+//! [`plan`] tries the sensible parameters of every engine (`candidates.rs`), keeps for each engine those that fit best, and
 //! ranks the engines. [`trade_off`] shows all that an engine can do: Figure 2.8 of Lim's dissertation, with all engines.
 
 mod candidates;
@@ -8,7 +8,7 @@ mod demand;
 mod plan;
 
 pub use demand::{Demand, Goal, SiltLayout};
-pub use plan::{Bound, Limit, Plan, Prediction, System, Unfit};
+pub use plan::{Bound, Limit, Plan, Prediction, System, Unfit, Value};
 
 use super::error::ModelError;
 use candidates::{Candidate, candidates};
@@ -200,6 +200,31 @@ mod tests {
         let uniform = ram(Popularity::uniform(100_000_000).unwrap());
         let zipf = ram(Popularity::zipf(100_000_000, 0.99).unwrap());
         assert!(zipf < 0.85 * uniform, "{zipf} {uniform}");
+    }
+
+    /// The working set stays on flash and in the index, the rest goes to the disk (FlashStore, 4.5).
+    #[test]
+    fn a_disk_lets_flashstore_do_with_less_memory() {
+        let of = |disk_reads_per_s| {
+            let popularity = Popularity::zipf(100_000_000, 0.99).unwrap();
+            let demand = Demand { disk_reads_per_s, popularity, goal: Goal::LeastRam, ..demand() };
+            plan(&demand).unwrap().into_iter().find(|plan| plan.system == System::FlashStore).unwrap()
+        };
+        let (without, with) = (of(None), of(Some(5_000.0)));
+        assert!(with.prediction.ram_bytes < 0.7 * without.prediction.ram_bytes, "{with:?}");
+        assert_eq!(without.prediction.disk_reads_per_get, 0.0);
+        assert!(with.prediction.disk_reads_per_get * 10_000.0 < 5_000.0, "{with:?}");
+    }
+
+    #[test]
+    fn settings_are_written_as_the_builder_takes_them() {
+        let plan = plan(&demand()).unwrap().into_iter().find(|plan| plan.system == System::Silt).unwrap();
+        let settings = vec![("partitions", Value::Count(16)), ("merge_ratio", Value::Ratio(1.0))];
+        let plan = Plan { settings, ..plan };
+        let call =
+            "Database::builder(path).engine(EngineKind::Silt).partitions(16).merge_ratio(1.000).open()?";
+        assert_eq!(plan.builder_call(), call);
+        assert_eq!(plan.flags(), "--engine silt --partitions 16 --merge-ratio 1.000");
     }
 
     #[test]

@@ -148,6 +148,26 @@ pub enum Unfit {
     Exceeds(Bound),
 }
 
+/// The value of a setting.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(untagged))]
+pub enum Value {
+    /// A whole number.
+    Count(u64),
+    /// Any other.
+    Ratio(f64),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Value::Count(count) => write!(f, "{count}"),
+            Value::Ratio(ratio) => write!(f, "{ratio:.3}"),
+        }
+    }
+}
+
 /// One engine, with the parameters that are best for the demand.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -155,7 +175,7 @@ pub struct Plan {
     /// The engine.
     pub system: System,
     /// Its parameters by the names that the builder and the command line have for them.
-    pub settings: Vec<(&'static str, f64)>,
+    pub settings: Vec<(&'static str, Value)>,
     /// What it costs.
     pub prediction: Prediction,
     /// How much of each bound it uses, the most used first: the first one binds it.
@@ -178,19 +198,14 @@ impl Plan {
     /// The call that sets it up.
     pub fn builder_call(&self) -> String {
         let settings: String =
-            self.settings.iter().map(|(name, value)| format!(".{name}({})", round(*value))).collect();
+            self.settings.iter().map(|(name, value)| format!(".{name}({value})")).collect();
         format!("Database::builder(path).engine(EngineKind::{}){settings}.open()?", self.system.kind())
     }
 
     /// The flags of the command line that set it up.
     pub fn flags(&self) -> String {
-        let flag = |(name, value): &(&str, f64)| format!(" --{} {}", name.replace('_', "-"), round(*value));
+        let flag = |(name, value): &(&str, Value)| format!(" --{} {value}", name.replace('_', "-"));
         let flags: String = self.settings.iter().map(flag).collect();
         format!("--engine {}{flags}", self.system.name())
     }
-}
-
-/// Whole numbers as they are, and others to three digits.
-fn round(value: f64) -> String {
-    if value == value.round() { format!("{value}") } else { format!("{value:.3}") }
 }
