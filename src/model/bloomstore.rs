@@ -11,6 +11,8 @@ use super::popularity::Popularity;
 
 /// A filter's pointer to its page, in bytes (III-A).
 const POINTER_BYTES: f64 = 4.0;
+/// Longer chains are of no use, and take long to sum over.
+const CHAIN_LENGTH_MAX: f64 = 1e6;
 
 /// The parameters of a BloomStore.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +55,13 @@ impl BloomStore {
     pub fn check(&self) -> Result<(), ModelError> {
         positive("keys", self.keys)?;
         positive("item bytes", self.item_bytes)?;
-        positive("chain length", self.chain_length)?;
+        if !(1.0..=CHAIN_LENGTH_MAX).contains(&self.chain_length) {
+            return Err(ModelError {
+                name: "chain length",
+                got: self.chain_length,
+                limit: "within 1 to 10^6",
+            });
+        }
         positive("filter bytes", self.filter_bytes)?;
         positive("buffered filters", self.buffered_filters)?;
         fraction("item bytes in a page", self.item_bytes / self.page_bytes)?;

@@ -12,6 +12,8 @@ pub const LOG_BYTES: f64 = 4.0 * MEBIBYTE;
 pub const LEVEL0_TABLES: f64 = 4.0;
 /// How many times larger than the level before it a level may be.
 pub const GROWTH_FACTOR: f64 = 10.0;
+/// More levels than that do not occur.
+const LEVELS_MAX: u32 = 64;
 /// Size(1).
 const LEVEL1_BYTES: f64 = 10.0 * MEBIBYTE;
 const MEBIBYTE: f64 = (1u32 << 20) as f64;
@@ -77,7 +79,9 @@ impl LevelDb {
     /// The same with as many levels, besides level-0, as are asked for: the growth factor follows (4.6.3, Figure 4.15).
     pub fn with_levels(keys: f64, item_bytes: f64, levels: u32) -> Result<Self, ModelError> {
         let mut standard = Self::standard(keys, item_bytes)?;
-        positive("levels", levels.into())?;
+        if !(1..=LEVELS_MAX).contains(&levels) {
+            return Err(ModelError { name: "levels", got: levels.into(), limit: "within 1 to 64" });
+        }
         let first = (LEVEL1_BYTES / item_bytes).min(keys);
         let growth = (keys / first).powf(1.0 / f64::from(levels.max(2) - 1));
         standard.level_items = (0..levels).map(|level| first * growth.powf(level.into())).collect();
@@ -124,11 +128,10 @@ impl LevelDb {
     /// The tables that a get looks into on average, for a key drawn as the writes are; every one of them is a read if
     /// there are no filters (4.1.2, and 4.8 for the method).
     ///
-    /// A key is in level l if it was written within the requests that the levels up to l hold, and not within fewer. A
-    /// level holds the requests of half a turn on average.
+    /// A key is not in a level if it was not put within as many requests as the level and those before it hold. Half of
+    /// the tables wait in level-0 on average.
     pub fn tables_per_get(&self, popularity: &Popularity) -> f64 {
         let mut tables = 0.0;
-        // On average a half of the tables wait in level-0.
         let mut age = self.log_items / 2.0;
         let waiting = (self.level0_tables / 2.0).ceil() as u32;
         for _ in 0..waiting {
