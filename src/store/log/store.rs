@@ -180,6 +180,7 @@ pub struct LogCursor {
     order: Vec<Ordered>,
     /// Records of the region, as far as there is room.
     kept: Vec<u8>,
+    kept_bytes_max: usize,
     buffer: AlignedBuffer,
     current: Option<(KeyHash, Current)>,
 }
@@ -212,9 +213,15 @@ impl LogCursor {
             next_region: 0,
             order: Vec::new(),
             kept: Vec::new(),
+            kept_bytes_max: KEPT_BYTES_MAX,
             buffer: AlignedBuffer::default(),
             current: None,
         }
+    }
+
+    /// The same cursor, which keeps no records in memory and reads all of them twice.
+    pub fn lean(self) -> Self {
+        LogCursor { kept_bytes_max: 0, ..self }
     }
 
     fn load_region(&mut self) -> Result<bool> {
@@ -229,7 +236,7 @@ impl LogCursor {
                 let position = self.frozen.position(packed);
                 let record = self.view.read(self.purpose, position, &mut self.buffer)?;
                 let hash = self.placing.place(record.key);
-                let kept_at = self.view.layout().keep(&record, &mut self.kept, KEPT_BYTES_MAX);
+                let kept_at = self.view.layout().keep(&record, &mut self.kept, self.kept_bytes_max);
                 self.order.push(Ordered { hash, position, kept_at: kept_at.unwrap_or(NOT_KEPT) });
             }
             self.next_region += 1;
