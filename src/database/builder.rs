@@ -3,7 +3,7 @@
 use super::{Database, Inner, workers::Workers};
 use crate::batch::Durability;
 use crate::device::{Access, Directory};
-use crate::engine::silt::{HashStoreKind, IndexKind, Silt, SiltSettings};
+use crate::engine::silt::{FilterKind, HashStoreKind, IndexKind, Silt, SiltSettings};
 use crate::engine::{Engine, EngineKind};
 use crate::progress::Progress;
 use crate::{Error, Result};
@@ -94,7 +94,7 @@ impl Builder {
         self
     }
 
-    /// The slots of a LogStore's index in each partition, at the least; it grows with the data. Default: 8,192.
+    /// The slots of a LogStore's index in each partition, at the least; it grows with the data. Default: 4,096.
     pub fn log_slots_min(mut self, slots: u32) -> Self {
         self.settings.log_slots_min = slots;
         self
@@ -103,6 +103,18 @@ impl Builder {
     /// How HashStores stand on flash. Default: the best that was measured for the shape of the records.
     pub fn hash_store(mut self, kind: HashStoreKind) -> Self {
         self.settings.hash_store = Some(kind);
+        self
+    }
+
+    /// The filter of HashStores in hash order. Default: a ribbon filter.
+    pub fn filter(mut self, kind: FilterKind) -> Self {
+        self.settings.filter = Some(kind);
+        self
+    }
+
+    /// The false-positive rate of ribbon filters, as its number of bits: 2^-bits a HashStore, 1 to 32. Default: 11.
+    pub fn filter_bits(mut self, bits: u8) -> Self {
+        self.settings.filter_bits = bits;
         self
     }
 

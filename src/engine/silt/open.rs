@@ -139,7 +139,7 @@ impl Core {
 
     /// The SortedStores' index: as it was set, or the smallest for the records.
     pub(super) fn index_kind(&self) -> IndexKind {
-        self.settings.index.unwrap_or(IndexKind::EntropyTrie)
+        self.settings.index.unwrap_or(IndexKind::BlockPerfect)
     }
 }
 

@@ -36,6 +36,18 @@ pub enum IndexKind {
     EntropyTrie,
     /// Elias–Fano fences between the blocks. Records of any size.
     Fences,
+    /// A perfect hash of buckets of records to their blocks, all full. Records of a fixed size, two or more to a block.
+    BlockPerfect,
+}
+
+/// What tells that a key is not in a HashStore.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FilterKind {
+    /// The paper's hash filter (3.2): the tags of the LogStore, copied. Its false-positive rate is 8 / 2^`tag_bits`.
+    CuckooTags,
+    /// A ribbon filter, near the information bound. Its false-positive rate is 2^-`filter_bits`.
+    Ribbon,
 }
 
 /// All settings of the engine.
@@ -53,6 +65,10 @@ pub struct SiltSettings {
     pub keys_per_log_slot: u32,
     /// How HashStores stand on flash, or the best for the records.
     pub hash_store: Option<HashStoreKind>,
+    /// The filter of HashStores in hash order, or the smallest. Cuckoo tables have their tags.
+    pub filter: Option<FilterKind>,
+    /// The base-2 logarithm of the inverse false-positive rate of ribbon filters.
+    pub filter_bits: u8,
     /// How SortedStores are indexed, or the best for the records.
     pub index: Option<IndexKind>,
     /// The size of a segment of the log, in bytes.
@@ -69,9 +85,11 @@ impl Default for SiltSettings {
             shape: ShapeSettings::default(),
             merge_ratio: 0.3,
             tag_bits: 15,
-            log_slots_min: 8_192,
-            keys_per_log_slot: 40,
+            log_slots_min: 4_096,
+            keys_per_log_slot: 100,
             hash_store: None,
+            filter: None,
+            filter_bits: 11,
             index: None,
             log_segment_bytes: 64 << 20,
             log_bytes_max: 1 << 30,
@@ -86,6 +104,7 @@ impl SiltSettings {
         let limits = [
             ("merge_ratio", self.merge_ratio, 0.01, 10.0),
             ("tag_bits", f64::from(self.tag_bits), 8.0, 15.0),
+            ("filter_bits", f64::from(self.filter_bits), 1.0, 32.0),
             ("log_slots_min", f64::from(self.log_slots_min), 16.0, 16_777_216.0),
             ("keys_per_log_slot", f64::from(self.keys_per_log_slot), 1.0, 1e6),
             ("log_segment_bytes", self.log_segment_bytes as f64, 4096.0, (1u64 << 30) as f64),
