@@ -1,7 +1,5 @@
 //! The account of memory against what an allocator counts.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use peak_alloc::PeakAlloc;
 use siltstone_bench::db::{Benchmark, Settings, run};
 
