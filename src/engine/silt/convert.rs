@@ -13,9 +13,6 @@ use crate::store::sorted::{Form, SortedIndexKind, SortedStoreSettings, SortedSto
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How many records a step moves.
-const RECORDS_PER_STEP: usize = 1024;
-
 /// The memory that building a ribbon filter takes at its height, in bytes a key.
 const RIBBON_BYTES_PER_KEY: usize = 40;
 
@@ -97,7 +94,7 @@ impl ConvertJob {
     }
 
     /// Moves some records; answers whether all were moved.
-    pub fn step(&mut self, _core: &Core) -> Result<bool> {
+    pub fn step(&mut self, core: &Core) -> Result<bool> {
         match &mut self.target {
             Target::Cuckoo { writer, view, next_region, buffer } => {
                 for (_, _, packed) in self.frozen.index().region_slots(*next_region) {
@@ -108,7 +105,7 @@ impl ConvertJob {
                 Ok(*next_region >= self.frozen.index().region_count())
             }
             Target::Ordered { writer, cursor, hashes } => {
-                for _ in 0..RECORDS_PER_STEP {
+                for _ in 0..core.settings.step_records {
                     if !cursor.advance()? {
                         return Ok(true);
                     }

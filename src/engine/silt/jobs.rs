@@ -171,7 +171,7 @@ impl Core {
             *slot = Some(job);
         }
         let Some(job) = slot.as_mut() else { return Ok(false) };
-        let done = job.step()?;
+        let done = job.step(self)?;
         self.jobs.merge_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
         self.note_ram_peak();
         if done && let Some(job) = slot.take() {

@@ -13,8 +13,6 @@ use crate::store::sorted::{Form, SortedCursor, SortedIndexKind, SortedStoreSetti
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How many records a step moves.
-const RECORDS_PER_STEP: usize = 4096;
 /// The bytes after which a step ends, however few records they were.
 const BYTES_PER_STEP: usize = 4 << 20;
 /// Of each new measurement of the novelty this share counts.
@@ -91,9 +89,9 @@ impl MergeJob {
     }
 
     /// Moves some records; answers whether all were moved.
-    pub fn step(&mut self) -> Result<bool> {
+    pub fn step(&mut self, core: &Core) -> Result<bool> {
         let mut bytes = 0;
-        for _ in 0..RECORDS_PER_STEP {
+        for _ in 0..core.settings.step_records {
             if !self.cursor.advance()? {
                 return Ok(true);
             }

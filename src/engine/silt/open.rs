@@ -57,7 +57,7 @@ impl Silt {
         _now_ms: TimestampMs,
         progress: &mut Progress<'_>,
     ) -> Result<Silt> {
-        let manifest = Manifest::open(&directory)?;
+        let manifest = Manifest::open(&directory)?.rewrite_beyond(settings.manifest_bytes_max);
         let shape = *manifest.shape();
         check_shape(&settings, &shape)?;
         remove_orphans(&directory, &manifest)?;

@@ -17,8 +17,6 @@ pub(super) const OCCUPANCY: f64 = 0.93;
 const KEYS_PER_PIECE_BYTE: u64 = 512;
 /// The smallest piece of a merge, in bytes.
 const PIECE_BYTES_MIN: usize = 16 << 10;
-/// The slots of a region of a LogStore's index, at the most: what is sorted in memory at a time.
-const REGION_SLOTS_MAX: u32 = 2048;
 
 /// The counts of one partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -105,7 +103,7 @@ impl Counts {
 pub(super) fn log_regions(settings: &SiltSettings, partition_keys: u64) -> (u32, u8) {
     let wanted = partition_keys / u64::from(settings.keys_per_log_slot);
     let slots = (wanted.min(1 << 24) as u32).max(settings.log_slots_min);
-    let region_slots = slots.next_power_of_two().min(REGION_SLOTS_MAX);
+    let region_slots = slots.next_power_of_two().min(settings.region_slots_max);
     ((slots + region_slots / 2) / region_slots, (region_slots / 4).ilog2() as u8)
 }
 

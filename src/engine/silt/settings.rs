@@ -77,6 +77,12 @@ pub struct SiltSettings {
     pub log_bytes_max: u64,
     /// What background work reads or writes in one piece, in bytes, at the most.
     pub piece_bytes_max: usize,
+    /// How many records a step of background work moves, about.
+    pub step_records: usize,
+    /// The slots of a region of a LogStore's index, at the most, a power of two: what is sorted in memory at a time.
+    pub region_slots_max: u32,
+    /// A manifest longer than this is written anew, in bytes.
+    pub manifest_bytes_max: u64,
 }
 
 impl Default for SiltSettings {
@@ -94,6 +100,9 @@ impl Default for SiltSettings {
             log_segment_bytes: 64 << 20,
             log_bytes_max: 1 << 30,
             piece_bytes_max: 1 << 20,
+            step_records: 4096,
+            region_slots_max: 2048,
+            manifest_bytes_max: 256 << 10,
         }
     }
 }
@@ -110,6 +119,9 @@ impl SiltSettings {
             ("log_segment_bytes", self.log_segment_bytes as f64, 4096.0, (1u64 << 30) as f64),
             ("log_bytes_max", self.log_bytes_max as f64, 4096.0, (3u64 << 30) as f64),
             ("piece_bytes_max", self.piece_bytes_max as f64, 4096.0, (16 << 20) as f64),
+            ("step_records", self.step_records as f64, 1.0, 1e6),
+            ("region_slots_max", f64::from(self.region_slots_max), 16.0, 65_536.0),
+            ("manifest_bytes_max", self.manifest_bytes_max as f64, 0.0, (1u64 << 30) as f64),
         ];
         for (name, value, low, high) in limits {
             if !(low..=high).contains(&value) {
