@@ -57,7 +57,8 @@ pub struct Settings {
     pub set_up: Arc<dyn Fn(Builder) -> Builder + Send + Sync>,
     /// Ends the benchmarks when it becomes true.
     pub stop: Arc<AtomicBool>,
-    /// Tells the heap bytes of the process, where they are counted.
+    /// Tells the heap bytes of the process, where they are counted: the account of the stats benchmark can be held
+    /// against them.
     pub heap_bytes: Option<fn() -> u64>,
 }
 

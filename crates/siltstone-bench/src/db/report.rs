@@ -207,6 +207,9 @@ impl Report {
             let (p50, p99, p999) = (self.p50_us, self.p99_us, self.p999_us);
             remarks.push(format!("p50 {p50:.1}, p99 {p99:.1}, p99.9 {p999:.1} us"));
         }
+        if let Some(heap_bytes) = self.heap_bytes {
+            remarks.push(format!("heap {heap_bytes} B, account {} B", self.ram_bytes));
+        }
         remarks.push(format!(
             "RAM {:.3} B a key, at most {:.3} ({} keys)",
             self.ram_bytes_per_key, self.ram_bytes_per_key_max, self.keys

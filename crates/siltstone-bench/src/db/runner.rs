@@ -101,6 +101,7 @@ impl Runner<'_> {
         Report::new(benchmark, self.settings, measured)
     }
 
+    /// What the database has on the heap; of benchmarks with latencies also these.
     fn heap_bytes(&self) -> Option<u64> {
         self.settings.heap_bytes.map(|heap_bytes| heap_bytes().saturating_sub(self.heap_before))
     }

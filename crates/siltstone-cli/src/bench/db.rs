@@ -218,7 +218,7 @@ impl DbArgs {
             duration: self.duration,
             set_up: Arc::new(move |builder| tuning.apply(builder.engine(engine))),
             stop: interrupt.flag(),
-            heap_bytes: None,
+            heap_bytes: crate::heap_bytes(),
         }
     }
 
@@ -229,8 +229,10 @@ impl DbArgs {
             writeln!(out)?;
             return out.flush();
         }
-        writeln!(out, "{}", report.line())?;
-        if report.skipped.is_none() {
+        if report.operations > 0 || report.skipped.is_some() {
+            writeln!(out, "{}", report.line())?;
+        }
+        if report.operations > 0 {
             writeln!(out, "{:15}{}", "", report.remarks())?;
         }
         if self.histogram && report.latencies.count() > 0 {
