@@ -42,25 +42,30 @@ fn draw(reports: &[Report], picture: &mut String) -> Result<(), Box<dyn std::err
     let mut chart = ChartBuilder::on(&area)
         .caption(format!("{} keys: memory and time of a lookup", grouped(keys)), (FONT, 20))
         .margin(12)
+        .margin_right(28)
         .x_label_area_size(40)
         .y_label_area_size(56)
-        .build_cartesian_2d(decades(nanoseconds).log_scale(), decades(bits).log_scale())?;
+        .build_cartesian_2d(around(nanoseconds).log_scale(), around(bits).log_scale())?;
     chart
         .configure_mesh()
         .x_desc("nanoseconds a lookup (random keys, independent)")
         .y_desc("bits a key")
+        .x_label_formatter(&f64::to_string)
+        .y_label_formatter(&f64::to_string)
         .label_style((FONT, 13))
         .light_line_style(BLACK.mix(0.06))
         .bold_line_style(BLACK.mix(0.18))
         .draw()?;
     for (number, name) in names(reports).into_iter().enumerate() {
+        // Where the colours are used up, rings follow discs.
         let colour = COLOURS[number % COLOURS.len()];
+        let style = if number < COLOURS.len() { colour.filled() } else { colour.stroke_width(2) };
         let of_it = || reports.iter().filter(|report| report.structure == name);
         let at = |report: &Report| (report.lookup_ns, report.bits_per_key);
         chart
-            .draw_series(of_it().map(|report| Circle::new(at(report), 4, colour.filled())))?
+            .draw_series(of_it().map(|report| Circle::new(at(report), 4, style)))?
             .label(name)
-            .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
+            .legend(move |(x, y)| Circle::new((x + 8, y), 4, style));
         chart.draw_series(of_it().map(|report| {
             EmptyElement::at(at(report))
                 + Text::new(report.settings(), (7, -6), (FONT, 11).into_font().color(&colour))
@@ -88,13 +93,19 @@ fn names(reports: &[Report]) -> Vec<&'static str> {
     names
 }
 
-/// The powers of ten around all figures.
-fn decades(figures: impl Iterator<Item = f64>) -> Range<f64> {
+/// The powers of ten, or twice or five times as much, that are around all figures.
+fn around(figures: impl Iterator<Item = f64>) -> Range<f64> {
     let (low, high) = figures
         .filter(|figure| figure.is_finite() && *figure > 0.0)
         .fold((f64::MAX, f64::MIN_POSITIVE), |(low, high), figure| (figure.min(low), figure.max(high)));
-    let low = low.min(high).log10().floor();
-    10f64.powf(low)..10f64.powf(high.log10().ceil().max(low + 1.0))
+    let low = low.min(high);
+    let round = |figure: f64| {
+        let decade = 10f64.powf(figure.log10().floor());
+        [1.0, 2.0, 5.0, 10.0].map(|step| step * decade)
+    };
+    let start = round(low).into_iter().rfind(|step| *step < low).unwrap_or(low / 2.0);
+    let end = round(high).into_iter().find(|step| *step > high).unwrap_or(high * 2.0);
+    start..end
 }
 
 /// A number with a comma before every three digits.
@@ -115,10 +126,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decades_hold_all_figures() {
-        assert_eq!(decades([0.14, 2.5, 16.1].into_iter()), 0.1..100.0);
-        assert_eq!(decades([10.0].into_iter()), 10.0..100.0);
-        let of_nothing = decades([f64::NAN, 0.0].into_iter());
+    fn the_axes_hold_all_figures() {
+        assert_eq!(around([0.14, 2.5, 16.1].into_iter()), 0.1..20.0);
+        assert_eq!(around([10.0].into_iter()), 5.0..20.0);
+        let of_nothing = around([f64::NAN, 0.0].into_iter());
         assert!(of_nothing.start < of_nothing.end);
     }
 
