@@ -1,6 +1,7 @@
 //! The face that users see: a [`Database`], made by its [`Builder`]. This room owns the worker threads and the clock.
 
 mod builder;
+mod clock;
 mod workers;
 
 pub use builder::Builder;
@@ -12,9 +13,9 @@ use crate::progress::Progress;
 use crate::stats::Stats;
 use crate::{Error, Result};
 use bytes::Bytes;
+use clock::Clock;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 use workers::Workers;
 
 /// A key-value store in a directory of its own.
@@ -43,6 +44,7 @@ struct Inner {
     workers: Workers,
     engine: Arc<dyn Engine>,
     durability: Durability,
+    clock: Clock,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -70,11 +72,6 @@ impl WriteOptions {
     }
 }
 
-/// This moment, as the database sees it.
-pub(crate) fn now_ms() -> TimestampMs {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
-}
-
 impl Database {
     /// Sets up a database in the directory `path`.
     pub fn builder(path: impl AsRef<Path>) -> Builder {
@@ -93,7 +90,7 @@ impl Database {
     /// The value of a key with its expiry time.
     pub fn get_found(&self, key: impl AsRef<[u8]>) -> Result<Option<Found>> {
         check_key(key.as_ref())?;
-        self.engine().get(key.as_ref(), now_ms())
+        self.engine().get(key.as_ref(), self.inner.clock.now_ms())
     }
 
     /// Whether the key is there. Costs as much as a get.
@@ -105,7 +102,7 @@ impl Database {
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
         let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
         keys.iter().try_for_each(|key| check_key(key))?;
-        let found = self.engine().get_many(&keys, now_ms())?;
+        let found = self.engine().get_many(&keys, self.inner.clock.now_ms())?;
         Ok(found.into_iter().map(|found| found.map(|found| found.value)).collect())
     }
 
@@ -158,7 +155,7 @@ impl Database {
         let bytes = writes.iter().map(Write::user_bytes).sum();
         self.inner.workers.admit(bytes)?;
         let durability = options.durability.unwrap_or(self.inner.durability);
-        self.engine().write(writes, durability, now_ms())?;
+        self.engine().write(writes, durability, self.inner.clock.now_ms())?;
         self.inner.workers.wake();
         Ok(())
     }
@@ -198,7 +195,7 @@ impl Database {
         check_key(key)?;
         self.inner.workers.admit(key.len())?;
         let durability = options.durability.unwrap_or(self.inner.durability);
-        self.engine().update(key, durability, now_ms(), &mut |found| {
+        self.engine().update(key, durability, self.inner.clock.now_ms(), &mut |found| {
             let change = change(found)?;
             if let Change::Put { value, .. } = &change {
                 check_value(value)?;
@@ -211,7 +208,7 @@ impl Database {
 
     /// All records as they are at this moment, in the engine's own order. Later writes are not seen.
     pub fn iter(&self) -> Result<Iter> {
-        Ok(Iter { records: self.engine().iterate(now_ms())?, _database: self.clone() })
+        Ok(Iter { records: self.engine().iterate(self.inner.clock.now_ms())?, _database: self.clone() })
     }
 
     /// Returns when all writes before it survive a loss of power.
@@ -221,7 +218,7 @@ impl Database {
 
     /// Does one bounded piece of background work. For databases that were opened with no worker thread.
     pub fn step(&self) -> Result<Step> {
-        self.engine().step(now_ms())
+        self.engine().step(self.inner.clock.now_ms())
     }
 
     /// Returns when no background work is left to do.

@@ -18,7 +18,7 @@ pub use batch::{Batch, Durability};
 pub use bytes::Bytes;
 pub use database::{Builder, Database, Iter, WriteOptions};
 pub use device::Access;
-pub use engine::silt::{HashStoreKind, IndexKind};
+pub use engine::silt::{FilterKind, HashStoreKind, IndexKind};
 pub use engine::{Change, EngineKind, Found, Record, Step};
 pub use error::{Error, Result};
 pub use progress::Progress;

@@ -1,14 +1,15 @@
 //! How a database is set up and opened.
 
-use super::{Database, Inner, workers::Workers};
+use super::{Database, Inner, clock::Clock, workers::Workers};
 use crate::batch::Durability;
 use crate::device::{Access, Directory};
-use crate::engine::silt::{HashStoreKind, IndexKind, Silt, SiltSettings};
+use crate::engine::silt::{FilterKind, HashStoreKind, IndexKind, Silt, SiltSettings};
 use crate::engine::{Engine, EngineKind};
 use crate::progress::Progress;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// Sets up a [`Database`]. What shapes the records (`fixed`, `hashed_keys`, `expiring`, `partitions`, `block_bytes`) is
 /// chosen when a database is created and kept in it; stated again later it must be the same.
@@ -20,6 +21,8 @@ pub struct Builder {
     access: Access,
     background_threads: usize,
     settings: SiltSettings,
+    seed: Option<[u64; 2]>,
+    clock: Clock,
     progress: Option<Box<Progress<'static>>>,
 }
 
@@ -33,6 +36,8 @@ impl Builder {
             access: Access::default(),
             background_threads: 2,
             settings: SiltSettings::default(),
+            seed: None,
+            clock: Clock::default(),
             progress: None,
         }
     }
@@ -94,7 +99,7 @@ impl Builder {
         self
     }
 
-    /// The slots of a LogStore's index in each partition, at the least; it grows with the data. Default: 8,192.
+    /// The slots of a LogStore's index in each partition, at the least; it grows with the data. Default: 4,096.
     pub fn log_slots_min(mut self, slots: u32) -> Self {
         self.settings.log_slots_min = slots;
         self
@@ -103,6 +108,18 @@ impl Builder {
     /// How HashStores stand on flash. Default: the best that was measured for the shape of the records.
     pub fn hash_store(mut self, kind: HashStoreKind) -> Self {
         self.settings.hash_store = Some(kind);
+        self
+    }
+
+    /// The filter of HashStores in hash order. Default: a ribbon filter.
+    pub fn filter(mut self, kind: FilterKind) -> Self {
+        self.settings.filter = Some(kind);
+        self
+    }
+
+    /// The false-positive rate of ribbon filters, as its number of bits: 2^-bits a HashStore, 1 to 32. Default: 11.
+    pub fn filter_bits(mut self, bits: u8) -> Self {
+        self.settings.filter_bits = bits;
         self
     }
 
@@ -137,6 +154,27 @@ impl Builder {
         self
     }
 
+    /// All settings of the engine at once, for simulations.
+    #[doc(hidden)]
+    pub fn silt_settings(mut self, settings: SiltSettings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// The secret of the hash of a database that is created, for simulations: otherwise it is drawn by chance.
+    #[doc(hidden)]
+    pub fn seed(mut self, seed: [u64; 2]) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Takes the time, in milliseconds, from what is stored there, for simulations.
+    #[doc(hidden)]
+    pub fn simulated_clock(mut self, now_ms: Arc<AtomicU64>) -> Self {
+        self.clock = Clock::Simulated(now_ms);
+        self
+    }
+
     /// Opens the database in its directory, or creates it.
     pub fn open(self) -> Result<Database> {
         let path = self.path.clone();
@@ -163,16 +201,22 @@ impl Builder {
             match directory.list()?.into_iter().find(|name| name != "LOCK" && name != "lost+found") {
                 Some(found) => return Err(Error::NotADatabase { path: directory.path(), found }),
                 None if !self.create => return Err(Error::NotFound { path: directory.path() }),
-                None => Silt::create(&directory, &self.settings.shape, random_seed()?)?,
+                None => {
+                    let seed = self.seed.map_or_else(random_seed, Ok)?;
+                    Silt::create(&directory, &self.settings.shape, seed)?;
+                }
             }
         }
         let mut go_on = |_, _| true;
         let progress = self.progress.as_deref_mut().unwrap_or(&mut go_on);
         let engine: Arc<dyn Engine> = match self.engine {
-            EngineKind::Silt => Arc::new(Silt::open(directory, self.settings, super::now_ms(), progress)?),
+            EngineKind::Silt => {
+                Arc::new(Silt::open(directory, self.settings, self.clock.now_ms(), progress)?)
+            }
         };
-        let workers = Workers::start(engine.clone(), self.background_threads)?;
-        Ok(Database { inner: Arc::new(Inner { workers, engine, durability: self.durability, _lock: lock }) })
+        let workers = Workers::start(engine.clone(), self.clock.clone(), self.background_threads)?;
+        let Builder { durability, clock, .. } = self;
+        Ok(Database { inner: Arc::new(Inner { workers, engine, durability, clock, _lock: lock }) })
     }
 }
 

@@ -3,6 +3,7 @@
 //! Back-pressure is smooth: as the engine's pressure rises from one half to one, each written byte owes more and more
 //! time, paid in short sleeps; only beyond that does a writer wait for a step to end.
 
+use super::clock::Clock;
 use crate::engine::{Engine, Step};
 use crate::{Error, Result};
 use parking_lot::{Condvar, Mutex};
@@ -31,6 +32,7 @@ pub(super) struct Workers {
 
 struct Shared {
     engine: Arc<dyn Engine>,
+    clock: Clock,
     threads: usize,
     stopping: AtomicBool,
     sleepers: Mutex<usize>,
@@ -44,9 +46,10 @@ struct Shared {
 
 impl Workers {
     /// Starts `threads` threads; with none, writers do a step themselves when the pressure reaches one.
-    pub fn start(engine: Arc<dyn Engine>, threads: usize) -> Result<Workers> {
+    pub fn start(engine: Arc<dyn Engine>, clock: Clock, threads: usize) -> Result<Workers> {
         let shared = Arc::new(Shared {
             engine,
+            clock,
             threads,
             stopping: AtomicBool::new(false),
             sleepers: Mutex::new(0),
@@ -84,7 +87,7 @@ impl Workers {
         let shared = &self.shared;
         while shared.engine.has_work() {
             if shared.threads == 0 || shared.stopping.load(Relaxed) {
-                shared.engine.step(super::now_ms())?;
+                shared.engine.step(shared.clock.now_ms())?;
             } else {
                 shared.work.notify_all();
                 let mut progress = shared.progress.lock();
@@ -119,7 +122,7 @@ impl Workers {
 impl Shared {
     fn run(&self) {
         while !self.stopping.load(Relaxed) {
-            let outcome = self.engine.step(super::now_ms());
+            let outcome = self.engine.step(self.clock.now_ms());
             let failed = outcome.is_err();
             let worked = matches!(outcome, Ok(Step::Worked));
             *self.progress.lock() = outcome.err();
@@ -158,7 +161,7 @@ impl Shared {
 
     fn wait_for_progress(&self) -> Result<()> {
         if self.threads == 0 {
-            self.engine.step(super::now_ms())?;
+            self.engine.step(self.clock.now_ms())?;
             return Ok(());
         }
         let mut progress = self.progress.lock();

@@ -102,6 +102,12 @@ impl BlockPerfect {
         self.len().div_ceil(self.records_per_block.into())
     }
 
+    /// The bucket that a placement belongs to. Buckets ascend with placements, and the records of a bucket stand in
+    /// successive blocks, of which the first may begin with records of earlier buckets.
+    pub fn bucket_of(&self, placement: u64) -> u64 {
+        self.consensus.bucket_of(placement)
+    }
+
     /// Appends the encoded index (`docs/formats/perfect_index.md`).
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend(MAGIC);

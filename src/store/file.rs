@@ -14,8 +14,8 @@ pub const STORE_VERSION: u32 = 1;
 const FOOTER_BYTES: usize = 128;
 /// The bytes of the header that mean something; the rest of its block is zero.
 const HEADER_BYTES: usize = 32;
-/// Where sections begin and the file ends: multiples of this, in bytes.
-const SECTION_ALIGNMENT: u64 = 4096;
+/// The file ends at a multiple of this, in bytes.
+const FILE_ALIGNMENT: u64 = 4096;
 
 /// What answers whether a key may be in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +25,8 @@ pub enum FilterKind {
     None = 0,
     /// The tags of a partial-key cuckoo table.
     Cuckoo = 1,
-    /// A binary fuse filter.
-    BinaryFuse = 2,
+    /// A ribbon filter.
+    Ribbon = 2,
 }
 
 /// A range of the file with a checksum.
@@ -180,7 +180,6 @@ impl StoreFileWriter {
         if kind == 0 {
             return Ok(Section::default());
         }
-        self.appender.align(SECTION_ALIGNMENT)?;
         let section = Section {
             kind,
             offset: self.appender.position(),
@@ -211,7 +210,7 @@ impl StoreFileWriter {
             index,
             filter,
         };
-        let end = (self.appender.position() + FOOTER_BYTES as u64).next_multiple_of(SECTION_ALIGNMENT);
+        let end = (self.appender.position() + FOOTER_BYTES as u64).next_multiple_of(FILE_ALIGNMENT);
         let padding = end - FOOTER_BYTES as u64 - self.appender.position();
         self.appender.append(&vec![0; padding as usize])?;
         self.appender.append(&footer.encode())?;
@@ -235,7 +234,7 @@ impl StoreFile {
         let mut buffer = AlignedBuffer::default();
         if length < (HEADER_BYTES + FOOTER_BYTES) as u64 {
             let got = format!("{length} bytes");
-            return Err(file.corrupt(0, format!("a store file of {SECTION_ALIGNMENT} bytes or more"), got));
+            return Err(file.corrupt(0, format!("a store file of {FILE_ALIGNMENT} bytes or more"), got));
         }
         let at = length - FOOTER_BYTES as u64;
         let footer =

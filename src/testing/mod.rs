@@ -6,10 +6,12 @@
 pub mod operations;
 pub mod reference;
 pub mod simulated;
+pub mod simulation;
 
 pub use operations::{Operation, OperationKind, Workload};
 pub use reference::{Ending, Reference, Violation};
 pub use simulated::{Crash, Damage, Faults, SimulatedDirectory, Survival};
+pub use simulation::Simulation;
 
 #[cfg(test)]
 mod tests;

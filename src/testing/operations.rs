@@ -279,7 +279,13 @@ impl Workload {
 
     /// The next operation.
     pub fn next(&mut self, random: &mut fastrand::Rng) -> Operation {
-        match Kind::ALL[pick(&self.weights, random)] {
+        let kind = Kind::ALL[pick(&self.weights, random)];
+        self.next_of(kind, random)
+    }
+
+    /// The next operation, of this kind.
+    pub fn next_of(&mut self, kind: OperationKind, random: &mut fastrand::Rng) -> Operation {
+        match kind {
             Kind::Put => {
                 let (value, expires_in_ms) = self.value(random);
                 let (key, durability) = (self.pick_key(random), self.durability(random));

@@ -53,6 +53,13 @@ impl From<Crash> for Ending {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation(String);
 
+impl Violation {
+    /// A broken promise in words.
+    pub(crate) fn new(words: String) -> Violation {
+        Violation(words)
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
@@ -166,6 +173,25 @@ impl Reference {
             return Ok(());
         }
         Err(Violation(format!("key {} is {}, but should be {}", name(key), show(found), show_all(&possible))))
+    }
+
+    /// Whether a get may answer this, when it does not tell the expiry time.
+    pub fn check_value(
+        &self,
+        key: &[u8],
+        found: Option<&Bytes>,
+        now_ms: TimestampMs,
+    ) -> Result<(), Violation> {
+        let possible = self.possible_now(key, now_ms);
+        if possible.iter().any(|cell| cell.map(|cell| &cell.value) == found) {
+            return Ok(());
+        }
+        let length = found.map(|value| value.len());
+        Err(Violation(format!(
+            "key {} has {length:?} bytes, but should be {}",
+            name(key),
+            show_all(&possible)
+        )))
     }
 
     /// Whether these may be all the records that there are.

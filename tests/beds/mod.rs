@@ -1,8 +1,6 @@
 //! What the suites run on: every engine, every shape of records, in memory and in files, with settings so small that a
 //! few thousand records pass through all stores.
 
-#![expect(dead_code, reason = "each suite is a program of its own and needs another part of this")]
-
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
 use siltstone::{Builder, Database, EngineKind};

@@ -1,10 +1,10 @@
 //! Converting a LogStore that is full to a HashStore (SILT 3.2), while it goes on answering.
 
 use super::ledger::Pending;
-use super::{Core, HashStoreKind};
+use super::{Core, FilterKind, HashStoreKind};
 use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};
-use crate::index::filter::CuckooFilter;
+use crate::index::filter::{CuckooFilter, RibbonFilter};
 use crate::store::hash::{CuckooTableWriter, HashStore};
 use crate::store::log::{FrozenLog, LogCursor, LogView};
 use crate::store::manifest::{Edit, Role, StoreEntry};
@@ -13,8 +13,8 @@ use crate::store::sorted::{Form, SortedIndexKind, SortedStoreSettings, SortedSto
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How many records a step moves.
-const RECORDS_PER_STEP: usize = 1024;
+/// The memory that building a ribbon filter takes at its height, in bytes a key.
+const RIBBON_BYTES_PER_KEY: usize = 40;
 
 /// The name of a HashStore's file.
 pub(super) fn hash_store_name(number: u64) -> String {
@@ -30,8 +30,18 @@ pub(super) struct ConvertJob {
 }
 
 enum Target {
-    Cuckoo { writer: Box<CuckooTableWriter>, view: LogView, next_region: u32, buffer: AlignedBuffer },
-    Ordered { writer: Box<SortedStoreWriter>, cursor: Box<LogCursor> },
+    Cuckoo {
+        writer: Box<CuckooTableWriter>,
+        view: LogView,
+        next_region: u32,
+        buffer: AlignedBuffer,
+    },
+    Ordered {
+        writer: Box<SortedStoreWriter>,
+        cursor: Box<LogCursor>,
+        /// The hashes of all records, for a filter that is made of them.
+        hashes: Option<Vec<(u64, u64)>>,
+    },
 }
 
 impl ConvertJob {
@@ -73,14 +83,18 @@ impl ConvertJob {
                 };
                 let writer = SortedStoreWriter::create(&core.directory, &name, settings)?;
                 let cursor = LogCursor::new(core.log.view(), frozen.clone(), core.placing, Purpose::Convert);
-                Target::Ordered { writer: Box::new(writer), cursor: Box::new(cursor) }
+                let hashes = match core.settings.filter.unwrap_or(FilterKind::Ribbon) {
+                    FilterKind::Ribbon => Some(Vec::with_capacity(frozen.index().len() as usize)),
+                    FilterKind::CuckooTags => None,
+                };
+                Target::Ordered { writer: Box::new(writer), cursor: Box::new(cursor), hashes }
             }
         };
         Ok(ConvertJob { partition, number, frozen, target })
     }
 
     /// Moves some records; answers whether all were moved.
-    pub fn step(&mut self, _core: &Core) -> Result<bool> {
+    pub fn step(&mut self, core: &Core) -> Result<bool> {
         match &mut self.target {
             Target::Cuckoo { writer, view, next_region, buffer } => {
                 for (_, _, packed) in self.frozen.index().region_slots(*next_region) {
@@ -90,13 +104,16 @@ impl ConvertJob {
                 *next_region += 1;
                 Ok(*next_region >= self.frozen.index().region_count())
             }
-            Target::Ordered { writer, cursor } => {
-                for _ in 0..RECORDS_PER_STEP {
+            Target::Ordered { writer, cursor, hashes } => {
+                for _ in 0..core.settings.step_records {
                     if !cursor.advance()? {
                         return Ok(true);
                     }
                     if let Some(entry) = cursor.entry() {
                         writer.push(&entry)?;
+                        if let Some(hashes) = hashes {
+                            hashes.push((entry.hash.placement, entry.hash.fingerprint));
+                        }
                     }
                 }
                 Ok(false)
@@ -108,19 +125,31 @@ impl ConvertJob {
     pub fn heap_bytes(&self) -> usize {
         match &self.target {
             Target::Cuckoo { writer, buffer, .. } => writer.heap_bytes() + buffer.heap_bytes(),
-            Target::Ordered { writer, cursor } => writer.heap_bytes() + cursor.heap_bytes(),
+            Target::Ordered { writer, cursor, hashes } => {
+                // The filter is built when the cursor is gone.
+                let hashes = hashes.as_ref().map_or(0, Vec::len);
+                let building = hashes * RIBBON_BYTES_PER_KEY;
+                writer.heap_bytes() + hashes * size_of::<(u64, u64)>() + cursor.heap_bytes().max(building)
+            }
         }
     }
 
     /// Puts the HashStore in the place of the LogStore.
     pub fn finish(self, core: &Core) -> Result<()> {
-        let filter = CuckooFilter::from_index(self.frozen.index());
+        let tags = || CuckooFilter::from_index(self.frozen.index());
         let (store, role) = match self.target {
             Target::Cuckoo { writer, .. } => {
-                (HashStore::Cuckoo(Arc::new(writer.finish(filter)?)), Role::CuckooTable)
+                (HashStore::Cuckoo(Arc::new(writer.finish(tags())?)), Role::CuckooTable)
             }
-            Target::Ordered { writer, .. } => {
-                let store = writer.finish(Some(StoreFilter::Cuckoo(filter)))?;
+            Target::Ordered { writer, cursor, hashes } => {
+                drop(cursor);
+                let filter = match hashes {
+                    Some(hashes) => {
+                        StoreFilter::Ribbon(RibbonFilter::new(hashes, core.settings.filter_bits)?)
+                    }
+                    None => StoreFilter::Cuckoo(tags()),
+                };
+                let store = writer.finish(Some(filter))?;
                 (HashStore::Ordered(Arc::new(store)), Role::HashOrdered)
             }
         };

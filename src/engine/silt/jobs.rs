@@ -171,7 +171,7 @@ impl Core {
             *slot = Some(job);
         }
         let Some(job) = slot.as_mut() else { return Ok(false) };
-        let done = job.step()?;
+        let done = job.step(self)?;
         self.jobs.merge_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
         self.note_ram_peak();
         if done && let Some(job) = slot.take() {
@@ -203,7 +203,8 @@ impl Core {
         let end = self.log.end();
         for (number, partition) in self.partitions.iter().enumerate() {
             let start = partition.state.read().active.start();
-            if end - start > self.settings.log_bytes_max / 2 {
+            // A LogStore that was frozen since `end` was read begins after it.
+            if end.saturating_sub(start) > self.settings.log_bytes_max / 2 {
                 self.freeze_early(number)?;
                 self.advance_empty_log(number)?;
             }

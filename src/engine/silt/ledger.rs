@@ -39,7 +39,7 @@ impl Core {
     pub(super) fn commit_later(&self, ledger: &mut Ledger, pending: Pending) -> Result<()> {
         ledger.pending.push(pending);
         self.pending_commits.store(ledger.pending.len() as u64, Ordering::Release);
-        if ledger.pending.len() < (self.partitions.len() / 2).max(1) {
+        if ledger.pending.len() < self.partitions.len() {
             return Ok(());
         }
         self.commit_pending(ledger)

@@ -5,6 +5,7 @@ use super::{Core, IndexKind};
 use crate::Result;
 use crate::batch::TimestampMs;
 use crate::device::Purpose;
+use crate::store::block::BLOCK_HEADER_BYTES;
 use crate::store::log::{FrozenLog, LogCursor};
 use crate::store::manifest::{Edit, Role, StoreEntry};
 use crate::store::merge::{Cursor, MergeCursor};
@@ -12,12 +13,8 @@ use crate::store::sorted::{Form, SortedCursor, SortedIndexKind, SortedStoreSetti
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How many records a step moves.
-const RECORDS_PER_STEP: usize = 4096;
 /// The bytes after which a step ends, however few records they were.
 const BYTES_PER_STEP: usize = 4 << 20;
-/// What is read of a HashStore at a time, as a share of what is read of the SortedStore: there are many of them.
-const HASH_STORE_PIECE_SHARE: usize = 4;
 /// Of each new measurement of the novelty this share counts.
 const NOVELTY_WEIGHT: f64 = 0.5;
 
@@ -58,15 +55,11 @@ impl MergeJob {
             let log = core.log.view();
             sources.push(Box::new(LogCursor::new(log, frozen.clone(), core.placing, Purpose::Merge)));
         }
+        let piece = core.piece_bytes();
         for (_, store) in &view.hash_stores {
-            sources.push(store.cursor(
-                core.placing,
-                Purpose::Merge,
-                core.piece_bytes() / HASH_STORE_PIECE_SHARE,
-            ));
+            sources.push(store.cursor(core.placing, Purpose::Merge, piece / view.hash_stores.len()));
         }
         if let Some((_, store)) = &view.sorted {
-            let piece = core.piece_bytes();
             sources.push(Box::new(SortedCursor::new(store.clone(), core.placing, Purpose::Merge, piece)));
         }
         let mut inputs: Vec<u64> = view.hash_stores.iter().map(|(number, _)| *number).collect();
@@ -96,9 +89,9 @@ impl MergeJob {
     }
 
     /// Moves some records; answers whether all were moved.
-    pub fn step(&mut self) -> Result<bool> {
+    pub fn step(&mut self, core: &Core) -> Result<bool> {
         let mut bytes = 0;
-        for _ in 0..RECORDS_PER_STEP {
+        for _ in 0..core.settings.step_records {
             if !self.cursor.advance()? {
                 return Ok(true);
             }
@@ -159,12 +152,20 @@ impl Core {
         piece_bytes(&self.settings, self.keys.load(Relaxed))
     }
 
+    /// How many records of a fixed size stand in a block.
+    fn records_per_block(&self) -> usize {
+        let slot_bytes = self.shape.layout.slot_bytes(false).unwrap_or(usize::MAX);
+        (self.shape.block_bytes as usize - BLOCK_HEADER_BYTES) / slot_bytes.max(1)
+    }
+
     fn sorted_settings(&self, number: u64) -> SortedStoreSettings {
         let (layout, block_bytes) = (self.shape.layout, self.shape.block_bytes);
         let form = SortedStoreSettings::form_for(&layout, block_bytes, false);
         let index = match self.index_kind() {
-            IndexKind::EntropyTrie if form == Form::Slots => SortedIndexKind::EntropyTrie,
-            _ => SortedIndexKind::Fences,
+            _ if form == Form::Stream => SortedIndexKind::Fences,
+            IndexKind::EntropyTrie => SortedIndexKind::EntropyTrie,
+            IndexKind::BlockPerfect if self.records_per_block() > 1 => SortedIndexKind::BlockPerfect,
+            IndexKind::BlockPerfect | IndexKind::Fences => SortedIndexKind::Fences,
         };
         SortedStoreSettings {
             number,

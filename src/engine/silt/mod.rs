@@ -28,7 +28,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{HashStoreKind, IndexKind, ShapeSettings, SiltSettings};
+pub use settings::{FilterKind, HashStoreKind, IndexKind, ShapeSettings, SiltSettings};
 
 use crate::batch::{Durability, TimestampMs, Write};
 use crate::device::{AlignedBuffer, Directory, Purpose, with_scratch};

@@ -57,7 +57,7 @@ impl Silt {
         _now_ms: TimestampMs,
         progress: &mut Progress<'_>,
     ) -> Result<Silt> {
-        let manifest = Manifest::open(&directory)?;
+        let manifest = Manifest::open(&directory)?.rewrite_beyond(settings.manifest_bytes_max);
         let shape = *manifest.shape();
         check_shape(&settings, &shape)?;
         remove_orphans(&directory, &manifest)?;
@@ -139,7 +139,7 @@ impl Core {
 
     /// The SortedStores' index: as it was set, or the smallest for the records.
     pub(super) fn index_kind(&self) -> IndexKind {
-        self.settings.index.unwrap_or(IndexKind::EntropyTrie)
+        self.settings.index.unwrap_or(IndexKind::BlockPerfect)
     }
 }
 

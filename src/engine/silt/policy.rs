@@ -10,15 +10,13 @@ use super::settings::SiltSettings;
 /// HashStores of a partition beyond this number are merged, however few records they hold: each costs false positives.
 const HASH_STORES_MAX: usize = 48;
 /// The share by which the bound may be exceeded before writers have to wait.
-const EXCESS_MAX: f64 = 0.25;
+const EXCESS_MAX: f64 = 0.1;
 /// A table is taken to be full at this share of its slots, before it is known better.
 pub(super) const OCCUPANCY: f64 = 0.93;
 /// Pieces of a merge have a byte for so many keys.
-const KEYS_PER_PIECE_BYTE: u64 = 192;
+const KEYS_PER_PIECE_BYTE: u64 = 512;
 /// The smallest piece of a merge, in bytes.
-const PIECE_BYTES_MIN: usize = 32 << 10;
-/// The slots of a region of a LogStore's index, at the most: what is sorted in memory at a time.
-const REGION_SLOTS_MAX: u32 = 2048;
+const PIECE_BYTES_MIN: usize = 16 << 10;
 
 /// The counts of one partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -105,8 +103,8 @@ impl Counts {
 pub(super) fn log_regions(settings: &SiltSettings, partition_keys: u64) -> (u32, u8) {
     let wanted = partition_keys / u64::from(settings.keys_per_log_slot);
     let slots = (wanted.min(1 << 24) as u32).max(settings.log_slots_min);
-    let region_slots = slots.next_power_of_two().min(REGION_SLOTS_MAX);
-    (slots.div_ceil(region_slots), (region_slots / 4).ilog2() as u8)
+    let region_slots = slots.next_power_of_two().min(settings.region_slots_max);
+    ((slots + region_slots / 2) / region_slots, (region_slots / 4).ilog2() as u8)
 }
 
 /// What a merge reads and writes in one piece, in bytes: it grows with the data, so that its memory a key does not.
@@ -166,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_log_store_grows_with_its_partition() {
-        let settings = SiltSettings::default();
+        let settings = SiltSettings { log_slots_min: 8192, keys_per_log_slot: 40, ..SiltSettings::default() };
         assert_eq!(log_regions(&settings, 0), (4, 9));
         assert_eq!(log_regions(&settings, 40 * 100_000), (49, 9));
         assert_eq!(log_regions(&SiltSettings { log_slots_min: 64, ..settings }, 0), (1, 4));

@@ -36,6 +36,18 @@ pub enum IndexKind {
     EntropyTrie,
     /// Elias–Fano fences between the blocks. Records of any size.
     Fences,
+    /// A perfect hash of buckets of records to their blocks, all full. Records of a fixed size, two or more to a block.
+    BlockPerfect,
+}
+
+/// What tells that a key is not in a HashStore.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FilterKind {
+    /// The paper's hash filter (3.2): the tags of the LogStore, copied. Its false-positive rate is 8 / 2^`tag_bits`.
+    CuckooTags,
+    /// A ribbon filter, near the information bound. Its false-positive rate is 2^-`filter_bits`.
+    Ribbon,
 }
 
 /// All settings of the engine.
@@ -53,6 +65,10 @@ pub struct SiltSettings {
     pub keys_per_log_slot: u32,
     /// How HashStores stand on flash, or the best for the records.
     pub hash_store: Option<HashStoreKind>,
+    /// The filter of HashStores in hash order, or the smallest. Cuckoo tables have their tags.
+    pub filter: Option<FilterKind>,
+    /// The base-2 logarithm of the inverse false-positive rate of ribbon filters.
+    pub filter_bits: u8,
     /// How SortedStores are indexed, or the best for the records.
     pub index: Option<IndexKind>,
     /// The size of a segment of the log, in bytes.
@@ -61,6 +77,12 @@ pub struct SiltSettings {
     pub log_bytes_max: u64,
     /// What background work reads or writes in one piece, in bytes, at the most.
     pub piece_bytes_max: usize,
+    /// How many records a step of background work moves, about.
+    pub step_records: usize,
+    /// The slots of a region of a LogStore's index, at the most, a power of two: what is sorted in memory at a time.
+    pub region_slots_max: u32,
+    /// A manifest longer than this is written anew, in bytes.
+    pub manifest_bytes_max: u64,
 }
 
 impl Default for SiltSettings {
@@ -69,13 +91,18 @@ impl Default for SiltSettings {
             shape: ShapeSettings::default(),
             merge_ratio: 0.3,
             tag_bits: 15,
-            log_slots_min: 8_192,
-            keys_per_log_slot: 40,
+            log_slots_min: 4_096,
+            keys_per_log_slot: 100,
             hash_store: None,
+            filter: None,
+            filter_bits: 11,
             index: None,
             log_segment_bytes: 64 << 20,
             log_bytes_max: 1 << 30,
             piece_bytes_max: 1 << 20,
+            step_records: 4096,
+            region_slots_max: 2048,
+            manifest_bytes_max: 256 << 10,
         }
     }
 }
@@ -86,11 +113,15 @@ impl SiltSettings {
         let limits = [
             ("merge_ratio", self.merge_ratio, 0.01, 10.0),
             ("tag_bits", f64::from(self.tag_bits), 8.0, 15.0),
+            ("filter_bits", f64::from(self.filter_bits), 1.0, 32.0),
             ("log_slots_min", f64::from(self.log_slots_min), 16.0, 16_777_216.0),
             ("keys_per_log_slot", f64::from(self.keys_per_log_slot), 1.0, 1e6),
             ("log_segment_bytes", self.log_segment_bytes as f64, 4096.0, (1u64 << 30) as f64),
             ("log_bytes_max", self.log_bytes_max as f64, 4096.0, (3u64 << 30) as f64),
             ("piece_bytes_max", self.piece_bytes_max as f64, 4096.0, (16 << 20) as f64),
+            ("step_records", self.step_records as f64, 1.0, 1e6),
+            ("region_slots_max", f64::from(self.region_slots_max), 16.0, 65_536.0),
+            ("manifest_bytes_max", self.manifest_bytes_max as f64, 0.0, (1u64 << 30) as f64),
         ];
         for (name, value, low, high) in limits {
             if !(low..=high).contains(&value) {

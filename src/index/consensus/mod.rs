@@ -85,6 +85,11 @@ impl ConsensusIndex {
         first.min(end - 1) / units..end.div_ceil(units)
     }
 
+    /// The bucket that a placement belongs to. Buckets ascend with placements.
+    pub(crate) fn bucket_of(&self, placement: u64) -> u64 {
+        bucket_of(self.counts.len(), placement)
+    }
+
     /// The number of keys.
     pub(crate) fn len(&self) -> u64 {
         self.counts.keys()

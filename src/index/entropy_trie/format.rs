@@ -1,6 +1,6 @@
 //! The bytes of an entropy-coded trie; `docs/formats/entropy_trie.md` has the diagram.
 
-use super::{Body, Coder, EntropyTrie, TrieSettings, paper::PaperTrie};
+use super::{Body, Coder, EntropyTrie, TrieSettings, fast::FastTrie, paper::PaperTrie};
 use crate::index::DecodeError;
 
 const STRUCTURE: &str = "entropy-coded trie";
@@ -8,6 +8,7 @@ const MAGIC: [u8; 8] = *b"ECTRIE\r\n";
 const VERSION: u16 = 1;
 
 const CODER_PAPER: u8 = 0;
+const CODER_FAST: u8 = 1;
 
 impl EntropyTrie {
     /// Appends the trie to `out`, about [`heap_bytes`](crate::index::PlacementIndex::heap_bytes) bytes.
@@ -19,6 +20,7 @@ impl EntropyTrie {
         out.extend_from_slice(&VERSION.to_le_bytes());
         out.push(match settings.coder {
             Coder::Paper => CODER_PAPER,
+            Coder::Fast => CODER_FAST,
         });
         out.push(0);
         out.extend_from_slice(&settings.bucket_keys.to_le_bytes());
@@ -28,6 +30,7 @@ impl EntropyTrie {
         out.extend_from_slice(&self.len.to_le_bytes());
         match &self.body {
             Body::Paper(trie) => trie.encode(out),
+            Body::Fast(trie) => trie.encode(out),
         }
     }
 
@@ -36,14 +39,15 @@ impl EntropyTrie {
     ///
     /// # Errors
     ///
-    /// [`DecodeError`], if the bytes are not what `encode` writes. Bytes that are damaged in a way that goes unseen give
-    /// a trie that locates placements wrongly, but within its records.
+    /// [`DecodeError`], if the bytes are not what `encode` writes. Bytes that are damaged in a way that goes unseen
+    /// give a trie that locates placements wrongly, but within its records.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut cursor = Cursor { bytes, offset: 0 };
         cursor.literal("magic", &MAGIC)?;
         cursor.literal("version", &VERSION.to_le_bytes())?;
         let coder = match cursor.array()? {
             [CODER_PAPER, 0] => Coder::Paper,
+            [CODER_FAST, 0] => Coder::Fast,
             other => return Err(cursor.error("a coder, 0 or 1, and a zero", format!("{other:?}"))),
         };
         let settings = TrieSettings {
@@ -60,11 +64,12 @@ impl EntropyTrie {
         }
         let body = match coder {
             Coder::Paper => Body::Paper(PaperTrie::decode(&mut cursor, &settings, len)?),
+            Coder::Fast => Body::Fast(FastTrie::decode(&mut cursor, &settings, len)?),
         };
         if cursor.offset != bytes.len() {
             return Err(cursor.error("the end", format!("{} more bytes", bytes.len() - cursor.offset)));
         }
-        Ok(Self { settings, len, body })
+        Ok(Self { settings, buckets: settings.buckets(), len, body })
     }
 }
 

@@ -6,6 +6,7 @@
 //! Deviation: no code is longer than [`CODE_BITS_MAX`] bits, so that a code is read with at most two table steps. What
 //! this costs is below 0.001 bit a key.
 
+use super::bits::BitWriter;
 use std::sync::LazyLock;
 
 /// The largest subtrie that has a Huffman code, in keys. The binomial coefficients below it fit into 64 bits.
@@ -22,11 +23,12 @@ const FIRST_BITS: u32 = 8;
 const SECOND_BITS: u32 = CODE_BITS_MAX - FIRST_BITS;
 
 /// The codes of all subtrie sizes, shared by all tries of the process: about 60 KiB.
-static CODES: LazyLock<Vec<HuffmanCode>> = LazyLock::new(|| (0..=SIZE_MAX).map(HuffmanCode::new).collect());
+static CODES: LazyLock<Vec<HuffmanCode>> =
+    LazyLock::new(|| (0..=SIZE_MAX).map(|size| HuffmanCode::new(&binomial_weights(size))).collect());
 
-/// The Huffman codes, indexed by the size of the subtrie; the first two are empty.
-pub(super) fn codes() -> &'static [HuffmanCode] {
-    &CODES
+/// The Huffman codes of |Left|, indexed by the size of the subtrie, at most `size`; the first two are empty.
+pub(super) fn codes_up_to(size: u32) -> &'static [HuffmanCode] {
+    CODES.get(..=size as usize).unwrap_or(&CODES)
 }
 
 /// A code word, its first bit lowest.
@@ -48,7 +50,7 @@ struct Entry {
 /// The length of an entry of the first table whose code continues in a second one.
 const IN_SECOND: u8 = u8::MAX;
 
-/// The Huffman code of one subtrie size.
+/// A Huffman code.
 #[derive(Debug)]
 pub(super) struct HuffmanCode {
     words: Vec<CodeWord>,
@@ -57,9 +59,9 @@ pub(super) struct HuffmanCode {
 }
 
 impl HuffmanCode {
-    /// The code of a subtrie of `size` keys, at most [`SIZE_MAX`].
-    fn new(size: usize) -> Self {
-        let words = canonical_words(&limited_lengths(&binomial_weights(size), CODE_BITS_MAX));
+    /// The code of symbols with these weights, at most 256.
+    pub(super) fn new(weights: &[u64]) -> Self {
+        let words = canonical_words(&limited_lengths(weights, CODE_BITS_MAX));
         let mut code = Self { words, first: [Entry::default(); 1 << FIRST_BITS], second: Vec::new() };
         for symbol in 0..code.words.len() {
             code.enter(symbol);
@@ -68,8 +70,16 @@ impl HuffmanCode {
     }
 
     /// The code words by symbol.
+    #[cfg(test)]
     pub(super) fn words(&self) -> &[CodeWord] {
         &self.words
+    }
+
+    /// Writes the code of a symbol.
+    #[inline]
+    pub(super) fn write(&self, writer: &mut BitWriter, symbol: u64) {
+        let word = self.words[symbol as usize];
+        writer.write(u64::from(word.bits), u32::from(word.len));
     }
 
     /// The symbol at the head of `bits` and the length of its code.
@@ -104,7 +114,7 @@ impl HuffmanCode {
     }
 }
 
-/// How often each symbol occurs, times 2^`size`.
+/// How often each symbol of |Left| occurs, times 2^`size`.
 fn binomial_weights(size: usize) -> Vec<u64> {
     let mut weights = Vec::with_capacity(size);
     let mut choose: u128 = 1;
@@ -115,8 +125,9 @@ fn binomial_weights(size: usize) -> Vec<u64> {
     weights
 }
 
-/// The lengths of an optimal prefix code in which no word is longer than `limit`: the package-merge algorithm of Larmore
-/// and Hirschberg (1990). Among equal weights a symbol goes before a package, and a lower symbol before a higher one.
+/// The lengths of an optimal prefix code in which no word is longer than `limit`: the package-merge algorithm of
+/// Larmore and Hirschberg (1990). Among equal weights a symbol goes before a package, and a lower symbol before a
+/// higher one.
 fn limited_lengths(weights: &[u64], limit: u32) -> Vec<u8> {
     let mut lengths = vec![0u8; weights.len()];
     if weights.len() < 2 {
@@ -163,7 +174,7 @@ mod tests {
 
     #[test]
     fn every_code_is_complete_and_prefix_free() {
-        for code in &codes()[2..] {
+        for code in &codes_up_to(64)[2..] {
             let space: u64 = code.words().iter().map(|word| 1 << (CODE_BITS_MAX - u32::from(word.len))).sum();
             assert_eq!(space, 1 << CODE_BITS_MAX);
             for bits in 0..1 << CODE_BITS_MAX {
@@ -182,7 +193,7 @@ mod tests {
             assert_eq!(weights.iter().map(|&weight| u128::from(weight)).sum::<u128>(), 1 << size);
             let total = (size as f64).exp2();
             let (mut mean, mut entropy) = (0.0, 0.0);
-            for (word, weight) in codes()[size].words().iter().zip(weights) {
+            for (word, weight) in codes_up_to(64)[size].words().iter().zip(weights) {
                 let probability = weight as f64 / total;
                 mean += probability * f64::from(word.len);
                 entropy -= probability * probability.log2();

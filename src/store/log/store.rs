@@ -166,7 +166,7 @@ impl FrozenLog {
 }
 
 /// What a [`LogCursor`] keeps of a region's records, in bytes; the others it reads again.
-const KEPT_BYTES_MAX: usize = 128 << 10;
+const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// The records of a frozen LogStore in the order of their hashes. One region of the index at a time: its records are
 /// read for their hashes and sorted. Large ones are then read again; the log's tail is hot in the page cache.
@@ -223,6 +223,8 @@ impl LogCursor {
                 return Ok(false);
             }
             self.kept.clear();
+            let slots = self.frozen.index.settings().slots_per_region() as usize;
+            self.order.reserve_exact(slots.min(self.frozen.index.len() as usize));
             for (_, _, packed) in self.frozen.index.region_slots(self.next_region) {
                 let position = self.frozen.position(packed);
                 let record = self.view.read(self.purpose, position, &mut self.buffer)?;

@@ -13,7 +13,7 @@ use format::MANIFEST_HEADER_BYTES;
 pub const MANIFEST_NAME: &str = "MANIFEST";
 const NEW_NAME: &str = "MANIFEST.new";
 
-/// A manifest longer than this is written anew if little of it still holds, in bytes.
+/// A manifest longer than this is written anew when it has doubled, in bytes.
 const REWRITE_BYTES: u64 = 256 << 10;
 
 /// The live state of a partition.
@@ -32,6 +32,8 @@ pub struct Manifest {
     shape: Shape,
     partitions: Vec<PartitionEntry>,
     length: u64,
+    /// Longer than this it is written anew.
+    rewrite_bytes: u64,
     sequence: u64,
     next_number: u64,
 }
@@ -85,9 +87,16 @@ impl Manifest {
             shape,
             partitions,
             length: end,
+            rewrite_bytes: REWRITE_BYTES,
             sequence,
             next_number,
         })
+    }
+
+    /// Writes it anew when it is longer than this, in bytes, instead of 256 KiB.
+    pub fn rewrite_beyond(mut self, bytes: u64) -> Manifest {
+        self.rewrite_bytes = bytes;
+        self
     }
 
     /// What is fixed of the database.
@@ -117,8 +126,10 @@ impl Manifest {
                 self.file.corrupt(self.length, "an edit of live stores", format!("{edit:?}"))
             })?;
         }
-        if self.length > REWRITE_BYTES {
+        if self.length > self.rewrite_bytes {
             (self.file, self.length, self.sequence) = write_new(&self.directory, &self.shape, &partitions)?;
+            // The live state alone may be long: it is not to be written anew with every edit.
+            self.rewrite_bytes = self.rewrite_bytes.max(2 * self.length);
         } else {
             let mut bytes = Vec::new();
             for (sequence, edit) in (self.sequence..).zip(edits) {
@@ -280,5 +291,17 @@ mod tests {
         assert!(longest < 300 << 10 && manifest.length() < longest);
         let opened = Manifest::open(&directory).unwrap();
         assert_eq!(opened.partitions(), manifest.partitions());
+    }
+
+    #[test]
+    fn a_long_live_state_is_not_written_anew_with_every_edit() {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        Manifest::create(&directory, &SHAPE).unwrap();
+        let mut manifest = Manifest::open(&directory).unwrap().rewrite_beyond(100);
+        for number in 1..500 {
+            manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])]).unwrap();
+        }
+        let written = directory.io().of(Purpose::Manifest).write_bytes;
+        assert!(written < 2 * 500 * 45, "{written} bytes for edits of 45 each");
     }
 }

@@ -1,12 +1,15 @@
 //! Going through a store in its own order.
 
-use super::{Form, SortedStore};
+use super::{Form, SortedStore, StoreIndex};
 use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};
+use crate::index::block_perfect::BlockPerfect;
 use crate::key::{KeyHash, Placing};
 use crate::store::block::Block;
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::{RecordProblem, RecordSpan, RecordView};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// The records of a [`SortedStore`], read in pieces.
@@ -21,6 +24,21 @@ pub struct SortedCursor {
     payload: Vec<u8>,
     at: usize,
     current: Option<(KeyHash, RecordSpan)>,
+    /// Of a store whose buckets have no order inside: what was read of them.
+    bucket: BucketWindow,
+}
+
+/// Slots of a bucket that is put in order in memory. A bucket is there as a whole once a record of a later one is.
+#[derive(Default)]
+struct BucketWindow {
+    slots: Vec<u8>,
+    /// Slots that hold nothing any more, by their place.
+    free: Vec<u32>,
+    waiting: BinaryHeap<Reverse<(KeyHash, u32)>>,
+    /// Of records whose hashes are equal, those that come later, the next one at the end.
+    equal: Vec<(KeyHash, u32)>,
+    last_bucket: u64,
+    current: Option<u32>,
 }
 
 impl SortedCursor {
@@ -36,6 +54,7 @@ impl SortedCursor {
             payload: Vec::new(),
             at: 0,
             current: None,
+            bucket: BucketWindow::default(),
         }
     }
 
@@ -51,12 +70,68 @@ impl SortedCursor {
         self.payload.drain(..self.at);
         self.at = 0;
         let bytes = file.read_blocks(self.purpose, blocks.clone(), &mut self.buffer)?;
+        self.payload.reserve_exact(bytes.len());
         for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
             let block = Block::open(file.file(), file.footer().number, number, bytes)?;
             self.payload.extend_from_slice(block.payload);
         }
         self.next_block = blocks.end;
         Ok(true)
+    }
+
+    fn slot_bytes(&self) -> usize {
+        self.store.layout.slot_bytes(false).unwrap_or(1)
+    }
+
+    /// [`advance`](Cursor::advance) for a store whose buckets have no order inside.
+    fn advance_in_buckets(&mut self, index: &BlockPerfect) -> Result<bool> {
+        let slot_bytes = self.slot_bytes();
+        self.current = None;
+        self.bucket.free.extend(self.bucket.current.take());
+        if self.bucket.equal.is_empty() {
+            loop {
+                let first =
+                    self.bucket.waiting.peek().map(|Reverse((hash, _))| index.bucket_of(hash.placement));
+                if first.is_some_and(|bucket| bucket < self.bucket.last_bucket) || !self.load()? {
+                    break;
+                }
+                let payload = std::mem::take(&mut self.payload);
+                for slot in payload[self.at..].chunks_exact(slot_bytes) {
+                    let Some(record) = self.store.layout.decode_slot(slot, false) else { continue };
+                    let hash = self.placing.place(record.key);
+                    self.bucket.last_bucket = self.bucket.last_bucket.max(index.bucket_of(hash.placement));
+                    let place = self.bucket.keep(slot);
+                    self.bucket.waiting.push(Reverse((hash, place)));
+                }
+                self.at = payload.len();
+                self.payload = payload;
+            }
+            self.take_equal(slot_bytes);
+        }
+        let Some((hash, place)) = self.bucket.equal.pop() else { return Ok(false) };
+        let at = place as usize * slot_bytes;
+        let record = self.store.layout.decode_slot(&self.bucket.slots[at..at + slot_bytes], false);
+        self.current = record.map(|record| (hash, RecordSpan::within(&self.bucket.slots, &record)));
+        self.bucket.current = Some(place);
+        Ok(self.current.is_some())
+    }
+
+    /// Takes the records with the lowest hash, in the order of their keys.
+    fn take_equal(&mut self, slot_bytes: usize) {
+        let bucket = &mut self.bucket;
+        let Some(Reverse(first)) = bucket.waiting.pop() else { return };
+        bucket.equal.push(first);
+        while bucket.waiting.peek().is_some_and(|Reverse((hash, _))| *hash == first.0) {
+            bucket.equal.extend(bucket.waiting.pop().map(|Reverse(next)| next));
+        }
+        if bucket.equal.len() > 1 {
+            let layout = &self.store.layout;
+            let key = |place: u32| {
+                let at = place as usize * slot_bytes;
+                layout.decode_slot(&bucket.slots[at..at + slot_bytes], false).map(|record| record.key)
+            };
+            bucket.equal.sort_unstable_by(|one, two| key(two.1).cmp(&key(one.1)));
+        }
     }
 
     fn decode<'a>(&self, bytes: &'a [u8]) -> std::result::Result<(RecordView<'a>, usize), RecordProblem> {
@@ -73,8 +148,35 @@ impl SortedCursor {
     }
 }
 
+impl BucketWindow {
+    /// Copies a slot in, and answers its place.
+    fn keep(&mut self, slot: &[u8]) -> u32 {
+        match self.free.pop() {
+            Some(place) => {
+                let at = place as usize * slot.len();
+                self.slots[at..at + slot.len()].copy_from_slice(slot);
+                place
+            }
+            None => {
+                self.slots.extend_from_slice(slot);
+                (self.slots.len() / slot.len() - 1) as u32
+            }
+        }
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let entries = self.waiting.capacity() + self.equal.capacity();
+        self.slots.capacity()
+            + self.free.capacity() * size_of::<u32>()
+            + entries * size_of::<(KeyHash, u32)>()
+    }
+}
+
 impl Cursor for SortedCursor {
     fn advance(&mut self) -> Result<bool> {
+        if let StoreIndex::BlockPerfect(index) = &self.store.clone().index {
+            return self.advance_in_buckets(index);
+        }
         self.current = None;
         loop {
             let problem = match self.decode(&self.payload[self.at..]) {
@@ -100,10 +202,11 @@ impl Cursor for SortedCursor {
 
     fn entry(&self) -> Option<Entry<'_>> {
         let (hash, span) = self.current.as_ref()?;
-        Some(Entry { hash: *hash, record: span.view(&self.payload) })
+        let buffer = if self.bucket.current.is_some() { &self.bucket.slots } else { &self.payload };
+        Some(Entry { hash: *hash, record: span.view(buffer) })
     }
 
     fn heap_bytes(&self) -> usize {
-        self.buffer.heap_bytes() + self.payload.capacity()
+        self.buffer.heap_bytes() + self.payload.capacity() + self.bucket.heap_bytes()
     }
 }

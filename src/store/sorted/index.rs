@@ -2,9 +2,10 @@
 
 use crate::device::Purpose;
 use crate::index::PlacementIndex;
+use crate::index::block_perfect::BlockPerfect;
 use crate::index::entropy_trie::EntropyTrie;
 use crate::index::fences::Fences;
-use crate::index::filter::{CuckooFilter, Filter};
+use crate::index::filter::{CuckooFilter, Filter, RibbonFilter};
 use crate::key::KeyHash;
 use crate::store::file::{FilterKind, StoreFile};
 use crate::{Error, Result};
@@ -18,6 +19,8 @@ pub enum SortedIndexKind {
     EntropyTrie = 1,
     /// Elias–Fano fences between the blocks.
     Fences = 2,
+    /// A perfect hash of each bucket to its blocks, which are all full. Only for slots, two or more in a block.
+    BlockPerfect = 3,
 }
 
 /// The index of a store, in memory.
@@ -26,6 +29,8 @@ pub enum StoreIndex {
     EntropyTrie(EntropyTrie),
     /// See [`SortedIndexKind::Fences`].
     Fences(Fences),
+    /// See [`SortedIndexKind::BlockPerfect`].
+    BlockPerfect(BlockPerfect),
 }
 
 impl StoreIndex {
@@ -39,6 +44,9 @@ impl StoreIndex {
             }
             kind if kind == SortedIndexKind::Fences as u8 => {
                 Fences::decode(&bytes).map(StoreIndex::Fences).map_err(damaged)
+            }
+            kind if kind == SortedIndexKind::BlockPerfect as u8 => {
+                BlockPerfect::decode(&bytes).map(StoreIndex::BlockPerfect).map_err(damaged)
             }
             kind => {
                 let offset = StoreFile::section_offset(section);
@@ -59,6 +67,10 @@ impl StoreIndex {
                 fences.encode(&mut bytes);
                 SortedIndexKind::Fences
             }
+            StoreIndex::BlockPerfect(index) => {
+                index.encode(&mut bytes);
+                SortedIndexKind::BlockPerfect
+            }
         };
         (kind, bytes)
     }
@@ -69,6 +81,7 @@ impl StoreIndex {
         match self {
             StoreIndex::EntropyTrie(trie) => trie.locate(hash.placement),
             StoreIndex::Fences(fences) => fences.locate(hash.placement),
+            StoreIndex::BlockPerfect(index) => index.locate(hash.placement),
         }
     }
 
@@ -77,6 +90,7 @@ impl StoreIndex {
         match self {
             StoreIndex::EntropyTrie(trie) => trie.heap_bytes(),
             StoreIndex::Fences(fences) => fences.heap_bytes(),
+            StoreIndex::BlockPerfect(index) => index.heap_bytes(),
         }
     }
 }
@@ -85,6 +99,8 @@ impl StoreIndex {
 pub enum StoreFilter {
     /// The tags of the LogStore that the store was made of.
     Cuckoo(CuckooFilter),
+    /// Near the information bound.
+    Ribbon(RibbonFilter),
 }
 
 impl StoreFilter {
@@ -96,6 +112,10 @@ impl StoreFilter {
             kind if kind == FilterKind::Cuckoo as u8 => {
                 let bytes = file.read_section(section, Purpose::Recover)?;
                 Ok(Some(StoreFilter::Cuckoo(CuckooFilter::decode(&bytes).map_err(damaged)?)))
+            }
+            kind if kind == FilterKind::Ribbon as u8 => {
+                let bytes = file.read_section(section, Purpose::Recover)?;
+                Ok(Some(StoreFilter::Ribbon(RibbonFilter::decode(&bytes).map_err(damaged)?)))
             }
             kind => {
                 let offset = StoreFile::section_offset(section);
@@ -111,6 +131,10 @@ impl StoreFilter {
                 filter.encode(&mut bytes);
                 (FilterKind::Cuckoo, bytes)
             }
+            StoreFilter::Ribbon(filter) => {
+                filter.encode(&mut bytes);
+                (FilterKind::Ribbon, bytes)
+            }
         }
     }
 
@@ -119,6 +143,7 @@ impl StoreFilter {
     pub fn may_contain(&self, hash: KeyHash) -> bool {
         match self {
             StoreFilter::Cuckoo(filter) => filter.may_contain(hash.placement, hash.fingerprint),
+            StoreFilter::Ribbon(filter) => filter.may_contain(hash.placement, hash.fingerprint),
         }
     }
 
@@ -126,6 +151,7 @@ impl StoreFilter {
     pub fn heap_bytes(&self) -> usize {
         match self {
             StoreFilter::Cuckoo(filter) => filter.heap_bytes(),
+            StoreFilter::Ribbon(filter) => filter.heap_bytes(),
         }
     }
 }

@@ -65,7 +65,7 @@ fn check(store: &Arc<SortedStore>, directory: &Directory, records: &Records, pla
 #[test]
 fn every_record_of_a_fixed_size_is_found_with_one_read() {
     let layout = RecordLayout { fixed: Some((8, 12)), expiring: false };
-    for index in [SortedIndexKind::EntropyTrie, SortedIndexKind::Fences] {
+    for index in [SortedIndexKind::EntropyTrie, SortedIndexKind::Fences, SortedIndexKind::BlockPerfect] {
         for count in [0, 1, 2, 24, 25, 26, 5000] {
             let directory = directory();
             let records = records(count, PLACING, |number| Some(vec![number as u8; 12]));
@@ -96,7 +96,7 @@ fn every_record_of_any_size_is_found_with_one_read_also_beyond_a_block() {
 #[test]
 fn a_wrong_guess_of_the_number_of_records_costs_no_answer() {
     let layout = RecordLayout { fixed: Some((8, 12)), expiring: true };
-    for index in [SortedIndexKind::EntropyTrie, SortedIndexKind::Fences] {
+    for index in [SortedIndexKind::EntropyTrie, SortedIndexKind::Fences, SortedIndexKind::BlockPerfect] {
         for guess in [0, 10, 100_000] {
             let directory = directory();
             let records = records(1000, PLACING, |number| Some(vec![number as u8; 12]));
@@ -113,8 +113,8 @@ fn keys_whose_hashes_are_equal_are_all_found() {
         RecordLayout { fixed: Some((24, 4)), expiring: false },
         RecordLayout { fixed: None, expiring: false },
     ] {
-        for index in [SortedIndexKind::EntropyTrie, SortedIndexKind::Fences] {
-            if layout.fixed.is_none() && index == SortedIndexKind::EntropyTrie {
+        for index in [SortedIndexKind::EntropyTrie, SortedIndexKind::Fences, SortedIndexKind::BlockPerfect] {
+            if layout.fixed.is_none() && index != SortedIndexKind::Fences {
                 continue;
             }
             let directory = directory();

@@ -4,6 +4,7 @@ use super::index::{SortedIndexKind, StoreFilter, StoreIndex};
 use super::{Form, SortedStore};
 use crate::Result;
 use crate::device::{Directory, Purpose};
+use crate::index::block_perfect::{BlockPerfectBuilder, BlockPerfectSettings};
 use crate::index::entropy_trie::{EntropyTrieBuilder, TrieSettings};
 use crate::index::fences::{FencesBuilder, FencesSettings};
 use crate::store::block::{BLOCK_HEADER_BYTES, BlockBuilder};
@@ -65,6 +66,16 @@ impl SortedStoreSettings {
 enum IndexBuilder {
     EntropyTrie(EntropyTrieBuilder),
     Fences(FencesBuilder),
+    BlockPerfect { index: Box<BlockPerfectBuilder>, bucket: Bucket },
+}
+
+/// The slots of one bucket of a block-perfect index, in the order in which they came.
+#[derive(Default)]
+struct Bucket {
+    slots: Vec<u8>,
+    /// The block of each, once they are known.
+    blocks: Vec<u64>,
+    order: Vec<u32>,
 }
 
 /// Takes records in hash order and makes a [`SortedStore`] of them.
@@ -76,6 +87,33 @@ pub struct SortedStoreWriter {
     group: Group,
     records: u64,
     deleted: u64,
+}
+
+impl Bucket {
+    /// Writes the slots to their blocks. The first block may be begun already, and the last one is left to be filled.
+    fn place(&mut self, block: &mut BlockBuilder, file: &mut StoreFileWriter) -> Result<()> {
+        let slot_bytes = self.slots.len() / self.blocks.len().max(1);
+        self.order.extend(0..self.blocks.len() as u32);
+        let blocks = &self.blocks;
+        self.order.sort_by_key(|&slot| blocks.get(slot as usize));
+        for &slot in &self.order {
+            let at = slot as usize * slot_bytes;
+            let slot = self.slots.get(at..at + slot_bytes).unwrap_or_default();
+            if slot.len() > block.room() {
+                block.seal(file.next_block(), |block| file.append_block(block))?;
+            }
+            block.begin_record();
+            block.fill(slot);
+        }
+        self.slots.clear();
+        self.blocks.clear();
+        self.order.clear();
+        Ok(())
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.slots.capacity() + self.blocks.capacity() * 8 + self.order.capacity() * 4
+    }
 }
 
 /// Records of one cell of the fences, which should not be parted by the end of a block.
@@ -97,6 +135,13 @@ impl SortedStoreWriter {
                     ..TrieSettings::default()
                 })?)
             }
+            SortedIndexKind::BlockPerfect => IndexBuilder::BlockPerfect {
+                index: Box::new(BlockPerfectBuilder::new(BlockPerfectSettings {
+                    expected_records: settings.expected_records,
+                    records_per_block: settings.slots_per_block() as u32,
+                })?),
+                bucket: Bucket::default(),
+            },
             SortedIndexKind::Fences => IndexBuilder::Fences(FencesBuilder::new(FencesSettings {
                 expected_records: settings.expected_records,
                 expected_blocks: settings.expected_blocks(),
@@ -133,6 +178,14 @@ impl SortedStoreWriter {
         self.records += 1;
         self.deleted += u64::from(entry.record.value.is_none());
         let placement = entry.hash.placement;
+        if let IndexBuilder::BlockPerfect { index, bucket } = &mut self.index {
+            if let Some(blocks) = index.push(placement)? {
+                bucket.blocks.extend_from_slice(blocks);
+                bucket.place(&mut self.block, &mut self.file)?;
+            }
+            self.settings.layout.encode_slot(&entry.record, false, &mut bucket.slots);
+            return Ok(());
+        }
         let begins_group = match (&mut self.index, self.group.records.last()) {
             (IndexBuilder::EntropyTrie(trie), _) => {
                 trie.push(placement)?;
@@ -141,7 +194,7 @@ impl SortedStoreWriter {
             (IndexBuilder::Fences(fences), Some(&(last, _))) => {
                 fences.cell_of(last) != fences.cell_of(placement)
             }
-            (IndexBuilder::Fences(_), None) => false,
+            (IndexBuilder::Fences(_) | IndexBuilder::BlockPerfect { .. }, _) => false,
         };
         if begins_group {
             self.place_group()?;
@@ -208,13 +261,20 @@ impl SortedStoreWriter {
     /// Writes what is left, saves index and filter. Nothing is synced here.
     pub fn finish(mut self, filter: Option<StoreFilter>) -> Result<SortedStore> {
         self.place_group()?;
-        if !self.block.is_empty() {
-            self.seal()?;
-        }
         let index = match self.index {
             IndexBuilder::EntropyTrie(trie) => StoreIndex::EntropyTrie(trie.finish()?),
             IndexBuilder::Fences(fences) => StoreIndex::Fences(fences.finish()),
+            IndexBuilder::BlockPerfect { index, mut bucket } => {
+                let (index, blocks) = index.finish();
+                bucket.blocks = blocks;
+                bucket.place(&mut self.block, &mut self.file)?;
+                StoreIndex::BlockPerfect(index)
+            }
         };
+        if !self.block.is_empty() {
+            let file = &mut self.file;
+            self.block.seal(file.next_block(), |block| file.append_block(block))?;
+        }
         let (index_kind, index_bytes) = index.encode();
         let (filter_kind, filter_bytes) =
             filter.as_ref().map_or((FilterKind::None, Vec::new()), StoreFilter::encode);
@@ -234,5 +294,9 @@ impl SortedStoreWriter {
             + self.block.heap_bytes()
             + self.group.bytes.capacity()
             + self.group.records.capacity() * size_of::<(u64, usize)>()
+            + match &self.index {
+                IndexBuilder::BlockPerfect { bucket, .. } => bucket.heap_bytes(),
+                IndexBuilder::EntropyTrie(_) | IndexBuilder::Fences(_) => 0,
+            }
     }
 }

@@ -49,6 +49,7 @@ pub(super) struct Disk {
     off: bool,
     fault_count: u64,
     failed_syncs: u64,
+    failed_changes: u64,
     elapsed_ns: u64,
 }
 
@@ -67,6 +68,7 @@ impl Disk {
             off: false,
             fault_count: 0,
             failed_syncs: 0,
+            failed_changes: 0,
             elapsed_ns: 0,
         }
     }
@@ -106,6 +108,16 @@ impl Disk {
         self.failed_syncs
     }
 
+    pub fn failed_changes(&self) -> u64 {
+        self.failed_changes
+    }
+
+    /// The lengths of all files that have a name, together.
+    pub fn named_bytes(&self) -> u64 {
+        let length = |inode| self.files.get(inode).map_or(0, |content| content.written.len() as u64);
+        self.entries.values().map(length).sum()
+    }
+
     pub fn elapsed_ns(&self) -> u64 {
         self.elapsed_ns
     }
@@ -122,6 +134,11 @@ impl Disk {
         let happens = chance > 0.0 && self.random.f64() < chance;
         self.fault_count += u64::from(happens);
         happens
+    }
+
+    fn change_failed(&mut self, error: Error) -> Error {
+        self.failed_changes += 1;
+        error
     }
 
     fn spend(&mut self, ns: u64) {
@@ -155,7 +172,7 @@ impl Disk {
         let interrupted = self.begin_change(CHANGE_NS)?;
         let lost = interrupted && self.random.bool();
         if !lost && self.happens(|faults| faults.directory_error) {
-            return Err(input_output_error());
+            return Err(self.change_failed(input_output_error()));
         }
         if !lost {
             change.apply(&mut self.entries);
@@ -211,7 +228,7 @@ impl Disk {
             return Err(power_lost());
         }
         if self.happens(|faults| faults.directory_error) {
-            return Err(input_output_error());
+            return Err(self.change_failed(input_output_error()));
         }
         self.durable_entries.clone_from(&self.entries);
         self.pending_entries.clear();
@@ -264,9 +281,9 @@ impl Disk {
         }
         if fitting.len() < part.len() {
             self.fault_count += 1;
-            return Err(ErrorKind::StorageFull.into());
+            return Err(self.change_failed(ErrorKind::StorageFull.into()));
         }
-        failure.map_or(Ok(()), Err)
+        failure.map_or(Ok(()), |error| Err(self.change_failed(error)))
     }
 
     /// The sectors at the front of a write that a failure let pass.
@@ -294,7 +311,7 @@ impl Disk {
         let interrupted = self.begin_change(CHANGE_NS)?;
         let lost = interrupted && self.random.bool();
         if !lost && self.happens(|faults| faults.write_error) {
-            return Err(input_output_error());
+            return Err(self.change_failed(input_output_error()));
         }
         let moment = self.changes;
         if !lost {
@@ -311,7 +328,7 @@ impl Disk {
             self.failed_syncs += 1;
             let (dropped, mut random) = (self.random.bool(), self.random.fork());
             self.content(inode)?.fail_sync(dropped, |_| random.bool());
-            return Err(input_output_error());
+            return Err(self.change_failed(input_output_error()));
         }
         self.content(inode)?.sync();
         Ok(())

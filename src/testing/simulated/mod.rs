@@ -84,6 +84,16 @@ impl SimulatedDirectory {
         self.disk.lock().failed_syncs()
     }
 
+    /// How many changes failed: after one of them nothing more may be acknowledged.
+    pub fn failed_changes(&self) -> u64 {
+        self.disk.lock().failed_changes()
+    }
+
+    /// The lengths of all files of the directory together, in bytes.
+    pub fn named_bytes(&self) -> u64 {
+        self.disk.lock().named_bytes()
+    }
+
     /// The time that all operations took together, in nanoseconds; nobody waits for it.
     pub fn elapsed_ns(&self) -> u64 {
         self.disk.lock().elapsed_ns()

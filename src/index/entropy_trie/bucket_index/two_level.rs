@@ -6,8 +6,8 @@
 //! Deviation: a group of buckets whose offsets do not fit into 16 bits, because its keys are not as uniform or not as
 //! few as expected, is *wide*: its upper entry names a row of 64-bit offsets instead.
 
-use super::format::Cursor;
-use crate::index::DecodeError;
+use super::Offsets;
+use crate::index::{DecodeError, entropy_trie::format::Cursor};
 
 /// The largest number of buckets of a group.
 const GROUP_BUCKETS_MAX: u32 = 64;
@@ -18,18 +18,9 @@ const GROUP_KEYS: u32 = 64 * 256;
 /// Marks the position of an upper entry as the number of a wide row.
 const WIDE: u64 = 1 << 63;
 
-/// Where something of a bucket begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Offsets {
-    /// The first record of the bucket.
-    pub position: u64,
-    /// The first bit of its code.
-    pub bit: u64,
-}
-
 /// The two-level index. The last of its entries is the end of the last bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TwoLevelIndex {
+pub(in crate::index::entropy_trie) struct TwoLevelIndex {
     group_buckets: u32,
     upper: Vec<Offsets>,
     /// Positions and bits of the buckets from the entries of the upper level.
@@ -40,7 +31,7 @@ pub(super) struct TwoLevelIndex {
 
 impl TwoLevelIndex {
     /// An index to which the buckets are yet to be [pushed](TwoLevelBuilder::push).
-    pub(super) fn builder(bucket_keys: u32) -> TwoLevelBuilder {
+    pub(in crate::index::entropy_trie) fn builder(bucket_keys: u32) -> TwoLevelBuilder {
         let group_buckets = Self::group_buckets(bucket_keys);
         let index = Self { group_buckets, upper: Vec::new(), lower: Vec::new(), wide: Vec::new() };
         TwoLevelBuilder { index, group: Vec::with_capacity(group_buckets as usize) }
@@ -53,7 +44,7 @@ impl TwoLevelIndex {
 
     /// The offsets at which `bucket` begins; those of the end, if there is no such bucket.
     #[inline]
-    pub(super) fn begin(&self, bucket: u64) -> Offsets {
+    pub(in crate::index::entropy_trie) fn begin(&self, bucket: u64) -> Offsets {
         let bucket = bucket.min(self.lower.len() as u64 - 1);
         let group = bucket / u64::from(self.group_buckets);
         let upper = self.upper[group as usize];
@@ -66,26 +57,20 @@ impl TwoLevelIndex {
     }
 
     /// Appends the index to `out`: the number of wide rows, the upper level, the lower level, the wide rows.
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let offsets = |out: &mut Vec<u8>, of: &[Offsets]| {
-            for offsets in of {
-                out.extend_from_slice(&offsets.position.to_le_bytes());
-                out.extend_from_slice(&offsets.bit.to_le_bytes());
-            }
-        };
+    pub(in crate::index::entropy_trie) fn encode(&self, out: &mut Vec<u8>) {
         let rows = self.wide.len() / self.group_buckets as usize;
         out.extend_from_slice(&(rows as u64).to_le_bytes());
-        offsets(out, &self.upper);
+        self.upper.iter().for_each(|offsets| offsets.encode(out));
         for [position, bit] in &self.lower {
             out.extend_from_slice(&position.to_le_bytes());
             out.extend_from_slice(&bit.to_le_bytes());
         }
-        offsets(out, &self.wide);
+        self.wide.iter().for_each(|offsets| offsets.encode(out));
     }
 
     /// Reads back what [`encode`](Self::encode) wrote for `buckets` buckets over `end.position` records whose code has
     /// `end.bit` bits. Afterwards the offsets of the buckets ascend and end there.
-    pub(super) fn decode(
+    pub(in crate::index::entropy_trie) fn decode(
         cursor: &mut Cursor<'_>,
         bucket_keys: u32,
         buckets: u64,
@@ -95,18 +80,16 @@ impl TwoLevelIndex {
         let entries = buckets.saturating_add(1);
         let groups = entries.div_ceil(u64::from(group_buckets));
         let rows = cursor.at_most("wide rows", groups)?;
-        let offsets = |array: &[u8; 16]| {
-            let (position, bit) = array.split_at(8);
-            let word = |half: &[u8]| half.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-            Offsets { position: word(position), bit: word(bit) }
-        };
-        let upper = cursor.arrays(groups)?.iter().map(offsets).collect();
+        let upper = cursor.arrays(groups)?.iter().map(Offsets::decode).collect();
         let lower = cursor.arrays(entries)?;
         let lower =
             lower.iter().map(|&[a, b, c, d]| [u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])]);
         let lower = lower.collect();
-        let wide =
-            cursor.arrays(rows.saturating_mul(u64::from(group_buckets)))?.iter().map(offsets).collect();
+        let wide = cursor
+            .arrays(rows.saturating_mul(u64::from(group_buckets)))?
+            .iter()
+            .map(Offsets::decode)
+            .collect();
         let index = Self { group_buckets, upper, lower, wide };
         index.validate(cursor, rows, end)?;
         Ok(index)
@@ -138,7 +121,7 @@ impl TwoLevelIndex {
     }
 
     /// The memory on the heap, in bytes.
-    pub(super) fn heap_bytes(&self) -> usize {
+    pub(in crate::index::entropy_trie) fn heap_bytes(&self) -> usize {
         size_of::<Offsets>() * (self.upper.capacity() + self.wide.capacity())
             + size_of::<[u16; 2]>() * self.lower.capacity()
     }
@@ -146,7 +129,7 @@ impl TwoLevelIndex {
 
 /// Collects the offsets of the buckets, in order.
 #[derive(Debug, Clone)]
-pub(super) struct TwoLevelBuilder {
+pub(in crate::index::entropy_trie) struct TwoLevelBuilder {
     index: TwoLevelIndex,
     /// The offsets of the group that is not full yet.
     group: Vec<Offsets>,
@@ -154,7 +137,7 @@ pub(super) struct TwoLevelBuilder {
 
 impl TwoLevelBuilder {
     /// Adds the offsets at which the next bucket begins, and last of all those at which the last one ends.
-    pub(super) fn push(&mut self, begin: Offsets) {
+    pub(in crate::index::entropy_trie) fn push(&mut self, begin: Offsets) {
         self.group.push(begin);
         if self.group.len() == self.index.group_buckets as usize {
             self.flush();
@@ -162,7 +145,7 @@ impl TwoLevelBuilder {
     }
 
     /// Ends the index.
-    pub(super) fn finish(mut self) -> TwoLevelIndex {
+    pub(in crate::index::entropy_trie) fn finish(mut self) -> TwoLevelIndex {
         self.flush();
         self.index.upper.shrink_to_fit();
         self.index.lower.shrink_to_fit();

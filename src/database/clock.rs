@@ -1,0 +1,26 @@
+//! Where a database takes the time from.
+
+use crate::batch::TimestampMs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The system's clock, or one that a simulation turns by hand.
+#[derive(Clone, Default)]
+pub(super) enum Clock {
+    #[default]
+    System,
+    Simulated(Arc<AtomicU64>),
+}
+
+impl Clock {
+    /// This moment.
+    pub fn now_ms(&self) -> TimestampMs {
+        match self {
+            Clock::System => {
+                SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+            }
+            Clock::Simulated(now_ms) => now_ms.load(Relaxed),
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! A table that passes over whole subtries of a dense trie, several nodes a step.
+//!
+//! The subtries that are still to be passed over form a stack of sizes, which fits into a word. A step takes the
+//! uppermost size and the next [`WINDOW_BITS`] bits of the code to an entry that was worked out beforehand: how many of
+//! these bits belong to the subtrie, and which subtries are then left of it. There is no branch on what was read, and
+//! so no misprediction, until the stack is empty.
+
+use super::{
+    joint::{APART_BITS, Apart, JOINT_MAX, JointCodes, joint_codes},
+    stream::Stream,
+};
+use crate::index::entropy_trie::{
+    bits::PEEK_BITS,
+    huffman::{self, HuffmanCode, SIZE_MAX},
+};
+use std::sync::LazyLock;
+
+/// The bits of code that a step looks at.
+const WINDOW_BITS: u32 = 8;
+
+/// Steps that are made before looking whether the stack is empty: enough for most subtries of up to 6 keys. A step with
+/// an empty stack does nothing.
+const STEPS_AT_FIRST: u32 = 3;
+
+/// The further steps for which a loaded word has bits.
+const STEPS_FURTHER: u32 = PEEK_BITS / WINDOW_BITS - STEPS_AT_FIRST;
+
+/// An entry leaves at most so many subtries.
+const LEFT_MAX: u32 = 3;
+
+static SKIP_TABLE: LazyLock<Box<SkipTable>> = LazyLock::new(|| Box::new(SkipTable::new()));
+
+/// The table, shared by all tries of the process: 64 KiB.
+pub(super) fn skip_table() -> &'static SkipTable {
+    &SKIP_TABLE
+}
+
+/// The sizes of subtries less one, [`APART_BITS`] each, the next one lowest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stack(u64);
+
+impl Stack {
+    /// These [subtries](Apart::sizes) and no others.
+    #[inline(always)]
+    pub(super) fn new(apart_sizes: u32) -> Self {
+        Self(u64::from(apart_sizes))
+    }
+
+    /// One subtrie of 1 to 64 keys.
+    #[inline(always)]
+    pub(super) fn one(size: u64) -> Self {
+        Self(size - 1)
+    }
+
+    /// Takes the size of the next subtrie.
+    pub(super) fn pop(&mut self) -> u64 {
+        let size = self.0 & ((1 << APART_BITS) - 1);
+        self.0 >>= APART_BITS;
+        size + 1
+    }
+
+    /// Puts these subtries before all others, if there is room for them.
+    pub(super) fn push(&mut self, apart: Apart) -> bool {
+        let fits = self.0.leading_zeros() >= u32::from(apart.bits);
+        if fits {
+            self.0 = self.0 << apart.bits | u64::from(apart.sizes);
+        }
+        fits
+    }
+
+    #[inline(always)]
+    fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether a step might lose subtries at the far end.
+    #[inline(always)]
+    fn is_full(self) -> bool {
+        self.0 >> (64 - (LEFT_MAX - 1) * APART_BITS) != 0
+    }
+}
+
+/// What [`SkipTable::skip`] came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Skipped {
+    /// All subtries were passed over.
+    All,
+    /// The next subtrie of the stack begins with a code word that is too long for the table, or the stack is full.
+    UpTo(Stack),
+}
+
+/// A step: from the lowest bit on, the number of bits taken (6 bits), of bits pushed on the stack (8), and the latter
+/// themselves (18). Where a code word is too long, nothing is taken and what was popped is pushed again.
+type Entry = u32;
+
+/// The table: a row for every size less one.
+#[derive(Debug)]
+pub(super) struct SkipTable {
+    rows: [[Entry; 1 << WINDOW_BITS]; SIZE_MAX],
+}
+
+impl SkipTable {
+    fn new() -> Self {
+        let (codes, joint) = (huffman::codes_up_to(SIZE_MAX as u32), joint_codes());
+        let row = |row| std::array::from_fn(|window| work_out(codes, joint, row + 1, window as u64));
+        Self { rows: std::array::from_fn(row) }
+    }
+
+    /// Passes over these subtries, or up to the end of the bucket's code.
+    #[inline(always)]
+    pub(super) fn skip<const BACKWARD: bool>(
+        &self,
+        stream: &mut Stream<'_, BACKWARD>,
+        mut stack: Stack,
+    ) -> Skipped {
+        loop {
+            let (mut window, mut entries) = (stream.peek(), 0);
+            for _ in 0..STEPS_AT_FIRST {
+                self.step(&mut stack, &mut window, &mut entries);
+            }
+            if !stack.is_empty() {
+                for _ in 0..STEPS_FURTHER {
+                    self.step(&mut stack, &mut window, &mut entries);
+                }
+            }
+            // The sum of all bits taken, which is below 64.
+            let taken = entries & 63;
+            stream.take(taken);
+            if stack.is_empty() || stream.is_at_end() {
+                return Skipped::All;
+            }
+            if taken == 0 || stack.is_full() {
+                return Skipped::UpTo(stack);
+            }
+        }
+    }
+
+    /// Passes over as much of the next subtrie as can be told from `window`, and adds the entry to `entries`.
+    #[inline(always)]
+    fn step(&self, stack: &mut Stack, window: &mut u64, entries: &mut Entry) {
+        if stack.is_full() {
+            return;
+        }
+        let row = &self.rows[(stack.0 & ((1 << APART_BITS) - 1)) as usize];
+        let entry = row[(*window & ((1 << WINDOW_BITS) - 1)) as usize];
+        *entries = entries.wrapping_add(entry);
+        *window >>= entry & 63;
+        stack.0 = (stack.0 >> APART_BITS) << ((entry >> 6) & 63) | u64::from(entry >> 14);
+    }
+}
+
+/// The entry for a subtrie of `size` keys whose code starts with `window`.
+fn work_out(codes: &[HuffmanCode], joint: &JointCodes, size: usize, window: u64) -> Entry {
+    let mut left = Apart::one(size);
+    let mut taken = 0;
+    while left.bits > 0 {
+        let size = (left.sizes & ((1 << APART_BITS) - 1)) as usize + 1;
+        let rest = Apart { sizes: left.sizes >> APART_BITS, bits: left.bits - APART_BITS as u8 };
+        let (next, len) = if (3..=JOINT_MAX).contains(&size) {
+            let (shape, len) = joint.decode(size, window >> taken);
+            (joint.shape(shape).apart, len)
+        } else {
+            let (symbol, len) = codes[size].decode(window >> taken);
+            (Apart::of_node(size, symbol as usize), len)
+        };
+        let is_told = taken + len <= WINDOW_BITS;
+        if !is_told || u32::from(next.bits + rest.bits) > LEFT_MAX * APART_BITS {
+            break;
+        }
+        left = next.then(rest);
+        taken += len;
+    }
+    taken | u32::from(left.bits) << 6 | left.sizes << 14
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The slow way: a list of sizes, one code word after the other, until `bits` are read.
+    fn read_by_code_words(size: usize, window: u64, bits: u32) -> Vec<usize> {
+        let (codes, joint) = (huffman::codes_up_to(SIZE_MAX as u32), joint_codes());
+        let (mut sizes, mut read) = (vec![size], 0);
+        while read < bits {
+            let size = sizes.pop().unwrap();
+            let (apart, len) = if (3..=JOINT_MAX).contains(&size) {
+                let (shape, len) = joint.decode(size, window >> read);
+                (joint.shape(shape).apart, len)
+            } else {
+                let (symbol, len) = codes[size].decode(window >> read);
+                (Apart::of_node(size, symbol as usize), len)
+            };
+            let first = sizes.len();
+            let mut apart = Stack::new(apart.sizes);
+            while !apart.is_empty() {
+                sizes.insert(first, apart.pop() as usize);
+            }
+            read += len;
+        }
+        assert_eq!(read, bits);
+        sizes
+    }
+
+    #[test]
+    fn a_step_does_what_reading_code_words_does() {
+        let table = skip_table();
+        for size in 2..=SIZE_MAX {
+            for bits in 0..1 << WINDOW_BITS {
+                let (mut stack, mut window, mut entry) = (Stack::one(size as u64), bits, 0);
+                table.step(&mut stack, &mut window, &mut entry);
+                assert_eq!(window, bits >> (entry & 63));
+                let mut sizes = read_by_code_words(size, bits, entry & 63);
+                while let Some(size) = sizes.pop() {
+                    assert_eq!(stack.pop(), size as u64);
+                }
+                assert!(stack.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn few_code_words_are_too_long_for_the_table() {
+        let too_long = skip_table().rows[1..].as_flattened().iter().filter(|entry| **entry & 63 == 0).count();
+        assert!(too_long < (SIZE_MAX << WINDOW_BITS) / 20, "{too_long}");
+    }
+
+    #[test]
+    fn steps_leave_an_empty_and_a_full_stack_alone() {
+        for stack in [Stack(0), Stack(u64::MAX >> 4)] {
+            let (mut after, mut window, mut entries) = (stack, 0x5555, 0);
+            skip_table().step(&mut after, &mut window, &mut entries);
+            assert_eq!((after, window, entries), (stack, 0x5555, 0));
+        }
+    }
+}

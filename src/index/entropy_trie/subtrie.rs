@@ -1,0 +1,160 @@
+//! Walking a trie in pre-order, whatever code its nodes have.
+
+use super::{KEY_BITS, TrieSettings, huffman::MERGED};
+use std::ops::Range;
+
+/// A subtrie: so many keys, alike in so many bits, whose first record is at `first`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Subtrie {
+    pub size: u64,
+    pub depth: u32,
+    pub first: u64,
+}
+
+impl Subtrie {
+    /// The trie of a bucket.
+    pub(super) fn root(size: u64, first: u64) -> Self {
+        Self { size, depth: 0, first }
+    }
+
+    /// What is left and what is right of the split.
+    #[inline(always)]
+    pub(super) fn split(self, left: u64) -> (Self, Self) {
+        let depth = self.depth + 1;
+        let right = Self { size: self.size - left, depth, first: self.first + left };
+        (Self { size: left, depth, first: self.first }, right)
+    }
+
+    /// The same keys one bit deeper.
+    #[inline(always)]
+    pub(super) fn deeper(self) -> Self {
+        Self { depth: self.depth + 1, ..self }
+    }
+
+    /// Whether `key`, if it is here, is right of the split.
+    #[inline(always)]
+    pub(super) fn is_right(self, key: u64) -> bool {
+        key << self.depth >> (KEY_BITS - 1) == 1
+    }
+
+    pub(super) fn records(self) -> Range<u64> {
+        self.first..self.first + self.size
+    }
+}
+
+/// Where tries end: at subtries that are in one block, of one record in a dense trie, and where keys have no more bits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leaves {
+    records_per_block: u64,
+    /// 2^64 divided by it, rounded up; 0 for 1.
+    reciprocal: u64,
+}
+
+impl Leaves {
+    pub(super) fn new(settings: &TrieSettings) -> Self {
+        let records_per_block = u64::from(settings.records_per_block);
+        Self { records_per_block, reciprocal: (u64::MAX / records_per_block.max(1)).wrapping_add(1) }
+    }
+
+    /// Whether records are located, and not only blocks.
+    pub(super) fn is_dense(self) -> bool {
+        self.records_per_block == 1
+    }
+
+    /// Whether the subtrie is a leaf and so has no code.
+    #[inline(always)]
+    pub(super) fn has(self, subtrie: Subtrie) -> bool {
+        subtrie.size <= 1
+            || subtrie.depth >= KEY_BITS
+            || (!self.is_dense()
+                && self.offset_in_block(subtrie.first) + subtrie.size <= self.records_per_block)
+    }
+
+    /// The remainder of a division that would take longer than reading a node.
+    #[inline(always)]
+    fn offset_in_block(self, position: u64) -> u64 {
+        if position > u64::from(u32::MAX) {
+            return position % self.records_per_block;
+        }
+        // Exact for numbers of 32 bits: D. Lemire, O. Kaser, N. Kurz, Faster remainder by direct computation (2019).
+        let fraction = self.reciprocal.wrapping_mul(position);
+        ((u128::from(fraction) * u128::from(self.records_per_block)) >> 64) as u64
+    }
+}
+
+/// Reads the code of a trie node by node.
+pub(super) trait NodeReader {
+    /// Reads the code of a node of `size` ≥ 2 keys: [`MERGED`], or |Left|, which is below `size`.
+    fn read(&mut self, size: u64) -> u64;
+
+    /// Whether the code of the bucket is used up. What is read beyond comes of damaged bytes and means nothing. Since
+    /// every node takes a bit at least, this is what bounds the work.
+    fn is_at_end(&self) -> bool;
+
+    /// Passes over the whole code of a subtrie.
+    fn skip(&mut self, leaves: Leaves, subtrie: Subtrie) {
+        self.walk(leaves, subtrie, &mut |_, _| ());
+    }
+
+    /// Passes over the whole code of a subtrie and shows every node and its symbol to `visit`.
+    fn walk(&mut self, leaves: Leaves, mut subtrie: Subtrie, visit: &mut impl FnMut(Subtrie, u64)) {
+        while !leaves.has(subtrie) && !self.is_at_end() {
+            let left = self.read(subtrie.size);
+            visit(subtrie, left);
+            if left == MERGED {
+                subtrie = subtrie.deeper();
+            } else {
+                let (left, right) = subtrie.split(left);
+                self.walk(leaves, left, visit);
+                subtrie = right;
+            }
+        }
+    }
+
+    /// The records among which those of `key` are, in the subtrie whose code comes next.
+    fn locate(&mut self, leaves: Leaves, key: u64, mut subtrie: Subtrie) -> Range<u64> {
+        while !leaves.has(subtrie) && !self.is_at_end() {
+            let left = self.read(subtrie.size);
+            if left == MERGED {
+                subtrie = subtrie.deeper();
+                continue;
+            }
+            let (left, right) = subtrie.split(left);
+            subtrie = if subtrie.is_right(key) {
+                self.skip(leaves, left);
+                right
+            } else {
+                left
+            };
+        }
+        subtrie.records()
+    }
+}
+
+/// Shows every node of the trie of `keys`, which ascend, and its symbol to `visit`, in pre-order.
+pub(super) fn walk_keys(
+    mut keys: &[u64],
+    leaves: Leaves,
+    mut subtrie: Subtrie,
+    visit: &mut impl FnMut(u64, u64),
+) {
+    while !leaves.has(subtrie) {
+        let left = left_len(keys, subtrie.depth);
+        visit(subtrie.size, left);
+        if left == MERGED {
+            subtrie = subtrie.deeper();
+            continue;
+        }
+        let (left_keys, right_keys) = keys.split_at(left as usize);
+        let (left, right) = subtrie.split(left);
+        walk_keys(left_keys, leaves, left, visit);
+        (keys, subtrie) = (right_keys, right);
+    }
+}
+
+/// |Left| of the ascending `keys`, alike in their first `depth` bits, or [`MERGED`].
+#[inline]
+pub(super) fn left_len(keys: &[u64], depth: u32) -> u64 {
+    let left = keys.partition_point(|key| key << depth >> (KEY_BITS - 1) == 0);
+    if left == keys.len() { MERGED } else { left as u64 }
+}

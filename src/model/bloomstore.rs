@@ -1,0 +1,206 @@
+//! BloomStore: its memory (IV-B of its paper), the length of its chains, its false positives (II) and what a lookup
+//! and an insertion do (III).
+//!
+//! The paper measures throughput and has no formula for writes. Here: each full page of items is written once, and the
+//! chain of filters is written anew with every `buffered_filters` of them (III-A, III-C); the log of pages is cleaned from
+//! its oldest end (III-B), which is [`Cleaning`].
+
+use super::cleaning::Cleaning;
+use super::error::{ModelError, fraction, positive};
+use super::popularity::Popularity;
+
+/// A filter's pointer to its page, in bytes (III-A).
+const POINTER_BYTES: f64 = 4.0;
+/// Longer chains are of no use, and take long to sum over.
+const CHAIN_LENGTH_MAX: f64 = 1e6;
+
+/// The parameters of a BloomStore.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct BloomStore {
+    /// N: the keys of all instances.
+    pub keys: f64,
+    /// The bytes of a key with its value.
+    pub item_bytes: f64,
+    /// A page of flash, in bytes; the write buffer of an instance has one.
+    pub page_bytes: f64,
+    /// H: the filters in the chain of an instance, one a page of items.
+    pub chain_length: f64,
+    /// m: the bytes of a filter.
+    pub filter_bytes: f64,
+    /// The filters of each chain that memory holds, 1 at least: the active one, and others for multi-BF buffering.
+    pub buffered_filters: f64,
+    /// The prefilter in memory, in bits a key; 0 for none.
+    pub prefilter_bits: f64,
+    /// The space for pages beyond that of the keys, as a fraction of it: what garbage may take.
+    pub over_provision: f64,
+}
+
+impl BloomStore {
+    /// The store of the paper that did best: H = 96, filters of 64 bytes, no prefilter.
+    pub fn paper(keys: f64, item_bytes: f64, over_provision: f64) -> Self {
+        BloomStore {
+            keys,
+            item_bytes,
+            page_bytes: 4096.0,
+            chain_length: 96.0,
+            filter_bytes: 64.0,
+            buffered_filters: 1.0,
+            prefilter_bits: 0.0,
+            over_provision,
+        }
+    }
+
+    /// Whether there can be such a store.
+    pub fn check(&self) -> Result<(), ModelError> {
+        positive("keys", self.keys)?;
+        positive("item bytes", self.item_bytes)?;
+        if !(1.0..=CHAIN_LENGTH_MAX).contains(&self.chain_length) {
+            return Err(ModelError {
+                name: "chain length",
+                got: self.chain_length,
+                limit: "within 1 to 10^6",
+            });
+        }
+        positive("filter bytes", self.filter_bytes)?;
+        positive("buffered filters", self.buffered_filters)?;
+        fraction("item bytes in a page", self.item_bytes / self.page_bytes)?;
+        if !(self.over_provision >= 0.0 && self.prefilter_bits >= 0.0) {
+            let got = self.over_provision.min(self.prefilter_bits);
+            return Err(ModelError { name: "over-provision or prefilter bits", got, limit: "0 or more" });
+        }
+        Ok(())
+    }
+
+    /// n: the items of a page.
+    pub fn page_items(&self) -> f64 {
+        (self.page_bytes / self.item_bytes).floor().max(1.0)
+    }
+
+    /// The instances that hold all keys and their share of garbage in chains of length H.
+    pub fn instances(&self) -> f64 {
+        self.keys * (1.0 + self.over_provision) / (self.chain_length * self.page_items())
+    }
+
+    /// The false positives of one filter: (1 − e^(−kn/m))^k with the best number k of hash functions, a whole one (II).
+    pub fn false_positives(&self) -> f64 {
+        false_positives(8.0 * self.filter_bytes / self.page_items())
+    }
+
+    /// The memory for write buffers, buffered filters and prefilter, in bytes (IV-B).
+    pub fn ram_bytes(&self) -> f64 {
+        let instance = self.page_bytes + self.buffered_filters * (self.filter_bytes + POINTER_BYTES) + 8.0;
+        self.instances() * instance + self.keys * self.prefilter_bits / 8.0
+    }
+
+    /// The memory of the write buffers alone, in bytes a key: what the paper's Figure 6 shows.
+    pub fn buffer_bytes_per_key(&self) -> f64 {
+        self.instances() * self.page_bytes / self.keys
+    }
+
+    /// The pages that the part of a chain on flash takes. It is read and written whole.
+    pub fn chain_pages(&self) -> f64 {
+        let filters = (self.chain_length - self.buffered_filters).max(0.0);
+        (filters * (self.filter_bytes + POINTER_BYTES) / self.page_bytes).ceil()
+    }
+
+    /// Reads for a get of a missing key: the chain and a page for each filter that is wrong, unless the prefilter
+    /// knows better.
+    pub fn reads_per_miss(&self) -> f64 {
+        let passes = if self.prefilter_bits > 0.0 { false_positives(self.prefilter_bits) } else { 1.0 };
+        passes * (self.chain_pages() + self.chain_length * self.false_positives())
+    }
+
+    /// Reads for a get of a key that is drawn as the puts are: its page, the pages of the wrong filters newer than its
+    /// own, and the chain if none of the buffered filters is its own.
+    pub fn reads_per_get(&self, popularity: &Popularity) -> Result<f64, ModelError> {
+        let cleaning = self.cleaning(popularity)?;
+        let entry = cleaning.puts_per_lap / self.chain_length;
+        let deeper = |filters: f64| cleaning.older(popularity, filters * entry);
+        let mut newer = 0.0;
+        let mut filters = 1.0;
+        while filters < self.chain_length {
+            newer += deeper(filters);
+            filters += 1.0;
+        }
+        // On average the write buffer is half full.
+        Ok(deeper(0.5) + deeper(self.buffered_filters) * self.chain_pages() + newer * self.false_positives())
+    }
+
+    /// Bytes written for each byte that is put.
+    pub fn write_amplification(&self, popularity: &Popularity) -> Result<f64, ModelError> {
+        let pages = 1.0 + self.chain_pages() / self.buffered_filters;
+        let fill = self.page_items() * self.item_bytes / self.page_bytes;
+        Ok(self.cleaning(popularity)?.appends_per_put * pages / fill)
+    }
+
+    /// Bytes on flash for each byte of items: pages, and chains of which an old one is dropped for each new one.
+    pub fn space_amplification(&self) -> f64 {
+        let instance = (self.chain_length + self.chain_pages()) * self.page_bytes;
+        self.instances() * instance / (self.keys * self.item_bytes)
+    }
+
+    fn cleaning(&self, popularity: &Popularity) -> Result<Cleaning, ModelError> {
+        self.check()?;
+        Cleaning::steady(popularity, popularity.keys() * (1.0 + self.over_provision))
+    }
+}
+
+/// The false positives of a Bloom filter of that many bits a key (II).
+pub(super) fn false_positives(bits_per_key: f64) -> f64 {
+    let best = (std::f64::consts::LN_2 * bits_per_key).max(1.0);
+    let of = |functions: f64| (1.0 - (-functions / bits_per_key).exp()).powf(functions);
+    of(best.floor()).min(of(best.ceil()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// IV-B and Figure 6: 0.667 bytes a key with chains of 96, 0.5 with 128; a filter of 64 bytes adds 0.01.
+    #[test]
+    fn the_memory_is_that_of_the_paper() {
+        let bloomstore = BloomStore::paper(1e9, 64.0, 0.0);
+        assert_eq!(bloomstore.page_items(), 64.0);
+        assert!((bloomstore.buffer_bytes_per_key() - 0.667).abs() < 0.001);
+        assert!((bloomstore.ram_bytes() / 1e9 - 0.678).abs() < 0.002);
+        let longer = BloomStore { chain_length: 128.0, ..bloomstore };
+        assert!((longer.buffer_bytes_per_key() - 0.5).abs() < 0.001);
+    }
+
+    #[test]
+    fn false_positives_are_near_the_optimum_of_the_formula() {
+        for bits in [4.0, 8.0, 16.0] {
+            let ratio = false_positives(bits) / 0.6185f64.powf(bits);
+            assert!((0.999..1.1).contains(&ratio), "{bits}: {ratio}");
+        }
+    }
+
+    /// III-C: for missing keys a prefilter spares most reads; buffered filters spare chains read and written.
+    #[test]
+    fn the_enhancements_spare_what_they_are_made_for() {
+        let popularity = Popularity::zipf(10_000_000, 0.99).unwrap();
+        let base = BloomStore::paper(1e7, 64.0, 0.25);
+        let prefiltered = BloomStore { prefilter_bits: 4.0, ..base.clone() };
+        let buffered = BloomStore { buffered_filters: 24.0, ..base.clone() };
+        assert!(prefiltered.reads_per_miss() < 0.2 * base.reads_per_miss());
+        assert!(buffered.reads_per_get(&popularity).unwrap() < base.reads_per_get(&popularity).unwrap());
+        let writes = |store: &BloomStore| store.write_amplification(&popularity).unwrap();
+        assert!(writes(&buffered) < 0.4 * writes(&base));
+        assert!(base.cleaning(&Popularity::uniform(10).unwrap()).is_ok());
+        assert!(BloomStore { over_provision: 0.0, ..base }.write_amplification(&popularity).is_err());
+    }
+
+    /// A chain played through entry by entry, for uniform puts: where the newest copy of a key is.
+    #[test]
+    fn newer_filters_are_asked_as_often_as_in_a_simulated_chain() {
+        let popularity = Popularity::uniform(1_000_000).unwrap();
+        let store = BloomStore { prefilter_bits: 0.0, ..BloomStore::paper(1e6, 64.0, 0.3) };
+        let reads = store.reads_per_get(&popularity).unwrap();
+        // The copies at depth x of the chain (0 to 1) were valid with probability e^−xy, and y solves y = 1.3 (1 − e^−y).
+        let y = super::super::root::increasing_root(1.3, 1.0, |y| y / (1.0 - f64::exp(-y)));
+        let mean_depth = 1.0 / y - 1.0 / (f64::exp(y) - 1.0);
+        let expected = 1.0 + store.chain_pages() + mean_depth * 96.0 * store.false_positives();
+        assert!((reads - expected).abs() < 0.05, "{reads} for {expected}");
+    }
+}

@@ -1,0 +1,35 @@
+//! How long flash lasts: equation 2.8 of Lim's dissertation.
+
+/// Seconds in a year of 365.25 days.
+pub const YEAR_S: f64 = 31_557_600.0;
+
+/// A drive of flash.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Flash {
+    /// F: the capacity, in bytes.
+    pub bytes: f64,
+    /// E: how often each cell can be erased.
+    pub erase_cycles: f64,
+}
+
+impl Flash {
+    /// T: the seconds until the drive is worn out (2.8), at U updates a second of c bytes each, written WA times. Wear is
+    /// levelled perfectly, as sequential writes of large pieces let the drive do. Infinite if nothing is written.
+    pub fn lifetime_s(&self, updates_per_s: f64, item_bytes: f64, write_amplification: f64) -> f64 {
+        self.bytes * self.erase_cycles / (updates_per_s * item_bytes * write_amplification)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of 2.4: "3 years".
+    #[test]
+    fn the_example_of_2_4_lasts_for_three_years() {
+        let flash = Flash { bytes: 256.0 * f64::from(1 << 30), erase_cycles: 10_000.0 };
+        let years = flash.lifetime_s(5_000.0, 1024.0, 5.4) / YEAR_S;
+        assert!((years - 3.15).abs() < 0.01, "{years}");
+    }
+}

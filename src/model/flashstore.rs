@@ -1,0 +1,268 @@
+//! FlashStore: the memory of its index (4.4 of its paper), and the recycling of its log on flash (4.5).
+//!
+//! The paper measures recycling (5.10) and has no formula for it; the one here follows the life of a copy on flash. Once
+//! a lap of the log has passed since it was appended, it is dropped if its key was put again; it is appended anew if it
+//! was read, as the recency bit tells; otherwise it is destaged to the disk, and comes back with the next put of its key,
+//! or with the next get if flash also caches reads. Puts and gets are of the same popularity.
+
+use super::cleaning::Cleaning;
+use super::error::{ModelError, fraction, positive};
+use super::popularity::Popularity;
+use super::root::increasing_root;
+
+/// The parameters of a FlashStore.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct FlashStore {
+    /// The bytes of a key with its value, as it stands in a page.
+    pub item_bytes: f64,
+    /// The flash that the log may take, in bytes.
+    pub flash_bytes: f64,
+    /// The share of it at which pages are recycled.
+    pub flash_usage: f64,
+    /// Whether there is a disk below, to which what was not read is destaged. Without, all valid items stay on flash.
+    pub destage: bool,
+    /// Whether a get that finds its item on disk puts it onto flash.
+    pub caches_reads: bool,
+    /// A slot of the index: compact signature and pointer, in bytes.
+    pub slot_bytes: f64,
+    /// The bits of a signature.
+    pub signature_bits: f64,
+    /// n: the slots that a key may stand in.
+    pub candidates: f64,
+    /// The share of the slots that is used.
+    pub load_factor: f64,
+    /// A page of flash, in bytes. The write buffer has three.
+    pub page_bytes: f64,
+    /// The read cache, in bytes.
+    pub cache_bytes: f64,
+    /// The Bloom filter that tells which keys are on disk, in bits for each of them.
+    pub disk_filter_bits: f64,
+}
+
+/// What recycling does in the steady state.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Recycling {
+    /// The puts between two recyclings of the same page.
+    pub puts_per_lap: f64,
+    /// Items written to flash for each that is put.
+    pub flash_writes_per_put: f64,
+    /// Items written to disk for each that is put.
+    pub disk_writes_per_put: f64,
+    /// The share of gets that find their item on flash.
+    pub flash_gets: f64,
+    /// The keys that are on flash, and take a slot of the index.
+    pub keys_on_flash: f64,
+}
+
+impl FlashStore {
+    /// The store of the paper on that much flash, with a disk below.
+    pub fn paper(item_bytes: f64, flash_bytes: f64) -> Self {
+        FlashStore {
+            item_bytes,
+            flash_bytes,
+            flash_usage: 0.8,
+            destage: true,
+            caches_reads: false,
+            slot_bytes: 6.0,
+            signature_bits: 16.0,
+            candidates: 16.0,
+            load_factor: 0.9,
+            page_bytes: 4096.0,
+            cache_bytes: 0.0,
+            disk_filter_bits: 10.0,
+        }
+    }
+
+    /// Whether there can be such a store.
+    pub fn check(&self) -> Result<(), ModelError> {
+        positive("item bytes", self.item_bytes)?;
+        positive("flash bytes", self.flash_bytes)?;
+        positive("flash usage", fraction("flash usage", self.flash_usage)?)?;
+        positive("load factor", fraction("load factor", self.load_factor)?)?;
+        Ok(())
+    }
+
+    /// The copies of items that flash has room for before pages are recycled.
+    pub fn room(&self) -> f64 {
+        self.flash_bytes * self.flash_usage / self.item_bytes
+    }
+
+    /// The items that an index of that many bytes can point to (4.4).
+    pub fn index_items_max(&self, ram_bytes: f64) -> f64 {
+        ram_bytes / self.slot_bytes
+    }
+
+    /// The steady state, with that many gets for each put.
+    pub fn recycling(&self, popularity: &Popularity, gets_per_put: f64) -> Result<Recycling, ModelError> {
+        self.check()?;
+        let room = self.room();
+        if !self.destage {
+            let cleaning = Cleaning::steady(popularity, room)?;
+            return Ok(Recycling {
+                puts_per_lap: cleaning.puts_per_lap,
+                flash_writes_per_put: cleaning.appends_per_put,
+                disk_writes_per_put: 0.0,
+                flash_gets: 1.0,
+                keys_on_flash: popularity.keys(),
+            });
+        }
+        let lives = |lap: f64| {
+            let groups = popularity.groups().iter().zip(&popularity.rates);
+            let cached = if self.caches_reads { gets_per_put } else { 0.0 };
+            groups.map(move |(group, &rate)| {
+                (group, Life::of(group.probability, rate, lap, gets_per_put, cached))
+            })
+        };
+        let lap = increasing_root(room, room, |lap| {
+            lives(lap).map(|(group, life)| group.keys * life.appends * lap).sum()
+        });
+        let mut recycling = Recycling {
+            puts_per_lap: lap,
+            flash_writes_per_put: room / lap,
+            disk_writes_per_put: 0.0,
+            flash_gets: 0.0,
+            keys_on_flash: 0.0,
+        };
+        for (group, life) in lives(lap) {
+            recycling.disk_writes_per_put += group.keys * life.appends * life.destaged;
+            recycling.flash_gets += group.keys * group.probability * life.on_flash;
+            recycling.keys_on_flash += group.keys * life.on_flash;
+        }
+        Ok(recycling)
+    }
+
+    /// The memory, in bytes: index, recency bits, buffer, cache, and the filter of what is on disk (4.2, 4.4).
+    pub fn ram_bytes(&self, keys: f64, recycling: &Recycling) -> f64 {
+        let slots = recycling.keys_on_flash / self.load_factor;
+        let on_disk = (keys - recycling.keys_on_flash).max(0.0);
+        slots * (self.slot_bytes + 1.0 / 8.0)
+            + on_disk * self.disk_filter_bits / 8.0
+            + 3.0 * self.page_bytes
+            + self.cache_bytes
+    }
+
+    /// Reads from flash for a get whose item is there. The slots before the right one, of which there are as many as in
+    /// any table that is filled by random probing, may have the same signature.
+    pub fn reads_per_get(&self) -> f64 {
+        let probes = -(-self.load_factor).ln_1p() / self.load_factor;
+        1.0 + (probes - 1.0).min(self.candidates) * (-self.signature_bits).exp2()
+    }
+
+    /// Reads from flash for a get whose item is not there: all its slots may have the same signature.
+    pub fn reads_per_miss(&self) -> f64 {
+        self.candidates * self.load_factor * (-self.signature_bits).exp2()
+    }
+}
+
+/// What becomes of one key.
+struct Life {
+    /// How often it is appended for each put of any key.
+    appends: f64,
+    /// The share of its appends that end on the disk.
+    destaged: f64,
+    /// The share of time that it is on flash.
+    on_flash: f64,
+}
+
+impl Life {
+    /// `cached`: the gets for each put that bring a key back onto flash.
+    fn of(probability: f64, rate: f64, lap: f64, gets_per_put: f64, cached: f64) -> Life {
+        let not_put = (-rate * lap).exp();
+        let not_read = (-rate * gets_per_put * lap).exp();
+        let time_until_end = -(-rate * lap).exp_m1() / probability;
+        let destaged = not_put * not_read;
+        let time_on_disk = destaged / (probability * (1.0 + cached));
+        let appends = 1.0 / (time_until_end + time_on_disk);
+        Life { appends, destaged, on_flash: time_until_end * appends }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::KeyStream;
+    use std::collections::VecDeque;
+
+    /// 4.4: 4 GB of index point to 715 million items, or 42 GB of pairs of 64 bytes.
+    #[test]
+    fn the_index_of_the_paper_is_as_large_as_it_says() {
+        let flashstore = FlashStore::paper(64.0, 160e9);
+        let items = flashstore.index_items_max(f64::from(1u32 << 31) * 2.0);
+        assert!((items / 715e6 - 1.0).abs() < 0.002, "{items}");
+        assert!((items * 64.0 / (1u64 << 30) as f64 - 42.0).abs() < 0.7);
+        assert!(flashstore.reads_per_get() < 1.0001);
+    }
+
+    /// The log, its recency bits and the disk played through: appends, destages and gets from flash for each put.
+    fn simulate(store: &FlashStore, popularity: &Popularity, gets_per_put: usize) -> [f64; 3] {
+        let room = store.room() as usize;
+        let mut stream = KeyStream::new(popularity, 31).unwrap();
+        let mut log: VecDeque<(u32, u64)> = VecDeque::new();
+        let mut newest = vec![None; popularity.keys() as usize];
+        let mut read = vec![false; newest.len()];
+        let (mut appends, mut at) = (0u64, 0u64);
+        let (mut appended, mut destaged, mut found, mut puts) = (0u64, 0u64, 0u64, 0u64);
+        let warm = 30 * room;
+        for put in 0..4 * warm {
+            let counts = u64::from(put > warm);
+            puts += counts;
+            let mut waiting = Vec::from_iter(stream.next());
+            for key in stream.by_ref().take(gets_per_put) {
+                found += u64::from(newest[key as usize].is_some()) * counts;
+                read[key as usize] |= newest[key as usize].is_some();
+                if store.caches_reads && newest[key as usize].is_none() {
+                    waiting.push(key);
+                }
+            }
+            while let Some(key) = waiting.pop() {
+                newest[key as usize] = Some(at);
+                read[key as usize] = false;
+                log.push_back((key, at));
+                (at, appends) = (at + 1, appends + counts);
+                if log.len() <= room {
+                    continue;
+                }
+                let Some((oldest, place)) = log.pop_front() else { break };
+                if newest[oldest as usize] == Some(place) {
+                    if std::mem::take(&mut read[oldest as usize]) {
+                        waiting.push(oldest);
+                    } else {
+                        newest[oldest as usize] = None;
+                        destaged += counts;
+                    }
+                }
+            }
+            appended = appends;
+        }
+        [appended, destaged, found].map(|count| count as f64 / puts as f64)
+    }
+
+    #[test]
+    fn the_model_agrees_with_simulated_recycling() {
+        for (skew, share, gets_per_put, caches_reads) in
+            [(0.0, 0.5, 1, false), (0.99, 0.3, 1, false), (0.99, 0.9, 4, false), (0.7, 0.5, 2, true)]
+        {
+            let popularity = Popularity::zipf(2_000, skew).unwrap();
+            let mut store = FlashStore::paper(64.0, 2_000.0 * 64.0 / 0.8 * share);
+            store.caches_reads = caches_reads;
+            let [appends, destaged, found] = simulate(&store, &popularity, gets_per_put);
+            let model = store.recycling(&popularity, gets_per_put as f64).unwrap();
+            let case = format!("skew {skew}, {share}: {model:?} for {appends} {destaged} {found}");
+            assert!((model.flash_writes_per_put / appends - 1.0).abs() < 0.02, "{case}");
+            assert!((model.disk_writes_per_put - destaged).abs() < 0.02, "{case}");
+            assert!((model.flash_gets * gets_per_put as f64 / found - 1.0).abs() < 0.02, "{case}");
+        }
+    }
+
+    #[test]
+    fn without_a_disk_all_keys_stay_on_flash() {
+        let popularity = Popularity::zipf(1_000_000, 0.99).unwrap();
+        let store = FlashStore { destage: false, ..FlashStore::paper(64.0, 120e6) };
+        let recycling = store.recycling(&popularity, 9.0).unwrap();
+        assert_eq!(recycling.flash_gets, 1.0);
+        assert!((store.ram_bytes(1e6, &recycling) / 1e6 - 6.8).abs() < 0.1);
+        assert!(FlashStore { flash_bytes: 1e6, ..store }.recycling(&popularity, 9.0).is_err());
+    }
+}

@@ -1,0 +1,82 @@
+//! MICA in store mode: the memory that its structures take (Lim's dissertation, 5.3.3). It writes nothing to flash.
+//!
+//! The dissertation states no figure for the memory of an item; sizes of fields that it only names are those that its
+//! arithmetic needs, and are parameters.
+
+use super::error::{ModelError, positive};
+
+/// The parameters of a MICA store.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Mica {
+    /// The keys.
+    pub keys: f64,
+    /// The bytes of a key with its value.
+    pub item_bytes: f64,
+    /// An item's lengths, initial size, keyhash and expiry time, in bytes.
+    pub header_bytes: f64,
+    /// Size classes are multiples of that many bytes.
+    pub size_class_bytes: f64,
+    /// The share of the items' memory that segregated fits keep in use.
+    pub occupancy: f64,
+    /// A bucket of the index: two cache lines.
+    pub bucket_bytes: f64,
+    /// Index entries in a bucket.
+    pub bucket_entries: f64,
+    /// Keys for each entry of the main buckets.
+    pub load_factor: f64,
+    /// Spare buckets for each main one.
+    pub spare_buckets: f64,
+}
+
+impl Mica {
+    /// The prototype's store.
+    pub fn paper(keys: f64, item_bytes: f64) -> Self {
+        Mica {
+            keys,
+            item_bytes,
+            header_bytes: 24.0,
+            size_class_bytes: 8.0,
+            occupancy: 0.95,
+            bucket_bytes: 128.0,
+            bucket_entries: 15.0,
+            load_factor: 0.8,
+            spare_buckets: 0.1,
+        }
+    }
+
+    /// Whether there can be such a store.
+    pub fn check(&self) -> Result<(), ModelError> {
+        positive("keys", self.keys)?;
+        positive("item bytes", self.item_bytes)?;
+        positive("occupancy", self.occupancy)?;
+        positive("load factor", self.load_factor)?;
+        Ok(())
+    }
+
+    /// The memory of the index, in bytes.
+    pub fn index_bytes(&self) -> f64 {
+        let buckets = self.keys / (self.bucket_entries * self.load_factor);
+        buckets * (1.0 + self.spare_buckets) * self.bucket_bytes
+    }
+
+    /// All the memory, in bytes.
+    pub fn ram_bytes(&self) -> f64 {
+        let item =
+            ((self.item_bytes + self.header_bytes) / self.size_class_bytes).ceil() * self.size_class_bytes;
+        self.keys * item / self.occupancy + self.index_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_that_of_items_in_size_classes_and_of_buckets() {
+        let mica = Mica { occupancy: 1.0, load_factor: 1.0, spare_buckets: 0.0, ..Mica::paper(15e6, 17.0) };
+        assert_eq!(mica.index_bytes(), 128e6);
+        assert_eq!(mica.ram_bytes(), 15e6 * 48.0 + 128e6);
+        assert!(Mica { keys: 0.0, ..mica }.check().is_err());
+    }
+}

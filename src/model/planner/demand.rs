@@ -1,0 +1,165 @@
+//! What a user asks of a store: the data, the load and the hardware.
+
+use crate::model::error::{ModelError, fraction, positive};
+use crate::model::flash::{Flash, YEAR_S};
+use crate::model::popularity::Popularity;
+
+use super::plan::System;
+
+/// What is best among the plans that fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub enum Goal {
+    /// The device is busy for the smallest share of the time: few reads for loads of gets, few writes for others.
+    #[default]
+    LeastDeviceTime,
+    /// The least memory. With a lifetime asked for, this is the least that makes flash last so long.
+    LeastRam,
+    /// The least write amplification.
+    LeastWrites,
+}
+
+/// What the SILT engine's files and indexes differ from the paper's in.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct SiltLayout {
+    /// What a record takes in the log beyond key and value, in bytes.
+    pub log_overhead_bytes: f64,
+    /// What a record takes in HashStores and SortedStores beyond key and value, in bytes.
+    pub store_overhead_bytes: f64,
+    /// The share of a HashStore on flash that is records: 0.93 in the paper, 1 where they are packed.
+    pub hash_store_fill: f64,
+    /// The share of a SortedStore's blocks that is records.
+    pub sorted_store_fill: f64,
+    /// The index of the SortedStore, in bytes a key.
+    pub sorted_index_bytes: f64,
+    /// The slots of a LogStore's table at the least.
+    pub log_slots_min: f64,
+    /// Keys of a partition for each slot of its LogStore, where that makes more slots.
+    pub keys_per_log_slot: f64,
+}
+
+impl Default for SiltLayout {
+    /// The paper's, with tables of 2^17 slots.
+    fn default() -> Self {
+        SiltLayout {
+            log_overhead_bytes: 0.0,
+            store_overhead_bytes: 0.0,
+            hash_store_fill: 0.93,
+            sorted_store_fill: 1.0,
+            sorted_index_bytes: 0.4,
+            log_slots_min: f64::from(1 << 17),
+            keys_per_log_slot: f64::INFINITY,
+        }
+    }
+}
+
+/// The data, the load, the hardware, and what is wanted of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Demand {
+    /// The items, and how popular each of them is in puts and gets.
+    pub popularity: Popularity,
+    /// The bytes of a key.
+    pub key_bytes: f64,
+    /// The bytes of a value.
+    pub value_bytes: f64,
+    /// Gets in a second, of present and of missing keys.
+    pub gets_per_s: f64,
+    /// The share of gets whose key is not there.
+    pub missing_gets: f64,
+    /// Puts in a second. The number of items stays the same.
+    pub puts_per_s: f64,
+    /// Whether scans in the order of keys are needed.
+    pub scans: bool,
+    /// Whether what was put must survive the process.
+    pub persistent: bool,
+    /// The memory, in bytes.
+    pub ram_bytes: f64,
+    /// The flash.
+    pub flash: Flash,
+    /// Random reads that the flash does in a second.
+    pub reads_per_s: f64,
+    /// Bytes that the flash writes in a second, in large pieces.
+    pub write_bytes_per_s: f64,
+    /// Random reads that a disk below the flash does in a second, if there is one.
+    pub disk_reads_per_s: Option<f64>,
+    /// How long the flash must last, in seconds.
+    pub lifetime_s: f64,
+    /// What is best among the plans that fit.
+    pub goal: Goal,
+    /// How the SILT engine stores its records.
+    pub silt_layout: SiltLayout,
+    /// The engines that can be had. Others are planned and shown, and not recommended.
+    pub built: Vec<System>,
+}
+
+impl Demand {
+    /// Items of that size and popularity, with nothing else stated: 10,000 gets and 1,000 puts a second, 1 GiB of
+    /// memory, 1 TB of flash with 3,000 erase cycles that does 100,000 reads and 500 MB of writes a second, for 3 years;
+    /// only SILT is built.
+    pub fn new(popularity: Popularity, key_bytes: f64, value_bytes: f64) -> Self {
+        Demand {
+            popularity,
+            key_bytes,
+            value_bytes,
+            gets_per_s: 10_000.0,
+            missing_gets: 0.0,
+            puts_per_s: 1_000.0,
+            scans: false,
+            persistent: true,
+            ram_bytes: f64::from(1 << 30),
+            flash: Flash { bytes: 1e12, erase_cycles: 3_000.0 },
+            reads_per_s: 100_000.0,
+            write_bytes_per_s: 500e6,
+            disk_reads_per_s: None,
+            lifetime_s: 3.0 * YEAR_S,
+            goal: Goal::default(),
+            silt_layout: SiltLayout::default(),
+            built: vec![System::Silt],
+        }
+    }
+
+    /// Whether it can be planned for.
+    pub fn check(&self) -> Result<(), ModelError> {
+        positive("key and value bytes", self.item_bytes())?;
+        positive("RAM bytes", self.ram_bytes)?;
+        positive("flash bytes", self.flash.bytes)?;
+        positive("erase cycles", self.flash.erase_cycles)?;
+        positive("reads a second", self.reads_per_s)?;
+        positive("write bytes a second", self.write_bytes_per_s)?;
+        fraction("missing gets", self.missing_gets)?;
+        for (name, value) in [
+            ("gets a second", self.gets_per_s),
+            ("puts a second", self.puts_per_s),
+            ("lifetime", self.lifetime_s),
+        ] {
+            if !(value >= 0.0 && value.is_finite()) {
+                return Err(ModelError { name, got: value, limit: "finite, 0 or more" });
+            }
+        }
+        if let Some(reads) = self.disk_reads_per_s {
+            positive("disk reads a second", reads)?;
+        }
+        Ok(())
+    }
+
+    /// N.
+    pub fn keys(&self) -> f64 {
+        self.popularity.keys()
+    }
+
+    /// c.
+    pub fn item_bytes(&self) -> f64 {
+        self.key_bytes + self.value_bytes
+    }
+
+    /// All items, in bytes.
+    pub fn data_bytes(&self) -> f64 {
+        self.keys() * self.item_bytes()
+    }
+
+    /// Gets for each put, in the sense of a limit if nothing is put.
+    pub(super) fn gets_per_put(&self) -> f64 {
+        self.gets_per_s / self.puts_per_s.max(1e-9)
+    }
+}

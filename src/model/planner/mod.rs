@@ -1,0 +1,246 @@
+//! The planner: which engine, with which parameters, for what a user has and wants, and what it will cost.
+//!
+//! [`plan`] tries the sensible parameters of every engine (`candidates.rs`), keeps for each engine those that fit best, and
+//! ranks the engines. [`trade_off`] shows all that an engine can do: Figure 2.8 of Lim's dissertation, with all engines.
+
+mod candidates;
+mod demand;
+mod plan;
+
+pub use demand::{Demand, Goal, SiltLayout};
+pub use plan::{Bound, Limit, Plan, Prediction, System, Unfit, Value};
+
+use super::error::ModelError;
+use candidates::{Candidate, candidates};
+
+/// A plan for each engine that can hold the data, the best first: those that can be recommended before those that
+/// cannot, and among both the better by the [`Goal`]. Where nothing fits, an engine is shown as near to it as it comes.
+///
+/// Some tenths of a second for a skewed load, less for a uniform one.
+pub fn plan(demand: &Demand) -> Result<Vec<Plan>, ModelError> {
+    demand.check()?;
+    let mut plans: Vec<Plan> = System::ALL.iter().filter_map(|&system| best(system, demand)).collect();
+    let rank = |plan: &Plan| (plan.unfit.len(), excess(&plan.limits), cost(demand.goal, &plan.prediction));
+    plans.sort_by(|a, b| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal));
+    Ok(plans)
+}
+
+/// What an engine can do with more and less memory.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct TradeOff {
+    /// The engine.
+    pub system: System,
+    /// Its best predictions by ascending memory: each writes less than the one before it.
+    pub points: Vec<Prediction>,
+}
+
+/// The curves of write amplification (and reads) over memory, for all engines.
+pub fn trade_off(demand: &Demand) -> Result<Vec<TradeOff>, ModelError> {
+    demand.check()?;
+    Ok(System::ALL.iter().map(|&system| TradeOff { system, points: frontier(system, demand) }).collect())
+}
+
+fn frontier(system: System, demand: &Demand) -> Vec<Prediction> {
+    let mut points: Vec<Prediction> = candidates(system, demand)
+        .into_iter()
+        .map(|candidate| Prediction::new(demand, candidate.costs))
+        .collect();
+    let key = |point: &Prediction| (point.ram_bytes, point.write_amplification);
+    points.sort_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal));
+    let mut least = f64::INFINITY;
+    points.retain(|point| {
+        let better = point.write_amplification < least;
+        least = least.min(point.write_amplification);
+        better
+    });
+    points
+}
+
+fn best(system: System, demand: &Demand) -> Option<Plan> {
+    let plans = candidates(system, demand).into_iter().map(|candidate| evaluate(system, demand, candidate));
+    plans.min_by(|a, b| {
+        let rank = |plan: &Plan| (excess(&plan.limits), cost(demand.goal, &plan.prediction));
+        rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal)
+    })
+}
+
+fn evaluate(system: System, demand: &Demand, candidate: Candidate) -> Plan {
+    let prediction = Prediction::new(demand, candidate.costs);
+    let limits = limits(demand, &prediction);
+    let mut unfit = Vec::new();
+    if !demand.built.contains(&system) {
+        unfit.push(Unfit::NotBuilt);
+    }
+    if demand.scans && system != System::FlashKey {
+        unfit.push(Unfit::NoScans);
+    }
+    if demand.persistent && system == System::Mica {
+        unfit.push(Unfit::NotPersistent);
+    }
+    unfit.extend(limits.iter().filter(|limit| limit.used > 1.0).map(|limit| Unfit::Exceeds(limit.bound)));
+    Plan { system, settings: candidate.settings, prediction, limits, unfit }
+}
+
+fn limits(demand: &Demand, prediction: &Prediction) -> Vec<Limit> {
+    let disk_reads = demand.gets_per_s * (1.0 - demand.missing_gets) * prediction.disk_reads_per_get;
+    let mut limits: Vec<Limit> = [
+        (Bound::Ram, prediction.ram_bytes / demand.ram_bytes),
+        (Bound::FlashSpace, prediction.flash_bytes / demand.flash.bytes),
+        (Bound::Lifetime, demand.lifetime_s / prediction.lifetime_s),
+        (Bound::DeviceTime, prediction.device_busy),
+        (Bound::DiskTime, demand.disk_reads_per_s.map_or(0.0, |reads| disk_reads / reads)),
+    ]
+    .map(|(bound, used)| Limit { bound, used })
+    .into();
+    limits.sort_by(|a, b| b.used.total_cmp(&a.used));
+    limits
+}
+
+/// By how much the limits are exceeded, in logarithms: 0 if none is.
+fn excess(limits: &[Limit]) -> f64 {
+    limits.iter().map(|limit| limit.used.max(1.0).ln()).sum()
+}
+
+fn cost(goal: Goal, prediction: &Prediction) -> f64 {
+    match goal {
+        Goal::LeastDeviceTime => prediction.device_busy,
+        Goal::LeastRam => prediction.ram_bytes,
+        Goal::LeastWrites => prediction.write_amplification,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Flash, Popularity, YEAR_S};
+
+    /// 2.4's example as a demand: 100 M items of 1 KiB, 5,000 puts a second.
+    fn demand() -> Demand {
+        let mut demand = Demand::new(Popularity::uniform(100_000_000).unwrap(), 24.0, 1000.0);
+        demand.puts_per_s = 5_000.0;
+        demand.flash = Flash { bytes: 256.0 * f64::from(1 << 30), erase_cycles: 10_000.0 };
+        demand.ram_bytes = 120e6;
+        demand
+    }
+
+    #[test]
+    fn the_store_of_2_4_is_found_for_its_demand() {
+        let mut demand = demand();
+        demand.goal = Goal::LeastRam;
+        let plans = plan(&demand).unwrap();
+        let silt = &plans[0];
+        assert_eq!(silt.system, System::Silt);
+        assert!(silt.is_recommended(), "{silt:?}");
+        let prediction = silt.prediction;
+        assert!((3.0..3.2).contains(&(prediction.lifetime_s / YEAR_S)), "{prediction:?}");
+        assert!((5.3..5.7).contains(&prediction.write_amplification), "{prediction:?}");
+        assert_eq!(silt.binding().unwrap().bound, Bound::Lifetime);
+        assert!(
+            silt.builder_call().starts_with("Database::builder(path).engine(EngineKind::Silt).partitions(")
+        );
+        assert!(silt.flags().starts_with("--engine silt --partitions "));
+    }
+
+    #[test]
+    fn more_memory_is_turned_into_fewer_writes() {
+        let writes = |ram_bytes| {
+            let plans = plan(&Demand { ram_bytes, goal: Goal::LeastWrites, ..demand() }).unwrap();
+            let silt = plans.into_iter().find(|plan| plan.system == System::Silt).unwrap();
+            assert!(silt.prediction.ram_bytes <= ram_bytes);
+            silt.prediction.write_amplification
+        };
+        assert!(writes(300e6) < 0.8 * writes(100e6));
+    }
+
+    #[test]
+    fn what_is_not_built_is_shown_and_not_recommended() {
+        let mut demand = Demand { ram_bytes: 1e12, ..demand() };
+        let plans = plan(&demand).unwrap();
+        assert_eq!(plans.len(), System::ALL.len());
+        for plan in &plans {
+            assert_eq!(plan.unfit.contains(&Unfit::NotBuilt), plan.system != System::Silt);
+        }
+        demand.built = System::ALL.to_vec();
+        demand.persistent = false;
+        let best = &plan(&demand).unwrap()[0];
+        assert_eq!((best.system, best.is_recommended()), (System::Mica, true));
+    }
+
+    #[test]
+    fn scans_and_persistence_rule_engines_out() {
+        let demand = Demand { scans: true, ram_bytes: 1e12, built: System::ALL.to_vec(), ..demand() };
+        for plan in plan(&demand).unwrap() {
+            assert_eq!(plan.unfit.contains(&Unfit::NoScans), plan.system != System::FlashKey);
+            assert_eq!(plan.unfit.contains(&Unfit::NotPersistent), plan.system == System::Mica);
+        }
+    }
+
+    #[test]
+    fn where_nothing_fits_the_nearest_is_shown_with_what_is_exceeded() {
+        let demand = Demand { ram_bytes: 1e6, ..demand() };
+        let plans = plan(&demand).unwrap();
+        let silt = plans.iter().find(|plan| plan.system == System::Silt).unwrap();
+        assert!(silt.unfit.contains(&Unfit::Exceeds(Bound::Ram)));
+        assert!(silt.prediction.ram_bytes_per_key < 0.9, "{silt:?}");
+    }
+
+    #[test]
+    fn a_skewed_load_needs_less_memory_for_the_same_lifetime() {
+        let ram = |popularity| {
+            let demand = Demand { popularity, goal: Goal::LeastRam, ..demand() };
+            plan(&demand)
+                .unwrap()
+                .into_iter()
+                .find(|plan| plan.system == System::Silt)
+                .unwrap()
+                .prediction
+                .ram_bytes
+        };
+        let uniform = ram(Popularity::uniform(100_000_000).unwrap());
+        let zipf = ram(Popularity::zipf(100_000_000, 0.99).unwrap());
+        assert!(zipf < 0.85 * uniform, "{zipf} {uniform}");
+    }
+
+    /// The working set stays on flash and in the index, the rest goes to the disk (FlashStore, 4.5).
+    #[test]
+    fn a_disk_lets_flashstore_do_with_less_memory() {
+        let of = |disk_reads_per_s| {
+            let popularity = Popularity::zipf(100_000_000, 0.99).unwrap();
+            let demand = Demand { disk_reads_per_s, popularity, goal: Goal::LeastRam, ..demand() };
+            plan(&demand).unwrap().into_iter().find(|plan| plan.system == System::FlashStore).unwrap()
+        };
+        let (without, with) = (of(None), of(Some(5_000.0)));
+        assert!(with.prediction.ram_bytes < 0.7 * without.prediction.ram_bytes, "{with:?}");
+        assert_eq!(without.prediction.disk_reads_per_get, 0.0);
+        assert!(with.prediction.disk_reads_per_get * 10_000.0 < 5_000.0, "{with:?}");
+    }
+
+    #[test]
+    fn settings_are_written_as_the_builder_takes_them() {
+        let plan = plan(&demand()).unwrap().into_iter().find(|plan| plan.system == System::Silt).unwrap();
+        let settings = vec![("partitions", Value::Count(16)), ("merge_ratio", Value::Ratio(1.0))];
+        let plan = Plan { settings, ..plan };
+        let call =
+            "Database::builder(path).engine(EngineKind::Silt).partitions(16).merge_ratio(1.000).open()?";
+        assert_eq!(plan.builder_call(), call);
+        assert_eq!(plan.flags(), "--engine silt --partitions 16 --merge-ratio 1.000");
+    }
+
+    #[test]
+    fn the_trade_off_falls_with_memory() {
+        for curve in trade_off(&demand()).unwrap() {
+            assert!(!curve.points.is_empty());
+            assert!(curve.points.is_sorted_by(|a, b| {
+                a.ram_bytes < b.ram_bytes && a.write_amplification > b.write_amplification
+            }));
+        }
+    }
+
+    #[test]
+    fn a_load_without_puts_wears_nothing_out() {
+        let plans = plan(&Demand { puts_per_s: 0.0, ..demand() }).unwrap();
+        assert!(plans.iter().all(|plan| plan.prediction.lifetime_s.is_infinite()));
+        assert!(plan(&Demand { puts_per_s: f64::NAN, ..demand() }).is_err());
+    }
+}

@@ -1,0 +1,211 @@
+//! What the planner answers.
+
+use super::demand::Demand;
+
+/// An engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum System {
+    /// The least memory a key at one read.
+    Silt,
+    /// A working set on flash above a slower disk.
+    FlashStore,
+    /// The least writes; scans.
+    FlashKey,
+    /// No index a key in memory.
+    BloomStore,
+    /// Everything in memory.
+    Mica,
+}
+
+impl System {
+    /// Every engine.
+    pub const ALL: [System; 5] =
+        [System::Silt, System::FlashStore, System::FlashKey, System::BloomStore, System::Mica];
+
+    /// The engine's name, as it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            System::Silt => "silt",
+            System::FlashStore => "flashstore",
+            System::FlashKey => "flashkey",
+            System::BloomStore => "bloomstore",
+            System::Mica => "mica",
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            System::Silt => "Silt",
+            System::FlashStore => "FlashStore",
+            System::FlashKey => "FlashKey",
+            System::BloomStore => "BloomStore",
+            System::Mica => "Mica",
+        }
+    }
+}
+
+/// What a store costs, as the models have it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Prediction {
+    /// The most memory, in bytes.
+    pub ram_bytes: f64,
+    /// The same for each key.
+    pub ram_bytes_per_key: f64,
+    /// Reads from flash for a get of a key that is there, drawn as the puts are.
+    pub reads_per_get: f64,
+    /// Reads from flash for a get of a missing key.
+    pub reads_per_miss: f64,
+    /// Reads from disk for a get.
+    pub disk_reads_per_get: f64,
+    /// Bytes written to flash for each byte put.
+    pub write_amplification: f64,
+    /// Bytes taken on flash for each byte of items.
+    pub space_amplification: f64,
+    /// The same in bytes.
+    pub flash_bytes: f64,
+    /// How long the flash lasts, in seconds.
+    pub lifetime_s: f64,
+    /// The share of the time that the flash is busy.
+    pub device_busy: f64,
+}
+
+/// What a model of an engine says; the rest of a [`Prediction`] follows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Costs {
+    pub ram_bytes: f64,
+    pub reads_per_get: f64,
+    pub reads_per_miss: f64,
+    pub disk_reads_per_get: f64,
+    pub write_amplification: f64,
+    pub space_amplification: f64,
+}
+
+impl Prediction {
+    pub(super) fn new(demand: &Demand, costs: Costs) -> Self {
+        let written_per_s = demand.puts_per_s * demand.item_bytes() * costs.write_amplification;
+        let reads =
+            costs.reads_per_get * (1.0 - demand.missing_gets) + costs.reads_per_miss * demand.missing_gets;
+        let lifetime_s =
+            demand.flash.lifetime_s(demand.puts_per_s, demand.item_bytes(), costs.write_amplification);
+        Prediction {
+            ram_bytes: costs.ram_bytes,
+            ram_bytes_per_key: costs.ram_bytes / demand.keys(),
+            reads_per_get: costs.reads_per_get,
+            reads_per_miss: costs.reads_per_miss,
+            disk_reads_per_get: costs.disk_reads_per_get,
+            write_amplification: costs.write_amplification,
+            space_amplification: costs.space_amplification,
+            flash_bytes: costs.space_amplification * demand.data_bytes(),
+            lifetime_s,
+            device_busy: demand.gets_per_s * reads / demand.reads_per_s
+                + written_per_s / demand.write_bytes_per_s,
+        }
+    }
+}
+
+/// What a plan is limited by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+pub enum Bound {
+    /// The memory.
+    Ram,
+    /// The capacity of the flash.
+    FlashSpace,
+    /// The wear of the flash.
+    Lifetime,
+    /// The time that the flash has for reads and writes.
+    DeviceTime,
+    /// The time that the disk has for reads.
+    DiskTime,
+}
+
+/// How much of a bound is used.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Limit {
+    /// Which bound.
+    pub bound: Bound,
+    /// The share of it that is used: above 1 the plan does not fit.
+    pub used: f64,
+}
+
+/// Why a plan cannot be recommended, whatever its parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+pub enum Unfit {
+    /// The engine is not built yet.
+    NotBuilt,
+    /// The engine has no ordered scans.
+    NoScans,
+    /// The engine keeps nothing beyond its process.
+    NotPersistent,
+    /// A [`Limit`] is exceeded.
+    Exceeds(Bound),
+}
+
+/// The value of a setting.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(untagged))]
+pub enum Value {
+    /// A whole number.
+    Count(u64),
+    /// Any other.
+    Ratio(f64),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Value::Count(count) => write!(f, "{count}"),
+            Value::Ratio(ratio) => write!(f, "{ratio:.3}"),
+        }
+    }
+}
+
+/// One engine, with the parameters that are best for the demand.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Plan {
+    /// The engine.
+    pub system: System,
+    /// Its parameters by the names that the builder and the command line have for them.
+    pub settings: Vec<(&'static str, Value)>,
+    /// What it costs.
+    pub prediction: Prediction,
+    /// How much of each bound it uses, the most used first: the first one binds it.
+    pub limits: Vec<Limit>,
+    /// Why it cannot be recommended; empty if it can.
+    pub unfit: Vec<Unfit>,
+}
+
+impl Plan {
+    /// Whether it does all that is demanded, with an engine that is built.
+    pub fn is_recommended(&self) -> bool {
+        self.unfit.is_empty()
+    }
+
+    /// What binds it most.
+    pub fn binding(&self) -> Option<Limit> {
+        self.limits.first().copied()
+    }
+
+    /// The call that sets it up.
+    pub fn builder_call(&self) -> String {
+        let settings: String =
+            self.settings.iter().map(|(name, value)| format!(".{name}({value})")).collect();
+        format!("Database::builder(path).engine(EngineKind::{}){settings}.open()?", self.system.kind())
+    }
+
+    /// The flags of the command line that set it up.
+    pub fn flags(&self) -> String {
+        let flag = |(name, value): &(&str, Value)| format!(" --{} {value}", name.replace('_', "-"));
+        let flags: String = self.settings.iter().map(flag).collect();
+        format!("--engine {}{flags}", self.system.name())
+    }
+}

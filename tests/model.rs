@@ -1,0 +1,222 @@
+//! Random operations on a database and on a `BTreeMap` at the same time: whatever is asked, both answer the same.
+//!
+//! `SILTSTONE_MODEL_OPERATIONS` and `SILTSTONE_MODEL_SEED` make it longer or another one.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod beds;
+
+use beds::{Bed, beds, spread};
+use siltstone::batch::NEVER;
+use siltstone::{Batch, Change, Database, Durability, WriteOptions};
+use std::collections::BTreeMap;
+
+/// Few enough keys that each is written, overwritten and deleted many times.
+const KEYS: u64 = 700;
+const PAST: u64 = 1;
+const FUTURE: u64 = 1 << 50;
+
+/// A value with its expiry time; what has expired is as if it were not there.
+type Model = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(1);
+        spread(self.0) % limit
+    }
+}
+
+/// One run of random operations.
+struct Run<'a> {
+    bed: &'a Bed,
+    database: Database,
+    model: Model,
+    random: Random,
+    versions: u64,
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |value| value.parse().unwrap())
+}
+
+#[test]
+fn a_database_answers_as_a_map_does() {
+    let operations = setting("SILTSTONE_MODEL_OPERATIONS", 6_000);
+    let first_seed = setting("SILTSTONE_MODEL_SEED", 1);
+    for (bed, seed) in beds().zip(first_seed..) {
+        let database = bed.open();
+        let mut run =
+            Run { bed: &bed, database, model: Model::new(), random: Random(spread(seed)), versions: 0 };
+        for operation in 0..operations {
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run.operate()));
+            if let Err(panic) = outcome {
+                eprintln!("{bed}, seed {seed}: operation {operation}");
+                std::panic::resume_unwind(panic);
+            }
+        }
+        run.compare_all();
+    }
+}
+
+impl Run<'_> {
+    fn operate(&mut self) {
+        match self.random.below(1_000) {
+            0..300 => self.put(),
+            300..400 => self.delete(),
+            400..600 => self.get(),
+            600..660 => self.insert_if_absent(),
+            660..720 => self.update(),
+            720..800 => self.write_batch(),
+            800..840 => self.get_many(),
+            840..990 => (0..=self.random.below(4)).for_each(|_| assert!(self.database.step().is_ok())),
+            990..993 => self.database.sync().unwrap(),
+            993..995 => self.compare_all(),
+            995 => self.database.settle().unwrap(),
+            996 => self.database.compact().unwrap(),
+            997 => self.reopen(true),
+            998 => self.reopen(false),
+            _ => self.checkpoint(),
+        }
+    }
+
+    fn choose_key(&mut self) -> Vec<u8> {
+        let number = self.random.below(KEYS);
+        self.bed.key(number)
+    }
+
+    fn new_value(&mut self) -> Vec<u8> {
+        self.versions += 1;
+        self.bed.value(self.random.below(1 << 40), self.versions)
+    }
+
+    fn choose_expiry(&mut self) -> u64 {
+        match self.random.below(10) {
+            0 if self.bed.shape.expiring => PAST,
+            1 if self.bed.shape.expiring => FUTURE,
+            _ => NEVER,
+        }
+    }
+
+    fn expected(&self, key: &[u8]) -> Option<&(Vec<u8>, u64)> {
+        self.model.get(key)
+    }
+
+    fn set(&mut self, key: Vec<u8>, value: Vec<u8>, expires_at_ms: u64) {
+        if expires_at_ms == PAST {
+            self.model.remove(&key);
+        } else {
+            self.model.insert(key, (value, expires_at_ms));
+        }
+    }
+
+    fn put(&mut self) {
+        let (key, value, expires_at_ms) = (self.choose_key(), self.new_value(), self.choose_expiry());
+        let durability = if self.random.below(40) == 0 { Durability::Synced } else { Durability::Written };
+        let options = WriteOptions::default().expires_at_ms(expires_at_ms).durability(durability);
+        self.database.put_with(&key, &value, options).unwrap();
+        self.set(key, value, expires_at_ms);
+    }
+
+    fn delete(&mut self) {
+        let key = self.choose_key();
+        self.database.delete(&key).unwrap();
+        self.model.remove(&key);
+    }
+
+    fn get(&mut self) {
+        let key = self.choose_key();
+        let found = self.database.get_found(&key).unwrap();
+        let found = found.map(|found| (found.value.to_vec(), found.expires_at_ms));
+        assert_eq!(found.as_ref(), self.expected(&key));
+        assert_eq!(self.database.contains(&key).unwrap(), found.is_some());
+    }
+
+    fn insert_if_absent(&mut self) {
+        let (key, value) = (self.choose_key(), self.new_value());
+        let inserted = self.database.insert_if_absent(&key, &value).unwrap();
+        assert_eq!(inserted, self.expected(&key).is_none());
+        if inserted {
+            self.set(key, value, NEVER);
+        }
+    }
+
+    fn update(&mut self) {
+        let (key, value, expires_at_ms) = (self.choose_key(), self.new_value(), self.choose_expiry());
+        let change = match self.random.below(4) {
+            0 => Change::Keep,
+            1 => Change::Delete,
+            _ => Change::Put { value: value.clone().into(), expires_at_ms },
+        };
+        let mut seen = None;
+        let changed = self.database.update(&key, |found| {
+            seen = found.map(|found| (found.value.to_vec(), found.expires_at_ms));
+            Ok(change.clone())
+        });
+        changed.unwrap();
+        assert_eq!(seen.as_ref(), self.expected(&key));
+        match change {
+            Change::Keep => {}
+            Change::Delete => drop(self.model.remove(&key)),
+            Change::Put { .. } => self.set(key, value, expires_at_ms),
+        }
+    }
+
+    fn write_batch(&mut self) {
+        let mut batch = Batch::new();
+        for _ in 0..self.random.below(40) {
+            let key = self.choose_key();
+            if self.random.below(3) == 0 {
+                batch.delete(&key).unwrap();
+                self.model.remove(&key);
+            } else {
+                let (value, expires_at_ms) = (self.new_value(), self.choose_expiry());
+                batch.put_until(&key, &value, expires_at_ms).unwrap();
+                self.set(key, value, expires_at_ms);
+            }
+        }
+        self.database.write(&batch).unwrap();
+    }
+
+    fn get_many(&mut self) {
+        let keys: Vec<Vec<u8>> = (0..self.random.below(60)).map(|_| self.choose_key()).collect();
+        let values = self.database.get_many(&keys).unwrap();
+        assert_eq!(values.len(), keys.len());
+        for (key, value) in keys.iter().zip(values) {
+            assert_eq!(value.as_deref(), self.expected(key).map(|(value, _)| &value[..]));
+        }
+    }
+
+    fn compare_all(&self) {
+        self.compare(&self.database);
+    }
+
+    fn compare(&self, database: &Database) {
+        let mut seen = Model::new();
+        for record in database.iter().unwrap() {
+            let record = record.unwrap();
+            let old = seen.insert(record.key.to_vec(), (record.value.to_vec(), record.expires_at_ms));
+            assert!(old.is_none(), "{}: a key comes once", self.bed);
+        }
+        assert!(seen == self.model, "{}: {} records, not {}", self.bed, seen.len(), self.model.len());
+    }
+
+    fn reopen(&mut self, closing: bool) {
+        if closing {
+            self.database.close().unwrap();
+        }
+        let placeholder = Bed::in_memory(self.bed.engine, self.bed.shape).open();
+        drop(std::mem::replace(&mut self.database, placeholder));
+        self.database = self.bed.open();
+        self.compare_all();
+    }
+
+    fn checkpoint(&mut self) {
+        let target = tempfile::tempdir().unwrap();
+        self.database.checkpoint(target.path()).unwrap();
+        let copy = self.bed.builder_at(target.path()).create(false).open().unwrap();
+        self.compare(&copy);
+        assert!(copy.verify(&mut |_, _| true).unwrap().damage.is_empty());
+    }
+}
