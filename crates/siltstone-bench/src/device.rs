@@ -115,6 +115,9 @@ pub fn run(settings: &Settings) -> Result<Report, DeviceError> {
     if settings.threads == 0 || !(1..=256).contains(&settings.depth) || settings.block_size == 0 {
         return Err(DeviceError::Settings("threads and block_size are at least 1, depth is 1 to 256"));
     }
+    if !settings.directory.is_dir() {
+        return Err(Error::NotFound { path: settings.directory.clone() }.into());
+    }
     let directory = Directory::system(&settings.directory, settings.access)?.queue_depth(settings.depth);
     let names: Vec<String> = directory.list()?.into_iter().filter(|name| holds_records(name)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

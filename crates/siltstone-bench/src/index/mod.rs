@@ -91,7 +91,7 @@ pub fn run(
     let bench = Bench { settings, structure, options, sample };
     match structure {
         Structure::EntropyTriePaper => bench.measure(|| placed::entropy_trie(sample, trie(Coder::Paper))),
-        Structure::EntropyTrie => bench.measure(|| placed::entropy_trie(sample, trie(Coder::default()))),
+        Structure::EntropyTrie => bench.measure(|| placed::entropy_trie(sample, trie(Coder::Fast))),
         Structure::SlotPerfect => bench.measure(|| placed::slot_perfect(sample)),
         Structure::BlockPerfect => bench.measure(|| placed::block_perfect(sample, items_per_block)),
         Structure::Fences => bench.measure(|| placed::fences(sample, items_per_block)),

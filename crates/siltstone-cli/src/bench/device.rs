@@ -6,7 +6,7 @@ use crate::open::parse_time;
 use crate::outcome::{Outcome, Result, help};
 use clap::Args;
 use siltstone::Access;
-use siltstone_bench::device::{Report, Settings};
+use siltstone_bench::device::{DeviceError, Report, Settings};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -66,6 +66,10 @@ pub fn run(args: DeviceArgs) -> Result {
         },
         seed: args.seed,
         stop: interrupt.flag(),
+    });
+    let report = report.map_err(|error| match error {
+        DeviceError::Device(error) => anyhow::Error::from(error),
+        error => error.into(),
     })?;
     print(&report, args.json)?;
     Ok(if interrupt.is_raised() { Outcome::Interrupted } else { Outcome::Done })
