@@ -1,8 +1,8 @@
 //! The benchmarks of the index room: how many bits a key each structure takes, and how long building it and asking it
 //! take. Every structure is asked for every key, and its answers are judged.
 //!
-//! Keys are hashes from the start, and sorted where the structure wants them sorted, before any time is taken. Times are
-//! those of the processor, so that others on the machine disturb them little; but they share its caches.
+//! Keys are hashes from the start, and sorted where the structure wants them sorted, before any time is taken. Times
+//! are those of the processor, so that others on the machine disturb them little; but they share its caches.
 
 mod filtered;
 mod measure;

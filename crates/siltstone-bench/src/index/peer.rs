@@ -1,5 +1,5 @@
-//! What others have: the minimal perfect hash of the `ptr_hash` crate (Groot Koerkamp, "PtrHash: Minimal Perfect Hashing
-//! at RAM Throughput", 2025), where the dissertation has External Perfect Hashing (tables 3.3 to 3.5).
+//! What others have: the minimal perfect hash of the `ptr_hash` crate (Groot Koerkamp, "PtrHash: Minimal Perfect
+//! Hashing at RAM Throughput", 2025), where the dissertation has External Perfect Hashing (tables 3.3 to 3.5).
 //!
 //! It is given placements as the hashes that they are, and one thread.
 

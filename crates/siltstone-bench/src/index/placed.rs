@@ -76,7 +76,8 @@ pub(super) fn entropy_trie(
     Ok(Placed { index: builder.finish()?, truth, space_used: None })
 }
 
-/// Fences between blocks of so many records of equal size, none of which is parted, and no cell unless it fills a block.
+/// Fences between blocks of so many records of equal size, none of which is parted, and no cell unless it fills a
+/// block.
 pub(super) fn fences(sample: &Sample, items_per_block: u32) -> Result<Placed<Fences>, BuildError> {
     let (mut keys, records_per_block) = (sample.sorted(), items_per_block as usize);
     if records_per_block == 0 {

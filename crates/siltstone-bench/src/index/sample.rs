@@ -20,8 +20,8 @@ impl Key {
 /// How many keys are drawn to be looked up.
 const QUERIES: usize = 1 << 20;
 
-/// Random keys, in two orders, 32 bytes each. That two have one placement is as rare as with real hashes: one pair among
-/// 16 million keys in 100,000 samples.
+/// Random keys, in two orders, 32 bytes each. That two have one placement is as rare as with real hashes: one pair
+/// among 16 million keys in 100,000 samples.
 pub struct Sample {
     seed: u64,
     arrived: Vec<Key>,

@@ -15,9 +15,10 @@ const EXAMPLES: &str = "
 
 /// Measure the structures of the index
 ///
-/// Builds each structure from random hashes, asks it for every key and checks the answer, and prints the bits that it takes
-/// for a key and the time of building and of lookups: those of random keys, independent of each other, and chained,
-/// where each waits for the answer of the one before it. Times are the processor's, and the median of several rounds.
+/// Builds each structure from random hashes, asks it for every key and checks the answer, and prints the bits that it
+/// takes for a key and the time of building and of lookups: those of random keys, independent of each other, and
+/// chained, where each waits for the answer of the one before it. Times are the processor's, and the median of several
+/// rounds.
 #[derive(Args)]
 #[command(rename_all = "snake_case", after_help = help_with_structures())]
 #[command(group(ArgGroup::new("what").required(true).args(["structure", "all"])))]
