@@ -1,6 +1,7 @@
 //! `siltstone bench`: measures, and prints what it measured as lines or as JSON.
 
 mod db;
+mod tuning;
 
 use crate::outcome::{EXIT_CODES, Result};
 use clap::{Args, Subcommand};
