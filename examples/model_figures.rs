@@ -1,7 +1,7 @@
 //! Prints every figure that docs/MODELS.md names, and writes the curves as CSV.
 //!
-//! `cargo run --release --features optimizer --example model_figures -- [DIR] [KEYS]`: the curves go to DIR; simulations
-//! are made for up to KEYS keys (0, the default, makes none).
+//! `cargo run --release --features optimizer --example model_figures -- [DIR] [KEYS]`: the curves go to DIR;
+//! simulations are made for up to KEYS keys (0, the default, makes none).
 
 #![expect(clippy::print_stdout, reason = "a command that prints")]
 

@@ -22,8 +22,8 @@ pub struct Silt {
     /// P: the instances, each with a LogStore, HashStores and a SortedStore of its own.
     pub partitions: f64,
     /// d: the keys that the HashStores of one partition hold when they are merged; a key in two of them counts twice.
-    /// A store that merges its fullest partition whenever all HashStores together hold d · (P + 1) / 2 keys has the same
-    /// steady state: partition after partition reaches d.
+    /// A store that merges its fullest partition whenever all HashStores together hold d · (P + 1) / 2 keys has the
+    /// same steady state: partition after partition reaches d.
     pub merge_keys: f64,
     /// k: the bits of a tag in the index of the LogStore and in the filters of the HashStores.
     pub tag_bits: f64,
@@ -149,9 +149,9 @@ impl Silt {
 
     /// The write amplification under that load (Algorithm 5).
     ///
-    /// `popularity` is that of the whole store, whose keys are spread over the partitions by their hashes; the LogStores
-    /// of all partitions together hold Unique(p) keys of the last p puts. For the numbers of the dissertation take the
-    /// popularity of one partition's keys, and one partition.
+    /// `popularity` is that of the whole store, whose keys are spread over the partitions by their hashes; the
+    /// LogStores of all partitions together hold Unique(p) keys of the last p puts. For the numbers of the
+    /// dissertation take the popularity of one partition's keys, and one partition.
     pub fn writes(&self, popularity: &Popularity) -> SiltWrites {
         self.writes_of(popularity.unique_inverse(self.partitions * self.table_keys()))
     }
@@ -204,8 +204,8 @@ impl Silt {
         self.ram_of(self.partitions, self.hash_stores_mean() * self.partitions, self.partitions)
     }
 
-    /// The most memory: before a merge the HashStores hold d · (P + 1) / 2 keys, while one LogStore more is filled and one
-    /// SortedStore more is built.
+    /// The most memory: before a merge the HashStores hold d · (P + 1) / 2 keys, while one LogStore more is filled and
+    /// one SortedStore more is built.
     pub fn ram_peak(&self) -> SiltRam {
         let partitions = self.partitions;
         self.ram_of(partitions + 1.0, self.hash_stores_max() * (partitions + 1.0) / 2.0, partitions + 1.0)

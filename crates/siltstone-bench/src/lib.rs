@@ -1,12 +1,17 @@
 //! Workloads, benchmarks and simulations of Siltstone. This crate prints nothing: it hands reports to its caller.
 //!
 //! - [`db`]: the benchmarks of a database, under db_bench's names.
+//! - [`index`]: the benchmarks of the structures of the index room.
+//! - [`device`]: the benchmark of the device below a database.
 //! - [`keys`], [`random`], [`key_set`]: what they write, in which order, and what is there afterwards.
-//! - [`latencies`]: how long single operations took.
+//! - [`latencies`], [`clock`]: how long operations took, on the wall and on the processor.
 //! - [`accounts`]: the accounts of a database as JSON.
 
 pub mod accounts;
+pub mod clock;
 pub mod db;
+pub mod device;
+pub mod index;
 pub mod key_set;
 pub mod keys;
 pub mod latencies;

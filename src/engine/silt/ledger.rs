@@ -1,7 +1,7 @@
 //! What is live, in memory and durably: the manifest, and the conversions that are not yet in it.
 //!
-//! A HashStore answers as soon as it is written, but its LogStore's part of the log is kept until the manifest names it.
-//! So conversions need not be synced one by one: some of them, or a merge, are committed together.
+//! A HashStore answers as soon as it is written, but its LogStore's part of the log is kept until the manifest names
+//! it. So conversions need not be synced one by one: some of them, or a merge, are committed together.
 
 use super::Core;
 use crate::Result;

@@ -53,7 +53,8 @@ impl MergeJob {
         let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
         for frozen in &frozen {
             let log = core.log.view();
-            sources.push(Box::new(LogCursor::new(log, frozen.clone(), core.placing, Purpose::Merge)));
+            let cursor = LogCursor::new(log, frozen.clone(), core.placing, Purpose::Merge);
+            sources.push(Box::new(cursor.lean()));
         }
         let piece = core.piece_bytes();
         for (_, store) in &view.hash_stores {

@@ -2,7 +2,7 @@
 
 use super::{Form, SortedStore, StoreIndex};
 use crate::Result;
-use crate::device::{AlignedBuffer, Purpose};
+use crate::device::{Purpose, with_scratch};
 use crate::index::block_perfect::BlockPerfect;
 use crate::key::{KeyHash, Placing};
 use crate::store::block::Block;
@@ -19,7 +19,6 @@ pub struct SortedCursor {
     purpose: Purpose,
     piece_bytes: usize,
     next_block: u64,
-    buffer: AlignedBuffer,
     /// Payload that was read, of which the part before `at` was gone over.
     payload: Vec<u8>,
     at: usize,
@@ -27,6 +26,9 @@ pub struct SortedCursor {
     /// Of a store whose buckets have no order inside: what was read of them.
     bucket: BucketWindow,
 }
+
+/// By how many slots a window grows.
+const SLOTS_GROWTH: usize = 64;
 
 /// Slots of a bucket that is put in order in memory. A bucket is there as a whole once a record of a later one is.
 #[derive(Default)]
@@ -50,7 +52,6 @@ impl SortedCursor {
             purpose,
             piece_bytes,
             next_block: 0,
-            buffer: AlignedBuffer::default(),
             payload: Vec::new(),
             at: 0,
             current: None,
@@ -69,12 +70,16 @@ impl SortedCursor {
         let blocks = self.next_block..(self.next_block + count).min(file.footer().blocks);
         self.payload.drain(..self.at);
         self.at = 0;
-        let bytes = file.read_blocks(self.purpose, blocks.clone(), &mut self.buffer)?;
-        self.payload.reserve_exact(bytes.len());
-        for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
-            let block = Block::open(file.file(), file.footer().number, number, bytes)?;
-            self.payload.extend_from_slice(block.payload);
-        }
+        // The thread's buffer serves all cursors of a merge.
+        with_scratch(|buffer| -> Result<()> {
+            let bytes = file.read_blocks(self.purpose, blocks.clone(), buffer)?;
+            self.payload.reserve_exact(bytes.len());
+            for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
+                let block = Block::open(file.file(), file.footer().number, number, bytes)?;
+                self.payload.extend_from_slice(block.payload);
+            }
+            Ok(())
+        })?;
         self.next_block = blocks.end;
         Ok(true)
     }
@@ -158,6 +163,9 @@ impl BucketWindow {
                 place
             }
             None => {
+                if self.slots.capacity() - self.slots.len() < slot.len() {
+                    self.slots.reserve_exact(slot.len() * SLOTS_GROWTH);
+                }
                 self.slots.extend_from_slice(slot);
                 (self.slots.len() / slot.len() - 1) as u32
             }
@@ -207,6 +215,6 @@ impl Cursor for SortedCursor {
     }
 
     fn heap_bytes(&self) -> usize {
-        self.buffer.heap_bytes() + self.payload.capacity() + self.bucket.heap_bytes()
+        self.payload.capacity() + self.bucket.heap_bytes()
     }
 }

@@ -15,6 +15,9 @@ use crate::store::record::RecordLayout;
 /// A record goes over the end of a block rather than leave more than this share of the block unused.
 const UNUSED_SHARE: usize = 32;
 
+/// By how many slots the memory for a bucket grows.
+const SLOTS_GROWTH: usize = 64;
+
 /// What a store is written with.
 #[derive(Debug, Clone)]
 pub struct SortedStoreSettings {
@@ -182,6 +185,10 @@ impl SortedStoreWriter {
             if let Some(blocks) = index.push(placement)? {
                 bucket.blocks.extend_from_slice(blocks);
                 bucket.place(&mut self.block, &mut self.file)?;
+            }
+            let slot_bytes = self.settings.layout.slot_bytes(false).unwrap_or(0);
+            if bucket.slots.capacity() - bucket.slots.len() < slot_bytes {
+                bucket.slots.reserve_exact(slot_bytes * SLOTS_GROWTH);
             }
             self.settings.layout.encode_slot(&entry.record, false, &mut bucket.slots);
             return Ok(());

@@ -2,8 +2,8 @@
 //!
 //! Three things differ from db_bench, so that figures can be trusted. Every value that is read is checked, and so is
 //! whether a key is there at all: the bench knows exactly which keys it wrote. A benchmark that writes ends when the
-//! last put has returned (`ops_per_s`) and once more when no background work is left (`settled_ops_per_s`); the accounts
-//! are read then. And a directory that holds something is never destroyed.
+//! last put has returned (`ops_per_s`) and once more when no background work is left (`settled_ops_per_s`); the
+//! accounts are read then. And a directory that holds something is never destroyed.
 
 mod benchmark;
 mod place;

@@ -22,8 +22,8 @@ const EXAMPLES: &str = "
 
 /// Measure a database, under db_bench's names
 ///
-/// Without --db it stands in a temporary directory. Every value that is read is checked. Benchmarks that write are timed
-/// until the last put has returned and once more until no background work is left.
+/// Without --db it stands in a temporary directory. Every value that is read is checked. Benchmarks that write are
+/// timed until the last put has returned and once more until no background work is left.
 #[derive(Args)]
 #[command(rename_all = "snake_case", after_help = help_with_benchmarks())]
 pub struct DbArgs {

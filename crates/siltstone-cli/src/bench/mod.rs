@@ -1,6 +1,8 @@
 //! `siltstone bench`: measures, and prints what it measured as lines or as JSON.
 
 mod db;
+mod device;
+mod index;
 mod tuning;
 
 use crate::outcome::{EXIT_CODES, Result};
@@ -17,10 +19,14 @@ pub struct BenchArgs {
 #[derive(Subcommand)]
 enum What {
     Db(Box<db::DbArgs>),
+    Index(index::IndexArgs),
+    Device(device::DeviceArgs),
 }
 
 pub fn run(args: BenchArgs) -> Result {
     match args.what {
         What::Db(args) => db::run(*args),
+        What::Index(args) => index::run(&args),
+        What::Device(args) => device::run(args),
     }
 }

@@ -42,8 +42,8 @@ const LOG_SLOTS_MIN: u32 = 1024;
 
 /// Index the chunks of files and tell how often they are there
 ///
-/// Cuts the files below every PATH by their content, hashes each chunk, looks it up in an index on flash, and inserts it
-/// with 44 bytes of metadata when it is new. Symbolic links are not followed; files that cannot be read are told and
+/// Cuts the files below every PATH by their content, hashes each chunk, looks it up in an index on flash, and inserts
+/// it with 44 bytes of metadata when it is new. Symbolic links are not followed; files that cannot be read are told and
 /// counted. Ctrl-C stops cleanly; the next run with the same index goes on there. Later runs read only what has changed
 /// and report what is new.
 #[derive(Args)]
