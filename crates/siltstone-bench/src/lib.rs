@@ -16,3 +16,8 @@ pub mod key_set;
 pub mod keys;
 pub mod latencies;
 pub mod random;
+
+/// The examples of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;
