@@ -1,5 +1,5 @@
-//! Lookups of many keys at once: each round reads, for every key that is still open, the youngest store that may hold it,
-//! and all these reads are under way together.
+//! Lookups of many keys at once: each round reads, for every key that is still open, the youngest store that may hold
+//! it, and all these reads are under way together.
 
 use super::Core;
 use super::partition::{Lookup, Sought, Stores, known};

@@ -1,7 +1,8 @@
 //! The HashStore's filter (SILT section 3.2): the tags of a partial-key cuckoo table without its positions.
 //!
 //! The records of a HashStore stand on flash in the order of the slots. The paper leaves the empty slots in the file;
-//! here they are skipped, and the filter counts the occupied slots before the one it found.
+//! here they are skipped, and the filter counts the occupied slots before the one it found. Its bytes:
+//! docs/formats/cuckoo_filter.md.
 
 use super::Filter;
 use crate::index::DecodeError;

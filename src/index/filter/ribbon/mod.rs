@@ -7,7 +7,8 @@
 //! starting rows, the keys that start before the bucket's *threshold* are *bumped* to a layer of their own.
 //!
 //! Where it deviates: the placement of a key tells where it starts in the first layer, so that keys in the order of
-//! their placements need not be sorted; thresholds are 4 bits wide; the last few keys are listed.
+//! their placements need not be sorted; thresholds are 4 bits wide; the last few keys are listed. Its bytes:
+//! docs/formats/ribbon_filter.md.
 
 mod band;
 #[cfg(test)]
