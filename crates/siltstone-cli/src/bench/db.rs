@@ -28,7 +28,7 @@ const EXAMPLES: &str = "
 #[command(rename_all = "snake_case", after_help = help_with_benchmarks())]
 pub struct DbArgs {
     /// The engine
-    #[arg(long, default_value = "silt", value_parser = PossibleValuesParser::new(EngineKind::ALL.map(EngineKind::name)))]
+    #[arg(long, default_value = "silt", value_parser = engine_names())]
     engine: String,
     /// The benchmarks, in their order
     #[arg(long, value_delimiter = ',', value_name = "NAME,…",
@@ -81,6 +81,10 @@ pub struct DbArgs {
     json: bool,
     #[command(flatten)]
     tuning: Tuning,
+}
+
+fn engine_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(EngineKind::ALL.map(EngineKind::name))
 }
 
 fn help_with_benchmarks() -> String {
