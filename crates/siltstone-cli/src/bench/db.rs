@@ -146,7 +146,3 @@ pub fn run(args: DbArgs) -> Result {
     siltstone_bench::db::run(&args.settings(&interrupt), &mut |report| args.print(report))?;
     Ok(if interrupt.is_raised() { Outcome::Interrupted } else { Outcome::Done })
 }
-
-fn engine_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(EngineKind::ALL.map(EngineKind::name))
-}
