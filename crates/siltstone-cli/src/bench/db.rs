@@ -83,6 +83,10 @@ pub struct DbArgs {
     tuning: Tuning,
 }
 
+fn engine_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(EngineKind::ALL.map(EngineKind::name))
+}
+
 fn help_with_benchmarks() -> String {
     let names =
         Benchmark::ALL.iter().map(|benchmark| format!("  {:<18}{}\n", benchmark.name(), benchmark.about()));
@@ -141,8 +145,4 @@ pub fn run(args: DbArgs) -> Result {
     let interrupt = Interrupt::listen()?;
     siltstone_bench::db::run(&args.settings(&interrupt), &mut |report| args.print(report))?;
     Ok(if interrupt.is_raised() { Outcome::Interrupted } else { Outcome::Done })
-}
-
-fn engine_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(EngineKind::ALL.map(EngineKind::name))
 }
