@@ -5,14 +5,17 @@
 //! - [`device`]: the benchmark of the device below a database.
 //! - [`keys`], [`random`], [`key_set`]: what they write, in which order, and what is there afterwards.
 //! - [`latencies`], [`clock`]: how long operations took, on the wall and on the processor.
-//! - [`accounts`]: the accounts of a database as JSON.
+//! - [`accounts`], [`costs`]: the accounts of a database as JSON, and the quotients that all reports share.
+//! - [`place`]: where the database of a benchmark stands.
 
 pub mod accounts;
 pub mod clock;
+pub mod costs;
 pub mod db;
 pub mod device;
 pub mod index;
 pub mod key_set;
 pub mod keys;
 pub mod latencies;
+pub mod place;
 pub mod random;
