@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 use siltstone::Stats;
 use siltstone::device::Purpose;
+use std::fmt::Write;
 
 /// What operations cost, and what the database holds after them. Serialised, it has the common field names.
 #[derive(Debug, Clone, Serialize)]
@@ -82,6 +83,28 @@ impl Costs {
         Some(format!("{:.2} bytes written a byte", self.write_amplification?))
     }
 
+    /// All of it in the form of YCSB's summaries: a line a figure, in brackets what it is of.
+    pub fn summary(&self) -> String {
+        let mut text = String::new();
+        for (name, value) in [
+            ("Keys", Some(self.keys as f64)),
+            ("RAM(bytes/key)", Some(self.ram_bytes_per_key)),
+            ("PeakRAM(bytes/key)", Some(self.ram_bytes_per_key_max)),
+            ("Reads/Get", self.reads_per_get),
+            ("ReadBytes/Get", self.read_bytes_per_get),
+            ("WriteAmplification", self.write_amplification),
+            ("SpaceAmplification", Some(self.space_amplification)),
+            ("Disk(bytes)", Some(self.disk_bytes as f64)),
+        ] {
+            if let Some(value) = value {
+                let digits = if value.fract() == 0.0 { 0 } else { 3 };
+                // A string takes everything.
+                let _ = writeln!(text, "[STORE], {name}, {value:.digits$}");
+            }
+        }
+        text
+    }
+
     /// The memory in words.
     pub fn describe_ram(&self) -> String {
         let (now, most) = (self.ram_bytes_per_key, self.ram_bytes_per_key_max);
@@ -102,6 +125,8 @@ mod tests {
         assert_eq!((costs.reads_per_get, costs.write_amplification), (None, None));
         assert_eq!((costs.space_amplification, costs.ram_bytes_per_key), (2.0, 0.0));
         assert_eq!((costs.describe_reads(), costs.describe_writes()), (None, None));
+        assert!(costs.summary().contains("[STORE], SpaceAmplification, 2\n"));
+        assert!(!costs.summary().contains("Get"));
     }
 
     #[test]

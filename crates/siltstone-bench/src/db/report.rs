@@ -1,10 +1,11 @@
 //! What a benchmark found out: a line as db_bench prints it, and an object of JSON.
 
 use super::{Benchmark, Settings};
+use crate::accounts;
 use crate::costs::Costs;
 use crate::latencies::Latencies;
 use serde::Serialize;
-use siltstone::{Durability, Stats};
+use siltstone::Stats;
 use std::fmt::Write;
 
 /// What a benchmark found out. Serialised, it is the object of the benchmark.
@@ -100,7 +101,7 @@ impl Report {
             value_size: settings.value_size,
             fixed: settings.fixed,
             threads: settings.threads,
-            durability: durability_name(settings.durability),
+            durability: accounts::durability(settings.durability),
             operations,
             seconds,
             ops_per_s: per_s(seconds),
@@ -159,14 +160,6 @@ impl Report {
         }
         remarks.push(self.costs.describe_ram());
         remarks.join("; ")
-    }
-}
-
-fn durability_name(durability: Durability) -> &'static str {
-    match durability {
-        Durability::Buffered => "buffered",
-        Durability::Synced => "synced",
-        _ => "written",
     }
 }
 
