@@ -22,5 +22,9 @@ pub mod latencies;
 pub mod place;
 pub mod random;
 pub mod timings;
-
 pub mod ycsb;
+
+/// The examples of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

@@ -3,7 +3,7 @@
 //!
 //! | file | paper |
 //! |---|---|
-//! | [`partition`] | 2: lookups go through the stores from the youngest on; partitioning |
+//! | [`partition`], [`batch`] | 2: lookups go through the stores from the youngest on; partitioning |
 //! | [`write`] | 3.1: a write goes to the log and its index |
 //! | [`convert`] | 3.2: a full LogStore becomes a HashStore |
 //! | [`merge`] | 3.3: HashStores are merged into the SortedStore |
@@ -14,6 +14,7 @@
 //! a partition's LogStores that wait are merged directly when it is merged anyway.
 
 mod account;
+mod batch;
 mod convert;
 mod jobs;
 mod ledger;
@@ -153,6 +154,11 @@ impl Engine for Silt {
     fn get(&self, key: &[u8], now_ms: TimestampMs) -> Result<Option<Found>> {
         self.core.check_open()?;
         with_scratch(|buffer| self.core.get(key, now_ms, Purpose::Get, buffer))
+    }
+
+    fn get_many(&self, keys: &[&[u8]], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
+        self.core.check_open()?;
+        self.core.get_many(keys, now_ms)
     }
 
     fn write(&self, writes: &[Write<'_>], durability: Durability, _now_ms: TimestampMs) -> Result<()> {

@@ -1,12 +1,13 @@
 //! `siltstone bench db`: the benchmarks of a database. The flags are db_bench's, underscores and all.
 
+use super::tuning::Tuning;
 use crate::interrupt::Interrupt;
 use crate::open::{DurabilityArg, parse_time};
 use crate::outcome::{Outcome, Result, help};
 use crate::stats;
+use clap::Args;
 use clap::builder::PossibleValuesParser;
-use clap::{Args, ValueEnum};
-use siltstone::{Access, Builder, EngineKind, HashStoreKind, IndexKind};
+use siltstone::EngineKind;
 use siltstone_bench::db::{Benchmark, Report, Settings};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -27,7 +28,7 @@ const EXAMPLES: &str = "
 #[command(rename_all = "snake_case", after_help = help_with_benchmarks())]
 pub struct DbArgs {
     /// The engine
-    #[arg(long, default_value = "silt", value_parser = PossibleValuesParser::new(EngineKind::ALL.map(EngineKind::name)))]
+    #[arg(long, default_value = "silt", value_parser = engine_names())]
     engine: String,
     /// The benchmarks, in their order
     #[arg(long, value_delimiter = ',', value_name = "NAME,…",
@@ -82,119 +83,10 @@ pub struct DbArgs {
     tuning: Tuning,
 }
 
-/// How the database is set up.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "How the database is set up", rename_all = "snake_case")]
-struct Tuning {
-    /// All records have one size, and the database is told so
-    #[arg(long)]
-    fixed: bool,
-    /// The keys are hashes, and the database is told so
-    #[arg(long, alias = "hashed-keys")]
-    hashed_keys: bool,
-    /// Records of a fixed size have room for an expiry time
-    #[arg(long)]
-    expiring: bool,
-    /// The number of partitions
-    #[arg(long)]
-    partitions: Option<u32>,
-    /// The size of a block on flash, in bytes
-    #[arg(long)]
-    block_bytes: Option<u32>,
-    /// Keys that HashStores hold before they are merged, as a share of all
-    #[arg(long)]
-    merge_ratio: Option<f64>,
-    /// Bits of a tag
-    #[arg(long)]
-    tag_bits: Option<u8>,
-    /// Slots of a partition's LogStore, at the least
-    #[arg(long)]
-    log_slots_min: Option<u32>,
-    /// Threads for background work
-    #[arg(long)]
-    background_threads: Option<usize>,
-    /// How HashStores stand on flash
-    #[arg(long, value_enum)]
-    hash_store: Option<HashStoreArg>,
-    /// How SortedStores are indexed
-    #[arg(long, value_enum)]
-    index: Option<IndexArg>,
-    /// How store files reach the device
-    #[arg(long, value_enum, default_value = "buffered")]
-    access: AccessArg,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum HashStoreArg {
-    CuckooTable,
-    HashOrdered,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum IndexArg {
-    EntropyTrie,
-    Fences,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum AccessArg {
-    /// Through the page cache
-    Buffered,
-    /// Past the page cache; an error where that cannot be done
-    Direct,
-    /// Past the page cache where that can be done
-    DirectOrBuffered,
-}
-
 fn help_with_benchmarks() -> String {
     let names =
         Benchmark::ALL.iter().map(|benchmark| format!("  {:<18}{}\n", benchmark.name(), benchmark.about()));
     format!("Benchmarks:\n{}\n{}", names.collect::<String>(), help(EXAMPLES))
-}
-
-impl Tuning {
-    fn apply(&self, mut builder: Builder) -> Builder {
-        if self.expiring {
-            builder = builder.expiring(true);
-        }
-        if let Some(partitions) = self.partitions {
-            builder = builder.partitions(partitions);
-        }
-        if let Some(bytes) = self.block_bytes {
-            builder = builder.block_bytes(bytes);
-        }
-        if let Some(ratio) = self.merge_ratio {
-            builder = builder.merge_ratio(ratio);
-        }
-        if let Some(bits) = self.tag_bits {
-            builder = builder.tag_bits(bits);
-        }
-        if let Some(slots) = self.log_slots_min {
-            builder = builder.log_slots_min(slots);
-        }
-        if let Some(threads) = self.background_threads {
-            builder = builder.background_threads(threads);
-        }
-        self.apply_kinds(builder)
-    }
-
-    fn apply_kinds(&self, mut builder: Builder) -> Builder {
-        builder = match self.hash_store {
-            Some(HashStoreArg::CuckooTable) => builder.hash_store(HashStoreKind::CuckooTable),
-            Some(HashStoreArg::HashOrdered) => builder.hash_store(HashStoreKind::HashOrdered),
-            None => builder,
-        };
-        builder = match self.index {
-            Some(IndexArg::EntropyTrie) => builder.index(IndexKind::EntropyTrie),
-            Some(IndexArg::Fences) => builder.index(IndexKind::Fences),
-            None => builder,
-        };
-        builder.access(match self.access {
-            AccessArg::Buffered => Access::Buffered,
-            AccessArg::Direct => Access::Direct,
-            AccessArg::DirectOrBuffered => Access::DirectOrBuffered,
-        })
-    }
 }
 
 impl DbArgs {
@@ -249,4 +141,8 @@ pub fn run(args: DbArgs) -> Result {
     let interrupt = Interrupt::listen()?;
     siltstone_bench::db::run(&args.settings(&interrupt), &mut |report| args.print(report))?;
     Ok(if interrupt.is_raised() { Outcome::Interrupted } else { Outcome::Done })
+}
+
+fn engine_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(EngineKind::ALL.map(EngineKind::name))
 }

@@ -3,6 +3,7 @@
 mod db;
 mod device;
 mod index;
+mod tuning;
 
 use crate::outcome::{EXIT_CODES, Result};
 use clap::{Args, Subcommand};
