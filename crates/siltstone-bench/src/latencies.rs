@@ -46,6 +46,16 @@ impl Latencies {
         self.0.as_ref().map_or(0.0, |histogram| histogram.value_at_quantile(share) as f64 / 1e3)
     }
 
+    /// The average, in microseconds.
+    pub fn mean_us(&self) -> f64 {
+        self.0.as_ref().map_or(0.0, |histogram| histogram.mean() / 1e3)
+    }
+
+    /// The shortest, in microseconds.
+    pub fn min_us(&self) -> f64 {
+        self.0.as_ref().map_or(0.0, |histogram| histogram.min() as f64 / 1e3)
+    }
+
     /// The longest, in microseconds.
     pub fn max_us(&self) -> f64 {
         self.0.as_ref().map_or(0.0, |histogram| histogram.max() as f64 / 1e3)
@@ -57,8 +67,8 @@ impl Latencies {
         let mut text = format!(
             "Microseconds per op: count {}, average {:.3}, min {:.3}, max {:.3}\n",
             self.count(),
-            histogram.mean() / 1e3,
-            histogram.min() as f64 / 1e3,
+            self.mean_us(),
+            self.min_us(),
             self.max_us()
         );
         let mut sum = 0;

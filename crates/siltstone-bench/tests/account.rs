@@ -21,13 +21,13 @@ fn the_account_is_what_the_heap_has() {
         };
         run(&settings, &mut |report| {
             let heap = report.heap_bytes.unwrap() as f64;
-            let ratio = report.ram_bytes as f64 / heap;
+            let ratio = report.costs.ram_bytes as f64 / heap;
             println!(
                 "{}, fixed {fixed}: account {}, heap {heap}: {ratio:.3}",
-                report.benchmark, report.ram_bytes
+                report.benchmark, report.costs.ram_bytes
             );
             let is_quiet = report.benchmark == Benchmark::Stats.name();
-            assert!(!is_quiet || (0.95..1.05).contains(&ratio), "{ratio}: {:?}", report.ram_account);
+            assert!(!is_quiet || (0.95..1.05).contains(&ratio), "{ratio}: {:?}", report.costs.ram_account);
             Ok(())
         })
         .unwrap();

@@ -6,7 +6,6 @@
 //! accounts are read then. And a directory that holds something is never destroyed.
 
 mod benchmark;
-mod place;
 mod report;
 mod runner;
 mod worker;
@@ -16,6 +15,7 @@ pub use report::Report;
 pub use runner::run;
 
 use crate::keys::KeysTooShort;
+use crate::place::PlaceError;
 use siltstone::{Builder, Durability};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -96,6 +96,9 @@ pub enum BenchError {
     /// The settings do not fit each other.
     #[error("{0}")]
     Settings(String),
+    /// The database cannot stand there.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
     /// The keys are too short for their number.
     #[error(transparent)]
     Keys(#[from] KeysTooShort),

@@ -6,8 +6,6 @@ use crate::open::{DurabilityArg, parse_time};
 use crate::outcome::{Outcome, Result, help};
 use crate::stats;
 use clap::Args;
-use clap::builder::PossibleValuesParser;
-use siltstone::EngineKind;
 use siltstone_bench::db::{Benchmark, Report, Settings};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -27,9 +25,6 @@ const EXAMPLES: &str = "
 #[derive(Args)]
 #[command(rename_all = "snake_case", after_help = help_with_benchmarks())]
 pub struct DbArgs {
-    /// The engine
-    #[arg(long, default_value = "silt", value_parser = engine_names())]
-    engine: String,
     /// The benchmarks, in their order
     #[arg(long, value_delimiter = ',', value_name = "NAME,…",
           default_values = Benchmark::USUAL.iter().map(|benchmark| benchmark.name()))]
@@ -95,7 +90,6 @@ fn help_with_benchmarks() -> String {
 
 impl DbArgs {
     fn settings(&self, interrupt: &Interrupt) -> Settings {
-        let engine = EngineKind::from_name(&self.engine).unwrap_or_default();
         let tuning = self.tuning.clone();
         Settings {
             benchmarks: self.benchmarks.clone(),
@@ -112,7 +106,7 @@ impl DbArgs {
             durability: if self.sync { siltstone::Durability::Synced } else { self.durability.into() },
             seed: self.seed,
             duration: self.duration,
-            set_up: Arc::new(move |builder| tuning.apply(builder.engine(engine))),
+            set_up: Arc::new(move |builder| tuning.apply(builder)),
             stop: interrupt.flag(),
             heap_bytes: crate::heap_bytes(),
         }

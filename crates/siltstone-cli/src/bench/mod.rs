@@ -4,6 +4,7 @@ mod db;
 mod device;
 mod index;
 mod tuning;
+mod ycsb;
 
 use crate::outcome::{EXIT_CODES, Result};
 use clap::{Args, Subcommand};
@@ -21,6 +22,7 @@ enum What {
     Db(Box<db::DbArgs>),
     Index(index::IndexArgs),
     Device(device::DeviceArgs),
+    Ycsb(Box<ycsb::YcsbArgs>),
 }
 
 pub fn run(args: BenchArgs) -> Result {
@@ -28,5 +30,6 @@ pub fn run(args: BenchArgs) -> Result {
         What::Db(args) => db::run(*args),
         What::Index(args) => index::run(&args),
         What::Device(args) => device::run(args),
+        What::Ycsb(args) => ycsb::run(*args),
     }
 }

@@ -1,12 +1,16 @@
 //! The flags that set up the database of a benchmark.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use siltstone::{Access, Builder, FilterKind, HashStoreKind, IndexKind};
+use siltstone::{Access, Builder, EngineKind, FilterKind, HashStoreKind, IndexKind};
 
 /// How the database is set up.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "How the database is set up", rename_all = "snake_case")]
 pub struct Tuning {
+    /// The engine
+    #[arg(long, default_value = EngineKind::default().name(), value_parser = engines())]
+    engine: EngineKind,
     /// All records have one size, and the database is told so
     #[arg(long)]
     pub fixed: bool,
@@ -83,6 +87,7 @@ enum AccessArg {
 impl Tuning {
     /// The builder with what was chosen; what was not is the default.
     pub fn apply(&self, mut builder: Builder) -> Builder {
+        builder = builder.engine(self.engine);
         if self.expiring {
             builder = builder.expiring(true);
         }
@@ -98,6 +103,11 @@ impl Tuning {
         builder = with(builder, self.index.map(Into::into), Builder::index);
         builder.access(self.access.into())
     }
+}
+
+fn engines() -> impl TypedValueParser<Value = EngineKind> {
+    let names = PossibleValuesParser::new(EngineKind::ALL.map(EngineKind::name));
+    names.map(|name| EngineKind::from_name(&name).unwrap_or_default())
 }
 
 fn with<T>(builder: Builder, chosen: Option<T>, set: fn(Builder, T) -> Builder) -> Builder {
