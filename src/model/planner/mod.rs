@@ -140,7 +140,9 @@ mod tests {
             silt.builder_call()
                 .starts_with("Database::builder(path).engine(EngineKind::Silt).fixed(24, 104).partitions(")
         );
-        assert!(silt.flags().starts_with("--engine silt --fixed 24,104 --partitions "));
+        assert!(
+            silt.flags().starts_with("--engine silt --key_size 24 --value_size 104 --fixed --partitions ")
+        );
     }
 
     #[test]
@@ -225,7 +227,7 @@ mod tests {
         let call =
             "Database::builder(path).engine(EngineKind::Silt).partitions(16).merge_ratio(1.000).open()?";
         assert_eq!(plan.builder_call(), call);
-        assert_eq!(plan.flags(), "--engine silt --partitions 16 --merge-ratio 1.000");
+        assert_eq!(plan.flags(), "--engine silt --partitions 16 --merge_ratio 1.000");
     }
 
     #[test]

@@ -205,10 +205,11 @@ impl Plan {
         format!("Database::builder(path).engine(EngineKind::{}){settings}.open()?", self.system.kind())
     }
 
-    /// The flags of the command line that set it up.
+    /// The flags of `siltstone bench db` that set it up.
     pub fn flags(&self) -> String {
-        let flag = |(name, value): &(&str, Value)| {
-            format!(" --{} {}", name.replace('_', "-"), value.to_string().replace(", ", ","))
+        let flag = |(name, value): &(&str, Value)| match value {
+            Value::Lengths(keys, values) => format!(" --key_size {keys} --value_size {values} --fixed"),
+            value => format!(" --{name} {value}"),
         };
         let flags: String = self.settings.iter().map(flag).collect();
         format!("--engine {}{flags}", self.system.name())

@@ -107,6 +107,9 @@ struct Tuning {
     /// Bits of a tag
     #[arg(long)]
     tag_bits: Option<u8>,
+    /// The false-positive rate of HashStores' filters, as its number of bits
+    #[arg(long)]
+    filter_bits: Option<u8>,
     /// Slots of a partition's LogStore, at the least
     #[arg(long)]
     log_slots_min: Option<u32>,
@@ -168,6 +171,9 @@ impl Tuning {
         }
         if let Some(bits) = self.tag_bits {
             builder = builder.tag_bits(bits);
+        }
+        if let Some(bits) = self.filter_bits {
+            builder = builder.filter_bits(bits);
         }
         if let Some(slots) = self.log_slots_min {
             builder = builder.log_slots_min(slots);
