@@ -54,4 +54,4 @@ pub use leveldb_simulator::LevelDbSimulator;
 pub use mica::Mica;
 pub use popularity::{Group, Popularity};
 pub use samt::Samt;
-pub use silt::{Silt, SiltRam, SiltWrites};
+pub use silt::{Silt, SiltLayout, SiltRam, SiltWrites};

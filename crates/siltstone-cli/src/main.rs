@@ -1,6 +1,7 @@
-//! `siltstone`: a database from the command line, the dedup index, and the benchmarks. One file a subcommand.
+//! `siltstone`: a database from the command line, the dedup index, the planner and the models, and the benchmarks. One file a subcommand.
 
 mod bench;
+mod chart;
 mod checkpoint;
 mod compact;
 mod dedup;
@@ -11,10 +12,13 @@ mod import;
 mod input;
 mod interrupt;
 mod list;
+mod model;
 mod notation;
 mod open;
 mod outcome;
+mod plan;
 mod put;
+mod quantity;
 mod stats;
 mod transfer;
 mod verify;
@@ -55,6 +59,8 @@ enum Command {
     Checkpoint(checkpoint::CheckpointArgs),
     Verify(verify::VerifyArgs),
     Dedup(dedup::DedupArgs),
+    Plan(Box<plan::PlanArgs>),
+    Model(model::ModelArgs),
     Bench(bench::BenchArgs),
 }
 
@@ -71,6 +77,8 @@ fn main() -> ExitCode {
         Command::Checkpoint(args) => checkpoint::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Dedup(args) => dedup::run(args),
+        Command::Plan(args) => plan::run(*args),
+        Command::Model(args) => model::run(args),
         Command::Bench(args) => bench::run(args),
     })
 }

@@ -8,7 +8,7 @@ use crate::model::cleaning::Cleaning;
 use crate::model::flashkey::FlashKey;
 use crate::model::flashstore::FlashStore;
 use crate::model::mica::Mica;
-use crate::model::silt::Silt;
+use crate::model::silt::SiltLayout;
 
 use super::demand::Demand;
 use super::plan::{Costs, System, Value};
@@ -19,6 +19,8 @@ const OVER_PROVISIONS: [f64; 9] = [0.05, 0.07, 0.1, 0.14, 0.18, 0.25, 0.4, 0.7, 
 const MERGE_RATIO_MIN: f64 = 0.01;
 const MERGE_RATIO_MAX: f64 = 2.0;
 const MERGE_RATIO_STEP: f64 = 1.03;
+/// The bits of HashStores' filters that are tried.
+const FILTER_BITS: [f64; 7] = [4.0, 6.0, 8.0, 9.0, 10.0, 11.0, 13.0];
 
 /// An engine with parameters.
 #[derive(Debug, Clone)]
@@ -44,48 +46,57 @@ pub(super) fn candidates(system: System, demand: &Demand) -> Vec<Candidate> {
 
 fn silt(demand: &Demand) -> Vec<Candidate> {
     let mut found = Vec::new();
-    let layout = demand.silt_layout;
     for partitions in [4.0, 16.0, 64.0] {
-        let keys_per_partition = demand.keys() / partitions;
-        let base = Silt {
-            table_slots: layout.log_slots_min.max(keys_per_partition / layout.keys_per_log_slot),
-            hash_store_fill: layout.hash_store_fill,
-            sorted_store_fill: layout.sorted_store_fill,
-            log_overhead_bytes: layout.log_overhead_bytes,
-            store_overhead_bytes: layout.store_overhead_bytes,
-            sorted_index_bytes: layout.sorted_index_bytes,
-            ..Silt::paper(demand.keys(), demand.item_bytes(), partitions, keys_per_partition)
-        };
-        let mut ratio = MERGE_RATIO_MIN;
-        while ratio <= MERGE_RATIO_MAX {
-            let merging = Silt { merge_keys: ratio * keys_per_partition, ..base.clone() };
-            // These do not depend on the tags.
-            let write_amplification = merging.writes(&demand.popularity).total();
-            let space_amplification = merging.space_amplification(&demand.popularity);
-            let asked = merging.stores_asked(&demand.popularity);
-            for tag_bits in 8..=15 {
-                let silt = Silt { tag_bits: f64::from(tag_bits), ..merging.clone() };
-                found.push(Candidate {
-                    settings: vec![
-                        ("partitions", count(partitions)),
-                        ("merge_ratio", Value::Ratio(ratio)),
-                        ("tag_bits", count(silt.tag_bits)),
-                        ("log_slots_min", count(layout.log_slots_min)),
-                    ],
-                    costs: Costs {
-                        ram_bytes: silt.ram_peak().total(),
-                        reads_per_get: 1.0 + asked * silt.false_positives(),
-                        reads_per_miss: silt.reads_per_get_at_worst(),
-                        disk_reads_per_get: 0.0,
-                        write_amplification,
-                        space_amplification,
-                    },
-                });
+        for log_slots_min in [1024.0, 4096.0, 16_384.0] {
+            let mut merge_ratio = MERGE_RATIO_MIN;
+            while merge_ratio <= MERGE_RATIO_MAX {
+                let layout =
+                    SiltLayout { partitions, merge_ratio, log_slots_min, ..demand.silt_layout.clone() };
+                found.extend(filtered(demand, &layout));
+                merge_ratio *= MERGE_RATIO_STEP;
             }
-            ratio *= MERGE_RATIO_STEP;
         }
     }
     found
+}
+
+/// The same with shorter and longer filters.
+fn filtered(demand: &Demand, layout: &SiltLayout) -> Vec<Candidate> {
+    let Ok(silt) = layout.silt(demand.keys()) else { return Vec::new() };
+    // Writes and space hardly depend on the filters, nor does which stores are asked.
+    let write_amplification = silt.writes(&demand.popularity).total();
+    let space_amplification = silt.space_amplification(&demand.popularity);
+    let (log_stores, hash_stores) = silt.stores_asked(&demand.popularity);
+    let candidate = |filter_bits: f64| {
+        let silt = SiltLayout { filter_bits, ..layout.clone() }.silt(demand.keys()).ok()?;
+        let asked = log_stores * silt.log_false_positives + hash_stores * silt.false_positives;
+        Some(Candidate {
+            settings: silt_settings(&SiltLayout { filter_bits, ..layout.clone() }),
+            costs: Costs {
+                ram_bytes: silt.ram_peak().total(),
+                reads_per_get: 1.0 + asked,
+                reads_per_miss: silt.reads_per_get_at_worst(),
+                disk_reads_per_get: 0.0,
+                write_amplification,
+                space_amplification,
+            },
+        })
+    };
+    FILTER_BITS.into_iter().filter_map(candidate).collect()
+}
+
+fn silt_settings(layout: &SiltLayout) -> Vec<(&'static str, Value)> {
+    let mut settings = Vec::new();
+    if layout.fixed {
+        settings.push(("fixed", Value::Lengths(layout.key_bytes as u64, layout.value_bytes as u64)));
+    }
+    settings.extend([
+        ("partitions", count(layout.partitions)),
+        ("merge_ratio", Value::Ratio(layout.merge_ratio)),
+        ("filter_bits", count(layout.filter_bits)),
+        ("log_slots_min", count(layout.log_slots_min)),
+    ]);
+    settings
 }
 
 fn flashkey(demand: &Demand) -> Vec<Candidate> {

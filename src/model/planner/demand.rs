@@ -3,6 +3,7 @@
 use crate::model::error::{ModelError, fraction, positive};
 use crate::model::flash::{Flash, YEAR_S};
 use crate::model::popularity::Popularity;
+use crate::model::silt::SiltLayout;
 
 use super::plan::System;
 
@@ -17,41 +18,6 @@ pub enum Goal {
     LeastRam,
     /// The least write amplification.
     LeastWrites,
-}
-
-/// What the SILT engine's files and indexes differ from the paper's in.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct SiltLayout {
-    /// What a record takes in the log beyond key and value, in bytes.
-    pub log_overhead_bytes: f64,
-    /// What a record takes in HashStores and SortedStores beyond key and value, in bytes.
-    pub store_overhead_bytes: f64,
-    /// The share of a HashStore on flash that is records: 0.93 in the paper, 1 where they are packed.
-    pub hash_store_fill: f64,
-    /// The share of a SortedStore's blocks that is records.
-    pub sorted_store_fill: f64,
-    /// The index of the SortedStore, in bytes a key.
-    pub sorted_index_bytes: f64,
-    /// The slots of a LogStore's table at the least.
-    pub log_slots_min: f64,
-    /// Keys of a partition for each slot of its LogStore, where that makes more slots.
-    pub keys_per_log_slot: f64,
-}
-
-impl Default for SiltLayout {
-    /// The paper's, with tables of 2^17 slots.
-    fn default() -> Self {
-        SiltLayout {
-            log_overhead_bytes: 0.0,
-            store_overhead_bytes: 0.0,
-            hash_store_fill: 0.93,
-            sorted_store_fill: 1.0,
-            sorted_index_bytes: 0.4,
-            log_slots_min: f64::from(1 << 17),
-            keys_per_log_slot: f64::INFINITY,
-        }
-    }
 }
 
 /// The data, the load, the hardware, and what is wanted of them.
@@ -87,7 +53,7 @@ pub struct Demand {
     pub lifetime_s: f64,
     /// What is best among the plans that fit.
     pub goal: Goal,
-    /// How the SILT engine stores its records.
+    /// The records as the SILT engine stores them, and those of its settings that are not sought.
     pub silt_layout: SiltLayout,
     /// The engines that can be had. Others are planned and shown, and not recommended.
     pub built: Vec<System>,
@@ -114,7 +80,7 @@ impl Demand {
             disk_reads_per_s: None,
             lifetime_s: 3.0 * YEAR_S,
             goal: Goal::default(),
-            silt_layout: SiltLayout::default(),
+            silt_layout: SiltLayout::new(key_bytes, value_bytes),
             built: vec![System::Silt],
         }
     }
@@ -122,6 +88,7 @@ impl Demand {
     /// Whether it can be planned for.
     pub fn check(&self) -> Result<(), ModelError> {
         positive("key and value bytes", self.item_bytes())?;
+        self.silt_layout.check()?;
         positive("RAM bytes", self.ram_bytes)?;
         positive("flash bytes", self.flash.bytes)?;
         positive("erase cycles", self.flash.erase_cycles)?;

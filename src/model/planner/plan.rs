@@ -157,6 +157,8 @@ pub enum Value {
     Count(u64),
     /// Any other.
     Ratio(f64),
+    /// The lengths of keys and of values, in bytes.
+    Lengths(u64, u64),
 }
 
 impl std::fmt::Display for Value {
@@ -164,6 +166,7 @@ impl std::fmt::Display for Value {
         match self {
             Value::Count(count) => write!(f, "{count}"),
             Value::Ratio(ratio) => write!(f, "{ratio:.3}"),
+            Value::Lengths(keys, values) => write!(f, "{keys}, {values}"),
         }
     }
 }
@@ -202,9 +205,12 @@ impl Plan {
         format!("Database::builder(path).engine(EngineKind::{}){settings}.open()?", self.system.kind())
     }
 
-    /// The flags of the command line that set it up.
+    /// The flags of `siltstone bench db` that set it up.
     pub fn flags(&self) -> String {
-        let flag = |(name, value): &(&str, Value)| format!(" --{} {value}", name.replace('_', "-"));
+        let flag = |(name, value): &(&str, Value)| match value {
+            Value::Lengths(keys, values) => format!(" --key_size {keys} --value_size {values} --fixed"),
+            value => format!(" --{name} {value}"),
+        };
         let flags: String = self.settings.iter().map(flag).collect();
         format!("--engine {}{flags}", self.system.name())
     }

@@ -78,10 +78,6 @@ pub struct DbArgs {
     tuning: Tuning,
 }
 
-fn engine_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(EngineKind::ALL.map(EngineKind::name))
-}
-
 fn help_with_benchmarks() -> String {
     let names =
         Benchmark::ALL.iter().map(|benchmark| format!("  {:<18}{}\n", benchmark.name(), benchmark.about()));

@@ -1,17 +1,25 @@
 //! SILT: equations 2.4 to 2.7 of Lim's dissertation, and Algorithm 5 (4.5) for skewed loads.
 //!
 //! The equations of 2.4 take every put to be for another key; [`Silt::writes`] counts the keys that a LogStore and a
-//! merge meet twice. For a uniform load of many keys the two agree.
+//! merge meet twice. For a uniform load of many keys the two agree. What a record and a key cost in each store are
+//! parameters: the paper's ([`Silt::paper`]), or those of this crate's engine ([`SiltLayout`]).
+
+mod layout;
+
+pub use layout::SiltLayout;
 
 use super::error::{ModelError, fraction, positive};
 use super::popularity::Popularity;
+use super::root::increasing_root;
 
 /// Slots a key may stand in: two buckets of four (2.4).
 const CANDIDATE_SLOTS: f64 = 8.0;
 /// Among more HashStores than that only so many are looked at, evenly spread.
 const STORES_SAMPLED: f64 = 64.0;
+/// Points at which the cost of merges is taken while a store is filled.
+const FILL_POINTS: u32 = 256;
 
-/// The parameters of a SILT store of a constant number of keys. [`Silt::paper`] has the values of the paper.
+/// The parameters of a SILT store of a constant number of keys.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Silt {
@@ -22,27 +30,40 @@ pub struct Silt {
     /// P: the instances, each with a LogStore, HashStores and a SortedStore of its own.
     pub partitions: f64,
     /// d: the keys that the HashStores of one partition hold when they are merged; a key in two of them counts twice.
-    /// A store that merges its fullest partition whenever all HashStores together hold d · (P + 1) / 2 keys has the
-    /// same steady state: partition after partition reaches d.
+    /// A store that merges its fullest partition whenever all HashStores together hold d · (P + 1) / 2 keys has the same
+    /// steady state: partition after partition reaches d.
     pub merge_keys: f64,
-    /// k: the bits of a tag in the index of the LogStore and in the filters of the HashStores.
-    pub tag_bits: f64,
-    /// The slots of a LogStore's table, and of the filter of the HashStore that it becomes: 2^(k + 2) in the paper.
+    /// The least d of a store that is being filled and has few keys yet.
+    pub merge_keys_min: f64,
+    /// By how many HashStores more than d a merge takes, since HashStores come whole and the fullest partition is likely to
+    /// have just got one. 0 in the paper.
+    pub merge_excess_stores: f64,
+    /// The slots of a LogStore's table: 2^(k + 2) in the paper.
     pub table_slots: f64,
     /// The share of these slots that is used when a LogStore is converted.
     pub table_occupancy: f64,
-    /// The share of a HashStore on flash that is records: the table's occupancy, or 1 where records are packed.
-    pub hash_store_fill: f64,
-    /// The share of a SortedStore's blocks that is records.
-    pub sorted_store_fill: f64,
-    /// What a record takes in the log beyond the item, in bytes.
-    pub log_overhead_bytes: f64,
-    /// What a record takes in HashStores and SortedStores beyond the item, in bytes.
-    pub store_overhead_bytes: f64,
-    /// A pointer in the index of the LogStore, in bytes.
-    pub log_pointer_bytes: f64,
+    /// LogStores are converted after so many bytes of log, however full they are. Infinite in the paper.
+    pub log_bytes_max: f64,
+    /// What a record takes in the log, in bytes.
+    pub log_record_bytes: f64,
+    /// What a record of a HashStore takes on flash, with its share of everything else in the file, in bytes.
+    pub hash_record_bytes: f64,
+    /// What a record of a SortedStore takes on flash, likewise, in bytes.
+    pub sorted_record_bytes: f64,
+    /// The index of a LogStore, in bytes a slot.
+    pub log_slot_bytes: f64,
+    /// Filter and all other memory of HashStores, in bytes a record.
+    pub filter_bytes: f64,
     /// The index of the SortedStore, in bytes a key.
     pub sorted_index_bytes: f64,
+    /// How often a lookup of a missing key finds a candidate in the LogStore, on average.
+    pub log_false_positives: f64,
+    /// f: how often the filter of a HashStore takes a missing key for one of its own.
+    pub false_positives: f64,
+    /// The memory that conversions, merges and lookups take while they run, in bytes. 0 in the paper.
+    pub buffer_bytes: f64,
+    /// The log that is not yet released beyond that of one LogStore's time, in bytes. 0 in the paper.
+    pub log_tail_bytes: f64,
 }
 
 /// Where write amplification comes from, in bytes written for each byte that is put.
@@ -74,32 +95,56 @@ pub struct SiltRam {
     pub hash_stores: f64,
     /// The indexes of the SortedStores.
     pub sorted_stores: f64,
+    /// What conversions, merges and lookups take while they run.
+    pub buffers: f64,
 }
 
 impl SiltRam {
     /// All of it.
     pub fn total(&self) -> f64 {
-        self.log_stores + self.hash_stores + self.sorted_stores
+        self.log_stores + self.hash_stores + self.sorted_stores + self.buffers
     }
+}
+
+/// The time between two conversions of one LogStore.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    /// The puts into all partitions within it.
+    puts: f64,
+    /// The keys that all partitions convert within it.
+    keys: f64,
 }
 
 impl Silt {
     /// The store of the paper, with 15-bit tags and tables of 2^17 slots.
     pub fn paper(keys: f64, item_bytes: f64, partitions: f64, merge_keys: f64) -> Self {
+        Self::with_tags(keys, item_bytes, partitions, merge_keys, 15.0)
+    }
+
+    /// The store of the paper with tags of k bits, and with tables of 2^(k + 2) slots.
+    pub fn with_tags(keys: f64, item_bytes: f64, partitions: f64, merge_keys: f64, tag_bits: f64) -> Self {
+        let table_occupancy = 0.93;
+        let false_positives = CANDIDATE_SLOTS / tag_bits.exp2();
         Silt {
             keys,
             item_bytes,
             partitions,
             merge_keys,
-            tag_bits: 15.0,
-            table_slots: f64::from(1 << 17),
-            table_occupancy: 0.93,
-            hash_store_fill: 0.93,
-            sorted_store_fill: 1.0,
-            log_overhead_bytes: 0.0,
-            store_overhead_bytes: 0.0,
-            log_pointer_bytes: 4.0,
+            merge_keys_min: 0.0,
+            merge_excess_stores: 0.0,
+            table_slots: 4.0 * tag_bits.exp2(),
+            table_occupancy,
+            log_bytes_max: f64::INFINITY,
+            log_record_bytes: item_bytes,
+            hash_record_bytes: item_bytes / table_occupancy,
+            sorted_record_bytes: item_bytes,
+            log_slot_bytes: (tag_bits + 1.0) / 8.0 + 4.0,
+            filter_bytes: tag_bits / 8.0 / table_occupancy,
             sorted_index_bytes: 0.4,
+            log_false_positives: false_positives,
+            false_positives,
+            buffer_bytes: 0.0,
+            log_tail_bytes: 0.0,
         }
     }
 
@@ -109,114 +154,163 @@ impl Silt {
         positive("item bytes", self.item_bytes)?;
         positive("partitions", self.partitions)?;
         positive("keys a merge", self.merge_keys)?;
-        positive("tag bits", self.tag_bits)?;
         positive("table slots", self.table_slots)?;
-        for (name, share) in [
-            ("table occupancy", self.table_occupancy),
-            ("HashStore fill", self.hash_store_fill),
-            ("SortedStore fill", self.sorted_store_fill),
-        ] {
-            positive(name, fraction(name, share)?)?;
-        }
+        positive("table occupancy", fraction("table occupancy", self.table_occupancy)?)?;
+        positive("log bytes a record", self.log_record_bytes)?;
+        positive("HashStore bytes a record", self.hash_record_bytes)?;
+        positive("SortedStore bytes a record", self.sorted_record_bytes)?;
         Ok(())
     }
 
-    /// The keys of a LogStore when it is converted, and of the HashStore that it becomes.
+    /// The keys of a LogStore when it is full.
     pub fn table_keys(&self) -> f64 {
         self.table_slots * self.table_occupancy
     }
 
+    fn turn_at_worst(&self) -> Turn {
+        let keys = (self.partitions * self.table_keys()).min(self.log_bytes_max / self.log_record_bytes);
+        Turn { puts: keys, keys }
+    }
+
+    fn turn(&self, popularity: &Popularity) -> Turn {
+        let full = self.partitions * self.table_keys();
+        let puts = popularity.unique_inverse(full);
+        let puts_max = self.log_bytes_max / self.log_record_bytes;
+        if puts <= puts_max {
+            Turn { puts, keys: full }
+        } else {
+            Turn { puts: puts_max, keys: popularity.unique(puts_max) }
+        }
+    }
+
     /// hc: the HashStores of a partition when they are merged.
     pub fn hash_stores_max(&self) -> f64 {
-        self.merge_keys / self.table_keys()
+        self.merge_keys / self.hash_store_keys() + self.merge_excess_stores
     }
 
     /// H: the HashStores of a partition on average (2.5).
     pub fn hash_stores_mean(&self) -> f64 {
-        self.hash_stores_max() / 2.0
+        self.hashed_keys_mean() / self.partitions / self.hash_store_keys()
     }
 
-    /// f: how often a filter takes a missing key for one of its own.
-    pub fn false_positives(&self) -> f64 {
-        CANDIDATE_SLOTS / self.tag_bits.exp2()
+    fn hash_store_keys(&self) -> f64 {
+        self.turn_at_worst().keys / self.partitions
+    }
+
+    /// The keys of all HashStores when a partition is merged.
+    fn hashed_keys_max(&self) -> f64 {
+        self.merge_keys * (self.partitions + 1.0) / 2.0
+    }
+
+    /// Between two merges they grow by what a merge takes.
+    fn hashed_keys_mean(&self) -> f64 {
+        self.hashed_keys_max() - self.hash_stores_max() * self.hash_store_keys() / 2.0
     }
 
     /// The write amplification if no key is put twice before it is merged (2.4): 2.075 + N / (d · P) with the paper's
     /// values.
     pub fn writes_at_worst(&self) -> SiltWrites {
-        self.writes_of(self.partitions * self.table_keys())
+        self.writes_of(self.turn_at_worst())
     }
 
     /// The write amplification under that load (Algorithm 5).
     ///
-    /// `popularity` is that of the whole store, whose keys are spread over the partitions by their hashes; the
-    /// LogStores of all partitions together hold Unique(p) keys of the last p puts. For the numbers of the
-    /// dissertation take the popularity of one partition's keys, and one partition.
+    /// `popularity` is that of the whole store, whose keys are spread over the partitions by their hashes; the LogStores
+    /// of all partitions together hold Unique(p) keys of the last p puts. For the numbers of the dissertation take the
+    /// popularity of one partition's keys, and one partition.
     pub fn writes(&self, popularity: &Popularity) -> SiltWrites {
-        self.writes_of(popularity.unique_inverse(self.partitions * self.table_keys()))
+        self.writes_of(self.turn(popularity))
     }
 
-    /// `interval`: the puts between two conversions of one LogStore.
-    fn writes_of(&self, interval: f64) -> SiltWrites {
-        let store_bytes = self.item_bytes + self.store_overhead_bytes;
-        let converted = self.partitions * self.table_keys() / self.hash_store_fill;
-        let merged = self.keys / self.sorted_store_fill / self.hash_stores_max();
+    fn writes_of(&self, turn: Turn) -> SiltWrites {
+        let converted = turn.keys / turn.puts;
+        let merged =
+            converted * self.keys / self.partitions / (self.hash_stores_max() * self.hash_store_keys());
         SiltWrites {
-            log_store: (self.item_bytes + self.log_overhead_bytes) / self.item_bytes,
-            hash_stores: converted / interval * store_bytes / self.item_bytes,
-            sorted_store: merged / interval * store_bytes / self.item_bytes,
+            log_store: self.log_record_bytes / self.item_bytes,
+            hash_stores: converted * self.hash_record_bytes / self.item_bytes,
+            sorted_store: merged * self.sorted_record_bytes / self.item_bytes,
+        }
+    }
+
+    /// The write amplification of putting N new keys, each once, into an empty store whose d grows with its keys.
+    ///
+    /// While the HashStores hold a share h of the keys, and partition after partition is merged, the keys grow by a factor
+    /// e^x from one merge of a partition to the next, where h is the mean of 1 − e^(−xi/P) over i = 1 to P. A merge writes
+    /// all keys of a partition, so that a new key costs 1 / x of them.
+    pub fn writes_of_filling(&self) -> SiltWrites {
+        let partitions = self.partitions;
+        let half_logged = self.turn_at_worst().keys / 2.0;
+        let stored = (self.keys - half_logged).max(1.0);
+        let excess = self.merge_excess_stores * self.hash_store_keys();
+        let held = |merge_keys: f64| (merge_keys + excess) * (partitions + 1.0) / 2.0;
+        let share = held(self.merge_keys) / self.keys;
+        let held_min = held(self.merge_keys_min).clamp(1.0, stored);
+        let step = (stored / held_min).ln() / f64::from(FILL_POINTS);
+        let merged: f64 = (0..FILL_POINTS)
+            .map(|point| {
+                let keys = held_min * (step * (f64::from(point) + 0.5)).exp();
+                keys * step / growth_between_merges(share.max(held_min / keys), partitions)
+            })
+            .sum();
+        SiltWrites {
+            log_store: self.log_record_bytes / self.item_bytes,
+            hash_stores: stored / self.keys * self.hash_record_bytes / self.item_bytes,
+            sorted_store: merged / self.keys * self.sorted_record_bytes / self.item_bytes,
         }
     }
 
     /// The reads of a get that is answered by the SortedStore, or by none (2.6).
     pub fn reads_per_get_at_worst(&self) -> f64 {
-        1.0 + (1.0 + self.hash_stores_mean()) * self.false_positives()
+        1.0 + self.log_false_positives + self.hash_stores_mean() * self.false_positives
     }
 
     /// The reads of a get on average, for a key drawn as the puts are: what lies behind the store that has the key is
     /// not asked, so that only the stores before it can mistake it.
     pub fn reads_per_get(&self, popularity: &Popularity) -> f64 {
-        1.0 + self.stores_asked(popularity) * self.false_positives()
+        let (log_stores, hash_stores) = self.stores_asked(popularity);
+        1.0 + log_stores * self.log_false_positives + hash_stores * self.false_positives
     }
 
-    /// The stores whose filters are asked in vain before the one that has the key.
-    pub(super) fn stores_asked(&self, popularity: &Popularity) -> f64 {
-        let interval = popularity.unique_inverse(self.partitions * self.table_keys());
+    /// The LogStores and the HashStores that are asked in vain before the store that has the key.
+    pub(super) fn stores_asked(&self, popularity: &Popularity) -> (f64, f64) {
+        let interval = self.turn(popularity).puts;
         if interval.is_infinite() {
-            return 0.0;
+            return (0.0, 0.0);
         }
         // Half a LogStore is full on average, and every number of HashStores up to hc is as frequent as any other.
-        let most = self.hash_stores_max();
+        let most = 2.0 * self.hash_stores_mean();
         let samples = most.ceil().clamp(1.0, STORES_SAMPLED);
         let step = most / samples;
-        let mut asked = popularity.absent(interval / 2.0);
+        let mut hash_stores = 0.0;
         let mut sample = 0.5;
         while sample < samples {
             let store = sample * step;
-            asked += step * (1.0 - store / most) * popularity.absent(interval * (store + 1.0));
+            hash_stores += step * (1.0 - store / most) * popularity.absent(interval * (store + 1.0));
             sample += 1.0;
         }
-        asked
+        (popularity.absent(interval / 2.0), hash_stores)
     }
 
-    /// The memory on average (2.7).
+    /// The memory on average (2.7), without what conversions and merges take while they run.
     pub fn ram(&self) -> SiltRam {
-        self.ram_of(self.partitions, self.hash_stores_mean() * self.partitions, self.partitions)
+        self.ram_of(self.partitions, self.hashed_keys_mean(), self.partitions, 0.0)
     }
 
-    /// The most memory: before a merge the HashStores hold d · (P + 1) / 2 keys, while one LogStore more is filled and
-    /// one SortedStore more is built.
+    /// The most memory: before a merge the HashStores hold d · (P + 1) / 2 keys and the one that sets it off, while one
+    /// LogStore more is filled and one SortedStore more is built.
     pub fn ram_peak(&self) -> SiltRam {
         let partitions = self.partitions;
-        self.ram_of(partitions + 1.0, self.hash_stores_max() * (partitions + 1.0) / 2.0, partitions + 1.0)
+        let hashed = self.hashed_keys_max() + self.merge_excess_stores.min(1.0) * self.hash_store_keys();
+        self.ram_of(partitions + 1.0, hashed, partitions + 1.0, self.buffer_bytes)
     }
 
-    fn ram_of(&self, log_stores: f64, hash_stores: f64, sorted_stores: f64) -> SiltRam {
-        let log_entry_bytes = (self.tag_bits + 1.0) / 8.0 + self.log_pointer_bytes;
+    fn ram_of(&self, log_stores: f64, hashed: f64, sorted_stores: f64, buffers: f64) -> SiltRam {
         SiltRam {
-            log_stores: log_stores * self.table_slots * log_entry_bytes,
-            hash_stores: hash_stores * self.table_slots * self.tag_bits / 8.0,
+            log_stores: log_stores * self.table_slots * self.log_slot_bytes,
+            hash_stores: hashed * self.filter_bytes,
             sorted_stores: sorted_stores * self.keys / self.partitions * self.sorted_index_bytes,
+            buffers,
         }
     }
 
@@ -228,15 +322,30 @@ impl Silt {
     /// The most bytes on flash for each byte of items: when the HashStores are fullest and a partition is merged, with
     /// logs of that many puts a LogStore at the most.
     pub fn space_amplification(&self, popularity: &Popularity) -> f64 {
-        let store_bytes = self.item_bytes + self.store_overhead_bytes;
-        let interval = popularity.unique_inverse(self.partitions * self.table_keys());
         // Where all keys fit into the LogStores they are never converted, and the log is compacted at twice its keys.
-        let logged = interval.min(2.0 * self.partitions * self.table_keys());
-        let hashed = self.merge_keys * (self.partitions + 1.0) / 2.0 / self.hash_store_fill;
-        let sorted = self.keys * (1.0 + 1.0 / self.partitions) / self.sorted_store_fill;
-        let bytes = logged * (self.item_bytes + self.log_overhead_bytes) + (hashed + sorted) * store_bytes;
+        let logged = self.turn(popularity).puts.min(2.0 * self.partitions * self.table_keys());
+        let hashed = self.hashed_keys_max();
+        let sorted = self.keys * (1.0 + 1.0 / self.partitions);
+        let bytes = logged * self.log_record_bytes
+            + self.log_tail_bytes
+            + hashed * self.hash_record_bytes
+            + sorted * self.sorted_record_bytes;
         bytes / (self.keys * self.item_bytes)
     }
+}
+
+/// x of [`Silt::writes_of_filling`] for a share h within 0 to 1.
+fn growth_between_merges(share: f64, partitions: f64) -> f64 {
+    let steps = partitions.min(STORES_SAMPLED).max(1.0);
+    increasing_root(share, 2.0 * share, |x| {
+        let mut sum = 0.0;
+        let mut step = 1.0;
+        while step <= steps {
+            sum -= (-x * step / steps).exp_m1();
+            step += 1.0;
+        }
+        sum / steps
+    })
 }
 
 #[cfg(test)]
@@ -341,16 +450,15 @@ mod tests {
                 merged += if request > warm { sizes[fullest] } else { 0.0 };
             }
         }
-        let writes = 1.0 + converted / puts / silt.hash_store_fill + merged / puts;
-        (writes, 1.0 + asked as f64 / f64::from(gets) * silt.false_positives(), peak)
+        let writes = 1.0 + converted / puts / silt.table_occupancy + merged / puts;
+        (writes, 1.0 + asked as f64 / f64::from(gets) * silt.false_positives, peak)
     }
 
     #[test]
     fn the_model_agrees_with_a_simulation_of_the_global_trigger() {
         for (skew, tolerance) in [(0.0, 0.03), (0.6, 0.03), (0.99, 0.03)] {
             let popularity = Popularity::zipf(200_000, skew).unwrap();
-            let silt =
-                Silt { tag_bits: 8.0, table_slots: 1_024.0, ..Silt::paper(200_000.0, 100.0, 8.0, 12_000.0) };
+            let silt = Silt::with_tags(200_000.0, 100.0, 8.0, 12_000.0, 8.0);
             let (writes, reads, peak) = simulate(&silt, &popularity);
             let model = silt.writes(&popularity).total();
             assert!((model / writes - 1.0).abs() < tolerance, "skew {skew}: {model} for {writes}");

@@ -1,0 +1,195 @@
+//! Charts of lines, drawn as SVG.
+
+use anyhow::{Context, anyhow};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use std::path::Path;
+
+const PANEL: (u32, u32) = (760, 520);
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(90, 90, 90),
+    RGBColor(150, 120, 0),
+];
+
+/// Lines over common axes.
+pub struct Chart {
+    pub title: String,
+    pub x: Axis,
+    pub y: Axis,
+    pub lines: Vec<Line>,
+}
+
+/// An axis.
+pub struct Axis {
+    pub label: String,
+    pub logarithmic: bool,
+}
+
+/// A line with a name. One of a single point is drawn as a dot.
+pub struct Line {
+    pub name: String,
+    pub points: Vec<(f64, f64)>,
+    /// Drawn lighter than the others.
+    pub faint: bool,
+}
+
+impl Axis {
+    /// Where a value stands, if it stands anywhere.
+    fn place(&self, value: f64) -> Option<f64> {
+        let place = if self.logarithmic { value.log10() } else { value };
+        place.is_finite().then_some(place)
+    }
+
+    fn label(&self, place: f64) -> String {
+        let value = if self.logarithmic { 10f64.powf(place) } else { place };
+        crate::quantity::show_count(value)
+    }
+}
+
+impl Chart {
+    fn placed(&self, line: &Line) -> Vec<(f64, f64)> {
+        let points = line.points.iter();
+        points.filter_map(|&(x, y)| Some((self.x.place(x)?, self.y.place(y)?))).collect()
+    }
+
+    fn draw(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> anyhow::Result<()> {
+        let all: Vec<(f64, f64)> = self.lines.iter().flat_map(|line| self.placed(line)).collect();
+        let x = range(all.iter().map(|point| point.0), self.x.logarithmic);
+        let y = range(all.iter().map(|point| point.1), self.y.logarithmic);
+        let failed = |error: DrawingAreaErrorKind<_>| anyhow!("cannot draw {}: {error}", self.title);
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .caption(&self.title, ("sans-serif", 17))
+            .x_label_area_size(44)
+            .y_label_area_size(64)
+            .build_cartesian_2d(x, y)
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .light_line_style(WHITE)
+            .x_desc(&self.x.label)
+            .y_desc(&self.y.label)
+            .x_label_formatter(&|place| self.x.label(*place))
+            .y_label_formatter(&|place| self.y.label(*place))
+            .draw()
+            .map_err(failed)?;
+        for (line, colour) in self.lines.iter().zip(COLOURS.iter().cycle()) {
+            let style =
+                colour.mix(if line.faint { 0.45 } else { 1.0 }).stroke_width(if line.faint { 1 } else { 2 });
+            let points = self.placed(line);
+            let drawn = match points.as_slice() {
+                &[point] => chart.draw_series([Circle::new(point, 4, style.filled())]).map_err(failed)?,
+                _ => chart.draw_series(LineSeries::new(points, style)).map_err(failed)?,
+            };
+            let mark = move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style);
+            drawn.label(line.name.as_str()).legend(mark);
+        }
+        let background = WHITE.mix(0.85);
+        chart
+            .configure_series_labels()
+            .background_style(background)
+            .border_style(BLACK.mix(0.3))
+            .draw()
+            .map_err(failed)
+    }
+}
+
+fn range(values: impl Iterator<Item = f64>, logarithmic: bool) -> std::ops::Range<f64> {
+    let (low, high) = values
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+    if low > high {
+        return 0.0..1.0;
+    }
+    let low = if logarithmic { low } else { low.min(0.0) };
+    let margin = ((high - low) * 0.04).max(1e-6);
+    (if low == 0.0 { 0.0 } else { low - margin })..high + margin
+}
+
+/// The charts beside each other, as SVG.
+pub fn to_svg(charts: &[Chart]) -> anyhow::Result<String> {
+    let mut svg = String::new();
+    {
+        let count = charts.len().max(1);
+        let root = SVGBackend::with_string(&mut svg, (PANEL.0 * count as u32, PANEL.1)).into_drawing_area();
+        root.fill(&WHITE).map_err(|error| anyhow!("cannot draw: {error}"))?;
+        for (area, chart) in root.split_evenly((1, count)).iter().zip(charts) {
+            chart.draw(area)?;
+        }
+        root.present().map_err(|error| anyhow!("cannot draw: {error}"))?;
+    }
+    Ok(svg)
+}
+
+/// Writes the charts to a file: a page if its name ends in html, else SVG.
+pub fn write(path: &Path, title: &str, charts: &[Chart]) -> anyhow::Result<()> {
+    let svg = to_svg(charts)?;
+    let is_page = path.extension().is_some_and(|extension| extension == "html" || extension == "htm");
+    let text = match is_page {
+        true => format!(
+            "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\n\
+             <body style=\"font-family:sans-serif\">\n<h1>{title}</h1>\n{svg}\n</body></html>\n"
+        ),
+        false => svg,
+    };
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(logarithmic: bool) -> Chart {
+        let axis = |label: &str| Axis { label: label.to_owned(), logarithmic };
+        let line = |name: &str, points: &[(f64, f64)]| Line {
+            name: name.to_owned(),
+            points: points.to_vec(),
+            faint: false,
+        };
+        Chart {
+            title: "amplification".to_owned(),
+            x: axis("memory"),
+            y: axis("writes"),
+            lines: vec![
+                line("silt", &[(1.0, 9.0), (2.0, 5.0), (f64::INFINITY, 1.0)]),
+                line("chosen", &[(2.0, 5.0)]),
+                line("nothing", &[]),
+            ],
+        }
+    }
+
+    #[test]
+    fn every_line_is_drawn_and_named() {
+        for logarithmic in [false, true] {
+            let svg = to_svg(&[chart(logarithmic), chart(logarithmic)]).unwrap();
+            for wanted in [
+                "<svg",
+                "amplification",
+                "memory",
+                "writes",
+                "silt",
+                "chosen",
+                "nothing",
+                "<polyline",
+                "<circle",
+            ] {
+                assert!(svg.contains(wanted), "{wanted}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_is_a_page_if_it_is_called_one() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, start) in [("a.html", "<!DOCTYPE html>"), ("a.svg", "<svg")] {
+            let path = directory.path().join(name);
+            write(&path, "plan", &[chart(true)]).unwrap();
+            assert!(std::fs::read_to_string(path).unwrap().starts_with(start), "{name}");
+        }
+    }
+}

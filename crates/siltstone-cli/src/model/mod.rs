@@ -1,0 +1,65 @@
+//! `siltstone model`: every model by itself, and the figures that they draw.
+
+mod figures;
+mod primitives;
+mod systems;
+
+use crate::outcome::{EXIT_CODES, Result};
+use clap::{Args, Subcommand};
+
+/// Ask the analytic models
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct ModelArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Write amplification, and where it comes from
+    #[command(after_help = crate::outcome::help(systems::WA_EXAMPLES))]
+    Wa(Box<systems::SystemArgs>),
+    /// Reads for a get, and for a get of a missing key
+    #[command(after_help = crate::outcome::help(systems::RA_EXAMPLES))]
+    Ra(Box<systems::SystemArgs>),
+    /// Memory
+    #[command(after_help = crate::outcome::help(systems::RAM_EXAMPLES))]
+    Ram(Box<systems::SystemArgs>),
+    /// Space amplification
+    #[command(after_help = crate::outcome::help(systems::SA_EXAMPLES))]
+    Sa(Box<systems::SystemArgs>),
+    Lifetime(primitives::LifetimeArgs),
+    Keys(primitives::KeysArgs),
+    Levels(primitives::LevelsArgs),
+    Figures(figures::FiguresArgs),
+}
+
+pub fn run(args: ModelArgs) -> Result {
+    use systems::Measure;
+    match args.what {
+        What::Wa(args) => systems::run(*args, Measure::Writes),
+        What::Ra(args) => systems::run(*args, Measure::Reads),
+        What::Ram(args) => systems::run(*args, Measure::Memory),
+        What::Sa(args) => systems::run(*args, Measure::Space),
+        What::Lifetime(args) => primitives::lifetime(&args),
+        What::Keys(args) => primitives::keys(&args),
+        What::Levels(args) => primitives::levels(&args),
+        What::Figures(args) => figures::run(&args),
+    }
+}
+
+/// Prints named values, as lines or as one JSON object.
+fn print(values: &[(String, f64)], json: bool) -> std::io::Result<()> {
+    use std::io::{Write, stdout};
+    let mut out = stdout().lock();
+    if json {
+        let object = values.iter().map(|(name, value)| (name.clone(), serde_json::json!(value)));
+        writeln!(out, "{}", serde_json::Value::Object(object.collect()))?;
+    } else {
+        for (name, value) in values {
+            writeln!(out, "{name:<28} {value:>16.6}")?;
+        }
+    }
+    out.flush()
+}

@@ -1,0 +1,132 @@
+//! What the models of all systems stand on: different keys among requests, the lifetime of flash, sizes of levels.
+
+use crate::outcome::{Outcome, Result, help};
+use crate::quantity::{Skew, parse_bytes, parse_count, parse_rate, parse_skew};
+use anyhow::bail;
+use clap::Args;
+use siltstone::model::{Flash, LevelDb, YEAR_S};
+
+const LIFETIME_EXAMPLES: &str = "
+  siltstone model lifetime --flash 256GiB --endurance 10000 --updates 5000/s --item-size 1024 --wa 5.4";
+const KEYS_EXAMPLES: &str = "
+  siltstone model keys --keys 1e8 --skew zipf:0.99 --unique 1e7
+  siltstone model keys --keys 1e8 --skew zipf:0.99 --merge 1e7,9e7
+  siltstone model keys --keys 1e8 --unique-inverse 10485760 --density-interval 10485760 --json";
+const LEVELS_EXAMPLES: &str = "
+  siltstone model levels --keys 1e8 --item-size 1000
+  siltstone model levels --keys 1e8 --item-size 1000 --skew zipf:0.99 --levels 7 --json";
+
+/// How long flash lasts (2.8)
+#[derive(Args)]
+#[command(after_help = help(LIFETIME_EXAMPLES))]
+pub struct LifetimeArgs {
+    /// The capacity of the flash
+    #[arg(long, value_parser = parse_bytes)]
+    flash: f64,
+    /// How often a cell can be erased
+    #[arg(long, value_name = "CYCLES", value_parser = parse_count, default_value = "3000")]
+    endurance: f64,
+    /// Updates, such as 5000/s
+    #[arg(long, value_parser = parse_rate)]
+    updates: f64,
+    /// The bytes of a key with its value
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    item_size: f64,
+    /// The write amplification
+    #[arg(long)]
+    wa: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn lifetime(args: &LifetimeArgs) -> Result {
+    let flash = Flash { bytes: args.flash, erase_cycles: args.endurance };
+    let seconds = flash.lifetime_s(args.updates, args.item_size, args.wa);
+    super::print(&[("lifetime_s".into(), seconds), ("lifetime_y".into(), seconds / YEAR_S)], args.json)?;
+    Ok(Outcome::Done)
+}
+
+/// Different keys among requests: Unique, Unique⁻¹, Merge, DInterval (4.2, 4.3.3)
+#[derive(Args)]
+#[command(after_help = help(KEYS_EXAMPLES))]
+pub struct KeysArgs {
+    /// How many keys there are
+    #[arg(long, value_parser = parse_count)]
+    keys: f64,
+    /// How popular they are: uniform, zipf:0.99, latest:0.99
+    #[arg(long, value_parser = parse_skew, default_value = "uniform")]
+    skew: Skew,
+    /// The different keys among so many requests
+    #[arg(long, value_name = "REQUESTS", value_parser = parse_count)]
+    unique: Option<f64>,
+    /// The requests among which so many keys are different
+    #[arg(long, value_name = "KEYS", value_parser = parse_count)]
+    unique_inverse: Option<f64>,
+    /// The keys of a table that is merged from tables of so many keys
+    #[arg(long, value_name = "U,V", value_delimiter = ',', num_args = 2, value_parser = parse_count)]
+    merge: Vec<f64>,
+    /// The requests between two compactions of a key in a level of so many
+    #[arg(long, value_name = "SIZE", value_parser = parse_count)]
+    density_interval: Option<f64>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn keys(args: &KeysArgs) -> Result {
+    let popularity = args.skew.popularity(args.keys)?;
+    let mut values = Vec::new();
+    let mut add = |name: &str, value: Option<f64>| values.extend(value.map(|value| (name.to_owned(), value)));
+    add("unique", args.unique.map(|requests| popularity.unique(requests)));
+    add("unique_inverse", args.unique_inverse.map(|keys| popularity.unique_inverse(keys)));
+    if let [u, v] = args.merge[..] {
+        add("merge", Some(popularity.merge(u, v)));
+    }
+    add("density_interval", args.density_interval.map(|size| popularity.density_interval(size)));
+    if values.is_empty() {
+        bail!("ask for something: --unique, --unique-inverse, --merge or --density-interval");
+    }
+    values.push(("grouping_error".to_owned(), popularity.grouping_error()));
+    super::print(&values, args.json)?;
+    Ok(Outcome::Done)
+}
+
+/// The level sizes of LevelDB that write least (4.6)
+#[derive(Args)]
+#[command(after_help = help(LEVELS_EXAMPLES))]
+pub struct LevelsArgs {
+    /// How many keys
+    #[arg(long, value_parser = parse_count)]
+    keys: f64,
+    /// The bytes of a key with its value
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "1000")]
+    item_size: f64,
+    /// How popular they are: uniform, zipf:0.99, latest:0.99
+    #[arg(long, value_parser = parse_skew, default_value = "uniform")]
+    skew: Skew,
+    /// How many levels besides level-0; as many as LevelDB would have if not given
+    #[arg(long)]
+    levels: Option<u32>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn levels(args: &LevelsArgs) -> Result {
+    let popularity = args.skew.popularity(args.keys)?;
+    let leveldb = match args.levels {
+        Some(levels) => LevelDb::with_levels(args.keys, args.item_size, levels)?,
+        None => LevelDb::standard(args.keys, args.item_size)?,
+    };
+    let found = leveldb.optimize(&popularity);
+    let mut values = vec![
+        ("write_amplification".to_owned(), found.writes.total()),
+        ("without_optimizing".to_owned(), leveldb.writes(&popularity).total()),
+        ("evaluations".to_owned(), found.evaluations as f64),
+    ];
+    let sizes = found.leveldb.level_items.iter().enumerate();
+    values.extend(sizes.map(|(level, &items)| (format!("level-{}_items", level + 1), items)));
+    super::print(&values, args.json)?;
+    Ok(Outcome::Done)
+}

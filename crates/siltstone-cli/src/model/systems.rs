@@ -1,0 +1,423 @@
+//! Write, read and space amplification and memory of each system.
+
+use crate::outcome::{Outcome, Result};
+use crate::quantity::{Skew, parse_bytes, parse_count, parse_skew};
+use anyhow::bail;
+use clap::{Args, ValueEnum};
+use siltstone::model::{
+    BloomStore, Cola, FlashKey, FlashStore, LevelDb, LevelDbWrites, Mica, Popularity, Samt, Silt, SiltLayout,
+};
+
+pub const WA_EXAMPLES: &str = "
+  siltstone model wa --system leveldb --keys 1e8 --value-size 984
+  siltstone model wa --system leveldb --keys 1e8 --value-size 984 --skew zipf:0.99 --optimize --json
+  siltstone model wa --system silt --keys 1e9 --skew zipf:0.99 --merge-ratio 0.5
+  siltstone model wa --system silt-paper --keys 1e8 --value-size 1008 --partitions 4 --merge-keys 7.5e6
+  siltstone model wa --system flashkey --keys 4e9 --key-size 20 --value-size 800 --over-provision 0.18";
+pub const RA_EXAMPLES: &str = "
+  siltstone model ra --system silt --keys 1e9 --filter-bits 8
+  siltstone model ra --system bloomstore --keys 1e8 --over-provision 0.25 --json";
+pub const RAM_EXAMPLES: &str = "
+  siltstone model ram --system silt --keys 1e9
+  siltstone model ram --system flashstore --keys 7e8 --flash-bytes 160GB";
+pub const SA_EXAMPLES: &str = "
+  siltstone model sa --system silt --keys 1e9 --key-size 20 --value-size 44
+  siltstone model sa --system flashkey --keys 4e9 --over-provision 0.18 --json";
+
+/// What is asked of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    Writes,
+    Reads,
+    Memory,
+    Space,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SystemArg {
+    /// LevelDB: Algorithm 3 of Lim's dissertation
+    Leveldb,
+    /// The cache-oblivious lookahead array: Algorithm 4
+    Cola,
+    /// The sorted array merge tree: Algorithm 4
+    Samt,
+    /// The engine of this program, with its own formats and indexes
+    Silt,
+    /// SILT as in the dissertation: 2.4 and Algorithm 5
+    SiltPaper,
+    /// FlashKey: VI-C of its paper
+    Flashkey,
+    /// FlashStore: 4.4 and 4.5 of its paper
+    Flashstore,
+    /// BloomStore: II to IV of its paper
+    Bloomstore,
+    /// MICA in store mode
+    Mica,
+}
+
+/// A system, its data and its parameters.
+#[derive(Args)]
+pub struct SystemArgs {
+    /// The system
+    #[arg(long, value_enum)]
+    system: SystemArg,
+    /// How many keys, such as 1e8
+    #[arg(long, value_parser = parse_count)]
+    keys: f64,
+    /// The length of the keys, in bytes
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "16")]
+    key_size: f64,
+    /// The length of the values, in bytes
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "100")]
+    value_size: f64,
+    /// How popular the keys are in puts and gets: uniform, zipf:0.99, latest:0.99
+    #[arg(long, value_parser = parse_skew, default_value = "uniform")]
+    skew: Skew,
+    #[command(flatten)]
+    parameters: Parameters,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Parameters; each system has its own defaults")]
+struct Parameters {
+    /// leveldb: take the level sizes that write least
+    #[arg(long)]
+    optimize: bool,
+    /// leveldb: the write buffer, in bytes
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4MiB")]
+    write_buffer: f64,
+    /// leveldb, cola, samt: the factor between levels
+    #[arg(long, value_name = "R")]
+    growth: Option<u32>,
+    /// leveldb, cola, samt: Bloom filters, in bits a key
+    #[arg(long, value_name = "BITS", default_value_t = 0.0)]
+    bloom_bits: f64,
+    /// silt, silt-paper: P
+    #[arg(long, value_name = "P")]
+    partitions: Option<f64>,
+    /// silt: the keys of HashStores before a merge, as a share of all
+    #[arg(long, default_value_t = 0.3)]
+    merge_ratio: f64,
+    /// silt: the false positives of filters, as their number of bits
+    #[arg(long, default_value_t = 11.0)]
+    filter_bits: f64,
+    /// silt: the slots of a LogStore at the least
+    #[arg(long, default_value_t = 4096.0)]
+    log_slots_min: f64,
+    /// silt: a block on flash
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4096")]
+    block_bytes: f64,
+    /// silt: records differ in size
+    #[arg(long)]
+    variable: bool,
+    /// silt-paper: d, the keys of a partition's HashStores when they are merged; 0.3 of the partition if not given
+    #[arg(long, value_name = "D", value_parser = parse_count)]
+    merge_keys: Option<f64>,
+    /// silt-paper: k
+    #[arg(long, value_name = "K", default_value_t = 15.0)]
+    tag_bits: f64,
+    /// flashkey, bloomstore: space beyond that of the data, as a share of it
+    #[arg(long, value_name = "SHARE", default_value_t = 0.18)]
+    over_provision: f64,
+    /// flashkey: the share of its hash table that is in memory
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    table_cached: f64,
+    /// flashstore: the flash that it takes; what does not fit goes to a disk
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    flash_bytes: Option<f64>,
+    /// flashstore: gets for each put
+    #[arg(long, default_value_t = 9.0)]
+    gets_per_put: f64,
+    /// bloomstore: the filters of a chain
+    #[arg(long, value_name = "H", default_value_t = 96.0)]
+    chain_length: f64,
+    /// bloomstore: filters of each chain in memory
+    #[arg(long, default_value_t = 1.0)]
+    buffered_filters: f64,
+    /// bloomstore: the prefilter, in bits a key
+    #[arg(long, default_value_t = 0.0)]
+    prefilter_bits: f64,
+}
+
+type Values = Vec<(String, f64)>;
+
+pub fn run(args: SystemArgs, measure: Measure) -> Result {
+    let popularity = args.skew.popularity(args.keys)?;
+    super::print(&args.values(measure, &popularity)?, args.json)?;
+    Ok(Outcome::Done)
+}
+
+fn named(values: &[(&str, f64)]) -> Values {
+    values.iter().map(|&(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// With their sum before them.
+fn summed(total: &str, values: Values) -> Values {
+    let sum = values.iter().map(|(_, value)| value).sum();
+    std::iter::once((total.to_owned(), sum)).chain(values).collect()
+}
+
+fn memory(keys: f64, bytes: f64) -> Values {
+    named(&[("ram_bytes", bytes), ("ram_bytes_per_key", bytes / keys)])
+}
+
+fn level_writes(writes: &LevelDbWrites) -> Values {
+    let levels = writes.levels.iter().enumerate();
+    let levels = levels.map(|(level, &value)| (format!("level-{level} to {}", level + 1), value));
+    named(&[("log", writes.log), ("level-0", writes.level0)]).into_iter().chain(levels).collect()
+}
+
+fn numbered(writes: &[f64]) -> Values {
+    let name = |index| if index == 0 { "log".to_owned() } else { format!("level-{index}") };
+    writes.iter().enumerate().map(|(index, &value)| (name(index), value)).collect()
+}
+
+impl SystemArgs {
+    fn item_bytes(&self) -> f64 {
+        self.key_size + self.value_size
+    }
+
+    fn values(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
+        match self.system {
+            SystemArg::Leveldb => self.leveldb(measure, popularity),
+            SystemArg::Cola | SystemArg::Samt => self.array(measure, popularity),
+            SystemArg::Silt => self.silt(measure, popularity, &self.layout().silt(self.keys)?),
+            SystemArg::SiltPaper => self.silt(measure, popularity, &self.silt_of_the_paper()?),
+            SystemArg::Flashkey => self.flashkey(measure, popularity),
+            SystemArg::Flashstore => self.flashstore(measure, popularity),
+            SystemArg::Bloomstore => self.bloomstore(measure, popularity),
+            SystemArg::Mica => self.mica(measure),
+        }
+    }
+
+    fn leveldb(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
+        let growth = self.parameters.growth.map_or(10.0, f64::from);
+        let buffer = self.parameters.write_buffer;
+        let mut leveldb = LevelDb::with_growth(self.keys, self.item_bytes(), buffer, growth)?;
+        if self.parameters.optimize {
+            leveldb = leveldb.optimize(popularity).leveldb;
+        }
+        Ok(match measure {
+            Measure::Writes => summed("write_amplification", level_writes(&leveldb.writes(popularity)))
+                .into_iter()
+                .chain(named(&[("worst_case", leveldb.writes_at_worst().total())]))
+                .collect(),
+            Measure::Reads => named(&[
+                ("tables_per_get", leveldb.tables_per_get(popularity)),
+                ("tables_per_miss", leveldb.tables_per_miss()),
+            ]),
+            Measure::Memory => {
+                memory(self.keys, leveldb.ram_bytes(self.item_bytes(), self.parameters.bloom_bits))
+            }
+            Measure::Space => bail!("there is no model of LevelDB's space"),
+        })
+    }
+
+    fn array(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
+        let growth = self.parameters.growth.unwrap_or(4);
+        let cola = Cola::standard(self.keys, self.item_bytes(), growth)?;
+        let samt = Samt::standard(self.keys, self.item_bytes(), growth)?;
+        let is_cola = self.system == SystemArg::Cola;
+        let bits = self.parameters.bloom_bits;
+        Ok(match measure {
+            Measure::Writes => {
+                let writes = if is_cola { cola.writes(popularity) } else { samt.writes(popularity) };
+                summed("write_amplification", numbered(&writes))
+            }
+            Measure::Reads => {
+                let tables =
+                    if is_cola { cola.tables_per_get_at_worst() } else { samt.tables_per_get_at_worst() };
+                named(&[("tables_per_get_at_worst", tables)])
+            }
+            Measure::Memory => memory(
+                self.keys,
+                match is_cola {
+                    true => cola.ram_bytes(self.keys, self.item_bytes(), bits),
+                    false => samt.ram_bytes(self.keys, self.item_bytes(), bits),
+                },
+            ),
+            Measure::Space => bail!("there is no model of the space of COLA and SAMT"),
+        })
+    }
+
+    fn layout(&self) -> SiltLayout {
+        let parameters = &self.parameters;
+        let standard = SiltLayout::new(self.key_size, self.value_size);
+        SiltLayout {
+            fixed: !parameters.variable,
+            block_bytes: parameters.block_bytes,
+            partitions: parameters.partitions.unwrap_or(standard.partitions),
+            merge_ratio: parameters.merge_ratio,
+            filter_bits: parameters.filter_bits,
+            log_slots_min: parameters.log_slots_min,
+            ..standard
+        }
+    }
+
+    fn silt_of_the_paper(&self) -> anyhow::Result<Silt> {
+        let partitions = self.parameters.partitions.unwrap_or(4.0);
+        let merge_keys = self.parameters.merge_keys.unwrap_or(0.3 * self.keys / partitions);
+        let tag_bits = self.parameters.tag_bits;
+        let silt = Silt::with_tags(self.keys, self.item_bytes(), partitions, merge_keys, tag_bits);
+        silt.check()?;
+        Ok(silt)
+    }
+
+    fn silt(&self, measure: Measure, popularity: &Popularity, silt: &Silt) -> anyhow::Result<Values> {
+        Ok(match measure {
+            Measure::Writes => {
+                let writes = silt.writes(popularity);
+                let stores = [
+                    ("log", writes.log_store),
+                    ("hash_stores", writes.hash_stores),
+                    ("sorted_store", writes.sorted_store),
+                ];
+                let mut values = summed("write_amplification", named(&stores));
+                values.extend(named(&[
+                    ("worst_case", silt.writes_at_worst().total()),
+                    ("filling", silt.writes_of_filling().total()),
+                    ("hash_stores_mean", silt.hash_stores_mean()),
+                ]));
+                values
+            }
+            Measure::Reads => named(&[
+                ("reads_per_get", silt.reads_per_get(popularity)),
+                ("reads_per_miss", silt.reads_per_get_at_worst()),
+            ]),
+            Measure::Memory => {
+                let (ram, peak) = (silt.ram(), silt.ram_peak());
+                let mut values = memory(self.keys, ram.total());
+                values.extend(named(&[
+                    ("log_stores_bytes", ram.log_stores),
+                    ("hash_stores_bytes", ram.hash_stores),
+                    ("sorted_stores_bytes", ram.sorted_stores),
+                    ("ram_peak_bytes", peak.total()),
+                    ("peak_buffers_bytes", peak.buffers),
+                ]));
+                values
+            }
+            Measure::Space => named(&[("space_amplification", silt.space_amplification(popularity))]),
+        })
+    }
+
+    fn flashkey(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
+        let over_provision = self.parameters.over_provision;
+        let paper = FlashKey::paper(self.keys, self.key_size, self.value_size, over_provision);
+        let flashkey = FlashKey { table_cached: self.parameters.table_cached, ..paper };
+        flashkey.check()?;
+        Ok(match measure {
+            Measure::Writes => named(&[
+                ("write_amplification", flashkey.write_amplification(popularity)?),
+                ("sequential", flashkey.write_amplification_sequential()),
+                ("random", flashkey.write_amplification_random()),
+            ]),
+            Measure::Reads => named(&[
+                ("reads_per_get", flashkey.reads_per_get()),
+                ("read_amplification_bytes", flashkey.read_amplification()),
+            ]),
+            Measure::Memory => memory(self.keys, flashkey.ram_bytes()),
+            Measure::Space => named(&[("space_amplification", flashkey.space_amplification())]),
+        })
+    }
+
+    fn flashstore(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
+        let data = self.keys * self.item_bytes();
+        let flash_bytes = self.parameters.flash_bytes.unwrap_or(1.5 * data);
+        let destage = self.parameters.flash_bytes.is_some();
+        let flashstore = FlashStore { destage, ..FlashStore::paper(self.item_bytes(), flash_bytes) };
+        let recycling = flashstore.recycling(popularity, self.parameters.gets_per_put)?;
+        Ok(match measure {
+            Measure::Writes => named(&[
+                ("write_amplification", recycling.flash_writes_per_put),
+                ("disk_writes_per_put", recycling.disk_writes_per_put),
+            ]),
+            Measure::Reads => named(&[
+                ("flash_reads_per_get", recycling.flash_gets * flashstore.reads_per_get()),
+                ("disk_reads_per_get", 1.0 - recycling.flash_gets),
+                ("flash_reads_per_miss", flashstore.reads_per_miss()),
+            ]),
+            Measure::Memory => memory(self.keys, flashstore.ram_bytes(self.keys, &recycling)),
+            Measure::Space => named(&[("space_amplification", flash_bytes / data)]),
+        })
+    }
+
+    fn bloomstore(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
+        let parameters = &self.parameters;
+        let bloomstore = BloomStore {
+            chain_length: parameters.chain_length,
+            buffered_filters: parameters.buffered_filters,
+            prefilter_bits: parameters.prefilter_bits,
+            ..BloomStore::paper(self.keys, self.item_bytes(), parameters.over_provision)
+        };
+        bloomstore.check()?;
+        Ok(match measure {
+            Measure::Writes => named(&[("write_amplification", bloomstore.write_amplification(popularity)?)]),
+            Measure::Reads => named(&[
+                ("reads_per_get", bloomstore.reads_per_get(popularity)?),
+                ("reads_per_miss", bloomstore.reads_per_miss()),
+                ("false_positives", bloomstore.false_positives()),
+            ]),
+            Measure::Memory => memory(self.keys, bloomstore.ram_bytes()),
+            Measure::Space => named(&[("space_amplification", bloomstore.space_amplification())]),
+        })
+    }
+
+    fn mica(&self, measure: Measure) -> anyhow::Result<Values> {
+        let mica = Mica::paper(self.keys, self.item_bytes());
+        mica.check()?;
+        Ok(match measure {
+            Measure::Writes => named(&[("write_amplification", 0.0)]),
+            Measure::Reads => named(&[("reads_per_get", 0.0)]),
+            Measure::Memory => memory(self.keys, mica.ram_bytes()),
+            Measure::Space => named(&[("space_amplification", 0.0)]),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: SystemArgs,
+    }
+
+    fn first(measure: Measure, flags: &str) -> f64 {
+        let args = Line::parse_from(std::iter::once("model").chain(flags.split(' '))).args;
+        let popularity = args.skew.popularity(args.keys).unwrap();
+        args.values(measure, &popularity).unwrap()[0].1
+    }
+
+    #[test]
+    fn the_figures_of_the_papers_are_reached_from_the_command_line() {
+        let near =
+            |got: f64, expected: f64| assert!((got / expected - 1.0).abs() < 0.005, "{got} for {expected}");
+        near(first(Measure::Writes, "--system leveldb --keys 1e8 --value-size 984"), 25.82);
+        near(first(Measure::Writes, "--system leveldb --keys 1e8 --value-size 984 --optimize"), 23.67);
+        let silt = "--system silt-paper --keys 1e8 --value-size 1008 --merge-keys 7.5e6";
+        near(first(Measure::Writes, silt), 5.4);
+        let flashkey = "--system flashkey --keys 1e9 --key-size 20 --value-size 800";
+        near(first(Measure::Writes, flashkey), 3.68);
+        near(
+            first(Measure::Memory, "--system bloomstore --keys 1e9 --value-size 48 --over-provision 0") / 1e9,
+            0.678,
+        );
+    }
+
+    #[test]
+    fn every_system_answers_for_every_measure_that_it_has() {
+        for system in SystemArg::value_variants() {
+            let name = system.to_possible_value().unwrap();
+            for measure in [Measure::Writes, Measure::Reads, Measure::Memory] {
+                let value = first(measure, &format!("--system {} --keys 1e6", name.get_name()));
+                assert!(value.is_finite() && value >= 0.0, "{name:?}, {measure:?}: {value}");
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! How numbers are typed and shown: counts, bytes, rates and times with their units.
+
+use siltstone::model::{ModelError, Popularity, YEAR_S};
+
+const DECIMAL: [(&str, f64); 5] = [("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)];
+const BINARY: [(&str, f64); 5] =
+    [("", 1.0), ("Ki", 1024.0), ("Mi", 1048576.0), ("Gi", 1073741824.0), ("Ti", 1099511627776.0)];
+const TIMES: [(&str, f64); 6] =
+    [("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86_400.0), ("mo", YEAR_S / 12.0), ("y", YEAR_S)];
+/// The share of YCSB's "latest" requests that bring a new key.
+const NEW_KEYS: f64 = 0.05;
+
+/// The number at the beginning of a text, and what follows it.
+fn number(text: &str) -> Result<(f64, &str), String> {
+    let is_number = |end: &usize| text.get(..*end).is_some_and(|text| text.parse::<f64>().is_ok());
+    let end = (1..=text.len()).rev().find(is_number);
+    let (digits, unit) = end.and_then(|end| text.split_at_checked(end)).ok_or("a number is wanted")?;
+    let value: f64 = digits.parse().map_err(|_| "a number is wanted")?;
+    if value.is_finite() && value >= 0.0 {
+        Ok((value, unit.trim()))
+    } else {
+        Err("0 or more is wanted".into())
+    }
+}
+
+fn with_unit(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
+    let (value, unit) = number(text)?;
+    let found = units.iter().find(|(name, _)| *name == unit);
+    let names: Vec<&str> = units.iter().map(|(name, _)| *name).filter(|name| !name.is_empty()).collect();
+    found
+        .map(|(_, factor)| value * factor)
+        .ok_or_else(|| format!("{unit} is no unit here: use {}", names.join(", ")))
+}
+
+/// A count such as `1e9`, `250M` or `10k`.
+pub fn parse_count(text: &str) -> Result<f64, String> {
+    with_unit(text, &DECIMAL)
+}
+
+/// Bytes such as `2GiB`, `1TB`, `4096`.
+pub fn parse_bytes(text: &str) -> Result<f64, String> {
+    let text = text.strip_suffix('B').unwrap_or(text);
+    with_unit(text, &DECIMAL)
+        .or_else(|_| with_unit(text, &BINARY))
+        .map_err(|_| format!("{text} is no number of bytes: use kB, MB, GB, TB or KiB, MiB, GiB, TiB"))
+}
+
+/// What happens in a second, such as `5000/s`, `20k/min`; the rate of a count if there is no slash.
+pub fn parse_rate(text: &str) -> Result<f64, String> {
+    match text.split_once('/') {
+        Some((count, time)) => Ok(parse_count(count)? / with_unit(&format!("1{time}"), &TIMES)?),
+        None => parse_count(text),
+    }
+}
+
+/// Bytes in a second, such as `500MB/s`.
+pub fn parse_byte_rate(text: &str) -> Result<f64, String> {
+    parse_bytes(text.strip_suffix("/s").unwrap_or(text))
+}
+
+/// A time in seconds, such as `3y` or `18mo`.
+pub fn parse_time_s(text: &str) -> Result<f64, String> {
+    with_unit(text, &TIMES)
+}
+
+/// How popular keys are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Skew {
+    /// All are alike.
+    Uniform,
+    /// Zipf's law with that exponent.
+    Zipf(f64),
+    /// The newest are the most popular, by Zipf's law.
+    Latest(f64),
+}
+
+impl Skew {
+    /// The popularity of so many keys.
+    pub fn popularity(self, keys: f64) -> Result<Popularity, ModelError> {
+        let keys = keys.round() as u64;
+        match self {
+            Skew::Uniform => Popularity::uniform(keys),
+            Skew::Zipf(exponent) => Popularity::zipf(keys, exponent),
+            Skew::Latest(exponent) => Popularity::latest(keys, exponent, NEW_KEYS),
+        }
+    }
+}
+
+/// `uniform`, `zipf:0.99` or `latest:0.99`.
+pub fn parse_skew(text: &str) -> Result<Skew, String> {
+    let (name, exponent) = text.split_once(':').unwrap_or((text, "0.99"));
+    let exponent = exponent.parse::<f64>().map_err(|_| format!("{exponent} is no exponent"));
+    match name {
+        "uniform" => Ok(Skew::Uniform),
+        "zipf" => Ok(Skew::Zipf(exponent?)),
+        "latest" => Ok(Skew::Latest(exponent?)),
+        _ => Err(format!("{name} is no skew: use uniform, zipf:0.99 or latest:0.99")),
+    }
+}
+
+/// A number in few digits, with the prefix of its size.
+pub fn show_count(value: f64) -> String {
+    let (name, factor) = prefix(value, &DECIMAL);
+    format!("{}{name}", short(value / factor))
+}
+
+/// Bytes with their unit.
+pub fn show_bytes(value: f64) -> String {
+    let (name, factor) = prefix(value, &BINARY);
+    format!("{} {name}B", short(value / factor))
+}
+
+/// Seconds as the largest unit that is smaller.
+pub fn show_time(seconds: f64) -> String {
+    if seconds.is_infinite() {
+        return "for ever".to_owned();
+    }
+    let (name, factor) = prefix(seconds, &TIMES);
+    format!("{} {name}", short(seconds / factor))
+}
+
+fn prefix(value: f64, units: &[(&'static str, f64)]) -> (&'static str, f64) {
+    units.iter().rev().find(|(_, factor)| value >= *factor).copied().unwrap_or(("", 1.0))
+}
+
+/// Three digits or more.
+fn short(value: f64) -> String {
+    let digits = (2 - value.abs().max(1e-3).log10().floor() as i32).clamp(0, 5) as usize;
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_read_with_their_units() {
+        assert_eq!(parse_count("1e9"), Ok(1e9));
+        assert_eq!(parse_count("250M"), Ok(250e6));
+        assert_eq!(parse_bytes("2GiB"), Ok(2.0 * 1024f64.powi(3)));
+        assert_eq!(parse_bytes("1TB"), Ok(1e12));
+        assert_eq!(parse_bytes("4096"), Ok(4096.0));
+        assert_eq!(parse_rate("5000/s"), Ok(5000.0));
+        assert_eq!(parse_rate("6k/min"), Ok(100.0));
+        assert_eq!(parse_byte_rate("500MB/s"), Ok(500e6));
+        assert_eq!(parse_time_s("3y"), Ok(3.0 * YEAR_S));
+        assert_eq!(parse_skew("zipf:0.7"), Ok(Skew::Zipf(0.7)));
+        assert_eq!(parse_skew("uniform"), Ok(Skew::Uniform));
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_refused() {
+        for wrong in ["", "e9", "-1", "nan", "1Q", "inf"] {
+            assert!(parse_count(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse_bytes("2GiBi").is_err() && parse_time_s("3 moons").is_err());
+        assert!(parse_rate("5/parsec").is_err() && parse_skew("zipf:x").is_err());
+    }
+
+    #[test]
+    fn quantities_are_shown_in_few_digits() {
+        assert_eq!(show_count(1e9), "1G");
+        assert_eq!(show_bytes(1.5 * 1024.0), "1.5 KiB");
+        assert_eq!(show_time(3.15 * YEAR_S), "3.15 y");
+        assert_eq!(show_count(0.734), "0.734");
+        assert_eq!(show_time(f64::INFINITY), "for ever");
+    }
+}

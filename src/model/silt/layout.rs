@@ -1,0 +1,329 @@
+//! What this crate's SILT engine stores and holds, byte by byte: the parameters of [`Silt`] that follow from its formats
+//! and settings. docs/formats/ has the formats. The sizes of filters and indexes are those that were measured, within
+//! 2 %; `tests/model_vs_measured.rs` holds all of it against the engine's own counts.
+
+use super::Silt;
+use crate::model::error::{ModelError, fraction, positive};
+
+/// A frame of the log: the checksum. The byte of flags is the record's own.
+const FRAME_BYTES: f64 = 4.0;
+/// The byte of flags of a record in stream form.
+const FLAGS_BYTES: f64 = 1.0;
+/// An expiry time.
+const EXPIRY_BYTES: f64 = 8.0;
+/// The header of a block.
+const BLOCK_HEADER_BYTES: f64 = 8.0;
+/// The footer of a store file.
+const FOOTER_BYTES: f64 = 128.0;
+/// Store files end at a multiple of this, half of which is unused on average.
+const FILE_ALIGNMENT: f64 = 4096.0;
+/// A record goes over the end of a block rather than leave more than this part of it unused.
+const UNUSED_PART: f64 = 32.0;
+/// A slot of a LogStore's index: tag and position.
+const LOG_SLOT_BYTES: f64 = 6.0;
+/// The slots of a region of that index at the most.
+const REGION_SLOTS: f64 = 2048.0;
+/// What the search for a free slot takes for each slot of a region, once a table is half full.
+const SEARCH_SLOT_BYTES: f64 = 1.2;
+/// What an open store takes beside its index and filter.
+const OPEN_STORE_BYTES: f64 = 512.0;
+/// A partition with more HashStores than this is merged in any case.
+const HASH_STORES_MAX: f64 = 48.0;
+/// The log is released a segment at a time.
+const LOG_SEGMENT_BYTES: f64 = 64.0 * 1_048_576.0;
+/// Keys for each byte of a piece in which merges read and write; the least and the most of it.
+const KEYS_PER_PIECE_BYTE: f64 = 512.0;
+const PIECE_BYTES: (f64, f64) = (16.0 * 1024.0, 1_048_576.0);
+/// Records of a bucket of the block-perfect index: few buckets have more.
+const BUCKET_RECORDS: f64 = 590.0;
+/// What merges keep of a record that waits in a bucket beside its bytes, and conversions of each record for the filter.
+const WAITING_BYTES: f64 = 28.0;
+const FILTER_BUILDING_BYTES: f64 = 56.0;
+
+/// The records and the settings of the engine, with its defaults for all but the records.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct SiltLayout {
+    /// The bytes of a key, the mean if they differ.
+    pub key_bytes: f64,
+    /// The bytes of a value, the mean if they differ.
+    pub value_bytes: f64,
+    /// All records have one size, and the database is told so.
+    pub fixed: bool,
+    /// Records have an expiry time.
+    pub expiring: bool,
+    /// A block on flash, in bytes.
+    pub block_bytes: f64,
+    /// P.
+    pub partitions: f64,
+    /// d · P / N.
+    pub merge_ratio: f64,
+    /// The bits of a tag of LogStores.
+    pub tag_bits: f64,
+    /// The false positives of HashStores' filters are 2^-this.
+    pub filter_bits: f64,
+    /// The slots of a LogStore at the least.
+    pub log_slots_min: f64,
+    /// Keys for each slot of all LogStores, where that makes more slots.
+    pub keys_per_log_slot: f64,
+    /// A LogStore is converted after so many bytes of log in any case.
+    pub log_bytes_max: f64,
+}
+
+/// A file of records in hash order.
+struct StoreFile {
+    bytes: f64,
+    index_bytes: f64,
+}
+
+impl SiltLayout {
+    /// The engine's defaults, for records of one size.
+    pub fn new(key_bytes: f64, value_bytes: f64) -> Self {
+        SiltLayout {
+            key_bytes,
+            value_bytes,
+            fixed: true,
+            expiring: false,
+            block_bytes: 4096.0,
+            partitions: 16.0,
+            merge_ratio: 0.3,
+            tag_bits: 15.0,
+            filter_bits: 11.0,
+            log_slots_min: 4096.0,
+            keys_per_log_slot: 100.0,
+            log_bytes_max: f64::from(512u32 << 20),
+        }
+    }
+
+    /// Whether there can be such records and settings.
+    pub fn check(&self) -> Result<(), ModelError> {
+        positive("key bytes", self.key_bytes)?;
+        positive("key and value bytes", self.item_bytes())?;
+        fraction("BLOCK_HEADER_BYTES / block bytes", BLOCK_HEADER_BYTES / self.block_bytes)?;
+        positive("partitions", self.partitions)?;
+        positive("merge ratio", self.merge_ratio)?;
+        positive("tag bits", self.tag_bits)?;
+        positive("filter bits", self.filter_bits)?;
+        positive("log slots", self.log_slots_min)?;
+        positive("keys a log slot", self.keys_per_log_slot)?;
+        positive("log bytes", self.log_bytes_max)?;
+        Ok(())
+    }
+
+    /// The store of that many keys.
+    pub fn silt(&self, keys: f64) -> Result<Silt, ModelError> {
+        self.check()?;
+        positive("keys", keys)?;
+        let partition_keys = keys / self.partitions;
+        let (table_slots, table_occupancy) = self.table(partition_keys);
+        let log_record_bytes = FRAME_BYTES + self.stream_bytes();
+        let table_keys = (table_slots * table_occupancy)
+            .min(self.log_bytes_max / log_record_bytes / self.partitions)
+            .max(1.0);
+        let hash_store = self.hash_store(table_keys);
+        let filter_bytes = ribbon_bytes(table_keys, self.filter_bits);
+        let sorted_store = self.sorted_store(partition_keys);
+        let merge_keys = self.merge_keys(partition_keys, table_keys);
+        Ok(Silt {
+            keys,
+            item_bytes: self.item_bytes(),
+            partitions: self.partitions,
+            merge_keys,
+            merge_keys_min: self.merge_keys_min(),
+            merge_excess_stores: self.merge_excess_stores(),
+            table_slots,
+            table_occupancy,
+            log_bytes_max: self.log_bytes_max,
+            log_record_bytes,
+            hash_record_bytes: (hash_store.bytes + filter_bytes) / table_keys,
+            sorted_record_bytes: sorted_store.bytes / partition_keys,
+            log_slot_bytes: LOG_SLOT_BYTES + SEARCH_SLOT_BYTES * table_slots.min(REGION_SLOTS) / table_slots,
+            filter_bytes: (filter_bytes + hash_store.index_bytes + OPEN_STORE_BYTES) / table_keys,
+            sorted_index_bytes: (sorted_store.index_bytes + OPEN_STORE_BYTES) / partition_keys,
+            // Half of the slots are taken on average, in two buckets of four.
+            log_false_positives: 4.0 * table_occupancy / self.tag_bits.exp2(),
+            false_positives: (-self.filter_bits).exp2(),
+            buffer_bytes: self.buffer_bytes(
+                keys,
+                merge_keys / table_keys + self.merge_excess_stores(),
+                table_keys,
+            ),
+            log_tail_bytes: LOG_SEGMENT_BYTES,
+        })
+    }
+
+    fn item_bytes(&self) -> f64 {
+        self.key_bytes + self.value_bytes
+    }
+
+    fn slot_bytes(&self) -> f64 {
+        self.item_bytes() + if self.expiring { EXPIRY_BYTES } else { 0.0 }
+    }
+
+    /// A record in stream form.
+    fn stream_bytes(&self) -> f64 {
+        let lengths =
+            if self.fixed { 0.0 } else { varint_bytes(self.key_bytes) + varint_bytes(self.value_bytes) };
+        FLAGS_BYTES + lengths + self.slot_bytes()
+    }
+
+    fn payload_bytes(&self) -> f64 {
+        self.block_bytes - BLOCK_HEADER_BYTES
+    }
+
+    /// The records that fill a block, if they stand in slots.
+    fn slots_per_block(&self) -> Option<f64> {
+        let slots = (self.payload_bytes() / self.slot_bytes()).floor();
+        (self.fixed && slots >= 1.0).then_some(slots)
+    }
+
+    /// The slots of a LogStore's table, and the share of them that is taken when the first key finds no room. Tables of
+    /// several regions are full when the fullest region is.
+    fn table(&self, partition_keys: f64) -> (f64, f64) {
+        let wanted = (partition_keys / self.keys_per_log_slot).floor().max(self.log_slots_min);
+        let region_slots = wanted.log2().ceil().exp2().min(REGION_SLOTS);
+        let regions = ((wanted + region_slots / 2.0) / region_slots).floor();
+        let occupancy = if regions <= 1.0 { 0.98 } else { 0.975 - 0.01 * regions.ln() };
+        (regions * region_slots, occupancy)
+    }
+
+    fn merge_keys(&self, partition_keys: f64, table_keys: f64) -> f64 {
+        let wanted = (self.merge_ratio * partition_keys).max(self.merge_keys_min());
+        wanted.min((HASH_STORES_MAX + 1.0 - self.merge_excess_stores()) * table_keys)
+    }
+
+    /// As it comes out when the policy is simulated with P HashStores that are filled at the same pace; true within 0.2
+    /// for 2 to 64 partitions that merge 2 to 8 HashStores at once, too much by 0.3 where they merge 30.
+    fn merge_excess_stores(&self) -> f64 {
+        0.1 + 0.08 * self.partitions.max(1.0).log2()
+    }
+
+    /// All HashStores together hold half a LogStore a partition at the least.
+    fn merge_keys_min(&self) -> f64 {
+        self.log_slots_min * 0.93 * self.partitions / (self.partitions + 1.0)
+    }
+
+    fn hash_store(&self, records: f64) -> StoreFile {
+        self.stream_file(records)
+    }
+
+    fn sorted_store(&self, records: f64) -> StoreFile {
+        let Some(slots) = self.slots_per_block() else { return self.stream_file(records) };
+        let blocks = records / slots;
+        let index_bytes =
+            if slots > 1.0 { block_perfect_bytes(records, slots) } else { fences_bytes(records, blocks) };
+        self.file(blocks, index_bytes)
+    }
+
+    fn stream_file(&self, records: f64) -> StoreFile {
+        let record = self.stream_bytes();
+        let unused_max = self.block_bytes / UNUSED_PART;
+        // What is left of a block is as likely to be any length below that of the record which does not fit.
+        let unused = if record <= unused_max { record / 2.0 } else { unused_max * unused_max / 2.0 / record };
+        let blocks = records * record / (self.payload_bytes() - unused);
+        self.file(blocks, fences_bytes(records, blocks))
+    }
+
+    /// With a block for the header, and half a block that the last records do not fill.
+    fn file(&self, blocks: f64, index_bytes: f64) -> StoreFile {
+        let bytes = (blocks + 1.5) * self.block_bytes + index_bytes + FOOTER_BYTES + FILE_ALIGNMENT / 2.0;
+        StoreFile { bytes, index_bytes }
+    }
+
+    /// A conversion and a merge at their heights.
+    fn buffer_bytes(&self, keys: f64, hash_stores: f64, table_keys: f64) -> f64 {
+        let piece = (keys / KEYS_PER_PIECE_BYTE).log2().ceil().exp2().clamp(PIECE_BYTES.0, PIECE_BYTES.1);
+        let hash_cursors = 2.0 * piece.max(hash_stores * self.block_bytes);
+        let slot = self.slot_bytes();
+        let buckets = match self.slots_per_block() {
+            Some(slots) if slots > 1.0 => {
+                let records =
+                    |bytes: f64| (BUCKET_RECORDS.max(4.0 * slots) + bytes / slot).log2().ceil().exp2();
+                records(piece) * (slot + WAITING_BYTES) + records(0.0) * slot
+            }
+            _ => 0.0,
+        };
+        let merge = hash_cursors + 2.0 * piece + buckets + piece + self.block_bytes;
+        let convert = piece + self.block_bytes + table_keys * FILTER_BUILDING_BYTES;
+        merge + convert + 2.0 * self.block_bytes
+    }
+}
+
+/// A length, seven bits to a byte.
+fn varint_bytes(length: f64) -> f64 {
+    (length.max(1.0).log2() / 7.0).floor() + 1.0
+}
+
+/// A ribbon filter: 0.036 bits a key over its rate, and some blocks of rows that stay half empty.
+fn ribbon_bytes(keys: f64, bits: f64) -> f64 {
+    keys * (bits + 0.036) / 8.0 + 14.0 * bits + 50.0
+}
+
+/// Elias–Fano fences, of which each is one of 4 · records / blocks cells after the one before it.
+fn fences_bytes(records: f64, blocks: f64) -> f64 {
+    48.0 + blocks * (2.87 + (4.0 * records / blocks).max(1.0).log2()) / 8.0
+}
+
+/// The block-perfect index with b records in a block: the information, (log2 √(2πb)) / b bits a record, and what finding
+/// it costs.
+fn block_perfect_bytes(records: f64, slots: f64) -> f64 {
+    let bits = 0.5 * (std::f64::consts::TAU * slots).log2() / slots + 0.03 + 0.12 / slots;
+    24.0 + records * bits / 8.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Popularity;
+
+    fn near(got: f64, expected: f64, tolerance: f64) {
+        assert!((got / expected - 1.0).abs() <= tolerance, "{got} for {expected}");
+    }
+
+    /// The sizes that the modules of the index room state.
+    #[test]
+    fn filters_and_indexes_are_as_large_as_was_measured() {
+        for (slots, bits) in [(64.0, 0.0988), (16.0, 0.2425), (4.0, 0.6377), (2.0, 1.0118)] {
+            near(block_perfect_bytes(200_000.0, slots) * 8.0 / 200_000.0, bits, 0.02);
+        }
+        for (keys, bits) in [(1_000.0, 12.48), (4_000.0, 11.443), (64_000.0, 11.069)] {
+            near(ribbon_bytes(keys, 11.0) * 8.0 / keys, bits, 0.02);
+        }
+        for (records, per_block, bytes) in [(60_000.0, 16.0, 4_200.0), (4_000.0, 4.0, 900.0)] {
+            near(fences_bytes(records, records / per_block), bytes, 0.02);
+        }
+        let layout = SiltLayout::new(20.0, 44.0);
+        for (keys, occupancy) in [(1e5, 0.9653), (32.0 * 204_800.0, 0.9374), (305.0 * 204_800.0, 0.9178)] {
+            near(layout.table(keys).1, occupancy, 0.005);
+        }
+    }
+
+    #[test]
+    fn a_length_takes_a_byte_for_seven_bits() {
+        for (length, bytes) in [(0.0, 1.0), (1.0, 1.0), (127.0, 1.0), (128.0, 2.0), (16_384.0, 3.0)] {
+            assert_eq!(varint_bytes(length), bytes, "{length}");
+        }
+    }
+
+    #[test]
+    fn records_that_do_not_fill_blocks_cost_writes() {
+        let uniform = Popularity::uniform(100_000_000).unwrap();
+        let writes = |layout: &SiltLayout| layout.silt(1e8).unwrap().writes(&uniform).total();
+        let packed = SiltLayout::new(20.0, 44.0);
+        let three_to_a_block = SiltLayout::new(20.0, 1_004.0);
+        assert!(writes(&three_to_a_block) > 1.1 * writes(&packed));
+        let any_size = SiltLayout { fixed: false, ..three_to_a_block.clone() };
+        assert!(writes(&any_size) < writes(&three_to_a_block));
+        assert!(SiltLayout { partitions: 0.0, ..packed }.silt(1e8).is_err());
+    }
+
+    /// LogStores are converted after half a GiB of log, though they are not full, and partitions are merged at 48 of them.
+    #[test]
+    fn large_records_are_merged_early() {
+        let large = SiltLayout::new(20.0, 10_000.0).silt(1e8).unwrap();
+        let small = SiltLayout::new(20.0, 100.0).silt(1e8).unwrap();
+        assert!(large.merge_keys < 0.2 * small.merge_keys);
+        near(large.hash_stores_max(), 49.0, 1e-6);
+        assert!(large.writes_at_worst().total() > 3.0 * small.writes_at_worst().total());
+    }
+}
