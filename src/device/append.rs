@@ -65,12 +65,19 @@ impl Appender {
     }
 
     /// Pads, writes what is left and syncs. Returns the file and its length in bytes.
-    pub fn finish(mut self) -> Result<(File, u64)> {
+    pub fn finish(self) -> Result<(File, u64)> {
+        let purpose = self.purpose;
+        let (file, length) = self.finish_without_sync()?;
+        file.sync(purpose)?;
+        Ok((file, length))
+    }
+
+    /// [`finish`](Appender::finish) for a file that need not survive the process.
+    pub fn finish_without_sync(mut self) -> Result<(File, u64)> {
         self.align(self.file.alignment() as u64)?;
         if !self.buffer.is_empty() {
             self.flush()?;
         }
-        self.file.sync(self.purpose)?;
         Ok((self.file, self.written_bytes))
     }
 

@@ -1,7 +1,7 @@
 //! The counted, named faces of a directory and of a file.
 
-use super::system::SystemDirectory;
 use super::batch::{QUEUE_DEPTH, QUEUE_DEPTH_MAX};
+use super::system::SystemDirectory;
 use super::{Access, AlignedBuffer, DirectoryBackend, FileBackend, IoCounters, IoSnapshot, Purpose};
 use crate::{Error, Result};
 use std::io;
