@@ -7,6 +7,8 @@ use crate::key::{KeyHash, Placing};
 use crate::store::block::Block;
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::{RecordProblem, RecordSpan, RecordView};
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The records of a [`SortedStore`], read in pieces.
@@ -19,6 +21,10 @@ pub struct SortedCursor {
     buffer: AlignedBuffer,
     /// Payload that was read, of which the part before `at` was gone over.
     payload: Vec<u8>,
+    /// Where in the payload each of the blocks ends that it was read from; the last one is that before `next_block`.
+    block_ends: VecDeque<usize>,
+    /// Where in the payload the current record begins.
+    start: usize,
     at: usize,
     current: Option<(KeyHash, RecordSpan)>,
 }
@@ -34,9 +40,25 @@ impl SortedCursor {
             next_block: 0,
             buffer: AlignedBuffer::default(),
             payload: Vec::new(),
+            block_ends: VecDeque::new(),
+            start: 0,
             at: 0,
             current: None,
         }
+    }
+
+    /// A cursor that goes on behind a block of which the caller has read `payload`, from the beginning of a record on.
+    pub fn going_on(self, payload: &[u8], block: u64) -> Self {
+        let block_ends = VecDeque::from([payload.len()]);
+        SortedCursor { next_block: block + 1, payload: payload.to_vec(), block_ends, ..self }
+    }
+
+    /// The blocks that have bytes of the current record.
+    pub fn blocks(&self) -> Range<u64> {
+        let first = self.next_block - self.block_ends.len() as u64;
+        let before_start = self.block_ends.partition_point(|end| *end <= self.start) as u64;
+        let before_last = self.block_ends.partition_point(|end| *end < self.at) as u64;
+        first + before_start..first + before_last + 1
     }
 
     /// Reads the next piece; answers whether there was one.
@@ -49,11 +71,15 @@ impl SortedCursor {
         let count = (self.piece_bytes / block_bytes).max(1) as u64;
         let blocks = self.next_block..(self.next_block + count).min(file.footer().blocks);
         self.payload.drain(..self.at);
+        let gone_over = self.block_ends.partition_point(|end| *end <= self.at);
+        self.block_ends.drain(..gone_over);
+        self.block_ends.iter_mut().for_each(|end| *end -= self.at);
         self.at = 0;
         let bytes = file.read_blocks(self.purpose, blocks.clone(), &mut self.buffer)?;
         for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
             let block = Block::open(file.file(), file.footer().number, number, bytes)?;
             self.payload.extend_from_slice(block.payload);
+            self.block_ends.push_back(self.payload.len());
         }
         self.next_block = blocks.end;
         Ok(true)
@@ -82,6 +108,7 @@ impl Cursor for SortedCursor {
                     let hash = self.placing.place(record.key);
                     let span = RecordSpan::within(&self.payload, &record);
                     self.current = Some((hash, span));
+                    self.start = self.at;
                     self.at += taken;
                     return Ok(true);
                 }
@@ -104,6 +131,6 @@ impl Cursor for SortedCursor {
     }
 
     fn heap_bytes(&self) -> usize {
-        self.buffer.heap_bytes() + self.payload.capacity()
+        self.buffer.heap_bytes() + self.payload.capacity() + self.block_ends.capacity() * size_of::<usize>()
     }
 }

@@ -1,11 +1,9 @@
 //! Writing a store in hash order, and building its index on the way.
 
-use super::index::{SortedIndexKind, StoreFilter, StoreIndex};
+use super::index::{SortedIndexKind, StoreFilter, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
 use super::{Form, SortedStore};
 use crate::Result;
 use crate::device::{Directory, Purpose};
-use crate::index::entropy_trie::{EntropyTrieBuilder, TrieSettings};
-use crate::index::fences::{FencesBuilder, FencesSettings};
 use crate::store::block::{BLOCK_HEADER_BYTES, BlockBuilder};
 use crate::store::file::{FilterKind, StoreFileWriter};
 use crate::store::merge::Entry;
@@ -25,8 +23,11 @@ pub struct SortedStoreSettings {
     pub form: Form,
     /// The size of a block, in bytes.
     pub block_bytes: u32,
-    /// The index; the trie only for slots.
+    /// The index; tries only for slots.
     pub index: SortedIndexKind,
+    /// Whether every block is filled with slots whatever the index, so that there can be any other over the same blocks
+    /// (ECT 3.1.6). Else blocks are left unfilled where that saves the lookups of an index the reading of two.
+    pub packed: bool,
     /// About how many records will come.
     pub expected_records: u64,
     /// About how many bytes of keys and values will come.
@@ -47,14 +48,12 @@ impl SortedStoreSettings {
         }
     }
 
-    fn slots_per_block(&self) -> usize {
-        let payload_bytes = self.block_bytes as usize - BLOCK_HEADER_BYTES;
-        payload_bytes / self.layout.slot_bytes(false).unwrap_or(payload_bytes).max(1)
-    }
-
     fn expected_blocks(&self) -> u64 {
         match self.form {
-            Form::Slots => self.expected_records.div_ceil(self.slots_per_block().max(1) as u64),
+            Form::Slots => {
+                let slots_per_block = slots_per_block(&self.layout, self.form, self.block_bytes);
+                self.expected_records.div_ceil(slots_per_block.into())
+            }
             Form::Stream => {
                 self.expected_bytes / (u64::from(self.block_bytes) - BLOCK_HEADER_BYTES as u64) + 1
             }
@@ -62,9 +61,13 @@ impl SortedStoreSettings {
     }
 }
 
-enum IndexBuilder {
-    EntropyTrie(EntropyTrieBuilder),
-    Fences(FencesBuilder),
+/// How many records of a form stand in a full block, if they take the same room; else 1.
+pub(super) fn slots_per_block(layout: &RecordLayout, form: Form, block_bytes: u32) -> u32 {
+    let payload_bytes = block_bytes.saturating_sub(BLOCK_HEADER_BYTES as u32);
+    match (form, layout.slot_bytes(false)) {
+        (Form::Slots, Some(slot_bytes)) => (payload_bytes / (slot_bytes as u32).max(1)).max(1),
+        _ => 1,
+    }
 }
 
 /// Takes records in hash order and makes a [`SortedStore`] of them.
@@ -72,7 +75,7 @@ pub struct SortedStoreWriter {
     settings: SortedStoreSettings,
     file: StoreFileWriter,
     block: BlockBuilder,
-    index: IndexBuilder,
+    index: StoreIndexBuilder,
     group: Group,
     records: u64,
     deleted: u64,
@@ -89,19 +92,12 @@ struct Group {
 impl SortedStoreWriter {
     /// Starts a new file.
     pub fn create(directory: &Directory, name: &str, settings: SortedStoreSettings) -> Result<Self> {
-        let index = match settings.index {
-            SortedIndexKind::EntropyTrie => {
-                IndexBuilder::EntropyTrie(EntropyTrieBuilder::new(TrieSettings {
-                    records_per_block: settings.slots_per_block() as u32,
-                    expected_keys: settings.expected_records,
-                    ..TrieSettings::default()
-                })?)
-            }
-            SortedIndexKind::Fences => IndexBuilder::Fences(FencesBuilder::new(FencesSettings {
-                expected_records: settings.expected_records,
-                expected_blocks: settings.expected_blocks(),
-            })),
-        };
+        let index = StoreIndexBuilder::new(&StoreIndexSettings {
+            kind: settings.index,
+            slots_per_block: slots_per_block(&settings.layout, settings.form, settings.block_bytes),
+            expected_records: settings.expected_records,
+            expected_blocks: settings.expected_blocks(),
+        })?;
         let file = StoreFileWriter::create(
             directory,
             name,
@@ -133,15 +129,10 @@ impl SortedStoreWriter {
         self.records += 1;
         self.deleted += u64::from(entry.record.value.is_none());
         let placement = entry.hash.placement;
-        let begins_group = match (&mut self.index, self.group.records.last()) {
-            (IndexBuilder::EntropyTrie(trie), _) => {
-                trie.push(placement)?;
-                true
-            }
-            (IndexBuilder::Fences(fences), Some(&(last, _))) => {
-                fences.cell_of(last) != fences.cell_of(placement)
-            }
-            (IndexBuilder::Fences(_), None) => false,
+        let packed = self.settings.packed && self.settings.form == Form::Slots;
+        let begins_group = match self.group.records.last() {
+            Some(&(last, _)) => packed || !self.index.would_share(last, placement),
+            None => false,
         };
         if begins_group {
             self.place_group()?;
@@ -194,10 +185,7 @@ impl SortedStoreWriter {
             }
             self.seal()?;
         }
-        if let IndexBuilder::Fences(fences) = &mut self.index {
-            fences.push(placement, first..self.file.next_block() + 1)?;
-        }
-        Ok(())
+        self.index.push(placement, first..self.file.next_block() + 1)
     }
 
     fn seal(&mut self) -> Result<()> {
@@ -207,25 +195,33 @@ impl SortedStoreWriter {
 
     /// Writes what is left, saves index and filter, and syncs the file. The directory is not synced here.
     pub fn finish(mut self, filter: Option<StoreFilter>) -> Result<SortedStore> {
-        self.place_group()?;
-        if !self.block.is_empty() {
-            self.seal()?;
-        }
-        let index = match self.index {
-            IndexBuilder::EntropyTrie(trie) => StoreIndex::EntropyTrie(trie.finish()?),
-            IndexBuilder::Fences(fences) => StoreIndex::Fences(fences.finish()),
-        };
+        self.place_last()?;
+        let index = self.index.finish()?;
         let (index_kind, index_bytes) = index.encode();
         let (filter_kind, filter_bytes) =
             filter.as_ref().map_or((FilterKind::None, Vec::new()), StoreFilter::encode);
         let file = self.file.finish(
             self.records,
             self.deleted,
-            (index_kind as u8, &index_bytes),
+            (index_kind, &index_bytes),
             (filter_kind as u8, &filter_bytes),
         )?;
         let SortedStoreSettings { layout, form, .. } = self.settings;
         Ok(SortedStore { file, layout, form, index, filter })
+    }
+
+    /// Ends a store without an index that only this process reads, and as long as it has it open
+    /// ([`StoreFileWriter::finish_temporary`]).
+    pub fn finish_temporary(mut self) -> Result<SortedStore> {
+        self.place_last()?;
+        let file = self.file.finish_temporary(self.records, self.deleted)?;
+        let SortedStoreSettings { layout, form, .. } = self.settings;
+        Ok(SortedStore { file, layout, form, index: StoreIndex::Absent, filter: None })
+    }
+
+    fn place_last(&mut self) -> Result<()> {
+        self.place_group()?;
+        if self.block.is_empty() { Ok(()) } else { self.seal() }
     }
 
     /// The memory held, in bytes.
