@@ -6,6 +6,7 @@ pub mod log;
 pub mod manifest;
 pub mod merge;
 pub mod record;
+pub mod sort;
 pub mod sorted;
 
 mod fields;
