@@ -61,14 +61,15 @@ impl SortedCursor {
         first + before_start..first + before_last + 1
     }
 
-    /// Reads the next piece; answers whether there was one.
-    fn load(&mut self) -> Result<bool> {
+    /// Reads the next piece, or as much as the next `needed` bytes of payload take; answers whether there was any.
+    fn load(&mut self, needed: usize) -> Result<bool> {
         let file = &self.store.file;
         let block_bytes = file.footer().block_bytes as usize;
         if self.next_block >= file.footer().blocks {
             return Ok(false);
         }
-        let count = (self.piece_bytes / block_bytes).max(1) as u64;
+        let missing = needed.saturating_sub(self.payload.len() - self.at);
+        let count = self.piece_bytes.max(missing).div_ceil(block_bytes).max(1) as u64;
         let blocks = self.next_block..(self.next_block + count).min(file.footer().blocks);
         self.payload.drain(..self.at);
         let gone_over = self.block_ends.partition_point(|end| *end <= self.at);
@@ -115,7 +116,7 @@ impl Cursor for SortedCursor {
                 Err(problem) => problem,
             };
             let got = match problem {
-                RecordProblem::Short(_) if self.load()? => continue,
+                RecordProblem::Short(needed) if self.load(needed)? => continue,
                 RecordProblem::Short(_) if self.at == self.payload.len() => return Ok(false),
                 RecordProblem::Short(_) => "the end of the store",
                 RecordProblem::Malformed(_) => "bytes that are no record",

@@ -189,10 +189,10 @@ impl SortedStore {
 
     fn find_slot<'b>(&self, payload: &'b [u8], key: &[u8]) -> Option<RecordView<'b>> {
         let slot_bytes = self.layout.slot_bytes(false)?;
-        let key_at =
-            slot_bytes - self.layout.fixed.map_or(0, |(key_length, value_length)| key_length + value_length);
+        let (key_length, value_length) = self.layout.fixed.filter(|(length, _)| *length == key.len())?;
+        let key_at = slot_bytes - key_length - value_length;
         let mut slots = payload.chunks_exact(slot_bytes);
-        let slot = slots.find(|slot| slot.get(key_at..key_at + key.len()) == Some(key))?;
+        let slot = slots.find(|slot| slot.get(key_at..key_at + key_length) == Some(key))?;
         self.layout.decode_slot(slot, false)
     }
 

@@ -218,3 +218,15 @@ fn a_cursor_goes_on_behind_a_block_that_its_caller_has_read() {
     }
     assert_eq!(expected.next(), None);
 }
+
+#[test]
+fn a_part_of_a_key_or_a_key_with_a_part_of_its_value_is_another_key() {
+    let layout = RecordLayout { fixed: Some((8, 12)), expiring: false };
+    let directory = directory();
+    let records = records(1, PLACING, |_| Some(b"value of it.".to_vec()));
+    let store = build(&directory, settings(layout, SortedIndexKind::Fences, 1), &records);
+    for key in [&b"0000000"[..], b"00000000v"] {
+        let mut buffer = AlignedBuffer::default();
+        assert_eq!(store.get(Purpose::Get, PLACING.place(key), key, &mut buffer).unwrap(), None);
+    }
+}
