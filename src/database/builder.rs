@@ -5,6 +5,7 @@ use crate::batch::Durability;
 use crate::device::{Access, Directory};
 use crate::engine::silt::{HashStoreKind, IndexKind, Silt, SiltSettings};
 use crate::engine::{Engine, EngineKind};
+use crate::key::KeyHasher;
 use crate::progress::Progress;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -163,7 +164,7 @@ impl Builder {
             match directory.list()?.into_iter().find(|name| name != "LOCK" && name != "lost+found") {
                 Some(found) => return Err(Error::NotADatabase { path: directory.path(), found }),
                 None if !self.create => return Err(Error::NotFound { path: directory.path() }),
-                None => Silt::create(&directory, &self.settings.shape, random_seed()?)?,
+                None => Silt::create(&directory, &self.settings.shape, KeyHasher::random_seed()?)?,
             }
         }
         let mut go_on = |_, _| true;
@@ -174,15 +175,6 @@ impl Builder {
         let workers = Workers::start(engine.clone(), self.background_threads)?;
         Ok(Database { inner: Arc::new(Inner { workers, engine, durability: self.durability, _lock: lock }) })
     }
-}
-
-fn random_seed() -> Result<[u64; 2]> {
-    let mut seed = [0; 16];
-    getrandom::fill(&mut seed).map_err(|error| {
-        Error::io("draw random bytes from", "the system")(std::io::Error::other(error.to_string()))
-    })?;
-    let whole = u128::from_le_bytes(seed);
-    Ok([whole as u64, (whole >> 64) as u64])
 }
 
 /// Makes the directory if it is not there, and refuses one that holds anything.

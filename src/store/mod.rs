@@ -9,7 +9,7 @@ pub mod record;
 pub mod sort;
 pub mod sorted;
 
-mod fields;
+pub(crate) mod fields;
 pub mod file;
 
 pub use file::{FilterKind, StoreFile, StoreFileWriter, StoreFooter};
