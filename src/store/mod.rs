@@ -6,9 +6,10 @@ pub mod log;
 pub mod manifest;
 pub mod merge;
 pub mod record;
+pub mod sort;
 pub mod sorted;
 
-mod fields;
+pub(crate) mod fields;
 pub mod file;
 
 pub use file::{FilterKind, StoreFile, StoreFileWriter, StoreFooter};

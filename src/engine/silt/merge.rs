@@ -174,6 +174,7 @@ impl Core {
             form,
             block_bytes,
             index,
+            packed: false,
             expected_records: 0,
             expected_bytes: 0,
             purpose: Purpose::Merge,
