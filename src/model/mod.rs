@@ -8,8 +8,7 @@
 //!   `optimizer`; [`Cola`]; [`Samt`]: Lim's dissertation, chapter 4.
 //! - [`Silt`]: Lim's dissertation, 2.4 and 4.5.
 //! - [`FlashKey`]: section VI-C of its paper. [`FlashStore`], [`BloomStore`] and [`Mica`]: what their papers say of
-//! memory
-//!   and of recycling. A log that is cleaned from its oldest end, which three of them have, is [`Cleaning`].
+//!   memory and of recycling. A log that is cleaned from its oldest end, which three of them have, is [`Cleaning`].
 //!
 //! The [`planner`] chooses among the engines and their parameters. Nothing here does I/O, reads a clock, starts a
 //! thread or draws an unseeded random number. What each model assumes, where it fails and how far off it was stands in

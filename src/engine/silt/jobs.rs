@@ -145,9 +145,8 @@ impl Core {
 
     /// The partition whose LogStore waits longest to be converted.
     fn oldest_frozen(&self, schedule: &Schedule) -> Option<usize> {
-        let waiting = |number: &usize| {
-            !schedule.compact[*number] && !(schedule.merging_frozen && schedule.merging == Some(*number))
-        };
+        let merged = |number: usize| schedule.merging_frozen && schedule.merging == Some(number);
+        let waiting = |number: &usize| !schedule.compact[*number] && !merged(*number);
         let start = |number: usize| {
             let view = self.partitions[number].state.read().view.clone();
             view.frozen.last().map(|frozen| (frozen.start(), number))
@@ -206,6 +205,7 @@ impl Core {
         for number in 0..self.partitions.len() {
             self.fail_stop(|| self.freeze_early(number))?;
         }
+        self.fail_stop(|| self.log.start_new_segment())?;
         let mut schedule = self.jobs.schedule.lock();
         schedule.compact.fill(true);
         self.refresh(&schedule);

@@ -142,8 +142,11 @@ impl MergeJob {
             core.directory.remove(&sorted_store_name(number))?;
         }
         core.counters.merges.fetch_add(1, Relaxed);
-        let measured = new as f64 / taken.max(1) as f64;
-        Ok((taken > 0).then(|| self.novelty + NOVELTY_WEIGHT * (measured - self.novelty)))
+        if taken == 0 {
+            return Ok(None);
+        }
+        let measured = new as f64 / taken as f64;
+        Ok(Some(self.novelty + NOVELTY_WEIGHT * (measured - self.novelty)))
     }
 }
 

@@ -127,15 +127,22 @@ impl Core {
                 }
             }
         }
-        let from =
-            self.ledger.lock().manifest.partitions().iter().map(|partition| partition.converted_to).min();
+        let from = self
+            .ledger
+            .lock()
+            .manifest
+            .partitions()
+            .iter()
+            .map(|partition| partition.converted_to)
+            .min()
+            .unwrap_or(0);
         let mut records = 0;
-        let scanned = self.log.scan(from.unwrap_or(0), progress, &mut |_, _| {
+        let scanned = self.log.scan(from, progress, &mut |_, _| {
             records += 1;
             Ok(())
         });
         report.checked_records += records;
-        report.checked_bytes += self.log.disk_bytes();
+        report.checked_bytes += self.log.end().saturating_sub(from);
         note_damage(scanned, &mut report)?;
         Ok(report)
     }

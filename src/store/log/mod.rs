@@ -230,6 +230,13 @@ impl Log {
         Ok(())
     }
 
+    /// Starts a new segment, unless the last one is empty, so that all before can be released once it is converted.
+    pub fn start_new_segment(&self) -> Result<()> {
+        let mut tail = self.tail.lock();
+        let empty = tail.buffer_base + tail.buffer.len() as u64 == tail.segment.base;
+        if empty { Ok(()) } else { self.start_segment(&mut tail) }
+    }
+
     /// Writes what is buffered.
     pub fn write_buffered(&self) -> Result<()> {
         self.flush(&mut self.tail.lock())

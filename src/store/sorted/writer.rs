@@ -77,7 +77,7 @@ pub(super) fn slots_per_block(layout: &RecordLayout, form: Form, block_bytes: u3
 /// What finds a place for records and their places again.
 enum IndexBuilder {
     /// The records stand in hash order.
-    InOrder(StoreIndexBuilder),
+    InOrder(Box<StoreIndexBuilder>),
     /// The index chooses the blocks of a bucket's records.
     BlockPerfect { index: Box<BlockPerfectBuilder>, bucket: Bucket },
 }
@@ -91,12 +91,12 @@ impl IndexBuilder {
             let index = Box::new(BlockPerfectBuilder::new(settings)?);
             return Ok(IndexBuilder::BlockPerfect { index, bucket: Bucket::default() });
         }
-        Ok(IndexBuilder::InOrder(StoreIndexBuilder::new(&StoreIndexSettings {
+        Ok(IndexBuilder::InOrder(Box::new(StoreIndexBuilder::new(&StoreIndexSettings {
             kind: settings.index,
             slots_per_block,
             expected_records,
             expected_blocks: settings.expected_blocks(),
-        })?))
+        })?)))
     }
 
     /// Whether a lookup of either of two placements would read both blocks, if a block ended between them.

@@ -15,7 +15,7 @@ use siltstone::model::planner::{self, Demand, Goal, System};
 use siltstone::model::{Flash, Popularity};
 use siltstone::{EngineKind, Stats};
 use std::io::{Write, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Records of a database that are looked at for their sizes.
 const RECORDS_SAMPLED: usize = 100_000;
@@ -188,8 +188,8 @@ struct Sample {
     stats: Stats,
 }
 
-fn sample(db: &PathBuf) -> anyhow::Result<Sample> {
-    let database = Location { db: db.clone() }.open()?;
+fn sample(db: &Path) -> anyhow::Result<Sample> {
+    let database = Location { db: db.to_path_buf() }.open()?;
     let (mut records, mut key_bytes, mut value_bytes) = (0.0f64, 0.0, 0.0);
     let mut sizes = None;
     let mut fixed = true;
