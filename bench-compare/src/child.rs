@@ -65,7 +65,11 @@ pub fn run(order: &Order) -> Result<()> {
     if let Some(membership) = &order.membership {
         membership.join()?;
     }
-    if order.peer == "raw" { run_raw(order)? } else { run_peer(order, &versions)? }
+    if order.peer == "raw" {
+        run_raw(order)?
+    } else {
+        run_peer(order, &versions)?
+    }
     let versions: Vec<u8> = versions.into_iter().map(AtomicU8::into_inner).collect();
     std::fs::write(&order.versions, versions).context("cannot keep the versions")
 }
@@ -113,6 +117,8 @@ fn run_peer(order: &Order, versions: &[AtomicU8]) -> Result<()> {
     let started = Instant::now();
     let peer = (peer::by_name(&order.peer)?.open)(opening)?;
     let open_seconds = started.elapsed().as_secs_f64();
+    // What opening left to do in the background shall not be charged to the first phase.
+    peer.settle()?;
     for (number, phase) in order.phases.iter().enumerate() {
         let bench = Bench {
             peer: &*peer,

@@ -31,7 +31,8 @@ impl Latencies {
 
     /// What shares of the calls did not exceed.
     pub fn quantiles(&self) -> Quantiles {
-        let quantile = |share| if self.0.is_empty() { 0.0 } else { self.0.value_at_quantile(share) as f64 / 1e3 };
+        let quantile =
+            |share| if self.0.is_empty() { 0.0 } else { self.0.value_at_quantile(share) as f64 / 1e3 };
         Quantiles { p50: quantile(0.5), p99: quantile(0.99), p999: quantile(0.999), max: quantile(1.0) }
     }
 }

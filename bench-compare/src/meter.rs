@@ -167,8 +167,12 @@ impl Device {
     fn counts(&self) -> Result<DeviceCounts> {
         let text = std::fs::read_to_string("/proc/diskstats").context("cannot read /proc/diskstats")?;
         for line in text.lines() {
-            let fields: Vec<u64> =
-                line.split_whitespace().enumerate().filter(|(at, _)| *at != 2).flat_map(|(_, field)| field.parse()).collect();
+            let fields: Vec<u64> = line
+                .split_whitespace()
+                .enumerate()
+                .filter(|(at, _)| *at != 2)
+                .flat_map(|(_, field)| field.parse())
+                .collect();
             if let [major, minor, reads, _, sectors_read, _, writes, _, sectors_written, ..] = fields[..]
                 && (major, minor) == (self.major, self.minor)
             {
@@ -183,7 +187,9 @@ impl Device {
 /// All files below a directory.
 pub fn files_below(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))? {
+    for entry in
+        std::fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))?
+    {
         let entry = entry?;
         match entry.file_type()? {
             kind if kind.is_dir() => files.extend(files_below(&entry.path())?),

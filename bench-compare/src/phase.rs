@@ -106,7 +106,9 @@ mod tests {
 
     #[test]
     fn phases_are_read_as_they_are_written() {
-        for text in ["load", "read", "read:16", "multiget", "miss:16", "overwrite", "mixed90:16", "mixed50", "raw:16"] {
+        for text in
+            ["load", "read", "read:16", "multiget", "miss:16", "overwrite", "mixed90:16", "mixed50", "raw:16"]
+        {
             assert_eq!(text.parse::<Phase>().unwrap().to_string(), text);
         }
         for text in ["", "reed", "read:0", "load:2", "mixed101", "read:x"] {

@@ -50,7 +50,11 @@ impl Blocks {
                 blocks.count += count;
             }
         }
-        if blocks.count == 0 { bail!("there is nothing to read below {}", directory.display()) } else { Ok(blocks) }
+        if blocks.count == 0 {
+            bail!("there is nothing to read below {}", directory.display())
+        } else {
+            Ok(blocks)
+        }
     }
 
     fn read(&self, mut random: Random, duration: Duration) -> Result<u64> {

@@ -127,12 +127,18 @@ impl Table {
             let read = |bytes_per_key: &f64| {
                 let cache_bytes = (*bytes_per_key * choice.keys as f64) as u64;
                 let limit_bytes = cache_bytes + choice.floor_mb * MB;
-                direct(format!("{bytes_per_key} B a key"), &["read", "read:16", "miss:16"], cache_bytes, limit_bytes)
+                direct(
+                    format!("{bytes_per_key} B a key"),
+                    &["read", "read:16", "miss:16"],
+                    cache_bytes,
+                    limit_bytes,
+                )
             };
             return std::iter::once(load).chain(choice.bytes_per_key.iter().map(read)).collect();
         }
         let data_bytes = choice.keys * (choice.key_size + self.value_size(choice)) as u64;
-        let memory_bytes = choice.memory_mb.map_or(data_bytes / 10, |mb| mb * MB).max(cache_bytes + DEVICE_ROOM_BYTES);
+        let memory_bytes =
+            choice.memory_mb.map_or(data_bytes / 10, |mb| mb * MB).max(cache_bytes + DEVICE_ROOM_BYTES);
         let device = ["read", "read:16", "multiget", "miss", "miss:16"].as_slice();
         vec![
             load,
@@ -156,7 +162,8 @@ impl Table {
         }
         let chosen = |name: &str| choice.groups.is_empty() || choice.groups.iter().any(|group| group == name);
         for conditions in self.conditions(choice).iter().filter(|conditions| chosen(&conditions.name)) {
-            let writes = conditions.phases.iter().any(|phase| phase.parse().is_ok_and(|phase: Phase| phase.writes()));
+            let writes =
+                conditions.phases.iter().any(|phase| phase.parse().is_ok_and(|phase: Phase| phase.writes()));
             for round in 0..if writes { 1 } else { choice.rounds } {
                 if let (true, Some(first)) = (conditions.beside_raw, kinds.first()) {
                     run.raw(first, conditions, round)?;
@@ -175,7 +182,11 @@ fn append_to(path: &Path) -> Result<File> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     }
-    File::options().create(true).append(true).open(path).with_context(|| format!("cannot open {}", path.display()))
+    File::options()
+        .create(true)
+        .append(true)
+        .open(path)
+        .with_context(|| format!("cannot open {}", path.display()))
 }
 
 struct Run<'a> {
@@ -195,7 +206,8 @@ impl Run<'_> {
     }
 
     fn remove(&self, kind: &Kind) -> Result<()> {
-        let removed = [std::fs::remove_dir_all(self.directory(kind)), std::fs::remove_file(self.versions(kind))];
+        let removed =
+            [std::fs::remove_dir_all(self.directory(kind)), std::fs::remove_file(self.versions(kind))];
         for outcome in removed {
             match outcome {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -306,7 +318,8 @@ fn summary(row: &Row) -> String {
         return text + failure;
     }
     text += &format!(
-        "{ops_per_s:>9.0}/s, {cpu_us_per_op:>6.2} us CPU, {:>7.0} B and {:.2} reads an op, {ram_bytes_per_key:.2} B RAM a key",
+        "{ops_per_s:>9.0}/s, {cpu_us_per_op:>6.2} us CPU, {:>7.0} B and {:.2} reads an op, \
+         {ram_bytes_per_key:.2} B RAM a key",
         row.read_bytes_per_op, row.device_reads_per_op
     );
     if let (Some(settled), Some(amplification)) = (row.settled_ops_per_s, row.write_amplification) {

@@ -49,9 +49,7 @@ impl Bench<'_> {
     pub fn run(&self, phase: Phase) -> Result<Done> {
         let threads = phase.threads as u64;
         std::thread::scope(|scope| {
-            let start = |thread| {
-                scope.spawn(move || Worker::new(self, thread, threads)?.run(phase.work))
-            };
+            let start = |thread| scope.spawn(move || Worker::new(self, thread, threads)?.run(phase.work));
             let workers: Vec<_> = (0..threads).map(start).collect();
             let mut all = Done::new()?;
             for worker in workers {
@@ -64,8 +62,8 @@ impl Bench<'_> {
         })
     }
 
-    /// Whether a value is the one that was last put, or one whose put had not returned when it was read. `before` is the
-    /// key's version before the read.
+    /// Whether a value is the one that was last put, or one whose put had not returned when it was read. `before` is
+    /// the key's version before the read.
     fn check(&self, number: u64, before: u8, value: &[u8]) -> Result<()> {
         ensure!(self.values.is_of(number, value), "key {number} has a value that was never put");
         let after = self.versions[number as usize].load(Relaxed);

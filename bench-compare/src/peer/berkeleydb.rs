@@ -70,9 +70,7 @@ fn open(opening: &Opening) -> Result<Box<dyn Peer>> {
     let (cache, records) = (opening.cache_bytes, u32::try_from(opening.keys)?);
     let mut db = null_mut();
     // SAFETY: the directory's name lives during the call; the handle is closed once, by `drop`.
-    check(unsafe {
-        c::bench_db_open(directory.as_ptr(), cache, records, record_bytes, &mut db)
-    })?;
+    check(unsafe { c::bench_db_open(directory.as_ptr(), cache, records, record_bytes, &mut db) })?;
     Ok(Box::new(BerkeleyDb { db, value_size: opening.value_size }))
 }
 

@@ -1,4 +1,5 @@
-//! Fjall.
+//! Fjall. What it tells of its memory are its cache and its memtables; indexes and filters that it pins stand beside
+//! them.
 
 use super::{Kind, Opening, Peer, idle};
 use anyhow::Result;
@@ -11,7 +12,10 @@ pub const FJALL: Kind = Kind {
     title: "Fjall",
     open,
     options: |opening| {
-        format!("3.1: compression off, cache {} B, Bloom filters as by default (10 bits a key)", opening.cache_bytes)
+        format!(
+            "3.1: compression off, cache {} B, Bloom filters as by default (10 bits a key)",
+            opening.cache_bytes
+        )
     },
 };
 

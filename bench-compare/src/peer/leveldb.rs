@@ -1,4 +1,5 @@
-//! LevelDB, through the C interface of the system's library.
+//! LevelDB, through the C interface of the system's library. It maps its files into memory, and leaves it to the system
+//! how far to read ahead.
 
 use super::{Kind, Opening, Peer, idle};
 use anyhow::{Result, anyhow, bail};
@@ -15,7 +16,10 @@ pub const LEVELDB: Kind = Kind {
     title: "LevelDB",
     open,
     options: |opening| {
-        format!("1.23: compression off, cache {} B, Bloom filter of {BLOOM_BITS} bits a key", opening.cache_bytes)
+        format!(
+            "1.23: compression off, cache {} B, Bloom filter of {BLOOM_BITS} bits a key",
+            opening.cache_bytes
+        )
     },
 };
 

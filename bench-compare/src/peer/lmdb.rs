@@ -18,7 +18,9 @@ pub const LMDB: Kind = Kind {
     title: "LMDB",
     open,
     options: |_| {
-        format!("0.9.70 (master): NOSYNC, NORDAHEAD, {BATCH} puts a transaction where many are written, else one; no cache")
+        format!(
+            "0.9.70 (master): NOSYNC, NORDAHEAD, {BATCH} puts a transaction where many are written, else one; no cache"
+        )
     },
 };
 

@@ -3,8 +3,8 @@
 use super::{Kind, Opening, Peer, Record};
 use anyhow::Result;
 use rocksdb::{
-    BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBCompressionType, Options, ReadOptions, WaitForCompactOptions,
-    WriteBatch,
+    BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBCompressionType, Options, ReadOptions,
+    WaitForCompactOptions, WriteBatch,
 };
 use std::time::Instant;
 
@@ -84,7 +84,9 @@ impl Peer for RocksDb {
     }
 
     fn get_many(&self, keys: &[Vec<u8>], show: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
-        for (place, value) in self.database.multi_get_opt(keys, &ReadOptions::default()).into_iter().enumerate() {
+        for (place, value) in
+            self.database.multi_get_opt(keys, &ReadOptions::default()).into_iter().enumerate()
+        {
             if let Some(value) = value? {
                 show(place, &value);
             }

@@ -6,8 +6,12 @@ use siltstone::{Access, Builder, Database};
 use std::time::Instant;
 
 /// As it opens without a word.
-pub const DEFAULT: Kind =
-    Kind { name: "siltstone", title: "Siltstone", open: |opening| open(builder(opening)), options: |opening| options(opening, "") };
+pub const DEFAULT: Kind = Kind {
+    name: "siltstone",
+    title: "Siltstone",
+    open: |opening| open(builder(opening)),
+    options: |opening| options(opening, ""),
+};
 
 /// For records of one size under keys that are hashes.
 pub const FIXED: Kind = Kind {

@@ -59,7 +59,8 @@ fn phase_table(text: &mut String, section: &Section, phase: &str) {
     }
     let _ = writeln!(text, "| {phase} | {} |\n|---|{}", names.join(" | "), "---:|".repeat(names.len()));
     if let Some(raw) = raw {
-        let _ = writeln!(text, "| the device itself | {} | 100 % |{}", whole(raw), " |".repeat(names.len() - 2));
+        let _ =
+            writeln!(text, "| the device itself | {} | 100 % |{}", whole(raw), " |".repeat(names.len() - 2));
     }
     for peer in section.peers() {
         let mut cells: Vec<String> = Vec::new();

@@ -47,9 +47,16 @@ const READ_BYTES: Metric = Metric { name: "B read", of: |row| Some(row.read_byte
 const READS: Metric = Metric { name: "device reads", of: |row| Some(row.device_reads_per_op), show: two };
 const GET_P50: Metric = Metric { name: "p50, µs", of: |row| Some(row.gets.p50), show: one };
 const GET_P999: Metric = Metric { name: "p99.9 of gets", of: |row| Some(row.gets.p999), show: milliseconds };
-const PUT_P999: Metric = Metric { name: "p99.9 of puts", of: |row| Some(row.puts_us.p999), show: milliseconds };
+const PUT_P999: Metric =
+    Metric { name: "p99.9 of puts", of: |row| Some(row.puts_us.p999), show: milliseconds };
 /// Heap and stacks.
 pub const RAM: Metric = Metric { name: "heap, B a key", of: |row| Some(row.ram_bytes_per_key), show: two };
+/// The most of its limit that the process used.
+const PEAK: Metric = Metric {
+    name: "with page cache, B a key",
+    of: |row| row.limit_peak_bytes.map(|bytes| bytes as f64 / row.keys as f64),
+    show: two,
+};
 const TOLD_RAM: Metric = Metric {
     name: "as told, B a key",
     of: |row| row.told_ram_bytes.map(|bytes| bytes as f64 / row.keys as f64),
@@ -73,7 +80,9 @@ pub fn of(phase: &str, from_device: bool) -> Vec<&'static Metric> {
             &TOLD_RAM,
         ],
         Work::Mixed(_) => vec![&OPS_PER_S, &SETTLED, &WRITE_AMPLIFICATION, &CPU, &GET_P999, &PUT_P999],
-        Work::Read if from_device => vec![&OPS_PER_S, &READS, &READ_BYTES, &CPU, &GET_P999, &RAM, &TOLD_RAM],
+        Work::Read if from_device => {
+            vec![&OPS_PER_S, &READS, &READ_BYTES, &CPU, &GET_P999, &RAM, &TOLD_RAM, &PEAK]
+        }
         Work::MultiGet | Work::Miss if from_device => vec![&OPS_PER_S, &READS, &READ_BYTES, &CPU],
         Work::Read | Work::MultiGet | Work::Miss => vec![&OPS_PER_S, &CPU, &GET_P50],
         Work::Raw => vec![&OPS_PER_S],

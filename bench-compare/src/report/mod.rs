@@ -23,14 +23,16 @@ pub struct Section {
 pub fn write(files: &[PathBuf], out: &Path) -> Result<()> {
     let mut rows = Vec::new();
     for file in files {
-        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let text =
+            std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
         let parsed: Result<Vec<Row>, _> = text.lines().map(serde_json::from_str).collect();
         rows.extend(parsed.with_context(|| format!("{} has other lines than rows", file.display()))?);
     }
     let sections = sections(rows);
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
     let path = out.join("tables.md");
-    std::fs::write(&path, markdown::write(&sections)).with_context(|| format!("cannot write {}", path.display()))?;
+    std::fs::write(&path, markdown::write(&sections))
+        .with_context(|| format!("cannot write {}", path.display()))?;
     plots::write(&sections, out)
 }
 
@@ -119,7 +121,8 @@ mod tests {
     fn medians_leave_out_what_failed() {
         let mut failed = row("a", "read:16", 0.0);
         failed.failure = Some("killed".to_owned());
-        let rows = vec![row("raw", "raw:16", 9.0), row("a", "read:16", 1.0), failed, row("a", "read:16", 3.0)];
+        let rows =
+            vec![row("raw", "raw:16", 9.0), row("a", "read:16", 1.0), failed, row("a", "read:16", 3.0)];
         let sections = sections(rows);
         let [section] = &sections[..] else { panic!("one section") };
         assert_eq!(section.median("a", "read:16", &metrics::OPS_PER_S), Some(2.0));

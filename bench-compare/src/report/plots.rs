@@ -109,20 +109,30 @@ fn bars(section: &Section, phase: &str, metric: &Metric, title: &str, path: &Pat
 }
 
 fn whole_or_short(value: f64) -> String {
-    if value >= 1e6 { format!("{:.1} M", value / 1e6) } else if value >= 1e4 { format!("{:.0} k", value / 1e3) } else { whole(value) }
+    if value >= 1e6 {
+        format!("{:.1} M", value / 1e6)
+    } else if value >= 1e4 {
+        format!("{:.0} k", value / 1e3)
+    } else {
+        whole(value)
+    }
 }
 
 /// Gets from the device over the memory a key, a line a store.
 fn lines(sections: &[&Section], path: &Path) -> Result<()> {
     let phase = "read:16";
     let points = |peer: &str| -> Vec<(f64, f64)> {
-        let point = |section: &&Section| Some((bytes_per_key(section)?, section.median(peer, phase, &OPS_PER_S)?));
+        let point =
+            |section: &&Section| Some((bytes_per_key(section)?, section.median(peer, phase, &OPS_PER_S)?));
         sections.iter().filter_map(point).collect()
     };
     let peers = sections[0].peers();
-    let raw: Vec<(f64, f64)> =
-        sections.iter().filter_map(|section| Some((bytes_per_key(section)?, section.raw_ops_per_s(phase)?))).collect();
-    let all: Vec<(f64, f64)> = peers.iter().flat_map(|peer| points(peer)).chain(raw.iter().copied()).collect();
+    let raw: Vec<(f64, f64)> = sections
+        .iter()
+        .filter_map(|section| Some((bytes_per_key(section)?, section.raw_ops_per_s(phase)?)))
+        .collect();
+    let all: Vec<(f64, f64)> =
+        peers.iter().flat_map(|peer| points(peer)).chain(raw.iter().copied()).collect();
     let most = all.iter().map(|point| point.1).fold(1.0, f64::max);
     let least_bytes = all.iter().map(|point| point.0).fold(f64::MAX, f64::min);
     let most_bytes = all.iter().map(|point| point.0).fold(0.0, f64::max);
