@@ -1,7 +1,6 @@
 //! Which slot holds a record: a minimal perfect hash function that keeps buckets in order. The entropy-coded trie
 //! answers the same question for records in hash order, at 2.3 bits a record and more; here the order of the records
-//! inside of a
-//! *bucket*, some 512 of them, is what the hash function makes it (`consensus` says how), for 1.5 bits.
+//! inside of a *bucket*, some 512 of them, is what the hash function makes it (`consensus` says how), for 1.5 bits.
 
 use super::consensus::{ConsensusBuilder, ConsensusIndex, Target};
 use super::decoding::Reader;

@@ -1,4 +1,5 @@
-//! The structures on flash, one a folder, each with its bytes in a `format.rs`.
+//! The structures on flash: the log, HashStores, SortedStores and the manifest, one a folder, and what they are made of,
+//! one a file: records, blocks, store files, the merge. Their bytes are drawn in docs/formats/README.md and its pages.
 
 pub mod block;
 pub mod hash;

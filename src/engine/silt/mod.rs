@@ -11,7 +11,7 @@
 //! | [`open`] | 4: crash tolerance; what the paper leaves open is done by the log's durability levels |
 //!
 //! Deviations: all partitions share one log; merges are triggered by a bound over all partitions (see [`policy`]);
-//! a partition's LogStores that wait are merged directly when it is merged anyway.
+//! a partition's LogStores are merged directly when it is merged anyway.
 
 mod account;
 mod batch;

@@ -144,7 +144,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Writes a manifest with the present state and another identity into another directory.
+    /// Writes a manifest with the present state into another directory. The identity stays the same, since the segments of
+    /// the log bear it too.
     pub fn write_copy(&self, target: &Directory) -> Result<()> {
         write_new(target, &self.shape, &self.partitions).map(drop)
     }
