@@ -145,6 +145,7 @@ impl MergeJob {
         if let Some((number, _)) = removed.sorted {
             core.directory.remove(&sorted_store_name(number))?;
         }
+        core.release_log(&ledger)?;
         core.counters.merges.fetch_add(1, Relaxed);
         let measured = new as f64 / taken.max(1) as f64;
         Ok((taken > 0).then(|| self.novelty + NOVELTY_WEIGHT * (measured - self.novelty)))
@@ -191,9 +192,8 @@ impl Core {
             }
         }
         partition.state.write().active.restart(end);
-        self.commit(
-            &mut ledger,
-            Some(Edit { partition: number as u32, converted_to: end, ..Edit::default() }),
-        )
+        let edit = Edit { partition: number as u32, converted_to: end, ..Edit::default() };
+        self.commit(&mut ledger, Some(edit))?;
+        self.release_log(&ledger)
     }
 }
