@@ -1,6 +1,7 @@
 //! The structures on flash, one a folder, each with its bytes in a `format.rs`.
 
 pub mod block;
+mod confirm;
 pub mod hash;
 pub mod log;
 pub mod manifest;
