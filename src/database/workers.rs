@@ -83,7 +83,7 @@ impl Workers {
         }
     }
 
-    /// Returns when no background work is left, doing it here if there is no worker thread.
+    /// Returns when no background work is left, doing it here if there is no worker thread; an error if some was given up.
     pub fn settle(&self) -> Result<()> {
         let shared = &self.shared;
         while shared.engine.has_work() {
@@ -98,7 +98,7 @@ impl Workers {
                 shared.progressed.wait_for(&mut progress, PATIENCE);
             }
         }
-        Ok(())
+        shared.engine.check_writable()
     }
 
     /// How many writes were delayed, and for how many nanoseconds together.

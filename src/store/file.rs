@@ -358,6 +358,22 @@ impl StoreFile {
     }
 }
 
+impl StoreFile {
+    /// As [`read_blocks`](StoreFile::read_blocks), and answers where in `buffer` the blocks stand: a read is widened to
+    /// the file's alignment, and blocks may be smaller than that.
+    pub fn place_blocks(
+        &self,
+        purpose: Purpose,
+        blocks: Range<u64>,
+        buffer: &mut AlignedBuffer,
+    ) -> Result<Range<usize>> {
+        let bytes = self.read_blocks(purpose, blocks, buffer)?;
+        let (address, length) = (bytes.as_ptr().addr(), bytes.len());
+        let start = if length == 0 { 0 } else { address - buffer.as_ptr().addr() };
+        Ok(start..start + length)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

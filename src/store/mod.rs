@@ -2,6 +2,7 @@
 //! one a file: records, blocks, store files, the merge. Their bytes are drawn in docs/formats/README.md and its pages.
 
 pub mod block;
+mod confirm;
 pub mod hash;
 pub mod log;
 pub mod manifest;

@@ -141,6 +141,7 @@ impl MergeJob {
         if let Some((number, _)) = removed.sorted {
             core.directory.remove(&sorted_store_name(number))?;
         }
+        core.release_log(&ledger)?;
         core.counters.merges.fetch_add(1, Relaxed);
         if taken == 0 {
             return Ok(None);
@@ -199,9 +200,8 @@ impl Core {
             }
         }
         partition.state.write().active.restart(end);
-        self.commit(
-            &mut ledger,
-            Some(Edit { partition: number as u32, converted_to: end, ..Edit::default() }),
-        )
+        let edit = Edit { partition: number as u32, converted_to: end, ..Edit::default() };
+        self.commit(&mut ledger, Some(edit))?;
+        self.release_log(&ledger)
     }
 }

@@ -97,6 +97,11 @@ impl Core {
 
     fn check_writable(&self) -> Result<()> {
         self.check_open()?;
+        self.check_healthy()
+    }
+
+    /// An error if an earlier write or sync failed.
+    fn check_healthy(&self) -> Result<()> {
         if !self.poisoned.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -195,6 +200,9 @@ impl Engine for Silt {
 
     fn sync(&self) -> Result<()> {
         self.core.check_writable()?;
+        if self.core.log.is_synced() {
+            return Ok(());
+        }
         self.core.make_durable(Durability::Synced, self.core.log.end())
     }
 
@@ -207,6 +215,10 @@ impl Engine for Silt {
 
     fn has_work(&self) -> bool {
         self.core.jobs.has_work() && self.core.check_writable().is_ok()
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        self.core.check_writable()
     }
 
     fn pressure(&self) -> f64 {
@@ -237,13 +249,14 @@ impl Engine for Silt {
     }
 
     fn close(&self) -> Result<()> {
-        if self.core.closed.swap(true, Ordering::AcqRel) {
+        let closed_before = self.core.closed.swap(true, Ordering::AcqRel);
+        self.core.check_healthy()?;
+        if closed_before {
             return Err(Error::Closed);
         }
-        if self.core.poisoned.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        self.core.commit_pending(&mut self.core.ledger.lock())?;
-        self.core.log.sync_to(self.core.log.end())
+        self.core.fail_stop(|| {
+            self.core.commit_pending(&mut self.core.ledger.lock())?;
+            if self.core.log.is_synced() { Ok(()) } else { self.core.log.sync_to(self.core.log.end()) }
+        })
     }
 }

@@ -1,5 +1,10 @@
 //! Claims about the engine that need a look inside.
 
+mod copies;
+mod reads;
+mod recovery;
+mod simulated;
+
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, Purpose};
 use crate::engine::silt::{HashStoreKind, IndexKind};

@@ -149,9 +149,8 @@ impl SortedStore {
         buffer: &'b mut AlignedBuffer,
     ) -> Result<Option<RecordView<'b>>> {
         let Some(blocks) = self.blocks_for(hash) else { return Ok(None) };
-        let length = self.file.read_blocks(purpose, blocks.clone(), buffer)?.len();
-        // Blocks are as large as any alignment, so a read of whole blocks is never widened.
-        let bytes = buffer.get_mut(..length).unwrap_or_default();
+        let place = self.file.place_blocks(purpose, blocks.clone(), buffer)?;
+        let bytes = buffer.get_mut(place).unwrap_or_default();
         self.find(blocks, bytes, key)
     }
 
