@@ -231,6 +231,7 @@ fn check_sorted_store(
         form: SortedStoreSettings::form_for(&layout, BLOCK_BYTES, filter.is_some()),
         block_bytes: BLOCK_BYTES,
         index,
+        packed: false,
         expected_records: 150,
         expected_bytes: 150 * 12,
         purpose: Purpose::Merge,
