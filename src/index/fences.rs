@@ -1,5 +1,5 @@
 //! Which block holds a record, for records of any size that stand in the order of their placements: the sparse index of
-//! hash-ordered data. The dissertation's sparse entropy-coded tries (section 3.5) answer the same question; this is
+//! hash-ordered data. The dissertation's sparse entropy-coded tries (section 3.1.6) answer the same question; this is
 //! smaller and faster, since of a block nothing is kept but a rounded placement, its *fence*, in an Elias–Fano
 //! sequence.
 //!

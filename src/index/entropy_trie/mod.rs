@@ -1,4 +1,4 @@
-//! The entropy-coded trie (SILT 2.2.3; ECT, chapter 3): where each of the records stands that are sorted by placement,
+//! The entropy-coded trie (SILT 3.3; dissertation 2.2.3; ECT, its chapter 3): where each of the records stands that are sorted by placement,
 //! in 2.4 to 2.5 bits a key, or the block that it stands in, in less.
 //!
 //! The placements are cut into *virtual buckets* of some 256 keys. Those of a bucket form a binary trie of their bits,

@@ -1,4 +1,4 @@
-//! The paper's coder (ECT 3.1.4; SILT 2.2.3): the tries of the buckets one after the other, each in pre-order.
+//! The paper's coder (ECT 3.1.4; dissertation 2.2.3): the tries of the buckets one after the other, each in pre-order.
 //!
 //! Every node is the code of |Left|, the number of keys in its left subtrie, followed by its two subtries. A node of at
 //! most `huffman_max` keys has a Huffman code; a larger one has the Elias gamma code of the deviation of |Left| from
