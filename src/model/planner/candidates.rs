@@ -15,6 +15,8 @@ use super::plan::{Costs, System, Value};
 
 /// Over-provisions that are tried, as fractions of the data.
 const OVER_PROVISIONS: [f64; 9] = [0.05, 0.07, 0.1, 0.14, 0.18, 0.25, 0.4, 0.7, 1.0];
+/// What FlashKey takes beside its hash table: open bands and buffers.
+const FLASHKEY_BUFFER_BYTES: f64 = 1_048_576.0;
 /// d · P / N that is tried: from 1 % to 2, in steps of 3 %.
 const MERGE_RATIO_MIN: f64 = 0.01;
 const MERGE_RATIO_MAX: f64 = 2.0;
@@ -57,6 +59,15 @@ fn silt(demand: &Demand) -> Vec<Candidate> {
             }
         }
     }
+    found
+}
+
+/// The candidates whose trade-off is shown: filters stay as they are in the demand, as they do in Figure 2.8.
+pub(super) fn traded_off(system: System, demand: &Demand) -> Vec<Candidate> {
+    let filter_bits = count(demand.silt_layout.filter_bits);
+    let is_other = |&(name, value): &(&str, Value)| name == "filter_bits" && value != filter_bits;
+    let mut found = candidates(system, demand);
+    found.retain(|candidate| !candidate.settings.iter().any(is_other));
     found
 }
 
@@ -115,7 +126,7 @@ fn flashkey(demand: &Demand) -> Vec<Candidate> {
                     ("table_cached", Value::Ratio(table_cached)),
                 ],
                 costs: Costs {
-                    ram_bytes: flashkey.ram_bytes(),
+                    ram_bytes: flashkey.ram_bytes() + FLASHKEY_BUFFER_BYTES,
                     reads_per_get: flashkey.reads_per_get(),
                     reads_per_miss: 1.0 - table_cached,
                     disk_reads_per_get: 0.0,

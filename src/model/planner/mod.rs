@@ -11,7 +11,7 @@ pub use demand::{Demand, Goal};
 pub use plan::{Bound, Limit, Plan, Prediction, System, Unfit, Value};
 
 use super::error::ModelError;
-use candidates::{Candidate, candidates};
+use candidates::{Candidate, candidates, traded_off};
 
 /// A plan for each engine that can hold the data, the best first: those that can be recommended before those that
 /// cannot, and among both the better by the [`Goal`]. Where nothing fits, an engine is shown as near to it as it comes.
@@ -42,7 +42,7 @@ pub fn trade_off(demand: &Demand) -> Result<Vec<TradeOff>, ModelError> {
 }
 
 fn frontier(system: System, demand: &Demand) -> Vec<Prediction> {
-    let mut points: Vec<Prediction> = candidates(system, demand)
+    let mut points: Vec<Prediction> = traded_off(system, demand)
         .into_iter()
         .map(|candidate| Prediction::new(demand, candidate.costs))
         .collect();
