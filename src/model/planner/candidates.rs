@@ -8,7 +8,7 @@ use crate::model::cleaning::Cleaning;
 use crate::model::flashkey::FlashKey;
 use crate::model::flashstore::FlashStore;
 use crate::model::mica::Mica;
-use crate::model::silt::SiltLayout;
+use crate::model::silt::{Silt, SiltLayout};
 
 use super::demand::Demand;
 use super::plan::{Costs, System, Value};
@@ -17,10 +17,12 @@ use super::plan::{Costs, System, Value};
 const OVER_PROVISIONS: [f64; 9] = [0.05, 0.07, 0.1, 0.14, 0.18, 0.25, 0.4, 0.7, 1.0];
 /// What FlashKey takes beside its hash table: open bands and buffers.
 const FLASHKEY_BUFFER_BYTES: f64 = 1_048_576.0;
-/// d · P / N that is tried: from 1 % to 2, in steps of 3 %.
+/// The most slots that the builder lets a LogStore have at the least.
+const LOG_SLOTS_MAX: f64 = 16_777_216.0;
+/// d · P / N that is tried: from 1 % to 2, in steps of 4 %.
 const MERGE_RATIO_MIN: f64 = 0.01;
 const MERGE_RATIO_MAX: f64 = 2.0;
-const MERGE_RATIO_STEP: f64 = 1.03;
+const MERGE_RATIO_STEP: f64 = 1.04;
 /// The bits of HashStores' filters that are tried.
 const FILTER_BITS: [f64; 7] = [4.0, 6.0, 8.0, 9.0, 10.0, 11.0, 13.0];
 
@@ -49,12 +51,21 @@ pub(super) fn candidates(system: System, demand: &Demand) -> Vec<Candidate> {
 fn silt(demand: &Demand) -> Vec<Candidate> {
     let mut found = Vec::new();
     for partitions in [4.0, 16.0, 64.0] {
-        for log_slots_min in [1024.0, 4096.0, 16_384.0] {
+        let partition_keys = demand.keys() / partitions;
+        // Larger LogStores take memory, and let HashStores hold more before there are too many of them.
+        let of_the_keys = [50.0, 25.0].map(|keys_per_slot| (partition_keys / keys_per_slot).ceil());
+        let slots = [1024.0, 4096.0, 16_384.0].into_iter().chain(of_the_keys);
+        for log_slots_min in slots.filter(|slots| (1024.0..=LOG_SLOTS_MAX).contains(slots)) {
             let mut merge_ratio = MERGE_RATIO_MIN;
+            let mut merge_keys = 0.0;
             while merge_ratio <= MERGE_RATIO_MAX {
                 let layout =
                     SiltLayout { partitions, merge_ratio, log_slots_min, ..demand.silt_layout.clone() };
-                found.extend(filtered(demand, &layout));
+                let Ok(silt) = layout.silt(demand.keys()) else { break };
+                if silt.merge_keys > merge_keys {
+                    merge_keys = silt.merge_keys;
+                    found.extend(filtered(demand, &layout, &silt));
+                }
                 merge_ratio *= MERGE_RATIO_STEP;
             }
         }
@@ -72,8 +83,7 @@ pub(super) fn traded_off(system: System, demand: &Demand) -> Vec<Candidate> {
 }
 
 /// The same with shorter and longer filters.
-fn filtered(demand: &Demand, layout: &SiltLayout) -> Vec<Candidate> {
-    let Ok(silt) = layout.silt(demand.keys()) else { return Vec::new() };
+fn filtered(demand: &Demand, layout: &SiltLayout, silt: &Silt) -> Vec<Candidate> {
     // Writes and space hardly depend on the filters, nor does which stores are asked.
     let write_amplification = silt.writes(&demand.popularity).total();
     let space_amplification = silt.space_amplification(&demand.popularity);

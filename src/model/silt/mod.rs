@@ -336,7 +336,7 @@ impl Silt {
 
 /// x of [`Silt::writes_of_filling`] for a share h within 0 to 1.
 fn growth_between_merges(share: f64, partitions: f64) -> f64 {
-    let steps = partitions.min(STORES_SAMPLED).max(1.0);
+    let steps = partitions.clamp(1.0, STORES_SAMPLED);
     increasing_root(share, 2.0 * share, |x| {
         let mut sum = 0.0;
         let mut step = 1.0;

@@ -15,7 +15,7 @@ use siltstone::model::planner::{self, Demand, Goal, System};
 use siltstone::model::{Flash, Popularity};
 use siltstone::{EngineKind, Stats};
 use std::io::{Write, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Records of a database that are looked at for their sizes.
 const RECORDS_SAMPLED: usize = 100_000;
@@ -161,8 +161,8 @@ struct Data {
 
 impl DataArgs {
     fn read(&self) -> anyhow::Result<Data> {
-        let sampled = self.db.as_ref().map(|db| sample(db)).transpose()?;
-        let traced = self.trace.as_ref().map(|path| trace::read(path)).transpose()?;
+        let sampled = self.db.as_deref().map(sample).transpose()?;
+        let traced = self.trace.as_deref().map(trace::read).transpose()?;
         let counted = sampled.as_ref().map(|sample| sample.items);
         let popularity = match (&traced, self.items.or(counted)) {
             (Some(trace), items) => trace.popularity(items)?,
@@ -188,8 +188,8 @@ struct Sample {
     stats: Stats,
 }
 
-fn sample(db: &PathBuf) -> anyhow::Result<Sample> {
-    let database = Location { db: db.clone() }.open()?;
+fn sample(db: &Path) -> anyhow::Result<Sample> {
+    let database = Location { db: db.to_owned() }.open()?;
     let (mut records, mut key_bytes, mut value_bytes) = (0.0f64, 0.0, 0.0);
     let mut sizes = None;
     let mut fixed = true;

@@ -75,14 +75,14 @@ fn verdict(plan: &Plan) -> String {
 pub fn print(out: &mut impl Write, demand: &Demand, plans: &[Plan], now: Option<&Stats>) -> io::Result<()> {
     writeln!(
         out,
-        "{} items of {:.0} + {:.0} B, {} gets and {} updates a second, {} of memory, {} of flash for {}",
+        "{} items of {:.0} + {:.0} B, {} gets and {} updates a second, {} of memory, {}B of flash for {}",
         show_count(demand.keys()),
         demand.key_bytes,
         demand.value_bytes,
         show_count(demand.gets_per_s),
         show_count(demand.puts_per_s),
         show_bytes(demand.ram_bytes),
-        show_bytes(demand.flash.bytes),
+        show_count(demand.flash.bytes),
         show_time(demand.lifetime_s),
     )?;
     if let Some(stats) = now {
