@@ -5,6 +5,7 @@ mod checkpoint;
 mod compact;
 mod dedup;
 mod delete;
+mod dict;
 mod export;
 mod get;
 mod import;
@@ -43,6 +44,7 @@ enum Command {
     Checkpoint(checkpoint::CheckpointArgs),
     Verify(verify::VerifyArgs),
     Dedup(dedup::DedupArgs),
+    Dict(dict::DictArgs),
     Bench(bench::BenchArgs),
 }
 
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Checkpoint(args) => checkpoint::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Dedup(args) => dedup::run(args),
+        Command::Dict(args) => dict::run(args),
         Command::Bench(args) => bench::run(args),
     })
 }
