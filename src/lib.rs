@@ -24,7 +24,7 @@ pub use dictionary::{
     DictionaryOptions, DictionaryWriter,
 };
 pub use engine::silt::{FilterKind, HashStoreKind, IndexKind};
-pub use engine::{Change, EngineKind, Found, Record, Step};
+pub use engine::{Change, EngineKind, Found, Record, Step, VerifyReport};
 pub use error::{Error, Result};
 pub use progress::Progress;
 pub use stats::{RamAccount, Stats};

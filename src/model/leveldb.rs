@@ -98,7 +98,13 @@ impl LevelDb {
         self.writes_of(popularity, &intervals.collect::<Vec<_>>())
     }
 
-    /// The same where DInterval of every level but the last is known already.
+    /// The same for LevelDB's code, in which a memtable keeps every version of a key and writes them all to level-0.
+    /// Algorithm 3 has each key once there.
+    pub fn writes_of_the_code(&self, popularity: &Popularity) -> LevelDbWrites {
+        LevelDbWrites { level0: 1.0, ..self.writes(popularity) }
+    }
+
+    /// [`LevelDb::writes`] where DInterval of every level but the last is known already.
     pub(super) fn writes_of(&self, popularity: &Popularity, density_intervals: &[f64]) -> LevelDbWrites {
         let log_items = self.log_items;
         let mut levels = Vec::with_capacity(self.level_items.len());
@@ -184,6 +190,16 @@ mod tests {
         let zipf = leveldb.writes(&Popularity::zipf(100_000_000, 0.99).unwrap()).total();
         assert!((1.8..1.9).contains(&(worst / uniform)), "{}", worst / uniform);
         assert!((3.3..3.8).contains(&(worst / zipf)), "{}", worst / zipf);
+    }
+
+    /// What Debian's LevelDB 1.23 was counted to write (docs/MODELS.md).
+    #[test]
+    fn the_code_writes_what_the_model_says_within_4_per_cent() {
+        for (skew, counted) in [(0.0, 12.50), (0.99, 6.87)] {
+            let popularity = Popularity::zipf(1_000_000, skew).unwrap();
+            let writes = LevelDb::standard(1e6, 1000.0).unwrap().writes_of_the_code(&popularity).total();
+            assert!((writes / counted - 1.0).abs() < 0.04, "skew {skew}: {writes} for {counted}");
+        }
     }
 
     #[test]

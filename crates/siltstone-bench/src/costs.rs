@@ -97,7 +97,7 @@ impl Costs {
             ("Disk(bytes)", Some(self.disk_bytes as f64)),
         ] {
             if let Some(value) = value {
-                let digits = if value.fract() == 0.0 { 0 } else { 3 };
+                let digits = if value.fract() == 0.0 { 0 } else { 4 };
                 // A string takes everything.
                 let _ = writeln!(text, "[STORE], {name}, {value:.digits$}");
             }

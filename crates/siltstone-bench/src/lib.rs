@@ -22,6 +22,7 @@ pub mod latencies;
 pub mod place;
 pub mod random;
 pub mod timings;
+pub mod trace;
 pub mod ycsb;
 
 /// The examples of the README compile.

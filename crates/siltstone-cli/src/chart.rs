@@ -81,7 +81,7 @@ impl Chart {
             .map_err(failed)?;
         for (line, colour) in self.lines.iter().zip(COLOURS.iter().cycle()) {
             let style =
-                colour.mix(if line.faint { 0.45 } else { 1.0 }).stroke_width(if line.faint { 1 } else { 2 });
+                colour.mix(if line.faint { 0.7 } else { 1.0 }).stroke_width(if line.faint { 1 } else { 2 });
             let points = self.placed(line);
             let drawn = match points.as_slice() {
                 &[point] => chart.draw_series([Circle::new(point, 4, style.filled())]).map_err(failed)?,

@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "
   siltstone export --db DIR --output all.export
@@ -35,27 +35,36 @@ pub struct ExportArgs {
 
 pub fn run(args: ExportArgs) -> Result {
     let database = args.location.open()?;
-    let Some(path) = &args.output else {
-        if args.format == Format::Binary && stdout().is_terminal() {
+    deliver(args.output.as_deref(), args.format == Format::Binary, |target| export(&database, &args, target))
+}
+
+/// Lets `write` write to the file, which is there only when it is whole, or to standard output.
+pub fn deliver(
+    output: Option<&Path>,
+    is_binary: bool,
+    write: impl FnOnce(&mut dyn Write) -> Result,
+) -> Result {
+    let Some(path) = output else {
+        if is_binary && stdout().is_terminal() {
             anyhow::bail!(
                 "binary output does not belong on a terminal: use --output FILE, a pipe, or --format jsonl"
             );
         }
-        return export(&database, &args, stdout().lock());
+        return write(&mut stdout().lock());
     };
-    let mut partial = path.clone().into_os_string();
+    let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
-    let file = File::create(&partial).with_context(|| format!("cannot create {}", partial.display()))?;
-    let exported = export(&database, &args, &file)
+    let mut file = File::create(&partial).with_context(|| format!("cannot create {}", partial.display()))?;
+    let written = write(&mut file)
         .and_then(|outcome| file.sync_all().map(|()| outcome).context("cannot sync"))
         .with_context(|| format!("cannot write {}", partial.display()));
-    if exported.is_err() {
+    if written.is_err() {
         let _ = std::fs::remove_file(&partial);
-        return exported;
+        return written;
     }
     std::fs::rename(&partial, path).with_context(|| format!("cannot rename {}", partial.display()))?;
-    exported
+    written
 }
 
 fn export(database: &siltstone::Database, args: &ExportArgs, target: impl Write) -> Result {

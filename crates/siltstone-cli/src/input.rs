@@ -5,7 +5,7 @@ use anyhow::{Context, bail};
 use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{Read, stdin};
+use std::io::{BufRead, BufReader, Read, stdin};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -34,6 +34,30 @@ pub fn file(path: &Path) -> anyhow::Result<Vec<u8>> {
     let name = path.display().to_string();
     let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
     read_within(file, &name)
+}
+
+/// Shows `take` each line of a file, `-` being standard input, without its end. A line is no longer than any key typed
+/// in hex.
+pub fn for_each_line(path: &Path, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let source: Box<dyn Read> = match path.to_str() {
+        Some("-") => Box::new(stdin()),
+        _ => Box::new(File::open(path).with_context(|| format!("cannot open {}", path.display()))?),
+    };
+    let mut source = BufReader::new(source);
+    let limit = 4 * KEY_LENGTH_MAX as u64 + 1;
+    let mut line = Vec::new();
+    for number in 1u64.. {
+        line.clear();
+        if (&mut source).take(limit).read_until(b'\n', &mut line).context("cannot read it")? == 0 {
+            break;
+        }
+        if line.len() as u64 == limit {
+            bail!("line {number} is longer than any key may be");
+        }
+        let end = line.strip_suffix(b"\n").unwrap_or(&line);
+        take(end).with_context(|| format!("line {number}"))?;
+    }
+    Ok(())
 }
 
 /// Reads to the end; refuses what is longer than any value may be before it is all in memory.

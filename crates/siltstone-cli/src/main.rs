@@ -6,6 +6,7 @@ mod checkpoint;
 mod compact;
 mod dedup;
 mod delete;
+mod dict;
 mod export;
 mod get;
 mod import;
@@ -61,6 +62,7 @@ enum Command {
     Dedup(dedup::DedupArgs),
     Plan(Box<plan::PlanArgs>),
     Model(model::ModelArgs),
+    Dict(dict::DictArgs),
     Bench(bench::BenchArgs),
 }
 
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         Command::Dedup(args) => dedup::run(args),
         Command::Plan(args) => plan::run(*args),
         Command::Model(args) => model::run(args),
+        Command::Dict(args) => dict::run(args),
         Command::Bench(args) => bench::run(args),
     })
 }

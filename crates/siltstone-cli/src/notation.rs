@@ -37,6 +37,11 @@ impl NotationArgs {
         }
     }
 
+    /// Whether bytes are shown in hex.
+    pub fn is_hex(self) -> bool {
+        self.hex
+    }
+
     /// How bytes are shown in lists, where each stands on a line.
     pub fn listed(self) -> Notation {
         if self.hex { Notation::Hex } else { Notation::Escaped }

@@ -5,6 +5,7 @@ use crate::open::{Location, byte_bar, show_bytes};
 use crate::outcome::{Outcome, Result, complain, help};
 use clap::Args;
 use serde_json::json;
+use siltstone::VerifyReport;
 use std::io::{Write, stdout};
 
 const EXAMPLES: &str = "
@@ -31,8 +32,14 @@ pub fn run(args: VerifyArgs) -> Result {
     let report = database.verify(&mut |done, all| show_bytes(&bar, done, all) && !interrupt.is_raised());
     bar.finish_and_clear();
     let report = report?;
+    print(&report, args.json)?;
+    Ok(if report.damage.is_empty() { Outcome::Done } else { Outcome::Negative })
+}
+
+/// Prints what was checked, and complains of each damaged place.
+pub fn print(report: &VerifyReport, json: bool) -> anyhow::Result<()> {
     let mut out = stdout().lock();
-    if args.json {
+    if json {
         let damage: Vec<String> = report.damage.iter().map(ToString::to_string).collect();
         let report = json!({
             "checked_bytes": report.checked_bytes,
@@ -50,6 +57,5 @@ pub fn run(args: VerifyArgs) -> Result {
         )?;
         report.damage.iter().for_each(|damage| complain(format_args!("{damage}")));
     }
-    out.flush()?;
-    Ok(if report.damage.is_empty() { Outcome::Done } else { Outcome::Negative })
+    Ok(out.flush()?)
 }

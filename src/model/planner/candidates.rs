@@ -8,17 +8,21 @@ use crate::model::cleaning::Cleaning;
 use crate::model::flashkey::FlashKey;
 use crate::model::flashstore::FlashStore;
 use crate::model::mica::Mica;
-use crate::model::silt::SiltLayout;
+use crate::model::silt::{Silt, SiltLayout};
 
 use super::demand::Demand;
 use super::plan::{Costs, System, Value};
 
 /// Over-provisions that are tried, as fractions of the data.
 const OVER_PROVISIONS: [f64; 9] = [0.05, 0.07, 0.1, 0.14, 0.18, 0.25, 0.4, 0.7, 1.0];
-/// d · P / N that is tried: from 1 % to 2, in steps of 3 %.
+/// What FlashKey takes beside its hash table: open bands and buffers.
+const FLASHKEY_BUFFER_BYTES: f64 = 1_048_576.0;
+/// The most slots that the builder lets a LogStore have at the least.
+const LOG_SLOTS_MAX: f64 = 16_777_216.0;
+/// d · P / N that is tried: from 1 % to 2, in steps of 4 %.
 const MERGE_RATIO_MIN: f64 = 0.01;
 const MERGE_RATIO_MAX: f64 = 2.0;
-const MERGE_RATIO_STEP: f64 = 1.03;
+const MERGE_RATIO_STEP: f64 = 1.04;
 /// The bits of HashStores' filters that are tried.
 const FILTER_BITS: [f64; 7] = [4.0, 6.0, 8.0, 9.0, 10.0, 11.0, 13.0];
 
@@ -47,12 +51,21 @@ pub(super) fn candidates(system: System, demand: &Demand) -> Vec<Candidate> {
 fn silt(demand: &Demand) -> Vec<Candidate> {
     let mut found = Vec::new();
     for partitions in [4.0, 16.0, 64.0] {
-        for log_slots_min in [1024.0, 4096.0, 16_384.0] {
+        let partition_keys = demand.keys() / partitions;
+        // Larger LogStores take memory, and let HashStores hold more before there are too many of them.
+        let of_the_keys = [50.0, 25.0].map(|keys_per_slot| (partition_keys / keys_per_slot).ceil());
+        let slots = [1024.0, 4096.0, 16_384.0].into_iter().chain(of_the_keys);
+        for log_slots_min in slots.filter(|slots| (1024.0..=LOG_SLOTS_MAX).contains(slots)) {
             let mut merge_ratio = MERGE_RATIO_MIN;
+            let mut merge_keys = 0.0;
             while merge_ratio <= MERGE_RATIO_MAX {
                 let layout =
                     SiltLayout { partitions, merge_ratio, log_slots_min, ..demand.silt_layout.clone() };
-                found.extend(filtered(demand, &layout));
+                let Ok(silt) = layout.silt(demand.keys()) else { break };
+                if silt.merge_keys > merge_keys {
+                    merge_keys = silt.merge_keys;
+                    found.extend(filtered(demand, &layout, &silt));
+                }
                 merge_ratio *= MERGE_RATIO_STEP;
             }
         }
@@ -60,9 +73,17 @@ fn silt(demand: &Demand) -> Vec<Candidate> {
     found
 }
 
+/// The candidates whose trade-off is shown: filters stay as they are in the demand, as they do in Figure 2.8.
+pub(super) fn traded_off(system: System, demand: &Demand) -> Vec<Candidate> {
+    let filter_bits = count(demand.silt_layout.filter_bits);
+    let is_other = |&(name, value): &(&str, Value)| name == "filter_bits" && value != filter_bits;
+    let mut found = candidates(system, demand);
+    found.retain(|candidate| !candidate.settings.iter().any(is_other));
+    found
+}
+
 /// The same with shorter and longer filters.
-fn filtered(demand: &Demand, layout: &SiltLayout) -> Vec<Candidate> {
-    let Ok(silt) = layout.silt(demand.keys()) else { return Vec::new() };
+fn filtered(demand: &Demand, layout: &SiltLayout, silt: &Silt) -> Vec<Candidate> {
     // Writes and space hardly depend on the filters, nor does which stores are asked.
     let write_amplification = silt.writes(&demand.popularity).total();
     let space_amplification = silt.space_amplification(&demand.popularity);
@@ -115,7 +136,7 @@ fn flashkey(demand: &Demand) -> Vec<Candidate> {
                     ("table_cached", Value::Ratio(table_cached)),
                 ],
                 costs: Costs {
-                    ram_bytes: flashkey.ram_bytes(),
+                    ram_bytes: flashkey.ram_bytes() + FLASHKEY_BUFFER_BYTES,
                     reads_per_get: flashkey.reads_per_get(),
                     reads_per_miss: 1.0 - table_cached,
                     disk_reads_per_get: 0.0,

@@ -12,7 +12,10 @@ pub use demand::{Demand, Goal};
 pub use plan::{Bound, Limit, Plan, Prediction, System, Unfit, Value};
 
 use super::error::ModelError;
-use candidates::{Candidate, candidates};
+use candidates::{Candidate, candidates, traded_off};
+
+/// Costs that differ by less than this share are taken to be the same.
+const COST_STEP: f64 = 0.01;
 
 /// A plan for each engine that can hold the data, the best first: those that can be recommended before those that
 /// cannot, and among both the better by the [`Goal`]. Where nothing fits, an engine is shown as near to it as it comes.
@@ -43,7 +46,7 @@ pub fn trade_off(demand: &Demand) -> Result<Vec<TradeOff>, ModelError> {
 }
 
 fn frontier(system: System, demand: &Demand) -> Vec<Prediction> {
-    let mut points: Vec<Prediction> = candidates(system, demand)
+    let mut points: Vec<Prediction> = traded_off(system, demand)
         .into_iter()
         .map(|candidate| Prediction::new(demand, candidate.costs))
         .collect();
@@ -103,12 +106,14 @@ fn excess(limits: &[Limit]) -> f64 {
     limits.iter().map(|limit| limit.used.max(1.0).ln()).sum()
 }
 
-fn cost(goal: Goal, prediction: &Prediction) -> f64 {
-    match goal {
+/// What is to be small: what the goal names, in steps that matter, and among equals the memory.
+fn cost(goal: Goal, prediction: &Prediction) -> (f64, f64) {
+    let aimed_at = match goal {
         Goal::LeastDeviceTime => prediction.device_busy,
         Goal::LeastRam => prediction.ram_bytes,
         Goal::LeastWrites => prediction.write_amplification,
-    }
+    };
+    ((aimed_at.ln() / COST_STEP).round(), prediction.ram_bytes)
 }
 
 #[cfg(test)]

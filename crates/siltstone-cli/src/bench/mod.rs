@@ -3,6 +3,7 @@
 mod db;
 mod device;
 mod index;
+mod trace;
 mod tuning;
 mod ycsb;
 
@@ -23,6 +24,7 @@ enum What {
     Index(index::IndexArgs),
     Device(device::DeviceArgs),
     Ycsb(Box<ycsb::YcsbArgs>),
+    Trace(Box<trace::TraceArgs>),
 }
 
 pub fn run(args: BenchArgs) -> Result {
@@ -31,5 +33,6 @@ pub fn run(args: BenchArgs) -> Result {
         What::Index(args) => index::run(&args),
         What::Device(args) => device::run(args),
         What::Ycsb(args) => ycsb::run(*args),
+        What::Trace(args) => trace::run(*args),
     }
 }

@@ -64,7 +64,7 @@ pub struct KeysArgs {
     #[arg(long, value_name = "KEYS", value_parser = parse_count)]
     unique_inverse: Option<f64>,
     /// The keys of a table that is merged from tables of so many keys
-    #[arg(long, value_name = "U,V", value_delimiter = ',', num_args = 2, value_parser = parse_count)]
+    #[arg(long, value_name = "U,V", value_delimiter = ',', value_parser = parse_count)]
     merge: Vec<f64>,
     /// The requests between two compactions of a key in a level of so many
     #[arg(long, value_name = "SIZE", value_parser = parse_count)]
@@ -80,8 +80,10 @@ pub fn keys(args: &KeysArgs) -> Result {
     let mut add = |name: &str, value: Option<f64>| values.extend(value.map(|value| (name.to_owned(), value)));
     add("unique", args.unique.map(|requests| popularity.unique(requests)));
     add("unique_inverse", args.unique_inverse.map(|keys| popularity.unique_inverse(keys)));
-    if let [u, v] = args.merge[..] {
-        add("merge", Some(popularity.merge(u, v)));
+    match args.merge[..] {
+        [u, v] => add("merge", Some(popularity.merge(u, v))),
+        [] => {}
+        _ => bail!("--merge takes the sizes of two tables, as in 1e7,9e7"),
     }
     add("density_interval", args.density_interval.map(|size| popularity.density_interval(size)));
     if values.is_empty() {

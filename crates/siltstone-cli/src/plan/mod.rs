@@ -161,8 +161,8 @@ struct Data {
 
 impl DataArgs {
     fn read(&self) -> anyhow::Result<Data> {
-        let sampled = self.db.as_ref().map(|db| sample(db)).transpose()?;
-        let traced = self.trace.as_ref().map(|path| trace::read(path)).transpose()?;
+        let sampled = self.db.as_deref().map(sample).transpose()?;
+        let traced = self.trace.as_deref().map(trace::read).transpose()?;
         let counted = sampled.as_ref().map(|sample| sample.items);
         let popularity = match (&traced, self.items.or(counted)) {
             (Some(trace), items) => trace.popularity(items)?,
@@ -189,7 +189,7 @@ struct Sample {
 }
 
 fn sample(db: &Path) -> anyhow::Result<Sample> {
-    let database = Location { db: db.to_path_buf() }.open()?;
+    let database = Location { db: db.to_owned() }.open()?;
     let (mut records, mut key_bytes, mut value_bytes) = (0.0f64, 0.0, 0.0);
     let mut sizes = None;
     let mut fixed = true;

@@ -75,14 +75,14 @@ fn verdict(plan: &Plan) -> String {
 pub fn print(out: &mut impl Write, demand: &Demand, plans: &[Plan], now: Option<&Stats>) -> io::Result<()> {
     writeln!(
         out,
-        "{} items of {} + {} B, {} gets and {} updates a second, {} of memory, {} of flash for {}",
+        "{} items of {:.0} + {:.0} B, {} gets and {} updates a second, {} of memory, {}B of flash for {}",
         show_count(demand.keys()),
-        show_count(demand.key_bytes),
-        show_count(demand.value_bytes),
+        demand.key_bytes,
+        demand.value_bytes,
         show_count(demand.gets_per_s),
         show_count(demand.puts_per_s),
         show_bytes(demand.ram_bytes),
-        show_bytes(demand.flash.bytes),
+        show_count(demand.flash.bytes),
         show_time(demand.lifetime_s),
     )?;
     if let Some(stats) = now {
@@ -143,7 +143,7 @@ fn print_recommended(out: &mut impl Write, demand: &Demand, best: &Plan) -> io::
 
 /// Figure 2.8 with all engines: write amplification and reads over memory.
 pub fn charts(demand: &Demand, plans: &[Plan], trade_offs: &[TradeOff]) -> [Chart; 2] {
-    let chart = |title: &str, y: &str, value: fn(&Prediction) -> f64| {
+    let chart = |title: &str, y: &str, logarithmic: bool, value: fn(&Prediction) -> f64| {
         let point = |prediction: &Prediction| (prediction.ram_bytes_per_key, value(prediction));
         let line = |trade_off: &TradeOff| {
             let is_built = demand.built.contains(&trade_off.system);
@@ -162,15 +162,15 @@ pub fn charts(demand: &Demand, plans: &[Plan], trade_offs: &[TradeOff]) -> [Char
         Chart {
             title: title.to_owned(),
             x: Axis { label: "memory, bytes a key".to_owned(), logarithmic: true },
-            y: Axis { label: y.to_owned(), logarithmic: false },
+            y: Axis { label: y.to_owned(), logarithmic },
             lines: trade_offs.iter().map(line).chain(chosen).collect(),
         }
     };
     [
-        chart("Write amplification over memory", "write amplification", |prediction| {
+        chart("Write amplification over memory", "write amplification", true, |prediction| {
             prediction.write_amplification
         }),
-        chart("Reads a get over memory", "reads a get", |prediction| prediction.reads_per_get),
+        chart("Reads a get over memory", "reads a get", false, |prediction| prediction.reads_per_get),
     ]
 }
 

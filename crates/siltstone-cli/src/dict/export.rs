@@ -1,0 +1,59 @@
+//! `siltstone dict export`: all records into a stream.
+
+use super::columns::{self, Table};
+use super::open;
+use super::source::Format;
+use crate::export::deliver;
+use crate::notation::NotationArgs;
+use crate::outcome::{Outcome, Result, help};
+use crate::transfer::{self, RecordSink};
+use clap::Args;
+use siltstone::Dictionary;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "
+  siltstone dict export words.dict --output words.export
+  siltstone dict export words.dict --format csv > words.csv
+  siltstone dict export words.dict | siltstone import --db DIR";
+
+/// Write all records to a file or to standard output
+///
+/// In the dictionary's own order.
+#[derive(Args)]
+#[command(after_help = help(EXAMPLES))]
+pub struct ExportArgs {
+    /// The file of the dictionary
+    #[arg(value_name = "FILE")]
+    path: PathBuf,
+    /// The format
+    #[arg(long, value_enum, default_value = "binary")]
+    format: Format,
+    #[command(flatten)]
+    notation: NotationArgs,
+    /// Write to this file; it is there only when it is whole
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub fn run(args: &ExportArgs) -> Result {
+    let dictionary = open(&args.path, true)?;
+    deliver(args.output.as_deref(), args.format == Format::Binary, |target| {
+        export(&dictionary, args, BufWriter::with_capacity(1 << 20, target))
+    })
+}
+
+fn export(dictionary: &Dictionary, args: &ExportArgs, target: impl Write) -> Result {
+    let (hex, notation) = (args.notation.is_hex(), args.notation.typed());
+    let mut sink: Box<dyn RecordSink> = match args.format {
+        Format::Binary => transfer::Format::Binary.sink(target, hex)?,
+        Format::Jsonl => transfer::Format::Jsonl.sink(target, hex)?,
+        Format::Csv => Box::new(columns::Writer::new(Table::Csv, notation, target)),
+        Format::Tsv => Box::new(columns::Writer::new(Table::Tsv, notation, target)),
+    };
+    for record in dictionary {
+        sink.write(&record?)?;
+    }
+    sink.finish()?;
+    Ok(Outcome::Done)
+}

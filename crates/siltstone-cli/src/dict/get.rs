@@ -1,0 +1,119 @@
+//! `siltstone dict get`: the values of keys.
+
+use super::open;
+use crate::input;
+use crate::notation::{Notation, NotationArgs};
+use crate::outcome::{Outcome, Result, help_with_arguments};
+use anyhow::Context;
+use clap::Args;
+use siltstone::{Bytes, Dictionary};
+use std::ffi::OsString;
+use std::io::{BufWriter, IsTerminal, Write, stdout};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "
+  siltstone dict get words.dict house
+  siltstone dict get words.dict house tree water
+  siltstone dict get words.dict --keys wanted.txt > found.tsv";
+
+/// So many keys of a file are looked up at once.
+const KEYS_PER_BATCH: usize = 4096;
+
+/// Print the values of keys
+///
+/// Of one key the value's bytes are written as they are; a newline follows only on a terminal. Of several keys a line is
+/// written for each that is there: the key, a tab and the value, with what cannot be printed as \xNN. Answers 1 if a key
+/// is not there.
+#[derive(Args)]
+#[command(after_help = help_with_arguments(EXAMPLES))]
+pub struct GetArgs {
+    /// The file of the dictionary
+    #[arg(value_name = "FILE")]
+    path: PathBuf,
+    #[command(flatten)]
+    notation: NotationArgs,
+    /// Look the keys up that stand in this file, one a line, `-` being standard input
+    #[arg(long, value_name = "KEYS", conflicts_with = "key")]
+    keys: Option<PathBuf>,
+    /// Leave the index on flash and search: the fastest for a single key of a large dictionary
+    #[arg(long)]
+    without_index: bool,
+    /// Write nothing: the exit code tells whether all keys are there
+    #[arg(long, short)]
+    quiet: bool,
+    /// The keys
+    #[arg(value_name = "KEY", required_unless_present = "keys", allow_hyphen_values = true)]
+    key: Vec<OsString>,
+}
+
+pub fn run(args: &GetArgs) -> Result {
+    let dictionary = open(&args.path, args.without_index)?;
+    let notation = args.notation.typed();
+    if let [key] = &args.key[..] {
+        return get_one(args, &dictionary, &input::argument(key, notation)?);
+    }
+    let mut shown = Shown { out: BufWriter::new(stdout().lock()), args, all_there: true };
+    let Some(path) = &args.keys else {
+        let keys =
+            args.key.iter().map(|key| input::argument(key, notation)).collect::<anyhow::Result<_>>()?;
+        return shown.finish(&dictionary, keys);
+    };
+    let mut keys = Vec::with_capacity(KEYS_PER_BATCH);
+    input::for_each_line(path, |line| {
+        keys.push(notation.parse(line)?);
+        if keys.len() == KEYS_PER_BATCH {
+            shown.show(&dictionary, &std::mem::take(&mut keys))?;
+        }
+        Ok(())
+    })
+    .with_context(|| format!("cannot look the keys of {} up", path.display()))?;
+    shown.finish(&dictionary, keys)
+}
+
+fn get_one(args: &GetArgs, dictionary: &Dictionary, key: &[u8]) -> Result {
+    let Some(value) = dictionary.get(key)? else { return Ok(Outcome::Negative) };
+    if args.quiet {
+        return Ok(Outcome::Done);
+    }
+    let shown: Bytes = match args.notation.typed() {
+        Notation::Plain => value,
+        notation => notation.show(&value).into(),
+    };
+    let mut out = stdout().lock();
+    out.write_all(&shown)?;
+    if out.is_terminal() || args.notation.typed() != Notation::Plain {
+        out.write_all(b"\n")?;
+    }
+    out.flush()?;
+    Ok(Outcome::Done)
+}
+
+/// Writes a line for each key that is there.
+struct Shown<'a, W: Write> {
+    out: W,
+    args: &'a GetArgs,
+    all_there: bool,
+}
+
+impl<W: Write> Shown<'_, W> {
+    fn show(&mut self, dictionary: &Dictionary, keys: &[Vec<u8>]) -> anyhow::Result<()> {
+        if self.args.quiet {
+            self.all_there &= dictionary.contains_many(keys)?.into_iter().all(|there| there);
+            return Ok(());
+        }
+        let notation = self.args.notation.listed();
+        for (key, value) in keys.iter().zip(dictionary.get_many(keys)?) {
+            match value {
+                Some(value) => writeln!(self.out, "{}\t{}", notation.show(key), notation.show(&value))?,
+                None => self.all_there = false,
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, dictionary: &Dictionary, keys: Vec<Vec<u8>>) -> Result {
+        self.show(dictionary, &keys)?;
+        self.out.flush()?;
+        Ok(if self.all_there { Outcome::Done } else { Outcome::Negative })
+    }
+}

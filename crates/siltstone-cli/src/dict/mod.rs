@@ -1,0 +1,218 @@
+//! `siltstone dict`: dictionaries, which are built once and then only read.
+
+mod build;
+mod columns;
+mod export;
+mod get;
+mod info;
+mod reindex;
+mod source;
+mod update;
+mod verify;
+
+use crate::interrupt::Interrupt;
+use crate::open::{byte_bar, show_bytes};
+use crate::outcome::{EXIT_CODES, Result};
+use anyhow::{bail, ensure};
+use clap::{Args, Subcommand, ValueEnum};
+use indicatif::ProgressBar;
+use serde_json::json;
+use siltstone::{Dictionary, DictionaryBuilder, DictionaryIndex, DictionaryInfo};
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+
+/// Build, ask and update dictionaries: single files of records that many processes share
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct DictArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Build(build::BuildArgs),
+    Get(get::GetArgs),
+    Update(update::UpdateArgs),
+    Reindex(reindex::ReindexArgs),
+    Info(info::InfoArgs),
+    Verify(verify::VerifyArgs),
+    Export(export::ExportArgs),
+}
+
+pub fn run(args: DictArgs) -> Result {
+    match args.what {
+        What::Build(args) => build::run(args),
+        What::Get(args) => get::run(&args),
+        What::Update(args) => update::run(args),
+        What::Reindex(args) => reindex::run(args),
+        What::Info(args) => info::run(args),
+        What::Verify(args) => verify::run(args),
+        What::Export(args) => export::run(&args),
+    }
+}
+
+/// How records are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum IndexArg {
+    /// Fences between the blocks: the smallest and the fastest, for records of any size
+    Fences,
+    /// An entropy-coded trie pruned to blocks; for records of a fixed size that is smaller than a block
+    SparseTrie,
+    /// An entropy-coded trie with a leaf for each record; for the same records
+    DenseTrie,
+    /// None: a lookup searches, with a handful of reads
+    None,
+}
+
+impl From<IndexArg> for DictionaryIndex {
+    fn from(index: IndexArg) -> DictionaryIndex {
+        match index {
+            IndexArg::Fences => DictionaryIndex::Fences,
+            IndexArg::SparseTrie => DictionaryIndex::SparseTrie,
+            IndexArg::DenseTrie => DictionaryIndex::DenseTrie,
+            IndexArg::None => DictionaryIndex::None,
+        }
+    }
+}
+
+/// How records are sorted.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "How the records are sorted")]
+struct SortArgs {
+    /// The memory that sorting may take, such as 512M: 64K or more
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "256M")]
+    memory: usize,
+    /// Where records are sorted that do not fit into memory [default: beside the dictionary]
+    #[arg(long, value_name = "DIR")]
+    temporary: Option<PathBuf>,
+    /// It is an error if a key comes twice; else the last record holds
+    #[arg(long)]
+    refuse_duplicates: bool,
+}
+
+impl SortArgs {
+    fn apply(&self, mut builder: DictionaryBuilder) -> DictionaryBuilder {
+        builder = builder.memory_bytes(self.memory);
+        if let Some(path) = &self.temporary {
+            builder = builder.temporary_directory(path);
+        }
+        if self.refuse_duplicates { builder.refuse_duplicates() } else { builder }
+    }
+}
+
+/// A number of bytes, such as `4096`, `64K`, `512M` or `2G`.
+fn parse_bytes(text: &str) -> std::result::Result<usize, String> {
+    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.to_ascii_uppercase().trim_end_matches("IB") {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return Err(format!("{unit} is no unit of memory: use K, M or G")),
+    };
+    let number: usize = number.parse().map_err(|_| "a number of bytes is wanted, as in 512M".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "that is too much memory".to_owned())
+}
+
+/// Shows how far the building of a dictionary is: first what was read, then what was merged. `interrupt` ends it.
+fn with_progress(builder: DictionaryBuilder, bar: &ProgressBar, interrupt: &Interrupt) -> DictionaryBuilder {
+    let (bar, interrupt) = (bar.clone(), interrupt.clone());
+    builder.progress(move |done, all| {
+        if all > 0 {
+            bar.set_message("merging");
+            show_bytes(&bar, done, all);
+        }
+        !interrupt.is_raised()
+    })
+}
+
+/// Shows how far something is that is given the bytes done and the bytes in all.
+fn with_bar<T>(
+    verb: &'static str,
+    interrupt: &Interrupt,
+    work: impl FnOnce(&mut dyn FnMut(u64, u64) -> bool) -> siltstone::Result<T>,
+) -> siltstone::Result<T> {
+    let bar = byte_bar(verb);
+    let outcome = work(&mut |done, all| show_bytes(&bar, done, all) && !interrupt.is_raised());
+    bar.finish_and_clear();
+    outcome
+}
+
+/// Refuses to write over a file that is not a dictionary, or over one that the user may not have meant.
+fn check_target(path: &Path, force: bool) -> anyhow::Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let shown = path.display();
+    ensure!(force, "{shown}: this file is there already: use --force to replace it, or `dict update`");
+    if let Err(error) = Dictionary::options().without_index().open(path) {
+        bail!("{shown}: this file is there already and no dictionary: remove it first ({error})");
+    }
+    Ok(())
+}
+
+fn open(path: &Path, without_index: bool) -> anyhow::Result<Dictionary> {
+    let options = Dictionary::options();
+    let options = if without_index { options.without_index() } else { options };
+    Ok(options.open(path)?)
+}
+
+/// Prints what a dictionary is, as lines or as JSON.
+fn print_info(path: &Path, info: &DictionaryInfo, json: bool) -> anyhow::Result<()> {
+    let mut out = stdout().lock();
+    let fixed = info.fixed.map(|(key_length, value_length)| [key_length, value_length]);
+    if json {
+        let line = json!({
+            "path": path.to_string_lossy(),
+            "version": info.version,
+            "records": info.records,
+            "key_bytes": info.key_bytes,
+            "value_bytes": info.value_bytes,
+            "fixed": fixed,
+            "hashed_keys": info.hashed_keys,
+            "block_bytes": info.block_bytes,
+            "blocks": info.blocks,
+            "file_bytes": info.file_bytes,
+            "index": info.index.name(),
+            "index_bytes": info.index_bytes,
+            "bits_per_key": info.bits_per_key(),
+            "has_damaged_end": info.has_damaged_end,
+        });
+        writeln!(out, "{line}")?;
+    } else {
+        let shape = match fixed {
+            Some([key_length, value_length]) => format!("fixed, {key_length} + {value_length} bytes"),
+            None => "of any size".to_owned(),
+        };
+        let hashed = if info.hashed_keys { ", keys are hashes" } else { "" };
+        writeln!(out, "path     {}", path.display())?;
+        writeln!(out, "format   version {}, {} bytes", info.version, info.file_bytes)?;
+        writeln!(out, "records  {}, {shape}{hashed}", info.records)?;
+        writeln!(out, "data     {} bytes of keys, {} of values", info.key_bytes, info.value_bytes)?;
+        writeln!(out, "blocks   {} of {} bytes", info.blocks, info.block_bytes)?;
+        let (index, bytes, bits) = (info.index.name(), info.index_bytes, info.bits_per_key());
+        writeln!(out, "index    {index}, {bytes} bytes in memory, {bits:.3} bits a key")?;
+        if info.has_damaged_end {
+            writeln!(out, "         a change of the index was interrupted: `dict reindex` does it again")?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_given_with_a_unit() {
+        assert_eq!(parse_bytes("4096"), Ok(4096));
+        assert_eq!(parse_bytes("64K"), Ok(65_536));
+        assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));
+        for wrong in ["", "M", "5T", "99999999999999999999", "18446744073709551615G"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

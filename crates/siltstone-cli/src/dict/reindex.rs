@@ -1,0 +1,44 @@
+//! `siltstone dict reindex`: another index over the same records.
+
+use super::{IndexArg, print_info};
+use crate::interrupt::Interrupt;
+use crate::open::byte_bar;
+use crate::outcome::{Outcome, Result, help};
+use clap::Args;
+use siltstone::Dictionary;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "
+  siltstone dict reindex words.dict --index dense_trie
+  siltstone dict reindex words.dict --index none";
+
+/// Give a dictionary another index
+///
+/// Reads the records once and writes only the index, behind them. If it is stopped, the dictionary has the index that it
+/// was built with.
+#[derive(Args)]
+#[command(after_help = help(EXAMPLES))]
+pub struct ReindexArgs {
+    /// The file of the dictionary
+    #[arg(value_name = "FILE")]
+    path: PathBuf,
+    /// How records shall be found
+    #[arg(long, value_enum)]
+    index: IndexArg,
+    /// Print a line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: ReindexArgs) -> Result {
+    let interrupt = Interrupt::listen()?;
+    let bar = byte_bar("reading");
+    let dictionary = Dictionary::reindex(&args.path, args.index.into(), &mut |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+        !interrupt.is_raised()
+    })?;
+    bar.finish_and_clear();
+    print_info(&args.path, &dictionary.info(), args.json)?;
+    Ok(Outcome::Done)
+}

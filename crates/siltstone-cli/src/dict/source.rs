@@ -1,0 +1,163 @@
+//! Where the records of a dictionary come from: files of the formats, one after the other.
+
+use super::columns::{self, Column, Columns, Table};
+use crate::interrupt::Interrupt;
+use crate::notation::NotationArgs;
+use crate::outcome::complain;
+use crate::transfer::{self, RecordSource};
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use indicatif::ProgressBar;
+use siltstone::DictionaryWriter;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, stdin};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Whether to stop is looked at after so many records.
+const RECORDS_PER_LOOK: u64 = 1024;
+
+/// The formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Siltstone's export format (docs/formats/export.md)
+    Binary,
+    /// JSON, a line each record
+    Jsonl,
+    /// Comma-separated values, with quotes where they are needed
+    Csv,
+    /// Tab-separated values, without quotes
+    Tsv,
+}
+
+impl Format {
+    /// The format that a file's name tells, if it does.
+    fn of_name(path: &Path) -> Option<Format> {
+        match path.extension()?.to_str()? {
+            "csv" => Some(Format::Csv),
+            "tsv" | "tab" => Some(Format::Tsv),
+            _ => None,
+        }
+    }
+}
+
+/// Which records.
+#[derive(Debug, Clone, Args)]
+pub struct SourceArgs {
+    /// The format, if it should not be told from the name or the first byte
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// CSV, TSV: the column of the key, by its number from 1 on or its name
+    #[arg(long, value_name = "COLUMN", default_value = "1")]
+    key_column: Column,
+    /// CSV, TSV: the column of the value; of several a row is made
+    #[arg(long, value_name = "COLUMN,…", value_delimiter = ',', default_value = "2")]
+    value_column: Vec<Column>,
+    /// CSV, TSV: the first row has names and no record; so it is if a column is chosen by its name
+    #[arg(long)]
+    header: bool,
+    #[command(flatten)]
+    pub notation: NotationArgs,
+    /// The files, `-` being standard input, which is read if none is named
+    #[arg(value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+}
+
+/// What became of the records that were read.
+#[derive(Default)]
+pub struct Taken {
+    pub records: u64,
+    expiring: u64,
+    expired: u64,
+}
+
+impl Taken {
+    /// Says what a dictionary could not keep.
+    pub fn tell(&self) {
+        if self.expiring > 0 {
+            let (expiring, expired) = (self.expiring, self.expired);
+            complain(format_args!(
+                "{expiring} records had an expiry time, which a dictionary does not keep; {expired} of them were over \
+                 and left out"
+            ));
+        }
+    }
+}
+
+impl SourceArgs {
+    /// Whether a file is named, or standard input.
+    pub fn is_named(&self) -> bool {
+        !self.inputs.is_empty()
+    }
+
+    /// Puts all records into the dictionary. Ends with [`siltstone::Error::Interrupted`] if the user wants that.
+    pub fn put_all(
+        &self,
+        writer: &mut DictionaryWriter,
+        bar: &ProgressBar,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Taken> {
+        bar.set_length(self.bytes());
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        let mut taken = Taken::default();
+        let standard_input = [PathBuf::from("-")];
+        let inputs = if self.inputs.is_empty() { &standard_input[..] } else { &self.inputs };
+        for input in inputs {
+            for record in self.records(input, bar).with_context(|| input.display().to_string())? {
+                if taken.records.is_multiple_of(RECORDS_PER_LOOK) && interrupt.is_raised() {
+                    return Err(siltstone::Error::Interrupted.into());
+                }
+                let record = record.with_context(|| input.display().to_string())?;
+                taken.records += 1;
+                let expires = record.expires_at_ms != siltstone::batch::NEVER;
+                taken.expiring += u64::from(expires);
+                if expires && record.expires_at_ms <= now_ms {
+                    taken.expired += 1;
+                    continue;
+                }
+                match writer.put(&record.key, &record.value) {
+                    Err(error @ siltstone::Error::Interrupted) => return Err(error.into()),
+                    Err(error) => bail!("{}: record {}: {error}", input.display(), taken.records),
+                    Ok(()) => {}
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// The bytes of all files, as far as they can be known.
+    fn bytes(&self) -> u64 {
+        let length = |path: &PathBuf| std::fs::metadata(path).ok().filter(|data| data.is_file());
+        self.inputs.iter().filter_map(length).map(|data| data.len()).sum()
+    }
+
+    fn records(&self, input: &Path, bar: &ProgressBar) -> anyhow::Result<RecordSource<'static>> {
+        let source: Box<dyn Read> = if input == Path::new("-") {
+            Box::new(stdin())
+        } else {
+            Box::new(File::open(input).context("cannot open it")?)
+        };
+        let source = BufReader::with_capacity(1 << 20, bar.wrap_read(source));
+        self.parse(self.format.or(Format::of_name(input)), source)
+    }
+
+    fn parse(
+        &self,
+        format: Option<Format>,
+        source: impl BufRead + 'static,
+    ) -> anyhow::Result<RecordSource<'static>> {
+        let columns = Columns {
+            key: self.key_column.clone(),
+            values: self.value_column.clone(),
+            has_header: self.header,
+            notation: self.notation.typed(),
+        };
+        Ok(match format {
+            None => transfer::Format::source(None, source)?,
+            Some(Format::Binary) => transfer::Format::source(Some(transfer::Format::Binary), source)?,
+            Some(Format::Jsonl) => transfer::Format::source(Some(transfer::Format::Jsonl), source)?,
+            Some(Format::Csv) => Box::new(columns::Reader::new(Table::Csv, &columns, source)?),
+            Some(Format::Tsv) => Box::new(columns::Reader::new(Table::Tsv, &columns, source)?),
+        })
+    }
+}

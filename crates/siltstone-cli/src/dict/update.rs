@@ -1,0 +1,72 @@
+//! `siltstone dict update`: merges a batch into a dictionary.
+
+use super::source::{SourceArgs, Taken};
+use super::{SortArgs, check_target, open, print_info, with_progress};
+use crate::input;
+use crate::interrupt::Interrupt;
+use crate::open::byte_bar;
+use crate::outcome::{Outcome, Result, help};
+use anyhow::Context;
+use clap::Args;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "
+  siltstone dict update words.dict new-words.csv
+  siltstone dict update words.dict --delete gone.txt new-words.csv --output words-2.dict
+  siltstone dict update words.dict --delete gone.txt";
+
+/// Merge records into a dictionary, and take some out
+///
+/// Writes a new file in one pass over the old one and the sorted batch, and puts it in the place of the old one when it
+/// is whole. Who has the old one open goes on reading it.
+#[derive(Args)]
+#[command(after_help = help(EXAMPLES))]
+pub struct UpdateArgs {
+    /// The file of the dictionary
+    #[arg(value_name = "FILE")]
+    path: PathBuf,
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Take the keys out that stand in this file, one a line; keys that are in an input too are put, and standard input is
+    /// read only if it is named
+    #[arg(long, value_name = "KEYS")]
+    delete: Option<PathBuf>,
+    /// Write the new dictionary to this file and leave the old one
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace a dictionary that is there under the name given with --output
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// Print a line of JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    sort: SortArgs,
+}
+
+pub fn run(args: UpdateArgs) -> Result {
+    if let Some(path) = &args.output {
+        check_target(path, args.force)?;
+    }
+    let target = args.output.as_ref().unwrap_or(&args.path);
+    let interrupt = Interrupt::listen()?;
+    // The merge reads everything in order, so that it needs no index.
+    let base = open(&args.path, false)?;
+    let bar = byte_bar("reading");
+    let builder = args.sort.apply(base.update());
+    let mut writer = with_progress(builder, &bar, &interrupt).create(target)?;
+    if let Some(path) = &args.delete {
+        let notation = args.source.notation.typed();
+        input::for_each_line(path, |line| Ok(writer.delete(notation.parse(line)?)?))
+            .with_context(|| format!("cannot take the keys of {} out", path.display()))?;
+    }
+    let taken = match args.delete.is_some() && !args.source.is_named() {
+        true => Taken::default(),
+        false => args.source.put_all(&mut writer, &bar, &interrupt)?,
+    };
+    let dictionary = writer.finish()?;
+    bar.finish_and_clear();
+    taken.tell();
+    print_info(target, &dictionary.info(), args.json)?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,33 @@
+//! `siltstone dict verify`: reads everything and says what is damaged.
+
+use super::{open, with_bar};
+use crate::interrupt::Interrupt;
+use crate::outcome::{Outcome, Result, help};
+use clap::Args;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "
+  siltstone dict verify words.dict
+  siltstone dict verify words.dict --json";
+
+/// Read everything and say what is damaged
+///
+/// Answers 1 if anything is.
+#[derive(Args)]
+#[command(after_help = help(EXAMPLES))]
+pub struct VerifyArgs {
+    /// The file of the dictionary
+    #[arg(value_name = "FILE")]
+    path: PathBuf,
+    /// Print a line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: VerifyArgs) -> Result {
+    let interrupt = Interrupt::listen()?;
+    let dictionary = open(&args.path, false)?;
+    let report = with_bar("verifying", &interrupt, |progress| dictionary.verify(progress))?;
+    crate::verify::print(&report, args.json)?;
+    Ok(if report.damage.is_empty() { Outcome::Done } else { Outcome::Negative })
+}
