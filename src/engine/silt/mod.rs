@@ -3,14 +3,14 @@
 //!
 //! | file | paper |
 //! |---|---|
-//! | [`partition`], [`batch`] | 2: lookups go through the stores from the youngest on; partitioning |
-//! | [`write`] | 3.1: a write goes to the log and its index |
-//! | [`convert`] | 3.2: a full LogStore becomes a HashStore |
-//! | [`merge`] | 3.3: HashStores are merged into the SortedStore |
-//! | [`policy`] | 5, dissertation 2.4: when, and how large (d, H, P) |
-//! | [`open`] | 4: crash tolerance; what the paper leaves open is done by the log's durability levels |
+//! | `partition`, `batch` | 2: lookups go through the stores from the youngest on; partitioning |
+//! | `write` | 3.1: a write goes to the log and its index |
+//! | `convert` | 3.2: a full LogStore becomes a HashStore |
+//! | `merge` | 3.3: HashStores are merged into the SortedStore |
+//! | `policy` | 5, dissertation 2.4: when, and how large (d, H, P) |
+//! | `open` | 4: crash tolerance; what the paper leaves open is done by the log's durability levels |
 //!
-//! Deviations: all partitions share one log; merges are triggered by a bound over all partitions (see [`policy`]);
+//! Deviations: all partitions share one log; merges are triggered by a bound over all partitions (see `policy`);
 //! a partition's LogStores are merged directly when it is merged anyway.
 
 mod account;

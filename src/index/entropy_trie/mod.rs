@@ -1,18 +1,18 @@
-//! The entropy-coded trie (SILT 3.3; dissertation 2.2.3; ECT, its chapter 3): where each of the records stands that are sorted by placement,
-//! in 2.4 to 2.5 bits a key, or the block that it stands in, in less.
+//! The entropy-coded trie (SILT 3.3; dissertation 2.2.3; ECT, its chapter 3): where each of the records stands that
+//! are sorted by placement, in 2.4 to 2.5 bits a key, or the block that it stands in, in less.
 //!
 //! The placements are cut into *virtual buckets* of some 256 keys. Those of a bucket form a binary trie of their bits,
-//! of which nothing is kept but the number of keys in the left subtrie of every node. These numbers follow the binomial
-//! distribution, so short codes can be given to the likely ones. A lookup finds its bucket in an index and decodes the
-//! trie down to its key, passing over the subtries to the left of it.
+//! of which nothing is kept but the number of keys in the left subtrie of every node. These numbers follow the
+//! binomial distribution, so short codes can be given to the likely ones. A lookup finds its bucket in an index and
+//! decodes the trie down to its key, passing over the subtries to the left of it.
 //!
-//! Two coders are siblings here: `paper` writes the tries and the index of the buckets as the paper has them, `fast` in
-//! fewer bits (2.41 instead of 2.51 a key) and so that a lookup takes an eighth of the time.
+//! Two coders are siblings here: `paper` writes the tries and the index of the buckets as the paper has them, `fast`
+//! in fewer bits (2.41 instead of 2.51 a key) and so that a lookup takes an eighth of the time.
 //!
 //! Deviations from the paper, which both coders share:
 //!
-//! - The bucket of a placement is the high word of its product with the number of buckets, so that this number need not
-//!   be a power of two; the low word takes the place of the rest of the placement's bits.
+//! - The bucket of a placement is the high word of its product with the number of buckets, so that this number need
+//!   not be a power of two; the low word takes the place of the rest of the placement's bits.
 //! - Equal placements are allowed: a trie ends where the bits of its keys are used up, and such a leaf is a range.
 //!
 //! What it is bad at: it never tells that a key is absent; the number of keys must be known roughly beforehand; keys
