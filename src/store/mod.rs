@@ -1,5 +1,6 @@
-//! The structures on flash: the log, HashStores, SortedStores and the manifest, one a folder, and what they are made of,
-//! one a file: records, blocks, store files, the merge. Their bytes are drawn in docs/formats/README.md and its pages.
+//! The structures on flash: the log, HashStores, SortedStores and the manifest, one a folder, and what they are made
+//! of, one a file: records, blocks, store files, the merge. Their bytes are drawn in docs/formats/README.md and its
+//! pages.
 
 pub mod block;
 mod confirm;

@@ -31,8 +31,8 @@ const READ_BYTES_GUESS: usize = 4096;
 /// How often the system is asked to begin writing back, in bytes.
 const WRITEBACK_BYTES: u64 = 1 << 20;
 
-/// The log. Appends are serialised by a lock, which reads take only for records that are not yet written; otherwise they
-/// look up the list of segments under a shared lock.
+/// The log. Appends are serialised by a lock, which reads take only for records that are not yet written; otherwise
+/// they look up the list of segments under a shared lock.
 pub struct Log {
     directory: Directory,
     layout: RecordLayout,
