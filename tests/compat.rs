@@ -1,8 +1,8 @@
-//! Databases that earlier versions wrote: `fixtures/databases/` has whole ones, with a log, every kind of store, every index
-//! and every filter. Each is opened, read, written and merged here, and stays as it was.
+//! Databases that earlier versions wrote: `fixtures/databases/` has whole ones, with a log, every kind of store, every
+//! index and every filter. Each is opened, read, written and merged here, and stays as it was.
 //!
-//! `SILTSTONE_BLESS=1` writes a database that is missing. One that is there is never written anew: it is to stay what the
-//! program of its time wrote.
+//! `SILTSTONE_BLESS=1` writes a database that is missing. One that is there is never written anew: it is to stay what
+//! the program of its time wrote.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,5 +1,5 @@
-//! The bytes of every format that stands on flash: what is written is what `fixtures/store/` holds, and what it holds can be
-//! read. Indexes and filters have such tests beside their code. `docs/formats/README.md` tells what is promised.
+//! The bytes of every format that stands on flash: what is written is what `fixtures/store/` holds, and what it holds
+//! can be read. Indexes and filters have such tests beside their code. `docs/formats/README.md` tells what is promised.
 //!
 //! `SILTSTONE_BLESS=1` writes the files anew, which only a new version of a format excuses.
 

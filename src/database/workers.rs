@@ -83,7 +83,8 @@ impl Workers {
         }
     }
 
-    /// Returns when no background work is left, doing it here if there is no worker thread; an error if some was given up.
+    /// Returns when no background work is left, doing it here if there is no worker thread; an error if some was given
+    /// up.
     pub fn settle(&self) -> Result<()> {
         let shared = &self.shared;
         while shared.engine.has_work() {

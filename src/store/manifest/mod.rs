@@ -51,8 +51,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Reads the manifest of a database, and changes nothing. A commit that was being written when the system went down is
-    /// left out: nothing was done about it.
+    /// Reads the manifest of a database, and changes nothing. A commit that was being written when the system went
+    /// down is left out: nothing was done about it.
     pub fn open(directory: &Directory) -> Result<Manifest> {
         let file = directory.open(MANIFEST_NAME, Access::Buffered)?;
         // After a sync that failed the page cache may show what never reached the device.
@@ -97,8 +97,8 @@ impl Manifest {
         })
     }
 
-    /// Makes what was read durable, and cuts off a commit that was not whole. Before that nothing may be done about what
-    /// the manifest says: a process that was killed may have left it written and not synced.
+    /// Makes what was read durable, and cuts off a commit that was not whole. Before that nothing may be done about
+    /// what the manifest says: a process that was killed may have left it written and not synced.
     pub fn make_durable(&self) -> Result<()> {
         self.file.truncate(self.length)?;
         self.file.sync(Purpose::Recover)?;
@@ -154,8 +154,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Writes a manifest with the present state into another directory. The identity stays the same, since the segments of
-    /// the log bear it too.
+    /// Writes a manifest with the present state into another directory. The identity stays the same, since the
+    /// segments of the log bear it too.
     pub fn write_copy(&self, target: &Directory) -> Result<()> {
         write_new(target, &self.shape, &self.partitions).map(drop)
     }

@@ -22,8 +22,8 @@ pub enum SortedIndexKind {
     Fences,
     /// The entropy-coded trie, dense: it tells the record and not only its block (ECT 3.1.4). Only for slots, packed.
     DenseTrie,
-    /// A perfect hash of each bucket to its blocks, which are all full. Only for slots, two or more in a block; inside a
-    /// bucket the records have no order.
+    /// A perfect hash of each bucket to its blocks, which are all full. Only for slots, two or more in a block; inside
+    /// a bucket the records have no order.
     BlockPerfect,
     /// None: a record may stand in any block.
     Absent,
