@@ -46,14 +46,17 @@ impl Core {
 
     pub(super) fn stats(&self) -> Stats {
         self.note_ram_peak();
+        // One lock at a time: a checkpoint holds the ledger while it waits for writers, and they note the peak.
+        let manifest_bytes = self.ledger.lock().manifest.length();
+        let ram_peak = self.ram_peak.lock().clone();
         let mut stats = Stats {
             engine: "silt",
             writes: self.counters.writes.load(Relaxed),
             user_bytes: self.counters.user_bytes.load(Relaxed),
             io: self.directory.io(),
             ram: self.ram(),
-            ram_peak: self.ram_peak.lock().clone(),
-            disk_bytes: self.log.disk_bytes() + self.ledger.lock().manifest.length(),
+            ram_peak,
+            disk_bytes: self.log.disk_bytes() + manifest_bytes,
             replayed_records: self.counters.replayed_records,
             lost_tail_bytes: self.counters.lost_tail_bytes,
             ..Stats::default()

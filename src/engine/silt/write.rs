@@ -89,6 +89,10 @@ impl Core {
         }
         {
             let mut state = partition.state.write();
+            if state.active.is_empty() {
+                // However far the log has come meanwhile, positions are told by their distance from the start.
+                state.active.restart(position);
+            }
             let too_long = position - state.active.start() > self.settings.log_bytes_max / 2;
             let due = !state.active.is_empty() && (state.active.len() >= state.freeze_at || too_long);
             if !due && state.active.insert(hash, position).is_ok() {
