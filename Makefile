@@ -6,7 +6,7 @@ DEMO_DB := demo-db
 # The demo reads so much, in bytes, if it finds it: more than 300,000 chunks.
 DEMO_BYTES := 1600000000
 # Real files that a machine with Rust has, in the order in which they are taken until there are enough.
-DEMO_CANDIDATES := $(shell rustc --print sysroot) $(HOME)/.cargo/registry /usr/lib /usr/share /usr/bin
+DEMO_CANDIDATES := $(shell rustc --print sysroot) $(HOME)/.cargo/registry /usr/share /usr/bin /usr/lib
 
 .PHONY: help demo test lint bench build
 

@@ -127,6 +127,12 @@ pub enum Error {
     /// The caller asked a long operation to stop.
     #[error("interrupted; what was done until then is kept")]
     Interrupted,
+    /// A key comes twice where that is an error.
+    #[error("the key \"{key}\" comes twice: drop one of the records, or let the last one win")]
+    DuplicateKey {
+        /// The key, with what cannot be printed escaped; at most its first 64 bytes.
+        key: String,
+    },
     /// An index could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -149,6 +155,11 @@ impl Error {
     ) -> impl FnOnce(std::io::Error) -> Error {
         let file = file.into();
         move |source| Error::Io { operation, file, source: std::sync::Arc::new(source) }
+    }
+
+    /// A key that came twice.
+    pub(crate) fn duplicate_key(key: &[u8]) -> Error {
+        Error::DuplicateKey { key: key[..key.len().min(64)].escape_ascii().to_string() }
     }
 
     /// Damage found where a structure was decoded from `file`, whose bytes began at `base` there.

@@ -71,6 +71,16 @@ pub enum KeyHasher {
 }
 
 impl KeyHasher {
+    /// A seed that nobody can guess.
+    pub(crate) fn random_seed() -> Result<[u64; 2]> {
+        let mut seed = [0; 16];
+        getrandom::fill(&mut seed).map_err(|error| {
+            Error::io("draw random bytes from", "the system")(std::io::Error::other(error.to_string()))
+        })?;
+        let whole = u128::from_le_bytes(seed);
+        Ok([whole as u64, (whole >> 64) as u64])
+    }
+
     /// The hash of `key`. About 20 ns for a short key.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> KeyHash {

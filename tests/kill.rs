@@ -1,5 +1,5 @@
-//! A child process writes and is killed, again and again: what it was told is written is there, and every batch is there
-//! whole or not at all.
+//! A child process writes and is killed, again and again: what it was told is written is there, and every batch is
+//! there whole or not at all.
 //!
 //! The child is this test program itself, told by an environment variable to write and to print what was acknowledged.
 

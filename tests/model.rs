@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[expect(dead_code, reason = "it fills databases itself")]
 mod beds;
 
 use beds::{Bed, beds, spread};

@@ -5,6 +5,7 @@ use crate::batch::Durability;
 use crate::device::{Access, Directory};
 use crate::engine::silt::{FilterKind, HashStoreKind, IndexKind, Silt, SiltSettings};
 use crate::engine::{Engine, EngineKind};
+use crate::key::KeyHasher;
 use crate::progress::Progress;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -202,7 +203,7 @@ impl Builder {
                 Some(found) => return Err(Error::NotADatabase { path: directory.path(), found }),
                 None if !self.create => return Err(Error::NotFound { path: directory.path() }),
                 None => {
-                    let seed = self.seed.map_or_else(random_seed, Ok)?;
+                    let seed = self.seed.map_or_else(KeyHasher::random_seed, Ok)?;
                     Silt::create(&directory, &self.settings.shape, seed)?;
                 }
             }
@@ -218,15 +219,6 @@ impl Builder {
         let Builder { durability, clock, .. } = self;
         Ok(Database { inner: Arc::new(Inner { workers, engine, durability, clock, _lock: lock }) })
     }
-}
-
-fn random_seed() -> Result<[u64; 2]> {
-    let mut seed = [0; 16];
-    getrandom::fill(&mut seed).map_err(|error| {
-        Error::io("draw random bytes from", "the system")(std::io::Error::other(error.to_string()))
-    })?;
-    let whole = u128::from_le_bytes(seed);
-    Ok([whole as u64, (whole >> 64) as u64])
 }
 
 /// Makes the directory if it is not there, and refuses one that holds anything.

@@ -7,6 +7,7 @@ use super::clock::Clock;
 use crate::engine::{Engine, Step};
 use crate::{Error, Result};
 use parking_lot::{Condvar, Mutex};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -82,7 +83,7 @@ impl Workers {
         }
     }
 
-    /// Returns when no background work is left, doing it here if there is no worker thread.
+    /// Returns when no background work is left, doing it here if there is no worker thread; an error if some was given up.
     pub fn settle(&self) -> Result<()> {
         let shared = &self.shared;
         while shared.engine.has_work() {
@@ -97,7 +98,7 @@ impl Workers {
                 shared.progressed.wait_for(&mut progress, PATIENCE);
             }
         }
-        Ok(())
+        shared.engine.check_writable()
     }
 
     /// How many writes were delayed, and for how many nanoseconds together.
@@ -122,7 +123,14 @@ impl Workers {
 impl Shared {
     fn run(&self) {
         while !self.stopping.load(Relaxed) {
-            let outcome = self.engine.step(self.clock.now_ms());
+            // A panic here would leave writers waiting for ever; they are told instead.
+            let stepped = catch_unwind(AssertUnwindSafe(|| self.engine.step(self.clock.now_ms())));
+            let Ok(outcome) = stepped else {
+                let cause = "a background thread panicked, which is a defect of siltstone".to_owned();
+                *self.progress.lock() = Some(Error::Poisoned { cause });
+                self.progressed.notify_all();
+                return;
+            };
             let failed = outcome.is_err();
             let worked = matches!(outcome, Ok(Step::Worked));
             *self.progress.lock() = outcome.err();

@@ -15,13 +15,18 @@ pub struct Appender {
 impl Appender {
     /// Starts at the beginning of `file`. Pieces are `piece_bytes` long, a multiple of the file's alignment.
     pub fn new(file: File, purpose: Purpose, piece_bytes: usize) -> Self {
+        Appender::starting_at(file, purpose, piece_bytes, 0)
+    }
+
+    /// Starts at `position`, a multiple of the file's alignment, and overwrites what stands there.
+    pub fn starting_at(file: File, purpose: Purpose, piece_bytes: usize, position: u64) -> Self {
         let piece_bytes = piece_bytes.next_multiple_of(file.alignment().max(1));
         Appender {
             file,
             purpose,
             buffer: AlignedBuffer::with_capacity(piece_bytes),
             piece_bytes,
-            written_bytes: 0,
+            written_bytes: position,
         }
     }
 

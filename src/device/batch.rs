@@ -63,6 +63,11 @@ impl ReadRequest {
         self.buffer.get(self.wanted.clone()).unwrap_or_default()
     }
 
+    /// What the last successful read fetched, to be worked on in place.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.buffer.get_mut(self.wanted.clone()).unwrap_or_default()
+    }
+
     /// The memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.buffer.heap_bytes()

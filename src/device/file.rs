@@ -149,7 +149,8 @@ impl File {
     }
 
     /// Reads `length` bytes at `offset`, widened to the alignment, into `buffer`, and shows them there. Fewer bytes are
-    /// an error (`UnexpectedEof`), however long the read. Nothing is allocated once the buffer has grown to the longest read.
+    /// an error (`UnexpectedEof`), however long the read. Nothing is allocated once the buffer has grown to the
+    /// longest read.
     pub fn read<'a>(
         &self,
         purpose: Purpose,

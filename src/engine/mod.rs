@@ -149,6 +149,9 @@ pub trait Engine: Send + Sync {
     /// Whether background work waits. Cheap.
     fn has_work(&self) -> bool;
 
+    /// An error if no more writes are accepted, and why. Cheap.
+    fn check_writable(&self) -> Result<()>;
+
     /// How far background work is behind: 0 not at all; from 1 on writers have to wait for a step. Cheap.
     fn pressure(&self) -> f64;
 

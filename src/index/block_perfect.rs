@@ -1,7 +1,7 @@
 //! Which block holds a record, for records of a fixed size of which several fill a block: the block of every record and
-//! nothing more. The dissertation's sparse entropy-coded tries (section 3.5) answer the same question for records in hash
-//! order; here the records of a *bucket*, some 512 of them, are distributed to its blocks by a perfect hash, and all
-//! blocks are full (`consensus` says how).
+//! nothing more. The dissertation's sparse entropy-coded tries (section 3.5) answer the same question for records in
+//! hash order; here the records of a *bucket*, some 512 of them, are distributed to its blocks by a perfect hash, and
+//! all blocks are full (`consensus` says how).
 
 use super::consensus::{ConsensusBuilder, ConsensusIndex, Target};
 use super::decoding::Reader;
@@ -15,8 +15,8 @@ const VERSION: u16 = 1;
 /// What is known before the first record comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockPerfectSettings {
-    /// About how many records will be pushed. A number too high costs memory. One below half of the true number makes the
-    /// buckets too large to be solved, so that lookups answer whole buckets.
+    /// About how many records will be pushed. A number too high costs memory. One below half of the true number makes
+    /// the buckets too large to be solved, so that lookups answer whole buckets.
     pub expected_records: u64,
     /// The records that fill a block, 2 to 256.
     pub records_per_block: u32,
@@ -24,9 +24,9 @@ pub struct BlockPerfectSettings {
 
 /// Makes a [`BlockPerfect`] of records that come bucket by bucket, and tells the writer where to put them.
 ///
-/// Whenever [`push`](Self::push) answers with the blocks of a finished bucket, the writer puts the records of that bucket
-/// into them. The first of these blocks may hold records of earlier buckets, and the last one will get records of the
-/// next bucket unless it is full; apart from that every bucket fills its own.
+/// Whenever [`push`](Self::push) answers with the blocks of a finished bucket, the writer puts the records of that
+/// bucket into them. The first of these blocks may hold records of earlier buckets, and the last one will get records
+/// of the next bucket unless it is full; apart from that every bucket fills its own.
 #[derive(Debug)]
 pub struct BlockPerfectBuilder {
     records_per_block: u32,
@@ -48,8 +48,8 @@ impl BlockPerfectBuilder {
         Ok(Self { records_per_block, consensus })
     }
 
-    /// Adds a record. If it begins a new bucket, answers the blocks of the records of the bucket before it, in the order in
-    /// which they were pushed. Some 60 to 400 ns a record, most for the fewest in a block.
+    /// Adds a record. If it begins a new bucket, answers the blocks of the records of the bucket before it, in the
+    /// order in which they were pushed. Some 60 to 400 ns a record, most for the fewest in a block.
     ///
     /// # Errors
     /// [`BuildError::OutOfOrder`] for a placement in an earlier bucket (inside a bucket any order will do; ascending
@@ -78,8 +78,8 @@ impl BlockPerfectBuilder {
 
 /// The block of every record: 0.10 bits a record with 64 records a block, 0.24 with 16, 0.65 with 4.
 ///
-/// Records of one placement are found as any others. If a bucket cannot be solved, because more records than fill a block
-/// have one placement, all its blocks are answered for each of its records.
+/// Records of one placement are found as any others. If a bucket cannot be solved, because more records than fill a
+/// block have one placement, all its blocks are answered for each of its records.
 #[derive(Debug, Clone)]
 pub struct BlockPerfect {
     records_per_block: u32,

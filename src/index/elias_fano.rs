@@ -37,8 +37,8 @@ impl EliasFanoBuilder {
         Self { low_bits, lows: BitWriter::default(), highs: BitWriter::default(), len: 0, end, last: 0 }
     }
 
-    /// Appends a number that is no lower than the last one, and below the end. False, and nothing is done, if it is not,
-    /// or if there are [`LEN_MAX`] already.
+    /// Appends a number that is no lower than the last one, and below the end. False, and nothing is done, if it is
+    /// not, or if there are [`LEN_MAX`] already.
     #[must_use]
     pub(crate) fn push(&mut self, value: u64) -> bool {
         if value < self.last || value >= self.end || self.len == LEN_MAX {

@@ -1,6 +1,7 @@
 //! Which block holds a record, for records of any size that stand in the order of their placements: the sparse index of
 //! hash-ordered data. The dissertation's sparse entropy-coded tries (section 3.5) answer the same question; this is
-//! smaller and faster, since of a block nothing is kept but a rounded placement, its *fence*, in an Elias–Fano sequence.
+//! smaller and faster, since of a block nothing is kept but a rounded placement, its *fence*, in an Elias–Fano
+//! sequence.
 //!
 //! The placements are rounded to *cells*, four for every record expected. The fence of a block is the cell of the first
 //! record that has a byte in it. A lookup reads the blocks whose fences are equal to its own cell, or the last one with
@@ -23,8 +24,8 @@ const CELLS_PER_RECORD: u64 = 4;
 /// The most blocks that fences can stand between.
 pub const BLOCKS_MAX: u64 = LEN_MAX;
 
-/// What is known before the first record comes. Wrong numbers cost memory (too low a number of records also some reads of
-/// a second block), and never a wrong answer.
+/// What is known before the first record comes. Wrong numbers cost memory (too low a number of records also some reads
+/// of a second block), and never a wrong answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FencesSettings {
     /// About how many records will be pushed.
@@ -74,13 +75,13 @@ impl FencesBuilder {
         self.last.is_some_and(|last| last.cell == self.cell_of(placement))
     }
 
-    /// Adds a record: its placement, and the blocks that hold any of its bytes. Blocks count from 0. The first may be the
-    /// last one of the record before, the next one, or a later one if blocks were left empty (which are then read
+    /// Adds a record: its placement, and the blocks that hold any of its bytes. Blocks count from 0. The first may be
+    /// the last one of the record before, the next one, or a later one if blocks were left empty (which are then read
     /// together with this record's).
     ///
     /// # Errors
-    /// [`BuildError::OutOfOrder`] for a placement lower than the one before; [`BuildError::Setting`] for blocks that are
-    /// none, begin before the last one of the record before, or reach beyond [`BLOCKS_MAX`]. Nothing is added then.
+    /// [`BuildError::OutOfOrder`] for a placement lower than the one before; [`BuildError::Setting`] for blocks that
+    /// are none, begin before the last one of the record before, or reach beyond [`BLOCKS_MAX`]. Nothing is added then.
     pub fn push(&mut self, placement: u64, blocks: Range<u64>) -> Result<(), BuildError> {
         let refused = |name, got, limit| Err(BuildError::Setting { name, got, limit });
         let blocks_end = self.last.map_or(0, |last| last.blocks_end);
@@ -261,7 +262,8 @@ mod tests {
         records.collect()
     }
 
-    /// Records of equal size, so many a block, none over two blocks, no cell in two blocks unless it is larger than one.
+    /// Records of equal size, so many a block, none over two blocks, no cell in two blocks unless it is larger than
+    /// one.
     fn aligned(placements: &[u64], records_per_block: usize) -> Records {
         let settings = FencesSettings { expected_records: placements.len() as u64, expected_blocks: 1 };
         let builder = FencesBuilder::new(settings);

@@ -1,6 +1,6 @@
-//! Which slot holds a record: a minimal perfect hash function that keeps buckets in order. The entropy-coded trie answers
-//! the same question for records in hash order, at 2.3 bits a record and more; here the order of the records inside of a
-//! *bucket*, some 512 of them, is what the hash function makes it (`consensus` says how), for 1.5 bits.
+//! Which slot holds a record: a minimal perfect hash function that keeps buckets in order. The entropy-coded trie
+//! answers the same question for records in hash order, at 2.3 bits a record and more; here the order of the records
+//! inside of a *bucket*, some 512 of them, is what the hash function makes it (`consensus` says how), for 1.5 bits.
 
 use super::consensus::{ConsensusBuilder, ConsensusIndex, Target};
 use super::decoding::Reader;
@@ -13,22 +13,22 @@ const VERSION: u16 = 1;
 
 /// Makes a [`SlotPerfect`] of records that come bucket by bucket, and tells the writer in which order to write them.
 ///
-/// Whenever [`push`](Self::push) answers with the slots of a finished bucket, they are those that follow the slots of the
-/// buckets before, each once.
+/// Whenever [`push`](Self::push) answers with the slots of a finished bucket, they are those that follow the slots of
+/// the buckets before, each once.
 #[derive(Debug)]
 pub struct SlotPerfectBuilder {
     consensus: ConsensusBuilder,
 }
 
 impl SlotPerfectBuilder {
-    /// No record so far. If fewer than the expected records come, the index takes more bits for each. If more than twice
-    /// as many come, buckets are too large to be solved, and lookups answer whole buckets.
+    /// No record so far. If fewer than the expected records come, the index takes more bits for each. If more than
+    /// twice as many come, buckets are too large to be solved, and lookups answer whole buckets.
     pub fn new(expected_records: u64) -> Self {
         Self { consensus: ConsensusBuilder::new(Target::Slots, expected_records) }
     }
 
-    /// Adds a record. If it begins a new bucket, answers the slots of the records of the bucket before it, in the order in
-    /// which they were pushed. Some 500 ns a record.
+    /// Adds a record. If it begins a new bucket, answers the slots of the records of the bucket before it, in the
+    /// order in which they were pushed. Some 500 ns a record.
     ///
     /// # Errors
     /// [`BuildError::OutOfOrder`] for a placement in an earlier bucket (inside a bucket any order will do; ascending

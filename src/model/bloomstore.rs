@@ -2,8 +2,8 @@
 //! and an insertion do (III).
 //!
 //! The paper measures throughput and has no formula for writes. Here: each full page of items is written once, and the
-//! chain of filters is written anew with every `buffered_filters` of them (III-A, III-C); the log of pages is cleaned from
-//! its oldest end (III-B), which is [`Cleaning`].
+//! chain of filters is written anew with every `buffered_filters` of them (III-A, III-C); the log of pages is cleaned
+//! from its oldest end (III-B), which is [`Cleaning`].
 
 use super::cleaning::Cleaning;
 use super::error::{ModelError, fraction, positive};
@@ -197,7 +197,8 @@ mod tests {
         let popularity = Popularity::uniform(1_000_000).unwrap();
         let store = BloomStore { prefilter_bits: 0.0, ..BloomStore::paper(1e6, 64.0, 0.3) };
         let reads = store.reads_per_get(&popularity).unwrap();
-        // The copies at depth x of the chain (0 to 1) were valid with probability e^−xy, and y solves y = 1.3 (1 − e^−y).
+        // The copies at depth x of the chain (0 to 1) were valid with probability e^−xy, and y solves y = 1.3 (1 −
+        // e^−y).
         let y = super::super::root::increasing_root(1.3, 1.0, |y| y / (1.0 - f64::exp(-y)));
         let mean_depth = 1.0 / y - 1.0 / (f64::exp(y) - 1.0);
         let expected = 1.0 + store.chain_pages() + mean_depth * 96.0 * store.false_positives();

@@ -1,17 +1,17 @@
 //! A log that is cleaned from its oldest end: what is still valid is appended again at its newest.
 //!
-//! FlashStore recycles its pages so (VLDB 2010, 4.5), BloomStore collects garbage so (MSST 2012, III-B), and the formula
-//! of FlashKey (VI-C) is that of such a log under a uniform load. Here it is derived for any popularity.
+//! FlashStore recycles its pages so (VLDB 2010, 4.5), BloomStore collects garbage so (MSST 2012, III-B), and the
+//! formula of FlashKey (VI-C) is that of such a log under a uniform load. Here it is derived for any popularity.
 //!
 //! Let a lap of the log, from its oldest end to its newest, last for p puts. The copy of a key is appended anew when
 //! the key is put, or when a lap has passed since it was appended last. The time between two appends is therefore the
-//! smaller of p and an exponential time with the rate λ of puts of the key, whose mean is (1 − e^−λp) / λ. Over all keys,
-//! as many copies are appended in a lap as the log has room for:
+//! smaller of p and an exponential time with the rate λ of puts of the key, whose mean is (1 − e^−λp) / λ. Over all
+//! keys, as many copies are appended in a lap as the log has room for:
 //!
 //!   Σ λp / (1 − e^−λp) = room
 //!
-//! which has one solution p, and the appends for each put are room / p. For equal λ and room = (1 + OP) · N the solution
-//! is that with the Lambert W function.
+//! which has one solution p, and the appends for each put are room / p. For equal λ and room = (1 + OP) · N the
+//! solution is that with the Lambert W function.
 
 use super::error::ModelError;
 use super::popularity::Popularity;

@@ -177,8 +177,8 @@ pub fn skew() -> Result<Figure, ModelError> {
 }
 
 /// The write amplification in a simulation: all keys once, in their order, and then, counted, three requests for each
-/// key. Where the keys are loaded in random order the first compactions cost more, 1 to 4 % over all; in their order the
-/// rows of Table 4.1 come out as in the dissertation.
+/// key. Where the keys are loaded in random order the first compactions cost more, 1 to 4 % over all; in their order
+/// the rows of Table 4.1 come out as in the dissertation.
 pub fn simulate(leveldb: &LevelDb, popularity: &Popularity) -> Result<LevelDbWrites, ModelError> {
     let mut simulator = LevelDbSimulator::new(leveldb, ITEM_BYTES)?;
     let stream = KeyStream::new(popularity, 1)?;

@@ -14,8 +14,8 @@ pub struct Flash {
 }
 
 impl Flash {
-    /// T: the seconds until the drive is worn out (2.8), at U updates a second of c bytes each, written WA times. Wear is
-    /// levelled perfectly, as sequential writes of large pieces let the drive do. Infinite if nothing is written.
+    /// T: the seconds until the drive is worn out (2.8), at U updates a second of c bytes each, written WA times. Wear
+    /// is levelled perfectly, as sequential writes of large pieces let the drive do. Infinite if nothing is written.
     pub fn lifetime_s(&self, updates_per_s: f64, item_bytes: f64, write_amplification: f64) -> f64 {
         self.bytes * self.erase_cycles / (updates_per_s * item_bytes * write_amplification)
     }

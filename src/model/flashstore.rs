@@ -1,9 +1,9 @@
 //! FlashStore: the memory of its index (4.4 of its paper), and the recycling of its log on flash (4.5).
 //!
-//! The paper measures recycling (5.10) and has no formula for it; the one here follows the life of a copy on flash. Once
-//! a lap of the log has passed since it was appended, it is dropped if its key was put again; it is appended anew if it
-//! was read, as the recency bit tells; otherwise it is destaged to the disk, and comes back with the next put of its key,
-//! or with the next get if flash also caches reads. Puts and gets are of the same popularity.
+//! The paper measures recycling (5.10) and has no formula for it; the one here follows the life of a copy on flash.
+//! Once a lap of the log has passed since it was appended, it is dropped if its key was put again; it is appended anew
+//! if it was read, as the recency bit tells; otherwise it is destaged to the disk, and comes back with the next put of
+//! its key, or with the next get if flash also caches reads. Puts and gets are of the same popularity.
 
 use super::cleaning::Cleaning;
 use super::error::{ModelError, fraction, positive};

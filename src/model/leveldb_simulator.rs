@@ -1,7 +1,7 @@
 //! A simulator of LevelDB in memory, after the rules of its design document (Lim's dissertation, 4.3.5).
 //!
-//! It keeps only keys, compacts synchronously, and leaves out what the dissertation's simulator leaves out: widening the
-//! inputs of a compaction to lessen false overlaps, putting a new table below level-0, and more than four tables in
+//! It keeps only keys, compacts synchronously, and leaves out what the dissertation's simulator leaves out: widening
+//! the inputs of a compaction to lessen false overlaps, putting a new table below level-0, and more than four tables in
 //! level-0. It is the slow judge of [`LevelDb::writes`]: 10 M keys take seconds, 10^8 keys minutes and 1 GB of memory.
 
 use std::collections::BTreeMap;

@@ -54,8 +54,8 @@ impl Popularity {
         Self::zipf(keys, 0.0)
     }
 
-    /// Zipf's law: the key of rank i has a probability proportional to 1 / i^`skew`. A skew of 0 is uniform, and 0.99 is
-    /// what YCSB takes. `skew` is at most 20.
+    /// Zipf's law: the key of rank i has a probability proportional to 1 / i^`skew`. A skew of 0 is uniform, and 0.99
+    /// is what YCSB takes. `skew` is at most 20.
     pub fn zipf(keys: u64, skew: f64) -> Result<Self, ModelError> {
         if !(0.0..=20.0).contains(&skew) {
             return Err(ModelError { name: "skew", got: skew, limit: "within 0 to 20" });
@@ -161,8 +161,8 @@ impl Popularity {
     }
 
     /// How much [`Popularity::unique`] may exceed its exact value at most because of the grouping, as a fraction of it,
-    /// for one request or more; it is never below. Zero for uniform workloads and for up to 1,024 keys, some 3·10^−5 for
-    /// others.
+    /// for one request or more; it is never below. Zero for uniform workloads and for up to 1,024 keys, some 3·10^−5
+    /// for others.
     ///
     /// A key that is requested with probability f is in a table of p requests with probability g(f) = 1 − (1 − f)^p.
     /// g is concave, so that the average probability overestimates, by no more than (f₂ − f₁)² / 8 · max |g″| if the

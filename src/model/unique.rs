@@ -36,8 +36,8 @@ impl Popularity {
         self.unique(self.unique_inverse(u) + self.unique_inverse(v))
     }
 
-    /// The probability that a level has an item for a key at a `distance` (0 to 1, in parts of the key space) behind the
-    /// key that was compacted last, if every key is compacted once in `interval` requests (Theorem 4.4).
+    /// The probability that a level has an item for a key at a `distance` (0 to 1, in parts of the key space) behind
+    /// the key that was compacted last, if every key is compacted once in `interval` requests (Theorem 4.4).
     pub fn density(&self, interval: f64, distance: f64) -> f64 {
         self.unique(interval * distance) / self.keys()
     }

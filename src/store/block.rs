@@ -131,7 +131,12 @@ mod tests {
         builder.begin_record();
         assert_eq!(builder.fill(payload), payload.len().min(504));
         let mut bytes = Vec::new();
-        builder.seal(7, |block| Ok(bytes.extend_from_slice(block))).unwrap();
+        builder
+            .seal(7, |block| {
+                bytes.extend_from_slice(block);
+                Ok(())
+            })
+            .unwrap();
         bytes
     }
 

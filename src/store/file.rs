@@ -176,47 +176,65 @@ impl StoreFileWriter {
         self.appender.heap_bytes()
     }
 
-    fn section(&mut self, kind: u8, bytes: &[u8]) -> Result<Section> {
-        if kind == 0 {
-            return Ok(Section::default());
-        }
-        let section = Section {
-            kind,
-            offset: self.appender.position(),
-            length: bytes.len() as u64,
-            crc: crc32c::crc32c(bytes),
-        };
-        self.appender.append(bytes)?;
-        Ok(section)
-    }
-
-    /// Saves index and filter, each a kind and its bytes, and writes the footer. Nothing is synced here.
-    pub fn finish(
-        mut self,
-        records: u64,
-        deleted: u64,
-        index: (u8, &[u8]),
-        filter: (u8, &[u8]),
-    ) -> Result<StoreFile> {
-        let index = self.section(index.0, index.1)?;
-        let filter = self.section(filter.0, filter.1)?;
-        let footer = StoreFooter {
+    fn footer(&self, records: u64, deleted: u64) -> StoreFooter {
+        StoreFooter {
             kind: self.kind,
             number: self.number,
             block_bytes: self.block_bytes,
             blocks: self.blocks,
             records,
             deleted,
-            index,
-            filter,
-        };
-        let end = (self.appender.position() + FOOTER_BYTES as u64).next_multiple_of(FILE_ALIGNMENT);
-        let padding = end - FOOTER_BYTES as u64 - self.appender.position();
-        self.appender.append(&vec![0; padding as usize])?;
-        self.appender.append(&footer.encode())?;
+            index: Section::default(),
+            filter: Section::default(),
+        }
+    }
+
+    /// Saves index and filter, each a kind and its bytes, and writes the footer. Nothing is synced here.
+    pub fn finish(
+        self,
+        records: u64,
+        deleted: u64,
+        index: (u8, &[u8]),
+        filter: (u8, &[u8]),
+    ) -> Result<StoreFile> {
+        finish(self.footer(records, deleted), self.appender, index, filter)
+    }
+
+    /// Ends a file that only this process reads and that is gone when it is closed: no index and no footer are written,
+    /// and nothing is synced.
+    pub fn finish_temporary(self, records: u64, deleted: u64) -> Result<StoreFile> {
+        let footer = self.footer(records, deleted);
         let (file, length) = self.appender.finish()?;
         Ok(StoreFile { file, footer, length })
     }
+}
+
+fn append_section(appender: &mut Appender, kind: u8, bytes: &[u8]) -> Result<Section> {
+    if kind == 0 {
+        return Ok(Section::default());
+    }
+    let section =
+        Section { kind, offset: appender.position(), length: bytes.len() as u64, crc: crc32c::crc32c(bytes) };
+    appender.append(bytes)?;
+    Ok(section)
+}
+
+/// Appends the sections and the footer.
+fn finish(
+    footer: StoreFooter,
+    mut appender: Appender,
+    index: (u8, &[u8]),
+    filter: (u8, &[u8]),
+) -> Result<StoreFile> {
+    let index = append_section(&mut appender, index.0, index.1)?;
+    let filter = append_section(&mut appender, filter.0, filter.1)?;
+    let footer = StoreFooter { index, filter, ..footer };
+    let end = (appender.position() + FOOTER_BYTES as u64).next_multiple_of(FILE_ALIGNMENT);
+    let padding = end - FOOTER_BYTES as u64 - appender.position();
+    appender.append(&vec![0; padding as usize])?;
+    appender.append(&footer.encode())?;
+    let (file, length) = appender.finish()?;
+    Ok(StoreFile { file, footer, length })
 }
 
 /// An immutable store file, open for reading.
@@ -231,6 +249,12 @@ impl StoreFile {
     pub fn open(directory: &Directory, name: &str, number: u64) -> Result<StoreFile> {
         let file = directory.open(name, directory.access())?;
         let length = file.length()?;
+        StoreFile::open_until(file, number, length)
+    }
+
+    /// [`open`](StoreFile::open) for a file whose footer ends at `end`, a position in bytes, whatever follows there.
+    pub fn open_until(file: File, number: u64, end: u64) -> Result<StoreFile> {
+        let length = end;
         let mut buffer = AlignedBuffer::default();
         if length < (HEADER_BYTES + FOOTER_BYTES) as u64 {
             let got = format!("{length} bytes");
@@ -252,6 +276,18 @@ impl StoreFile {
             return Err(file.corrupt(at, format!("blocks that fit into {length} bytes"), got));
         }
         Ok(StoreFile { file, footer, length })
+    }
+
+    /// Writes another index, a kind and its bytes, behind the end, and a footer that names it in place of the present
+    /// one; there is no filter then. What stands before the end stays as it is, so that the file can still be opened
+    /// until there; what follows it is cut off first. Synced. The file must be open for writing.
+    pub fn append_index(self, purpose: Purpose, piece_bytes: usize, index: (u8, &[u8])) -> Result<StoreFile> {
+        let end = self.length.next_multiple_of(FILE_ALIGNMENT);
+        self.file.truncate(end)?;
+        let appender = Appender::starting_at(self.file, purpose, piece_bytes, end);
+        let file = finish(self.footer, appender, index, (0, &[]))?;
+        file.sync(purpose)?;
+        Ok(file)
     }
 
     /// What the file says of itself.
@@ -322,6 +358,22 @@ impl StoreFile {
     }
 }
 
+impl StoreFile {
+    /// As [`read_blocks`](StoreFile::read_blocks), and answers where in `buffer` the blocks stand: a read is widened to
+    /// the file's alignment, and blocks may be smaller than that.
+    pub fn place_blocks(
+        &self,
+        purpose: Purpose,
+        blocks: Range<u64>,
+        buffer: &mut AlignedBuffer,
+    ) -> Result<Range<usize>> {
+        let bytes = self.read_blocks(purpose, blocks, buffer)?;
+        let (address, length) = (bytes.as_ptr().addr(), bytes.len());
+        let start = if length == 0 { 0 } else { address - buffer.as_ptr().addr() };
+        Ok(start..start + length)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -353,5 +405,43 @@ mod tests {
         }
         file.truncate(100).unwrap();
         assert!(StoreFile::open(&directory, "s", 9).is_err());
+    }
+
+    #[test]
+    fn another_index_stands_behind_the_first_which_can_still_be_had() {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let mut writer = StoreFileWriter::create(&directory, "s", 2, 9, 512, Purpose::Merge, 4096).unwrap();
+        writer.append_block(&[1; 512]).unwrap();
+        let first = writer.finish(40, 3, (1, b"first"), (0, b"")).unwrap();
+        let end = first.length();
+        first.append_index(Purpose::Merge, 4096, (2, &[7; 9000])).unwrap();
+        for (again, kind, bytes) in [(true, 2, &[7; 9000][..]), (false, 3, b"third")] {
+            let newest = StoreFile::open(&directory, "s", 9).unwrap();
+            assert_eq!(
+                (newest.footer.index.kind, newest.footer.records, newest.footer.blocks),
+                (kind, 40, 1)
+            );
+            assert_eq!(newest.read_section(&newest.footer.index, Purpose::Recover).unwrap(), bytes);
+            let file = directory.open("s", Access::Buffered).unwrap();
+            let first = StoreFile::open_until(file, 9, end).unwrap();
+            assert_eq!(first.read_section(&first.footer.index, Purpose::Recover).unwrap(), b"first");
+            if again {
+                first.append_index(Purpose::Merge, 4096, (3, b"third")).unwrap();
+            }
+        }
+        let file = directory.open("s", Access::Buffered).unwrap();
+        assert_eq!(file.length().unwrap(), end + 4096, "what the second index took was given back");
+    }
+
+    #[test]
+    fn a_temporary_file_is_read_by_whoever_wrote_it() {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let mut writer = StoreFileWriter::create(&directory, "s", 2, 9, 512, Purpose::Merge, 4096).unwrap();
+        directory.remove("s").unwrap();
+        writer.append_block(&[1; 512]).unwrap();
+        let written = writer.finish_temporary(4, 0).unwrap();
+        let mut buffer = AlignedBuffer::default();
+        assert_eq!(written.read_blocks(Purpose::Get, 0..1, &mut buffer).unwrap(), [1; 512]);
+        assert_eq!((written.footer().records, directory.io().total().syncs), (4, 0));
     }
 }

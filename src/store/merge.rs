@@ -8,7 +8,6 @@ use crate::Result;
 use crate::batch::TimestampMs;
 use crate::key::KeyHash;
 use crate::store::record::RecordView;
-use std::cmp::Ordering;
 
 /// A record with the hash that places it.
 #[derive(Debug, Clone, Copy)]
@@ -17,12 +16,6 @@ pub struct Entry<'a> {
     pub hash: KeyHash,
     /// The record.
     pub record: RecordView<'a>,
-}
-
-impl Entry<'_> {
-    fn order(&self, other: &Entry<'_>) -> Ordering {
-        self.hash.cmp(&other.hash).then_with(|| self.record.key.cmp(other.record.key))
-    }
 }
 
 /// Records in the order of their hashes, those of equal hashes in the order of their keys, those of equal keys from the
@@ -37,16 +30,26 @@ pub trait Cursor: Send {
 }
 
 /// The records of several cursors as one, each key once.
+///
+/// A record costs as many comparisons of hashes as the binary logarithm of the number of cursors.
 pub struct MergeCursor {
     /// The youngest first.
     sources: Vec<Box<dyn Cursor>>,
+    /// A heap of the sources that have records left; the one with the first record stands at the front.
+    heap: Vec<Head>,
     started: bool,
-    /// The source of the current record.
-    current: Option<usize>,
     /// At this time records that are gone are dropped; `None` keeps them.
     drop_gone_at_ms: Option<TimestampMs>,
     last_key: Vec<u8>,
     taken: u64,
+    hidden: u64,
+}
+
+/// The record that a source stands on.
+#[derive(Clone, Copy)]
+struct Head {
+    hash: KeyHash,
+    source: usize,
 }
 
 impl MergeCursor {
@@ -54,12 +57,13 @@ impl MergeCursor {
     /// or kept if there is none since older stores remain.
     pub fn new(sources: Vec<Box<dyn Cursor>>, drop_gone_at_ms: Option<TimestampMs>) -> Self {
         MergeCursor {
+            heap: Vec::with_capacity(sources.len()),
             sources,
             started: false,
-            current: None,
             drop_gone_at_ms,
             last_key: Vec::new(),
             taken: 0,
+            hidden: 0,
         }
     }
 
@@ -68,43 +72,88 @@ impl MergeCursor {
         self.taken
     }
 
+    /// How many records were passed over so far since a younger one of their key was yielded.
+    pub fn hidden(&self) -> u64 {
+        self.hidden
+    }
+
+    /// The key of the record before the current one.
+    pub fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
     /// Moves all sources behind the record that was yielded last.
     fn leave(&mut self) -> Result<()> {
         if !self.started {
             self.started = true;
-            for source in &mut self.sources {
-                self.taken += u64::from(source.advance()?);
-            }
-            return Ok(());
+            return self.start();
         }
-        let Some(entry) = self.current.and_then(|current| self.sources[current].entry()) else {
-            return Ok(());
-        };
-        let hash = entry.hash;
-        self.last_key.clear();
-        self.last_key.extend_from_slice(entry.record.key);
-        for source in &mut self.sources {
-            while source
-                .entry()
-                .is_some_and(|entry| entry.hash == hash && entry.record.key == self.last_key.as_slice())
-            {
-                self.taken += u64::from(source.advance()?);
-            }
+        let mut last_key = std::mem::take(&mut self.last_key);
+        let Some(Entry { hash, record }) = self.entry() else { return Ok(()) };
+        last_key.clear();
+        last_key.extend_from_slice(record.key);
+        self.last_key = last_key;
+        self.advance_first()?;
+        while self.entry().is_some_and(|entry| entry.hash == hash && entry.record.key == self.last_key) {
+            self.hidden += 1;
+            self.advance_first()?;
         }
         Ok(())
     }
 
-    /// The source with the first record; of equal keys the youngest.
-    fn first(&self) -> Option<usize> {
-        let mut first: Option<(usize, Entry<'_>)> = None;
-        for (number, source) in self.sources.iter().enumerate() {
-            if let Some(entry) = source.entry()
-                && first.as_ref().is_none_or(|(_, best)| entry.order(best) == Ordering::Less)
-            {
-                first = Some((number, entry));
+    fn start(&mut self) -> Result<()> {
+        for source in 0..self.sources.len() {
+            if let Some(head) = self.advance_source(source)? {
+                self.heap.push(head);
             }
         }
-        first.map(|(number, _)| number)
+        for at in (0..self.heap.len() / 2).rev() {
+            self.sift_down(at);
+        }
+        Ok(())
+    }
+
+    fn advance_source(&mut self, source: usize) -> Result<Option<Head>> {
+        if !self.sources[source].advance()? {
+            return Ok(None);
+        }
+        self.taken += 1;
+        Ok(self.sources[source].entry().map(|entry| Head { hash: entry.hash, source }))
+    }
+
+    fn advance_first(&mut self) -> Result<()> {
+        let Some(&Head { source, .. }) = self.heap.first() else { return Ok(()) };
+        match self.advance_source(source)? {
+            Some(head) => self.heap[0] = head,
+            None => drop(self.heap.swap_remove(0)),
+        }
+        self.sift_down(0);
+        Ok(())
+    }
+
+    fn sift_down(&mut self, mut at: usize) {
+        loop {
+            let mut child = 2 * at + 1;
+            if child >= self.heap.len() {
+                return;
+            }
+            if child + 1 < self.heap.len() && self.is_before(child + 1, child) {
+                child += 1;
+            }
+            if !self.is_before(child, at) {
+                return;
+            }
+            self.heap.swap(at, child);
+            at = child;
+        }
+    }
+
+    /// Whether the record at one place of the heap comes before that at another; of equal keys the youngest does.
+    fn is_before(&self, one: usize, other: usize) -> bool {
+        let (one, other) = (self.heap[one], self.heap[other]);
+        let key = |head: Head| self.sources[head.source].entry().map(|entry| entry.record.key);
+        let order = one.hash.cmp(&other.hash).then_with(|| key(one).cmp(&key(other)));
+        order.then(one.source.cmp(&other.source)).is_lt()
     }
 }
 
@@ -112,7 +161,6 @@ impl Cursor for MergeCursor {
     fn advance(&mut self) -> Result<bool> {
         loop {
             self.leave()?;
-            self.current = self.first();
             let Some(entry) = self.entry() else { return Ok(false) };
             if self.drop_gone_at_ms.is_none_or(|now_ms| !entry.record.is_gone(now_ms)) {
                 return Ok(true);
@@ -121,11 +169,13 @@ impl Cursor for MergeCursor {
     }
 
     fn entry(&self) -> Option<Entry<'_>> {
-        self.sources.get(self.current?)?.entry()
+        self.sources.get(self.heap.first()?.source)?.entry()
     }
 
     fn heap_bytes(&self) -> usize {
-        self.sources.iter().map(|source| source.heap_bytes()).sum::<usize>() + self.last_key.capacity()
+        self.sources.iter().map(|source| source.heap_bytes()).sum::<usize>()
+            + self.last_key.capacity()
+            + self.heap.capacity() * size_of::<Head>()
     }
 }
 
@@ -195,5 +245,39 @@ mod tests {
         let sources = vec![vec![(1, "k", Some("young"), 10)], vec![(1, "k", Some("old"), 0)]];
         assert_eq!(merged(sources.clone(), Some(10)), expected(&[]));
         assert_eq!(merged(sources, Some(9)), expected(&[("k", Some("young"))]));
+    }
+
+    #[test]
+    fn many_sources_merge_as_a_map_that_takes_the_oldest_first_would() {
+        use std::collections::BTreeMap;
+        let mut random = fastrand::Rng::with_seed(7);
+        for count in [0, 1, 2, 3, 17, 40] {
+            let mut expected = BTreeMap::new();
+            let mut sources = Vec::new();
+            let mut records = 0;
+            for _ in 0..count {
+                let mut source = BTreeMap::new();
+                for _ in 0..random.usize(..60) {
+                    // Few placements, so that many keys share one; few keys, so that many come twice.
+                    let (placement, key) = (random.u64(..8), ["a", "b", "c"][random.usize(..3)]);
+                    source.insert((placement, key), ["x", "y", "z"][random.usize(..3)]);
+                }
+                expected.extend(source.clone());
+                records += source.len() as u64;
+                sources
+                    .push(source.into_iter().map(|((at, key), value)| (at, key, Some(value), 0)).collect());
+            }
+            sources.reverse();
+            let sources = sources.into_iter().map(|list| Box::new(ListCursor(list, 0)) as Box<dyn Cursor>);
+            let mut cursor = MergeCursor::new(sources.collect(), None);
+            for ((placement, key), value) in &expected {
+                assert!(cursor.advance().unwrap());
+                let entry = cursor.entry().unwrap();
+                assert_eq!((entry.hash.placement, entry.record.key), (*placement, key.as_bytes()));
+                assert_eq!(entry.record.value, Some(value.as_bytes()));
+            }
+            assert!(!cursor.advance().unwrap() && !cursor.advance().unwrap());
+            assert_eq!((cursor.taken(), cursor.hidden()), (records, records - expected.len() as u64));
+        }
     }
 }

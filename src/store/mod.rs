@@ -1,14 +1,17 @@
-//! The structures on flash, one a folder, each with its bytes in a `format.rs`.
+//! The structures on flash: the log, HashStores, SortedStores and the manifest, one a folder, and what they are made of,
+//! one a file: records, blocks, store files, the merge. Their bytes are drawn in docs/formats/README.md and its pages.
 
 pub mod block;
+mod confirm;
 pub mod hash;
 pub mod log;
 pub mod manifest;
 pub mod merge;
 pub mod record;
+pub mod sort;
 pub mod sorted;
 
-mod fields;
+pub(crate) mod fields;
 pub mod file;
 
 pub use file::{FilterKind, StoreFile, StoreFileWriter, StoreFooter};

@@ -4,6 +4,7 @@
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
 use siltstone::{Builder, Database, EngineKind};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -128,4 +129,35 @@ pub fn beds() -> impl Iterator<Item = Bed> {
             .into_iter()
             .flat_map(move |shape| [Bed::in_memory(engine, shape), Bed::in_files(engine, shape)])
     })
+}
+
+/// Enough records for several conversions and merges.
+pub const MANY: u64 = 1_500;
+
+/// Writes the records of the numbers below `count`, with some background work in between.
+pub fn fill(bed: &Bed, database: &Database, count: u64) {
+    for number in 0..count {
+        database.put(bed.key(number), bed.value(number, 0)).unwrap();
+        if number % 97 == 0 {
+            database.step().unwrap();
+        }
+    }
+}
+
+/// All records, as an iteration yields them.
+pub fn contents(database: &Database) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let records = database
+        .iter()
+        .unwrap()
+        .map(|record| record.map(|record| (record.key.to_vec(), record.value.to_vec())));
+    let mut seen = BTreeMap::new();
+    for (key, value) in records.map(Result::unwrap) {
+        assert!(seen.insert(key, value).is_none(), "a key comes once");
+    }
+    seen
+}
+
+/// The records of these numbers in this version.
+pub fn expected(bed: &Bed, numbers: impl Iterator<Item = u64>, version: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    numbers.map(|number| (bed.key(number), bed.value(number, version))).collect()
 }

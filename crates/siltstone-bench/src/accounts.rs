@@ -2,7 +2,16 @@
 
 use serde_json::{Map, Value, json};
 use siltstone::device::{IoSnapshot, Purpose};
-use siltstone::{RamAccount, Stats};
+use siltstone::{Durability, RamAccount, Stats};
+
+/// The name of a durability, as it is typed.
+pub fn durability(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Buffered => "buffered",
+        Durability::Synced => "synced",
+        _ => "written",
+    }
+}
 
 /// Memory by item, in bytes.
 pub fn ram(account: &RamAccount) -> Value {

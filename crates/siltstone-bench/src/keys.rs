@@ -81,8 +81,8 @@ fn unshift(number: u64, shift: u32) -> u64 {
     number ^ (number >> shift) ^ (number >> (2 * shift))
 }
 
-/// Makes values of one length. From 16 bytes on, a value tells its key and the write that made it: its first 8 bytes are
-/// a number of the write, the others follow from that and the key. Shorter ones follow from the key alone.
+/// Makes values of one length. From 16 bytes on, a value tells its key and the write that made it: its first 8 bytes
+/// are a number of the write, the others follow from that and the key. Shorter ones follow from the key alone.
 #[derive(Debug, Clone)]
 pub struct Values {
     length: usize,

@@ -4,63 +4,75 @@ use hdrhistogram::Histogram;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// The latencies of many operations.
-#[derive(Debug, Clone)]
-pub struct Latencies(Histogram<u64>);
+/// The latencies of many operations. Takes memory, a quarter of a megabyte, only from the first operation on.
+#[derive(Debug, Clone, Default)]
+pub struct Latencies(Option<Histogram<u64>>);
 
 /// Significant digits.
 const DIGITS: u8 = 3;
 /// Longer latencies count as this: an hour.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
-impl Default for Latencies {
-    fn default() -> Self {
-        #[expect(
-            clippy::expect_used,
-            reason = "it fails only beyond 5 digits or without a range, and both are constants"
-        )]
-        Latencies(Histogram::new_with_bounds(1, LATENCY_NS_MAX, DIGITS).expect("the bounds can be had"))
-    }
+fn new_histogram() -> Histogram<u64> {
+    #[expect(
+        clippy::expect_used,
+        reason = "it fails only beyond 5 digits or without a range, and both are constants"
+    )]
+    Histogram::new_with_bounds(1, LATENCY_NS_MAX, DIGITS).expect("the bounds can be had")
 }
 
 impl Latencies {
     /// Adds one operation.
     pub fn record(&mut self, latency: Duration) {
-        self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+        let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        self.0.get_or_insert_with(new_histogram).saturating_record(nanoseconds);
     }
 
     /// Adds all operations of another.
     pub fn merge(&mut self, other: &Latencies) {
-        // Both have the same bounds, so that nothing is refused.
-        let _ = self.0.add(&other.0);
+        if let Some(other) = &other.0 {
+            // Both have the same bounds, so that nothing is refused.
+            let _ = self.0.get_or_insert_with(new_histogram).add(other);
+        }
     }
 
     /// How many operations.
     pub fn count(&self) -> u64 {
-        self.0.len()
+        self.0.as_ref().map_or(0, Histogram::len)
     }
 
     /// The latency that this share of the operations did not exceed, in microseconds.
     pub fn quantile_us(&self, share: f64) -> f64 {
-        if self.0.is_empty() { 0.0 } else { self.0.value_at_quantile(share) as f64 / 1e3 }
+        self.0.as_ref().map_or(0.0, |histogram| histogram.value_at_quantile(share) as f64 / 1e3)
+    }
+
+    /// The average, in microseconds.
+    pub fn mean_us(&self) -> f64 {
+        self.0.as_ref().map_or(0.0, |histogram| histogram.mean() / 1e3)
+    }
+
+    /// The shortest, in microseconds.
+    pub fn min_us(&self) -> f64 {
+        self.0.as_ref().map_or(0.0, |histogram| histogram.min() as f64 / 1e3)
     }
 
     /// The longest, in microseconds.
     pub fn max_us(&self) -> f64 {
-        self.0.max() as f64 / 1e3
+        self.0.as_ref().map_or(0.0, |histogram| histogram.max() as f64 / 1e3)
     }
 
     /// The distribution as text, a line for each doubling of the latency.
     pub fn describe(&self) -> String {
+        let Some(histogram) = &self.0 else { return String::new() };
         let mut text = format!(
             "Microseconds per op: count {}, average {:.3}, min {:.3}, max {:.3}\n",
             self.count(),
-            self.0.mean() / 1e3,
-            if self.0.is_empty() { 0.0 } else { self.0.min() as f64 / 1e3 },
+            self.mean_us(),
+            self.min_us(),
             self.max_us()
         );
         let mut sum = 0;
-        for step in self.0.iter_log(128, 2.0) {
+        for step in histogram.iter_log(128, 2.0) {
             let count = step.count_since_last_iteration();
             sum += count;
             if count > 0 {

@@ -1,13 +1,31 @@
 //! Workloads, benchmarks and simulations of Siltstone. This crate prints nothing: it hands reports to its caller.
 //!
 //! - [`db`]: the benchmarks of a database, under db_bench's names.
+//! - [`ycsb`]: the core workloads of YCSB.
+//! - [`trace`]: recorded traces, and replaying them.
+//! - [`index`]: the benchmarks of the structures of the index room.
+//! - [`device`]: the benchmark of the device below a database.
 //! - [`keys`], [`random`], [`key_set`]: what they write, in which order, and what is there afterwards.
-//! - [`latencies`]: how long single operations took.
-//! - [`accounts`]: the accounts of a database as JSON.
+//! - [`latencies`], [`timings`], [`clock`]: how long operations took, on the wall and on the processor.
+//! - [`accounts`], [`costs`]: the accounts of a database as JSON, and the quotients that all reports share.
+//! - [`place`]: where the database of a benchmark stands.
 
 pub mod accounts;
+pub mod clock;
+pub mod costs;
 pub mod db;
+pub mod device;
+pub mod index;
 pub mod key_set;
 pub mod keys;
 pub mod latencies;
+pub mod place;
 pub mod random;
+pub mod timings;
+pub mod trace;
+pub mod ycsb;
+
+/// The examples of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

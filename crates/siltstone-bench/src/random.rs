@@ -35,8 +35,8 @@ impl Random {
     }
 }
 
-/// A random order of the numbers below a count: a Feistel network of four rounds over the next even power of two, walked
-/// until it falls below the count.
+/// A random order of the numbers below a count: a Feistel network of four rounds over the next even power of two,
+/// walked until it falls below the count.
 #[derive(Debug, Clone)]
 pub struct Permutation {
     count: u64,

@@ -42,7 +42,11 @@ fn every_benchmark_runs_on_every_shape() {
         let reports = reports(&settings).unwrap();
         assert_eq!(reports.len(), harmless().len());
         for report in reports {
-            assert!(report.keys > 0 && report.ram_bytes_max >= report.ram_bytes, "{}", report.line());
+            assert!(
+                report.costs.keys > 0 && report.costs.ram_bytes_max >= report.costs.ram_bytes,
+                "{}",
+                report.line()
+            );
             assert!(report.line().starts_with(report.benchmark) && !report.remarks().is_empty());
         }
     }
@@ -52,13 +56,13 @@ fn every_benchmark_runs_on_every_shape() {
 fn the_number_of_keys_is_known_exactly() {
     use Benchmark::*;
     let reports = reports(&tiny(&[FillSeq, ReadRandom, FillRandom, ReadRandom, ReadSeq])).unwrap();
-    assert_eq!((reports[0].keys, reports[1].found), (2_000, Some(2_000)));
+    assert_eq!((reports[0].costs.keys, reports[1].found), (2_000, Some(2_000)));
     assert!(
-        (1_100..1_400).contains(&reports[2].keys),
+        (1_100..1_400).contains(&reports[2].costs.keys),
         "1 - 1/e of the keys are written: {}",
-        reports[2].keys
+        reports[2].costs.keys
     );
-    assert_eq!(reports[4].operations, reports[2].keys, "the iteration finds as many");
+    assert_eq!(reports[4].operations, reports[2].costs.keys, "the iteration finds as many");
 }
 
 #[test]
@@ -67,11 +71,11 @@ fn an_existing_database_is_recognised_and_never_destroyed() {
     let directory = tempfile::tempdir().unwrap();
     let place = Some(PathBuf::from(directory.path()));
     let filled = reports(&Settings { directory: place.clone(), ..tiny(&[FillUniqueRandom]) }).unwrap();
-    assert_eq!(filled[0].keys, 2_000);
+    assert_eq!(filled[0].costs.keys, 2_000);
     let again = Settings { directory: place, ..tiny(&[FillRandom, ReadRandom]) };
-    assert!(matches!(reports(&again), Err(BenchError::Settings(_))));
+    assert!(matches!(reports(&again), Err(BenchError::Place(_))));
     let again = reports(&Settings { use_existing_db: true, ..again }).unwrap();
-    assert_eq!((again[0].benchmark, again[0].keys), ("open", 2_000));
+    assert_eq!((again[0].benchmark, again[0].costs.keys), ("open", 2_000));
     assert!(again[1].skipped.is_some());
     assert_eq!(again[2].found, Some(2_000));
 }

@@ -26,6 +26,18 @@ mod verify;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+#[cfg(feature = "count-heap")]
+#[global_allocator]
+static HEAP: peak_alloc::PeakAlloc = peak_alloc::PeakAlloc;
+
+/// The bytes on the heap, where they are counted.
+fn heap_bytes() -> Option<fn() -> u64> {
+    #[cfg(feature = "count-heap")]
+    return Some(|| HEAP.current_usage() as u64);
+    #[cfg(not(feature = "count-heap"))]
+    None
+}
+
 /// A key-value store for flash that needs a fraction of a byte of RAM an item
 #[derive(Parser)]
 #[command(name = "siltstone", version, propagate_version = true, after_help = outcome::EXIT_CODES)]

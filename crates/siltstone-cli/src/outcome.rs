@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 /// Printed at the end of every `--help`.
 pub const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 the answer is no (not found, there already, damaged); 2 wrong usage; 3 an error; 130 interrupted.";
+Exit codes: 0 done; 1 the answer is no (not found, there already, damaged); 2 wrong usage; 3 an error; \
+130 interrupted.";
 
 /// What stands below the flags in a command's `--help`.
 pub fn help(examples: &str) -> String {

@@ -21,6 +21,8 @@ pub struct SystemDirectory {
     path: PathBuf,
     /// The directory itself, for syncing its entries.
     handle: fs::File,
+    /// Whether files are opened for reading alone, and nothing is changed.
+    read_only: bool,
 }
 
 impl SystemDirectory {
@@ -31,7 +33,20 @@ impl SystemDirectory {
     pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
         let handle = open_directory(&path).map_err(Error::io("open", &path))?;
-        Ok(SystemDirectory { path, handle })
+        Ok(SystemDirectory { path, handle, read_only: false })
+    }
+
+    /// Opens a directory for reading alone: its files may be those of another user or of a read-only medium. Whatever
+    /// would change it is refused (`ReadOnlyFilesystem`).
+    ///
+    /// # Errors
+    /// As [`open`](SystemDirectory::open).
+    pub fn open_read_only(path: impl Into<PathBuf>) -> Result<Self> {
+        Ok(SystemDirectory { read_only: true, ..SystemDirectory::open(path)? })
+    }
+
+    fn check_writable(&self) -> io::Result<()> {
+        if self.read_only { Err(ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
     }
 
     /// Opens a directory and makes it, and those above it, where they are missing. What was made survives a loss of
@@ -75,6 +90,7 @@ fn create_durably(path: &Path) -> io::Result<()> {
 
 impl DirectoryBackend for SystemDirectory {
     fn create(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
+        self.check_writable()?;
         let path = self.file_path(name)?;
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
         match SystemFile::new(file, access) {
@@ -87,7 +103,7 @@ impl DirectoryBackend for SystemDirectory {
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
-        let file = OpenOptions::new().read(true).write(true).open(self.file_path(name)?)?;
+        let file = OpenOptions::new().read(true).write(!self.read_only).open(self.file_path(name)?)?;
         Ok(Box::new(SystemFile::new(file, access)?))
     }
 
@@ -104,10 +120,12 @@ impl DirectoryBackend for SystemDirectory {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        self.check_writable()?;
         fs::remove_file(self.file_path(name)?)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.check_writable()?;
         fs::rename(self.file_path(from)?, self.file_path(to)?)
     }
 
@@ -118,6 +136,7 @@ impl DirectoryBackend for SystemDirectory {
     /// An advisory lock (`flock`) of the file `LOCK`, which stays when the lock is given back. It belongs to the open
     /// file, so a second one in the same process is refused too, and it ends with the process, however that ends.
     fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
+        self.check_writable()?;
         let path = self.path.join(LOCK);
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;

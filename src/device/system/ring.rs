@@ -13,9 +13,30 @@ use std::sync::OnceLock;
 /// The longest read that goes through the ring, in bytes.
 const READ_BYTES_MAX: usize = 1 << 30;
 
-thread_local! {
+/// The ring of a thread, and the process that made it: after a fork the child would share the ring with its parent, and
+/// each would take the other's completions for its own.
+struct ThreadRing {
     /// `None` where none could be made, or where it failed.
-    static RING: RefCell<Option<IoUring>> = RefCell::new(IoUring::new(QUEUE_DEPTH_MAX as u32).ok());
+    ring: Option<IoUring>,
+    process: u32,
+}
+
+impl ThreadRing {
+    fn new() -> Self {
+        ThreadRing { ring: IoUring::new(QUEUE_DEPTH_MAX as u32).ok(), process: std::process::id() }
+    }
+
+    /// The ring, made anew in a child of the process that had made it.
+    fn of_this_process(&mut self) -> Option<&mut IoUring> {
+        if self.process != std::process::id() {
+            *self = ThreadRing::new();
+        }
+        self.ring.as_mut()
+    }
+}
+
+thread_local! {
+    static RING: RefCell<ThreadRing> = RefCell::new(ThreadRing::new());
 }
 
 /// Whether the system has rings and lets this process use them; containers often refuse (`EPERM`, `ENOSYS`).
@@ -37,10 +58,10 @@ pub(in crate::device) fn read_all(reads: &mut [BatchRead<'_>], depth: usize) {
     // There is no ring in a thread that is being torn down; its reads then go the other way.
     let _ = RING.try_with(|ring| {
         let Ok(mut ring) = ring.try_borrow_mut() else { return };
-        if let Some(open) = ring.as_mut()
+        if let Some(open) = ring.of_this_process()
             && !(Flight { ring: open, reads, next: 0, in_flight: 0 }.run(depth.min(QUEUE_DEPTH_MAX)))
         {
-            *ring = None;
+            ring.ring = None;
         }
     });
 }

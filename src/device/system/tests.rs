@@ -266,3 +266,59 @@ fn dropping_the_cache_loses_nothing_that_was_written() {
     file.drop_cache();
     assert_eq!(file.read(Purpose::Get, 0, bytes.len(), &mut AlignedBuffer::default()).unwrap(), bytes);
 }
+
+#[test]
+fn a_directory_opened_for_reading_alone_is_read_and_never_changed() {
+    let folder = folder();
+    directory(folder.path()).create("f", Access::Buffered).unwrap().write(Purpose::Log, 0, b"x").unwrap();
+    let path = folder.path().join("f");
+    let mut mode = std::fs::metadata(&path).unwrap().permissions();
+    mode.set_readonly(true);
+    std::fs::set_permissions(&path, mode).unwrap();
+    let reader = Directory::new(SystemDirectory::open_read_only(folder.path()).unwrap(), Access::Buffered);
+    let file = reader.open("f", Access::Buffered).unwrap();
+    assert_eq!(file.read(Purpose::Get, 0, 1, &mut AlignedBuffer::default()).unwrap(), b"x");
+    assert!(file.write(Purpose::Log, 0, b"y").is_err());
+    for refused in [
+        reader.create("g", Access::Buffered).map(drop),
+        reader.remove("f"),
+        reader.rename("f", "g"),
+        reader.lock().map(drop),
+    ] {
+        assert_eq!(kind(&refused.unwrap_err()), ErrorKind::ReadOnlyFilesystem);
+    }
+    assert_eq!(reader.list().unwrap(), ["f"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_forked_child_and_its_parent_read_batches_through_rings_of_their_own() {
+    let folder = folder();
+    let file = directory(folder.path()).create("f", Access::Buffered).unwrap();
+    let right = pattern(64 << 10);
+    file.write(Purpose::Log, 0, &right).unwrap();
+    let read_right = |first: usize| {
+        let mut requests: Vec<_> =
+            (first..first + 8).map(|at| ReadRequest::new(at as u64 * 4096, 4096)).collect();
+        file.read_many(Purpose::Get, &mut requests).is_ok()
+            && requests
+                .iter()
+                .zip(right[first * 4096..].chunks(4096))
+                .all(|(read, right)| read.bytes() == right)
+    };
+    assert!(read_right(0));
+    // SAFETY: the child only reads, allocates (which the C library makes possible after a fork) and ends by `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let code = if (0..3000).all(|_| read_right(8)) { 0 } else { 1 };
+        // SAFETY: it ends this process, whose memory nobody else sees, without running what the parent will run.
+        unsafe { libc::_exit(code) };
+    }
+    assert!(child > 0);
+    let mut status = 0;
+    let all_right = (0..3000).all(|_| read_right(0));
+    // SAFETY: the process is our child, and `status` is ours.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "status {status:#x}");
+    assert!(all_right);
+}

@@ -76,6 +76,7 @@ impl ConvertJob {
                     form: Form::Stream,
                     block_bytes,
                     index: SortedIndexKind::Fences,
+                    packed: false,
                     expected_records: frozen.index().len().into(),
                     expected_bytes: frozen.end() - frozen.start(),
                     purpose: Purpose::Convert,

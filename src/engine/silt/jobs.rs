@@ -145,9 +145,8 @@ impl Core {
 
     /// The partition whose LogStore waits longest to be converted.
     fn oldest_frozen(&self, schedule: &Schedule) -> Option<usize> {
-        let waiting = |number: &usize| {
-            !schedule.compact[*number] && !(schedule.merging_frozen && schedule.merging == Some(*number))
-        };
+        let merged = |number: usize| schedule.merging_frozen && schedule.merging == Some(number);
+        let waiting = |number: &usize| !schedule.compact[*number] && !merged(*number);
         let start = |number: usize| {
             let view = self.partitions[number].state.read().view.clone();
             view.frozen.last().map(|frozen| (frozen.start(), number))
@@ -158,17 +157,7 @@ impl Core {
     fn step_merge(&self, now_ms: TimestampMs) -> Result<bool> {
         let Some(mut slot) = self.jobs.merging.try_lock() else { return Ok(false) };
         if slot.is_none() {
-            let mut schedule = self.jobs.schedule.lock();
-            let Some(number) = self.counts(&schedule).choose_merge(&self.settings) else { return Ok(false) };
-            schedule.merging_frozen = schedule.converting != Some(number);
-            let job = MergeJob::start(self, number, schedule.merging_frozen, schedule.novelty, now_ms)?;
-            let Some(job) = job else {
-                schedule.compact[number] = schedule.compact[number] && schedule.converting == Some(number);
-                self.refresh(&schedule);
-                return Ok(schedule.compact.iter().any(|&compact| compact));
-            };
-            schedule.merging = Some(number);
-            *slot = Some(job);
+            *slot = self.start_merge(now_ms)?;
         }
         let Some(job) = slot.as_mut() else { return Ok(false) };
         let done = job.step(self)?;
@@ -181,10 +170,34 @@ impl Core {
             if let Some(novelty) = novelty {
                 schedule.novelty = novelty;
             }
-            schedule.merging = None;
+            if let (Some(number), true) = (schedule.merging.take(), schedule.merging_frozen) {
+                schedule.compact[number] = false;
+            }
             self.refresh(&schedule);
         }
         Ok(true)
+    }
+
+    fn start_merge(&self, now_ms: TimestampMs) -> Result<Option<MergeJob>> {
+        let (number, novelty) = {
+            let mut schedule = self.jobs.schedule.lock();
+            let Some(number) = self.counts(&schedule).choose_merge(&self.settings) else { return Ok(None) };
+            schedule.merging_frozen = schedule.converting != Some(number);
+            schedule.merging = Some(number);
+            (number, schedule.novelty)
+        };
+        // What is young is merged too, which saves making a HashStore of it.
+        self.freeze_early(number)?;
+        let merging_frozen = self.jobs.schedule.lock().merging_frozen;
+        let job = MergeJob::start(self, number, merging_frozen, novelty, now_ms)?;
+        if job.is_none() {
+            let mut schedule = self.jobs.schedule.lock();
+            schedule.merging = None;
+            // A conversion under way brings more to merge.
+            schedule.compact[number] &= schedule.converting == Some(number);
+            self.refresh(&schedule);
+        }
+        Ok(job)
     }
 
     /// Asks for everything that was written until now to be merged.
@@ -192,6 +205,7 @@ impl Core {
         for number in 0..self.partitions.len() {
             self.fail_stop(|| self.freeze_early(number))?;
         }
+        self.fail_stop(|| self.log.start_new_segment())?;
         let mut schedule = self.jobs.schedule.lock();
         schedule.compact.fill(true);
         self.refresh(&schedule);

@@ -1,7 +1,7 @@
 //! What is live, in memory and durably: the manifest, and the conversions that are not yet in it.
 //!
-//! A HashStore answers as soon as it is written, but its LogStore's part of the log is kept until the manifest names it.
-//! So conversions need not be synced one by one: some of them, or a merge, are committed together.
+//! A HashStore answers as soon as it is written, but its LogStore's part of the log is kept until the manifest names
+//! it. So conversions need not be synced one by one: some of them, or a merge, are committed together.
 
 use super::Core;
 use crate::Result;
@@ -47,10 +47,15 @@ impl Core {
 
     /// Commits all conversions that wait.
     pub(super) fn commit_pending(&self, ledger: &mut Ledger) -> Result<()> {
-        if ledger.pending.is_empty() { Ok(()) } else { self.commit(ledger, None) }
+        if ledger.pending.is_empty() {
+            return Ok(());
+        }
+        self.commit(ledger, None)?;
+        self.release_log(ledger)
     }
 
-    /// Commits all conversions that wait, and a merge. Those that the merge took in are left out.
+    /// Commits all conversions that wait, and a merge. Those that the merge took in are left out. What was replaced can
+    /// be removed once nobody can find it any more: that is the caller's part, and [`release_log`](Self::release_log).
     pub(super) fn commit(&self, ledger: &mut Ledger, merge: Option<Edit>) -> Result<()> {
         let mut edits = Vec::new();
         let mut merge = merge;
@@ -72,6 +77,11 @@ impl Core {
         ledger.manifest.commit(&edits)?;
         ledger.pending.clear();
         self.pending_commits.store(0, Ordering::Release);
+        Ok(())
+    }
+
+    /// Removes what of the log every partition has in stores.
+    pub(super) fn release_log(&self, ledger: &Ledger) -> Result<()> {
         let converted = ledger.manifest.partitions().iter().map(|partition| partition.converted_to);
         self.log.release_before(converted.min().unwrap_or(0))
     }

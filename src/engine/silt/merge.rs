@@ -53,7 +53,8 @@ impl MergeJob {
         let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
         for frozen in &frozen {
             let log = core.log.view();
-            sources.push(Box::new(LogCursor::new(log, frozen.clone(), core.placing, Purpose::Merge)));
+            let cursor = LogCursor::new(log, frozen.clone(), core.placing, Purpose::Merge);
+            sources.push(Box::new(cursor.lean()));
         }
         let piece = core.piece_bytes();
         for (_, store) in &view.hash_stores {
@@ -140,9 +141,13 @@ impl MergeJob {
         if let Some((number, _)) = removed.sorted {
             core.directory.remove(&sorted_store_name(number))?;
         }
+        core.release_log(&ledger)?;
         core.counters.merges.fetch_add(1, Relaxed);
-        let measured = new as f64 / taken.max(1) as f64;
-        Ok((taken > 0).then(|| self.novelty + NOVELTY_WEIGHT * (measured - self.novelty)))
+        if taken == 0 {
+            return Ok(None);
+        }
+        let measured = new as f64 / taken as f64;
+        Ok(Some(self.novelty + NOVELTY_WEIGHT * (measured - self.novelty)))
     }
 }
 
@@ -173,6 +178,7 @@ impl Core {
             form,
             block_bytes,
             index,
+            packed: false,
             expected_records: 0,
             expected_bytes: 0,
             purpose: Purpose::Merge,
@@ -194,9 +200,8 @@ impl Core {
             }
         }
         partition.state.write().active.restart(end);
-        self.commit(
-            &mut ledger,
-            Some(Edit { partition: number as u32, converted_to: end, ..Edit::default() }),
-        )
+        let edit = Edit { partition: number as u32, converted_to: end, ..Edit::default() };
+        self.commit(&mut ledger, Some(edit))?;
+        self.release_log(&ledger)
     }
 }

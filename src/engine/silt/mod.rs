@@ -3,7 +3,7 @@
 //!
 //! | file | paper |
 //! |---|---|
-//! | [`partition`] | 2: lookups go through the stores from the youngest on; partitioning |
+//! | [`partition`], [`batch`] | 2: lookups go through the stores from the youngest on; partitioning |
 //! | [`write`] | 3.1: a write goes to the log and its index |
 //! | [`convert`] | 3.2: a full LogStore becomes a HashStore |
 //! | [`merge`] | 3.3: HashStores are merged into the SortedStore |
@@ -11,9 +11,10 @@
 //! | [`open`] | 4: crash tolerance; what the paper leaves open is done by the log's durability levels |
 //!
 //! Deviations: all partitions share one log; merges are triggered by a bound over all partitions (see [`policy`]);
-//! a partition's LogStores that wait are merged directly when it is merged anyway.
+//! a partition's LogStores are merged directly when it is merged anyway.
 
 mod account;
+mod batch;
 mod convert;
 mod jobs;
 mod ledger;
@@ -96,6 +97,11 @@ impl Core {
 
     fn check_writable(&self) -> Result<()> {
         self.check_open()?;
+        self.check_healthy()
+    }
+
+    /// An error if an earlier write or sync failed.
+    fn check_healthy(&self) -> Result<()> {
         if !self.poisoned.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -155,6 +161,11 @@ impl Engine for Silt {
         with_scratch(|buffer| self.core.get(key, now_ms, Purpose::Get, buffer))
     }
 
+    fn get_many(&self, keys: &[&[u8]], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
+        self.core.check_open()?;
+        self.core.get_many(keys, now_ms)
+    }
+
     fn write(&self, writes: &[Write<'_>], durability: Durability, _now_ms: TimestampMs) -> Result<()> {
         self.core.check_writable()?;
         self.core.write(writes, durability)
@@ -189,6 +200,9 @@ impl Engine for Silt {
 
     fn sync(&self) -> Result<()> {
         self.core.check_writable()?;
+        if self.core.log.is_synced() {
+            return Ok(());
+        }
         self.core.make_durable(Durability::Synced, self.core.log.end())
     }
 
@@ -201,6 +215,10 @@ impl Engine for Silt {
 
     fn has_work(&self) -> bool {
         self.core.jobs.has_work() && self.core.check_writable().is_ok()
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        self.core.check_writable()
     }
 
     fn pressure(&self) -> f64 {
@@ -231,13 +249,14 @@ impl Engine for Silt {
     }
 
     fn close(&self) -> Result<()> {
-        if self.core.closed.swap(true, Ordering::AcqRel) {
+        let closed_before = self.core.closed.swap(true, Ordering::AcqRel);
+        self.core.check_healthy()?;
+        if closed_before {
             return Err(Error::Closed);
         }
-        if self.core.poisoned.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        self.core.commit_pending(&mut self.core.ledger.lock())?;
-        self.core.log.sync_to(self.core.log.end())
+        self.core.fail_stop(|| {
+            self.core.commit_pending(&mut self.core.ledger.lock())?;
+            if self.core.log.is_synced() { Ok(()) } else { self.core.log.sync_to(self.core.log.end()) }
+        })
     }
 }

@@ -60,7 +60,8 @@ impl Silt {
         let manifest = Manifest::open(&directory)?.rewrite_beyond(settings.manifest_bytes_max);
         let shape = *manifest.shape();
         check_shape(&settings, &shape)?;
-        remove_orphans(&directory, &manifest)?;
+        check_stores_are_there(&directory, &manifest)?;
+        manifest.make_durable()?;
         let placing = Placing { hasher: shape.hasher, partitions_log2: shape.partitions_log2 };
         let converted = || manifest.partitions().iter().map(|partition| partition.converted_to);
         let log_settings = LogSettings {
@@ -76,6 +77,8 @@ impl Silt {
             .iter()
             .map(|entry| open_partition(&directory, &shape, &settings, entry))
             .collect::<Result<Vec<_>>>()?;
+        // Only now: as long as anything is missing, what seems to be an orphan may be what is left of it.
+        remove_orphans(&directory, &manifest)?;
         let counters = Counters { lost_tail_bytes: recovered.lost_tail_bytes, ..Counters::default() };
         let mut core = Core {
             jobs: Jobs::new(partitions.len()),
@@ -178,6 +181,23 @@ fn check_shape(settings: &SiltSettings, shape: &Shape) -> Result<()> {
         && block_bytes != shape.block_bytes
     {
         return differs("block_bytes", block_bytes.to_string(), shape.block_bytes.to_string());
+    }
+    Ok(())
+}
+
+/// An error if a live store has no file.
+fn check_stores_are_there(directory: &Directory, manifest: &Manifest) -> Result<()> {
+    let names = directory.list()?;
+    for store in manifest.partitions().iter().flat_map(|partition| &partition.stores) {
+        let name = store_name(store.number, store.role);
+        if names.binary_search(&name).is_err() {
+            return Err(Error::Corrupt {
+                file: directory.path_of(&name),
+                offset: 0,
+                expected: "the file of a live store, as the manifest says".into(),
+                got: "no such file".into(),
+            });
+        }
     }
     Ok(())
 }

@@ -73,7 +73,7 @@ pub(super) enum Lookup {
     Known(Option<Found>),
 }
 
-fn known(record: &RecordView<'_>, now_ms: TimestampMs) -> Lookup {
+pub(super) fn known(record: &RecordView<'_>, now_ms: TimestampMs) -> Lookup {
     let value = record.value.filter(|_| !record.is_gone(now_ms));
     Lookup::Known(
         value
@@ -128,6 +128,11 @@ impl Partition {
 }
 
 impl Stores {
+    /// The older stores.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
     /// Looks the key up in LogStores only.
     pub fn look_up_young(
         &self,

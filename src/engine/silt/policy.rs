@@ -2,8 +2,8 @@
 //!
 //! The paper merges each partition by itself when its HashStores hold d keys (SILT 2.4). Here one bound holds for all
 //! HashStores together, d·(P+1)/2, which is what P partitions hold on average between merges that are spread
-//! evenly: when it is reached the fullest partition is merged. That bounds the memory, spreads the merges by itself, and
-//! favours the partitions where a merge frees most.
+//! evenly: when it is reached the fullest partition is merged. That bounds the memory, spreads the merges by itself,
+//! and favours the partitions where a merge frees most.
 
 use super::settings::SiltSettings;
 

@@ -4,7 +4,7 @@ use super::Core;
 use super::open::store_name;
 use super::partition::View;
 use crate::batch::TimestampMs;
-use crate::device::{Access, AlignedBuffer, Directory, Purpose};
+use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::engine::{Record, Records, VerifyReport};
 use crate::progress::Progress;
 use crate::store::block::Block;
@@ -97,18 +97,17 @@ impl Core {
         let mut ledger = self.ledger.lock();
         self.fail_stop(|| self.commit_pending(&mut ledger))?;
         let manifest = &ledger.manifest;
-        let files = {
+        let end = {
             let _locked: Vec<_> = self.partitions.iter().map(|partition| partition.writer.lock()).collect();
             self.fail_stop(|| self.log.write_buffered())?;
-            self.log.files_before(self.log.end())
+            self.log.end()
         };
         for store in manifest.partitions().iter().flat_map(|partition| &partition.stores) {
             self.directory.share(&store_name(store.number, store.role), target)?;
         }
         let copy = Directory::system(target, self.directory.access())?;
-        for (name, length) in &files {
-            copy_file(&self.directory, &copy, name, *length)?;
-        }
+        let converted = manifest.partitions().iter().map(|partition| partition.converted_to);
+        self.log.copy_to(&copy, converted.min().unwrap_or(0), end)?;
         manifest.write_copy(&copy)
     }
 
@@ -127,15 +126,24 @@ impl Core {
                 }
             }
         }
-        let from =
-            self.ledger.lock().manifest.partitions().iter().map(|partition| partition.converted_to).min();
+        let from = self
+            .ledger
+            .lock()
+            .manifest
+            .partitions()
+            .iter()
+            .map(|partition| partition.converted_to)
+            .min()
+            .unwrap_or(0);
         let mut records = 0;
-        let scanned = self.log.scan(from.unwrap_or(0), progress, &mut |_, _| {
+        let stores_bytes = report.checked_bytes;
+        let mut progress = |done: u64, _| progress((stores_bytes + done).min(total), total);
+        let scanned = self.log.scan(from, &mut progress, &mut |_, _| {
             records += 1;
             Ok(())
         });
         report.checked_records += records;
-        report.checked_bytes += self.log.disk_bytes();
+        report.checked_bytes += self.log.end().saturating_sub(from);
         note_damage(scanned, &mut report)?;
         Ok(report)
     }
@@ -168,17 +176,4 @@ fn verify_store(file: &StoreFile, report: &mut VerifyReport) -> Result<()> {
     report.checked_bytes += file.length();
     report.checked_records += footer.records;
     Ok(())
-}
-
-fn copy_file(from: &Directory, to: &Directory, name: &str, length: u64) -> Result<()> {
-    let source = from.open(name, Access::Buffered)?;
-    let target = to.create(name, Access::Buffered)?;
-    let mut buffer = AlignedBuffer::default();
-    let mut at = 0;
-    while at < length {
-        let count = (length - at).min(1 << 20) as usize;
-        target.write(Purpose::Maintain, at, source.read(Purpose::Maintain, at, count, &mut buffer)?)?;
-        at += count as u64;
-    }
-    target.sync(Purpose::Maintain)
 }

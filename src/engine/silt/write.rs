@@ -90,8 +90,8 @@ impl Core {
         {
             let mut state = partition.state.write();
             let too_long = position - state.active.start() > self.settings.log_bytes_max / 2;
-            let due = state.active.len() >= state.freeze_at || too_long;
-            if !(due && !state.active.is_empty()) && state.active.insert(hash, position).is_ok() {
+            let due = !state.active.is_empty() && (state.active.len() >= state.freeze_at || too_long);
+            if !due && state.active.insert(hash, position).is_ok() {
                 return Ok(());
             }
             self.count_full_table(&state, due);

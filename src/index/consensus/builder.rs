@@ -51,8 +51,8 @@ impl ConsensusBuilder {
         }
     }
 
-    /// Adds a key. If it is the first one of its bucket, answers the units of the keys of the bucket before, in the order
-    /// in which they were pushed.
+    /// Adds a key. If it is the first one of its bucket, answers the units of the keys of the bucket before, in the
+    /// order in which they were pushed.
     pub(crate) fn push(&mut self, placement: u64) -> Result<Option<&[u64]>, BuildError> {
         let bucket = bucket_of(self.buckets, placement);
         let current = self.counts.len() as u64;

@@ -3,10 +3,10 @@
 //! Search and Encoding for Seeds, with an Application to Minimal Perfect Hashing", 2025).
 //!
 //! A *bucket* is the home of a range of placements, some 512 keys, and fills a range of blocks or slots. Inside the
-//! bucket the order of the keys is free, so that it may be what is cheapest to describe: a binary tree splits the keys by
-//! a hash whose seed is such that as many fall to either side as there is room for. With blocks, the tree ends there; a
-//! bucket may begin and end in the midst of one. With slots, it ends with groups of five keys, each with a seed that maps
-//! its keys to different slots.
+//! bucket the order of the keys is free, so that it may be what is cheapest to describe: a binary tree splits the keys
+//! by a hash whose seed is such that as many fall to either side as there is room for. With blocks, the tree ends
+//! there; a bucket may begin and end in the midst of one. With slots, it ends with groups of five keys, each with a
+//! seed that maps its keys to different slots.
 //!
 //! The seeds stand one after the other, every one with the number of bits that finding it takes on average, and a
 //! fraction more. Nothing has to say how long they are: where a bucket's begin follows from the keys before it.

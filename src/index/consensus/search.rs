@@ -1,5 +1,5 @@
-//! Finding the seeds of a bucket (Lehmann, Sanders, Walzer and Ziegler, "Combined Search and Encoding for Seeds, with an
-//! Application to Minimal Perfect Hashing", 2025).
+//! Finding the seeds of a bucket (Lehmann, Sanders, Walzer and Ziegler, "Combined Search and Encoding for Seeds, with
+//! an Application to Minimal Perfect Hashing", 2025).
 //!
 //! A seed has but a fraction of a bit more than it takes to find one that fits on average; often none does. But a hash
 //! depends also on the seeds before it, so that the search can go back to the node before and look for another seed
@@ -66,8 +66,8 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Finds the seeds of a bucket whose bits begin at bit `start`, after the window `before`. Answers the seeds with the
-    /// zeros before them and their widths, or nothing if there are none, or none that are found.
+    /// Finds the seeds of a bucket whose bits begin at bit `start`, after the window `before`. Answers the seeds with
+    /// the zeros before them and their widths, or nothing if there are none, or none that are found.
     pub(super) fn solve(
         &mut self,
         shape: &Shape,

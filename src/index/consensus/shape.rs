@@ -59,8 +59,8 @@ impl Target {
         BUCKET_KEYS.max(BUCKET_PARTS_MIN * self.part_len())
     }
 
-    /// The bits that the seed of a split of so many parts has beyond those that it needs on average. They make the search
-    /// shorter: most where a split has the most keys, of which there are the fewest.
+    /// The bits that the seed of a split of so many parts has beyond those that it needs on average. They make the
+    /// search shorter: most where a split has the most keys, of which there are the fewest.
     fn spare_bits(self, parts: u32) -> u64 {
         let of_all = match self {
             Target::Blocks(len) => u64::from(len.min(64)) << (FRACTION_BITS - 7),
@@ -214,8 +214,8 @@ pub(super) fn left_parts(parts: u32) -> u32 {
     parts.div_ceil(2)
 }
 
-/// The binary logarithm of 1 / p, where p is the probability that so many keys of all fall to the left if each does with
-/// the probability that makes this most likely (Stirling's formula with its first correction).
+/// The binary logarithm of 1 / p, where p is the probability that so many keys of all fall to the left if each does
+/// with the probability that makes this most likely (Stirling's formula with its first correction).
 fn split_bits(left: u64, right: u64) -> u64 {
     const HALF_LOG2_2_PI: u64 = 86_884;
     const CORRECTION: u64 = 7_879;

@@ -291,12 +291,12 @@ fn damaged_bytes_give_an_error_or_ranges_within_bounds() {
     }
 }
 
-/// Compares with a file of fixtures/, or writes it when `SILTSTONE_WRITE_FIXTURES` is set.
+/// Compares with a file of fixtures/, or writes it when `SILTSTONE_BLESS` is set.
 fn check_fixture(name: &str, trie: &EntropyTrie) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name);
     let mut bytes = vec![];
     trie.encode(&mut bytes);
-    if std::env::var_os("SILTSTONE_WRITE_FIXTURES").is_some() {
+    if std::env::var_os("SILTSTONE_BLESS").is_some() {
         std::fs::write(&path, &bytes).unwrap();
     }
     assert!(std::fs::read(&path).unwrap() == bytes, "the bytes of {name} have changed");

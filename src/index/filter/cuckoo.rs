@@ -1,7 +1,8 @@
 //! The HashStore's filter (SILT section 3.2): the tags of a partial-key cuckoo table without its positions.
 //!
 //! The records of a HashStore stand on flash in the order of the slots. The paper leaves the empty slots in the file;
-//! here they are skipped, and the filter counts the occupied slots before the one it found.
+//! here they are skipped, and the filter counts the occupied slots before the one it found. Its bytes:
+//! docs/formats/cuckoo_filter.md.
 
 use super::Filter;
 use crate::index::DecodeError;
@@ -32,7 +33,7 @@ pub struct CandidateSlot {
 /// A filter that also tells where a key stands, if it is there: `tag_bits` + 1/8 bits a slot, 16.1 bits a key for tags
 /// of 15 bits in a table that is 94 % full, with a false-positive rate of 2^-12.
 ///
-/// It is made by copying tags: no key is hashed again. A fuse filter of the same rate is smaller, but knows no slots.
+/// It is made by copying tags: no key is hashed again. A ribbon filter of the same rate is smaller, but knows no slots.
 #[derive(Debug, Clone)]
 pub struct CuckooFilter {
     settings: CuckooSettings,

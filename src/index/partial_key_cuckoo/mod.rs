@@ -2,8 +2,8 @@
 //! section 2.2.1, where the alternate bucket is the current one XOR the hash of the tag, and a tag never changes).
 //!
 //! Where it deviates:
-//! - The table is cut into *regions*, each the home of one contiguous range of placements. A table read region by region
-//!   is therefore sorted by region, and can be merged as a stream.
+//! - The table is cut into *regions*, each the home of one contiguous range of placements. A table that is read region
+//!   by region is therefore sorted by region, and can be merged as a stream.
 //! - A tag is never 0, and 0 is an empty slot: it does the work of the paper's valid bit.
 //! - The chain of displacements is searched breadth-first before anything moves, instead of walked at random: chains
 //!   are short, and an insertion that fails has changed nothing.

@@ -61,8 +61,8 @@ pub struct Demand {
 
 impl Demand {
     /// Items of that size and popularity, with nothing else stated: 10,000 gets and 1,000 puts a second, 1 GiB of
-    /// memory, 1 TB of flash with 3,000 erase cycles that does 100,000 reads and 500 MB of writes a second, for 3 years;
-    /// only SILT is built.
+    /// memory, 1 TB of flash with 3,000 erase cycles that does 100,000 reads and 500 MB of writes a second, for 3
+    /// years; only SILT is built.
     pub fn new(popularity: Popularity, key_bytes: f64, value_bytes: f64) -> Self {
         Demand {
             popularity,

@@ -98,14 +98,14 @@ impl CuckooTable {
         for candidate in self.filter.candidate_slots(hash.placement, hash.fingerprint) {
             let rank = u64::from(candidate.rank);
             let blocks = self.geometry.blocks(&(rank..rank + 1));
-            let bytes = self.file.read_blocks(purpose, blocks.clone(), buffer)?;
-            let block = self.block(blocks.start, bytes)?;
+            let place = self.file.place_blocks(purpose, blocks.clone(), buffer)?;
+            let block = self.block(blocks.start, buffer.get(place).unwrap_or_default())?;
             let slot = self.geometry.slot(block.payload, (rank % self.geometry.slots_per_block) as usize);
             let record = slot.and_then(|slot| self.geometry.layout.decode_slot(slot, true));
             if let Some(record) = record
                 && record.key == key
             {
-                found = Some(RecordSpan::within(bytes, &record));
+                found = Some(RecordSpan::within(buffer, &record));
                 break;
             }
         }

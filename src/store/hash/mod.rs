@@ -1,7 +1,7 @@
 //! The HashStore (SILT 3.2): what a LogStore becomes, in one of two forms.
 //!
 //! [`CuckooTable`] is the paper's: the table on flash in the order of the filter, the filter copied from the LogStore's
-//! tags. The other form is a [`SortedStore`] behind the same filter, for records of any size.
+//! tags. The other form is a [`SortedStore`] behind a filter, that one or a smaller one, for records of any size.
 
 mod cuckoo_table;
 

@@ -22,7 +22,8 @@ pub const FLAG_BATCH_GOES_ON: u8 = 1 << 6;
 /// The frame is no record but a sync marker: a position up to which the log had been synced.
 pub const FLAG_SYNC_MARKER: u8 = 1 << 5;
 
-const MARKER_BYTES: usize = FRAME_CRC_BYTES + 1 + 8;
+/// The bytes of a sync marker.
+pub const MARKER_BYTES: usize = FRAME_CRC_BYTES + 1 + 8;
 
 /// What a segment says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! records were all converted are removed. One log for all partitions keeps writing sequential, makes a batch over
 //! several partitions one piece, and lets writers that wait for a sync share it. The paper has one log a LogStore.
 
+mod copy;
 pub mod format;
 mod recovery;
 mod segment;
@@ -17,7 +18,7 @@ use crate::batch::Durability;
 use crate::device::{Access, Directory, Purpose};
 use crate::store::record::{RecordLayout, RecordView};
 use crate::{Error, Result};
-use format::{SEGMENT_HEADER_BYTES, SegmentHeader, encode_record, encode_sync_marker};
+use format::{MARKER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_record, encode_sync_marker};
 use parking_lot::{Mutex, RwLock};
 use segment::{Segment, Segments};
 use std::sync::Arc;
@@ -30,7 +31,8 @@ const READ_BYTES_GUESS: usize = 4096;
 /// How often the system is asked to begin writing back, in bytes.
 const WRITEBACK_BYTES: u64 = 1 << 20;
 
-/// The log. Appends are serialised by a lock; reads take none but for records that are not yet written.
+/// The log. Appends are serialised by a lock, which reads take only for records that are not yet written; otherwise they
+/// look up the list of segments under a shared lock.
 pub struct Log {
     directory: Directory,
     layout: RecordLayout,
@@ -42,6 +44,8 @@ pub struct Log {
     written: AtomicU64,
     /// Everything before this position survives a loss of power.
     synced: AtomicU64,
+    /// Between `synced` and this position there is no record.
+    recordless: AtomicU64,
     syncing: Mutex<Syncing>,
     /// The longest frame so far, up to what is read at a time.
     frame_bytes: AtomicUsize,
@@ -53,8 +57,6 @@ struct Tail {
     /// The position of the first byte of `buffer`.
     buffer_base: u64,
     buffer: Vec<u8>,
-    /// The position that the last sync marker told.
-    marked: u64,
     writeback_base: u64,
 }
 
@@ -102,11 +104,11 @@ impl Log {
                 segment: last,
                 buffer_base: end,
                 buffer: Vec::new(),
-                marked: 0,
                 writeback_base: end,
             }),
             written: AtomicU64::new(end),
             synced: AtomicU64::new(0),
+            recordless: AtomicU64::new(0),
             syncing: Mutex::new(Syncing { from: first_base, directory_base: 0 }),
             frame_bytes: AtomicUsize::new(0),
         }
@@ -115,7 +117,7 @@ impl Log {
     fn create_segment(directory: &Directory, database_id: u64, base: u64) -> Result<Segment> {
         let file = directory.create(&segment_name(base), Access::Buffered)?;
         file.write(Purpose::Log, 0, &SegmentHeader { database_id, base }.encode())?;
-        Ok(Segment { file, base })
+        Ok(Segment::new(file, base))
     }
 
     /// The position where the next frame will stand.
@@ -141,12 +143,6 @@ impl Log {
         let mut tail = self.tail.lock();
         if tail.buffer_base + tail.buffer.len() as u64 - tail.segment.base >= self.segment_bytes {
             self.start_segment(&mut tail)?;
-        }
-        let synced = self.synced.load(Ordering::Acquire);
-        if synced > tail.marked {
-            let position = tail.buffer_base + tail.buffer.len() as u64;
-            encode_sync_marker(position, synced, &mut tail.buffer);
-            tail.marked = synced;
         }
         let mut left = records.len();
         for record in records {
@@ -189,6 +185,7 @@ impl Log {
         self.flush(tail)?;
         let base = tail.buffer_base;
         let segment = Arc::new(Self::create_segment(&self.directory, self.database_id, base)?);
+        tail.segment.finish(base);
         tail.segment = segment.clone();
         tail.writeback_base = base;
         let mut segments = self.segments.write();
@@ -215,7 +212,7 @@ impl Log {
         };
         let segments = self.segments.read().clone();
         for segment in segments.0.iter().filter(|segment| segment.base < target) {
-            let end = segments.end_of(segment).unwrap_or(target);
+            let end = segment.end().unwrap_or(target);
             if end > syncing.from || segment.base >= syncing.from {
                 segment.file.sync(Purpose::Log)?;
             }
@@ -227,7 +224,31 @@ impl Log {
         }
         syncing.from = target;
         self.synced.store(target, Ordering::Release);
-        Ok(())
+        self.mark(target)
+    }
+
+    /// Writes down that the log is synced up to `synced`: what is damaged before it is then known to be no torn end.
+    fn mark(&self, synced: u64) -> Result<()> {
+        let mut tail = self.tail.lock();
+        let position = tail.buffer_base + tail.buffer.len() as u64;
+        encode_sync_marker(position, synced, &mut tail.buffer);
+        if position == synced {
+            self.recordless.store(position + MARKER_BYTES as u64, Ordering::Release);
+        }
+        self.flush(&mut tail)
+    }
+
+    /// Whether all records survive a loss of power.
+    pub fn is_synced(&self) -> bool {
+        let end = self.end();
+        self.synced() >= end || self.recordless.load(Ordering::Acquire) == end
+    }
+
+    /// Starts a new segment, unless the last one is empty, so that all before can be released once it is converted.
+    pub fn start_new_segment(&self) -> Result<()> {
+        let mut tail = self.tail.lock();
+        let empty = tail.buffer_base + tail.buffer.len() as u64 == tail.segment.base;
+        if empty { Ok(()) } else { self.start_segment(&mut tail) }
     }
 
     /// Writes what is buffered.
@@ -235,14 +256,15 @@ impl Log {
         self.flush(&mut self.tail.lock())
     }
 
-    /// Removes segments that hold nothing at or behind `position`, except the last.
+    /// Removes segments that hold nothing at or behind `position`, except the last that is known to be durable.
     pub fn release_before(&self, position: u64) -> Result<()> {
+        let synced = self.synced();
         let released = {
             let mut segments = self.segments.write();
             let released: Vec<_> = segments
                 .0
                 .iter()
-                .filter(|segment| segments.end_of(segment).is_some_and(|end| end <= position))
+                .filter(|segment| segment.end().is_some_and(|end| end <= position && end < synced))
                 .cloned()
                 .collect();
             if released.is_empty() {
@@ -259,21 +281,12 @@ impl Log {
         LogView::new(self.clone(), self.segments.read().clone())
     }
 
-    /// The names of the segment files that hold anything before `end`, with the bytes of each that count.
-    pub fn files_before(&self, end: u64) -> Vec<(String, u64)> {
-        let segments = self.segments.read().clone();
-        let held = segments.0.iter().filter(|segment| segment.base < end);
-        held.map(|segment| {
-            let until = segments.end_of(segment).unwrap_or(end).min(end);
-            (segment_name(segment.base), segment.offset_of(until))
-        })
-        .collect()
-    }
-
     /// The bytes of all segments on flash.
     pub fn disk_bytes(&self) -> u64 {
-        let first = self.segments.read().0.first().map_or(0, |segment| segment.base);
-        self.written.load(Ordering::Acquire) - first + SEGMENT_HEADER_BYTES as u64
+        let segments = self.segments.read();
+        let first = segments.0.first().map_or(0, |segment| segment.base);
+        let headers = segments.0.len() * SEGMENT_HEADER_BYTES;
+        self.written.load(Ordering::Acquire) - first + headers as u64
     }
 
     /// The memory held, in bytes.

@@ -11,9 +11,11 @@ use super::segment::Segment;
 use super::{Log, segment_name};
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::progress::Progress;
+use crate::store::confirm::confirm;
 use crate::store::record::{RecordLayout, RecordProblem, RecordView};
 use crate::{Error, Result};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The bytes that a scan reads at a time.
 const WINDOW_BYTES: usize = 256 << 10;
@@ -52,6 +54,9 @@ impl Log {
         let bases = live_segments(directory, settings.from)?;
         let mut opening =
             Opening { directory, settings, segments: Vec::new(), recovered: Recovered::default() };
+        if bases.is_empty() && settings.durable > 0 {
+            return Err(opening.no_beginning(None));
+        }
         let end = opening.check(&bases, progress)?;
         if let Some((position, number)) = end {
             opening.cut(position, &bases[number..])?;
@@ -59,8 +64,14 @@ impl Log {
         let Opening { mut segments, mut recovered, .. } = opening;
         recovered.end = end.map_or(settings.from, |(position, _)| position);
         if segments.is_empty() {
-            recovered.end = settings.from.max(settings.durable);
-            segments.push(Self::create_segment(directory, settings.database_id, recovered.end)?);
+            // Synced, unlike those that follow it: so the first segment that is needed is never missing but by damage.
+            let first = Self::create_segment(directory, settings.database_id, settings.from)?;
+            first.file.sync(Purpose::Recover)?;
+            directory.sync(Purpose::Recover)?;
+            segments.push(first);
+        }
+        for pair in segments.windows(2) {
+            pair[0].finish(pair[1].base);
         }
         let segments = segments.into_iter().map(Arc::new).collect();
         let log = Self::assemble(
@@ -74,17 +85,18 @@ impl Log {
         Ok((Arc::new(log), recovered))
     }
 
-    /// Shows every record at or behind `from` with its position.
+    /// Shows every record at or behind `from` with its position, as far as they are written.
     pub fn scan(
         &self,
         from: u64,
         progress: &mut Progress<'_>,
         visit: &mut dyn FnMut(u64, &RecordView<'_>) -> Result<()>,
     ) -> Result<()> {
+        // In this order: what is written before `end` stands in these segments, though others may follow.
+        let end = self.written.load(Ordering::Acquire);
         let segments = self.segments.read().clone();
-        let end = self.end();
         for segment in &segments.0 {
-            let until = segments.end_of(segment).unwrap_or(end);
+            let until = segment.end().unwrap_or(end);
             if until <= from {
                 continue;
             }
@@ -103,12 +115,20 @@ impl Log {
     }
 }
 
-/// The bases of the segments that hold anything at or behind `from`; the others are removed.
+/// The bases of the segments that hold anything at or behind `from`, or end there: the next one may not be durable. The
+/// others are removed.
 fn live_segments(directory: &Directory, from: u64) -> Result<Vec<u64>> {
     let base_of = |name: &String| u64::from_str_radix(name.strip_prefix("log-")?, 16).ok();
     let mut bases: Vec<u64> = directory.list()?.iter().filter_map(base_of).collect();
     bases.sort_unstable();
-    let first = bases.partition_point(|&base| base <= from).saturating_sub(1);
+    let mut first = bases.partition_point(|&base| base < from).saturating_sub(1);
+    if let [before, at, ..] = bases[first..]
+        && at == from
+    {
+        let length = directory.open(&segment_name(before), Access::Buffered)?.length()?;
+        // One that ends before is left over from a release that was not finished.
+        first += usize::from(before + length < from + SEGMENT_HEADER_BYTES as u64);
+    }
     for &base in &bases[..first] {
         directory.remove(&segment_name(base))?;
     }
@@ -124,28 +144,36 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     /// Opens segments as long as they are sound. Answers where the sound part ends, and which of `bases` holds that
-    /// end; `None` if there is nothing sound.
+    /// end; `None` if there is no log yet.
     fn check(&mut self, bases: &[u64], progress: &mut Progress<'_>) -> Result<Option<(u64, usize)>> {
         let from = self.settings.from;
-        let mut end = None;
+        let mut end: Option<(u64, usize)> = None;
         for (number, &base) in bases.iter().enumerate() {
-            let expected = end.map_or(from, |(position, _)| position);
-            let gap = if number == 0 { base > from } else { base != expected };
             let file = self.directory.open(&segment_name(base), Access::Buffered)?;
-            let length = file.length()?;
-            if gap || !self.header_is_sound(&file, base, length)? {
-                self.refuse_loss_of_synced(expected, &bases[number..])?;
-                return Ok(end.or_else(|| (base <= from).then_some((from, number))));
-            }
             // After a sync that failed the page cache may show what never reached the device.
             file.drop_cache();
-            let segment = Segment { file, base };
+            let length = file.length()?;
+            let sound_header = self.header_is_sound(&file, base, length)?;
+            match end {
+                None if base > from => return Err(self.no_beginning(Some(base))),
+                None if !sound_header && self.is_unborn(bases, length) => return Ok(Some((from, number))),
+                None if !sound_header => {
+                    return Err(file.corrupt(0, "the header of a segment of the log", "other bytes"));
+                }
+                Some((position, _)) if base != position || !sound_header => {
+                    self.refuse_loss_of_synced(position, &bases[number..])?;
+                    return Ok(end);
+                }
+                _ => {}
+            }
+            let segment = Segment::new(file, base);
             let until = base + length - SEGMENT_HEADER_BYTES as u64;
             let mut sound = base.max(from);
             let mut scan = Scan::new(&self.settings.layout, &segment, sound, until);
             let mut broken = false;
             while let Some(outcome) = scan.advance()? {
                 if outcome.is_err() {
+                    confirm(&segment.file, segment.offset_of(scan.position), scan.unread())?;
                     broken = true;
                     break;
                 }
@@ -173,6 +201,23 @@ impl Opening<'_> {
         Ok(end)
     }
 
+    /// Whether the log was being created when the system went down: its first segment is synced before anything is
+    /// appended to it.
+    fn is_unborn(&self, bases: &[u64], length: u64) -> bool {
+        self.settings.durable == 0 && bases.len() == 1 && length <= SEGMENT_HEADER_BYTES as u64
+    }
+
+    /// The log lacks what comes before its first segment, which `base` is.
+    fn no_beginning(&self, base: Option<u64>) -> Error {
+        let from = self.settings.from;
+        Error::Corrupt {
+            file: self.directory.path_of(&segment_name(base.unwrap_or(from))),
+            offset: 0,
+            expected: format!("the segment of the log that holds position {from}"),
+            got: base.map_or("no segment".into(), |base| format!("none before position {base}")),
+        }
+    }
+
     fn header_is_sound(&self, file: &File, base: u64, length: u64) -> Result<bool> {
         if length < SEGMENT_HEADER_BYTES as u64 {
             return Ok(false);
@@ -189,7 +234,7 @@ impl Opening<'_> {
             Some((found, _)) if found != LOG_VERSION => {
                 Err(Error::Version { file: file.path().to_owned(), found, supported: LOG_VERSION })
             }
-            _ => Ok(false),
+            _ => confirm(file, 0, bytes).map(|()| false),
         }
     }
 
@@ -206,6 +251,7 @@ impl Opening<'_> {
                 let window = file.read(Purpose::Recover, offset, bytes, &mut buffer)?;
                 let position = base + offset - SEGMENT_HEADER_BYTES as u64;
                 synced = synced.max(find_sync_marker(position, window).unwrap_or(0));
+                confirm(&file, offset, window)?;
                 let step = if bytes == WINDOW_BYTES { bytes - MARKER_OVERLAP_BYTES } else { bytes };
                 offset += step as u64;
             }
@@ -247,11 +293,11 @@ impl Opening<'_> {
 }
 
 /// The frames of a segment, one after the other.
-struct Scan<'a> {
+pub(super) struct Scan<'a> {
     layout: &'a RecordLayout,
     segment: &'a Segment,
     /// Behind the frame that was shown last.
-    position: u64,
+    pub position: u64,
     /// Where the frame that was shown last begins.
     frame_position: u64,
     until: u64,
@@ -262,7 +308,7 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn new(layout: &'a RecordLayout, segment: &'a Segment, from: u64, until: u64) -> Self {
+    pub fn new(layout: &'a RecordLayout, segment: &'a Segment, from: u64, until: u64) -> Self {
         Scan {
             layout,
             segment,
@@ -276,7 +322,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Goes on to the next frame: its length in bytes, or why there is none where one should be; `None` at the end.
-    fn advance(&mut self) -> Result<Option<std::result::Result<usize, RecordProblem>>> {
+    pub fn advance(&mut self) -> Result<Option<std::result::Result<usize, RecordProblem>>> {
         self.refilled = false;
         if self.position >= self.until {
             return Ok(None);
@@ -308,6 +354,18 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// What was read and is not gone over.
+    fn unread(&self) -> &[u8] {
+        self.window.get((self.position - self.window_base) as usize..).unwrap_or_default()
+    }
+
+    /// The bytes of the frame that [`advance`](Scan::advance) went over.
+    pub fn frame_bytes(&self) -> &[u8] {
+        let range =
+            (self.frame_position - self.window_base) as usize..(self.position - self.window_base) as usize;
+        self.window.get(range).unwrap_or_default()
+    }
+
     /// The frame that [`advance`](Scan::advance) went over, whose checksum it found right.
     fn frame(&self) -> Option<Frame<'_>> {
         let start = (self.frame_position - self.window_base) as usize;
@@ -315,7 +373,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-fn damaged(segment: &Segment, position: u64, problem: RecordProblem) -> Error {
+pub(super) fn damaged(segment: &Segment, position: u64, problem: RecordProblem) -> Error {
     let got = match problem {
         RecordProblem::Short(_) => "the end of the log",
         RecordProblem::Malformed(_) => "bytes that are no frame of this place",

@@ -6,16 +6,35 @@ use crate::Result;
 use crate::device::{AlignedBuffer, File, Purpose};
 use crate::store::record::{RecordLayout, RecordProblem, RecordSpan, RecordView};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One file of the log.
 pub(super) struct Segment {
     pub file: File,
     /// The position of its first frame.
     pub base: u64,
+    /// The position behind its last frame; [`GROWS`] as long as it takes more.
+    end: AtomicU64,
 }
 
+const GROWS: u64 = u64::MAX;
+
 impl Segment {
+    /// The last segment of a log.
+    pub fn new(file: File, base: u64) -> Segment {
+        Segment { file, base, end: AtomicU64::new(GROWS) }
+    }
+
+    /// The position behind its last frame; `None` for the last segment, which still grows.
+    pub fn end(&self) -> Option<u64> {
+        Some(self.end.load(Ordering::Acquire)).filter(|&end| end != GROWS)
+    }
+
+    /// No more frames come: another segment follows.
+    pub fn finish(&self, end: u64) {
+        self.end.store(end, Ordering::Release);
+    }
+
     /// Where a position stands in the file, in bytes.
     pub fn offset_of(&self, position: u64) -> u64 {
         position - self.base + SEGMENT_HEADER_BYTES as u64
@@ -30,12 +49,6 @@ impl Segments {
     pub fn at(&self, position: u64) -> Option<&Arc<Segment>> {
         let after = self.0.partition_point(|segment| segment.base <= position);
         after.checked_sub(1).and_then(|index| self.0.get(index))
-    }
-
-    /// The position behind a segment's last frame; `None` for the last segment, which still grows.
-    pub fn end_of(&self, segment: &Segment) -> Option<u64> {
-        let after = self.0.partition_point(|other| other.base <= segment.base);
-        self.0.get(after).map(|next| next.base)
     }
 }
 
@@ -108,17 +121,14 @@ impl LogView {
         let Some(segment) = self.segments.at(position) else {
             return Err(self.log.path_error(format!("position {position}, which was released")));
         };
-        let mut end = self.segments.end_of(segment);
-        if end.is_none() {
-            let written = self.log.written.load(Ordering::Acquire);
-            if position >= written && self.fetch_unwritten(position, wanted, buffer) {
-                return Ok(());
-            }
-            // The segment may have been followed by others since the view was taken.
-            let now = self.log.segments.read().clone();
-            end = now.end_of(segment).or(Some(self.log.written.load(Ordering::Acquire)));
+        let written = self.log.written.load(Ordering::Acquire);
+        if position >= written && self.fetch_unwritten(position, wanted, buffer) {
+            return Ok(());
         }
-        let held = end.unwrap_or(position).saturating_sub(position);
+        // In this order: what is written by now stands in this segment if it still grows afterwards.
+        let written = self.log.written.load(Ordering::Acquire);
+        let end = segment.end().unwrap_or(written);
+        let held = end.saturating_sub(position);
         let length = held.min(wanted as u64) as usize;
         if length == 0 {
             return Err(self.damaged(position, "the end of the log"));

@@ -180,15 +180,17 @@ pub struct LogCursor {
     order: Vec<Ordered>,
     /// Records of the region, as far as there is room.
     kept: Vec<u8>,
+    kept_bytes_max: usize,
     buffer: AlignedBuffer,
     current: Option<(KeyHash, Current)>,
 }
 
-/// A record of the region.
+/// A record of the region: 16 bytes, since there are some thousand of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Ordered {
-    hash: KeyHash,
-    position: u64,
+    placement: u64,
+    /// The position, as the index packs it.
+    packed: u32,
     /// Where in `kept` its bytes begin, or [`NOT_KEPT`].
     kept_at: u32,
 }
@@ -212,9 +214,15 @@ impl LogCursor {
             next_region: 0,
             order: Vec::new(),
             kept: Vec::new(),
+            kept_bytes_max: KEPT_BYTES_MAX,
             buffer: AlignedBuffer::default(),
             current: None,
         }
+    }
+
+    /// The same cursor, which keeps no records in memory and reads all of them twice.
+    pub fn lean(self) -> Self {
+        LogCursor { kept_bytes_max: 0, ..self }
     }
 
     fn load_region(&mut self) -> Result<bool> {
@@ -228,31 +236,34 @@ impl LogCursor {
             for (_, _, packed) in self.frozen.index.region_slots(self.next_region) {
                 let position = self.frozen.position(packed);
                 let record = self.view.read(self.purpose, position, &mut self.buffer)?;
-                let hash = self.placing.place(record.key);
-                let kept_at = self.view.layout().keep(&record, &mut self.kept, KEPT_BYTES_MAX);
-                self.order.push(Ordered { hash, position, kept_at: kept_at.unwrap_or(NOT_KEPT) });
+                let placement = self.placing.place(record.key).placement;
+                let kept_at = self.view.layout().keep(&record, &mut self.kept, self.kept_bytes_max);
+                self.order.push(Ordered { placement, packed, kept_at: kept_at.unwrap_or(NOT_KEPT) });
             }
             self.next_region += 1;
             self.order.sort_unstable_by(|one, two| two.cmp(one));
-            self.order_equal_hashes()?;
+            self.order_equal_placements()?;
         }
         Ok(true)
     }
 
-    /// Keys of the same hash follow each other by their bytes, and records of the same key from the youngest on.
-    fn order_equal_hashes(&mut self) -> Result<()> {
+    /// Records of the same placement follow each other by their whole hashes, then by their keys, and those of the same
+    /// key from the youngest on.
+    fn order_equal_placements(&mut self) -> Result<()> {
         let mut start = 0;
         while start < self.order.len() {
-            let hash = self.order[start].hash;
-            let run = self.order[start..].iter().take_while(|ordered| ordered.hash == hash).count();
+            let placement = self.order[start].placement;
+            let run = self.order[start..].iter().take_while(|ordered| ordered.placement == placement).count();
             if run > 1 {
                 let mut keyed = Vec::with_capacity(run);
                 for &ordered in &self.order[start..start + run] {
-                    let record = self.view.read(self.purpose, ordered.position, &mut self.buffer)?;
-                    keyed.push((record.key.to_vec(), std::cmp::Reverse(ordered.position), ordered));
+                    let position = self.frozen.position(ordered.packed);
+                    let record = self.view.read(self.purpose, position, &mut self.buffer)?;
+                    let fingerprint = self.placing.place(record.key).fingerprint;
+                    keyed.push((fingerprint, record.key.to_vec(), std::cmp::Reverse(position), ordered));
                 }
                 keyed.sort_unstable_by(|one, two| two.cmp(one));
-                for (slot, (_, _, ordered)) in self.order[start..].iter_mut().zip(keyed) {
+                for (slot, (.., ordered)) in self.order[start..].iter_mut().zip(keyed) {
                     *slot = ordered;
                 }
             }
@@ -268,13 +279,18 @@ impl Cursor for LogCursor {
         if self.order.is_empty() && !self.load_region()? {
             return Ok(false);
         }
-        let Some(Ordered { hash, position, kept_at }) = self.order.pop() else { return Ok(false) };
+        let Some(Ordered { packed, kept_at, .. }) = self.order.pop() else { return Ok(false) };
         let kept = self.kept.get(kept_at as usize..);
-        let current = match kept.and_then(|bytes| self.view.layout().decode_stream(bytes).ok()) {
-            Some((_, record, _)) => Current::Kept(RecordSpan::within(&self.kept, &record)),
-            None => Current::Read(self.view.read_span(self.purpose, position, &mut self.buffer)?),
+        let (current, record) = match kept.and_then(|bytes| self.view.layout().decode_stream(bytes).ok()) {
+            Some((_, record, _)) => (Current::Kept(RecordSpan::within(&self.kept, &record)), record),
+            None => {
+                let position = self.frozen.position(packed);
+                let span = self.view.read_span(self.purpose, position, &mut self.buffer)?;
+                let record = span.view(&self.buffer);
+                (Current::Read(span), record)
+            }
         };
-        self.current = Some((hash, current));
+        self.current = Some((self.placing.place(record.key), current));
         Ok(true)
     }
 

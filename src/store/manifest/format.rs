@@ -1,4 +1,5 @@
-//! The bytes of the manifest: a header with the shape of the database, then edits, each with a checksum.
+//! The bytes of the manifest: a header with the shape of the database, then commits of some edits, each commit with a
+//! checksum.
 //! docs/formats/manifest.md draws them.
 
 use crate::key::KeyHasher;
@@ -9,8 +10,8 @@ use crate::store::record::RecordLayout;
 pub const MANIFEST_VERSION: u32 = 1;
 /// The bytes of the header.
 pub const MANIFEST_HEADER_BYTES: usize = 64;
-/// The bytes before an edit's body: its checksum and its length.
-pub const EDIT_HEADER_BYTES: usize = 8;
+/// The bytes before a commit's body: its checksum and its length.
+pub const COMMIT_HEADER_BYTES: usize = 8;
 
 const MAGIC: &[u8; 8] = b"SILTMANI";
 
@@ -116,7 +117,7 @@ pub struct StoreEntry {
     pub role: Role,
 }
 
-/// One change of the state of a partition, atomic.
+/// One change of the state of a partition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edit {
     /// The partition.
@@ -129,12 +130,38 @@ pub struct Edit {
     pub added: Vec<StoreEntry>,
 }
 
+/// Appends some edits as one commit, atomic: all of them have one checksum, for the sectors of one write may survive a
+/// loss of power in any order. `sequence` is its place among all commits.
+pub fn encode_commit(sequence: u64, edits: &[Edit], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; COMMIT_HEADER_BYTES]);
+    out.extend_from_slice(&sequence.to_le_bytes());
+    out.extend_from_slice(&(edits.len() as u32).to_le_bytes());
+    edits.iter().for_each(|edit| edit.encode(out));
+    let length = (out.len() - start - COMMIT_HEADER_BYTES) as u32;
+    out[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
+    let crc = crc32c::crc32c(&out[start + 4..]);
+    out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// Reads the commit with this sequence number from the front of `bytes`: its edits and the bytes it takes.
+pub fn decode_commit(sequence: u64, bytes: &[u8]) -> Option<(Vec<Edit>, usize)> {
+    let mut fields = Fields::new(bytes);
+    let (crc, length) = (fields.u32()?, fields.u32()? as usize);
+    let body = fields.bytes(length)?;
+    let mut fields = Fields::new(body);
+    if fields.u64()? != sequence || crc32c::crc32c(&bytes[4..COMMIT_HEADER_BYTES + length]) != crc {
+        return None;
+    }
+    let mut edits = Vec::new();
+    for _ in 0..fields.u32()? {
+        edits.push(Edit::decode(&mut fields)?);
+    }
+    (fields.at() == length).then_some((edits, COMMIT_HEADER_BYTES + length))
+}
+
 impl Edit {
-    /// Appends the edit with its checksum. `sequence` is its place among all edits.
-    pub fn encode(&self, sequence: u64, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.extend_from_slice(&[0; EDIT_HEADER_BYTES]);
-        out.extend_from_slice(&sequence.to_le_bytes());
+    fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.partition.to_le_bytes());
         out.extend_from_slice(&self.converted_to.to_le_bytes());
         out.extend_from_slice(&(self.removed.len() as u32).to_le_bytes());
@@ -146,21 +173,9 @@ impl Edit {
             out.extend_from_slice(&store.number.to_le_bytes());
             out.push(store.role as u8);
         }
-        let length = (out.len() - start - EDIT_HEADER_BYTES) as u32;
-        out[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
-        let crc = crc32c::crc32c(&out[start + 4..]);
-        out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Reads the edit with this sequence number from the front of `bytes`: itself and the bytes it takes.
-    pub fn decode(sequence: u64, bytes: &[u8]) -> Option<(Edit, usize)> {
-        let mut fields = Fields::new(bytes);
-        let (crc, length) = (fields.u32()?, fields.u32()? as usize);
-        let body = fields.bytes(length)?;
-        let mut fields = Fields::new(body);
-        if fields.u64()? != sequence || crc32c::crc32c(&bytes[4..EDIT_HEADER_BYTES + length]) != crc {
-            return None;
-        }
+    fn decode(fields: &mut Fields<'_>) -> Option<Edit> {
         let mut edit = Edit { partition: fields.u32()?, converted_to: fields.u64()?, ..Edit::default() };
         let (removed, added) = (fields.u32()?, fields.u32()?);
         for _ in 0..removed {
@@ -176,7 +191,7 @@ impl Edit {
             };
             edit.added.push(StoreEntry { number, role });
         }
-        (fields.at() == length).then_some((edit, EDIT_HEADER_BYTES + length))
+        Some(edit)
     }
 }
 
@@ -201,19 +216,25 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_comes_back_in_its_place_only() {
+    fn a_commit_comes_back_in_its_place_only_and_whole() {
         let edit = Edit {
             partition: 3,
             converted_to: 1 << 33,
             removed: vec![1, 2],
             added: vec![StoreEntry { number: 9, role: Role::Sorted }],
         };
+        let edits = vec![edit.clone(), Edit { partition: 4, ..edit }];
         let mut bytes = Vec::new();
-        edit.encode(5, &mut bytes);
-        assert_eq!(Edit::decode(5, &bytes), Some((edit, bytes.len())));
-        assert_eq!(Edit::decode(6, &bytes), None);
+        encode_commit(5, &edits, &mut bytes);
+        assert_eq!(decode_commit(5, &bytes), Some((edits, bytes.len())));
+        assert_eq!(decode_commit(6, &bytes), None);
         for length in 0..bytes.len() {
-            assert_eq!(Edit::decode(5, &bytes[..length]), None);
+            assert_eq!(decode_commit(5, &bytes[..length]), None);
+        }
+        for bit in 0..bytes.len() * 8 {
+            let mut bad = bytes.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(decode_commit(5, &bad), None, "bit {bit}");
         }
     }
 }

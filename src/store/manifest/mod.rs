@@ -1,4 +1,4 @@
-//! The manifest: which files are live. Every change of state is one edit, appended and synced before it is acted on;
+//! The manifest: which files are live. Every change of state is one commit, appended and synced before it is acted on;
 //! what it names was written and synced before.
 
 mod format;
@@ -6,8 +6,9 @@ mod format;
 pub use format::{Edit, MANIFEST_VERSION, Role, Shape, StoreEntry};
 
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
+use crate::store::confirm::confirm;
 use crate::{Error, Result};
-use format::MANIFEST_HEADER_BYTES;
+use format::{MANIFEST_HEADER_BYTES, decode_commit, encode_commit};
 
 /// The manifest's name.
 pub const MANIFEST_NAME: &str = "MANIFEST";
@@ -50,10 +51,12 @@ impl Manifest {
         Ok(())
     }
 
-    /// Opens the manifest of a database. An edit that was being written when the system went down is left out: nothing
-    /// was done about it.
+    /// Reads the manifest of a database, and changes nothing. A commit that was being written when the system went down is
+    /// left out: nothing was done about it.
     pub fn open(directory: &Directory) -> Result<Manifest> {
         let file = directory.open(MANIFEST_NAME, Access::Buffered)?;
+        // After a sync that failed the page cache may show what never reached the device.
+        file.drop_cache();
         let length = file.length()?;
         let mut buffer = AlignedBuffer::default();
         let bytes = file.read(Purpose::Recover, 0, length as usize, &mut buffer)?;
@@ -68,29 +71,38 @@ impl Manifest {
         };
         let mut partitions = vec![PartitionEntry::default(); 1 << shape.partitions_log2];
         let (mut at, mut sequence, mut next_number) = (MANIFEST_HEADER_BYTES, 0, 1);
-        while let Some((edit, taken)) = Edit::decode(sequence, &bytes[at..]) {
-            next_number = edit.added.iter().map(|store| store.number + 1).fold(next_number, u64::max);
-            apply(&mut partitions, &edit)
-                .ok_or_else(|| file.corrupt(at as u64, "an edit of live stores", format!("{edit:?}")))?;
+        while let Some((edits, taken)) = decode_commit(sequence, &bytes[at..]) {
+            for edit in edits {
+                let after = |store: &StoreEntry| store.number.saturating_add(1);
+                next_number = edit.added.iter().map(after).fold(next_number, u64::max);
+                apply(&mut partitions, &edit)
+                    .ok_or_else(|| file.corrupt(at as u64, "an edit of live stores", format!("{edit:?}")))?;
+            }
             at += taken;
             sequence += 1;
         }
         refuse_loss(&file, bytes, at, sequence)?;
-        let end = at as u64;
-        if end < length {
-            file.truncate(end)?;
-            file.sync(Purpose::Recover)?;
+        if at < bytes.len() {
+            confirm(&file, 0, bytes)?;
         }
         Ok(Manifest {
             directory: directory.clone(),
             file,
             shape,
             partitions,
-            length: end,
+            length: at as u64,
             rewrite_bytes: REWRITE_BYTES,
             sequence,
             next_number,
         })
+    }
+
+    /// Makes what was read durable, and cuts off a commit that was not whole. Before that nothing may be done about what
+    /// the manifest says: a process that was killed may have left it written and not synced.
+    pub fn make_durable(&self) -> Result<()> {
+        self.file.truncate(self.length)?;
+        self.file.sync(Purpose::Recover)?;
+        self.directory.sync(Purpose::Recover)
     }
 
     /// Writes it anew when it is longer than this, in bytes, instead of 256 KiB.
@@ -114,7 +126,7 @@ impl Manifest {
         self.next_number
     }
 
-    /// Makes changes durable, each atomic, with one sync. The files that they name must have been synced; the directory
+    /// Makes changes durable together, with one sync. The files that they name must have been synced; the directory
     /// is synced here.
     pub fn commit(&mut self, edits: &[Edit]) -> Result<()> {
         if edits.iter().any(|edit| !edit.added.is_empty()) {
@@ -132,19 +144,18 @@ impl Manifest {
             self.rewrite_bytes = self.rewrite_bytes.max(2 * self.length);
         } else {
             let mut bytes = Vec::new();
-            for (sequence, edit) in (self.sequence..).zip(edits) {
-                edit.encode(sequence, &mut bytes);
-            }
+            encode_commit(self.sequence, edits, &mut bytes);
             self.file.write(Purpose::Manifest, self.length, &bytes)?;
             self.file.sync(Purpose::Manifest)?;
             self.length += bytes.len() as u64;
-            self.sequence += edits.len() as u64;
+            self.sequence += 1;
         }
         self.partitions = partitions;
         Ok(())
     }
 
-    /// Writes a manifest with the present state and another identity into another directory.
+    /// Writes a manifest with the present state into another directory. The identity stays the same, since the segments of
+    /// the log bear it too.
     pub fn write_copy(&self, target: &Directory) -> Result<()> {
         write_new(target, &self.shape, &self.partitions).map(drop)
     }
@@ -172,14 +183,15 @@ fn apply(partitions: &mut [PartitionEntry], edit: &Edit) -> Option<()> {
     Some(())
 }
 
-/// Behind the last sound edit there may be one that was being written, and nothing else.
+/// Behind the last sound commit there may be one that was being written, and nothing else.
 fn refuse_loss(file: &File, bytes: &[u8], end: usize, sequence: u64) -> Result<()> {
-    let later = (end + 1..bytes.len())
-        .find(|&at| (sequence..sequence + 64).any(|sequence| Edit::decode(sequence, &bytes[at..]).is_some()));
+    let later = (end + 1..bytes.len()).find(|&at| {
+        (sequence + 1..sequence + 64).any(|sequence| decode_commit(sequence, &bytes[at..]).is_some())
+    });
     match later {
         Some(later) => {
-            let got = format!("other bytes, and a later edit at byte {later}");
-            Err(file.corrupt(end as u64, format!("edit {sequence} of the manifest"), got))
+            let got = format!("other bytes, and a later commit at byte {later}");
+            Err(file.corrupt(end as u64, format!("commit {sequence} of the manifest"), got))
         }
         None => Ok(()),
     }
@@ -194,30 +206,29 @@ fn write_new(
     if directory.list()?.iter().any(|name| name == NEW_NAME) {
         directory.remove(NEW_NAME)?;
     }
-    let mut bytes = shape.encode().to_vec();
-    let mut sequence = 0;
+    let mut edits = Vec::new();
     for (number, partition) in partitions.iter().enumerate() {
         let (sorted, hashed): (Vec<_>, Vec<_>) =
             partition.stores.iter().partition(|store| store.role == Role::Sorted);
-        let added = sorted.into_iter().chain(hashed).collect();
         let edit = Edit {
             partition: number as u32,
             converted_to: partition.converted_to,
             removed: Vec::new(),
-            added,
+            added: sorted.into_iter().chain(hashed).collect(),
         };
         if edit.converted_to > 0 || !edit.added.is_empty() {
-            edit.encode(sequence, &mut bytes);
-            sequence += 1;
+            edits.push(edit);
         }
     }
+    let mut bytes = shape.encode().to_vec();
+    encode_commit(0, &edits, &mut bytes);
     let file = directory.create(NEW_NAME, Access::Buffered)?;
     file.write(Purpose::Manifest, 0, &bytes)?;
     file.sync(Purpose::Manifest)?;
     drop(file);
     directory.rename(NEW_NAME, MANIFEST_NAME)?;
     directory.sync(Purpose::Manifest)?;
-    Ok((directory.open(MANIFEST_NAME, Access::Buffered)?, bytes.len() as u64, sequence))
+    Ok((directory.open(MANIFEST_NAME, Access::Buffered)?, bytes.len() as u64, 1))
 }
 
 #[cfg(test)]
@@ -254,12 +265,15 @@ mod tests {
         drop(manifest);
         let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
         let mut torn = Vec::new();
-        edit(1, &[], &[(4, Role::Sorted)]).encode(3, &mut torn);
+        encode_commit(4, &[edit(1, &[], &[(4, Role::Sorted)])], &mut torn);
         file.write(Purpose::Manifest, length, &torn[..torn.len() - 1]).unwrap();
         let manifest = Manifest::open(&directory).unwrap();
         assert_eq!(manifest.partitions(), state);
         assert_eq!(manifest.next_number(), 4);
         assert_eq!(manifest.length(), length);
+        assert!(file.length().unwrap() > length, "opening changes nothing");
+        manifest.make_durable().unwrap();
+        assert_eq!(file.length().unwrap(), length);
     }
 
     #[test]
@@ -273,6 +287,24 @@ mod tests {
         let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
         file.write(Purpose::Manifest, MANIFEST_HEADER_BYTES as u64 + 20, &[0xEE]).unwrap();
         assert!(matches!(Manifest::open(&directory), Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn a_torn_commit_is_left_out_whichever_of_its_sectors_survived() {
+        let stores: Vec<_> = (2..100).map(|number| edit(0, &[], &[(number, Role::HashOrdered)])).collect();
+        for lost_sector in 0..5 {
+            let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+            Manifest::create(&directory, &SHAPE).unwrap();
+            let mut manifest = Manifest::open(&directory).unwrap();
+            manifest.commit(&[edit(0, &[], &[(1, Role::HashOrdered)])]).unwrap();
+            let (before, start) = (manifest.partitions().to_vec(), manifest.length());
+            manifest.commit(&stores).unwrap();
+            let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
+            let end = (512 * (lost_sector + 1)).min(manifest.length());
+            let lost = (512 * lost_sector).max(start);
+            file.write(Purpose::Manifest, lost, &vec![0; (end - lost) as usize]).unwrap();
+            assert_eq!(Manifest::open(&directory).unwrap().partitions(), before);
+        }
     }
 
     #[test]
@@ -302,6 +334,6 @@ mod tests {
             manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])]).unwrap();
         }
         let written = directory.io().of(Purpose::Manifest).write_bytes;
-        assert!(written < 2 * 500 * 45, "{written} bytes for edits of 45 each");
+        assert!(written < 2 * 500 * 49, "{written} bytes for commits of 49 each");
     }
 }

@@ -2,14 +2,15 @@
 
 use super::{Form, SortedStore, StoreIndex};
 use crate::Result;
-use crate::device::{AlignedBuffer, Purpose};
+use crate::device::{Purpose, with_scratch};
 use crate::index::block_perfect::BlockPerfect;
 use crate::key::{KeyHash, Placing};
 use crate::store::block::Block;
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::{RecordProblem, RecordSpan, RecordView};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The records of a [`SortedStore`], read in pieces.
@@ -19,14 +20,20 @@ pub struct SortedCursor {
     purpose: Purpose,
     piece_bytes: usize,
     next_block: u64,
-    buffer: AlignedBuffer,
     /// Payload that was read, of which the part before `at` was gone over.
     payload: Vec<u8>,
+    /// Where in the payload each of the blocks ends that it was read from; the last one is that before `next_block`.
+    block_ends: VecDeque<usize>,
+    /// Where in the payload the current record begins.
+    start: usize,
     at: usize,
     current: Option<(KeyHash, RecordSpan)>,
     /// Of a store whose buckets have no order inside: what was read of them.
     bucket: BucketWindow,
 }
+
+/// By how many slots a window grows.
+const SLOTS_GROWTH: usize = 64;
 
 /// Slots of a bucket that is put in order in memory. A bucket is there as a whole once a record of a later one is.
 #[derive(Default)]
@@ -50,31 +57,55 @@ impl SortedCursor {
             purpose,
             piece_bytes,
             next_block: 0,
-            buffer: AlignedBuffer::default(),
             payload: Vec::new(),
+            block_ends: VecDeque::new(),
+            start: 0,
             at: 0,
             current: None,
             bucket: BucketWindow::default(),
         }
     }
 
-    /// Reads the next piece; answers whether there was one.
-    fn load(&mut self) -> Result<bool> {
+    /// A cursor that goes on behind a block of which the caller has read `payload`, from the beginning of a record on.
+    pub fn going_on(self, payload: &[u8], block: u64) -> Self {
+        let block_ends = VecDeque::from([payload.len()]);
+        SortedCursor { next_block: block + 1, payload: payload.to_vec(), block_ends, ..self }
+    }
+
+    /// The blocks that have bytes of the current record.
+    pub fn blocks(&self) -> Range<u64> {
+        let first = self.next_block - self.block_ends.len() as u64;
+        let before_start = self.block_ends.partition_point(|end| *end <= self.start) as u64;
+        let before_last = self.block_ends.partition_point(|end| *end < self.at) as u64;
+        first + before_start..first + before_last + 1
+    }
+
+    /// Reads the next piece, or as much as the next `needed` bytes of payload take; answers whether there was any.
+    fn load(&mut self, needed: usize) -> Result<bool> {
         let file = &self.store.file;
         let block_bytes = file.footer().block_bytes as usize;
         if self.next_block >= file.footer().blocks {
             return Ok(false);
         }
-        let count = (self.piece_bytes / block_bytes).max(1) as u64;
+        let missing = needed.saturating_sub(self.payload.len() - self.at);
+        let count = self.piece_bytes.max(missing).div_ceil(block_bytes).max(1) as u64;
         let blocks = self.next_block..(self.next_block + count).min(file.footer().blocks);
         self.payload.drain(..self.at);
+        let gone_over = self.block_ends.partition_point(|end| *end <= self.at);
+        self.block_ends.drain(..gone_over);
+        self.block_ends.iter_mut().for_each(|end| *end -= self.at);
         self.at = 0;
-        let bytes = file.read_blocks(self.purpose, blocks.clone(), &mut self.buffer)?;
-        self.payload.reserve_exact(bytes.len());
-        for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
-            let block = Block::open(file.file(), file.footer().number, number, bytes)?;
-            self.payload.extend_from_slice(block.payload);
-        }
+        // The thread's buffer serves all cursors of a merge.
+        with_scratch(|buffer| -> Result<()> {
+            let bytes = file.read_blocks(self.purpose, blocks.clone(), buffer)?;
+            self.payload.reserve_exact(bytes.len());
+            for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
+                let block = Block::open(file.file(), file.footer().number, number, bytes)?;
+                self.payload.extend_from_slice(block.payload);
+                self.block_ends.push_back(self.payload.len());
+            }
+            Ok(())
+        })?;
         self.next_block = blocks.end;
         Ok(true)
     }
@@ -92,7 +123,7 @@ impl SortedCursor {
             loop {
                 let first =
                     self.bucket.waiting.peek().map(|Reverse((hash, _))| index.bucket_of(hash.placement));
-                if first.is_some_and(|bucket| bucket < self.bucket.last_bucket) || !self.load()? {
+                if first.is_some_and(|bucket| bucket < self.bucket.last_bucket) || !self.load(0)? {
                     break;
                 }
                 let payload = std::mem::take(&mut self.payload);
@@ -158,6 +189,9 @@ impl BucketWindow {
                 place
             }
             None => {
+                if self.slots.capacity() - self.slots.len() < slot.len() {
+                    self.slots.reserve_exact(slot.len() * SLOTS_GROWTH);
+                }
                 self.slots.extend_from_slice(slot);
                 (self.slots.len() / slot.len() - 1) as u32
             }
@@ -184,13 +218,14 @@ impl Cursor for SortedCursor {
                     let hash = self.placing.place(record.key);
                     let span = RecordSpan::within(&self.payload, &record);
                     self.current = Some((hash, span));
+                    self.start = self.at;
                     self.at += taken;
                     return Ok(true);
                 }
                 Err(problem) => problem,
             };
             let got = match problem {
-                RecordProblem::Short(_) if self.load()? => continue,
+                RecordProblem::Short(needed) if self.load(needed)? => continue,
                 RecordProblem::Short(_) if self.at == self.payload.len() => return Ok(false),
                 RecordProblem::Short(_) => "the end of the store",
                 RecordProblem::Malformed(_) => "bytes that are no record",
@@ -207,6 +242,6 @@ impl Cursor for SortedCursor {
     }
 
     fn heap_bytes(&self) -> usize {
-        self.buffer.heap_bytes() + self.payload.capacity() + self.bucket.heap_bytes()
+        self.payload.capacity() + self.block_ends.capacity() * size_of::<usize>() + self.bucket.heap_bytes()
     }
 }

@@ -1,10 +1,11 @@
 //! The indexes and filters that a store may have, as one.
 
+use super::Form;
 use crate::device::Purpose;
 use crate::index::PlacementIndex;
 use crate::index::block_perfect::BlockPerfect;
-use crate::index::entropy_trie::EntropyTrie;
-use crate::index::fences::Fences;
+use crate::index::entropy_trie::{EntropyTrie, EntropyTrieBuilder, TrieSettings};
+use crate::index::fences::{Fences, FencesBuilder, FencesSettings};
 use crate::index::filter::{CuckooFilter, Filter, RibbonFilter};
 use crate::key::KeyHash;
 use crate::store::file::{FilterKind, StoreFile};
@@ -13,84 +14,214 @@ use std::ops::Range;
 
 /// Which index finds the block of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
+#[non_exhaustive]
 pub enum SortedIndexKind {
-    /// The entropy-coded trie, sparse. Only for slots.
-    EntropyTrie = 1,
+    /// The entropy-coded trie, sparse. Only for slots, packed.
+    EntropyTrie,
     /// Elias–Fano fences between the blocks.
-    Fences = 2,
-    /// A perfect hash of each bucket to its blocks, which are all full. Only for slots, two or more in a block.
-    BlockPerfect = 3,
+    Fences,
+    /// The entropy-coded trie, dense: it tells the record and not only its block (ECT 3.1.4). Only for slots, packed.
+    DenseTrie,
+    /// A perfect hash of each bucket to its blocks, which are all full. Only for slots, two or more in a block; inside a
+    /// bucket the records have no order.
+    BlockPerfect,
+    /// None: a record may stand in any block.
+    Absent,
+}
+
+/// The kinds of saved indexes; whether a trie is dense stands in itself.
+const SECTION_NONE: u8 = 0;
+const SECTION_ENTROPY_TRIE: u8 = 1;
+const SECTION_FENCES: u8 = 2;
+const SECTION_BLOCK_PERFECT: u8 = 3;
+
+/// What an index is built with.
+#[derive(Debug, Clone, Copy)]
+pub struct StoreIndexSettings {
+    /// Which index.
+    pub kind: SortedIndexKind,
+    /// How many records stand in each block, if all but the last are full of slots; else 1.
+    pub slots_per_block: u32,
+    /// About how many records will come.
+    pub expected_records: u64,
+    /// About how many blocks they will fill.
+    pub expected_blocks: u64,
+}
+
+/// Makes a [`StoreIndex`] of records in hash order.
+pub enum StoreIndexBuilder {
+    /// A trie, and the slots of a block.
+    EntropyTrie(EntropyTrieBuilder, u32),
+    /// Fences.
+    Fences(FencesBuilder),
+    /// Nothing.
+    Absent,
+}
+
+impl StoreIndexBuilder {
+    /// Starts without a record.
+    pub fn new(settings: &StoreIndexSettings) -> Result<Self> {
+        let slots_per_block = settings.slots_per_block.max(1);
+        let trie = |records_per_block| {
+            let expected_keys = settings.expected_records;
+            let settings = TrieSettings { records_per_block, expected_keys, ..TrieSettings::default() };
+            Ok(StoreIndexBuilder::EntropyTrie(EntropyTrieBuilder::new(settings)?, slots_per_block))
+        };
+        match settings.kind {
+            SortedIndexKind::EntropyTrie => trie(slots_per_block),
+            SortedIndexKind::DenseTrie => trie(1),
+            SortedIndexKind::Fences => Ok(StoreIndexBuilder::Fences(FencesBuilder::new(FencesSettings {
+                expected_records: settings.expected_records,
+                expected_blocks: settings.expected_blocks,
+            }))),
+            SortedIndexKind::BlockPerfect => Err(Error::Setting {
+                name: "index",
+                problem: "a block-perfect index chooses where records stand: it is built with its store only"
+                    .into(),
+            }),
+            SortedIndexKind::Absent => Ok(StoreIndexBuilder::Absent),
+        }
+    }
+
+    /// Adds the next record and the blocks that have any of its bytes.
+    pub fn push(&mut self, placement: u64, blocks: Range<u64>) -> Result<()> {
+        match self {
+            StoreIndexBuilder::EntropyTrie(trie, _) => trie.push(placement)?,
+            StoreIndexBuilder::Fences(fences) => fences.push(placement, blocks)?,
+            StoreIndexBuilder::Absent => {}
+        }
+        Ok(())
+    }
+
+    /// Whether a lookup of either of two placements would read both blocks, if a block ended between them.
+    pub fn would_share(&self, placement: u64, next: u64) -> bool {
+        match self {
+            StoreIndexBuilder::Fences(fences) => fences.cell_of(placement) == fences.cell_of(next),
+            _ => false,
+        }
+    }
+
+    /// No more records will come.
+    pub fn finish(self) -> Result<StoreIndex> {
+        Ok(match self {
+            StoreIndexBuilder::EntropyTrie(trie, slots_per_block) => {
+                StoreIndex::trie(trie.finish()?, slots_per_block)
+            }
+            StoreIndexBuilder::Fences(fences) => StoreIndex::Fences(fences.finish()),
+            StoreIndexBuilder::Absent => StoreIndex::Absent,
+        })
+    }
 }
 
 /// The index of a store, in memory.
 pub enum StoreIndex {
-    /// See [`SortedIndexKind::EntropyTrie`].
-    EntropyTrie(EntropyTrie),
+    /// See [`SortedIndexKind::EntropyTrie`] and [`SortedIndexKind::DenseTrie`].
+    EntropyTrie {
+        /// The trie.
+        trie: EntropyTrie,
+        /// How many of the units that it locates stand in a block: 1 if it is sparse.
+        units_per_block: u64,
+    },
     /// See [`SortedIndexKind::Fences`].
     Fences(Fences),
     /// See [`SortedIndexKind::BlockPerfect`].
     BlockPerfect(BlockPerfect),
+    /// See [`SortedIndexKind::Absent`].
+    Absent,
 }
 
 impl StoreIndex {
-    pub(super) fn load(file: &StoreFile) -> Result<StoreIndex> {
+    fn trie(trie: EntropyTrie, slots_per_block: u32) -> StoreIndex {
+        let units_per_block = u64::from((slots_per_block / trie.settings().records_per_block.max(1)).max(1));
+        StoreIndex::EntropyTrie { trie, units_per_block }
+    }
+
+    /// Reads the index back. `slots_per_block` is as it was when it was built.
+    pub(super) fn load(file: &StoreFile, form: Form, slots_per_block: u32) -> Result<StoreIndex> {
         let section = &file.footer().index;
+        if section.kind == SECTION_NONE {
+            return Ok(StoreIndex::Absent);
+        }
         let bytes = file.read_section(section, Purpose::Recover)?;
-        let damaged = Error::decode(file.file().path(), StoreFile::section_offset(section));
+        let offset = StoreFile::section_offset(section);
+        let damaged = Error::decode(file.file().path(), offset);
         match section.kind {
-            kind if kind == SortedIndexKind::EntropyTrie as u8 => {
-                EntropyTrie::decode(&bytes).map(StoreIndex::EntropyTrie).map_err(damaged)
+            SECTION_ENTROPY_TRIE => {
+                let trie = EntropyTrie::decode(&bytes).map_err(damaged)?;
+                let records = trie.settings().records_per_block;
+                let fits = form == Form::Slots && [1, slots_per_block].contains(&records);
+                if !fits || trie.len() != file.footer().records {
+                    let expected =
+                        format!("a trie of {} slots, {slots_per_block} a block", file.footer().records);
+                    let got = format!("{} records, {records} a block", trie.len());
+                    return Err(file.file().corrupt(offset, expected, got));
+                }
+                Ok(StoreIndex::trie(trie, slots_per_block))
             }
-            kind if kind == SortedIndexKind::Fences as u8 => {
-                Fences::decode(&bytes).map(StoreIndex::Fences).map_err(damaged)
-            }
-            kind if kind == SortedIndexKind::BlockPerfect as u8 => {
+            SECTION_BLOCK_PERFECT => {
                 BlockPerfect::decode(&bytes).map(StoreIndex::BlockPerfect).map_err(damaged)
             }
-            kind => {
-                let offset = StoreFile::section_offset(section);
-                Err(file.file().corrupt(offset, "an index", format!("a section of kind {kind}")))
-            }
+            SECTION_FENCES => Fences::decode(&bytes).map(StoreIndex::Fences).map_err(damaged),
+            kind => Err(file.file().corrupt(offset, "an index", format!("a section of kind {kind}"))),
         }
     }
 
-    /// The index's kind and its saved form.
-    pub(super) fn encode(&self) -> (SortedIndexKind, Vec<u8>) {
+    /// The saved form: the kind of its section, and its bytes.
+    pub(crate) fn encode(&self) -> (u8, Vec<u8>) {
         let mut bytes = Vec::new();
-        let kind = match self {
-            StoreIndex::EntropyTrie(trie) => {
+        let section = match self {
+            StoreIndex::EntropyTrie { trie, .. } => {
                 trie.encode(&mut bytes);
-                SortedIndexKind::EntropyTrie
+                SECTION_ENTROPY_TRIE
             }
             StoreIndex::Fences(fences) => {
                 fences.encode(&mut bytes);
-                SortedIndexKind::Fences
+                SECTION_FENCES
             }
             StoreIndex::BlockPerfect(index) => {
                 index.encode(&mut bytes);
-                SortedIndexKind::BlockPerfect
+                SECTION_BLOCK_PERFECT
             }
+            StoreIndex::Absent => SECTION_NONE,
         };
-        (kind, bytes)
+        (section, bytes)
+    }
+
+    /// Which index it is.
+    pub fn kind(&self) -> SortedIndexKind {
+        match self {
+            StoreIndex::EntropyTrie { trie, units_per_block } => {
+                let dense = trie.settings().records_per_block == 1 && *units_per_block > 1;
+                if dense { SortedIndexKind::DenseTrie } else { SortedIndexKind::EntropyTrie }
+            }
+            StoreIndex::Fences(_) => SortedIndexKind::Fences,
+            StoreIndex::BlockPerfect(_) => SortedIndexKind::BlockPerfect,
+            StoreIndex::Absent => SortedIndexKind::Absent,
+        }
     }
 
     /// The blocks in which the record of a key stands, if it is there.
     #[inline]
     pub fn locate(&self, hash: KeyHash) -> Range<u64> {
         match self {
-            StoreIndex::EntropyTrie(trie) => trie.locate(hash.placement),
+            StoreIndex::EntropyTrie { trie, units_per_block: 1 } => trie.locate(hash.placement),
+            StoreIndex::EntropyTrie { trie, units_per_block } => {
+                let units = trie.locate(hash.placement);
+                units.start / units_per_block..units.end.div_ceil(*units_per_block)
+            }
             StoreIndex::Fences(fences) => fences.locate(hash.placement),
             StoreIndex::BlockPerfect(index) => index.locate(hash.placement),
+            StoreIndex::Absent => 0..u64::MAX,
         }
     }
 
     /// The memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
         match self {
-            StoreIndex::EntropyTrie(trie) => trie.heap_bytes(),
+            StoreIndex::EntropyTrie { trie, .. } => trie.heap_bytes(),
             StoreIndex::Fences(fences) => fences.heap_bytes(),
             StoreIndex::BlockPerfect(index) => index.heap_bytes(),
+            StoreIndex::Absent => 0,
         }
     }
 }

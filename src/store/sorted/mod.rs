@@ -13,10 +13,11 @@ mod index;
 mod writer;
 
 pub use cursor::SortedCursor;
-pub use index::{SortedIndexKind, StoreFilter, StoreIndex};
+pub use index::{SortedIndexKind, StoreFilter, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
+use writer::slots_per_block;
 pub use writer::{SortedStoreSettings, SortedStoreWriter};
 
-use super::block::Block;
+use super::block::{BLOCK_HEADER_BYTES, Block};
 use super::file::StoreFile;
 use super::record::{RecordLayout, RecordView};
 use crate::Result;
@@ -34,6 +35,20 @@ pub enum Form {
     Slots = 2,
 }
 
+impl Form {
+    fn of(file: &StoreFile, layout: &RecordLayout) -> Result<Form> {
+        let block_bytes = file.footer().block_bytes as usize;
+        let slot_fits = |bytes: usize| (1..=block_bytes - BLOCK_HEADER_BYTES).contains(&bytes);
+        match file.footer().kind {
+            kind if kind == Form::Stream as u8 => Ok(Form::Stream),
+            kind if kind == Form::Slots as u8 && layout.slot_bytes(false).is_some_and(slot_fits) => {
+                Ok(Form::Slots)
+            }
+            kind => Err(file.file().corrupt(0, "a sorted store", format!("a store of kind {kind}"))),
+        }
+    }
+}
+
 /// An immutable store of records in hash order.
 pub struct SortedStore {
     file: StoreFile,
@@ -47,19 +62,54 @@ impl SortedStore {
     /// Opens a store and reads its index and filter back.
     pub fn open(directory: &Directory, name: &str, number: u64, layout: RecordLayout) -> Result<SortedStore> {
         let file = StoreFile::open(directory, name, number)?;
-        let form = match file.footer().kind {
-            kind if kind == Form::Stream as u8 => Form::Stream,
-            kind if kind == Form::Slots as u8 && layout.slot_bytes(false).is_some() => Form::Slots,
-            kind => return Err(file.file().corrupt(0, "a sorted store", format!("a store of kind {kind}"))),
-        };
-        let index = StoreIndex::load(&file)?;
+        if file.footer().index.kind == 0 {
+            return Err(file.file().corrupt(file.length(), "a store with an index", "one without"));
+        }
         let filter = StoreFilter::load(&file)?;
-        Ok(SortedStore { file, layout, form, index, filter })
+        Ok(SortedStore { filter, ..SortedStore::in_file(file, layout, true)? })
+    }
+
+    /// The store in a file that is open already, with its index if `with_index` says so: without one every block has to
+    /// be looked through, or searched.
+    pub fn in_file(file: StoreFile, layout: RecordLayout, with_index: bool) -> Result<SortedStore> {
+        let form = Form::of(&file, &layout)?;
+        let index = if with_index {
+            StoreIndex::load(&file, form, slots_per_block(&layout, form, file.footer().block_bytes))?
+        } else {
+            StoreIndex::Absent
+        };
+        Ok(SortedStore { file, layout, form, index, filter: None })
     }
 
     /// The file.
     pub fn file(&self) -> &StoreFile {
         &self.file
+    }
+
+    /// The shape of its records.
+    pub fn layout(&self) -> &RecordLayout {
+        &self.layout
+    }
+
+    /// How its records stand in blocks.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// The index.
+    pub fn index(&self) -> &StoreIndex {
+        &self.index
+    }
+
+    /// What an index over these blocks is built with.
+    pub fn index_settings(&self, kind: SortedIndexKind) -> StoreIndexSettings {
+        let footer = self.file.footer();
+        StoreIndexSettings {
+            kind,
+            slots_per_block: slots_per_block(&self.layout, self.form, footer.block_bytes),
+            expected_records: footer.records,
+            expected_blocks: footer.blocks,
+        }
     }
 
     /// The number of records, deletes included.
@@ -99,9 +149,8 @@ impl SortedStore {
         buffer: &'b mut AlignedBuffer,
     ) -> Result<Option<RecordView<'b>>> {
         let Some(blocks) = self.blocks_for(hash) else { return Ok(None) };
-        let length = self.file.read_blocks(purpose, blocks.clone(), buffer)?.len();
-        // Blocks are as large as any alignment, so a read of whole blocks is never widened.
-        let bytes = buffer.get_mut(..length).unwrap_or_default();
+        let place = self.file.place_blocks(purpose, blocks.clone(), buffer)?;
+        let bytes = buffer.get_mut(place).unwrap_or_default();
         self.find(blocks, bytes, key)
     }
 
@@ -139,10 +188,10 @@ impl SortedStore {
 
     fn find_slot<'b>(&self, payload: &'b [u8], key: &[u8]) -> Option<RecordView<'b>> {
         let slot_bytes = self.layout.slot_bytes(false)?;
-        let key_at =
-            slot_bytes - self.layout.fixed.map_or(0, |(key_length, value_length)| key_length + value_length);
+        let (key_length, value_length) = self.layout.fixed.filter(|(length, _)| *length == key.len())?;
+        let key_at = slot_bytes - key_length - value_length;
         let mut slots = payload.chunks_exact(slot_bytes);
-        let slot = slots.find(|slot| slot.get(key_at..key_at + key.len()) == Some(key))?;
+        let slot = slots.find(|slot| slot.get(key_at..key_at + key_length) == Some(key))?;
         self.layout.decode_slot(slot, false)
     }
 
@@ -152,7 +201,7 @@ impl SortedStore {
         for at in (0..bytes.len() / block_bytes).map(|index| index * block_bytes) {
             let number = first + (at / block_bytes) as u64;
             let block = self.block(number, &bytes[at..at + block_bytes])?;
-            let payload_at = at + block_bytes - (block_bytes - super::block::BLOCK_HEADER_BYTES);
+            let payload_at = at + block_bytes - (block_bytes - BLOCK_HEADER_BYTES);
             let payload = payload_at..payload_at + block.payload.len();
             match (start, block.first_record) {
                 (Some(_), _) => {

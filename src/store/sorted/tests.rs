@@ -39,6 +39,7 @@ fn settings(layout: RecordLayout, index: SortedIndexKind, expected_records: u64)
         expected_records,
         expected_bytes: expected_records * 20,
         purpose: Purpose::Merge,
+        packed: false,
         piece_bytes: 4096,
     }
 }
@@ -65,11 +66,21 @@ fn check(store: &Arc<SortedStore>, directory: &Directory, records: &Records, pla
 #[test]
 fn every_record_of_a_fixed_size_is_found_with_one_read() {
     let layout = RecordLayout { fixed: Some((8, 12)), expiring: false };
-    for index in [SortedIndexKind::EntropyTrie, SortedIndexKind::Fences, SortedIndexKind::BlockPerfect] {
+    let (trie, fences) = (SortedIndexKind::EntropyTrie, SortedIndexKind::Fences);
+    for (index, packed) in [
+        (trie, false),
+        (fences, false),
+        (fences, true),
+        (SortedIndexKind::DenseTrie, false),
+        (SortedIndexKind::BlockPerfect, false),
+    ] {
         for count in [0, 1, 2, 24, 25, 26, 5000] {
             let directory = directory();
             let records = records(count, PLACING, |number| Some(vec![number as u8; 12]));
-            let store = build(&directory, settings(layout, index, count), &records);
+            let settings = SortedStoreSettings { packed, ..settings(layout, index, count) };
+            let store = build(&directory, settings, &records);
+            let blocks = store.file().footer().blocks;
+            assert!(blocks == count.div_ceil(25) || (index == fences && !packed && blocks > count / 25));
             assert!(check(&store, &directory, &records, PLACING) <= 1.0);
             let opened = Arc::new(SortedStore::open(&directory, "1", 1, layout).unwrap());
             check(&opened, &directory, &records, PLACING);
@@ -152,4 +163,74 @@ fn a_flipped_bit_is_an_error_and_never_another_value() {
         }
     }
     assert!((1..=25).contains(&refused));
+}
+
+#[test]
+fn a_cursor_tells_the_blocks_of_each_record_from_which_the_same_index_can_be_built() {
+    let size = |number: u64| if number.is_multiple_of(97) { 5000 } else { (number * 7 % 300) as usize };
+    for fixed in [None, Some((8, 12))] {
+        let layout = RecordLayout { fixed, expiring: false };
+        let directory = directory();
+        let records =
+            records(2000, PLACING, |number| Some(vec![3; fixed.map_or(size(number), |(_, length)| length)]));
+        let settings =
+            SortedStoreSettings { packed: true, ..settings(layout, SortedIndexKind::Fences, 2000) };
+        let store = build(&directory, settings, &records);
+        let kinds = [SortedIndexKind::Fences, SortedIndexKind::EntropyTrie, SortedIndexKind::DenseTrie];
+        for kind in kinds.into_iter().take(if fixed.is_some() { 3 } else { 1 }) {
+            let mut builder = StoreIndexBuilder::new(&store.index_settings(kind)).unwrap();
+            let mut cursor = SortedCursor::new(store.clone(), PLACING, Purpose::Iterate, 2048);
+            let mut blocks = Vec::new();
+            while cursor.advance().unwrap() {
+                builder.push(cursor.entry().unwrap().hash.placement, cursor.blocks()).unwrap();
+                blocks.push(cursor.blocks());
+            }
+            let index = builder.finish().unwrap();
+            assert_eq!(index.kind(), kind);
+            for ((hash, _), blocks) in records.keys().zip(&blocks) {
+                let located = index.locate(*hash);
+                assert!(located.start <= blocks.start && blocks.end <= located.end, "{located:?} {blocks:?}");
+                assert!(kind == SortedIndexKind::Fences || located == *blocks);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cursor_goes_on_behind_a_block_that_its_caller_has_read() {
+    let layout = RecordLayout { fixed: None, expiring: false };
+    let directory = directory();
+    let records = records(500, PLACING, |number| Some(vec![7; (number % 90) as usize]));
+    let store = build(&directory, settings(layout, SortedIndexKind::Fences, 500), &records);
+    let mut buffer = AlignedBuffer::default();
+    let block = store.file().footer().blocks / 2;
+    let bytes = store.file().read_blocks(Purpose::Get, block..block + 1, &mut buffer).unwrap();
+    let opened = Block::open(store.file().file(), 1, block, bytes).unwrap();
+    let rest = &opened.payload[opened.first_record.unwrap()..];
+    let cursor = SortedCursor::new(store.clone(), PLACING, Purpose::Get, 512);
+    let mut cursor = cursor.going_on(rest, block);
+    assert!(cursor.advance().unwrap());
+    assert_eq!(cursor.blocks().start, block);
+    let hash = cursor.entry().unwrap().hash;
+    let mut expected = records.keys().skip_while(|(other, _)| *other != hash);
+    loop {
+        let (_, key) = expected.next().unwrap();
+        assert_eq!(cursor.entry().unwrap().record.key, key);
+        if !cursor.advance().unwrap() {
+            break;
+        }
+    }
+    assert_eq!(expected.next(), None);
+}
+
+#[test]
+fn a_part_of_a_key_or_a_key_with_a_part_of_its_value_is_another_key() {
+    let layout = RecordLayout { fixed: Some((8, 12)), expiring: false };
+    let directory = directory();
+    let records = records(1, PLACING, |_| Some(b"value of it.".to_vec()));
+    let store = build(&directory, settings(layout, SortedIndexKind::Fences, 1), &records);
+    for key in [&b"0000000"[..], b"00000000v"] {
+        let mut buffer = AlignedBuffer::default();
+        assert_eq!(store.get(Purpose::Get, PLACING.place(key), key, &mut buffer).unwrap(), None);
+    }
 }

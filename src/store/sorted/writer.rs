@@ -1,12 +1,10 @@
 //! Writing a store in hash order, and building its index on the way.
 
-use super::index::{SortedIndexKind, StoreFilter, StoreIndex};
+use super::index::{SortedIndexKind, StoreFilter, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
 use super::{Form, SortedStore};
 use crate::Result;
 use crate::device::{Directory, Purpose};
 use crate::index::block_perfect::{BlockPerfectBuilder, BlockPerfectSettings};
-use crate::index::entropy_trie::{EntropyTrieBuilder, TrieSettings};
-use crate::index::fences::{FencesBuilder, FencesSettings};
 use crate::store::block::{BLOCK_HEADER_BYTES, BlockBuilder};
 use crate::store::file::{FilterKind, StoreFileWriter};
 use crate::store::merge::Entry;
@@ -14,6 +12,9 @@ use crate::store::record::RecordLayout;
 
 /// A record goes over the end of a block rather than leave more than this share of the block unused.
 const UNUSED_SHARE: usize = 32;
+
+/// By how many slots the memory for a bucket grows.
+const SLOTS_GROWTH: usize = 64;
 
 /// What a store is written with.
 #[derive(Debug, Clone)]
@@ -26,8 +27,11 @@ pub struct SortedStoreSettings {
     pub form: Form,
     /// The size of a block, in bytes.
     pub block_bytes: u32,
-    /// The index; the trie only for slots.
+    /// The index; tries only for slots.
     pub index: SortedIndexKind,
+    /// Whether every block is filled with slots whatever the index, so that there can be any other over the same blocks
+    /// (ECT 3.1.6). Else blocks are left unfilled where that saves the lookups of an index the reading of two.
+    pub packed: bool,
     /// About how many records will come.
     pub expected_records: u64,
     /// About how many bytes of keys and values will come.
@@ -48,14 +52,12 @@ impl SortedStoreSettings {
         }
     }
 
-    fn slots_per_block(&self) -> usize {
-        let payload_bytes = self.block_bytes as usize - BLOCK_HEADER_BYTES;
-        payload_bytes / self.layout.slot_bytes(false).unwrap_or(payload_bytes).max(1)
-    }
-
     fn expected_blocks(&self) -> u64 {
         match self.form {
-            Form::Slots => self.expected_records.div_ceil(self.slots_per_block().max(1) as u64),
+            Form::Slots => {
+                let slots_per_block = slots_per_block(&self.layout, self.form, self.block_bytes);
+                self.expected_records.div_ceil(slots_per_block.into())
+            }
             Form::Stream => {
                 self.expected_bytes / (u64::from(self.block_bytes) - BLOCK_HEADER_BYTES as u64) + 1
             }
@@ -63,10 +65,47 @@ impl SortedStoreSettings {
     }
 }
 
+/// How many records of a form stand in a full block, if they take the same room; else 1.
+pub(super) fn slots_per_block(layout: &RecordLayout, form: Form, block_bytes: u32) -> u32 {
+    let payload_bytes = block_bytes.saturating_sub(BLOCK_HEADER_BYTES as u32);
+    match (form, layout.slot_bytes(false)) {
+        (Form::Slots, Some(slot_bytes)) => (payload_bytes / (slot_bytes as u32).max(1)).max(1),
+        _ => 1,
+    }
+}
+
+/// What finds a place for records and their places again.
 enum IndexBuilder {
-    EntropyTrie(EntropyTrieBuilder),
-    Fences(FencesBuilder),
+    /// The records stand in hash order.
+    InOrder(Box<StoreIndexBuilder>),
+    /// The index chooses the blocks of a bucket's records.
     BlockPerfect { index: Box<BlockPerfectBuilder>, bucket: Bucket },
+}
+
+impl IndexBuilder {
+    fn new(settings: &SortedStoreSettings) -> Result<Self> {
+        let slots_per_block = slots_per_block(&settings.layout, settings.form, settings.block_bytes);
+        let expected_records = settings.expected_records;
+        if settings.index == SortedIndexKind::BlockPerfect {
+            let settings = BlockPerfectSettings { expected_records, records_per_block: slots_per_block };
+            let index = Box::new(BlockPerfectBuilder::new(settings)?);
+            return Ok(IndexBuilder::BlockPerfect { index, bucket: Bucket::default() });
+        }
+        Ok(IndexBuilder::InOrder(Box::new(StoreIndexBuilder::new(&StoreIndexSettings {
+            kind: settings.index,
+            slots_per_block,
+            expected_records,
+            expected_blocks: settings.expected_blocks(),
+        })?)))
+    }
+
+    /// Whether a lookup of either of two placements would read both blocks, if a block ended between them.
+    fn would_share(&self, placement: u64, next: u64) -> bool {
+        match self {
+            IndexBuilder::InOrder(index) => index.would_share(placement, next),
+            IndexBuilder::BlockPerfect { .. } => false,
+        }
+    }
 }
 
 /// The slots of one bucket of a block-perfect index, in the order in which they came.
@@ -76,17 +115,6 @@ struct Bucket {
     /// The block of each, once they are known.
     blocks: Vec<u64>,
     order: Vec<u32>,
-}
-
-/// Takes records in hash order and makes a [`SortedStore`] of them.
-pub struct SortedStoreWriter {
-    settings: SortedStoreSettings,
-    file: StoreFileWriter,
-    block: BlockBuilder,
-    index: IndexBuilder,
-    group: Group,
-    records: u64,
-    deleted: u64,
 }
 
 impl Bucket {
@@ -116,6 +144,17 @@ impl Bucket {
     }
 }
 
+/// Takes records in hash order and makes a [`SortedStore`] of them.
+pub struct SortedStoreWriter {
+    settings: SortedStoreSettings,
+    file: StoreFileWriter,
+    block: BlockBuilder,
+    index: IndexBuilder,
+    group: Group,
+    records: u64,
+    deleted: u64,
+}
+
 /// Records of one cell of the fences, which should not be parted by the end of a block.
 #[derive(Default)]
 struct Group {
@@ -127,26 +166,7 @@ struct Group {
 impl SortedStoreWriter {
     /// Starts a new file.
     pub fn create(directory: &Directory, name: &str, settings: SortedStoreSettings) -> Result<Self> {
-        let index = match settings.index {
-            SortedIndexKind::EntropyTrie => {
-                IndexBuilder::EntropyTrie(EntropyTrieBuilder::new(TrieSettings {
-                    records_per_block: settings.slots_per_block() as u32,
-                    expected_keys: settings.expected_records,
-                    ..TrieSettings::default()
-                })?)
-            }
-            SortedIndexKind::BlockPerfect => IndexBuilder::BlockPerfect {
-                index: Box::new(BlockPerfectBuilder::new(BlockPerfectSettings {
-                    expected_records: settings.expected_records,
-                    records_per_block: settings.slots_per_block() as u32,
-                })?),
-                bucket: Bucket::default(),
-            },
-            SortedIndexKind::Fences => IndexBuilder::Fences(FencesBuilder::new(FencesSettings {
-                expected_records: settings.expected_records,
-                expected_blocks: settings.expected_blocks(),
-            })),
-        };
+        let index = IndexBuilder::new(&settings)?;
         let file = StoreFileWriter::create(
             directory,
             name,
@@ -183,18 +203,17 @@ impl SortedStoreWriter {
                 bucket.blocks.extend_from_slice(blocks);
                 bucket.place(&mut self.block, &mut self.file)?;
             }
+            let slot_bytes = self.settings.layout.slot_bytes(false).unwrap_or(0);
+            if bucket.slots.capacity() - bucket.slots.len() < slot_bytes {
+                bucket.slots.reserve_exact(slot_bytes * SLOTS_GROWTH);
+            }
             self.settings.layout.encode_slot(&entry.record, false, &mut bucket.slots);
             return Ok(());
         }
-        let begins_group = match (&mut self.index, self.group.records.last()) {
-            (IndexBuilder::EntropyTrie(trie), _) => {
-                trie.push(placement)?;
-                true
-            }
-            (IndexBuilder::Fences(fences), Some(&(last, _))) => {
-                fences.cell_of(last) != fences.cell_of(placement)
-            }
-            (IndexBuilder::Fences(_) | IndexBuilder::BlockPerfect { .. }, _) => false,
+        let packed = self.settings.packed && self.settings.form == Form::Slots;
+        let begins_group = match self.group.records.last() {
+            Some(&(last, _)) => packed || !self.index.would_share(last, placement),
+            None => false,
         };
         if begins_group {
             self.place_group()?;
@@ -247,10 +266,10 @@ impl SortedStoreWriter {
             }
             self.seal()?;
         }
-        if let IndexBuilder::Fences(fences) = &mut self.index {
-            fences.push(placement, first..self.file.next_block() + 1)?;
+        match &mut self.index {
+            IndexBuilder::InOrder(index) => index.push(placement, first..self.file.next_block() + 1),
+            IndexBuilder::BlockPerfect { .. } => Ok(()),
         }
-        Ok(())
     }
 
     fn seal(&mut self) -> Result<()> {
@@ -262,8 +281,7 @@ impl SortedStoreWriter {
     pub fn finish(mut self, filter: Option<StoreFilter>) -> Result<SortedStore> {
         self.place_group()?;
         let index = match self.index {
-            IndexBuilder::EntropyTrie(trie) => StoreIndex::EntropyTrie(trie.finish()?),
-            IndexBuilder::Fences(fences) => StoreIndex::Fences(fences.finish()),
+            IndexBuilder::InOrder(index) => index.finish()?,
             IndexBuilder::BlockPerfect { index, mut bucket } => {
                 let (index, blocks) = index.finish();
                 bucket.blocks = blocks;
@@ -281,11 +299,23 @@ impl SortedStoreWriter {
         let file = self.file.finish(
             self.records,
             self.deleted,
-            (index_kind as u8, &index_bytes),
+            (index_kind, &index_bytes),
             (filter_kind as u8, &filter_bytes),
         )?;
         let SortedStoreSettings { layout, form, .. } = self.settings;
         Ok(SortedStore { file, layout, form, index, filter })
+    }
+
+    /// Ends a store without an index that only this process reads, and as long as it has it open
+    /// ([`StoreFileWriter::finish_temporary`]).
+    pub fn finish_temporary(mut self) -> Result<SortedStore> {
+        self.place_group()?;
+        if !self.block.is_empty() {
+            self.seal()?;
+        }
+        let file = self.file.finish_temporary(self.records, self.deleted)?;
+        let SortedStoreSettings { layout, form, .. } = self.settings;
+        Ok(SortedStore { file, layout, form, index: StoreIndex::Absent, filter: None })
     }
 
     /// The memory held, in bytes.
@@ -296,7 +326,7 @@ impl SortedStoreWriter {
             + self.group.records.capacity() * size_of::<(u64, usize)>()
             + match &self.index {
                 IndexBuilder::BlockPerfect { bucket, .. } => bucket.heap_bytes(),
-                IndexBuilder::EntropyTrie(_) | IndexBuilder::Fences(_) => 0,
+                IndexBuilder::InOrder(_) => 0,
             }
     }
 }

@@ -200,10 +200,11 @@ impl Disk {
     }
 
     pub fn close(&mut self, inode: Inode) {
-        if let Some(content) = self.files.get_mut(&inode) {
-            content.handles -= 1;
+        let Some(content) = self.files.get_mut(&inode) else { return };
+        content.handles -= 1;
+        if content.handles == 0 && !self.entries.values().any(|named| *named == inode) {
+            self.forget_unreachable();
         }
-        self.forget_unreachable();
     }
 
     pub fn list(&self) -> io::Result<Vec<String>> {

@@ -106,6 +106,27 @@ impl SimulatedDirectory {
         SimulatedDirectory::over(disk, self.direct_alignment)
     }
 
+    /// The same files on another device, as they are now, synced or not.
+    pub fn crash_image(&self) -> SimulatedDirectory {
+        SimulatedDirectory::over(self.disk.lock().restarted(0), self.direct_alignment)
+    }
+
+    /// The names of all files, sorted.
+    ///
+    /// # Errors
+    /// If the power is off.
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        self.disk.lock().list()
+    }
+
+    /// Takes a file away.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file.
+    pub fn remove_name(&self, name: &str) -> io::Result<()> {
+        self.disk.lock().remove(name)
+    }
+
     /// Damages a file where it lies; answers whether any byte of it changed.
     ///
     /// # Errors

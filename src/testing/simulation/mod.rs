@@ -123,9 +123,10 @@ impl Simulation {
                 operations.insert(late, workload.next_of(kind, &mut random));
             }
         }
-        if random.bool() {
-            operations.push(Operation::Fail(certain_fault(&mut random)));
-        }
+        // Whatever was drawn: in the end something fails for sure.
+        operations.push(Operation::Fail(certain_fault(&mut random)));
+        operations.push(workload.next_of(OperationKind::Put, &mut random));
+        operations.push(Operation::Sync);
         Simulation { seed, configuration, workload: first, operations }
     }
 
@@ -157,13 +158,11 @@ impl Simulation {
     }
 }
 
+/// A fault that the next write or sync meets.
 fn certain_fault(random: &mut fastrand::Rng) -> Faults {
-    let mut faults = Faults::default();
-    match random.u8(..4) {
-        0 => faults.write_error = 1.0,
-        1 => faults.sync_error = 1.0,
-        2 => faults.directory_error = 1.0,
-        _ => faults.capacity_bytes = Some(0),
+    match random.u8(..3) {
+        0 => Faults { write_error: 1.0, ..Faults::default() },
+        1 => Faults { write_error: 0.1, sync_error: 1.0, ..Faults::default() },
+        _ => Faults { capacity_bytes: Some(0), ..Faults::default() },
     }
-    faults
 }

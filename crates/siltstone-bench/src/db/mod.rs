@@ -2,11 +2,10 @@
 //!
 //! Three things differ from db_bench, so that figures can be trusted. Every value that is read is checked, and so is
 //! whether a key is there at all: the bench knows exactly which keys it wrote. A benchmark that writes ends when the
-//! last put has returned (`ops_per_s`) and once more when no background work is left (`settled_ops_per_s`); the accounts
-//! are read then. And a directory that holds something is never destroyed.
+//! last put has returned (`ops_per_s`) and once more when no background work is left (`settled_ops_per_s`); the
+//! accounts are read then. And a directory that holds something is never destroyed.
 
 mod benchmark;
-mod place;
 mod report;
 mod runner;
 mod worker;
@@ -16,6 +15,7 @@ pub use report::Report;
 pub use runner::run;
 
 use crate::keys::KeysTooShort;
+use crate::place::PlaceError;
 use siltstone::{Builder, Durability};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,7 +57,8 @@ pub struct Settings {
     pub set_up: Arc<dyn Fn(Builder) -> Builder + Send + Sync>,
     /// Ends the benchmarks when it becomes true.
     pub stop: Arc<AtomicBool>,
-    /// Tells the heap bytes of the process, where they are counted.
+    /// Tells the heap bytes of the process, where they are counted: the account of the stats benchmark can be held
+    /// against them.
     pub heap_bytes: Option<fn() -> u64>,
 }
 
@@ -95,6 +96,9 @@ pub enum BenchError {
     /// The settings do not fit each other.
     #[error("{0}")]
     Settings(String),
+    /// The database cannot stand there.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
     /// The keys are too short for their number.
     #[error(transparent)]
     Keys(#[from] KeysTooShort),

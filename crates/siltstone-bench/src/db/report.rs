@@ -2,11 +2,10 @@
 
 use super::{Benchmark, Settings};
 use crate::accounts;
+use crate::costs::Costs;
 use crate::latencies::Latencies;
 use serde::Serialize;
-use serde_json::Value;
-use siltstone::device::Purpose;
-use siltstone::{Durability, Stats};
+use siltstone::Stats;
 use std::fmt::Write;
 
 /// What a benchmark found out. Serialised, it is the object of the benchmark.
@@ -58,45 +57,15 @@ pub struct Report {
     pub p999_us: f64,
     /// The longest.
     pub max_us: f64,
-    /// Keys that are there at the end.
-    pub keys: u64,
-    /// The account at the end, in bytes.
-    pub ram_bytes: u64,
-    /// Its highest point while the benchmark ran.
-    pub ram_bytes_max: u64,
-    /// The account at the end, over the keys.
-    pub ram_bytes_per_key: f64,
-    /// Its highest point, over the keys that are there at the end.
-    pub ram_bytes_per_key_max: f64,
-    /// The account at its highest point, by item, in bytes.
-    pub ram_account: Value,
     /// The heap that the process has more than before the database was opened, where that is counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heap_bytes: Option<u64>,
-    /// Reads of the device for each key looked up.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reads_per_get: Option<f64>,
-    /// Bytes that they fetched.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_bytes_per_get: Option<f64>,
-    /// Bytes written to the device for each byte of the user's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_amplification: Option<f64>,
-    /// Bytes on disk for each byte of keys and values that are there.
-    pub space_amplification: f64,
-    /// Bytes of all files.
-    pub disk_bytes: u64,
-    /// Writes that were made to wait for background work.
-    pub delayed_writes: u64,
-    /// How long together, in nanoseconds.
-    pub delayed_ns: u64,
     /// Records of the log that were read back when the database was opened; for openings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replayed_records: Option<u64>,
-    /// Operations and bytes on the device, by purpose.
-    pub io: Value,
-    /// What else the engine counts.
-    pub details: Value,
+    /// What they cost, and what is there at the end.
+    #[serde(flatten)]
+    pub costs: Costs,
     /// How long the operations took.
     #[serde(skip)]
     pub latencies: Latencies,
@@ -120,12 +89,9 @@ impl Report {
     pub(super) fn new(benchmark: Benchmark, settings: &Settings, measured: Measured) -> Report {
         let Measured { work, seconds, settled_seconds, before, after, keys, heap_bytes } = measured;
         let operations = work.operations;
-        let io = after.io - before.io;
         let lookups = if benchmark.looks_up() { operations } else { 0 };
-        let user_bytes = after.user_bytes.saturating_sub(before.user_bytes);
         let record_bytes = (settings.key_size + settings.value_size) as u64;
         let per_s = |seconds: f64| operations as f64 / seconds.max(1e-9);
-        let per_lookup = |count: u64| (lookups > 0).then(|| count as f64 / lookups as f64);
         Report {
             benchmark: benchmark.name(),
             skipped: None,
@@ -135,7 +101,7 @@ impl Report {
             value_size: settings.value_size,
             fixed: settings.fixed,
             threads: settings.threads,
-            durability: durability_name(settings.durability),
+            durability: accounts::durability(settings.durability),
             operations,
             seconds,
             ops_per_s: per_s(seconds),
@@ -148,23 +114,9 @@ impl Report {
             p99_us: work.latencies.quantile_us(0.99),
             p999_us: work.latencies.quantile_us(0.999),
             max_us: work.latencies.max_us(),
-            keys,
-            ram_bytes: after.ram.total_bytes(),
-            ram_bytes_max: after.ram_peak.total_bytes(),
-            ram_bytes_per_key: after.ram.total_bytes() as f64 / keys.max(1) as f64,
-            ram_bytes_per_key_max: after.ram_peak.total_bytes() as f64 / keys.max(1) as f64,
-            ram_account: accounts::ram(&after.ram_peak),
             heap_bytes,
-            reads_per_get: per_lookup(io.of(Purpose::Get).reads),
-            read_bytes_per_get: per_lookup(io.of(Purpose::Get).read_bytes),
-            write_amplification: (user_bytes > 0).then(|| io.total().write_bytes as f64 / user_bytes as f64),
-            space_amplification: after.disk_bytes as f64 / (keys * record_bytes).max(1) as f64,
-            disk_bytes: after.disk_bytes,
-            delayed_writes: after.delayed_writes.saturating_sub(before.delayed_writes),
-            delayed_ns: after.delayed_ns.saturating_sub(before.delayed_ns),
             replayed_records: None,
-            io: accounts::io(&io),
-            details: accounts::details(&after),
+            costs: Costs::new(&before, &after, keys, keys * record_bytes, lookups),
             latencies: work.latencies,
             stats: after,
         }
@@ -194,12 +146,8 @@ impl Report {
         if let Some(settled) = self.settled_ops_per_s {
             remarks.push(format!("settled {settled:.0} ops/sec"));
         }
-        if let Some(amplification) = self.write_amplification {
-            remarks.push(format!("{amplification:.2} bytes written a byte"));
-        }
-        if let (Some(reads), Some(bytes)) = (self.reads_per_get, self.read_bytes_per_get) {
-            remarks.push(format!("{reads:.4} reads and {bytes:.0} bytes a get"));
-        }
+        remarks.extend(self.costs.describe_writes());
+        remarks.extend(self.costs.describe_reads());
         if let Some(replayed) = self.replayed_records {
             remarks.push(format!("{replayed} records replayed"));
         }
@@ -207,19 +155,11 @@ impl Report {
             let (p50, p99, p999) = (self.p50_us, self.p99_us, self.p999_us);
             remarks.push(format!("p50 {p50:.1}, p99 {p99:.1}, p99.9 {p999:.1} us"));
         }
-        remarks.push(format!(
-            "RAM {:.3} B a key, at most {:.3} ({} keys)",
-            self.ram_bytes_per_key, self.ram_bytes_per_key_max, self.keys
-        ));
+        if let Some(heap_bytes) = self.heap_bytes {
+            remarks.push(format!("heap {heap_bytes} B, account {} B", self.costs.ram_bytes));
+        }
+        remarks.push(self.costs.describe_ram());
         remarks.join("; ")
-    }
-}
-
-fn durability_name(durability: Durability) -> &'static str {
-    match durability {
-        Durability::Buffered => "buffered",
-        Durability::Synced => "synced",
-        _ => "written",
     }
 }
 

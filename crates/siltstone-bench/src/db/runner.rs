@@ -1,11 +1,12 @@
 //! Runs the benchmarks one after the other.
 
-use super::place::Place;
 use super::report::Measured;
 use super::worker::{Shared, Work, Worker, deadline};
 use super::{BenchError, Benchmark, Report, Result, Settings};
+use crate::costs::Costs;
 use crate::key_set::KeySet;
 use crate::keys::{Keys, Values};
+use crate::place::Place;
 use siltstone::{Database, Stats};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
@@ -21,7 +22,7 @@ pub fn run(settings: &Settings, tell: &mut dyn FnMut(&Report) -> std::io::Result
         return Err(BenchError::Settings("threads, num and batch_size are at least 1".into()));
     }
     let mut runner = Runner {
-        place: Place::prepare(settings)?,
+        place: Place::prepare(settings.directory.as_deref(), settings.use_existing_db)?,
         keys: Keys::new(settings.key_size, settings.num, settings.hashed_keys)?,
         values: Values::new(settings.value_size, settings.seed),
         present: KeySet::new(settings.num),
@@ -101,6 +102,7 @@ impl Runner<'_> {
         Report::new(benchmark, self.settings, measured)
     }
 
+    /// What the database has on the heap; of benchmarks with latencies also these.
     fn heap_bytes(&self) -> Option<u64> {
         self.settings.heap_bytes.map(|heap_bytes| heap_bytes().saturating_sub(self.heap_before))
     }
@@ -123,7 +125,17 @@ impl Runner<'_> {
         if let Some(database) = &self.database {
             return Ok(database.clone());
         }
-        let database = self.place.open(self.settings)?;
+        let settings = self.settings;
+        let mut builder = Database::builder(self.place.directory())
+            .create(!settings.use_existing_db)
+            .durability(settings.durability);
+        if settings.fixed {
+            builder = builder.fixed(settings.key_size, settings.value_size);
+        }
+        if settings.hashed_keys {
+            builder = builder.hashed_keys();
+        }
+        let database = (settings.set_up)(builder).open()?;
         self.database = Some(database.clone());
         Ok(database)
     }
@@ -178,16 +190,9 @@ impl Runner<'_> {
             }
         }
         let keys = self.present.len() + self.foreign;
-        let per_key = |bytes: u64| bytes as f64 / keys.max(1) as f64;
-        let data_bytes = keys as f64 * (self.settings.key_size + self.settings.value_size) as f64;
-        Ok(Report {
-            benchmark: "open",
-            keys,
-            ram_bytes_per_key: per_key(opened.ram_bytes),
-            ram_bytes_per_key_max: per_key(opened.ram_bytes_max),
-            space_amplification: opened.disk_bytes as f64 / data_bytes.max(1.0),
-            ..opened
-        })
+        let record_bytes = (self.settings.key_size + self.settings.value_size) as u64;
+        let costs = Costs::new(&Stats::default(), &opened.stats, keys, keys * record_bytes, 0);
+        Ok(Report { benchmark: "open", costs, ..opened })
     }
 
     fn work(&self, benchmark: Benchmark, stream: u64, database: &Database) -> Result<Work> {

@@ -1,12 +1,11 @@
 //! `siltstone bench db`: the benchmarks of a database. The flags are db_bench's, underscores and all.
 
+use super::tuning::Tuning;
 use crate::interrupt::Interrupt;
 use crate::open::{DurabilityArg, parse_time};
 use crate::outcome::{Outcome, Result, help};
 use crate::stats;
-use clap::builder::PossibleValuesParser;
-use clap::{Args, ValueEnum};
-use siltstone::{Access, Builder, EngineKind, HashStoreKind, IndexKind};
+use clap::Args;
 use siltstone_bench::db::{Benchmark, Report, Settings};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -21,14 +20,11 @@ const EXAMPLES: &str = "
 
 /// Measure a database, under db_bench's names
 ///
-/// Without --db it stands in a temporary directory. Every value that is read is checked. Benchmarks that write are timed
-/// until the last put has returned and once more until no background work is left.
+/// Without --db it stands in a temporary directory. Every value that is read is checked. Benchmarks that write are
+/// timed until the last put has returned and once more until no background work is left.
 #[derive(Args)]
 #[command(rename_all = "snake_case", after_help = help_with_benchmarks())]
 pub struct DbArgs {
-    /// The engine
-    #[arg(long, default_value = "silt", value_parser = PossibleValuesParser::new(EngineKind::ALL.map(EngineKind::name)))]
-    engine: String,
     /// The benchmarks, in their order
     #[arg(long, value_delimiter = ',', value_name = "NAME,…",
           default_values = Benchmark::USUAL.iter().map(|benchmark| benchmark.name()))]
@@ -82,130 +78,14 @@ pub struct DbArgs {
     tuning: Tuning,
 }
 
-/// How the database is set up.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "How the database is set up", rename_all = "snake_case")]
-struct Tuning {
-    /// All records have one size, and the database is told so
-    #[arg(long)]
-    fixed: bool,
-    /// The keys are hashes, and the database is told so
-    #[arg(long, alias = "hashed-keys")]
-    hashed_keys: bool,
-    /// Records of a fixed size have room for an expiry time
-    #[arg(long)]
-    expiring: bool,
-    /// The number of partitions
-    #[arg(long)]
-    partitions: Option<u32>,
-    /// The size of a block on flash, in bytes
-    #[arg(long)]
-    block_bytes: Option<u32>,
-    /// Keys that HashStores hold before they are merged, as a share of all
-    #[arg(long)]
-    merge_ratio: Option<f64>,
-    /// Bits of a tag
-    #[arg(long)]
-    tag_bits: Option<u8>,
-    /// The false-positive rate of HashStores' filters, as its number of bits
-    #[arg(long)]
-    filter_bits: Option<u8>,
-    /// Slots of a partition's LogStore, at the least
-    #[arg(long)]
-    log_slots_min: Option<u32>,
-    /// Threads for background work
-    #[arg(long)]
-    background_threads: Option<usize>,
-    /// How HashStores stand on flash
-    #[arg(long, value_enum)]
-    hash_store: Option<HashStoreArg>,
-    /// How SortedStores are indexed
-    #[arg(long, value_enum)]
-    index: Option<IndexArg>,
-    /// How store files reach the device
-    #[arg(long, value_enum, default_value = "buffered")]
-    access: AccessArg,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum HashStoreArg {
-    CuckooTable,
-    HashOrdered,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum IndexArg {
-    EntropyTrie,
-    Fences,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum AccessArg {
-    /// Through the page cache
-    Buffered,
-    /// Past the page cache; an error where that cannot be done
-    Direct,
-    /// Past the page cache where that can be done
-    DirectOrBuffered,
-}
-
 fn help_with_benchmarks() -> String {
     let names =
         Benchmark::ALL.iter().map(|benchmark| format!("  {:<18}{}\n", benchmark.name(), benchmark.about()));
     format!("Benchmarks:\n{}\n{}", names.collect::<String>(), help(EXAMPLES))
 }
 
-impl Tuning {
-    fn apply(&self, mut builder: Builder) -> Builder {
-        if self.expiring {
-            builder = builder.expiring(true);
-        }
-        if let Some(partitions) = self.partitions {
-            builder = builder.partitions(partitions);
-        }
-        if let Some(bytes) = self.block_bytes {
-            builder = builder.block_bytes(bytes);
-        }
-        if let Some(ratio) = self.merge_ratio {
-            builder = builder.merge_ratio(ratio);
-        }
-        if let Some(bits) = self.tag_bits {
-            builder = builder.tag_bits(bits);
-        }
-        if let Some(bits) = self.filter_bits {
-            builder = builder.filter_bits(bits);
-        }
-        if let Some(slots) = self.log_slots_min {
-            builder = builder.log_slots_min(slots);
-        }
-        if let Some(threads) = self.background_threads {
-            builder = builder.background_threads(threads);
-        }
-        self.apply_kinds(builder)
-    }
-
-    fn apply_kinds(&self, mut builder: Builder) -> Builder {
-        builder = match self.hash_store {
-            Some(HashStoreArg::CuckooTable) => builder.hash_store(HashStoreKind::CuckooTable),
-            Some(HashStoreArg::HashOrdered) => builder.hash_store(HashStoreKind::HashOrdered),
-            None => builder,
-        };
-        builder = match self.index {
-            Some(IndexArg::EntropyTrie) => builder.index(IndexKind::EntropyTrie),
-            Some(IndexArg::Fences) => builder.index(IndexKind::Fences),
-            None => builder,
-        };
-        builder.access(match self.access {
-            AccessArg::Buffered => Access::Buffered,
-            AccessArg::Direct => Access::Direct,
-            AccessArg::DirectOrBuffered => Access::DirectOrBuffered,
-        })
-    }
-}
-
 impl DbArgs {
     fn settings(&self, interrupt: &Interrupt) -> Settings {
-        let engine = EngineKind::from_name(&self.engine).unwrap_or_default();
         let tuning = self.tuning.clone();
         Settings {
             benchmarks: self.benchmarks.clone(),
@@ -222,9 +102,9 @@ impl DbArgs {
             durability: if self.sync { siltstone::Durability::Synced } else { self.durability.into() },
             seed: self.seed,
             duration: self.duration,
-            set_up: Arc::new(move |builder| tuning.apply(builder.engine(engine))),
+            set_up: Arc::new(move |builder| tuning.apply(builder)),
             stop: interrupt.flag(),
-            heap_bytes: None,
+            heap_bytes: crate::heap_bytes(),
         }
     }
 
@@ -235,8 +115,10 @@ impl DbArgs {
             writeln!(out)?;
             return out.flush();
         }
-        writeln!(out, "{}", report.line())?;
-        if report.skipped.is_none() {
+        if report.operations > 0 || report.skipped.is_some() {
+            writeln!(out, "{}", report.line())?;
+        }
+        if report.operations > 0 {
             writeln!(out, "{:15}{}", "", report.remarks())?;
         }
         if self.histogram && report.latencies.count() > 0 {

@@ -1,6 +1,11 @@
 //! `siltstone bench`: measures, and prints what it measured as lines or as JSON.
 
 mod db;
+mod device;
+mod index;
+mod trace;
+mod tuning;
+mod ycsb;
 
 use crate::outcome::{EXIT_CODES, Result};
 use clap::{Args, Subcommand};
@@ -16,10 +21,18 @@ pub struct BenchArgs {
 #[derive(Subcommand)]
 enum What {
     Db(Box<db::DbArgs>),
+    Index(index::IndexArgs),
+    Device(device::DeviceArgs),
+    Ycsb(Box<ycsb::YcsbArgs>),
+    Trace(Box<trace::TraceArgs>),
 }
 
 pub fn run(args: BenchArgs) -> Result {
     match args.what {
         What::Db(args) => db::run(*args),
+        What::Index(args) => index::run(&args),
+        What::Device(args) => device::run(args),
+        What::Ycsb(args) => ycsb::run(*args),
+        What::Trace(args) => trace::run(*args),
     }
 }

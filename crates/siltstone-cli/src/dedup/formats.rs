@@ -238,6 +238,22 @@ mod tests {
         }
     }
 
+    /// Metadata, an entry and a state, one after the other.
+    const GOLDEN: &[u8] = include_bytes!("../../../../fixtures/dedup-v1.bin");
+
+    #[test]
+    fn version_1_is_written_as_it_always_was() {
+        let metadata =
+            Metadata { file_id: 7, offset: 8192, position: 2, seen_at_ms: 1, length: 4096, run: 1 };
+        let stamp = Stamp { size: 2, modified_ns: -3, changed_ns: 4 };
+        let entry = FileEntry { id: 1, stamp, done_bytes: 5, chunks: 6, complete: true };
+        let bytes = [&metadata.encode()[..], &entry.encode(), &state().encode()].concat();
+        if std::env::var_os("SILTSTONE_BLESS").is_some() {
+            std::fs::write("../../fixtures/dedup-v1.bin", &bytes).unwrap();
+        }
+        assert_eq!(bytes, GOLDEN);
+    }
+
     #[test]
     fn metadata_has_44_bytes_and_tells_where_the_chunk_was_first() {
         let metadata =

@@ -1,6 +1,7 @@
 //! Looking chunks up and inserting those that are new, many at a time.
 
 use super::formats::{METADATA_BYTES, Metadata, Totals};
+use super::recorder::Recorder;
 use siltstone::{Batch, Database};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ pub struct Indexer {
     waiting: Vec<Metadata>,
     batch: Batch,
     counts: Counts,
+    recorder: Option<Recorder>,
 }
 
 /// What an indexer has done.
@@ -48,7 +50,18 @@ impl Indexer {
             waiting: Vec::with_capacity(BATCH_CHUNKS),
             batch: Batch::new(),
             counts: Counts::default(),
+            recorder: None,
         }
+    }
+
+    /// Records what is asked of the index from now on.
+    pub fn record(&mut self, recorder: Option<Recorder>) {
+        self.recorder = recorder;
+    }
+
+    /// Ends the recording.
+    pub fn end_recording(&mut self) -> anyhow::Result<()> {
+        self.recorder.take().map_or(Ok(()), Recorder::finish)
     }
 
     /// What was done, without what still waits.
@@ -67,11 +80,16 @@ impl Indexer {
     ///
     /// A chunk is counted as new when it is inserted, and also when its record says that it was first seen at this very
     /// place: then a run inserted it that was killed before it could count it.
-    pub fn flush(&mut self, totals: &mut Totals) -> siltstone::Result<()> {
+    pub fn flush(&mut self, totals: &mut Totals) -> anyhow::Result<()> {
         let keys: Vec<&[u8]> = self.hashes.chunks_exact(self.hash_bytes).collect();
         let started = Instant::now();
         let found = self.database.get_many(&keys)?;
         let looked_up = Instant::now();
+        if let Some(recorder) = &mut self.recorder {
+            for (key, found) in keys.iter().zip(&found) {
+                recorder.lookup(key, found.is_some())?;
+            }
+        }
         let mut inserted: HashSet<&[u8]> = HashSet::new();
         for ((key, metadata), found) in keys.iter().zip(&self.waiting).zip(found) {
             let is_new = match found {
@@ -97,6 +115,9 @@ impl Indexer {
         let prepared = Instant::now();
         self.database.write(&self.batch)?;
         self.counts.insert_time += prepared.elapsed();
+        if let Some(recorder) = &mut self.recorder {
+            self.batch.writes().try_for_each(|write| recorder.insert(write.key()))?;
+        }
         self.counts.lookup_time += looked_up - started;
         self.counts.lookups += self.waiting.len() as u64;
         self.counts.inserts += self.batch.len() as u64;

@@ -8,6 +8,7 @@ mod catalogue;
 mod chunks;
 mod formats;
 mod indexer;
+mod recorder;
 mod report;
 mod scan;
 mod walk;
@@ -19,6 +20,7 @@ use catalogue::Catalogue;
 use chunks::{Chunking, HashKind};
 use clap::Args;
 use indexer::Indexer;
+use recorder::Recorder;
 use report::Report;
 use scan::Scan;
 use siltstone::Database;
@@ -30,6 +32,7 @@ use std::time::Instant;
 const EXAMPLES: &str = "
   siltstone dedup ~/src ~/Documents
   siltstone dedup --db backup.index --hash sha256 --hash-bytes 20 --json /srv
+  siltstone dedup --record chunks.trace ~/src
   siltstone stats --db backup.index";
 
 /// The database of the chunks, in the directory of an index.
@@ -42,8 +45,8 @@ const LOG_SLOTS_MIN: u32 = 1024;
 
 /// Index the chunks of files and tell how often they are there
 ///
-/// Cuts the files below every PATH by their content, hashes each chunk, looks it up in an index on flash, and inserts it
-/// with 44 bytes of metadata when it is new. Symbolic links are not followed; files that cannot be read are told and
+/// Cuts the files below every PATH by their content, hashes each chunk, looks it up in an index on flash, and inserts
+/// it with 44 bytes of metadata when it is new. Symbolic links are not followed; files that cannot be read are told and
 /// counted. Ctrl-C stops cleanly; the next run with the same index goes on there. Later runs read only what has changed
 /// and report what is new.
 #[derive(Args)]
@@ -61,6 +64,9 @@ pub struct DedupArgs {
     /// How many bytes of the hash are the key: 20 or 32; kept in the index [default: 32]
     #[arg(long, value_name = "BYTES", value_parser = ["20", "32"])]
     hash_bytes: Option<String>,
+    /// Record the lookups and inserts to this new file, for `siltstone bench trace`
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Tell each file that is new or has changed, on standard error
     #[arg(long, short)]
     verbose: bool,
@@ -92,11 +98,14 @@ pub fn run(args: DedupArgs) -> Result {
     let started = Instant::now();
     let before = database.stats();
     database.reset_ram_peak();
-    let indexer = Indexer::new(database.clone(), catalogue.chunking().hash_bytes);
+    let mut indexer = Indexer::new(database.clone(), catalogue.chunking().hash_bytes);
+    indexer.record(args.record.as_deref().map(Recorder::create).transpose()?);
     let mut scan = Scan::new(catalogue, indexer, &interrupt, args.verbose);
-    let directory =
-        fs::canonicalize(&args.db).with_context(|| format!("cannot find {}", args.db.display()))?;
-    scan.run(&roots, &directory)?;
+    let own = args.record.iter().chain([&args.db]);
+    let canonical =
+        |path: &PathBuf| fs::canonicalize(path).with_context(|| format!("cannot find {}", path.display()));
+    scan.run(&roots, &own.map(canonical).collect::<anyhow::Result<Vec<_>>>()?)?;
+    scan.indexer.end_recording()?;
     database.settle()?;
     let report = Report::new(&scan, &before, &database.stats(), started.elapsed(), interrupt.is_raised());
     scan.close()?;

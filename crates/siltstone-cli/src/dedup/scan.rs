@@ -76,7 +76,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Indexes all files below the roots, or those until the user stops it, and makes it durable.
-    pub fn run(&mut self, roots: &[PathBuf], without: &Path) -> anyhow::Result<()> {
+    pub fn run(&mut self, roots: &[PathBuf], without: &[PathBuf]) -> anyhow::Result<()> {
         self.count(roots, without)?;
         for found in walk::files(roots, without) {
             if self.interrupt.is_raised() {
@@ -92,7 +92,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Finds out how much there is, so that the bar can tell the time left.
-    fn count(&mut self, roots: &[PathBuf], without: &Path) -> anyhow::Result<()> {
+    fn count(&mut self, roots: &[PathBuf], without: &[PathBuf]) -> anyhow::Result<()> {
         self.bar.set_style(ProgressStyle::with_template("looking for files {spinner} {human_pos}")?);
         self.bar.enable_steady_tick(Duration::from_millis(200));
         let mut bytes = 0;

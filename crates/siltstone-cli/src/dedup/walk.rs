@@ -25,12 +25,13 @@ pub enum Found {
     Unreadable(PathBuf, anyhow::Error),
 }
 
-/// All regular files below the roots, in the order of their names, but for those below `without`. Links are not
-/// followed; sockets and the like are passed over.
-pub fn files<'a>(roots: &'a [PathBuf], without: &'a Path) -> impl Iterator<Item = Found> + 'a {
+/// All regular files below the roots, in the order of their names, but for those that are or stand below one of
+/// `without`. Links are not followed; sockets and the like are passed over.
+pub fn files<'a>(roots: &'a [PathBuf], without: &'a [PathBuf]) -> impl Iterator<Item = Found> + 'a {
     roots.iter().flat_map(move |root| {
         let walk = WalkDir::new(root).sort_by_file_name().into_iter();
-        walk.filter_entry(move |entry| entry.path() != without).filter_map(move |entry| found(root, entry))
+        walk.filter_entry(move |entry| without.iter().all(|path| entry.path() != path))
+            .filter_map(move |entry| found(root, entry))
     })
 }
 
@@ -75,7 +76,7 @@ mod tests {
         std::os::unix::fs::symlink(path("a"), path("b/link")).unwrap();
         let paths = [path("b/c"), path("."), path("b"), path("b-file")];
         let roots = roots(&paths).unwrap();
-        let names: Vec<PathBuf> = files(&roots, &path("b/index"))
+        let names: Vec<PathBuf> = files(&roots, &[path("b/index")])
             .map(|found| match found {
                 Found::File(path, size) if size > 0 => path,
                 _ => panic!("all files can be read"),

@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn version_1_is_written_and_read_as_it_always_was() {
-        if std::env::var_os("SILTSTONE_WRITE_FIXTURES").is_some() {
+        if std::env::var_os("SILTSTONE_BLESS").is_some() {
             std::fs::write("../../fixtures/export-v1.bin", exported()).unwrap();
         }
         assert_eq!(exported(), GOLDEN);

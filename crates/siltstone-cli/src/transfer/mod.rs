@@ -29,7 +29,8 @@ pub trait RecordSink {
 pub type RecordSource<'a> = Box<dyn Iterator<Item = anyhow::Result<Record>> + 'a>;
 
 impl Format {
-    /// Writes records to `target`. `hex` shows bytes that are no text in hex and not in Base64, where there is a choice.
+    /// Writes records to `target`. `hex` shows bytes that are no text in hex and not in Base64, where there is a
+    /// choice.
     pub fn sink<'a>(self, target: impl Write + 'a, hex: bool) -> anyhow::Result<Box<dyn RecordSink + 'a>> {
         Ok(match self {
             Format::Binary => Box::new(binary::Writer::new(target)?),

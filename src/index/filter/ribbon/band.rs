@@ -1,5 +1,5 @@
-//! The linear equations of one layer: elimination while they come (each row is changed once, when it is taken), and back
-//! substitution at the end.
+//! The linear equations of one layer: elimination while they come (each row is changed once, when it is taken), and
+//! back substitution at the end.
 
 use super::{Equation, ROWS_PER_BLOCK};
 

@@ -7,7 +7,8 @@
 //! starting rows, the keys that start before the bucket's *threshold* are *bumped* to a layer of their own.
 //!
 //! Where it deviates: the placement of a key tells where it starts in the first layer, so that keys in the order of
-//! their placements need not be sorted; thresholds are 4 bits wide; the last few keys are listed.
+//! their placements need not be sorted; thresholds are 4 bits wide; the last few keys are listed. Its bytes:
+//! docs/formats/ribbon_filter.md.
 
 mod band;
 #[cfg(test)]
@@ -44,7 +45,8 @@ const LISTED_MAX: usize = 12;
 /// A layer takes some 95 % of its keys, so that the last one is far away; keys made to collide end here.
 const LAYERS_MAX: usize = 32;
 
-/// A filter of 12.04 bits a key at a false-positive rate of 2^-12 for a million keys, 12.2 for 15,000, 12.5 for 4,000 and
+/// A filter of 12.04 bits a key at a false-positive rate of 2^-12 for a million keys, 12.2 for 15,000, 12.5 for 4,000
+/// and
 /// 13.7 for 1,000; whatever the rate, about as much above the bound, 12 bits.
 ///
 /// All keys must be known when it is made, which takes about 40 bytes of memory for each.
@@ -218,8 +220,8 @@ impl Filter for RibbonFilter {
     }
 }
 
-/// The blocks of a layer for so many keys. In a single block all keys start at the same row, so that it must take all of
-/// them or none.
+/// The blocks of a layer for so many keys. In a single block all keys start at the same row, so that it must take all
+/// of them or none.
 fn blocks_for(keys: usize) -> u64 {
     let blocks = (keys as f64 / KEYS_PER_ROW / ROWS_PER_BLOCK as f64).ceil() as u64;
     if keys as u64 <= ROWS_PER_BLOCK - 6 { 1 } else { blocks.max(2) }

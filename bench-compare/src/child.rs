@@ -1,0 +1,207 @@
+//! A process of its own for one store and its phases, so that memory and counts are those of that store alone.
+
+use crate::limit::Membership;
+use crate::meter::{Device, Memory, Reading, Spent, disk_bytes};
+use crate::page_cache;
+use crate::peer::{self, Opening};
+use crate::phase::Phase;
+use crate::raw;
+use crate::row::Row;
+use crate::worker::{Bench, Done};
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use siltstone_bench::keys::{Keys, Values};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU8;
+use std::time::{Duration, Instant};
+
+/// What the page cache holds of the store's files before it is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PageCache {
+    /// Whatever it happens to hold.
+    AsItIs,
+    /// Everything.
+    Warm,
+    /// Nothing.
+    Cold,
+}
+
+/// What a child shall do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Order {
+    /// The name of the store, or `raw` for reads past every store.
+    pub peer: String,
+    /// How it is opened.
+    pub opening: Opening,
+    /// What is done with it.
+    pub phases: Vec<Phase>,
+    /// The page cache before.
+    pub page_cache: PageCache,
+    /// The group that limits its memory.
+    pub membership: Option<Membership>,
+    /// How long phases without an end of their own last, in seconds.
+    pub seconds: f64,
+    /// Another series of random numbers for each.
+    pub seed: u64,
+    /// The file that keeps the versions of all values from one child to the next.
+    pub versions: PathBuf,
+}
+
+/// The seed of all values: every child must know which bytes are right.
+const VALUES_SEED: u64 = 301;
+
+/// Carries out an order and prints a line of JSON for each phase.
+pub fn run(order: &Order) -> Result<()> {
+    end_with_parent();
+    let directory = &order.opening.directory;
+    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    let versions = read_versions(order)?;
+    match order.page_cache {
+        PageCache::AsItIs => {}
+        PageCache::Warm => page_cache::warm(directory)?,
+        PageCache::Cold => page_cache::forget(directory)?,
+    }
+    if let Some(membership) = &order.membership {
+        membership.join()?;
+    }
+    if order.peer == "raw" {
+        run_raw(order)?
+    } else {
+        run_peer(order, &versions)?
+    }
+    let versions: Vec<u8> = versions.into_iter().map(AtomicU8::into_inner).collect();
+    std::fs::write(&order.versions, versions).context("cannot keep the versions")
+}
+
+/// Lets the kernel end this process when the one that gave the order ends.
+fn end_with_parent() {
+    // SAFETY: the call only sets a flag of this process.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+fn read_versions(order: &Order) -> Result<Vec<AtomicU8>> {
+    let bytes = match std::fs::read(&order.versions) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => vec![0; order.opening.keys as usize],
+        Err(error) => return Err(error).context("cannot read the versions"),
+    };
+    Ok(bytes.into_iter().map(AtomicU8::new).collect())
+}
+
+fn tell(row: &Row) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer(&mut out, row)?;
+    out.write_all(b"\n")?;
+    Ok(out.flush()?)
+}
+
+fn run_raw(order: &Order) -> Result<()> {
+    let device = Device::under(&order.opening.directory)?;
+    for phase in &order.phases {
+        let before = Reading::of_process_and(&device)?;
+        let duration = Duration::from_secs_f64(order.seconds);
+        let done = raw::run(&order.opening.directory, phase.threads as u64, duration, order.seed)?;
+        let spent = Reading::of_process_and(&device)?.since(&before);
+        tell(&Measured { phase: *phase, done, spent, settled: None, synced: spent }.row(&order.opening))?;
+    }
+    Ok(())
+}
+
+fn run_peer(order: &Order, versions: &[AtomicU8]) -> Result<()> {
+    let opening = &order.opening;
+    let keys = Keys::new(opening.key_size, opening.keys, true)?;
+    let values = Values::new(opening.value_size, VALUES_SEED);
+    let device = Device::under(&opening.directory)?;
+    let empty = Memory::now()?;
+    let started = Instant::now();
+    let peer = (peer::by_name(&order.peer)?.open)(opening)?;
+    let open_seconds = started.elapsed().as_secs_f64();
+    // What opening left to do in the background shall not be charged to the first phase.
+    peer.settle()?;
+    for (number, phase) in order.phases.iter().enumerate() {
+        let bench = Bench {
+            peer: &*peer,
+            keys: &keys,
+            values: &values,
+            versions,
+            duration: Duration::from_secs_f64(order.seconds),
+            seed: order.seed.wrapping_add(number as u64),
+        };
+        let measured = measure(&bench, *phase, opening, &device)?;
+        let memory = Memory::now()?;
+        let ram_bytes = memory.anonymous_bytes.saturating_sub(empty.anonymous_bytes);
+        tell(&Row {
+            open_seconds,
+            memory,
+            ram_bytes,
+            ram_bytes_per_key: ram_bytes as f64 / opening.keys as f64,
+            told_ram_bytes: peer.memory_bytes()?,
+            details: peer.details()?,
+            ..measured.row(opening)
+        })?;
+    }
+    Ok(())
+}
+
+fn measure(bench: &Bench<'_>, phase: Phase, opening: &Opening, device: &Device) -> Result<Measured> {
+    let before = Reading::of_process_and(device)?;
+    let started = Instant::now();
+    let done = bench.run(phase)?;
+    let spent = Reading::of_process_and(device)?.since(&before);
+    let mut settled = None;
+    if phase.writes() {
+        settled = Some((bench.peer.settle()? - started).as_secs_f64());
+        page_cache::sync(&opening.directory)?;
+    }
+    let synced = Reading::of_process_and(device)?.since(&before);
+    Ok(Measured { phase, done, spent, settled, synced })
+}
+
+struct Measured {
+    phase: Phase,
+    done: Done,
+    spent: Spent,
+    /// When no background work was left, in seconds from the start.
+    settled: Option<f64>,
+    synced: Spent,
+}
+
+impl Measured {
+    fn row(&self, opening: &Opening) -> Row {
+        let Done { operations, puts, .. } = self.done;
+        let per_operation = |amount: f64| amount / operations.max(1) as f64;
+        let record_bytes = (opening.key_size + opening.value_size) as u64;
+        let amplification = |bytes: u64| (puts > 0).then(|| bytes as f64 / (puts * record_bytes) as f64);
+        let data_bytes = (opening.keys * record_bytes) as f64;
+        Row {
+            phase: self.phase.to_string(),
+            keys: opening.keys,
+            key_size: opening.key_size,
+            value_size: opening.value_size,
+            cache_bytes: opening.cache_bytes,
+            operations,
+            puts,
+            ops_per_s: operations as f64 / self.spent.seconds,
+            settled_ops_per_s: self.settled.map(|seconds| operations as f64 / seconds),
+            synced_ops_per_s: self.settled.map(|_| operations as f64 / self.synced.seconds),
+            gets: self.done.gets_us.quantiles(),
+            puts_us: self.done.puts_us.quantiles(),
+            cpu_us_per_op: per_operation(self.synced.cpu_s() * 1e6),
+            read_bytes_per_op: per_operation(self.spent.read_bytes as f64),
+            device_reads_per_op: per_operation(self.spent.device_reads as f64),
+            write_amplification: amplification(self.synced.write_bytes),
+            device_write_amplification: amplification(self.synced.device_write_bytes),
+            space_amplification: disk_bytes(&opening.directory).unwrap_or(0) as f64 / data_bytes,
+            load_average: load_average(),
+            spent: self.spent,
+            spent_synced: self.synced,
+            ..Row::default()
+        }
+    }
+}
+
+fn load_average() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0.0)
+}

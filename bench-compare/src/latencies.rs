@@ -1,0 +1,55 @@
+//! How long single calls took: a histogram small enough not to count beside the memory of what is measured.
+
+use crate::row::Quantiles;
+use anyhow::Result;
+use hdrhistogram::Histogram;
+use std::time::Duration;
+
+/// Significant digits: 15 KB a histogram.
+const DIGITS: u8 = 2;
+/// Longer ones count as this.
+const NS_MAX: u64 = 100_000_000_000;
+
+/// The latencies of many calls.
+pub struct Latencies(Histogram<u32>);
+
+impl Latencies {
+    /// Of none.
+    pub fn new() -> Result<Latencies> {
+        Ok(Latencies(Histogram::new_with_bounds(1, NS_MAX, DIGITS)?))
+    }
+
+    /// Adds a call.
+    pub fn record(&mut self, latency: Duration) {
+        self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(NS_MAX));
+    }
+
+    /// Adds all calls of another.
+    pub fn merge(&mut self, other: &Latencies) -> Result<()> {
+        Ok(self.0.add(&other.0)?)
+    }
+
+    /// What shares of the calls did not exceed.
+    pub fn quantiles(&self) -> Quantiles {
+        let quantile =
+            |share| if self.0.is_empty() { 0.0 } else { self.0.value_at_quantile(share) as f64 / 1e3 };
+        Quantiles { p50: quantile(0.5), p99: quantile(0.99), p999: quantile(0.999), max: quantile(1.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_right_to_two_digits_after_merging() {
+        let (mut low, mut high) = (Latencies::new().unwrap(), Latencies::new().unwrap());
+        (1..=500).for_each(|micros| low.record(Duration::from_micros(micros)));
+        (501..=1000).for_each(|micros| high.record(Duration::from_micros(micros)));
+        low.merge(&high).unwrap();
+        let quantiles = low.quantiles();
+        for (got, expected) in [(quantiles.p50, 500.0), (quantiles.p99, 990.0), (quantiles.max, 1000.0)] {
+            assert!((got / expected - 1.0).abs() < 0.02, "{expected}: {got}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Siltstone beside the stores that one would take instead: the same keys and values, one after the other on the same
+//! device, every value checked.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("the comparison reads Linux's own counts of processes and devices");
+
+mod child;
+mod latencies;
+mod limit;
+mod meter;
+mod page_cache;
+mod peer;
+mod phase;
+mod raw;
+mod report;
+mod row;
+mod table;
+mod worker;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use table::{Choice, Table};
+
+/// Siltstone beside the stores that one would take instead.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs a table.
+    Table {
+        /// Which.
+        table: Table,
+        #[command(flatten)]
+        choice: Choice,
+    },
+    /// Writes the tables and the plots of lines of JSON.
+    Report {
+        /// The files that tables have written.
+        #[arg(default_value = "bench-compare/results/rows.jsonl")]
+        rows: Vec<PathBuf>,
+        /// Where `tables.md` and the plots go.
+        #[arg(long, default_value = "bench-compare/results")]
+        out: PathBuf,
+    },
+    /// Lists the stores with their options.
+    Peers,
+    /// Carries out one order; tables call it.
+    #[command(hide = true)]
+    Child {
+        /// The order, as JSON.
+        order: String,
+    },
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().command {
+        Command::Table { table, choice } => table.run(&choice),
+        Command::Report { rows, out } => report::write(&rows, &out),
+        Command::Peers => {
+            list_peers();
+            Ok(())
+        }
+        Command::Child { order } => child::run(&serde_json::from_str(&order)?),
+    }
+}
+
+fn list_peers() {
+    let opening = peer::Opening {
+        directory: "".into(),
+        keys: 0,
+        key_size: 0,
+        value_size: 0,
+        cache_bytes: 64 << 20,
+        direct: false,
+    };
+    for kind in &peer::KINDS {
+        println!("{:>16}  {}: {}", kind.name, kind.title, (kind.options)(&opening));
+    }
+}

@@ -1,0 +1,109 @@
+//! RocksDB: with a Bloom filter of 10 bits a key, and as one sets it up to be short of memory.
+
+use super::{Kind, Opening, Peer, Record};
+use anyhow::Result;
+use rocksdb::{
+    BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBCompressionType, Options, ReadOptions,
+    WaitForCompactOptions, WriteBatch,
+};
+use std::time::Instant;
+
+const BLOOM_BITS: f64 = 10.0;
+const METADATA_BLOCK_BYTES: usize = 4096;
+
+/// With a Bloom filter; indexes and filters stand in memory beside the cache.
+pub const BLOOM: Kind = Kind {
+    name: "rocksdb",
+    title: "RocksDB, Bloom filter",
+    open: |opening| open(opening, |_| {}),
+    options: |opening| options(opening, "Bloom filter of 10 bits a key, index and filters outside the cache"),
+};
+
+/// With a partitioned index and partitioned ribbon filters inside the block cache.
+pub const LOW_RAM: Kind = Kind {
+    name: "rocksdb-lowram",
+    title: "RocksDB, low RAM",
+    open: |opening| open(opening, set_low_ram),
+    options: |opening| {
+        options(
+            opening,
+            "partitioned two-level index and ribbon filters (as good as Bloom filters of 10 bits a key) in partitions \
+             of 4 KiB inside the cache, with high priority",
+        )
+    },
+};
+
+fn set_low_ram(table: &mut BlockBasedOptions) {
+    table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+    table.set_ribbon_filter(BLOOM_BITS);
+    table.set_partition_filters(true);
+    table.set_metadata_block_size(METADATA_BLOCK_BYTES);
+    table.set_cache_index_and_filter_blocks(true);
+    table.set_cache_index_and_filter_blocks_with_high_priority(true);
+    table.set_optimize_filters_for_memory(true);
+}
+
+fn options(opening: &Opening, table: &str) -> String {
+    let direct = if opening.direct { ", direct reads" } else { "" };
+    let cache = opening.cache_bytes;
+    format!("11.8.1: compression off, LRU cache {cache} B, {table}{direct}")
+}
+
+fn open(opening: &Opening, adapt: fn(&mut BlockBasedOptions)) -> Result<Box<dyn Peer>> {
+    let cache = Cache::new_lru_cache(opening.cache_bytes as usize);
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&cache);
+    table.set_bloom_filter(BLOOM_BITS, false);
+    adapt(&mut table);
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.set_compression_type(DBCompressionType::None);
+    options.set_block_based_table_factory(&table);
+    options.set_use_direct_reads(opening.direct);
+    Ok(Box::new(RocksDb { database: DB::open(&options, &opening.directory)?, cache }))
+}
+
+struct RocksDb {
+    database: DB,
+    cache: Cache,
+}
+
+impl Peer for RocksDb {
+    fn get(&self, key: &[u8], show: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(self.database.get_pinned(key)?.map(|value| show(&value)).is_some())
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.database.put(key, value)?)
+    }
+
+    fn put_many(&self, records: &[Record]) -> Result<()> {
+        let mut batch = WriteBatch::default();
+        records.iter().for_each(|(key, value)| batch.put(key, value));
+        Ok(self.database.write(batch)?)
+    }
+
+    fn get_many(&self, keys: &[Vec<u8>], show: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        for (place, value) in
+            self.database.multi_get_opt(keys, &ReadOptions::default()).into_iter().enumerate()
+        {
+            if let Some(value) = value? {
+                show(place, &value);
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<Instant> {
+        let mut options = WaitForCompactOptions::default();
+        options.set_flush(true);
+        self.database.wait_for_compact(&options)?;
+        Ok(Instant::now())
+    }
+
+    fn memory_bytes(&self) -> Result<Option<u64>> {
+        let caches = [&self.cache];
+        let usage = rocksdb::perf::get_memory_usage_stats(Some(&[&self.database]), Some(&caches))?;
+        Ok(Some(usage.mem_table_total + usage.mem_table_readers_total + usage.cache_total))
+    }
+}

@@ -1,0 +1,118 @@
+//! What is done with a store, one after the other.
+
+use anyhow::{Error, bail};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// How many keys one `multiget` asks for.
+pub const MULTIGET_KEYS: usize = 32;
+
+/// What the threads of a phase do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Puts every key once, in random order.
+    Load,
+    /// Gets random keys that are there.
+    Read,
+    /// Gets random keys that are there, many with one call.
+    MultiGet,
+    /// Gets random keys that are not there.
+    Miss,
+    /// Puts as many random keys as there are.
+    Overwrite,
+    /// Gets and puts random keys that are there; so many of a hundred are gets.
+    Mixed(u8),
+    /// Reads random blocks of the files past the store.
+    Raw,
+}
+
+/// A phase: its work and the number of threads that do it. Written as `read:16`; one thread if none is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Phase {
+    /// What every thread does.
+    pub work: Work,
+    /// How many threads do it.
+    pub threads: usize,
+}
+
+impl Phase {
+    /// Whether it writes.
+    pub fn writes(&self) -> bool {
+        matches!(self.work, Work::Load | Work::Overwrite | Work::Mixed(_))
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.work {
+            Work::Load => formatter.write_str("load"),
+            Work::Read => formatter.write_str("read"),
+            Work::MultiGet => formatter.write_str("multiget"),
+            Work::Miss => formatter.write_str("miss"),
+            Work::Overwrite => formatter.write_str("overwrite"),
+            Work::Mixed(gets) => write!(formatter, "mixed{gets}"),
+            Work::Raw => formatter.write_str("raw"),
+        }?;
+        if self.threads == 1 { Ok(()) } else { write!(formatter, ":{}", self.threads) }
+    }
+}
+
+impl FromStr for Phase {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Phase, Error> {
+        let (name, threads) = match text.split_once(':') {
+            Some((name, threads)) => (name, threads.parse()?),
+            None => (text, 1),
+        };
+        let work = match name {
+            "load" => Work::Load,
+            "read" => Work::Read,
+            "multiget" => Work::MultiGet,
+            "miss" => Work::Miss,
+            "overwrite" => Work::Overwrite,
+            "raw" => Work::Raw,
+            _ => match name.strip_prefix("mixed").map(str::parse) {
+                Some(Ok(gets @ 0..=100)) => Work::Mixed(gets),
+                _ => bail!("there is no phase {name}"),
+            },
+        };
+        if threads == 0 || (threads > 1 && matches!(work, Work::Load | Work::Overwrite)) {
+            bail!("{name} is not done by {threads} threads");
+        }
+        Ok(Phase { work, threads })
+    }
+}
+
+impl From<Phase> for String {
+    fn from(phase: Phase) -> String {
+        phase.to_string()
+    }
+}
+
+impl TryFrom<String> for Phase {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Phase, Error> {
+        text.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_are_read_as_they_are_written() {
+        for text in
+            ["load", "read", "read:16", "multiget", "miss:16", "overwrite", "mixed90:16", "mixed50", "raw:16"]
+        {
+            assert_eq!(text.parse::<Phase>().unwrap().to_string(), text);
+        }
+        for text in ["", "reed", "read:0", "load:2", "mixed101", "read:x"] {
+            assert!(text.parse::<Phase>().is_err(), "{text}");
+        }
+    }
+}

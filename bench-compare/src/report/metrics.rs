@@ -1,0 +1,102 @@
+//! What is shown of a phase.
+
+use crate::phase::{Phase, Work};
+use crate::row::Row;
+
+/// A figure of a row, with its name and how it is shown.
+pub struct Metric {
+    pub name: &'static str,
+    pub of: fn(&Row) -> Option<f64>,
+    pub show: fn(f64) -> String,
+}
+
+/// Whole numbers, with commas between thousands.
+pub fn whole(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn two(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+fn one(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+fn milliseconds(us: f64) -> String {
+    format!("{:.2} ms", us / 1e3)
+}
+
+pub const OPS_PER_S: Metric = Metric { name: "ops/s", of: |row| Some(row.ops_per_s), show: whole };
+pub const SETTLED: Metric = Metric { name: "settled", of: |row| row.settled_ops_per_s, show: whole };
+pub const WRITE_AMPLIFICATION: Metric = Metric { name: "WA", of: |row| row.write_amplification, show: two };
+const SYNCED: Metric = Metric { name: "on the device", of: |row| row.synced_ops_per_s, show: whole };
+const DEVICE_WRITES: Metric =
+    Metric { name: "WA of the device", of: |row| row.device_write_amplification, show: two };
+const SPACE: Metric = Metric { name: "space", of: |row| Some(row.space_amplification), show: two };
+const CPU: Metric = Metric { name: "CPU, µs", of: |row| Some(row.cpu_us_per_op), show: two };
+const READ_BYTES: Metric = Metric { name: "B read", of: |row| Some(row.read_bytes_per_op), show: whole };
+const READS: Metric = Metric { name: "device reads", of: |row| Some(row.device_reads_per_op), show: two };
+const GET_P50: Metric = Metric { name: "p50, µs", of: |row| Some(row.gets.p50), show: one };
+const GET_P999: Metric = Metric { name: "p99.9 of gets", of: |row| Some(row.gets.p999), show: milliseconds };
+const PUT_P999: Metric =
+    Metric { name: "p99.9 of puts", of: |row| Some(row.puts_us.p999), show: milliseconds };
+/// Heap and stacks.
+pub const RAM: Metric = Metric { name: "heap, B a key", of: |row| Some(row.ram_bytes_per_key), show: two };
+/// The most of its limit that the process used.
+const PEAK: Metric = Metric {
+    name: "with page cache, B a key",
+    of: |row| row.limit_peak_bytes.map(|bytes| bytes as f64 / row.keys as f64),
+    show: two,
+};
+const TOLD_RAM: Metric = Metric {
+    name: "as told, B a key",
+    of: |row| row.told_ram_bytes.map(|bytes| bytes as f64 / row.keys as f64),
+    show: two,
+};
+
+/// The figures of a phase; `direct` if it reads from the device.
+pub fn of(phase: &str, from_device: bool) -> Vec<&'static Metric> {
+    let Ok(phase) = phase.parse::<Phase>() else { return vec![] };
+    match phase.work {
+        Work::Load | Work::Overwrite => vec![
+            &OPS_PER_S,
+            &SETTLED,
+            &SYNCED,
+            &WRITE_AMPLIFICATION,
+            &DEVICE_WRITES,
+            &SPACE,
+            &CPU,
+            &PUT_P999,
+            &RAM,
+            &TOLD_RAM,
+        ],
+        Work::Mixed(_) => vec![&OPS_PER_S, &SETTLED, &WRITE_AMPLIFICATION, &CPU, &GET_P999, &PUT_P999],
+        Work::Read if from_device => {
+            vec![&OPS_PER_S, &READS, &READ_BYTES, &CPU, &GET_P999, &RAM, &TOLD_RAM, &PEAK]
+        }
+        Work::MultiGet | Work::Miss if from_device => vec![&OPS_PER_S, &READS, &READ_BYTES, &CPU],
+        Work::Read | Work::MultiGet | Work::Miss => vec![&OPS_PER_S, &CPU, &GET_P50],
+        Work::Raw => vec![&OPS_PER_S],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole;
+
+    #[test]
+    fn thousands_are_parted() {
+        for (value, text) in [(0.4, "0"), (999.0, "999"), (1000.0, "1,000"), (1234567.8, "1,234,568")] {
+            assert_eq!(whole(value), text);
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! The tables: which stores do what, under which conditions, in which order.
+
+use crate::child::{Order, PageCache};
+use crate::limit::Group;
+use crate::page_cache;
+use crate::peer::{self, Kind, Opening};
+use crate::phase::Phase;
+use crate::row::Row;
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Table {
+    /// Values of 44 bytes; every store at its defaults with caches of one size.
+    Small,
+    /// Values of 1,000 bytes; every store at its defaults with caches of one size.
+    Large,
+    /// Values of 1,000 bytes; every store reads in the same few bytes of memory a key.
+    Limited,
+}
+
+/// What can be chosen of a table.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Choice {
+    /// How many keys there are.
+    #[arg(long, default_value_t = 2_000_000)]
+    pub keys: u64,
+    /// The length of every key, in bytes.
+    #[arg(long, default_value_t = 20)]
+    pub key_size: usize,
+    /// The length of every value, in bytes; the table's own if not given.
+    #[arg(long)]
+    pub value_size: Option<usize>,
+    /// How long reads and mixed phases last, in seconds.
+    #[arg(long, default_value_t = 10.0)]
+    pub seconds: f64,
+    /// How often reads are repeated, the stores taking turns.
+    #[arg(long, default_value_t = 1)]
+    pub rounds: usize,
+    /// The stores, with commas between; all if not given.
+    #[arg(long, value_delimiter = ',')]
+    pub peers: Vec<String>,
+    /// The groups of phases, with commas between; all of the table if not given.
+    #[arg(long, value_delimiter = ',')]
+    pub groups: Vec<String>,
+    /// What caches may hold, in MB (2^20 bytes), where the table does not say it.
+    #[arg(long, default_value_t = 64)]
+    pub cache_mb: u64,
+    /// The memory in which `device` reads, page cache included, in MB; a tenth of the data if not given.
+    #[arg(long)]
+    pub memory_mb: Option<u64>,
+    /// What a process may use in a limited table beyond the bytes a key, in MB: its stacks, buffers and page tables.
+    #[arg(long, default_value_t = 24)]
+    pub floor_mb: u64,
+    /// The bytes of memory a key of a limited table.
+    #[arg(long, value_delimiter = ',', default_values_t = [0.5, 2.0, 16.0])]
+    pub bytes_per_key: Vec<f64>,
+    /// Where the stores stand, on the device that is to be measured.
+    #[arg(long, default_value = "bench-compare/target/stores")]
+    pub dir: PathBuf,
+    /// Whether the stores of an earlier run are used, and stay.
+    #[arg(long)]
+    pub keep: bool,
+    /// The file to which lines of JSON are appended.
+    #[arg(long, default_value = "bench-compare/results/rows.jsonl")]
+    pub out: PathBuf,
+    /// Lets keys and orders differ from run to run.
+    #[arg(long, default_value_t = 301)]
+    pub seed: u64,
+}
+
+/// Phases that run under the same conditions, in one process a store.
+struct Conditions {
+    name: String,
+    phases: &'static [&'static str],
+    page_cache: PageCache,
+    direct: bool,
+    cache_bytes: u64,
+    limit_bytes: Option<u64>,
+    /// The device is read beside the stores.
+    beside_raw: bool,
+}
+
+const MB: u64 = 1 << 20;
+/// What the caches and buffers of `device` need at the least beside the cache itself.
+const DEVICE_ROOM_BYTES: u64 = 40 * MB;
+
+impl Table {
+    fn name(self) -> &'static str {
+        match self {
+            Table::Small => "small",
+            Table::Large => "large",
+            Table::Limited => "limited",
+        }
+    }
+
+    fn value_size(self, choice: &Choice) -> usize {
+        choice.value_size.unwrap_or(if self == Table::Small { 44 } else { 1000 })
+    }
+
+    fn conditions(self, choice: &Choice) -> Vec<Conditions> {
+        let cache_bytes = choice.cache_mb * MB;
+        let buffered = |name: &str, phases, page_cache| Conditions {
+            name: name.to_owned(),
+            phases,
+            page_cache,
+            direct: false,
+            cache_bytes,
+            limit_bytes: None,
+            beside_raw: false,
+        };
+        let load = buffered("load", &["load"], PageCache::AsItIs);
+        let direct = |name, phases, cache_bytes, limit_bytes| Conditions {
+            name,
+            phases,
+            page_cache: PageCache::Cold,
+            direct: true,
+            cache_bytes,
+            limit_bytes: Some(limit_bytes),
+            beside_raw: true,
+        };
+        if self == Table::Limited {
+            let read = |bytes_per_key: &f64| {
+                let cache_bytes = (*bytes_per_key * choice.keys as f64) as u64;
+                let limit_bytes = cache_bytes + choice.floor_mb * MB;
+                direct(
+                    format!("{bytes_per_key} B a key"),
+                    &["read", "read:16", "miss:16"],
+                    cache_bytes,
+                    limit_bytes,
+                )
+            };
+            return std::iter::once(load).chain(choice.bytes_per_key.iter().map(read)).collect();
+        }
+        let data_bytes = choice.keys * (choice.key_size + self.value_size(choice)) as u64;
+        let memory_bytes =
+            choice.memory_mb.map_or(data_bytes / 10, |mb| mb * MB).max(cache_bytes + DEVICE_ROOM_BYTES);
+        let device = ["read", "read:16", "multiget", "miss", "miss:16"].as_slice();
+        vec![
+            load,
+            buffered("cached", &["read", "multiget", "miss"], PageCache::Warm),
+            direct("device".to_owned(), device, cache_bytes, memory_bytes),
+            buffered("overwrite", &["overwrite"], PageCache::Warm),
+            buffered("mixed", &["mixed90:16", "mixed50:16"], PageCache::Warm),
+        ]
+    }
+
+    /// Runs the table.
+    pub fn run(self, choice: &Choice) -> Result<()> {
+        let kinds: Vec<&Kind> = if choice.peers.is_empty() {
+            peer::KINDS.iter().collect()
+        } else {
+            choice.peers.iter().map(|name| peer::by_name(name)).collect::<Result<_>>()?
+        };
+        let mut run = Run { table: self, choice, out: append_to(&choice.out)?, seed: choice.seed };
+        if !choice.keep {
+            kinds.iter().try_for_each(|kind| run.remove(kind))?;
+        }
+        let chosen = |name: &str| choice.groups.is_empty() || choice.groups.iter().any(|group| group == name);
+        for conditions in self.conditions(choice).iter().filter(|conditions| chosen(&conditions.name)) {
+            let writes =
+                conditions.phases.iter().any(|phase| phase.parse().is_ok_and(|phase: Phase| phase.writes()));
+            for round in 0..if writes { 1 } else { choice.rounds } {
+                if let (true, Some(first)) = (conditions.beside_raw, kinds.first()) {
+                    run.raw(first, conditions, round)?;
+                }
+                kinds.iter().try_for_each(|kind| run.peer(kind, conditions, round))?;
+            }
+        }
+        if !choice.keep {
+            kinds.iter().try_for_each(|kind| run.remove(kind))?;
+        }
+        Ok(())
+    }
+}
+
+fn append_to(path: &Path) -> Result<File> {
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    }
+    File::options()
+        .create(true)
+        .append(true)
+        .open(path)
+        .with_context(|| format!("cannot open {}", path.display()))
+}
+
+struct Run<'a> {
+    table: Table,
+    choice: &'a Choice,
+    out: File,
+    seed: u64,
+}
+
+impl Run<'_> {
+    fn directory(&self, kind: &Kind) -> PathBuf {
+        self.choice.dir.join(format!("{}-{}", kind.name, self.table.value_size(self.choice)))
+    }
+
+    fn versions(&self, kind: &Kind) -> PathBuf {
+        self.directory(kind).with_extension("versions")
+    }
+
+    fn remove(&self, kind: &Kind) -> Result<()> {
+        let removed =
+            [std::fs::remove_dir_all(self.directory(kind)), std::fs::remove_file(self.versions(kind))];
+        for outcome in removed {
+            match outcome {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("cannot remove the store of {}", kind.name));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn opening(&self, kind: &Kind, conditions: &Conditions) -> Opening {
+        Opening {
+            directory: self.directory(kind),
+            keys: self.choice.keys,
+            key_size: self.choice.key_size,
+            value_size: self.table.value_size(self.choice),
+            cache_bytes: conditions.cache_bytes,
+            direct: conditions.direct,
+        }
+    }
+
+    fn order(&self, kind: &Kind, conditions: &Conditions) -> Result<Order> {
+        let phases: Result<Vec<Phase>> = conditions.phases.iter().map(|phase| phase.parse()).collect();
+        Ok(Order {
+            peer: kind.name.to_owned(),
+            opening: self.opening(kind, conditions),
+            phases: phases?,
+            page_cache: conditions.page_cache,
+            membership: None,
+            seconds: self.choice.seconds,
+            seed: self.seed,
+            versions: self.versions(kind),
+        })
+    }
+
+    /// Reads the device past the store, with as many threads as the store will be read with.
+    fn raw(&mut self, kind: &Kind, conditions: &Conditions, round: usize) -> Result<()> {
+        let phases = ["raw", "raw:16"].iter().map(|phase| phase.parse()).collect::<Result<_>>()?;
+        let order = Order { peer: "raw".to_owned(), phases, ..self.order(kind, conditions)? };
+        self.carry_out(order, conditions, round, None, "random reads of 4 KiB past the page cache")
+    }
+
+    fn peer(&mut self, kind: &Kind, conditions: &Conditions, round: usize) -> Result<()> {
+        let mut order = self.order(kind, conditions)?;
+        if order.phases.iter().any(|phase| phase.to_string() == "load") {
+            self.remove(kind)?;
+        }
+        page_cache::sync(&self.choice.dir.canonicalize().unwrap_or_else(|_| PathBuf::from(".")))?;
+        let group = conditions.limit_bytes.map(Group::with_limit).transpose();
+        let group = group.context("the memory of a process cannot be limited here")?;
+        order.membership = group.as_ref().map(Group::membership);
+        let options = (kind.options)(&order.opening);
+        self.carry_out(order, conditions, round, group.as_ref(), &options)
+    }
+
+    fn carry_out(
+        &mut self,
+        order: Order,
+        conditions: &Conditions,
+        round: usize,
+        group: Option<&Group>,
+        options: &str,
+    ) -> Result<()> {
+        self.seed += 100;
+        let complete = |row: Row| Row {
+            table: self.table.name().to_owned(),
+            group: conditions.name.clone(),
+            round,
+            peer: order.peer.clone(),
+            options: options.to_owned(),
+            limit_bytes: group.and(conditions.limit_bytes),
+            limit_peak_bytes: group.and_then(Group::peak_bytes),
+            ..row
+        };
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg("child")
+            .arg(serde_json::to_string(&order)?)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let Some(lines) = child.stdout.take() else { bail!("a child without output") };
+        let mut rows = Vec::new();
+        for line in BufReader::new(lines).lines() {
+            let row = complete(serde_json::from_str(&line?)?);
+            eprintln!("{}", summary(&row));
+            rows.push(row);
+        }
+        let status = child.wait()?;
+        if !status.success() {
+            let phase = order.phases.get(rows.len()).map(Phase::to_string).unwrap_or_default();
+            let failure = Some(format!("ended with {status}"));
+            let row = complete(Row { phase, failure, keys: order.opening.keys, ..Row::default() });
+            eprintln!("{}", summary(&row));
+            rows.push(row);
+        }
+        for row in rows {
+            serde_json::to_writer(&mut self.out, &row)?;
+            self.out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+}
+
+fn summary(row: &Row) -> String {
+    let Row { group, peer, phase, ops_per_s, cpu_us_per_op, ram_bytes_per_key, .. } = row;
+    let mut text = format!("{group:>12} {peer:>16} {phase:>11}: ");
+    if let Some(failure) = &row.failure {
+        return text + failure;
+    }
+    text += &format!(
+        "{ops_per_s:>9.0}/s, {cpu_us_per_op:>6.2} us CPU, {:>7.0} B and {:.2} reads an op, \
+         {ram_bytes_per_key:.2} B RAM a key",
+        row.read_bytes_per_op, row.device_reads_per_op
+    );
+    if let (Some(settled), Some(amplification)) = (row.settled_ops_per_s, row.write_amplification) {
+        let space = row.space_amplification;
+        text += &format!(", settled {settled:.0}/s, WA {amplification:.2}, space {space:.2}");
+    }
+    text
+}

@@ -1,0 +1,219 @@
+//! The threads of a phase: they choose keys, time every call, and check every answer.
+
+use crate::latencies::Latencies;
+use crate::peer::{Peer, Record};
+use crate::phase::{MULTIGET_KEYS, Phase, Work};
+use anyhow::{Result, bail, ensure};
+use siltstone_bench::keys::{Keys, Values};
+use siltstone_bench::random::Random;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// What all threads of all phases share.
+pub struct Bench<'a> {
+    pub peer: &'a dyn Peer,
+    pub keys: &'a Keys,
+    pub values: &'a Values,
+    /// The version of each key's value, modulo 256: each key is written by one thread at a time.
+    pub versions: &'a [AtomicU8],
+    /// How long a phase lasts that has no end of its own.
+    pub duration: Duration,
+    /// Another series of random numbers for each run.
+    pub seed: u64,
+}
+
+/// What threads have done.
+pub struct Done {
+    pub operations: u64,
+    pub puts: u64,
+    pub gets_us: Latencies,
+    pub puts_us: Latencies,
+}
+
+impl Done {
+    /// Nothing.
+    pub fn new() -> Result<Done> {
+        Ok(Done { operations: 0, puts: 0, gets_us: Latencies::new()?, puts_us: Latencies::new()? })
+    }
+
+    fn merge(&mut self, other: &Done) -> Result<()> {
+        self.operations += other.operations;
+        self.puts += other.puts;
+        self.gets_us.merge(&other.gets_us)?;
+        self.puts_us.merge(&other.puts_us)
+    }
+}
+
+impl Bench<'_> {
+    /// Runs a phase to its end.
+    pub fn run(&self, phase: Phase) -> Result<Done> {
+        let threads = phase.threads as u64;
+        std::thread::scope(|scope| {
+            let start = |thread| scope.spawn(move || Worker::new(self, thread, threads)?.run(phase.work));
+            let workers: Vec<_> = (0..threads).map(start).collect();
+            let mut all = Done::new()?;
+            for worker in workers {
+                match worker.join() {
+                    Ok(done) => all.merge(&done?)?,
+                    Err(_) => bail!("a thread ended in a panic"),
+                }
+            }
+            Ok(all)
+        })
+    }
+
+    /// Whether a value is the one that was last put, or one whose put had not returned when it was read. `before` is
+    /// the key's version before the read.
+    fn check(&self, number: u64, before: u8, value: &[u8]) -> Result<()> {
+        ensure!(self.values.is_of(number, value), "key {number} has a value that was never put");
+        let after = self.versions[number as usize].load(Relaxed);
+        let (age, age_max) = (value[0].wrapping_sub(before), after.wrapping_sub(before).saturating_add(1));
+        ensure!(age <= age_max, "key {number} has version {} instead of {before} to {after}", value[0]);
+        Ok(())
+    }
+}
+
+struct Worker<'a> {
+    bench: &'a Bench<'a>,
+    thread: u64,
+    threads: u64,
+    random: Random,
+    record: Record,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    done: Done,
+}
+
+impl<'a> Worker<'a> {
+    fn new(bench: &'a Bench<'a>, thread: u64, threads: u64) -> Result<Self> {
+        let random = Random::new(bench.seed, thread);
+        let (record, key, value) = (Record::default(), vec![], vec![]);
+        Ok(Worker { bench, thread, threads, random, record, key, value, done: Done::new()? })
+    }
+
+    fn run(mut self, work: Work) -> Result<Done> {
+        let count = self.bench.keys.count();
+        match work {
+            // The keys of successive numbers are in random order already.
+            Work::Load => self.put_all(count, |_, position| position)?,
+            Work::Overwrite => self.put_all(count, |worker, _| worker.random.below(count))?,
+            Work::Read => self.until_the_end(Self::read)?,
+            Work::MultiGet => self.until_the_end(Self::read_many)?,
+            Work::Miss => self.until_the_end(Self::miss)?,
+            Work::Mixed(gets) => self.until_the_end(|worker| {
+                if worker.random.below(100) < u64::from(gets) { worker.read() } else { worker.put() }
+            })?,
+            Work::Raw => bail!("raw reads are not done by a store"),
+        }
+        Ok(self.done)
+    }
+
+    fn until_the_end(&mut self, mut operation: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        let end = Instant::now() + self.bench.duration;
+        while Instant::now() < end {
+            operation(self)?;
+        }
+        Ok(())
+    }
+
+    /// A random key that this thread alone writes.
+    fn own_number(&mut self) -> u64 {
+        let own = self.bench.keys.count() / self.threads;
+        self.random.below(own) * self.threads + self.thread
+    }
+
+    /// Nobody else reads or writes meanwhile, so that versions may run ahead of their puts.
+    fn put_all(&mut self, count: u64, choose: impl Fn(&mut Self, u64) -> u64) -> Result<()> {
+        let mut records = vec![Record::default(); self.bench.peer.batch()];
+        let mut position = 0;
+        while position < count {
+            let size = records.len().min((count - position) as usize);
+            for record in &mut records[..size] {
+                let number = choose(self, position);
+                let version = self.make_record(number, record);
+                self.bench.versions[number as usize].store(version, Relaxed);
+                position += 1;
+            }
+            self.write(&records[..size])?;
+        }
+        Ok(())
+    }
+
+    /// A new record of a key; answers its version.
+    fn make_record(&mut self, number: u64, (key, value): &mut Record) -> u8 {
+        let version = self.bench.versions[number as usize].load(Relaxed).wrapping_add(1);
+        self.bench.keys.write(number, key);
+        let write = self.random.draw() << 8 | u64::from(version);
+        self.bench.values.write(number, write, value);
+        version
+    }
+
+    fn write(&mut self, records: &[Record]) -> Result<()> {
+        let started = Instant::now();
+        match records {
+            [(key, value)] => self.bench.peer.put(key, value)?,
+            _ => self.bench.peer.put_many(records)?,
+        }
+        self.done.puts_us.record(started.elapsed());
+        self.done.puts += records.len() as u64;
+        self.done.operations += records.len() as u64;
+        Ok(())
+    }
+
+    fn put(&mut self) -> Result<()> {
+        let number = self.own_number();
+        let mut record = std::mem::take(&mut self.record);
+        let version = self.make_record(number, &mut record);
+        self.write(std::slice::from_ref(&record))?;
+        self.bench.versions[number as usize].store(version, Relaxed);
+        self.record = record;
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let number = self.random.below(self.bench.keys.count());
+        self.bench.keys.write(number, &mut self.key);
+        let before = self.bench.versions[number as usize].load(Relaxed);
+        let value = &mut self.value;
+        let started = Instant::now();
+        let found = self.bench.peer.get(&self.key, &mut |found| {
+            value.clear();
+            value.extend_from_slice(found);
+        })?;
+        self.done.gets_us.record(started.elapsed());
+        self.done.operations += 1;
+        ensure!(found, "key {number} is not there");
+        self.bench.check(number, before, &self.value)
+    }
+
+    fn read_many(&mut self) -> Result<()> {
+        let count = self.bench.keys.count();
+        let numbers: Vec<u64> = (0..MULTIGET_KEYS).map(|_| self.random.below(count)).collect();
+        let mut keys = vec![vec![]; numbers.len()];
+        let before: Vec<u8> =
+            numbers.iter().map(|number| self.bench.versions[*number as usize].load(Relaxed)).collect();
+        for (number, key) in numbers.iter().zip(&mut keys) {
+            self.bench.keys.write(*number, key);
+        }
+        let mut found = vec![vec![]; keys.len()];
+        let started = Instant::now();
+        self.bench.peer.get_many(&keys, &mut |place, value| found[place].extend_from_slice(value))?;
+        self.done.gets_us.record(started.elapsed());
+        self.done.operations += keys.len() as u64;
+        for ((number, before), value) in numbers.iter().zip(before).zip(found) {
+            self.bench.check(*number, before, &value)?;
+        }
+        Ok(())
+    }
+
+    fn miss(&mut self) -> Result<()> {
+        let number = self.random.below(self.bench.keys.count());
+        self.bench.keys.write_missing(number, &mut self.key);
+        let started = Instant::now();
+        let found = self.bench.peer.get(&self.key, &mut |_| {})?;
+        self.done.gets_us.record(started.elapsed());
+        self.done.operations += 1;
+        ensure!(!found, "a key that was never put is there");
+        Ok(())
+    }
+}

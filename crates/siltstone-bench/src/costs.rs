@@ -1,0 +1,142 @@
+//! What operations cost: the accounts of a database as the quotients that all reports share.
+
+use crate::accounts;
+use serde::Serialize;
+use serde_json::Value;
+use siltstone::Stats;
+use siltstone::device::Purpose;
+use std::fmt::Write;
+
+/// What operations cost, and what the database holds after them. Serialised, it has the common field names.
+#[derive(Debug, Clone, Serialize)]
+pub struct Costs {
+    /// Keys that are there at the end.
+    pub keys: u64,
+    /// The account at the end, in bytes.
+    pub ram_bytes: u64,
+    /// Its highest point since it was last reset.
+    pub ram_bytes_max: u64,
+    /// The account at the end, over the keys.
+    pub ram_bytes_per_key: f64,
+    /// Its highest point, over the keys that are there at the end.
+    pub ram_bytes_per_key_max: f64,
+    /// The account at its highest point, by item, in bytes.
+    pub ram_account: Value,
+    /// Reads of the device for each key looked up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads_per_get: Option<f64>,
+    /// Bytes that they fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bytes_per_get: Option<f64>,
+    /// Bytes written to the device for each byte of the user's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_amplification: Option<f64>,
+    /// Bytes on disk for each byte of keys and values that are there.
+    pub space_amplification: f64,
+    /// Bytes of all files.
+    pub disk_bytes: u64,
+    /// Writes that were made to wait for background work.
+    pub delayed_writes: u64,
+    /// How long together, in nanoseconds.
+    pub delayed_ns: u64,
+    /// Operations and bytes on the device, by purpose.
+    pub io: Value,
+    /// What else the engine counts.
+    pub details: Value,
+}
+
+impl Costs {
+    /// From what the database said before and after, how many keys are there now with how many bytes of keys and values,
+    /// and how many keys were looked up.
+    pub fn new(before: &Stats, after: &Stats, keys: u64, data_bytes: u64, lookups: u64) -> Costs {
+        let io = after.io - before.io;
+        let user_bytes = after.user_bytes.saturating_sub(before.user_bytes);
+        let per_key = |bytes: u64| bytes as f64 / keys.max(1) as f64;
+        let per_lookup = |count: u64| (lookups > 0).then(|| count as f64 / lookups as f64);
+        Costs {
+            keys,
+            ram_bytes: after.ram.total_bytes(),
+            ram_bytes_max: after.ram_peak.total_bytes(),
+            ram_bytes_per_key: per_key(after.ram.total_bytes()),
+            ram_bytes_per_key_max: per_key(after.ram_peak.total_bytes()),
+            ram_account: accounts::ram(&after.ram_peak),
+            reads_per_get: per_lookup(io.of(Purpose::Get).reads),
+            read_bytes_per_get: per_lookup(io.of(Purpose::Get).read_bytes),
+            write_amplification: (user_bytes > 0).then(|| io.total().write_bytes as f64 / user_bytes as f64),
+            space_amplification: after.disk_bytes as f64 / data_bytes.max(1) as f64,
+            disk_bytes: after.disk_bytes,
+            delayed_writes: after.delayed_writes.saturating_sub(before.delayed_writes),
+            delayed_ns: after.delayed_ns.saturating_sub(before.delayed_ns),
+            io: accounts::io(&io),
+            details: accounts::details(after),
+        }
+    }
+
+    /// The reads of a lookup in words, if keys were looked up.
+    pub fn describe_reads(&self) -> Option<String> {
+        let (reads, bytes) = (self.reads_per_get?, self.read_bytes_per_get?);
+        Some(format!("{reads:.4} reads and {bytes:.0} bytes a get"))
+    }
+
+    /// The write amplification in words, if something was written.
+    pub fn describe_writes(&self) -> Option<String> {
+        Some(format!("{:.2} bytes written a byte", self.write_amplification?))
+    }
+
+    /// All of it in the form of YCSB's summaries: a line a figure, in brackets what it is of.
+    pub fn summary(&self) -> String {
+        let mut text = String::new();
+        for (name, value) in [
+            ("Keys", Some(self.keys as f64)),
+            ("RAM(bytes/key)", Some(self.ram_bytes_per_key)),
+            ("PeakRAM(bytes/key)", Some(self.ram_bytes_per_key_max)),
+            ("Reads/Get", self.reads_per_get),
+            ("ReadBytes/Get", self.read_bytes_per_get),
+            ("WriteAmplification", self.write_amplification),
+            ("SpaceAmplification", Some(self.space_amplification)),
+            ("Disk(bytes)", Some(self.disk_bytes as f64)),
+        ] {
+            if let Some(value) = value {
+                let digits = if value.fract() == 0.0 { 0 } else { 4 };
+                // A string takes everything.
+                let _ = writeln!(text, "[STORE], {name}, {value:.digits$}");
+            }
+        }
+        text
+    }
+
+    /// The memory in words.
+    pub fn describe_ram(&self) -> String {
+        let (now, most) = (self.ram_bytes_per_key, self.ram_bytes_per_key_max);
+        format!("RAM {now:.3} B a key, at most {most:.3} ({} keys)", self.keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotients_are_left_out_where_nothing_was_asked_for() {
+        let (mut before, mut after) = (Stats::default(), Stats::default());
+        (before.user_bytes, after.user_bytes) = (7, 7);
+        after.disk_bytes = 50;
+        let costs = Costs::new(&before, &after, 0, 25, 0);
+        assert_eq!((costs.reads_per_get, costs.write_amplification), (None, None));
+        assert_eq!((costs.space_amplification, costs.ram_bytes_per_key), (2.0, 0.0));
+        assert_eq!((costs.describe_reads(), costs.describe_writes()), (None, None));
+        assert!(costs.summary().contains("[STORE], SpaceAmplification, 2\n"));
+        assert!(!costs.summary().contains("Get"));
+    }
+
+    #[test]
+    fn only_what_came_in_between_counts() {
+        let (mut before, mut after) = (Stats::default(), Stats::default());
+        (before.delayed_ns, after.delayed_ns) = (5, 12);
+        (before.user_bytes, after.user_bytes) = (7, 9);
+        after.ram_peak.add("index", 30);
+        let costs = Costs::new(&before, &after, 10, 100, 4);
+        assert_eq!((costs.delayed_ns, costs.ram_bytes_per_key_max), (7, 3.0));
+        assert_eq!((costs.reads_per_get, costs.write_amplification), (Some(0.0), Some(0.0)));
+    }
+}

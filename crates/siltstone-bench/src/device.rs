@@ -1,0 +1,271 @@
+//! The benchmark of the device: random reads of a database's own files, through the device room, with nothing of the
+//! database above it. What a database does in the same minute can be given as a share of it.
+
+use crate::latencies::Latencies;
+use crate::random::mix;
+use serde::Serialize;
+use siltstone::device::{Directory, RandomReads, io_backend};
+use siltstone::{Access, Error};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// What to read, and how.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The directory of the database.
+    pub directory: PathBuf,
+    /// The size of a read, in bytes; reads stand at its multiples.
+    pub block_size: usize,
+    /// How many reads of each thread are under way at a time, 1 to 256.
+    pub depth: usize,
+    /// Threads that read at the same time, each with a queue of its own.
+    pub threads: usize,
+    /// How long.
+    pub duration: Duration,
+    /// Whether reads go past the page cache.
+    pub access: Access,
+    /// From which the blocks follow.
+    pub seed: u64,
+    /// Ends the benchmark when it becomes true.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// What was found out. Serialised, it is the object of the benchmark.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// `device`.
+    pub benchmark: &'static str,
+    /// The size of a read, in bytes.
+    pub block_size: usize,
+    /// Reads of each thread that were under way at a time.
+    pub depth: usize,
+    /// Threads that read at the same time.
+    pub threads: usize,
+    /// Whether reads went past the page cache: `direct` or `buffered`.
+    pub access: &'static str,
+    /// How they were carried out: `io_uring`, or `pread`, which does one read after another.
+    pub io_backend: &'static str,
+    /// The files that were read.
+    pub files: usize,
+    /// Their bytes.
+    pub file_bytes: u64,
+    /// Reads that were done.
+    pub operations: u64,
+    /// How long they took.
+    pub seconds: f64,
+    /// Reads a second.
+    pub ops_per_s: f64,
+    /// Millions (2^20) of bytes a second.
+    pub mb_per_s: f64,
+    /// The time of a read that half of them did not exceed, in microseconds. Only with a depth of 1: reads that
+    /// overlap are not timed one by one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50_us: Option<f64>,
+    /// 99 of 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_us: Option<f64>,
+    /// 999 of 1,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p999_us: Option<f64>,
+}
+
+impl Report {
+    /// A line for people.
+    pub fn line(&self) -> String {
+        let Report { threads, depth, block_size, access, io_backend, files, .. } = self;
+        let mut line = format!(
+            "{:<12} : {:.0} reads/sec {:.1} MB/s; blocks of {block_size} bytes, depth {depth}, threads {threads}, \
+             {access}, {io_backend}; {files} files of {:.1} MB",
+            self.benchmark,
+            self.ops_per_s,
+            self.mb_per_s,
+            self.file_bytes as f64 / f64::from(1 << 20),
+        );
+        if let (Some(p50), Some(p99), Some(p999)) = (self.p50_us, self.p99_us, self.p999_us) {
+            let _ = write!(line, "; p50 {p50:.1}, p99 {p99:.1}, p99.9 {p999:.1} us");
+        }
+        line
+    }
+}
+
+/// Why the device could not be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// A file could not be opened or read, or none holds a block.
+    #[error(transparent)]
+    Device(#[from] Error),
+    /// A setting is outside its limits.
+    #[error("{0}")]
+    Settings(&'static str),
+    /// A thread of the benchmark ended in a panic.
+    #[error("a thread of the benchmark ended in a panic")]
+    Panicked,
+}
+
+/// Reads until the time is over. The database may be open meanwhile; files that it has removed are read on.
+///
+/// # Errors
+/// [`DeviceError`], as its variants say.
+pub fn run(settings: &Settings) -> Result<Report, DeviceError> {
+    if settings.threads == 0 || !(1..=256).contains(&settings.depth) || settings.block_size == 0 {
+        return Err(DeviceError::Settings("threads and block_size are at least 1, depth is 1 to 256"));
+    }
+    if !settings.directory.is_dir() {
+        return Err(Error::NotFound { path: settings.directory.clone() }.into());
+    }
+    let directory = Directory::system(&settings.directory, settings.access)?.queue_depth(settings.depth);
+    let names: Vec<String> = directory.list()?.into_iter().filter(|name| holds_records(name)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (mut file_bytes, mut alignment) = (0, 1);
+    for name in &names {
+        let file = directory.open(name, settings.access)?;
+        file_bytes += file.length()?;
+        alignment = file.alignment();
+    }
+    let reads = (0..settings.threads as u64)
+        .map(|thread| RandomReads::new(&directory, &names, settings.block_size, mix(settings.seed ^ thread)))
+        .collect::<Result<Vec<_>, _>>()?;
+    let (done, seconds) = read_in_threads(settings, reads)?;
+    let quantile = |share| (settings.depth == 1).then(|| done.latencies.quantile_us(share));
+    Ok(Report {
+        benchmark: "device",
+        block_size: settings.block_size,
+        depth: settings.depth,
+        threads: settings.threads,
+        access: if alignment > 1 { "direct" } else { "buffered" },
+        io_backend: if settings.depth == 1 { "pread" } else { io_backend().name() },
+        files: names.len(),
+        file_bytes,
+        operations: done.operations,
+        seconds,
+        ops_per_s: done.operations as f64 / seconds.max(1e-9),
+        mb_per_s: done.bytes as f64 / f64::from(1 << 20) / seconds.max(1e-9),
+        p50_us: quantile(0.5),
+        p99_us: quantile(0.99),
+        p999_us: quantile(0.999),
+    })
+}
+
+/// Stores and logs; not what is read once, when a database is opened.
+fn holds_records(name: &str) -> bool {
+    name != "LOCK" && !name.starts_with("MANIFEST") && name != "lost+found"
+}
+
+/// What a thread did.
+#[derive(Default)]
+struct Done {
+    operations: u64,
+    bytes: u64,
+    latencies: Latencies,
+}
+
+/// The calls of a queue depth above 1 are this many queues long, so that it is nearly always full.
+const QUEUES_PER_CALL: usize = 16;
+
+/// All threads begin at once; the seconds are until the last one ends.
+fn read_in_threads(settings: &Settings, reads: Vec<RandomReads>) -> Result<(Done, f64), DeviceError> {
+    let barrier = Barrier::new(reads.len() + 1);
+    let (outcomes, seconds) = std::thread::scope(|scope| {
+        let workers: Vec<_> = reads
+            .into_iter()
+            .map(|reads| {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    barrier.wait();
+                    read_until(settings, reads)
+                })
+            })
+            .collect();
+        barrier.wait();
+        let begun = Instant::now();
+        let outcomes: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        (outcomes, begun.elapsed().as_secs_f64())
+    });
+    let mut all = Done::default();
+    for outcome in outcomes {
+        let done = outcome.map_err(|_| DeviceError::Panicked)??;
+        all.operations += done.operations;
+        all.bytes += done.bytes;
+        all.latencies.merge(&done.latencies);
+    }
+    Ok((all, seconds))
+}
+
+fn read_until(settings: &Settings, mut reads: RandomReads) -> Result<Done, Error> {
+    let count = if settings.depth == 1 { 1 } else { settings.depth * QUEUES_PER_CALL };
+    let mut done = Done::default();
+    let begun = Instant::now();
+    let mut now = begun;
+    while now - begun < settings.duration && !settings.stop.load(Relaxed) {
+        done.bytes += reads.read(count)?;
+        done.operations += count as u64;
+        let end = Instant::now();
+        if count == 1 {
+            done.latencies.record(end - now);
+        }
+        now = end;
+    }
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use siltstone::Database;
+
+    fn settings(directory: &std::path::Path) -> Settings {
+        Settings {
+            directory: directory.to_owned(),
+            block_size: 4096,
+            depth: 16,
+            threads: 2,
+            duration: Duration::from_millis(20),
+            access: Access::DirectOrBuffered,
+            seed: 1,
+            stop: Arc::default(),
+        }
+    }
+
+    fn filled() -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::builder(directory.path().join("db")).open().unwrap();
+        for key in 0..2000u32 {
+            database.put(key.to_le_bytes(), [7; 100]).unwrap();
+        }
+        database.compact().unwrap();
+        database.close().unwrap();
+        directory
+    }
+
+    #[test]
+    fn a_closed_database_is_read_at_every_depth() {
+        let directory = filled();
+        for (depth, threads) in [(1, 1), (1, 3), (16, 2)] {
+            let settings = Settings { depth, threads, ..settings(&directory.path().join("db")) };
+            let report = run(&settings).unwrap();
+            assert!(report.operations > 0 && report.files > 0 && report.file_bytes > 200_000, "{report:?}");
+            assert_eq!(report.p50_us.is_some(), depth == 1);
+            let object = serde_json::to_value(report).unwrap();
+            assert_eq!((&object["block_size"], &object["depth"]), (&4096.into(), &depth.into()));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused() {
+        let directory = filled();
+        let good = settings(&directory.path().join("db"));
+        for bad in [
+            Settings { depth: 0, ..good.clone() },
+            Settings { threads: 0, ..good.clone() },
+            Settings { block_size: 1 << 40, ..good.clone() },
+            Settings { directory: directory.path().join("nowhere"), ..good },
+        ] {
+            assert!(run(&bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Structures that tell whether a key may be there, and some of them where.
+
+use super::sample::{Key, Sample};
+use super::subject::{Subject, Verified};
+use siltstone::index::BuildError;
+use siltstone::index::filter::{CuckooFilter, Filter, RibbonFilter};
+use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo, SLOTS_PER_BUCKET};
+
+/// What a cuckoo table is filled to; the next if it has no room.
+const OCCUPANCIES: [f64; 6] = [0.93, 0.9, 0.85, 0.75, 0.5, 0.25];
+
+/// The regions that a table has at the least, so that it is of the size wanted, and the most buckets of one.
+const REGIONS_MIN: u32 = 32;
+const REGION_BUCKETS_LOG2_MAX: u32 = 14;
+
+/// A tag of so many bits more than the filter's keeps to its false-positive rate: a lookup compares 8 of them.
+const TAG_BITS_BEYOND: u8 = 3;
+
+impl Subject for RibbonFilter {
+    fn heap_bytes(&self) -> usize {
+        Filter::heap_bytes(self)
+    }
+
+    #[inline]
+    fn look_up(&self, key: Key) -> u64 {
+        Filter::may_contain(self, key.placement, key.fingerprint).into()
+    }
+
+    fn verify(&self, sorted: &[Key]) -> Verified {
+        let mut verified = Verified::default();
+        for key in sorted {
+            verified.add(Filter::may_contain(self, key.placement, key.fingerprint), 0);
+        }
+        verified
+    }
+
+    fn may_contain(&self, key: Key) -> Option<bool> {
+        Some(Filter::may_contain(self, key.placement, key.fingerprint))
+    }
+}
+
+/// A ribbon filter, of keys that come in the order of their placements.
+pub(super) fn ribbon_filter(sample: &Sample, bits: u8) -> Result<RibbonFilter, BuildError> {
+    RibbonFilter::new(sample.sorted().iter().map(|key| (key.placement, key.fingerprint)), bits)
+}
+
+/// The table from keys, in the order in which they came, to their numbers in that order.
+pub(super) struct CuckooTable<'a> {
+    table: PartialKeyCuckoo,
+    arrived: &'a [Key],
+}
+
+impl CuckooTable<'_> {
+    /// Fills a table to 93 %, or less if it will not be filled.
+    pub(super) fn new(sample: &Sample, bits: u8) -> Result<CuckooTable<'_>, BuildError> {
+        for occupancy in OCCUPANCIES {
+            if let Some(table) = filled(sample.arrived(), shape(sample.len(), occupancy, bits))? {
+                return Ok(CuckooTable { table, arrived: sample.arrived() });
+            }
+        }
+        Err(BuildError::SeedsExhausted {
+            structure: "partial-key cuckoo table",
+            tries: OCCUPANCIES.len() as u32,
+        })
+    }
+}
+
+fn shape(keys: u64, occupancy: f64, bits: u8) -> CuckooSettings {
+    let buckets = (keys as f64 / occupancy / f64::from(SLOTS_PER_BUCKET)).ceil() as u64;
+    let region_log2 = (buckets / u64::from(REGIONS_MIN)).max(1).ilog2().min(REGION_BUCKETS_LOG2_MAX);
+    CuckooSettings {
+        regions: u32::try_from(buckets.div_ceil(1 << region_log2)).unwrap_or(u32::MAX),
+        buckets_per_region_log2: region_log2 as u8,
+        tag_bits: bits.saturating_add(TAG_BITS_BEYOND),
+    }
+}
+
+fn filled(keys: &[Key], settings: CuckooSettings) -> Result<Option<PartialKeyCuckoo>, BuildError> {
+    let mut table = PartialKeyCuckoo::new(settings)?;
+    for (number, key) in (0..).zip(keys) {
+        if table.insert(key.placement, key.fingerprint, number).is_err() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(table))
+}
+
+impl Subject for CuckooTable<'_> {
+    fn heap_bytes(&self) -> usize {
+        self.table.heap_bytes()
+    }
+
+    #[inline]
+    fn look_up(&self, key: Key) -> u64 {
+        let candidates = self.table.candidates(key.placement, key.fingerprint);
+        candidates.map(|candidate| u64::from(candidate.position)).sum()
+    }
+
+    fn verify(&self, _sorted: &[Key]) -> Verified {
+        let mut verified = Verified::default();
+        for (number, key) in (0..).zip(self.arrived) {
+            let candidates = self.table.candidates(key.placement, key.fingerprint);
+            let is_right = candidates.clone().any(|candidate| candidate.position == number);
+            verified.add(is_right, candidates.count() as u64);
+        }
+        verified
+    }
+
+    fn may_contain(&self, key: Key) -> Option<bool> {
+        Some(self.table.candidates(key.placement, key.fingerprint).next().is_some())
+    }
+}
+
+/// The filter of a table, and in which order the records stand that it tells the slots of.
+pub(super) struct TableFilter<'a> {
+    filter: CuckooFilter,
+    table: CuckooTable<'a>,
+}
+
+impl TableFilter<'_> {
+    /// Fills a table, and makes a filter of it.
+    pub(super) fn new(sample: &Sample, bits: u8) -> Result<TableFilter<'_>, BuildError> {
+        let table = CuckooTable::new(sample, bits)?;
+        Ok(TableFilter { filter: CuckooFilter::from_index(&table.table), table })
+    }
+}
+
+impl Subject for TableFilter<'_> {
+    fn heap_bytes(&self) -> usize {
+        Filter::heap_bytes(&self.filter)
+    }
+
+    #[inline]
+    fn look_up(&self, key: Key) -> u64 {
+        self.filter.may_contain(key.placement, key.fingerprint).into()
+    }
+
+    /// A record stands behind those of all occupied slots before its own.
+    fn verify(&self, _sorted: &[Key]) -> Verified {
+        let (table, mut verified) = (&self.table.table, Verified::default());
+        let records = (0..table.region_count()).flat_map(|region| table.region_slots(region));
+        for (rank, (_, _, number)) in (0..).zip(records) {
+            let key = self.table.arrived[number as usize];
+            let (mut is_right, mut slots) = (false, 0);
+            for candidate in self.filter.candidate_slots(key.placement, key.fingerprint) {
+                is_right |= candidate.rank == rank;
+                slots += 1;
+            }
+            verified.add(is_right && self.filter.may_contain(key.placement, key.fingerprint), slots);
+        }
+        verified
+    }
+
+    fn may_contain(&self, key: Key) -> Option<bool> {
+        Some(self.filter.may_contain(key.placement, key.fingerprint))
+    }
+}

@@ -1,0 +1,151 @@
+//! Timing builds and lookups: in time of the processor, several rounds, of which the median counts.
+
+use super::sample::{Key, Sample};
+use super::subject::Subject;
+use super::{IndexError, Options, Report, Settings, Structure};
+use crate::clock::thread_time;
+use std::hint::black_box;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// How long a round of lookups takes, about.
+const ROUND_NS: f64 = 20e6;
+/// The lookups of a round, at the least.
+const LOOKUPS_MIN: usize = 4096;
+/// No further build is begun after this time.
+const BUILDS_TIME_MAX: Duration = Duration::from_secs(8);
+/// How many false positives an estimate of their rate counts, about.
+const FALSE_POSITIVES: u64 = 1 << 10;
+/// The absent keys that are asked for, at the most.
+const ABSENT_MAX: u64 = 1 << 24;
+
+/// Measures one structure of a sample.
+pub(super) struct Bench<'a> {
+    pub settings: &'a Settings,
+    pub structure: Structure,
+    pub options: Options,
+    pub sample: &'a Sample,
+}
+
+impl Bench<'_> {
+    /// Builds the structure, checks it against every key, and times its lookups.
+    pub fn measure<S: Subject, E: Into<IndexError>>(
+        &self,
+        build: impl Fn() -> Result<S, E>,
+    ) -> Result<Report, IndexError> {
+        let (subject, build_keys_per_s) = self.time_builds(build)?;
+        let verified = subject.verify(self.sample.sorted());
+        let keys = self.sample.len();
+        let present = self.sample.present();
+        let lookup_ns = self.median_ns(&present, |queries| look_up_all(&subject, queries))?;
+        let lookup_chained_ns = self.median_ns(&present, |queries| look_up_chained(&subject, queries))?;
+        let tells_absence = subject.may_contain(present[0]).is_some();
+        let (mut lookup_absent_ns, mut false_positive_rate) = (None, None);
+        if tells_absence {
+            let absent = self.sample.absent_queries();
+            lookup_absent_ns = Some(self.median_ns(&absent, |queries| look_up_all(&subject, queries))?);
+            false_positive_rate = Some(self.false_positive_rate(&subject)?);
+        }
+        let report = Report {
+            structure: self.structure.name(),
+            keys,
+            options: self.options,
+            bits_per_key: subject.heap_bytes() as f64 * 8.0 / keys as f64,
+            heap_bytes: subject.heap_bytes() as u64,
+            build_keys_per_s,
+            lookup_ns,
+            lookup_chained_ns,
+            lookup_absent_ns,
+            verified_keys: verified.keys,
+            units_per_lookup: (!tells_absence).then(|| verified.units as f64 / keys as f64),
+            space_used: subject.space_used(),
+            false_positive_rate,
+        };
+        Ok(report)
+    }
+
+    /// The structure, and how many keys a second it takes to build: the median of several builds.
+    fn time_builds<S, E: Into<IndexError>>(
+        &self,
+        build: impl Fn() -> Result<S, E>,
+    ) -> Result<(S, f64), IndexError> {
+        let begun = thread_time();
+        let mut times = Vec::new();
+        loop {
+            self.check_stop()?;
+            let start = thread_time();
+            let subject = build().map_err(E::into)?;
+            times.push((thread_time() - start).as_secs_f64());
+            if times.len() >= self.settings.rounds || thread_time() - begun > BUILDS_TIME_MAX {
+                return Ok((subject, self.sample.len() as f64 / median(&mut times).max(1e-9)));
+            }
+        }
+    }
+
+    /// Nanoseconds a lookup. Each round looks up other keys, as long as there are others.
+    fn median_ns(&self, queries: &[Key], mut look_up: impl FnMut(&[Key]) -> u64) -> Result<f64, IndexError> {
+        let mut time = |queries: &[Key]| {
+            let start = thread_time();
+            black_box(look_up(queries));
+            (thread_time() - start).as_nanos() as f64 / queries.len() as f64
+        };
+        let estimate = time(&queries[..LOOKUPS_MIN]).max(0.1);
+        let count = ((ROUND_NS / estimate) as usize).clamp(LOOKUPS_MIN, queries.len());
+        let mut times = Vec::with_capacity(self.settings.rounds);
+        for round in 0..self.settings.rounds {
+            self.check_stop()?;
+            let start = round * count % (queries.len() - count + 1);
+            times.push(time(&queries[start..start + count]));
+        }
+        Ok(median(&mut times))
+    }
+
+    /// The share of absent keys that the structure takes to be there.
+    fn false_positive_rate<S: Subject>(&self, subject: &S) -> Result<f64, IndexError> {
+        let bits = self.options.bits.unwrap_or_default().min(32);
+        let asked = (FALSE_POSITIVES << bits).min(ABSENT_MAX);
+        self.check_stop()?;
+        let wrong =
+            self.sample.absent().take(asked as usize).filter(|&key| subject.may_contain(key) == Some(true));
+        Ok(wrong.count() as f64 / asked as f64)
+    }
+
+    fn check_stop(&self) -> Result<(), IndexError> {
+        if self.settings.stop.load(Relaxed) { Err(IndexError::Stopped) } else { Ok(()) }
+    }
+}
+
+/// Lookups that the processor may overlap.
+#[inline(never)]
+fn look_up_all<S: Subject>(subject: &S, queries: &[Key]) -> u64 {
+    queries.iter().fold(0, |sum, &key| sum.wrapping_add(subject.look_up(key)))
+}
+
+/// Lookups each of which waits for the answer of the one before it.
+#[inline(never)]
+fn look_up_chained<S: Subject>(subject: &S, queries: &[Key]) -> u64 {
+    let zero = black_box(0);
+    queries.iter().fold(0, |answer, key| {
+        let nothing = answer & zero;
+        let (placement, fingerprint) = (key.placement ^ nothing, key.fingerprint ^ nothing);
+        subject.look_up(Key { placement, fingerprint })
+    })
+}
+
+/// The middle of the figures, the lower one of two; 0 of none.
+fn median(figures: &mut [f64]) -> f64 {
+    figures.sort_unstable_by(f64::total_cmp);
+    figures.get(figures.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&mut [4.0, 1.0, 2.0, 3.0]), 2.0);
+        assert_eq!(median(&mut []), 0.0);
+    }
+}

@@ -1,0 +1,135 @@
+//! The benchmarks of the index room: how many bits a key each structure takes, and how long building it and asking it
+//! take. Every structure is asked for every key, and its answers are judged.
+//!
+//! Keys are hashes from the start, and sorted where the structure wants them sorted, before any time is taken. Times
+//! are those of the processor, so that others on the machine disturb them little; but they share its caches.
+
+mod filtered;
+mod measure;
+mod peer;
+mod placed;
+mod plot;
+mod report;
+mod sample;
+mod structure;
+mod subject;
+
+pub use plot::plot;
+pub use report::Report;
+pub use sample::{Key, Sample};
+pub use structure::{Options, Structure, UnknownStructure};
+
+use measure::Bench;
+use siltstone::index::BuildError;
+use siltstone::index::entropy_trie::{Coder, TrieSettings};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// How a structure is measured.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Rounds of lookups, and of builds unless they take long; the median counts. At least 1.
+    pub rounds: usize,
+    /// Ends the benchmark when it becomes true.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { rounds: 21, stop: Arc::default() }
+    }
+}
+
+/// Why a structure could not be measured, or what it did wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IndexError {
+    /// The structure could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// A setting was given to a structure that does not have it.
+    #[error("{structure} has no setting {setting}")]
+    NoSuchSetting {
+        /// The structure.
+        structure: Structure,
+        /// The setting.
+        setting: &'static str,
+    },
+    /// The peer's construction gave up.
+    #[error("the ptr_hash crate found no function for these keys")]
+    Peer,
+    /// The user wants it to stop.
+    #[error("interrupted")]
+    Stopped,
+    /// The picture could not be drawn.
+    #[error("cannot draw: {0}")]
+    Drawing(String),
+}
+
+/// Measures a structure that is made of the sample. That all keys were located rightly is for the caller to see:
+/// [`Report::verified_keys`] are as many as there are keys.
+///
+/// # Errors
+/// [`IndexError`], as its variants say.
+pub fn run(
+    structure: Structure,
+    options: Options,
+    sample: &Sample,
+    settings: &Settings,
+) -> Result<Report, IndexError> {
+    let options = structure.resolve(options)?;
+    let items_per_block = options.items_per_block.unwrap_or_default();
+    let bits = options.bits.unwrap_or_default();
+    let trie = |coder| TrieSettings {
+        coder,
+        bucket_keys: options.bucket.unwrap_or_default(),
+        huffman_max: options.huffman_max.unwrap_or_default(),
+        records_per_block: items_per_block,
+        expected_keys: sample.len(),
+    };
+    let placements = || sample.arrived().iter().map(|key| key.placement).collect::<Vec<u64>>();
+    let bench = Bench { settings, structure, options, sample };
+    match structure {
+        Structure::EntropyTriePaper => bench.measure(|| placed::entropy_trie(sample, trie(Coder::Paper))),
+        Structure::EntropyTrie => bench.measure(|| placed::entropy_trie(sample, trie(Coder::Fast))),
+        Structure::SlotPerfect => bench.measure(|| placed::slot_perfect(sample)),
+        Structure::BlockPerfect => bench.measure(|| placed::block_perfect(sample, items_per_block)),
+        Structure::Fences => bench.measure(|| placed::fences(sample, items_per_block)),
+        Structure::RibbonFilter => bench.measure(|| filtered::ribbon_filter(sample, bits)),
+        Structure::CuckooFilter => bench.measure(|| filtered::TableFilter::new(sample, bits)),
+        Structure::PartialKeyCuckoo => bench.measure(|| filtered::CuckooTable::new(sample, bits)),
+        Structure::PtrHash => {
+            let placements = placements();
+            bench.measure(|| peer::ptr_hash(&placements))
+        }
+        Structure::PtrHashCompact => {
+            let placements = placements();
+            bench.measure(|| peer::ptr_hash_compact(&placements))
+        }
+    }
+}
+
+/// The structures and settings between which a user of the index room chooses: the lines of the trade-off.
+pub fn trade_off() -> Vec<(Structure, Options)> {
+    use Structure::*;
+    let none = Options::default();
+    let bucket = |keys| Options { bucket: Some(keys), ..none };
+    let block = |records| Options { items_per_block: Some(records), ..none };
+    let both = |keys, records| Options { items_per_block: Some(records), ..bucket(keys) };
+    let bits = |bits| Options { bits: Some(bits), ..none };
+    let mut all = Vec::new();
+    let mut add =
+        |structure, options: &[Options]| all.extend(options.iter().map(|&options| (structure, options)));
+    add(EntropyTriePaper, &[64, 128, 256].map(bucket));
+    add(EntropyTrie, &[64, 128, 256, 512].map(bucket));
+    add(EntropyTrie, &[4, 16, 64].map(|records| both(256, records)));
+    add(SlotPerfect, &[none]);
+    add(BlockPerfect, &[4, 8, 16, 64].map(block));
+    add(Fences, &[4, 8, 16, 64].map(block));
+    add(RibbonFilter, &[8, 12, 16].map(bits));
+    add(CuckooFilter, &[12].map(bits));
+    add(PartialKeyCuckoo, &[12].map(bits));
+    add(PtrHash, &[none]);
+    add(PtrHashCompact, &[none]);
+    all
+}

@@ -1,0 +1,149 @@
+//! What was found out about a structure: an object of JSON, and a row of a table.
+
+use super::Options;
+use serde::Serialize;
+
+/// What was found out about a structure. Serialised, it is the object of the benchmark.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// The structure's name.
+    pub structure: &'static str,
+    /// How many keys it was made of.
+    pub keys: u64,
+    /// Its settings.
+    #[serde(flatten)]
+    pub options: Options,
+    /// All its memory on the heap, the index of the buckets included, over the keys. Not what all structures of a kind
+    /// share in a process, however many there are: the decoding tables of tries, some 100 KB.
+    pub bits_per_key: f64,
+    /// All its memory on the heap, in bytes.
+    pub heap_bytes: u64,
+    /// Keys a second that it takes to build it, hashes computed and sorted beforehand; the median of several builds.
+    pub build_keys_per_s: f64,
+    /// A lookup of a random key that is there, in nanoseconds, each independent of the others.
+    pub lookup_ns: f64,
+    /// The same, each lookup waiting for the answer of the one before it.
+    pub lookup_chained_ns: f64,
+    /// Independent lookups of keys that are not there; for structures that tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lookup_absent_ns: Option<f64>,
+    /// Keys that were looked up and located rightly: all of them, if the structure is right.
+    pub verified_keys: u64,
+    /// Slots or blocks that an answer names on average; for structures that tell where.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub units_per_lookup: Option<f64>,
+    /// The share of the blocks' space that records fill, where that depends on the structure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub space_used: Option<f64>,
+    /// The share of absent keys that were taken to be there; for structures that tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub false_positive_rate: Option<f64>,
+}
+
+impl Report {
+    /// What stands above the rows.
+    pub fn header() -> String {
+        format!(
+            "{:<18}  {:<14}  {:>9}  {:>9}  {:>10}  {:>9}  {:>11}  {}",
+            "structure",
+            "settings",
+            "bits/key",
+            "lookup ns",
+            "chained ns",
+            "M built/s",
+            "verified",
+            "remarks"
+        )
+    }
+
+    /// The row of a table.
+    pub fn row(&self) -> String {
+        let row = format!(
+            "{:<18}  {:<14}  {:>9.3}  {:>9.1}  {:>10.1}  {:>9.2}  {:>11}  {}",
+            self.structure,
+            self.settings(),
+            self.bits_per_key,
+            self.lookup_ns,
+            self.lookup_chained_ns,
+            self.build_keys_per_s / 1e6,
+            self.verified_keys,
+            self.remarks()
+        );
+        row.trim_end().to_owned()
+    }
+
+    /// The settings in the letters of the papers: g keys a bucket, B records a block, h the largest subtrie with a
+    /// Huffman code, and the rate of false positives.
+    pub fn settings(&self) -> String {
+        let Options { bucket, items_per_block, huffman_max, bits } = self.options;
+        let mut settings = Vec::new();
+        settings.extend(bucket.map(|keys| format!("g={keys}")));
+        settings
+            .extend(items_per_block.filter(|&records| records != 1).map(|records| format!("B={records}")));
+        settings.extend(huffman_max.filter(|&keys| keys != 64).map(|keys| format!("h={keys}")));
+        settings.extend(bits.map(|bits| format!("2^-{bits}")));
+        settings.join(" ")
+    }
+
+    fn remarks(&self) -> String {
+        let mut remarks = Vec::new();
+        if let Some(units) = self.units_per_lookup.filter(|units| *units != 1.0) {
+            remarks.push(format!("{units:.4} places an answer"));
+        }
+        if let Some(share) = self.space_used {
+            remarks.push(format!("{:.1} % of the space used", share * 100.0));
+        }
+        if let Some(rate) = self.false_positive_rate {
+            remarks.push(format!("2^{:.2} false positives", rate.log2()));
+        }
+        if let Some(nanoseconds) = self.lookup_absent_ns {
+            remarks.push(format!("absent {nanoseconds:.1} ns"));
+        }
+        remarks.join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        Report {
+            structure: "ribbon_filter",
+            keys: 1000,
+            options: Options { bits: Some(12), ..Options::default() },
+            bits_per_key: 12.04,
+            heap_bytes: 1505,
+            build_keys_per_s: 9e6,
+            lookup_ns: 30.04,
+            lookup_chained_ns: 50.0,
+            lookup_absent_ns: Some(20.0),
+            verified_keys: 1000,
+            units_per_lookup: None,
+            space_used: None,
+            false_positive_rate: Some(1.0 / 4096.0),
+        }
+    }
+
+    #[test]
+    fn rows_stand_under_their_header() {
+        let (header, row) = (Report::header(), report().row());
+        for (title, figure) in [("bits/key", "12.040"), ("lookup ns", "30.0"), ("verified", "1000")] {
+            let end = |line: &str, word: &str| line.find(word).map(|at| at + word.len());
+            assert_eq!(end(&header, title), end(&row, figure), "{header}\n{row}");
+        }
+        assert!(row.ends_with("2^-12.00 false positives; absent 20.0 ns"), "{row}");
+    }
+
+    #[test]
+    fn the_object_holds_the_settings_that_there_are() {
+        let object = serde_json::to_value(report()).unwrap();
+        assert_eq!(object["bits"], 12);
+        assert!(object.get("bucket").is_none() && object.get("units_per_lookup").is_none());
+        for field in
+            ["structure", "keys", "bits_per_key", "build_keys_per_s", "lookup_ns", "lookup_chained_ns"]
+        {
+            assert!(object.get(field).is_some(), "{field}");
+        }
+    }
+}

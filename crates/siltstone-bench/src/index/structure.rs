@@ -1,0 +1,144 @@
+//! The structures by name, and which settings each has.
+
+use super::IndexError;
+use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! structures {
+    ($($variant:ident, $name:literal, $about:literal;)*) => {
+        /// A structure that is measured.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Structure {
+            $(#[doc = $about] $variant,)*
+        }
+
+        impl Structure {
+            /// All structures, in the order of their description.
+            pub const ALL: &[Structure] = &[$(Structure::$variant,)*];
+
+            /// The name, as it is typed.
+            pub fn name(self) -> &'static str {
+                match self { $(Structure::$variant => $name,)* }
+            }
+
+            /// What it tells, in a line.
+            pub fn about(self) -> &'static str {
+                match self { $(Structure::$variant => $about,)* }
+            }
+        }
+    };
+}
+
+structures! {
+    EntropyTriePaper, "entropy_trie_paper", "slot or block in hash order: entropy-coded trie, the paper's coder";
+    EntropyTrie, "entropy_trie", "the same, the fast coder";
+    SlotPerfect, "slot_perfect", "slot, order free in a bucket: minimal perfect hash";
+    BlockPerfect, "block_perfect", "block, order free in a bucket, all blocks full: perfect hash to blocks";
+    Fences, "fences", "block in hash order: Elias-Fano over the boundaries of blocks";
+    RibbonFilter, "ribbon_filter", "whether a key is there: bumped ribbon";
+    CuckooFilter, "cuckoo_filter", "whether and in which slot: the tags of a partial-key cuckoo table";
+    PartialKeyCuckoo, "partial_key_cuckoo", "whether and at which 32-bit position, of keys in any order";
+    PtrHash, "ptr_hash", "a peer: the ptr_hash crate's minimal perfect hash, at its defaults";
+    PtrHashCompact, "ptr_hash_compact", "the same, its compact form";
+}
+
+impl fmt::Display for Structure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// There is no structure of this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no structure {0}")]
+pub struct UnknownStructure(String);
+
+impl FromStr for Structure {
+    type Err = UnknownStructure;
+
+    fn from_str(name: &str) -> Result<Structure, UnknownStructure> {
+        let mut named = Structure::ALL.iter().copied().filter(|structure| structure.name() == name);
+        named.next().ok_or_else(|| UnknownStructure(name.to_owned()))
+    }
+}
+
+/// The settings of a structure; what it does not have, or what is left to its default, is `None`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Options {
+    /// The average number of keys in a virtual bucket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bucket: Option<u32>,
+    /// The records that fill a block; 1 for slots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub items_per_block: Option<u32>,
+    /// The size of the largest subtrie that has a Huffman code, in keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub huffman_max: Option<u32>,
+    /// Of absent keys, one in 2^`bits` is taken to be there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bits: Option<u8>,
+}
+
+impl Structure {
+    /// The settings that it has, with their defaults.
+    pub fn defaults(self) -> Options {
+        use Structure::*;
+        let none = Options::default();
+        match self {
+            EntropyTrie | EntropyTriePaper => {
+                Options { bucket: Some(256), items_per_block: Some(1), huffman_max: Some(64), ..none }
+            }
+            BlockPerfect | Fences => Options { items_per_block: Some(16), ..none },
+            RibbonFilter | CuckooFilter | PartialKeyCuckoo => Options { bits: Some(12), ..none },
+            SlotPerfect | PtrHash | PtrHashCompact => none,
+        }
+    }
+
+    /// What was chosen, and the defaults for the rest.
+    ///
+    /// # Errors
+    /// [`IndexError::NoSuchSetting`] if something was chosen that the structure does not have.
+    pub(super) fn resolve(self, chosen: Options) -> Result<Options, IndexError> {
+        fn one<T>(
+            structure: Structure,
+            setting: &'static str,
+            default: Option<T>,
+            chosen: Option<T>,
+        ) -> Result<Option<T>, IndexError> {
+            match (default, chosen) {
+                (None, Some(_)) => Err(IndexError::NoSuchSetting { structure, setting }),
+                (default, chosen) => Ok(chosen.or(default)),
+            }
+        }
+        let defaults = self.defaults();
+        Ok(Options {
+            bucket: one(self, "bucket", defaults.bucket, chosen.bucket)?,
+            items_per_block: one(self, "items_per_block", defaults.items_per_block, chosen.items_per_block)?,
+            huffman_max: one(self, "huffman_max", defaults.huffman_max, chosen.huffman_max)?,
+            bits: one(self, "bits", defaults.bits, chosen.bits)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_structure_is_found_by_its_name() {
+        for structure in Structure::ALL {
+            assert_eq!(structure.name().parse(), Ok(*structure));
+        }
+        assert!("trie".parse::<Structure>().is_err());
+    }
+
+    #[test]
+    fn a_setting_that_a_structure_does_not_have_is_refused() {
+        let chosen = Options { bits: Some(8), ..Options::default() };
+        assert_eq!(Structure::RibbonFilter.resolve(chosen).unwrap().bits, Some(8));
+        let error = Structure::Fences.resolve(chosen).unwrap_err();
+        assert_eq!(error.to_string(), "fences has no setting bits");
+    }
+}

@@ -1,0 +1,164 @@
+//! One thread of a workload: it chooses requests, times each, and checks each answer.
+
+use super::zipfian::uniform;
+use super::{Chooser, Inserts, Records, Request, Result, Settings, YcsbError};
+use crate::random::Random;
+use crate::timings::Timings;
+use siltstone::{Bytes, Change, Database};
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+/// What all threads share.
+pub struct Shared<'a> {
+    pub settings: &'a Settings,
+    pub database: &'a Database,
+    pub records: &'a Records,
+    pub inserts: &'a Inserts,
+    pub deadline: Option<Instant>,
+}
+
+/// What a thread has done.
+#[derive(Default)]
+pub struct Work {
+    pub timings: Timings,
+    /// Keys that were looked up, also to be updated.
+    pub lookups: u64,
+}
+
+impl Work {
+    /// Adds what another thread has done.
+    pub fn merge(&mut self, other: &Work) {
+        self.timings.merge(&other.timings);
+        self.lookups += other.lookups;
+    }
+}
+
+pub struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    chooser: Chooser,
+    random: Random,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    work: Work,
+}
+
+impl<'a> Worker<'a> {
+    /// The thread of that number.
+    pub fn new(shared: &'a Shared<'a>, chooser: &Chooser, thread: u64) -> Self {
+        Worker {
+            shared,
+            chooser: chooser.clone(),
+            random: Random::new(shared.settings.seed, thread),
+            key: Vec::new(),
+            value: Vec::new(),
+            work: Work::default(),
+        }
+    }
+
+    fn must_stop(&self) -> bool {
+        self.shared.settings.stop.load(Relaxed)
+            || self.shared.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    fn done(&mut self, request: Request, started: Instant) {
+        self.work.timings.record(request.name(), started.elapsed());
+    }
+
+    /// Loads records.
+    pub fn load(mut self, numbers: Range<u64>) -> Result<Work> {
+        for number in numbers {
+            if self.must_stop() {
+                break;
+            }
+            self.put(Request::Insert, number, 0)?;
+        }
+        Ok(self.work)
+    }
+
+    /// Sends so many requests.
+    pub fn run(mut self, requests: u64) -> Result<Work> {
+        let Settings { workload, write_all_fields, .. } = self.shared.settings;
+        for _ in 0..requests {
+            if self.must_stop() {
+                break;
+            }
+            match workload.request(uniform(&mut self.random)) {
+                Request::Read => self.read(),
+                Request::Insert => self.insert(),
+                Request::Update if *write_all_fields => self.overwrite(),
+                request @ (Request::Update | Request::ReadModifyWrite) => self.modify(request),
+                Request::Scan => Err(YcsbError::NoOrder),
+            }?;
+        }
+        Ok(self.work)
+    }
+
+    /// The number of an existing record.
+    fn choose(&mut self) -> u64 {
+        self.chooser.choose(self.shared.inserts.last(), &mut self.random)
+    }
+
+    fn put(&mut self, request: Request, number: u64, write: u64) -> Result<()> {
+        self.shared.records.write_key(number, &mut self.key);
+        self.shared.records.write_value(number, write, &mut self.value);
+        let started = Instant::now();
+        self.shared.database.put(&self.key, &self.value)?;
+        self.done(request, started);
+        Ok(())
+    }
+
+    fn insert(&mut self) -> Result<()> {
+        let number = self.shared.inserts.begin();
+        self.put(Request::Insert, number, 0)?;
+        self.shared.inserts.end(number);
+        Ok(())
+    }
+
+    fn overwrite(&mut self) -> Result<()> {
+        let number = self.choose();
+        let write = self.random.draw();
+        self.put(Request::Update, number, write)
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let number = self.choose();
+        self.shared.records.write_key(number, &mut self.key);
+        let started = Instant::now();
+        let value = self.shared.database.get(&self.key)?;
+        self.done(Request::Read, started);
+        self.check(number, value.as_ref())
+    }
+
+    /// Reads a record and writes it with one field or all made anew, atomically.
+    fn modify(&mut self, request: Request) -> Result<()> {
+        let number = self.choose();
+        let draw = self.random.draw();
+        let Shared { settings, database, records, .. } = self.shared;
+        records.write_key(number, &mut self.key);
+        let mut before = None;
+        let started = Instant::now();
+        database.update(&self.key, |found| {
+            let Some(found) = found else { return Ok(Change::Keep) };
+            let mut value = found.value.to_vec();
+            if settings.write_all_fields {
+                records.write_value(number, draw, &mut value);
+            } else {
+                records.update_field(number, draw, &mut value);
+            }
+            before = Some(found.value.clone());
+            Ok(Change::Put { value: Bytes::from(value), expires_at_ms: found.expires_at_ms })
+        })?;
+        self.done(request, started);
+        self.check(number, before.as_ref())
+    }
+
+    fn check(&mut self, number: u64, value: Option<&Bytes>) -> Result<()> {
+        self.work.lookups += 1;
+        match value {
+            None => Err(YcsbError::Lost(number)),
+            Some(value) if !self.shared.records.is_of(number, value) => Err(YcsbError::WrongValue(number)),
+            Some(_) => Ok(()),
+        }
+    }
+}

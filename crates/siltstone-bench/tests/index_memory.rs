@@ -1,0 +1,104 @@
+//! The structures' account of their memory is held to that of the allocator: `bits_per_key` is all there is.
+
+use siltstone::index::PlacementIndex;
+use siltstone::index::block_perfect::{BlockPerfectBuilder, BlockPerfectSettings};
+use siltstone::index::entropy_trie::{Coder, EntropyTrieBuilder, TrieSettings};
+use siltstone::index::fences::{FencesBuilder, FencesSettings};
+use siltstone::index::filter::{CuckooFilter, Filter, RibbonFilter};
+use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
+use siltstone::index::slot_perfect::SlotPerfectBuilder;
+use siltstone_bench::index::Sample;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+struct Counting;
+
+thread_local! {
+    /// The bytes that this thread has taken and not given back.
+    static HELD: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(bytes: isize) {
+    // A thread that ends counts no more.
+    let _ = HELD.try_with(|held| held.set(held.get() + bytes));
+}
+
+// SAFETY: everything is done by the system's allocator; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller keeps the promises that the system's allocator wants.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What `build` leaves on the heap is what `heap_bytes` tells of it. The first build may make what all of a kind share.
+fn assert_accounts<T>(name: &str, build: impl Fn() -> T, heap_bytes: impl Fn(&T) -> usize) {
+    drop(build());
+    let before = HELD.get();
+    let built = build();
+    assert_eq!(heap_bytes(&built) as isize, HELD.get() - before, "{name}");
+}
+
+#[test]
+fn indexes_account_for_every_byte() {
+    let sample = Sample::new(30_000, 1);
+    let placements = || sample.sorted().iter().map(|key| key.placement);
+    for coder in [Coder::Paper, Coder::Fast] {
+        let settings = TrieSettings { coder, expected_keys: sample.len(), ..TrieSettings::default() };
+        let build = || {
+            let mut builder = EntropyTrieBuilder::new(settings).unwrap();
+            placements().for_each(|placement| builder.push(placement).unwrap());
+            builder.finish().unwrap()
+        };
+        assert_accounts("trie", build, |trie| trie.heap_bytes());
+    }
+    let fences = || {
+        let settings = FencesSettings { expected_records: sample.len(), expected_blocks: sample.len() / 16 };
+        let mut builder = FencesBuilder::new(settings);
+        for (number, placement) in (0..).zip(placements()) {
+            builder.push(placement, number / 16..number / 16 + 1).unwrap();
+        }
+        builder.finish()
+    };
+    assert_accounts("fences", fences, |fences| fences.heap_bytes());
+    let blocks = || {
+        let settings = BlockPerfectSettings { expected_records: sample.len(), records_per_block: 16 };
+        let mut builder = BlockPerfectBuilder::new(settings).unwrap();
+        placements().for_each(|placement| assert!(builder.push(placement).is_ok()));
+        builder.finish().0
+    };
+    assert_accounts("block-perfect", blocks, |index| index.heap_bytes());
+    let slots = || {
+        let mut builder = SlotPerfectBuilder::new(sample.len());
+        placements().for_each(|placement| assert!(builder.push(placement).is_ok()));
+        builder.finish().0
+    };
+    assert_accounts("slot-perfect", slots, |index| index.heap_bytes());
+}
+
+#[test]
+fn filters_account_for_every_byte() {
+    let sample = Sample::new(30_000, 2);
+    let keys = || sample.sorted().iter().map(|key| (key.placement, key.fingerprint));
+    assert_accounts("ribbon", || RibbonFilter::new(keys(), 12).unwrap(), |filter| filter.heap_bytes());
+    let table = || {
+        let mut table = PartialKeyCuckoo::new(CuckooSettings::default()).unwrap();
+        for (placement, fingerprint) in keys() {
+            table.insert(placement, fingerprint, 7).unwrap();
+        }
+        table
+    };
+    assert_accounts("cuckoo table", table, |table| table.heap_bytes());
+    let full = table();
+    assert_accounts("cuckoo filter", || CuckooFilter::from_index(&full), |filter| filter.heap_bytes());
+}

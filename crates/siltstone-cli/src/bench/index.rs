@@ -1,0 +1,112 @@
+//! `siltstone bench index`: bits and nanoseconds of the structures of the index room.
+
+use crate::interrupt::Interrupt;
+use crate::outcome::{Outcome, Result, help};
+use anyhow::{Context, bail};
+use clap::{ArgGroup, Args};
+use siltstone_bench::index::{IndexError, Options, Report, Sample, Settings, Structure, plot, trade_off};
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "
+  siltstone bench index --structure entropy_trie --keys 16000000 --bucket 128 --json
+  siltstone bench index --structure fences,block_perfect --items_per_block 64
+  siltstone bench index --all --keys 1000000 --plot index.svg";
+
+/// Measure the structures of the index
+///
+/// Builds each structure from random hashes, asks it for every key and checks the answer, and prints the bits that it
+/// takes for a key and the time of building and of lookups: those of random keys, independent of each other, and
+/// chained, where each waits for the answer of the one before it. Times are the processor's, and the median of several
+/// rounds.
+#[derive(Args)]
+#[command(rename_all = "snake_case", after_help = help_with_structures())]
+#[command(group(ArgGroup::new("what").required(true).args(["structure", "all"])))]
+pub struct IndexArgs {
+    /// The structures, in their order
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    structure: Vec<Structure>,
+    /// All structures, with the settings between which one would choose
+    #[arg(long, conflicts_with_all = ["bucket", "items_per_block", "huffman_max", "bits"])]
+    all: bool,
+    /// How many keys
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    keys: u64,
+    /// The average number of keys in a virtual bucket of a trie [default: 256]
+    #[arg(long, value_name = "G")]
+    bucket: Option<u32>,
+    /// The records that fill a block [default: 16, for tries 1, which is dense]
+    #[arg(long, alias = "items-per-block", value_name = "B")]
+    items_per_block: Option<u32>,
+    /// The size of the largest subtrie that has a Huffman code, in keys, 1 to 64 [default: 64]
+    #[arg(long, alias = "huffman-max", value_name = "H")]
+    huffman_max: Option<u32>,
+    /// A filter is wrong about one in 2^F keys that are not there [default: 12]
+    #[arg(long, value_name = "F")]
+    bits: Option<u8>,
+    /// Rounds of which the median counts
+    #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// From which the keys follow
+    #[arg(long, default_value_t = 301)]
+    seed: u64,
+    /// Draw bits against nanoseconds into this file
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Print a line of JSON for each structure
+    #[arg(long)]
+    json: bool,
+}
+
+fn help_with_structures() -> String {
+    let names =
+        Structure::ALL.iter().map(|structure| format!("  {:<20}{}\n", structure.name(), structure.about()));
+    format!("Structures:\n{}\n{}", names.collect::<String>(), help(EXAMPLES))
+}
+
+impl IndexArgs {
+    fn choices(&self) -> Vec<(Structure, Options)> {
+        if self.all {
+            return trade_off();
+        }
+        let IndexArgs { bucket, items_per_block, huffman_max, bits, .. } = *self;
+        let options = Options { bucket, items_per_block, huffman_max, bits };
+        self.structure.iter().map(|&structure| (structure, options)).collect()
+    }
+
+    fn print(&self, report: &Report, is_first: bool) -> std::io::Result<()> {
+        let mut out = stdout().lock();
+        if self.json {
+            serde_json::to_writer(&mut out, report)?;
+            writeln!(out)?;
+        } else {
+            if is_first {
+                writeln!(out, "{}", Report::header())?;
+            }
+            writeln!(out, "{}", report.row())?;
+        }
+        out.flush()
+    }
+}
+
+pub fn run(args: &IndexArgs) -> Result {
+    let interrupt = Interrupt::listen()?;
+    let settings = Settings { rounds: args.rounds.into(), stop: interrupt.flag() };
+    let sample = Sample::new(args.keys, args.seed);
+    let mut reports = Vec::new();
+    for (structure, options) in args.choices() {
+        let report = match siltstone_bench::index::run(structure, options, &sample, &settings) {
+            Err(IndexError::Stopped) => return Ok(Outcome::Interrupted),
+            outcome => outcome?,
+        };
+        args.print(&report, reports.is_empty())?;
+        if report.verified_keys != report.keys {
+            bail!("{structure} gave a wrong answer for {} keys", report.keys - report.verified_keys);
+        }
+        reports.push(report);
+    }
+    if let Some(path) = &args.plot {
+        std::fs::write(path, plot(&reports)?).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(Outcome::Done)
+}

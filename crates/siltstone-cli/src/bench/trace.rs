@@ -1,0 +1,121 @@
+//! `siltstone bench trace`: replays a recorded trace.
+
+use super::tuning::Tuning;
+use crate::interrupt::Interrupt;
+use crate::open::DurabilityArg;
+use crate::outcome::{Outcome, Result, help};
+use anyhow::Context;
+use clap::Args;
+use siltstone_bench::trace::replay::{Report, Settings};
+use siltstone_bench::trace::{self, Source, Writer};
+use std::fs::File;
+use std::io::{BufWriter, Write, stdout};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const EXAMPLES: &str = "
+  siltstone dedup --record chunks.trace ~/src
+  siltstone bench trace chunks.trace --fixed --hashed_keys --threads 4 --json
+  zstdcat cluster52.sort.zst | siltstone bench trace - --fill_misses --operations 10000000
+  siltstone bench trace requests.csv --convert requests.trace";
+
+/// Replay a recorded trace
+///
+/// FILE is a trace that `siltstone dedup --record` has written, or a table of requests with the fields timestamp, key,
+/// key_size, value_size, client, op and ttl, as Twitter's cache traces have them; - is the standard input. Operations
+/// are sent as fast as they go, those on one key in their order, and every answer is checked, for which some 50 bytes of
+/// memory a key are taken beside the database's. Times to live are not applied.
+#[derive(Args)]
+#[command(rename_all = "snake_case", after_help = help(EXAMPLES))]
+pub struct TraceArgs {
+    /// The trace
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Write the trace in the binary format to this new file, and replay nothing
+    #[arg(long, value_name = "FILE")]
+    convert: Option<PathBuf>,
+    /// End after so many operations of the trace
+    #[arg(long)]
+    operations: Option<u64>,
+    /// Threads that send operations at the same time
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// A get that finds nothing is followed by a set with the length that the trace has for the get
+    #[arg(long, alias = "fill-misses")]
+    fill_misses: bool,
+    /// The directory; a temporary one if not given
+    #[arg(long, value_name = "DIR")]
+    db: Option<PathBuf>,
+    /// The directory holds a database already; what it holds beside the trace is not checked
+    #[arg(long, alias = "use-existing-db", requires = "db")]
+    use_existing_db: bool,
+    /// How long a write must have survived when it returns
+    #[arg(long, value_enum, default_value = "written")]
+    durability: DurabilityArg,
+    /// Print a line of JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+impl TraceArgs {
+    fn settings(&self, interrupt: &Interrupt) -> Settings {
+        let tuning = self.tuning.clone();
+        Settings {
+            name: self.file.display().to_string(),
+            threads: self.threads,
+            operations: self.operations,
+            fill_misses: self.fill_misses,
+            fixed: tuning.fixed,
+            hashed_keys: tuning.hashed_keys,
+            directory: self.db.clone(),
+            use_existing_db: self.use_existing_db,
+            durability: self.durability.into(),
+            set_up: Arc::new(move |builder| tuning.apply(builder)),
+            stop: interrupt.flag(),
+        }
+    }
+
+    fn print(&self, report: &Report) -> std::io::Result<()> {
+        let mut out = stdout().lock();
+        if self.json {
+            serde_json::to_writer(&mut out, report)?;
+            writeln!(out)?;
+        } else {
+            write!(out, "{}", report.summary())?;
+        }
+        out.flush()
+    }
+
+    /// Answers how many operations were written.
+    fn convert(&self, trace: Source, path: &Path) -> anyhow::Result<u64> {
+        let file = File::create_new(path).with_context(|| format!("cannot create {}", path.display()))?;
+        let written = self.write(trace, file);
+        if written.is_err() {
+            let _ = std::fs::remove_file(path);
+        }
+        written
+    }
+
+    fn write(&self, trace: Source, file: File) -> anyhow::Result<u64> {
+        let operations = self.operations.unwrap_or(u64::MAX);
+        let mut writer = Writer::new(BufWriter::new(file))?;
+        for operation in trace.take(usize::try_from(operations).unwrap_or(usize::MAX)) {
+            writer.write(&operation?)?;
+        }
+        Ok(writer.finish()?)
+    }
+}
+
+pub fn run(args: TraceArgs) -> Result {
+    let trace = trace::open(&args.file).with_context(|| args.file.display().to_string())?;
+    if let Some(path) = &args.convert {
+        let operations = args.convert(trace, path).with_context(|| args.file.display().to_string())?;
+        writeln!(stdout(), "{operations} operations")?;
+        return Ok(Outcome::Done);
+    }
+    let interrupt = Interrupt::listen()?;
+    args.print(&trace::replay::run(&args.settings(&interrupt), trace)?)?;
+    Ok(if interrupt.is_raised() { Outcome::Interrupted } else { Outcome::Done })
+}

@@ -1,0 +1,156 @@
+//! The flags that set up the database of a benchmark.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use siltstone::{Access, Builder, EngineKind, FilterKind, HashStoreKind, IndexKind};
+
+/// How the database is set up.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "How the database is set up", rename_all = "snake_case")]
+pub struct Tuning {
+    /// The engine
+    #[arg(long, default_value = EngineKind::default().name(), value_parser = engines())]
+    engine: EngineKind,
+    /// All records have one size, and the database is told so
+    #[arg(long)]
+    pub fixed: bool,
+    /// The keys are hashes, and the database is told so
+    #[arg(long, alias = "hashed-keys")]
+    pub hashed_keys: bool,
+    /// Records of a fixed size have room for an expiry time
+    #[arg(long)]
+    expiring: bool,
+    /// The number of partitions
+    #[arg(long)]
+    partitions: Option<u32>,
+    /// The size of a block on flash, in bytes
+    #[arg(long)]
+    block_bytes: Option<u32>,
+    /// Keys that HashStores hold before they are merged, as a share of all
+    #[arg(long)]
+    merge_ratio: Option<f64>,
+    /// Bits of a tag
+    #[arg(long)]
+    tag_bits: Option<u8>,
+    /// Slots of a partition's LogStore, at the least
+    #[arg(long)]
+    log_slots_min: Option<u32>,
+    /// Threads for background work
+    #[arg(long)]
+    background_threads: Option<usize>,
+    /// How HashStores stand on flash
+    #[arg(long, value_enum)]
+    hash_store: Option<HashStoreArg>,
+    /// The filter of HashStores in hash order
+    #[arg(long, value_enum)]
+    filter: Option<FilterArg>,
+    /// The base-2 logarithm of the inverse false-positive rate of ribbon filters
+    #[arg(long)]
+    filter_bits: Option<u8>,
+    /// How SortedStores are indexed
+    #[arg(long, value_enum)]
+    index: Option<IndexArg>,
+    /// How store files reach the device
+    #[arg(long, value_enum, default_value = "buffered")]
+    access: AccessArg,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum HashStoreArg {
+    CuckooTable,
+    HashOrdered,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum IndexArg {
+    EntropyTrie,
+    Fences,
+    BlockPerfect,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum FilterArg {
+    CuckooTags,
+    Ribbon,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum AccessArg {
+    /// Through the page cache
+    Buffered,
+    /// Past the page cache; an error where that cannot be done
+    Direct,
+    /// Past the page cache where that can be done
+    DirectOrBuffered,
+}
+
+impl Tuning {
+    /// The builder with what was chosen; what was not is the default.
+    pub fn apply(&self, mut builder: Builder) -> Builder {
+        builder = builder.engine(self.engine);
+        if self.expiring {
+            builder = builder.expiring(true);
+        }
+        builder = with(builder, self.partitions, Builder::partitions);
+        builder = with(builder, self.block_bytes, Builder::block_bytes);
+        builder = with(builder, self.merge_ratio, Builder::merge_ratio);
+        builder = with(builder, self.tag_bits, Builder::tag_bits);
+        builder = with(builder, self.log_slots_min, Builder::log_slots_min);
+        builder = with(builder, self.background_threads, Builder::background_threads);
+        builder = with(builder, self.filter_bits, Builder::filter_bits);
+        builder = with(builder, self.hash_store.map(Into::into), Builder::hash_store);
+        builder = with(builder, self.filter.map(Into::into), Builder::filter);
+        builder = with(builder, self.index.map(Into::into), Builder::index);
+        builder.access(self.access.into())
+    }
+}
+
+fn engines() -> impl TypedValueParser<Value = EngineKind> {
+    let names = PossibleValuesParser::new(EngineKind::ALL.map(EngineKind::name));
+    names.map(|name| EngineKind::from_name(&name).unwrap_or_default())
+}
+
+fn with<T>(builder: Builder, chosen: Option<T>, set: fn(Builder, T) -> Builder) -> Builder {
+    match chosen {
+        Some(value) => set(builder, value),
+        None => builder,
+    }
+}
+
+impl From<HashStoreArg> for HashStoreKind {
+    fn from(kind: HashStoreArg) -> Self {
+        match kind {
+            HashStoreArg::CuckooTable => HashStoreKind::CuckooTable,
+            HashStoreArg::HashOrdered => HashStoreKind::HashOrdered,
+        }
+    }
+}
+
+impl From<FilterArg> for FilterKind {
+    fn from(kind: FilterArg) -> Self {
+        match kind {
+            FilterArg::CuckooTags => FilterKind::CuckooTags,
+            FilterArg::Ribbon => FilterKind::Ribbon,
+        }
+    }
+}
+
+impl From<IndexArg> for IndexKind {
+    fn from(kind: IndexArg) -> Self {
+        match kind {
+            IndexArg::EntropyTrie => IndexKind::EntropyTrie,
+            IndexArg::Fences => IndexKind::Fences,
+            IndexArg::BlockPerfect => IndexKind::BlockPerfect,
+        }
+    }
+}
+
+impl From<AccessArg> for Access {
+    fn from(access: AccessArg) -> Self {
+        match access {
+            AccessArg::Buffered => Access::Buffered,
+            AccessArg::Direct => Access::Direct,
+            AccessArg::DirectOrBuffered => Access::DirectOrBuffered,
+        }
+    }
+}

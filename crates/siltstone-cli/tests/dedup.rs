@@ -1,0 +1,206 @@
+//! `siltstone dedup` over real files: what it counts, what a later run counts, and what survives being stopped.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+struct Files {
+    directory: TempDir,
+}
+
+/// Bytes that look random and follow from a seed.
+fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let word = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    std::iter::repeat_with(word).flatten().take(length).collect()
+}
+
+impl Files {
+    fn new() -> Files {
+        Files { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        let path = self.path(&format!("files/{name}"));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    fn command(&self, index: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_siltstone"));
+        command.arg("dedup").arg("--db").arg(self.path(index)).args(args).arg(self.path("files"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Indexes the files, and answers the report.
+    fn dedup(&self, index: &str, args: &[&str]) -> Value {
+        let output = self.command(index, &[&["--json"], args].concat()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Indexes the files until the index has so many bytes.
+    fn dedup_until(&self, index: &str, bytes: u64) -> Child {
+        let child = self.command(index, &["--json"]).spawn().unwrap();
+        while size_of(&self.path(index).join("chunks")) < bytes {
+            std::thread::yield_now();
+        }
+        child
+    }
+}
+
+fn size_of(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+fn numbers<const N: usize>(report: &Value, names: [&str; N]) -> [u64; N] {
+    names.map(|name| report[name].as_u64().unwrap_or_else(|| panic!("{name} in {report}")))
+}
+
+#[test]
+fn every_chunk_counts_and_every_different_one_once() {
+    let files = Files::new();
+    let one = noise(1, 300_000);
+    files.write("one", &one);
+    files.write("again/one", &one);
+    files.write("two", &noise(2, 100_000));
+    files.write("empty", b"");
+    std::os::unix::fs::symlink(files.path("files/one"), files.path("files/link")).unwrap();
+    let report = files.dedup("index", &[]);
+    assert_eq!(numbers(&report, ["files", "files_new", "bytes", "bytes_read"]), [4, 4, 700_000, 700_000]);
+    assert_eq!(numbers(&report, ["new_bytes", "run"]), [400_000, 1]);
+    assert!((report["dedup_ratio"].as_f64().unwrap() - 1.75).abs() < 1e-9);
+    let [chunks, unique] = numbers(&report, ["chunks", "unique_chunks"]);
+    assert!(unique < chunks && (60..140).contains(&unique), "{chunks} chunks, {unique} unique");
+    let output = Command::new(env!("CARGO_BIN_EXE_siltstone"))
+        .args(["list", "--count", "--db"])
+        .arg(files.path("index"))
+        .output()
+        .unwrap();
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap().trim(),
+        unique.to_string(),
+        "the index has a record each"
+    );
+}
+
+#[test]
+fn a_later_run_reads_only_what_has_changed() {
+    let files = Files::new();
+    let mut one = noise(1, 300_000);
+    files.write("one", &one);
+    files.write("two", &noise(2, 100_000));
+    let first = files.dedup("index", &[]);
+    let again = files.dedup("index", &[]);
+    assert_eq!(numbers(&again, ["files", "files_unchanged", "bytes_read", "new_chunks"]), [2, 2, 0, 0]);
+    assert_eq!(numbers(&again, ["bytes", "chunks"]), numbers(&first, ["bytes", "chunks"]));
+    assert_eq!(again["indexed"], first["indexed"]);
+    one[150_000..150_010].fill(0);
+    files.write("one", &one);
+    files.write("three", &noise(2, 100_000));
+    let changed = files.dedup("index", &[]);
+    assert_eq!(numbers(&changed, ["files_new", "files_changed", "files_unchanged"]), [1, 1, 1]);
+    let [new_chunks, new_bytes] = numbers(&changed, ["new_chunks", "new_bytes"]);
+    assert!((1..=4).contains(&new_chunks) && new_bytes < 50_000, "{new_chunks} chunks, {new_bytes} bytes");
+}
+
+#[test]
+fn an_interrupted_run_goes_on_where_it_was() {
+    let files = Files::new();
+    (0..6).for_each(|number| files.write(&format!("{number}"), &noise(number % 4, 12 << 20)));
+    let whole = files.dedup("whole", &[]);
+    let child = files.dedup_until("index", 300_000);
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let stopped: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(stopped["interrupted"], true);
+    let rest = files.dedup("index", &[]);
+    assert_eq!(numbers(&rest, ["files_resumed"]), [1], "{stopped}");
+    let [read_then, read_now, bytes] = [
+        numbers(&stopped, ["bytes_read"])[0],
+        numbers(&rest, ["bytes_read"])[0],
+        numbers(&whole, ["bytes"])[0],
+    ];
+    assert_eq!(read_then + read_now, bytes, "nothing is read twice");
+    assert_eq!(rest["indexed"], whole["indexed"]);
+}
+
+#[test]
+fn a_killed_run_is_counted_as_if_it_had_not_been() {
+    let files = Files::new();
+    (0..6).for_each(|number| files.write(&format!("{number}"), &noise(number % 4, 12 << 20)));
+    let whole = files.dedup("whole", &[]);
+    for bytes in [100_000, 500_000, 900_000] {
+        let mut child = files.dedup_until("index", bytes);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert_eq!(files.dedup("index", &[])["indexed"], whole["indexed"]);
+}
+
+#[test]
+fn what_cannot_be_read_is_told_and_the_rest_is_indexed() {
+    let files = Files::new();
+    files.write("one", &noise(1, 100_000));
+    // For the superuser every file can be read: a file that lies in /proc cannot.
+    let output = files.command("index", &["--json", "/proc/self/mem"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(numbers(&report, ["files_failed", "new_bytes"]), [1, 100_000]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("mem"));
+}
+
+#[test]
+fn an_index_is_made_once_and_does_not_index_itself() {
+    let files = Files::new();
+    files.write("one", &noise(1, 100_000));
+    let args = ["--hash", "sha256", "--hash-bytes", "20", "--average-size", "1024"];
+    let first = files.dedup("files/index", &args);
+    assert_eq!(numbers(&first, ["files", "hash_bytes"]), [1, 20]);
+    let again = files.dedup("files/index", &[]);
+    assert_eq!(numbers(&again, ["files", "files_unchanged"]), [1, 1]);
+    let other = files.command("files/index", &["--average-size", "2048"]).output().unwrap();
+    assert_eq!(other.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&other.stderr).contains("--average-size 1024"));
+    let elsewhere = files.command("files", &[]).output().unwrap();
+    assert_eq!(elsewhere.status.code(), Some(3), "a directory with other files is no index");
+}
+
+#[test]
+fn the_table_tells_what_was_asked_for() {
+    let files = Files::new();
+    files.write("one", &noise(1, 200_000));
+    let output = files.command("index", &[]).output().unwrap();
+    let table = String::from_utf8(output.stdout).unwrap();
+    for row in [
+        "files",
+        "bytes",
+        "chunks",
+        "unique chunks",
+        "dedup ratio",
+        "lookups a second",
+        "inserts a second",
+        "RAM bytes a key",
+        "flash reads a lookup",
+        "write amplification",
+        "bytes on disk",
+    ] {
+        assert!(table.lines().any(|line| line.starts_with(row)), "{row}: {table}");
+    }
+}

@@ -1,0 +1,381 @@
+//! Building a dictionary (ECT 3.1.2), and updating one by merging a batch into it (3.1.5).
+
+use super::format::Header;
+use super::{Dictionary, DictionaryIndex, DictionaryOptions, PIECE_BYTES, split};
+use crate::batch::{NEVER, Write};
+use crate::device::{Access, Directory, Purpose};
+use crate::key::{KeyHasher, check_key, check_value};
+use crate::progress::Progress;
+use crate::store::merge::{Cursor, MergeCursor};
+use crate::store::record::RecordView;
+use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
+use crate::store::sorted::{Form, SortedStoreSettings, SortedStoreWriter};
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// Progress is told after so many bytes of keys and values.
+const PROGRESS_BYTES: u64 = 1 << 20;
+
+/// Sets up the building of a [`Dictionary`], or an update of one. What shapes the records (`fixed`, `hashed_keys`) is
+/// kept in the dictionary and stays as it is in an update.
+pub struct DictionaryBuilder {
+    base: Option<Dictionary>,
+    fixed: Option<(usize, usize)>,
+    hashed_keys: bool,
+    block_bytes: u32,
+    index: DictionaryIndex,
+    memory_bytes: usize,
+    temporary: Option<PathBuf>,
+    duplicates: Duplicates,
+    progress: Option<Box<Progress<'static>>>,
+    random: fn() -> Result<[u64; 3]>,
+}
+
+impl Default for DictionaryBuilder {
+    fn default() -> Self {
+        DictionaryBuilder {
+            base: None,
+            fixed: None,
+            hashed_keys: false,
+            block_bytes: 4096,
+            index: DictionaryIndex::default(),
+            memory_bytes: 256 << 20,
+            temporary: None,
+            duplicates: Duplicates::default(),
+            progress: None,
+            random: || {
+                let [[seed0, seed1], [number, _]] = [KeyHasher::random_seed()?, KeyHasher::random_seed()?];
+                Ok([seed0, seed1, number])
+            },
+        }
+    }
+}
+
+impl DictionaryBuilder {
+    pub(super) fn update_of(base: Dictionary) -> DictionaryBuilder {
+        let info = base.info();
+        DictionaryBuilder {
+            fixed: info.fixed,
+            hashed_keys: info.hashed_keys,
+            block_bytes: info.block_bytes,
+            index: info.index,
+            base: Some(base),
+            ..DictionaryBuilder::default()
+        }
+    }
+
+    /// Draws nothing at random: the file is the same whenever it is built.
+    #[cfg(test)]
+    pub(super) fn without_randomness(mut self) -> Self {
+        self.random = || Ok([1, 2, 3]);
+        self
+    }
+
+    /// All keys have `key_length` bytes and all values `value_length`: no byte is spent on lengths.
+    pub fn fixed(mut self, key_length: usize, value_length: usize) -> Self {
+        self.fixed = Some((key_length, value_length));
+        self
+    }
+
+    /// The keys are uniform hashes already, of 8 bytes or more, and are not hashed again. Only for keys that no
+    /// adversary can choose. Else keys are placed by a keyed hash whose seed is drawn at random for each dictionary.
+    pub fn hashed_keys(mut self) -> Self {
+        self.hashed_keys = true;
+        self
+    }
+
+    /// The size of a block on flash: a power of two from 512 to 65,536 bytes. Default: 4,096.
+    pub fn block_bytes(mut self, block_bytes: u32) -> Self {
+        self.block_bytes = block_bytes;
+        self
+    }
+
+    /// How records are found. It can be changed later ([`Dictionary::reindex`]). Default: [`DictionaryIndex::Fences`].
+    pub fn index(mut self, index: DictionaryIndex) -> Self {
+        self.index = index;
+        self
+    }
+
+    /// The memory that sorting may take, in bytes, 64 KiB or more; merging takes more where it must hold several records
+    /// that large. The index that is being built comes on top. Default: 256 MiB.
+    pub fn memory_bytes(mut self, memory_bytes: usize) -> Self {
+        self.memory_bytes = memory_bytes;
+        self
+    }
+
+    /// Where what does not fit into memory is sorted: a directory with as much free space as the records take, twice as
+    /// much for hundreds of times the memory. Default: that of the dictionary.
+    pub fn temporary_directory(mut self, path: impl Into<PathBuf>) -> Self {
+        self.temporary = Some(path.into());
+        self
+    }
+
+    /// Makes it an error if a key is given twice. Default: the last one wins.
+    pub fn refuse_duplicates(mut self) -> Self {
+        self.duplicates = Duplicates::Refused;
+        self
+    }
+
+    /// Is told, now and then, the bytes of keys and values that are done and those in all; answers whether to go on. As
+    /// long as records still come, those in all are 0, since nobody knows them, and those done are what was written to
+    /// temporary files.
+    pub fn progress(mut self, progress: impl FnMut(u64, u64) -> bool + 'static) -> Self {
+        self.progress = Some(Box::new(progress));
+        self
+    }
+
+    /// Begins to build the dictionary at `path`, whose directory must be there. The file stands there when
+    /// [`finish`](DictionaryWriter::finish) returns, and takes the place of one that had the name.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for what does not fit together; those of opening the directories.
+    pub fn create(self, path: impl AsRef<Path>) -> Result<DictionaryWriter> {
+        let (directory, name) = split(path.as_ref())?;
+        self.create_in(Directory::system(&directory, Access::Buffered)?, name)
+    }
+
+    /// Begins to build a dictionary in any directory of the device room.
+    ///
+    /// # Errors
+    /// As [`create`](DictionaryBuilder::create).
+    pub fn create_in(self, directory: Directory, name: &str) -> Result<DictionaryWriter> {
+        let [seed0, seed1, number] = (self.random)()?;
+        let hasher = if self.hashed_keys { KeyHasher::Identity } else { KeyHasher::Keyed([seed0, seed1]) };
+        let hasher = self.base.as_ref().map_or(hasher, |base| base.header().hasher);
+        let header = Header { fixed: self.fixed, hasher, number, first_end: 0, key_bytes: 0, value_bytes: 0 };
+        self.check(&header)?;
+        let temporary = match &self.temporary {
+            Some(path) => Directory::system(path, Access::Buffered)?,
+            None => directory.clone(),
+        };
+        let sort = ExternalSort::new(
+            temporary,
+            SortSettings {
+                layout: header.layout(),
+                placing: header.placing(),
+                memory_bytes: self.memory_bytes,
+                fan_in_max: FAN_IN_MAX,
+                duplicates: self.duplicates,
+            },
+        )?;
+        let progress = self.progress.unwrap_or_else(|| Box::new(|_, _| true));
+        Ok(DictionaryWriter {
+            directory,
+            name: name.to_owned(),
+            base: self.base,
+            block_bytes: self.block_bytes,
+            index: self.index,
+            header,
+            sort,
+            progress,
+        })
+    }
+
+    fn check(&self, header: &Header) -> Result<()> {
+        let refused = |name, problem| Err(Error::Setting { name, problem });
+        if !(self.block_bytes.is_power_of_two() && (512..=65_536).contains(&self.block_bytes)) {
+            let problem = format!("{} is not a power of two from 512 to 65,536 bytes", self.block_bytes);
+            return refused("block_bytes", problem);
+        }
+        if let Some((key_length, value_length)) = self.fixed {
+            crate::key::check_key_length(key_length)?;
+            crate::key::check_value_length(value_length)?;
+            if self.hashed_keys && key_length < 8 {
+                let problem = format!("keys of {key_length} bytes are no hashes: they need 8 or more");
+                return refused("hashed_keys", problem);
+            }
+        }
+        if let Some(base) = &self.base
+            && base.header().fixed != self.fixed
+        {
+            return refused(
+                "fixed",
+                "an update keeps the shape of the records: build anew to change it".into(),
+            );
+        }
+        if let Some(base) = &self.base
+            && (base.header().hasher == KeyHasher::Identity) != self.hashed_keys
+        {
+            let problem = "an update keeps how keys are hashed: build anew to change it".into();
+            return refused("hashed_keys", problem);
+        }
+        let form = SortedStoreSettings::form_for(&header.layout(), self.block_bytes, false);
+        check_index(self.index, form)
+    }
+
+    /// Builds the dictionary at `path` of all the records that an iterator yields.
+    ///
+    /// # Errors
+    /// As [`create`](DictionaryBuilder::create) and the methods of [`DictionaryWriter`].
+    pub fn build<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        self,
+        path: impl AsRef<Path>,
+        records: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Dictionary> {
+        let mut writer = self.create(path)?;
+        for (key, value) in records {
+            writer.put(key, value)?;
+        }
+        writer.finish()
+    }
+}
+
+/// Tries count slots, so that they need them.
+pub(super) fn check_index(index: DictionaryIndex, form: Form) -> Result<()> {
+    match index {
+        DictionaryIndex::SparseTrie | DictionaryIndex::DenseTrie if form != Form::Slots => {
+            let problem = "a trie is for records of a fixed size that is smaller than a block: use fences";
+            Err(Error::Setting { name: "index", problem: problem.into() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Takes the records of a new dictionary, in any order. Dropped before [`finish`](DictionaryWriter::finish), it leaves
+/// nothing.
+pub struct DictionaryWriter {
+    directory: Directory,
+    name: String,
+    base: Option<Dictionary>,
+    block_bytes: u32,
+    index: DictionaryIndex,
+    header: Header,
+    sort: ExternalSort,
+    progress: Box<Progress<'static>>,
+}
+
+impl DictionaryWriter {
+    /// Adds a record. The last one of a key holds, unless duplicates are refused. Now and then a run of records is sorted
+    /// and written to a temporary file, which takes a second or so.
+    ///
+    /// # Errors
+    /// [`Error::KeyLength`], [`Error::ValueLength`] or [`Error::RecordSize`] for what the dictionary cannot hold, and
+    /// the record is not added; those of writing, [`Error::DuplicateKey`], [`Error::Interrupted`], after which the writer
+    /// should be dropped.
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        check_value(value)?;
+        self.push(&Write::Put { key, value, expires_at_ms: NEVER })
+    }
+
+    /// Removes a key: the record of the dictionary that is updated, and one that was put before.
+    ///
+    /// # Errors
+    /// As [`put`](DictionaryWriter::put).
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.push(&Write::Delete { key: key.as_ref() })
+    }
+
+    fn push(&mut self, write: &Write<'_>) -> Result<()> {
+        check_key(write.key())?;
+        self.header.layout().check(write)?;
+        self.sort.push(&RecordView::from(*write), &mut *self.progress)
+    }
+
+    /// Sorts and merges what was given, writes the dictionary and gives it its name, all synced. Answers it, open.
+    ///
+    /// # Errors
+    /// Those of reading and writing, [`Error::DuplicateKey`], [`Error::Interrupted`]; nothing is left then, and a file
+    /// that has the name stays.
+    pub fn finish(self) -> Result<Dictionary> {
+        let DictionaryWriter { directory, name, base, block_bytes, index, mut header, sort, mut progress } =
+            self;
+        let sorted = sort.finish(&mut *progress)?;
+        let partial = PartialFile::new(directory.clone(), &name);
+        let settings = store_settings(&header, index, block_bytes, &sorted, base.as_ref());
+        let all_bytes = settings.expected_bytes;
+        let mut writer = SortedStoreWriter::create(&directory, &partial.name, settings)?;
+        let mut sources: Vec<Box<dyn Cursor>> = vec![Box::new(sorted)];
+        if let Some(base) = &base {
+            sources.push(Box::new(base.cursor(Purpose::Maintain)));
+        }
+        // Nothing is older than the base, so that deletes can go.
+        let mut records = MergeCursor::new(sources, Some(NEVER));
+        let mut told_bytes = 0;
+        while records.advance()? {
+            let Some(entry) = records.entry() else { break };
+            writer.push(&entry)?;
+            header.key_bytes += entry.record.key.len() as u64;
+            header.value_bytes += entry.record.value.map_or(0, <[u8]>::len) as u64;
+            let done_bytes = header.key_bytes + header.value_bytes;
+            if done_bytes - told_bytes >= PROGRESS_BYTES {
+                told_bytes = done_bytes;
+                if !progress(done_bytes.min(all_bytes), all_bytes) {
+                    return Err(Error::Interrupted);
+                }
+            }
+        }
+        drop(records);
+        let store = writer.finish(None)?;
+        let file = store.file();
+        header.first_end = file.length();
+        header.write(file.file())?;
+        file.file().sync(Purpose::Maintain)?;
+        if !progress(all_bytes, all_bytes) {
+            return Err(Error::Interrupted);
+        }
+        partial.become_whole(&name)?;
+        DictionaryOptions::default().open_in(directory, &name)
+    }
+
+    /// The memory held between two calls, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.sort.heap_bytes()
+    }
+}
+
+fn store_settings(
+    header: &Header,
+    index: DictionaryIndex,
+    block_bytes: u32,
+    sorted: &SortedRecords,
+    base: Option<&Dictionary>,
+) -> SortedStoreSettings {
+    let layout = header.layout();
+    let (base_records, base_bytes) = base.map_or((0, 0), |base| {
+        let info = base.info();
+        (info.records, info.key_bytes.saturating_add(info.value_bytes))
+    });
+    SortedStoreSettings {
+        number: header.number,
+        layout,
+        form: SortedStoreSettings::form_for(&layout, block_bytes, false),
+        block_bytes,
+        index: index.kind(),
+        packed: true,
+        expected_records: base_records.saturating_add(sorted.records_max()),
+        expected_bytes: base_bytes.saturating_add(sorted.record_bytes()),
+        purpose: Purpose::Maintain,
+        piece_bytes: PIECE_BYTES,
+    }
+}
+
+/// The file of a dictionary that is being written: it is gone unless it becomes whole.
+struct PartialFile {
+    directory: Directory,
+    name: String,
+    is_whole: bool,
+}
+
+impl PartialFile {
+    fn new(directory: Directory, name: &str) -> PartialFile {
+        let name = format!(".{name}.{:016x}.partial", fastrand::u64(..));
+        PartialFile { directory, name, is_whole: false }
+    }
+
+    /// Takes the name of the dictionary.
+    fn become_whole(mut self, name: &str) -> Result<()> {
+        self.directory.rename(&self.name, name)?;
+        self.is_whole = true;
+        self.directory.sync(Purpose::Maintain)
+    }
+}
+
+impl Drop for PartialFile {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            // There is nobody to tell, and the error that brought us here is on its way.
+            let _ = self.directory.remove(&self.name);
+        }
+    }
+}

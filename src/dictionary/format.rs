@@ -1,0 +1,155 @@
+//! What a dictionary says of itself, in the header block of its store file. docs/formats/dictionary.md draws it.
+
+use crate::device::{AlignedBuffer, File, Purpose};
+use crate::key::{KeyHasher, Placing, check_key_length, check_value_length};
+use crate::store::fields::Fields;
+use crate::store::file::StoreFile;
+use crate::store::record::RecordLayout;
+use crate::{Error, Result};
+
+const MAGIC: &[u8; 8] = b"SILTDICT";
+/// The version that is written, and the only one that is read.
+pub const DICTIONARY_VERSION: u32 = 1;
+/// The header block of every store file is at least so long, in bytes.
+const HEADER_BLOCK_BYTES: usize = 512;
+/// The store's own header, at the beginning of the block.
+const STORE_HEADER_BYTES: usize = 32;
+/// Where the checksum stands, in bytes: behind all that it covers.
+const CHECKSUM_AT: usize = 104;
+
+const HASHER_KEYED: u8 = 0;
+const HASHER_IDENTITY: u8 = 1;
+
+/// The header of a dictionary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Header {
+    pub fixed: Option<(usize, usize)>,
+    pub hasher: KeyHasher,
+    /// The number of the store, drawn at random: no block of another dictionary can pass for one of this.
+    pub number: u64,
+    /// The length of the file as it was built, in bytes. Whatever follows is another index.
+    pub first_end: u64,
+    /// The bytes of all keys.
+    pub key_bytes: u64,
+    /// The bytes of all values.
+    pub value_bytes: u64,
+}
+
+impl Header {
+    pub fn layout(&self) -> RecordLayout {
+        RecordLayout { fixed: self.fixed, expiring: false }
+    }
+
+    pub fn placing(&self) -> Placing {
+        Placing { hasher: self.hasher, partitions_log2: 0 }
+    }
+
+    /// Writes the header into the header block, behind that of the store, which the checksum covers too.
+    fn encode_into(&self, block: &mut [u8; HEADER_BLOCK_BYTES]) {
+        let (hasher, [seed0, seed1]) = match self.hasher {
+            KeyHasher::Keyed(seed) => (HASHER_KEYED, seed),
+            KeyHasher::Identity => (HASHER_IDENTITY, [0; 2]),
+        };
+        let (key_length, value_length) = self.fixed.unwrap_or_default();
+        let mut fields = Vec::with_capacity(CHECKSUM_AT - STORE_HEADER_BYTES);
+        fields.extend_from_slice(MAGIC);
+        fields.extend_from_slice(&DICTIONARY_VERSION.to_le_bytes());
+        fields.extend_from_slice(&[hasher, u8::from(self.fixed.is_some()), 0, 0]);
+        fields.extend_from_slice(&(key_length as u32).to_le_bytes());
+        fields.extend_from_slice(&(value_length as u32).to_le_bytes());
+        for field in [seed0, seed1, self.number, self.first_end, self.key_bytes, self.value_bytes] {
+            fields.extend_from_slice(&field.to_le_bytes());
+        }
+        block[STORE_HEADER_BYTES..CHECKSUM_AT].copy_from_slice(&fields);
+        let crc = crc32c::crc32c(&block[..CHECKSUM_AT]);
+        block[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Writes the header of a file whose store is whole, which makes it a dictionary. Not synced.
+    pub fn write(&self, file: &File) -> Result<()> {
+        let bytes = HEADER_BLOCK_BYTES.next_multiple_of(file.alignment());
+        let mut buffer = AlignedBuffer::default();
+        file.read(Purpose::Maintain, 0, bytes, &mut buffer)?;
+        if let Some(block) = buffer.first_chunk_mut() {
+            self.encode_into(block);
+        }
+        file.write(Purpose::Maintain, 0, &buffer)
+    }
+
+    /// Reads the header of a dictionary.
+    pub fn read(file: &File) -> Result<Header> {
+        let length = file.length()?;
+        if length < HEADER_BLOCK_BYTES as u64 {
+            return Err(file.corrupt(0, "a dictionary", format!("a file of {length} bytes")));
+        }
+        let mut buffer = AlignedBuffer::default();
+        let block = file.read(Purpose::Recover, 0, HEADER_BLOCK_BYTES, &mut buffer)?;
+        Header::decode(file, block)
+    }
+
+    /// Checks that what header and footer count could stand in the blocks, so that memory can be taken by it.
+    pub fn check_against(&self, file: &StoreFile) -> Result<()> {
+        let footer = file.footer();
+        let all_bytes = footer.blocks.saturating_mul(footer.block_bytes.into());
+        let record_bytes = self.key_bytes.saturating_add(self.value_bytes);
+        if footer.records > all_bytes || record_bytes > all_bytes || footer.deleted > 0 {
+            let got =
+                format!("{} records of {record_bytes} bytes, {} deletes", footer.records, footer.deleted);
+            let expected = format!("records that fit into {all_bytes} bytes, and no deletes");
+            return Err(file.file().corrupt(file.length(), expected, got));
+        }
+        Ok(())
+    }
+
+    fn decode(file: &File, block: &[u8]) -> Result<Header> {
+        let at = STORE_HEADER_BYTES as u64;
+        let short = || file.corrupt(at, "the header of a dictionary", "fewer bytes");
+        let (covered, rest) = block.split_at_checked(CHECKSUM_AT).ok_or_else(short)?;
+        let crc = rest.first_chunk().ok_or_else(short)?;
+        let mut fields = Fields::new(covered.get(STORE_HEADER_BYTES..).ok_or_else(short)?);
+        if fields.bytes(MAGIC.len()) != Some(MAGIC) {
+            return Err(file.corrupt(at, "the header of a dictionary", "other bytes"));
+        }
+        let found = fields.u32().ok_or_else(short)?;
+        if found != DICTIONARY_VERSION {
+            let file = file.path().to_owned();
+            return Err(Error::Version { file, found, supported: DICTIONARY_VERSION });
+        }
+        let (stated, computed) = (u32::from_le_bytes(*crc), crc32c::crc32c(covered));
+        if stated != computed {
+            let expected = format!("the header of a dictionary with checksum {stated:#010x}");
+            return Err(file.corrupt(at, expected, format!("{computed:#010x}")));
+        }
+        let header = Header::parse(&mut fields);
+        header.ok_or_else(|| file.corrupt(at + 12, "the shape of a dictionary", "impossible values"))
+    }
+
+    /// The fields behind the version; `None` if they cannot be.
+    fn parse(fields: &mut Fields<'_>) -> Option<Header> {
+        let (hasher, fixed) = (fields.u8()?, fields.u8()?);
+        fields.bytes(2)?;
+        let lengths = (fields.u32()? as usize, fields.u32()? as usize);
+        let seed = [fields.u64()?, fields.u64()?];
+        let hasher = match hasher {
+            HASHER_KEYED => KeyHasher::Keyed(seed),
+            HASHER_IDENTITY => KeyHasher::Identity,
+            _ => return None,
+        };
+        let fixed = match fixed {
+            0 => None,
+            1 => Some(lengths),
+            _ => return None,
+        };
+        if let Some((key_length, value_length)) = fixed {
+            check_key_length(key_length).and(check_value_length(value_length)).ok()?;
+        }
+        Some(Header {
+            fixed,
+            hasher,
+            number: fields.u64()?,
+            first_end: fields.u64()?,
+            key_bytes: fields.u64()?,
+            value_bytes: fields.u64()?,
+        })
+    }
+}

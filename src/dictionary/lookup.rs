@@ -1,0 +1,159 @@
+//! Lookups: one at a time, or many with their reads overlapped.
+
+use super::Dictionary;
+use super::search::Search;
+use crate::Result;
+use crate::device::{Purpose, ReadRequest, with_scratch};
+use crate::key::check_key;
+use crate::store::sorted::SortedIndexKind;
+use bytes::Bytes;
+use std::ops::Range;
+
+/// A batch of reads ends when it has so many reads or bytes.
+const BATCH_READS_MAX: usize = 1024;
+const BATCH_BYTES_MAX: usize = 4 << 20;
+
+/// A key of many, and the blocks that it may stand in.
+struct Sought {
+    blocks: Range<u64>,
+    /// Which of the keys it is.
+    number: usize,
+}
+
+impl Dictionary {
+    /// The value of a key. One flash read; without an index a handful.
+    ///
+    /// # Errors
+    /// [`Error::KeyLength`](crate::Error::KeyLength) for a key of no byte or too many; those of reading.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+        self.find(key.as_ref(), Bytes::copy_from_slice)
+    }
+
+    /// Whether the key is there. Costs as much as a get.
+    ///
+    /// # Errors
+    /// As [`get`](Dictionary::get).
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.find(key.as_ref(), |_| ())?.is_some())
+    }
+
+    /// The values of many keys, in their order. Their reads overlap, and those of the same block are done once.
+    ///
+    /// # Errors
+    /// As [`get`](Dictionary::get).
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
+        self.find_many(keys, Bytes::copy_from_slice)
+    }
+
+    /// Whether each of many keys is there, in their order.
+    ///
+    /// # Errors
+    /// As [`get`](Dictionary::get).
+    pub fn contains_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<bool>> {
+        let found = self.find_many(keys, |_| ())?;
+        Ok(found.into_iter().map(|found| found.is_some()).collect())
+    }
+
+    /// Whether records can have such a key: others are not looked for.
+    fn may_have(&self, key: &[u8]) -> bool {
+        self.header().fixed.is_none_or(|(key_length, _)| key_length == key.len())
+    }
+
+    fn find<T>(&self, key: &[u8], mut found: impl FnMut(&[u8]) -> T) -> Result<Option<T>> {
+        check_key(key)?;
+        if !self.may_have(key) {
+            return Ok(None);
+        }
+        let placing = self.header().placing();
+        let hash = placing.place(key);
+        let store = self.store();
+        if store.index().kind() == SortedIndexKind::Absent {
+            return Search { store, placing, hash, key }.run(found);
+        }
+        with_scratch(|buffer| {
+            let record = store.get(Purpose::Get, hash, key, buffer)?;
+            Ok(record.and_then(|record| record.value).map(&mut found))
+        })
+    }
+
+    fn find_many<K: AsRef<[u8]>, T>(
+        &self,
+        keys: &[K],
+        mut found: impl FnMut(&[u8]) -> T,
+    ) -> Result<Vec<Option<T>>> {
+        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+        if self.store().index().kind() == SortedIndexKind::Absent {
+            return keys.iter().map(|key| self.find(key, &mut found)).collect();
+        }
+        let sought = self.locate_many(&keys)?;
+        let groups: Vec<&[Sought]> = sought.chunk_by(|one, next| one.blocks == next.blocks).collect();
+        let mut values: Vec<Option<T>> = keys.iter().map(|_| None).collect();
+        let mut requests = Vec::new();
+        let mut rest = &groups[..];
+        while !rest.is_empty() {
+            let (batch, later) = rest.split_at(self.batch_len(rest));
+            self.read(batch, &mut requests)?;
+            for (group, request) in batch.iter().zip(&requests) {
+                for one in *group {
+                    values[one.number] = self.find_in(request, one, keys[one.number], &mut found)?;
+                }
+            }
+            rest = later;
+        }
+        Ok(values)
+    }
+
+    /// Where each of the keys may stand, in the order of the blocks.
+    fn locate_many(&self, keys: &[&[u8]]) -> Result<Vec<Sought>> {
+        let mut sought = Vec::with_capacity(keys.len());
+        let placing = self.header().placing();
+        for (number, key) in keys.iter().enumerate() {
+            check_key(key)?;
+            if !self.may_have(key) {
+                continue;
+            }
+            if let Some(blocks) = self.store().blocks_for(placing.place(key)) {
+                sought.push(Sought { blocks, number });
+            }
+        }
+        sought.sort_unstable_by_key(|one| (one.blocks.start, one.blocks.end));
+        Ok(sought)
+    }
+
+    /// How many of the groups one batch reads: at least one.
+    fn batch_len(&self, groups: &[&[Sought]]) -> usize {
+        let mut bytes = 0;
+        let fits = |group: &&&[Sought]| {
+            bytes += group.first().map_or(0, |one| self.store().file().place_of(&one.blocks).1);
+            bytes <= BATCH_BYTES_MAX
+        };
+        groups.iter().take(BATCH_READS_MAX).take_while(fits).count().max(1)
+    }
+
+    /// Reads the blocks of each group.
+    fn read(&self, groups: &[&[Sought]], requests: &mut Vec<ReadRequest>) -> Result<()> {
+        let file = self.store().file();
+        requests.resize_with(groups.len(), || ReadRequest::new(0, 0));
+        for (one, request) in groups.iter().filter_map(|group| group.first()).zip(requests.iter_mut()) {
+            let (offset, length) = file.place_of(&one.blocks);
+            request.aim(offset, length);
+        }
+        file.file().read_many(Purpose::Get, requests)
+    }
+
+    fn find_in<T>(
+        &self,
+        request: &ReadRequest,
+        sought: &Sought,
+        key: &[u8],
+        found: &mut impl FnMut(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        // Another key may be looked for in the same bytes, and looking moves them.
+        with_scratch(|buffer| {
+            buffer.clear();
+            buffer.extend_from_slice(request.bytes());
+            let record = self.store().find(sought.blocks.clone(), buffer, key)?;
+            Ok(record.and_then(|record| record.value).map(found))
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! Another index over the same blocks (ECT 3.1.6).
+//!
+//! The records are gone over once, and only the index is written: behind the first one, with a footer of its own. The
+//! first index stays where it is, so that an interrupted change leaves a dictionary with the index that it was built
+//! with; a further change takes the place of the one before.
+
+use super::{Dictionary, DictionaryIndex, DictionaryOptions, PIECE_BYTES, builder::check_index, split};
+use crate::device::{Access, Directory, Purpose};
+use crate::progress::Progress;
+use crate::store::file::StoreFile;
+use crate::store::merge::Cursor;
+use crate::store::sorted::StoreIndexBuilder;
+use crate::{Error, Result};
+use std::path::Path;
+
+/// Progress is told after so many records.
+const PROGRESS_RECORDS: u64 = 1 << 14;
+
+impl Dictionary {
+    /// Gives the dictionary at `path` another index, and answers it, open. All records are read once, none is written.
+    /// Who has it open goes on with the index that was there. `progress` is given the records done and those in all;
+    /// answers whether to go on.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for an index that does not fit the records; [`Error::Interrupted`]; those of reading and writing.
+    /// After any of them the dictionary can still be read.
+    pub fn reindex(
+        path: impl AsRef<Path>,
+        index: DictionaryIndex,
+        progress: &mut Progress<'_>,
+    ) -> Result<Dictionary> {
+        let (directory, name) = split(path.as_ref())?;
+        Dictionary::reindex_in(Directory::system(&directory, Access::Buffered)?, name, index, progress)
+    }
+
+    /// [`reindex`](Dictionary::reindex) in any directory of the device room.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reindex_in(
+        directory: Directory,
+        name: &str,
+        index: DictionaryIndex,
+        progress: &mut Progress<'_>,
+    ) -> Result<Dictionary> {
+        let options = DictionaryOptions::default();
+        let dictionary = options.clone().without_index().open_in(directory.clone(), name)?;
+        let store = dictionary.store();
+        check_index(index, store.form())?;
+        let mut builder = StoreIndexBuilder::new(&store.index_settings(index.kind()))?;
+        let mut cursor = dictionary.cursor(Purpose::Maintain);
+        let mut done = 0;
+        while cursor.advance()? {
+            let Some(entry) = cursor.entry() else { break };
+            builder.push(entry.hash.placement, cursor.blocks())?;
+            done += 1;
+            if done % PROGRESS_RECORDS == 0 && !progress(done, store.records()) {
+                return Err(Error::Interrupted);
+            }
+        }
+        if done != store.records() {
+            let expected = format!("{} records", store.records());
+            return Err(store.file().file().corrupt(0, expected, done.to_string()));
+        }
+        let (kind, bytes) = builder.finish()?.encode();
+        let file = directory.open(name, directory.access())?;
+        let header = dictionary.header();
+        let first = StoreFile::open_until(file, header.number, header.first_end)?;
+        first.append_index(Purpose::Maintain, PIECE_BYTES, (kind, &bytes))?;
+        options.open_in(directory, name)
+    }
+}

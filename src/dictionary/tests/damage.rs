@@ -1,0 +1,222 @@
+//! What a loss of power, damage and hostile bytes can do to a dictionary.
+
+use super::*;
+use crate::testing::{Crash, SimulatedDirectory, Survival};
+
+/// What a device shows after its power failed at each of its changes, or the process was killed.
+fn for_each_crash(
+    prepare: impl Fn(&Directory),
+    work: impl Fn(&Directory) -> Result<Dictionary>,
+    check: impl Fn(&Directory, bool),
+) {
+    let mut random = fastrand::Rng::with_seed(5);
+    for at in 1.. {
+        let simulated = SimulatedDirectory::new(at);
+        let directory = Directory::new(simulated.clone(), Access::Buffered);
+        prepare(&directory);
+        simulated.power_off_after(at);
+        let finished = work(&directory).is_ok();
+        let was_cut = simulated.is_off();
+        for survival in [Survival::Nothing, Survival::Prefix, Survival::Scattered, Survival::Everything] {
+            let left = simulated.crash(Crash::PowerLost(survival), &mut random);
+            check(&Directory::new(left, Access::Buffered), finished);
+        }
+        if !was_cut {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_loss_of_power_in_an_update_leaves_the_old_dictionary_or_the_new_one() {
+    let (old, new) = (model(200, None), model(260, None));
+    for_each_crash(
+        |directory| drop(build(directory, builder_of(None, false, 512), &old)),
+        |directory| {
+            let base = Dictionary::options().open_in(directory.clone(), FILE)?;
+            let mut update = base.update().memory_bytes(64 << 10).create_in(directory.clone(), FILE)?;
+            old.keys().try_for_each(|key| update.delete(key))?;
+            new.iter().try_for_each(|(key, value)| update.put(key, value))?;
+            update.finish()
+        },
+        |directory, finished| {
+            let dictionary = Dictionary::options().open_in(directory.clone(), FILE).unwrap();
+            let is_new = dictionary.len() == new.len() as u64;
+            assert!(is_new || !finished, "what was finished is lost");
+            assert_holds(&dictionary, if is_new { &new } else { &old });
+        },
+    );
+}
+
+#[test]
+fn a_loss_of_power_while_the_index_is_changed_leaves_every_record_to_be_found() {
+    let fixed = Some((16, 8));
+    let model = model(1500, fixed);
+    for_each_crash(
+        |directory| {
+            drop(build(directory, builder_of(fixed, false, 512), &model));
+            let index = DictionaryIndex::DenseTrie;
+            drop(Dictionary::reindex_in(directory.clone(), FILE, index, &mut |_, _| true).unwrap());
+        },
+        |directory| {
+            let index = DictionaryIndex::SparseTrie;
+            Dictionary::reindex_in(directory.clone(), FILE, index, &mut |_, _| true)
+        },
+        |directory, finished| {
+            let dictionary = Dictionary::options().open_in(directory.clone(), FILE).unwrap();
+            let info = dictionary.info();
+            assert!(!finished || info.index == DictionaryIndex::SparseTrie);
+            assert!(info.index != DictionaryIndex::None);
+            for (key, value) in &model {
+                assert_eq!(dictionary.get(key).unwrap().as_deref(), Some(&value[..]));
+            }
+            let report = dictionary.verify(&mut |_, _| true).unwrap();
+            assert_eq!(!report.damage.is_empty(), info.has_damaged_end);
+            let index = DictionaryIndex::DenseTrie;
+            let mended = Dictionary::reindex_in(directory.clone(), FILE, index, &mut |_, _| true).unwrap();
+            assert!(!mended.info().has_damaged_end);
+        },
+    );
+}
+
+/// Does everything that one can do with a file that may be damaged; nothing may panic, and no wrong value may come.
+fn use_it(directory: &Directory, model: &Model, with_index: bool) -> Result<()> {
+    let options = Dictionary::options();
+    let options = if with_index { options } else { options.without_index() };
+    let dictionary = options.open_in(directory.clone(), FILE)?;
+    let mut damaged = None;
+    for (key, value) in model.iter().step_by(7) {
+        match dictionary.get(key) {
+            Ok(Some(found)) => assert_eq!(found, value),
+            Ok(None) => damaged = Some(Error::Closed),
+            Err(error) => damaged = Some(error),
+        }
+    }
+    let keys: Vec<_> = model.keys().collect();
+    if let Err(error) = dictionary.get_many(&keys) {
+        damaged = Some(error);
+    }
+    for record in &dictionary {
+        match record {
+            Ok(record) => {
+                assert_eq!(model.get(&record.key[..]).map(|value| &value[..]), Some(&record.value[..]))
+            }
+            Err(error) => damaged = Some(error),
+        }
+    }
+    let report = dictionary.verify(&mut |_, _| true)?;
+    assert!(damaged.is_none() || !report.damage.is_empty(), "verify does not tell of {damaged:?}");
+    match report.damage.into_iter().next() {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+fn rewrite(directory: &Directory, bytes: &[u8]) {
+    let file = directory.open(FILE, Access::Buffered).unwrap();
+    file.truncate(0).unwrap();
+    file.write(Purpose::Maintain, 0, bytes).unwrap();
+}
+
+#[test]
+fn a_flipped_bit_is_an_error_that_names_the_file_or_changes_nothing_and_never_another_value() {
+    for fixed in [None, Some((12, 20))] {
+        let directory = memory();
+        let model = model(120, fixed);
+        build(&directory, builder_of(fixed, false, 512), &model);
+        let bytes = contents(&directory, FILE);
+        for at in (0..200).chain((200..bytes.len()).step_by(23)).chain(bytes.len() - 128..bytes.len()) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            rewrite(&directory, &damaged);
+            match use_it(&directory, &model, true) {
+                Ok(()) => assert_eq!(bytes[at], 0, "byte {at} does more than fill up"),
+                Err(error) => assert!(error.to_string().contains(FILE), "{error}"),
+            }
+            let _ = use_it(&directory, &model, false);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_cut_short_anywhere_is_refused() {
+    let directory = memory();
+    let model = model(120, None);
+    build(&directory, builder_of(None, false, 512), &model);
+    let bytes = contents(&directory, FILE);
+    for length in (0..bytes.len()).step_by(97) {
+        rewrite(&directory, &bytes[..length]);
+        let error = use_it(&directory, &model, true).unwrap_err().to_string();
+        assert!(error.contains(FILE), "{error}");
+    }
+    rewrite(&directory, &[&bytes[..], &[7; 999]].concat());
+    let opened = Dictionary::options().open_in(directory.clone(), FILE).unwrap();
+    assert!(opened.info().has_damaged_end);
+    assert!(use_it(&directory, &model, true).is_err(), "verify tells of what follows the end");
+}
+
+/// Gives a range of the bytes a right checksum again, which stands behind it.
+fn seal(bytes: &mut [u8], start: usize, end: usize) {
+    let crc = crc32c::crc32c(&bytes[start..end]);
+    bytes[end..end + 4].copy_from_slice(&crc.to_le_bytes());
+}
+
+#[test]
+fn no_field_of_a_header_or_footer_brings_the_reader_down_though_its_checksum_is_right() {
+    for (fixed, index) in [(None, DictionaryIndex::Fences), (Some((12, 20)), DictionaryIndex::SparseTrie)] {
+        let directory = memory();
+        let model = model(60, fixed);
+        build(&directory, builder_of(fixed, false, 512).index(index), &model);
+        let bytes = contents(&directory, FILE);
+        let footer = bytes.len() - 128;
+        for at in (32..104).chain(footer..footer + 124) {
+            for flip in [0x01, 0x80, 0xFF] {
+                let mut hostile = bytes.clone();
+                hostile[at] ^= flip;
+                seal(&mut hostile, 0, 104);
+                seal(&mut hostile, footer, footer + 124);
+                rewrite(&directory, &hostile);
+                // With another shape or hash, other values may come. That none of it panics is what counts.
+                for options in [Dictionary::options(), Dictionary::options().without_index()] {
+                    let Ok(dictionary) = options.open_in(directory.clone(), FILE) else { continue };
+                    model.keys().for_each(|key| drop(dictionary.get(key)));
+                    drop(dictionary.get_many(&model.keys().collect::<Vec<_>>()));
+                    assert!(dictionary.iter().count() <= bytes.len());
+                    drop(dictionary.verify(&mut |_, _| true));
+                    let update = dictionary.update().create_in(memory(), FILE);
+                    drop(update.and_then(DictionaryWriter::finish));
+                }
+                drop(Dictionary::reindex_in(directory.clone(), FILE, index, &mut |_, _| true));
+            }
+        }
+    }
+}
+
+#[test]
+fn no_payload_of_a_block_brings_the_reader_down_though_its_checksum_is_right() {
+    let directory = memory();
+    let model = model(60, None);
+    build(&directory, builder_of(None, false, 512).without_randomness(), &model);
+    let bytes = contents(&directory, FILE);
+    let mut random = fastrand::Rng::with_seed(9);
+    for _ in 0..2000 {
+        let mut hostile = bytes.clone();
+        let block = random.u64(..4);
+        let start = 512 * (block as usize + 1);
+        let width = if random.bool() { 508 } else { 12 };
+        let at = start + 4 + random.usize(..width);
+        hostile[at] ^= 1 << random.u8(..8);
+        let place = (u128::from(3u64) << 64 | u128::from(block)).to_le_bytes();
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&place), &hostile[start + 4..start + 512]);
+        hostile[start..start + 4].copy_from_slice(&crc.to_le_bytes());
+        rewrite(&directory, &hostile);
+        for options in [Dictionary::options(), Dictionary::options().without_index()] {
+            let dictionary = options.open_in(directory.clone(), FILE).unwrap();
+            model.keys().for_each(|key| drop(dictionary.get(key)));
+            drop(dictionary.get_many(&model.keys().collect::<Vec<_>>()));
+            assert!(dictionary.iter().count() < 2000);
+            drop(dictionary.verify(&mut |_, _| true).unwrap());
+        }
+        drop(Dictionary::reindex_in(directory.clone(), FILE, DictionaryIndex::Fences, &mut |_, _| true));
+    }
+}

@@ -1,0 +1,201 @@
+//! Reading everything: every block's checksum, every record's order and place, every count.
+
+use super::{Dictionary, PIECE_BYTES};
+use crate::device::{AlignedBuffer, Purpose};
+use crate::engine::VerifyReport;
+use crate::key::KeyHash;
+use crate::progress::Progress;
+use crate::store::block::Block;
+use crate::store::record::{RecordProblem, RecordView};
+use crate::store::sorted::{Form, SortedIndexKind};
+use crate::{Error, Result};
+
+/// More damage than this is counted by the first so many places.
+const DAMAGE_MAX: usize = 1000;
+
+struct Verifier<'d> {
+    dictionary: &'d Dictionary,
+    report: VerifyReport,
+    /// Bytes of records that were read and not yet gone over, from the beginning of a record on.
+    pending: Vec<u8>,
+    /// The block in which they begin; `None` where it is not known where a record begins.
+    begins: Option<u64>,
+    last: Option<(KeyHash, Vec<u8>)>,
+    key_bytes: u64,
+    value_bytes: u64,
+}
+
+pub(super) fn verify(dictionary: &Dictionary, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+    let file = dictionary.store().file();
+    let footer = file.footer();
+    let block_bytes = footer.block_bytes as usize;
+    let mut verifier = Verifier {
+        dictionary,
+        report: VerifyReport::default(),
+        pending: Vec::new(),
+        begins: None,
+        last: None,
+        key_bytes: 0,
+        value_bytes: 0,
+    };
+    let mut buffer = AlignedBuffer::default();
+    let blocks_per_piece = (PIECE_BYTES / block_bytes).max(1) as u64;
+    let mut next = 0;
+    while next < footer.blocks {
+        let blocks = next..(next + blocks_per_piece).min(footer.blocks);
+        let bytes = file.read_blocks(Purpose::Maintain, blocks.clone(), &mut buffer)?;
+        for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
+            verifier.check_block(number, bytes);
+        }
+        verifier.report.checked_bytes += bytes.len() as u64;
+        next = blocks.end;
+        if !progress(next * block_bytes as u64, file.length()) {
+            return Err(Error::Interrupted);
+        }
+    }
+    verifier.check_end();
+    verifier.check_index();
+    Ok(verifier.report)
+}
+
+impl Verifier<'_> {
+    fn damage(&mut self, error: Error) {
+        if self.report.damage.len() < DAMAGE_MAX {
+            self.report.damage.push(error);
+        }
+    }
+
+    /// Something stands in a block that should not.
+    fn damaged(&mut self, block: u64, expected: impl Into<String>, got: impl Into<String>) {
+        let file = self.dictionary.store().file();
+        let offset = (block + 1) * u64::from(file.footer().block_bytes);
+        self.damage(file.file().corrupt(offset, expected, got));
+    }
+
+    fn check_block(&mut self, number: u64, bytes: &[u8]) {
+        let file = self.dictionary.store().file();
+        let block = match Block::open(file.file(), file.footer().number, number, bytes) {
+            Ok(block) => block,
+            Err(error) => {
+                self.damage(error);
+                self.lose_track();
+                return;
+            }
+        };
+        if let Some(begins) = self.begins.filter(|_| !self.pending.is_empty()) {
+            self.pending.extend_from_slice(block.payload);
+            self.check_records(begins, number);
+        } else if let Some(first) = block.first_record {
+            // Where all went well so far, a record begins at the very front.
+            if first > 0 && (self.begins.is_some() || number == 0) {
+                self.damaged(number, "a record at the beginning", "a gap");
+            }
+            self.pending.clear();
+            self.pending.extend_from_slice(block.payload.get(first..).unwrap_or_default());
+            self.check_records(number, number);
+        }
+    }
+
+    /// After damage: goes on where the next record begins.
+    fn lose_track(&mut self) {
+        self.pending.clear();
+        self.begins = None;
+    }
+
+    /// Goes over the records that are whole. The first begins in block `begins`, the last byte stands in `number`.
+    fn check_records(&mut self, begins: u64, number: u64) {
+        let pending = std::mem::take(&mut self.pending);
+        let (mut at, mut begins) = (0, begins);
+        loop {
+            match self.decode(&pending[at..]) {
+                Ok((record, taken)) => {
+                    self.check_record(&record, begins, number);
+                    at += taken;
+                    begins = number;
+                }
+                Err(RecordProblem::Short(_)) => break,
+                Err(RecordProblem::Malformed(expected)) => {
+                    self.damaged(begins, expected, "other bytes");
+                    return self.lose_track();
+                }
+            }
+        }
+        self.begins = Some(begins);
+        self.pending = pending;
+        self.pending.drain(..at);
+    }
+
+    fn decode<'a>(&self, bytes: &'a [u8]) -> std::result::Result<(RecordView<'a>, usize), RecordProblem> {
+        let store = self.dictionary.store();
+        let layout = store.layout();
+        match store.form() {
+            Form::Stream => layout.decode_stream(bytes).map(|(_, record, taken)| (record, taken)),
+            Form::Slots => {
+                let slot_bytes = layout.slot_bytes(false).unwrap_or(1);
+                let slot = bytes.get(..slot_bytes).ok_or(RecordProblem::Short(slot_bytes))?;
+                let malformed = RecordProblem::Malformed("a record of the dictionary's size");
+                layout.decode_slot(slot, false).map(|record| (record, slot_bytes)).ok_or(malformed)
+            }
+        }
+    }
+
+    fn check_record(&mut self, record: &RecordView<'_>, first: u64, last: u64) {
+        let Some(value) = record.value else {
+            return self.damaged(first, "a record with a value", "a delete");
+        };
+        self.report.checked_records += 1;
+        self.key_bytes += record.key.len() as u64;
+        self.value_bytes += value.len() as u64;
+        let hash = self.dictionary.header().placing().place(record.key);
+        let store = self.dictionary.store();
+        if let Some((last_hash, last_key)) = &mut self.last {
+            let ascends = (*last_hash, &last_key[..]) < (hash, record.key);
+            *last_hash = hash;
+            last_key.clear();
+            last_key.extend_from_slice(record.key);
+            if !ascends {
+                self.damaged(first, "records in the order of their hashes", "one that should come earlier");
+            }
+        } else {
+            self.last = Some((hash, record.key.to_vec()));
+        }
+        let located = store.blocks_for(hash).unwrap_or(0..0);
+        if located.start > first || located.end <= last {
+            let got = format!("blocks {} to {}", located.start, located.end);
+            self.damaged(first, format!("an index that finds block {first} to {last}"), got);
+        }
+    }
+
+    /// What was read should be all.
+    fn check_end(&mut self) {
+        let footer = self.dictionary.store().file().footer();
+        let header = self.dictionary.header();
+        if !self.report.damage.is_empty() {
+            return;
+        }
+        if !self.pending.is_empty() {
+            self.damaged(footer.blocks - 1, "the rest of a record", "the end of the last block");
+        }
+        let expected = (footer.records, header.key_bytes, header.value_bytes);
+        let got = (self.report.checked_records, self.key_bytes, self.value_bytes);
+        if got != expected {
+            let [expected, got] = [expected, got].map(|(records, key_bytes, value_bytes)| {
+                format!("{records} records with {key_bytes} bytes of keys and {value_bytes} of values")
+            });
+            let file = self.dictionary.store().file().file();
+            self.damage(file.corrupt(0, expected, got));
+        }
+    }
+
+    /// The index was checked when it was opened, unless the dictionary was opened without it.
+    fn check_index(&mut self) {
+        let store = self.dictionary.store();
+        let section = store.file().footer().index;
+        if store.index().kind() == SortedIndexKind::Absent
+            && section.kind != 0
+            && let Err(error) = store.file().read_section(&section, Purpose::Maintain)
+        {
+            self.damage(error);
+        }
+    }
+}

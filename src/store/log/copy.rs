@@ -1,0 +1,46 @@
+//! Copying a log while it is written to.
+
+use super::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use super::recovery::{Scan, damaged};
+use super::{Log, segment_name};
+use crate::Result;
+use crate::device::{Access, Directory, Purpose};
+
+/// What is written at a time, in bytes.
+const PIECE_BYTES: usize = 1 << 20;
+
+impl Log {
+    /// Copies the frames from `from` up to `end` into another directory, each checked, and syncs the files. Nothing at
+    /// or behind `from` may be released meanwhile, and everything before `end` must be written.
+    pub fn copy_to(&self, target: &Directory, from: u64, end: u64) -> Result<()> {
+        let segments = self.segments.read().clone();
+        for segment in segments.0.iter().filter(|segment| segment.base < end) {
+            let until = segment.end().unwrap_or(end).min(end);
+            if until < from {
+                continue;
+            }
+            let file = target.create(&segment_name(segment.base), Access::Buffered)?;
+            let header = SegmentHeader { database_id: self.database_id, base: segment.base };
+            file.write(Purpose::Maintain, 0, &header.encode())?;
+            // What stands before `from` is not needed: a hole is left.
+            let start = segment.base.max(from);
+            let mut offset = SEGMENT_HEADER_BYTES as u64 + (start - segment.base);
+            let mut scan = Scan::new(&self.layout, segment, start, until);
+            let mut piece = Vec::new();
+            while let Some(outcome) = scan.advance()? {
+                outcome.map_err(|problem| damaged(segment, scan.position, problem))?;
+                piece.extend_from_slice(scan.frame_bytes());
+                if piece.len() >= PIECE_BYTES {
+                    file.write(Purpose::Maintain, offset, &piece)?;
+                    offset += piece.len() as u64;
+                    piece.clear();
+                }
+            }
+            if !piece.is_empty() {
+                file.write(Purpose::Maintain, offset, &piece)?;
+            }
+            file.sync(Purpose::Maintain)?;
+        }
+        Ok(())
+    }
+}

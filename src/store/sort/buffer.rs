@@ -1,0 +1,122 @@
+//! Records in memory, sorted in hash order: the beginning of every run.
+
+use crate::Result;
+use crate::key::{KeyHash, Placing};
+use crate::store::merge::{Cursor, Entry};
+use crate::store::record::{RecordLayout, RecordSpan, RecordView};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// By so much memory grows at a time, as a share of the limit: a doubling would take more than the limit.
+const GROWTH_SHARE: usize = 16;
+
+/// Where a record stands in the buffer: its placement, and where its bytes begin.
+type Place = (u64, usize);
+
+/// Records up to a limit of memory.
+pub(super) struct SortBuffer {
+    layout: RecordLayout,
+    placing: Placing,
+    limit_bytes: usize,
+    /// The records in stream form, in the order in which they came.
+    bytes: Vec<u8>,
+    places: Vec<Place>,
+}
+
+impl SortBuffer {
+    pub fn new(layout: RecordLayout, placing: Placing, limit_bytes: usize) -> Self {
+        SortBuffer { layout, placing, limit_bytes, bytes: Vec::new(), places: Vec::new() }
+    }
+
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The bytes of all records.
+    pub fn record_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether a record of at most so many bytes in stream form can be added within the limit.
+    pub fn has_room(&self, record_bytes: usize) -> bool {
+        let places = (self.places.len() + 1) * size_of::<Place>();
+        self.bytes.len() + record_bytes + places <= self.limit_bytes
+    }
+
+    pub fn push(&mut self, record: &RecordView<'_>, record_bytes_max: usize) {
+        let step = self.limit_bytes / GROWTH_SHARE;
+        grow(&mut self.bytes, record_bytes_max, step);
+        grow(&mut self.places, 1, step / size_of::<Place>());
+        self.places.push((self.placing.place(record.key).placement, self.bytes.len()));
+        self.layout.encode_stream(record, 0, &mut self.bytes);
+    }
+
+    /// Sorts the records: by hash, then by key, and those of one key from the youngest on.
+    pub fn sort(&mut self) {
+        let mut places = std::mem::take(&mut self.places);
+        places.sort_unstable_by(|one, other| {
+            one.0.cmp(&other.0).then_with(|| self.compare_keys(one.1, other.1)).then(other.1.cmp(&one.1))
+        });
+        self.places = places;
+    }
+
+    fn compare_keys(&self, one: usize, other: usize) -> Ordering {
+        let key = |at: usize| self.record(at).map(|record| (self.placing.place(record.key), record.key));
+        key(one).cmp(&key(other))
+    }
+
+    fn record(&self, at: usize) -> Option<RecordView<'_>> {
+        let decoded = self.layout.decode_stream(self.bytes.get(at..)?);
+        decoded.ok().map(|(_, record, _)| record)
+    }
+
+    /// Forgets the records, keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.places.clear();
+    }
+
+    pub fn heap_bytes(&self) -> usize {
+        self.bytes.capacity() + self.places.capacity() * size_of::<Place>()
+    }
+}
+
+/// Makes room for `more` elements, in steps.
+fn grow<T>(elements: &mut Vec<T>, more: usize, step: usize) {
+    if elements.capacity() - elements.len() < more {
+        elements.reserve_exact(more.max(step));
+    }
+}
+
+/// The records of a sorted buffer.
+pub(super) struct BufferCursor {
+    buffer: Arc<SortBuffer>,
+    next: usize,
+    current: Option<(KeyHash, RecordSpan)>,
+}
+
+impl BufferCursor {
+    pub fn new(buffer: Arc<SortBuffer>) -> Self {
+        BufferCursor { buffer, next: 0, current: None }
+    }
+}
+
+impl Cursor for BufferCursor {
+    fn advance(&mut self) -> Result<bool> {
+        let place = self.buffer.places.get(self.next);
+        self.current = place.and_then(|&(_, at)| self.buffer.record(at)).map(|record| {
+            (self.buffer.placing.place(record.key), RecordSpan::within(&self.buffer.bytes, &record))
+        });
+        self.next += 1;
+        Ok(self.current.is_some())
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        let (hash, span) = self.current.as_ref()?;
+        Some(Entry { hash: *hash, record: span.view(&self.buffer.bytes) })
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.buffer.heap_bytes()
+    }
+}

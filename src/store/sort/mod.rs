@@ -1,0 +1,332 @@
+//! External sort in hash order (ECT 3.1.2): more records than memory holds are sorted in runs, which are written to
+//! temporary files and merged.
+//!
+//! A run is a [`SortedStore`] without an index. When there are as many runs of a level as can be merged at a time, they
+//! become one run of the next level, so that few files are open however many records come. The files have no name as
+//! soon as they are open: the system takes them back however the process ends.
+//!
+//! Deviation: the paper leaves this to a sort program. Here it is part of the library, so that it needs no other
+//! program, keeps one limit of memory, and drops records that younger ones of their key hide as early as it can.
+
+mod buffer;
+
+use crate::device::{Directory, Purpose};
+use crate::key::Placing;
+use crate::progress::Progress;
+use crate::store::merge::{Cursor, Entry, MergeCursor};
+use crate::store::record::{RecordLayout, RecordView};
+use crate::store::sorted::{
+    Form, SortedCursor, SortedIndexKind, SortedStore, SortedStoreSettings, SortedStoreWriter,
+};
+use crate::{Error, Result};
+use buffer::{BufferCursor, SortBuffer};
+use std::sync::Arc;
+
+/// The least memory that a sort can work with, in bytes.
+pub const SORT_MEMORY_BYTES_MIN: usize = 64 << 10;
+/// The most runs that are merged at a time, if not stated: each is an open file.
+pub const FAN_IN_MAX: usize = 128;
+
+/// A run is read and written in pieces of this share of the memory, within these limits, in bytes.
+const PIECE_SHARE: usize = 128;
+const PIECE_BYTES_MIN: usize = 4 << 10;
+const PIECE_BYTES_MAX: usize = 256 << 10;
+/// The largest block of a run, in bytes.
+const RUN_BLOCK_BYTES_MAX: usize = 64 << 10;
+/// What reading a run holds in memory, in pieces or records of the largest size, whichever are larger.
+const PIECES_PER_SOURCE: usize = 3;
+/// Progress is told after so many bytes.
+const PROGRESS_BYTES: u64 = 1 << 20;
+/// What a record in stream form has beside its key and value, at most, in bytes.
+const RECORD_HEAD_BYTES_MAX: usize = 24;
+
+/// What becomes of records that have the same key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Duplicates {
+    /// The one that came last holds.
+    #[default]
+    LastWins,
+    /// They are an error.
+    Refused,
+}
+
+/// How records are sorted.
+#[derive(Debug, Clone, Copy)]
+pub struct SortSettings {
+    /// The shape of the records.
+    pub layout: RecordLayout,
+    /// How their keys are hashed.
+    pub placing: Placing,
+    /// The memory that is used, in bytes, [`SORT_MEMORY_BYTES_MIN`] or more. Merging takes more where it must hold several
+    /// records that large.
+    pub memory_bytes: usize,
+    /// The most runs that are merged at a time, 2 or more.
+    pub fan_in_max: usize,
+    /// What becomes of records that have the same key.
+    pub duplicates: Duplicates,
+}
+
+impl SortSettings {
+    fn piece_bytes(&self) -> usize {
+        let share = (self.memory_bytes / PIECE_SHARE).max(1);
+        (1 << share.ilog2()).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
+    }
+
+    /// What is left for records beside what writing a run holds, and what growing may take too much.
+    fn buffer_bytes(&self) -> usize {
+        self.memory_bytes - 3 * self.piece_bytes() - self.memory_bytes / 8
+    }
+}
+
+/// Takes records in any order.
+pub struct ExternalSort {
+    directory: Directory,
+    settings: SortSettings,
+    buffer: SortBuffer,
+    /// The oldest first; their levels descend.
+    runs: Vec<Run>,
+    /// Tells the files of this sort from those of others in the directory.
+    tag: u64,
+    runs_written: u64,
+    largest_record_bytes: usize,
+    moved_bytes: u64,
+}
+
+struct Run {
+    store: Arc<SortedStore>,
+    level: u32,
+    record_bytes: u64,
+}
+
+impl ExternalSort {
+    /// A sort that writes its runs to files in `directory`, if it must.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a memory below [`SORT_MEMORY_BYTES_MIN`] or a fan-in below 2.
+    pub fn new(directory: Directory, settings: SortSettings) -> Result<ExternalSort> {
+        if settings.memory_bytes < SORT_MEMORY_BYTES_MIN {
+            let problem = format!("{} bytes are not {SORT_MEMORY_BYTES_MIN} or more", settings.memory_bytes);
+            return Err(Error::Setting { name: "memory_bytes", problem });
+        }
+        if settings.fan_in_max < 2 {
+            let problem = format!("{} runs cannot be merged: 2 or more can", settings.fan_in_max);
+            return Err(Error::Setting { name: "fan_in_max", problem });
+        }
+        Ok(ExternalSort {
+            buffer: SortBuffer::new(settings.layout, settings.placing, settings.buffer_bytes()),
+            directory,
+            settings,
+            runs: Vec::new(),
+            tag: fastrand::u64(..),
+            runs_written: 0,
+            largest_record_bytes: 0,
+            moved_bytes: 0,
+        })
+    }
+
+    /// How many runs were written so far, those included that were made of others.
+    pub fn runs_written(&self) -> u64 {
+        self.runs_written
+    }
+
+    /// Adds a record; a younger one than all before. When the memory is full a run is written, and `progress` is told
+    /// the bytes of all runs written so far, and 0, since nobody knows how many there will be.
+    ///
+    /// # Errors
+    /// Those of writing; [`Error::Interrupted`] if `progress` answered so; [`Error::DuplicateKey`] if that is asked for
+    /// and was noticed.
+    pub fn push(&mut self, record: &RecordView<'_>, progress: &mut Progress<'_>) -> Result<()> {
+        let record_bytes = record.key.len() + record.value.map_or(0, <[u8]>::len) + RECORD_HEAD_BYTES_MAX;
+        if !self.buffer.has_room(record_bytes) && self.buffer.len() > 0 {
+            self.spill(progress)?;
+        }
+        self.largest_record_bytes = self.largest_record_bytes.max(record_bytes);
+        self.buffer.push(record, record_bytes);
+        Ok(())
+    }
+
+    /// No more records will come: sorts what there is, merging runs until the rest can be merged at a time.
+    ///
+    /// # Errors
+    /// As [`push`](ExternalSort::push).
+    pub fn finish(mut self, progress: &mut Progress<'_>) -> Result<SortedRecords> {
+        if self.runs.is_empty() {
+            self.buffer.sort();
+            let (records, record_bytes) = (self.buffer.len() as u64, self.buffer.record_bytes() as u64);
+            let cursor = BufferCursor::new(Arc::new(self.buffer));
+            let cursor = merge(vec![Box::new(cursor)], self.settings.duplicates);
+            return Ok(SortedRecords { cursor, records, record_bytes });
+        }
+        if self.buffer.len() > 0 {
+            self.spill(progress)?;
+        }
+        self.release_buffer();
+        while self.runs.len() > self.fan_in() {
+            let surplus = self.runs.len() - self.fan_in() + 1;
+            self.merge_youngest(surplus.min(self.fan_in()), progress)?;
+        }
+        let records = self.runs.iter().map(|run| run.store.records()).sum();
+        let record_bytes = self.runs.iter().map(|run| run.record_bytes).sum();
+        Ok(SortedRecords { cursor: self.merged(&self.runs), records, record_bytes })
+    }
+
+    /// How many runs can be merged within the memory.
+    fn fan_in(&self) -> usize {
+        let source_bytes = PIECES_PER_SOURCE * self.settings.piece_bytes().max(self.largest_record_bytes);
+        (self.settings.memory_bytes / source_bytes).min(self.settings.fan_in_max).max(2)
+    }
+
+    fn release_buffer(&mut self) {
+        let SortSettings { layout, placing, .. } = self.settings;
+        self.buffer = SortBuffer::new(layout, placing, self.settings.buffer_bytes());
+    }
+
+    /// Writes what stands in memory as a run, and merges runs of one level when there are enough of them.
+    fn spill(&mut self, progress: &mut Progress<'_>) -> Result<()> {
+        let SortSettings { layout, placing, duplicates, .. } = self.settings;
+        let empty = SortBuffer::new(layout, placing, self.settings.buffer_bytes());
+        let mut full = std::mem::replace(&mut self.buffer, empty);
+        full.sort();
+        let full = Arc::new(full);
+        let cursor = merge(vec![Box::new(BufferCursor::new(full.clone()))], duplicates);
+        let run = self.write_run(cursor, 0, progress)?;
+        self.runs.push(run);
+        if let Some(mut buffer) = Arc::into_inner(full) {
+            buffer.clear();
+            self.buffer = buffer;
+        }
+        loop {
+            let level = self.runs.last().map_or(0, |run| run.level);
+            let equal = self.runs.iter().rev().take_while(|run| run.level == level).count();
+            if equal < self.fan_in() {
+                return Ok(());
+            }
+            self.release_buffer();
+            self.merge_youngest(equal, progress)?;
+        }
+    }
+
+    /// Makes one run of the last `count`.
+    fn merge_youngest(&mut self, count: usize, progress: &mut Progress<'_>) -> Result<()> {
+        let inputs = self.runs.split_off(self.runs.len() - count);
+        let level = inputs.iter().map(|run| run.level).max().unwrap_or(0) + 1;
+        let cursor = self.merged(&inputs);
+        let run = self.write_run(cursor, level, progress)?;
+        self.runs.push(run);
+        Ok(())
+    }
+
+    fn merged(&self, runs: &[Run]) -> Checked {
+        let SortSettings { placing, duplicates, .. } = self.settings;
+        let piece_bytes = self.settings.piece_bytes();
+        let cursor = |run: &Run| -> Box<dyn Cursor> {
+            Box::new(SortedCursor::new(run.store.clone(), placing, Purpose::Maintain, piece_bytes))
+        };
+        merge(runs.iter().rev().map(cursor).collect(), duplicates)
+    }
+
+    fn write_run(&mut self, mut records: Checked, level: u32, progress: &mut Progress<'_>) -> Result<Run> {
+        let number = self.runs_written;
+        self.runs_written += 1;
+        let name = format!(".siltstone-run-{:016x}-{number}", self.tag);
+        let piece_bytes = self.settings.piece_bytes();
+        let settings = SortedStoreSettings {
+            number,
+            layout: self.settings.layout,
+            form: Form::Stream,
+            block_bytes: piece_bytes.min(RUN_BLOCK_BYTES_MAX) as u32,
+            index: SortedIndexKind::Absent,
+            packed: true,
+            expected_records: 0,
+            expected_bytes: 0,
+            purpose: Purpose::Maintain,
+            piece_bytes,
+        };
+        let mut writer = SortedStoreWriter::create(&self.directory, &name, settings)?;
+        self.directory.remove(&name)?;
+        let mut record_bytes = 0;
+        let mut told_bytes = 0;
+        while records.advance()? {
+            let Some(entry) = records.entry() else { break };
+            writer.push(&entry)?;
+            record_bytes += entry.record.key.len() as u64 + entry.record.value.map_or(0, <[u8]>::len) as u64;
+            if record_bytes - told_bytes >= PROGRESS_BYTES {
+                told_bytes = record_bytes;
+                if !progress(self.moved_bytes + record_bytes, 0) {
+                    return Err(Error::Interrupted);
+                }
+            }
+        }
+        self.moved_bytes += record_bytes;
+        Ok(Run { store: Arc::new(writer.finish_temporary()?), level, record_bytes })
+    }
+
+    /// The memory held between two calls, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.buffer.heap_bytes() + self.runs.capacity() * size_of::<Run>()
+    }
+}
+
+/// What was sorted: records in hash order, each key once, deletes included.
+pub struct SortedRecords {
+    cursor: Checked,
+    records: u64,
+    record_bytes: u64,
+}
+
+impl SortedRecords {
+    /// How many records there are, if no key came twice; else there are fewer.
+    pub fn records_max(&self) -> u64 {
+        self.records
+    }
+
+    /// About how many bytes of keys and values there are.
+    pub fn record_bytes(&self) -> u64 {
+        self.record_bytes
+    }
+}
+
+impl Cursor for SortedRecords {
+    fn advance(&mut self) -> Result<bool> {
+        self.cursor.advance()
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.cursor.entry()
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.cursor.heap_bytes()
+    }
+}
+
+/// Merged records, of which two of the same key may be an error.
+struct Checked {
+    records: MergeCursor,
+    duplicates: Duplicates,
+}
+
+fn merge(sources: Vec<Box<dyn Cursor>>, duplicates: Duplicates) -> Checked {
+    Checked { records: MergeCursor::new(sources, None), duplicates }
+}
+
+impl Cursor for Checked {
+    fn advance(&mut self) -> Result<bool> {
+        let is_there = self.records.advance()?;
+        if self.duplicates == Duplicates::Refused && self.records.hidden() > 0 {
+            return Err(Error::duplicate_key(self.records.last_key()));
+        }
+        Ok(is_there)
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.records.entry()
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.records.heap_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! Bad input: records that do not fit, damaged files, other settings, directories that are something else. Each gets an
+//! error that names it, and nothing else is lost.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod beds;
+
+use beds::{Bed, MANY, beds, contents, expected, fill};
+use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
+use siltstone::{Batch, Error, WriteOptions};
+
+/// Far from now, in milliseconds since the Unix epoch.
+const FUTURE: u64 = 1 << 50;
+
+#[test]
+fn what_is_too_long_or_of_another_size_is_refused_and_nothing_else_is_lost() {
+    let too_long = vec![0; VALUE_LENGTH_MAX + 1];
+    for bed in beds() {
+        let database = bed.open();
+        database.put(bed.key(1), bed.value(1, 0)).unwrap();
+        for length in [0, KEY_LENGTH_MAX + 1] {
+            let key = vec![1; length];
+            let is_refused =
+                |error: Error| matches!(error, Error::KeyLength { length: told } if told == length);
+            assert!(is_refused(database.put(&key, b"").unwrap_err()), "{bed}");
+            assert!(is_refused(database.get(&key).unwrap_err()), "{bed}");
+            assert!(is_refused(database.delete(&key).unwrap_err()), "{bed}");
+            assert!(is_refused(database.get_many(&[&bed.key(1), &key]).unwrap_err()), "{bed}");
+            assert!(is_refused(database.insert_if_absent(&key, b"").unwrap_err()), "{bed}");
+        }
+        assert!(matches!(database.put(bed.key(2), &too_long), Err(Error::ValueLength { .. })), "{bed}");
+        if let Some((key_length, value_length)) = bed.shape.fixed {
+            let short = database.put(vec![1; key_length - 1], bed.value(1, 0));
+            assert!(matches!(short, Err(Error::RecordSize { what: "key", .. })), "{bed}: {short:?}");
+            let long = database.put(bed.key(1), vec![1; value_length + 1]);
+            assert!(matches!(long, Err(Error::RecordSize { what: "value", .. })), "{bed}: {long:?}");
+        }
+        assert_eq!(contents(&database), expected(&bed, 1..2, 0), "{bed}");
+    }
+}
+
+#[test]
+fn a_batch_with_a_record_that_is_refused_writes_nothing() {
+    for bed in beds().filter(|bed| bed.shape.fixed.is_some()) {
+        let database = bed.open();
+        let mut batch = Batch::new();
+        batch.put(bed.key(1), bed.value(1, 0)).unwrap();
+        batch.put(bed.key(2), b"of another size").unwrap();
+        assert!(matches!(database.write(&batch), Err(Error::RecordSize { what: "value", .. })), "{bed}");
+        assert!(contents(&database).is_empty(), "{bed}");
+        batch.clear();
+        batch.put(bed.key(1), bed.value(1, 0)).unwrap().delete(b"of another size").unwrap();
+        assert!(matches!(database.write(&batch), Err(Error::RecordSize { what: "key", .. })), "{bed}");
+        assert!(contents(&database).is_empty(), "{bed}");
+        database.put(bed.key(1), bed.value(1, 0)).unwrap();
+    }
+}
+
+#[test]
+fn records_without_room_for_it_cannot_expire() {
+    for bed in beds().filter(|bed| !bed.shape.expiring) {
+        let database = bed.open();
+        let outcome =
+            database.put_with(bed.key(1), bed.value(1, 0), WriteOptions::default().expires_at_ms(FUTURE));
+        assert!(matches!(outcome, Err(Error::ExpiryUnsupported)), "{bed}: {outcome:?}");
+        assert!(contents(&database).is_empty(), "{bed}");
+    }
+}
+
+#[test]
+fn a_flipped_byte_in_any_file_is_told_and_never_answered() {
+    for bed in beds().filter(|bed| bed.path().is_some()) {
+        let database = bed.open();
+        fill(&bed, &database, MANY);
+        database.settle().unwrap();
+        database.close().unwrap();
+        drop(database);
+        let path = bed.path().unwrap();
+        for entry in std::fs::read_dir(&path).unwrap() {
+            let file = entry.unwrap().path();
+            let sound = std::fs::read(&file).unwrap();
+            for part in 0..4 {
+                let Some(at) = (sound.len() * part).checked_div(4).filter(|at| *at < sound.len()) else {
+                    continue;
+                };
+                let mut damaged = sound.clone();
+                damaged[at] ^= 0x20;
+                std::fs::write(&file, &damaged).unwrap();
+                read_all_of_a_damaged_database(&bed);
+                // What opening repaired is no longer of interest: the next damage is done to the sound files.
+                std::fs::write(&file, &sound).unwrap();
+            }
+        }
+    }
+}
+
+/// Errors are fine, wrong answers are not.
+fn read_all_of_a_damaged_database(bed: &Bed) {
+    let copy = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(bed.path().unwrap()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    let Ok(database) = bed.builder_at(copy.path()).create(false).open() else { return };
+    for number in 0..MANY {
+        if let Ok(Some(value)) = database.get(bed.key(number)) {
+            assert_eq!(value, bed.value(number, 0), "{bed}, key {number}");
+        }
+    }
+    database.iter().map(|records| records.count()).unwrap_or_default();
+    let _ = database.verify(&mut |_, _| true);
+}
+
+#[test]
+fn damage_in_a_store_is_found_by_verifying_unless_it_hits_padding() {
+    for bed in beds().filter(|bed| bed.path().is_some()) {
+        let database = bed.open();
+        fill(&bed, &database, MANY);
+        database.compact().unwrap();
+        for number in 0..MANY / 3 {
+            database.put(bed.key(number), bed.value(number, 1)).unwrap();
+        }
+        database.settle().unwrap();
+        let whole = contents(&database);
+        database.close().unwrap();
+        drop(database);
+        let stores = std::fs::read_dir(bed.path().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+        let stores: Vec<_> = stores.filter(|path| path.extension().is_some()).collect();
+        assert!(!stores.is_empty(), "{bed}: store files have extensions");
+        for file in stores {
+            let sound = std::fs::read(&file).unwrap();
+            for part in 0..9 {
+                let at = (sound.len() - 1) * part / 8;
+                let mut damaged = sound.clone();
+                damaged[at] ^= 0x04;
+                std::fs::write(&file, &damaged).unwrap();
+                let found = match bed.builder().create(false).open() {
+                    Ok(database) => {
+                        let found = !database.verify(&mut |_, _| true).unwrap().damage.is_empty();
+                        // Zeros that fill up a block are nobody's.
+                        found || (sound[at] == 0 && contents(&database) == whole)
+                    }
+                    Err(error) => error.to_string().contains(file.to_str().unwrap()),
+                };
+                assert!(found, "{bed}: {}, byte {at} of {}", file.display(), sound.len());
+            }
+            std::fs::write(&file, &sound).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_a_database_was_made_with_must_be_stated_the_same_again() {
+    for bed in beds() {
+        drop(bed.open());
+        let other = match bed.shape.fixed {
+            Some((key_length, value_length)) => bed.builder().fixed(key_length, value_length + 1),
+            None => bed.builder().fixed(20, 44),
+        };
+        assert!(matches!(bed.open_with(other), Err(Error::Setting { .. })), "{bed}");
+        assert!(matches!(bed.open_with(bed.builder().partitions(4)), Err(Error::Setting { .. })), "{bed}");
+        drop(bed.open());
+    }
+}
+
+#[test]
+fn directories_that_are_no_database_or_are_in_use_are_named() {
+    for bed in beds() {
+        let Some(path) = bed.path() else { continue };
+        let named = |error: &Error| assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+        let error = bed.builder().create(false).open().err().unwrap();
+        assert!(matches!(error, Error::NotFound { .. }), "{bed}: {error}");
+        named(&error);
+        let database = bed.open();
+        let error = bed.builder().open().err().unwrap();
+        assert!(matches!(error, Error::Locked { .. }), "{bed}: {error}");
+        named(&error);
+        drop(database);
+        drop(bed.open());
+        std::fs::remove_dir_all(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("letter.txt"), "Dear").unwrap();
+        let error = bed.builder().open().err().unwrap();
+        assert!(
+            matches!(&error, Error::NotADatabase { found, .. } if found == "letter.txt"),
+            "{bed}: {error}"
+        );
+        named(&error);
+        assert_eq!(
+            std::fs::read_dir(&path)
+                .unwrap()
+                .filter(|entry| entry.as_ref().unwrap().file_name() != "LOCK")
+                .count(),
+            1
+        );
+    }
+}

@@ -1,0 +1,305 @@
+//! Databases that earlier versions wrote: `fixtures/databases/` has whole ones, with a log, every kind of store, every index
+//! and every filter. Each is opened, read, written and merged here, and stays as it was.
+//!
+//! `SILTSTONE_BLESS=1` writes a database that is missing. One that is there is never written anew: it is to stay what the
+//! program of its time wrote.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use siltstone::batch::NEVER;
+use siltstone::device::{Access, Directory};
+use siltstone::key::KeyHasher;
+use siltstone::store::StoreFile;
+use siltstone::store::manifest::{Manifest, Role};
+use siltstone::{
+    Batch, Builder, Database, Durability, Error, FilterKind, HashStoreKind, IndexKind, WriteOptions,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const SEED: [u64; 2] = [0x5117, 0x570e];
+const PARTITIONS: u32 = 4;
+/// Long ago, and far from now, in milliseconds since the Unix epoch.
+const PAST: u64 = 1;
+const FUTURE: u64 = 1 << 50;
+
+/// A database of `fixtures/databases/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Golden {
+    name: &'static str,
+    fixed: bool,
+}
+
+const ALL: [Golden; 2] =
+    [Golden { name: "v1-fixed", fixed: true }, Golden { name: "v1-variable", fixed: false }];
+
+/// A put of a version of a value, or a delete.
+#[derive(Debug, Clone, Copy)]
+enum Operation {
+    Put { number: u32, version: u32, expires_at_ms: u64 },
+    Delete { number: u32 },
+}
+
+/// What is done between opening a database and closing it.
+struct Session {
+    stores: Stores,
+    operations: Vec<Operation>,
+    /// Whether what waits to be converted or merged then is.
+    settle: bool,
+}
+
+/// The stores that a session makes.
+#[derive(Debug, Clone, Copy)]
+enum Stores {
+    /// SortedStores: HashStores are merged as soon as they hold anything.
+    Sorted(IndexKind),
+    /// HashStores, which are not merged.
+    Hash(HashStoreKind, FilterKind),
+}
+
+impl Golden {
+    fn key(self, number: u32) -> Vec<u8> {
+        let key = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().repeat(5);
+        let length = if self.fixed { 8 } else { 4 + number as usize % 37 };
+        [&number.to_be_bytes()[..], &key].concat()[..length].to_vec()
+    }
+
+    fn value(self, number: u32, version: u32) -> Vec<u8> {
+        let length = match number + version {
+            _ if self.fixed => 12,
+            sum if sum % 40 == 7 => 1_300,
+            sum => sum as usize * 11 % 120,
+        };
+        (0..length as u32).map(|at| (number * 7 + version * 31 + at) as u8).collect()
+    }
+
+    fn builder(self, path: &Path, stores: Stores) -> Builder {
+        let builder = Database::builder(path).seed(SEED).partitions(PARTITIONS).block_bytes(512);
+        let builder = match stores {
+            Stores::Sorted(index) => builder.merge_ratio(0.01).log_slots_min(16).index(index),
+            Stores::Hash(kind, filter) => {
+                builder.merge_ratio(10.0).log_slots_min(64).hash_store(kind).filter(filter)
+            }
+        };
+        let builder = builder.background_threads(0);
+        if self.fixed { builder.fixed(8, 12) } else { builder }
+    }
+
+    /// The first so many numbers from `from` on whose keys are of this partition.
+    fn of_partition(self, partition: usize, from: u32, count: usize) -> Vec<u32> {
+        let hasher = KeyHasher::Keyed(SEED);
+        let own = |number: &u32| hasher.hash(&self.key(*number)).partition(PARTITIONS.ilog2()) == partition;
+        (from..).filter(own).take(count).collect()
+    }
+
+    /// How it came to be: sessions that make a kind of store, index or filter each, and a last one for the log.
+    fn sessions(self) -> Vec<Session> {
+        let put = |version| move |number| Operation::Put { number, version, expires_at_ms: NEVER };
+        let puts = |numbers: Vec<u32>, version| numbers.into_iter().map(put(version)).collect::<Vec<_>>();
+        let deletes = |numbers: Vec<u32>| numbers.into_iter().map(|number| Operation::Delete { number });
+        let of = |partition, from, count| self.of_partition(partition, from, count);
+        let cuckoo_table = Stores::Hash(HashStoreKind::CuckooTable, FilterKind::CuckooTags);
+        let ribbon = Stores::Hash(HashStoreKind::HashOrdered, FilterKind::Ribbon);
+        let cuckoo_tags = Stores::Hash(HashStoreKind::HashOrdered, FilterKind::CuckooTags);
+        let mut expiring = Vec::new();
+        if !self.fixed {
+            expiring.push(Operation::Put { number: 60, version: 7, expires_at_ms: PAST });
+            expiring.push(Operation::Put { number: 61, version: 7, expires_at_ms: FUTURE });
+        }
+        let sessions = [
+            (Stores::Sorted(IndexKind::EntropyTrie), puts((0..300).collect(), 1)),
+            (Stores::Sorted(IndexKind::Fences), puts(of(1, 100, 80), 2)),
+            (Stores::Sorted(IndexKind::BlockPerfect), puts(of(2, 100, 80), 3)),
+            (cuckoo_table, puts(of(0, 150, 90), 4)),
+            (ribbon, puts(of(3, 150, 90), 5).into_iter().chain(deletes(of(3, 0, 10))).collect()),
+            (cuckoo_tags, deletes(of(0, 0, 30)).chain(puts(of(0, 400, 60), 6)).collect()),
+            (
+                ribbon,
+                puts((40..48).collect(), 7)
+                    .into_iter()
+                    .chain(deletes(vec![48, 49]))
+                    .chain(expiring)
+                    .collect(),
+            ),
+        ];
+        let last = sessions.len() - 1;
+        let session = |(number, (stores, operations))| Session { stores, operations, settle: number < last };
+        sessions.into_iter().enumerate().map(session).collect()
+    }
+
+    /// What it holds: the value and the expiry time of each key.
+    fn contents(self) -> BTreeMap<Vec<u8>, (Vec<u8>, u64)> {
+        let mut contents = BTreeMap::new();
+        for operation in self.sessions().into_iter().flat_map(|session| session.operations) {
+            match operation {
+                Operation::Put { number, version, expires_at_ms } if expires_at_ms != PAST => {
+                    contents.insert(self.key(number), (self.value(number, version), expires_at_ms));
+                }
+                Operation::Put { number, .. } | Operation::Delete { number } => {
+                    contents.remove(&self.key(number));
+                }
+            }
+        }
+        contents
+    }
+
+    fn write(self, path: &Path) -> siltstone::Result<()> {
+        for Session { stores, operations, settle } in self.sessions() {
+            let database = self.builder(path, stores).open()?;
+            for operation in operations {
+                match operation {
+                    Operation::Put { number, version, expires_at_ms } => database.put_with(
+                        self.key(number),
+                        self.value(number, version),
+                        WriteOptions::default().expires_at_ms(expires_at_ms),
+                    )?,
+                    Operation::Delete { number } => database.delete(self.key(number))?,
+                }
+            }
+            if settle {
+                database.settle()?;
+            }
+            database.close()?;
+        }
+        fs::remove_file(path.join("LOCK")).map_err(|error| panic!("{error}"))
+    }
+
+    /// The directory of the fixture.
+    fn path(self) -> PathBuf {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/databases").join(self.name);
+        if !path.exists() && std::env::var_os("SILTSTONE_BLESS").is_some() {
+            // Written elsewhere first, since other tests may look at the same time.
+            let beside = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+            self.write(&beside.path().join("db")).unwrap();
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let _another_was_faster = fs::rename(beside.path().join("db"), &path);
+        }
+        path
+    }
+
+    /// A copy of the fixture, which may be changed.
+    fn copy(self) -> TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        for (name, bytes) in files(&self.path()) {
+            fs::write(copy.path().join(name), bytes).unwrap();
+        }
+        copy
+    }
+}
+
+fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    entries.map(|path| (name(&path), fs::read(&path).unwrap())).collect()
+}
+
+/// Opened as anybody would open it, who knows nothing of its settings.
+fn open(path: &Path) -> siltstone::Result<Database> {
+    Database::builder(path).create(false).background_threads(0).open()
+}
+
+fn check(golden: Golden, database: &Database, expected: &BTreeMap<Vec<u8>, (Vec<u8>, u64)>) {
+    for number in 0..1_000 {
+        let found = database.get_found(golden.key(number)).unwrap();
+        let found = found.map(|found| (found.value.to_vec(), found.expires_at_ms));
+        assert_eq!(found.as_ref(), expected.get(&golden.key(number)), "{}, key {number}", golden.name);
+    }
+    let records = database.iter().unwrap().map(Result::unwrap);
+    let records = records.map(|record| (record.key.to_vec(), (record.value.to_vec(), record.expires_at_ms)));
+    assert_eq!(&records.collect::<BTreeMap<_, _>>(), expected, "{}", golden.name);
+}
+
+#[test]
+fn a_database_of_an_earlier_version_holds_what_was_written() {
+    for golden in ALL {
+        let copy = golden.copy();
+        let database = open(copy.path()).unwrap();
+        check(golden, &database, &golden.contents());
+        let report = database.verify(&mut |_, _| true).unwrap();
+        assert!(report.damage.is_empty() && report.checked_records > 300, "{}: {report:?}", golden.name);
+        assert_eq!(database.stats().lost_tail_bytes, 0);
+    }
+}
+
+#[test]
+fn a_database_of_an_earlier_version_can_be_written_merged_and_opened_again() {
+    for golden in ALL {
+        let (copy, mut expected) = (golden.copy(), golden.contents());
+        let database = open(copy.path()).unwrap();
+        let mut batch = Batch::new();
+        for number in (0..600).step_by(3) {
+            batch.put(golden.key(number), golden.value(number, 9)).unwrap();
+            expected.insert(golden.key(number), (golden.value(number, 9), NEVER));
+        }
+        for number in (1..600).step_by(9) {
+            batch.delete(golden.key(number)).unwrap();
+            expected.remove(&golden.key(number));
+        }
+        database.write_with(&batch, WriteOptions::default().durability(Durability::Synced)).unwrap();
+        check(golden, &database, &expected);
+        database.close().unwrap();
+        drop(database);
+        let database = open(copy.path()).unwrap();
+        database.compact().unwrap();
+        check(golden, &database, &expected);
+        assert_eq!(database.stats().merged_records, expected.len() as u64);
+        drop(database);
+        check(golden, &open(copy.path()).unwrap(), &expected);
+    }
+}
+
+#[test]
+fn every_kind_of_store_index_and_filter_stands_in_them() {
+    for golden in ALL {
+        let copy = golden.copy();
+        let directory = Directory::system(copy.path(), Access::Buffered).unwrap();
+        let mut kinds = BTreeSet::new();
+        for store in Manifest::open(&directory).unwrap().partitions().iter().flat_map(|entry| &entry.stores) {
+            let end = if store.role == Role::Sorted { "sorted" } else { "hash" };
+            let file =
+                StoreFile::open(&directory, &format!("{:08x}.{end}", store.number), store.number).unwrap();
+            let footer = file.footer();
+            if footer.records > 10 {
+                kinds.insert((store.role as u8, footer.kind, footer.index.kind, footer.filter.kind));
+            }
+        }
+        // In the numbers of docs/formats/store_file.md and manifest.md: part, kind, index, filter.
+        let expected: &[_] = match golden.fixed {
+            true => &[(1, 3, 0, 1), (2, 1, 2, 1), (2, 1, 2, 2), (3, 2, 1, 0), (3, 2, 2, 0), (3, 2, 3, 0)],
+            false => &[(2, 1, 2, 1), (2, 1, 2, 2), (3, 1, 2, 0)],
+        };
+        assert_eq!(kinds.into_iter().collect::<Vec<_>>(), expected, "{}", golden.name);
+        let database = open(copy.path()).unwrap();
+        assert!(database.stats().replayed_records > 10, "{}", golden.name);
+    }
+}
+
+#[test]
+fn a_database_of_a_later_version_is_refused_by_its_number_and_left_as_it_is() {
+    let later = 2u32;
+    for golden in ALL {
+        let file_kinds = ["MANIFEST", ".hash", ".sorted", "log-"];
+        for kind in file_kinds {
+            let copy = golden.copy();
+            let name = files(copy.path()).into_keys().find(|name| name.contains(kind)).unwrap();
+            let mut bytes = fs::read(copy.path().join(&name)).unwrap();
+            // Every file begins with a magic of 8 bytes and its version; the footer of a store has both too.
+            bytes[8..12].copy_from_slice(&later.to_le_bytes());
+            if [".hash", ".sorted"].contains(&kind) {
+                let footer = bytes.len() - 128;
+                bytes[footer + 8..footer + 12].copy_from_slice(&later.to_le_bytes());
+            }
+            fs::write(copy.path().join(&name), &bytes).unwrap();
+            let before = files(copy.path());
+            match open(copy.path()).map(drop) {
+                Err(Error::Version { file, found: 2, supported: 1 }) => assert!(file.ends_with(&name)),
+                other => panic!("{name} of {}: {other:?}", golden.name),
+            }
+            let mut after = files(copy.path());
+            after.remove("LOCK");
+            assert_eq!(after, before, "{name} of {}", golden.name);
+        }
+    }
+}

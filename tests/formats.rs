@@ -1,0 +1,367 @@
+//! The bytes of every format that stands on flash: what is written is what `fixtures/store/` holds, and what it holds can be
+//! read. Indexes and filters have such tests beside their code. `docs/formats/README.md` tells what is promised.
+//!
+//! `SILTSTONE_BLESS=1` writes the files anew, which only a new version of a format excuses.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use siltstone::Durability;
+use siltstone::device::memory::MemoryDirectory;
+use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
+use siltstone::index::filter::{CuckooFilter, RibbonFilter};
+use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
+use siltstone::key::{KeyHash, KeyHasher, Placing};
+use siltstone::store::block::{Block, BlockBuilder};
+use siltstone::store::hash::{CuckooTable, CuckooTableWriter};
+use siltstone::store::log::{Log, LogSettings};
+use siltstone::store::manifest::{Edit, Manifest, Role, Shape, StoreEntry};
+use siltstone::store::merge::{Cursor, Entry};
+use siltstone::store::record::{RecordLayout, RecordView};
+use siltstone::store::sorted::{
+    Form, SortedCursor, SortedIndexKind, SortedStore, SortedStoreSettings, SortedStoreWriter, StoreFilter,
+};
+use siltstone::store::{StoreFile, StoreFileWriter};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+const ANY_SIZE: RecordLayout = RecordLayout { fixed: None, expiring: true };
+const FIXED: RecordLayout = RecordLayout { fixed: Some((8, 4)), expiring: false };
+const FIXED_EXPIRING: RecordLayout = RecordLayout { fixed: Some((3, 2)), expiring: true };
+const SEED: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
+const PLACING: Placing = Placing { hasher: KeyHasher::Keyed(SEED), partitions_log2: 2 };
+const NUMBER: u64 = 9;
+const BLOCK_BYTES: u32 = 512;
+const PIECE_BYTES: usize = 4096;
+
+/// The golden bytes of this name, to which `written` is held.
+fn golden(name: &str, written: &[u8]) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/store").join(name);
+    if std::env::var_os("SILTSTONE_BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, written).unwrap();
+    }
+    let golden = std::fs::read(&path).unwrap();
+    let differs = golden.iter().zip(written).position(|(one, other)| one != other);
+    assert!(golden == written, "{name}: {} bytes are {}, from {differs:?} on", golden.len(), written.len());
+    golden
+}
+
+fn directory() -> Directory {
+    Directory::new(MemoryDirectory::default(), Access::Buffered)
+}
+
+fn bytes_of(directory: &Directory, name: &str) -> Vec<u8> {
+    let file = directory.open(name, Access::Buffered).unwrap();
+    let length = file.length().unwrap() as usize;
+    file.read(Purpose::Maintain, 0, length, &mut AlignedBuffer::default()).unwrap().to_vec()
+}
+
+/// A directory of nothing but golden files, each given with the name of its fixture.
+fn golden_directory(written: &Directory, files: &[(&str, &str)]) -> Directory {
+    let read = directory();
+    for (name, fixture) in files {
+        let bytes = golden(fixture, &bytes_of(written, name));
+        read.create(name, Access::Buffered).unwrap().write(Purpose::Maintain, 0, &bytes).unwrap();
+    }
+    read
+}
+
+fn key(number: u32) -> [u8; 8] {
+    u64::from(number).to_be_bytes()
+}
+
+#[test]
+fn keys_are_placed_as_they_always_were() {
+    // From a second implementation of SipHash-1-3 with 128 bits of output.
+    let pinned = [
+        (&b"a"[..], 0xa84f_7c63_de37_3c08, 0x678a_ae37_5dd7_2f49),
+        (b"key", 0x6aa7_3c1f_d280_4bc7, 0x0496_e1dc_bf6d_810b),
+        (b"twenty-three bytes long", 0xf67a_e42b_40fa_8e59, 0x045e_9d81_9312_a237),
+    ];
+    for (key, placement, fingerprint) in pinned {
+        let hash = KeyHash { placement, fingerprint };
+        assert_eq!(KeyHasher::Keyed(SEED).hash(key), hash);
+        assert_eq!(hash.partition(4) as u64, placement >> 60);
+        let within = KeyHash { placement: placement << 4 | fingerprint >> 60, fingerprint };
+        assert_eq!(hash.within_partition(4), within);
+    }
+    let repeated = KeyHasher::Identity.hash(&[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!((repeated.placement, repeated.fingerprint), (0x0102_0304_0506_0708, 0x0901_0203_0405_0607));
+}
+
+#[test]
+fn records_in_stream_form() {
+    let long = [0x5a; 300];
+    let any_size = [
+        RecordView { key: b"key", value: Some(b"value"), expires_at_ms: 0 },
+        RecordView { key: b"e", value: Some(b""), expires_at_ms: 1_700_000_000_123 },
+        RecordView { key: &long[..200], value: Some(&long), expires_at_ms: 0 },
+        RecordView { key: b"gone", value: None, expires_at_ms: 0 },
+    ];
+    let fixed = [
+        RecordView { key: b"abc", value: Some(b"xy"), expires_at_ms: 0 },
+        RecordView { key: b"abd", value: Some(b"zz"), expires_at_ms: 1_700_000_000_123 },
+        RecordView { key: b"abe", value: None, expires_at_ms: 0 },
+    ];
+    let forms = [
+        (ANY_SIZE, &any_size[..], "record_stream_any_size.bin"),
+        (FIXED_EXPIRING, &fixed, "record_stream_fixed.bin"),
+    ];
+    for (layout, records, name) in forms {
+        let mut bytes = Vec::new();
+        records.iter().for_each(|record| layout.encode_stream(record, 0, &mut bytes));
+        let golden = golden(name, &bytes);
+        let mut rest = &golden[..];
+        for record in records {
+            let (flags, read, taken) = layout.decode_stream(rest).unwrap();
+            assert_eq!((flags & 0b1110_0000, &read), (0, record));
+            rest = &rest[taken..];
+        }
+        assert!(rest.is_empty());
+    }
+}
+
+#[test]
+fn records_in_slot_form() {
+    let put = RecordView { key: b"abc", value: Some(b"xy"), expires_at_ms: 1_700_000_000_123 };
+    let gone = RecordView { key: b"abd", value: None, expires_at_ms: 0 };
+    let mut bytes = Vec::new();
+    FIXED_EXPIRING.encode_slot(&put, true, &mut bytes);
+    FIXED_EXPIRING.encode_slot(&gone, true, &mut bytes);
+    FIXED_EXPIRING.encode_slot(&put, false, &mut bytes);
+    let golden = golden("record_slots.bin", &bytes);
+    assert_eq!(FIXED_EXPIRING.decode_slot(&golden[..14], true), Some(put));
+    assert_eq!(FIXED_EXPIRING.decode_slot(&golden[14..28], true), Some(gone));
+    assert_eq!(FIXED_EXPIRING.decode_slot(&golden[28..], false), Some(put));
+}
+
+#[test]
+fn a_block() {
+    let mut builder = BlockBuilder::new(NUMBER, BLOCK_BYTES as usize);
+    builder.fill(b"the end of a record");
+    builder.begin_record();
+    builder.fill(b"another record");
+    let mut bytes = Vec::new();
+    let keep = |block: &[u8]| {
+        bytes.extend_from_slice(block);
+        Ok(())
+    };
+    builder.seal(7, keep).unwrap();
+    let golden = golden("block.bin", &bytes);
+    let file = directory().create("for errors", Access::Buffered).unwrap();
+    let block = Block::open(&file, NUMBER, 7, &golden).unwrap();
+    assert_eq!((block.payload, block.first_record), (&b"the end of a recordanother record"[..], Some(19)));
+}
+
+#[test]
+fn a_store_file() {
+    let written = directory();
+    let create = |name| {
+        StoreFileWriter::create(&written, name, 2, NUMBER, BLOCK_BYTES, Purpose::Merge, PIECE_BYTES).unwrap()
+    };
+    let mut writer = create("s");
+    for number in 0..3 {
+        writer.append_block(&[number; BLOCK_BYTES as usize]).unwrap();
+    }
+    writer.finish(40, 3, (1, b"the bytes of an index"), (2, b"those of a filter")).unwrap();
+    let read = golden_directory(&written, &[("s", "store_file.bin")]);
+    let file = StoreFile::open(&read, "s", NUMBER).unwrap();
+    let footer = file.footer();
+    assert_eq!((footer.kind, footer.blocks, footer.records, footer.deleted), (2, 3, 40, 3));
+    assert_eq!((footer.number, footer.block_bytes), (NUMBER, BLOCK_BYTES));
+    assert_eq!((footer.index.kind, footer.filter.kind), (1, 2));
+    assert_eq!(file.read_section(&footer.index, Purpose::Get).unwrap(), b"the bytes of an index");
+    assert_eq!(file.read_section(&footer.filter, Purpose::Get).unwrap(), b"those of a filter");
+    let mut buffer = AlignedBuffer::default();
+    assert_eq!(file.read_blocks(Purpose::Get, 2..3, &mut buffer).unwrap(), [2; BLOCK_BYTES as usize]);
+}
+
+/// A number's value; none for one that is deleted.
+type Value = fn(u32) -> Option<Vec<u8>>;
+
+fn records(count: u32, value: Value) -> BTreeMap<(KeyHash, [u8; 8]), Option<Vec<u8>>> {
+    let record = |number| ((PLACING.place(&key(number)), key(number)), value(number));
+    (0..count).map(record).collect()
+}
+
+fn cuckoo_index(count: u32) -> PartialKeyCuckoo {
+    let settings = CuckooSettings { regions: 3, buckets_per_region_log2: 4, tag_bits: 15 };
+    let mut index = PartialKeyCuckoo::new(settings).unwrap();
+    for number in 0..count {
+        let hash = PLACING.place(&key(number));
+        index.insert(hash.placement, hash.fingerprint, number).unwrap();
+    }
+    index
+}
+
+#[test]
+fn a_cuckoo_table() {
+    let value: Value = |number| (number % 5 != 0).then(|| number.to_le_bytes().to_vec());
+    let (written, index) = (directory(), cuckoo_index(150));
+    let mut writer =
+        CuckooTableWriter::create(&written, "h", NUMBER, FIXED, BLOCK_BYTES, PIECE_BYTES).unwrap();
+    for (_, _, number) in (0..3).flat_map(|region| index.region_slots(region)) {
+        let value = value(number);
+        let record = RecordView { key: &key(number), value: value.as_deref(), expires_at_ms: 0 };
+        writer.push(&record).unwrap();
+    }
+    writer.finish(CuckooFilter::from_index(&index)).unwrap();
+    let read = golden_directory(&written, &[("h", "cuckoo_table.bin")]);
+    let table = CuckooTable::open(&read, "h", NUMBER, FIXED).unwrap();
+    let mut buffer = AlignedBuffer::default();
+    for number in 0..150 {
+        let hash = PLACING.place(&key(number));
+        let found = table.get(Purpose::Get, hash, &key(number), &mut buffer).unwrap().unwrap();
+        assert_eq!(found.value, value(number).as_deref());
+    }
+}
+
+fn check_sorted_store(
+    fixture: &str,
+    layout: RecordLayout,
+    index: SortedIndexKind,
+    filter: Option<StoreFilter>,
+    value: Value,
+) {
+    let (written, records) = (directory(), records(150, value));
+    let settings = SortedStoreSettings {
+        number: NUMBER,
+        layout,
+        form: SortedStoreSettings::form_for(&layout, BLOCK_BYTES, filter.is_some()),
+        block_bytes: BLOCK_BYTES,
+        index,
+        packed: false,
+        expected_records: 150,
+        expected_bytes: 150 * 12,
+        purpose: Purpose::Merge,
+        piece_bytes: PIECE_BYTES,
+    };
+    assert_eq!(settings.form == Form::Slots, layout.fixed.is_some() && filter.is_none());
+    let mut writer = SortedStoreWriter::create(&written, "s", settings).unwrap();
+    for ((hash, key), value) in &records {
+        let record = RecordView { key, value: value.as_deref(), expires_at_ms: 0 };
+        writer.push(&Entry { hash: *hash, record }).unwrap();
+    }
+    writer.finish(filter).unwrap();
+    let read = golden_directory(&written, &[("s", fixture)]);
+    let store = Arc::new(SortedStore::open(&read, "s", NUMBER, layout).unwrap());
+    let mut cursor = SortedCursor::new(store.clone(), PLACING, Purpose::Iterate, PIECE_BYTES);
+    let mut buffer = AlignedBuffer::default();
+    for ((hash, key), value) in &records {
+        let found = store.get(Purpose::Get, *hash, key, &mut buffer).unwrap().unwrap();
+        assert_eq!(found.value, value.as_deref(), "{fixture}");
+        assert!(cursor.advance().unwrap());
+        assert_eq!(cursor.entry().unwrap().record.key, key, "{fixture}");
+    }
+    assert!(!cursor.advance().unwrap());
+}
+
+#[test]
+fn stores_in_hash_order() {
+    let four_bytes: Value = |number| Some(number.to_le_bytes().to_vec());
+    let kinds = [
+        (SortedIndexKind::EntropyTrie, "sorted_slots_entropy_trie.bin"),
+        (SortedIndexKind::Fences, "sorted_slots_fences.bin"),
+        (SortedIndexKind::BlockPerfect, "sorted_slots_block_perfect.bin"),
+    ];
+    for (index, fixture) in kinds {
+        check_sorted_store(fixture, FIXED, index, None, four_bytes);
+    }
+    // Some records go over the end of a block, and one over several blocks.
+    let any_size: Value = |number| {
+        (number % 11 != 0)
+            .then(|| vec![number as u8; if number == 42 { 1500 } else { number as usize * 7 % 60 }])
+    };
+    let hashes = |count| {
+        let hash = |number| PLACING.place(&key(number));
+        (0..count).map(|number| (hash(number).placement, hash(number).fingerprint)).collect::<Vec<_>>()
+    };
+    let ribbon = StoreFilter::Ribbon(RibbonFilter::new(hashes(150), 11).unwrap());
+    let cuckoo = StoreFilter::Cuckoo(CuckooFilter::from_index(&cuckoo_index(150)));
+    let fences = SortedIndexKind::Fences;
+    check_sorted_store("sorted_stream_ribbon.bin", ANY_SIZE, fences, Some(ribbon), any_size);
+    check_sorted_store("sorted_stream_cuckoo.bin", ANY_SIZE, fences, Some(cuckoo), any_size);
+}
+
+#[test]
+fn a_log_of_two_segments() {
+    let written = directory();
+    let base = 0x1_0000;
+    let log = Log::create(&written, ANY_SIZE, 0xD00D, 200, base).unwrap();
+    let long = [7; 200];
+    let batches = [
+        vec![RecordView { key: b"one", value: Some(b"1"), expires_at_ms: 0 }],
+        vec![
+            RecordView { key: b"two", value: Some(&long), expires_at_ms: 0 },
+            RecordView { key: b"one", value: None, expires_at_ms: 0 },
+        ],
+        vec![RecordView { key: b"three", value: Some(b"3"), expires_at_ms: 1_700_000_000_123 }],
+    ];
+    let mut positions = Vec::new();
+    for batch in &batches {
+        let end = log.append(batch.iter().copied(), Durability::Written, |at| positions.push(at)).unwrap();
+        // So that a marker stands before the next batch.
+        log.sync_to(end).unwrap();
+    }
+    let names = written.list().unwrap();
+    let [first, second] = &names[..] else { panic!("{names:?}") };
+    assert_eq!(first, "log-0000000000010000");
+    let files = [(first.as_str(), "log_first_segment.bin"), (second.as_str(), "log_second_segment.bin")];
+    let read = golden_directory(&written, &files);
+    let settings = LogSettings {
+        layout: ANY_SIZE,
+        database_id: 0xD00D,
+        segment_bytes: 200,
+        from: base,
+        durable: log.end(),
+    };
+    let (opened, recovered) = Log::open(&read, &settings, &mut |_, _| true).unwrap();
+    assert_eq!((recovered.end, recovered.lost_tail_bytes), (log.end(), 0));
+    let mut expected = positions.into_iter().zip(batches.iter().flatten());
+    opened
+        .scan(base, &mut |_, _| true, &mut |position, record| {
+            assert_eq!((position, record), expected.next().unwrap());
+            Ok(())
+        })
+        .unwrap();
+    assert!(expected.next().is_none());
+}
+
+#[test]
+fn manifests() {
+    let of_fixed = Shape {
+        layout: FIXED,
+        hasher: KeyHasher::Keyed(SEED),
+        partitions_log2: 2,
+        block_bytes: BLOCK_BYTES,
+        database_id: 0xD00D,
+    };
+    let of_hashed_keys =
+        Shape { layout: ANY_SIZE, hasher: KeyHasher::Identity, partitions_log2: 4, ..of_fixed };
+    for (shape, fixture) in [(of_fixed, "manifest_fixed.bin"), (of_hashed_keys, "manifest_hashed_keys.bin")] {
+        let written = directory();
+        Manifest::create(&written, &shape).unwrap();
+        let mut manifest = Manifest::open(&written).unwrap();
+        let edit = |converted_to, removed: &[u64], added: &[(u64, Role)]| Edit {
+            partition: 3,
+            converted_to,
+            removed: removed.to_vec(),
+            added: added.iter().map(|&(number, role)| StoreEntry { number, role }).collect(),
+        };
+        manifest.commit(&[edit(100, &[], &[(1, Role::HashOrdered)])]).unwrap();
+        manifest
+            .commit(&[edit(200, &[], &[(2, Role::CuckooTable)]), edit(0, &[1], &[(3, Role::Sorted)])])
+            .unwrap();
+        let read = golden_directory(&written, &[("MANIFEST", fixture)]);
+        let opened = Manifest::open(&read).unwrap();
+        assert_eq!((opened.shape(), opened.next_number()), (&shape, 4));
+        let partition = &opened.partitions()[3];
+        let stores: Vec<_> = partition.stores.iter().map(|store| (store.number, store.role)).collect();
+        assert_eq!(
+            (partition.converted_to, &stores[..]),
+            (200, &[(3, Role::Sorted), (2, Role::CuckooTable)][..])
+        );
+        assert_eq!(opened.partitions().len(), 1 << shape.partitions_log2);
+    }
+}
