@@ -1,4 +1,5 @@
-//! `siltstone`: a database from the command line, the dedup index, the planner and the models, and the benchmarks. One file a subcommand.
+//! `siltstone`: a database from the command line, the dedup index, the planner and the models, and the benchmarks.
+//! One file a subcommand.
 
 mod bench;
 mod chart;

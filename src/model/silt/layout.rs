@@ -1,6 +1,6 @@
-//! What this crate's SILT engine stores and holds, byte by byte: the parameters of [`Silt`] that follow from its formats
-//! and settings. docs/formats/ has the formats. The sizes of filters and indexes are those that were measured, within
-//! 2 %; `tests/model_vs_measured.rs` holds all of it against the engine's own counts.
+//! What this crate's SILT engine stores and holds, byte by byte: the parameters of [`Silt`] that follow from its
+//! formats and settings. docs/formats/ has the formats. The sizes of filters and indexes are those that were
+//! measured, within 2 %; `tests/model_vs_measured.rs` holds all of it against the engine's own counts.
 
 use super::Silt;
 use crate::model::error::{ModelError, fraction, positive};
@@ -29,8 +29,8 @@ const SEARCH_SLOT_BYTES: f64 = 1.2;
 const OPEN_STORE_BYTES: f64 = 512.0;
 /// A partition with more HashStores than this is merged in any case.
 const HASH_STORES_MAX: f64 = 48.0;
-/// As they come out when the policy is simulated for 2 to 64 partitions that merge 3 to 33 HashStores at once: the first
-/// within 0.1, the others within 0.2.
+/// As they come out when the policy is simulated for 2 to 64 partitions that merge 3 to 33 HashStores at once: the
+/// first within 0.1, the others within 0.2.
 const MERGE_EXCESS_STORES: f64 = 0.9;
 const MERGE_LOGGED_STORES: f64 = 0.35;
 /// The LogStore that follows a merge is converted before it is full, at another number of keys in each partition.
@@ -271,8 +271,8 @@ fn fences_bytes(records: f64, blocks: f64) -> f64 {
     48.0 + blocks * (2.87 + (4.0 * records / blocks.max(1e-9)).max(1.0).log2()) / 8.0
 }
 
-/// The block-perfect index with b records in a block: the information, (log2 √(2πb)) / b bits a record, and what finding
-/// it costs.
+/// The block-perfect index with b records in a block: the information, (log2 √(2πb)) / b bits a record, and what
+/// finding it costs.
 fn block_perfect_bytes(records: f64, slots: f64) -> f64 {
     let bits = 0.5 * (std::f64::consts::TAU * slots).log2() / slots + 0.03 + 0.12 / slots;
     24.0 + records * bits / 8.0
@@ -324,7 +324,8 @@ mod tests {
         assert!(SiltLayout { partitions: 0.0, ..packed }.silt(1e8).is_err());
     }
 
-    /// LogStores are converted after half a GiB of log, though they are not full, and partitions are merged at 48 of them.
+    /// LogStores are converted after half a GiB of log, though they are not full, and partitions are merged at 48 of
+    /// them.
     #[test]
     fn large_records_are_merged_early() {
         let large = SiltLayout::new(20.0, 10_000.0).silt(1e8).unwrap();

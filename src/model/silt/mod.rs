@@ -30,8 +30,8 @@ pub struct Silt {
     /// P: the instances, each with a LogStore, HashStores and a SortedStore of its own.
     pub partitions: f64,
     /// d: the keys that the HashStores of one partition hold when they are merged; a key in two of them counts twice.
-    /// A store that merges its fullest partition whenever all HashStores together hold d · (P + 1) / 2 keys has the same
-    /// steady state: partition after partition reaches d.
+    /// A store that merges its fullest partition whenever all HashStores together hold d · (P + 1) / 2 keys has the
+    /// same steady state: partition after partition reaches d.
     pub merge_keys: f64,
     /// The least d of a store that is being filled and has few keys yet.
     pub merge_keys_min: f64,
@@ -229,9 +229,9 @@ impl Silt {
 
     /// The write amplification under that load (Algorithm 5).
     ///
-    /// `popularity` is that of the whole store, whose keys are spread over the partitions by their hashes; the LogStores
-    /// of all partitions together hold Unique(p) keys of the last p puts. For the numbers of the dissertation take the
-    /// popularity of one partition's keys, and one partition.
+    /// `popularity` is that of the whole store, whose keys are spread over the partitions by their hashes; the
+    /// LogStores of all partitions together hold Unique(p) keys of the last p puts. For the numbers of the
+    /// dissertation take the popularity of one partition's keys, and one partition.
     pub fn writes(&self, popularity: &Popularity) -> SiltWrites {
         self.writes_of(self.turn(popularity))
     }
@@ -254,9 +254,9 @@ impl Silt {
 
     /// The write amplification of putting N new keys, each once, into an empty store whose d grows with its keys.
     ///
-    /// While the HashStores hold a share h of the keys, and partition after partition is merged, the keys grow by a factor
-    /// e^x from one merge of a partition to the next, where h is the mean of 1 − e^(−xi/P) over i = 1 to P. A merge writes
-    /// all keys of a partition, so that a new key costs 1 / x of them.
+    /// While the HashStores hold a share h of the keys, and partition after partition is merged, the keys grow by a
+    /// factor e^x from one merge of a partition to the next, where h is the mean of 1 − e^(−xi/P) over i = 1 to P. A
+    /// merge writes all keys of a partition, so that a new key costs 1 / x of them.
     pub fn writes_of_filling(&self) -> SiltWrites {
         let partitions = self.partitions;
         let half_logged = self.turn_at_worst().keys / 2.0;

@@ -21,8 +21,8 @@ const EXAMPLES: &str = "
 
 /// Print the papers' figures beside what the models say, and draw the curves
 ///
-/// Figures 2.8, 4.4, 4.7, 4.9 to 4.12 and 4.14 to 4.16 of Lim's dissertation, its Table 4.1, and the figures of the papers
-/// on FlashKey, FlashStore and BloomStore.
+/// Figures 2.8, 4.4, 4.7, 4.9 to 4.12 and 4.14 to 4.16 of Lim's dissertation, its Table 4.1, and the figures of the
+/// papers on FlashKey, FlashStore and BloomStore.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct FiguresArgs {

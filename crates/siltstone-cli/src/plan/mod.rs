@@ -29,8 +29,8 @@ const EXAMPLES: &str = "
 
 /// Choose an engine and its parameters for given data, load and hardware
 ///
-/// Every engine is tried with all sensible parameters, by the papers' analytic models. Engines that this version does not
-/// have are shown, marked so, and never recommended.
+/// Every engine is tried with all sensible parameters, by the papers' analytic models. Engines that this version does
+/// not have are shown, marked so, and never recommended.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct PlanArgs {

@@ -41,8 +41,8 @@ fn short_hash(key: &[u8]) -> u64 {
 }
 
 impl Trace {
-    /// The popularity of the keys that occur; of more keys than that if so many items are stated, of which the others are
-    /// taken to be requested half as often as those that occurred once.
+    /// The popularity of the keys that occur; of more keys than that if so many items are stated, of which the others
+    /// are taken to be requested half as often as those that occurred once.
     pub fn popularity(&self, items: Option<f64>) -> Result<Popularity, ModelError> {
         let mut histogram: HashMap<u64, u64> = HashMap::new();
         for count in self.counts.values() {
