@@ -1,6 +1,6 @@
 //! What this crate's SILT engine stores and holds, byte by byte: the parameters of [`Silt`] that follow from its
-//! formats and settings. docs/formats/ has the formats. The sizes of filters and indexes are those that were measured,
-//! within 2 %; `tests/model_vs_measured.rs` holds all of it against the engine's own counts.
+//! formats and settings. docs/formats/ has the formats. The sizes of filters and indexes are those that were
+//! measured, within 2 %; `tests/model_vs_measured.rs` holds all of it against the engine's own counts.
 
 use super::Silt;
 use crate::model::error::{ModelError, fraction, positive};
@@ -29,6 +29,12 @@ const SEARCH_SLOT_BYTES: f64 = 1.2;
 const OPEN_STORE_BYTES: f64 = 512.0;
 /// A partition with more HashStores than this is merged in any case.
 const HASH_STORES_MAX: f64 = 48.0;
+/// As they come out when the policy is simulated for 2 to 64 partitions that merge 3 to 33 HashStores at once: the
+/// first within 0.1, the others within 0.2.
+const MERGE_EXCESS_STORES: f64 = 0.9;
+const MERGE_LOGGED_STORES: f64 = 0.35;
+/// The LogStore that follows a merge is converted before it is full, at another number of keys in each partition.
+const PARTIAL_STORES: f64 = 0.45;
 /// The log is released a segment at a time.
 const LOG_SEGMENT_BYTES: f64 = 64.0 * 1_048_576.0;
 /// Keys for each byte of a piece in which merges read and write; the least and the most of it.
@@ -124,30 +130,37 @@ impl SiltLayout {
         let filter_bytes = ribbon_bytes(table_keys, self.filter_bits);
         let sorted_store = self.sorted_store(partition_keys);
         let merge_keys = self.merge_keys(partition_keys, table_keys);
+        let hash_stores = merge_keys / table_keys + MERGE_EXCESS_STORES;
+        let partial_stores = PARTIAL_STORES * (1.0 - 1.0 / self.partitions);
+        // What every HashStore takes counts for those that are not full, too.
+        let empty = self.hash_store(0.0);
+        let partial = |bytes: f64, stores: f64| bytes * partial_stores / stores.max(1.0);
+        let file_bytes = hash_store.bytes + filter_bytes;
+        let memory_bytes = filter_bytes + hash_store.index_bytes + OPEN_STORE_BYTES;
+        let empty_memory_bytes = empty.index_bytes + OPEN_STORE_BYTES + ribbon_bytes(0.0, self.filter_bits);
         Ok(Silt {
             keys,
             item_bytes: self.item_bytes(),
             partitions: self.partitions,
             merge_keys,
             merge_keys_min: self.merge_keys_min(),
-            merge_excess_stores: self.merge_excess_stores(),
+            merge_excess_stores: MERGE_EXCESS_STORES,
+            merge_logged_stores: MERGE_LOGGED_STORES,
+            partial_stores,
             table_slots,
             table_occupancy,
             log_bytes_max: self.log_bytes_max,
             log_record_bytes,
-            hash_record_bytes: (hash_store.bytes + filter_bytes) / table_keys,
-            sorted_record_bytes: sorted_store.bytes / partition_keys,
+            hash_record_bytes: (file_bytes + partial(empty.bytes, hash_stores)) / table_keys,
+            sorted_record_bytes: (sorted_store.bytes - empty.bytes) / partition_keys,
+            sorted_store_bytes: empty.bytes,
             log_slot_bytes: LOG_SLOT_BYTES + SEARCH_SLOT_BYTES * table_slots.min(REGION_SLOTS) / table_slots,
-            filter_bytes: (filter_bytes + hash_store.index_bytes + OPEN_STORE_BYTES) / table_keys,
+            filter_bytes: (memory_bytes + partial(empty_memory_bytes, hash_stores / 2.0)) / table_keys,
             sorted_index_bytes: (sorted_store.index_bytes + OPEN_STORE_BYTES) / partition_keys,
             // Half of the slots are taken on average, in two buckets of four.
             log_false_positives: 4.0 * table_occupancy / self.tag_bits.exp2(),
             false_positives: (-self.filter_bits).exp2(),
-            buffer_bytes: self.buffer_bytes(
-                keys,
-                merge_keys / table_keys + self.merge_excess_stores(),
-                table_keys,
-            ),
+            buffer_bytes: self.buffer_bytes(keys, hash_stores, table_keys),
             log_tail_bytes: LOG_SEGMENT_BYTES,
         })
     }
@@ -189,13 +202,7 @@ impl SiltLayout {
 
     fn merge_keys(&self, partition_keys: f64, table_keys: f64) -> f64 {
         let wanted = (self.merge_ratio * partition_keys).max(self.merge_keys_min());
-        wanted.min((HASH_STORES_MAX + 1.0 - self.merge_excess_stores()) * table_keys)
-    }
-
-    /// As it comes out when the policy is simulated with P HashStores that are filled at the same pace; true within 0.2
-    /// for 2 to 64 partitions that merge 2 to 8 HashStores at once, too much by 0.3 where they merge 30.
-    fn merge_excess_stores(&self) -> f64 {
-        0.1 + 0.08 * self.partitions.max(1.0).log2()
+        wanted.min((HASH_STORES_MAX + 1.0 - MERGE_EXCESS_STORES) * table_keys)
     }
 
     /// All HashStores together hold half a LogStore a partition at the least.
@@ -261,7 +268,7 @@ fn ribbon_bytes(keys: f64, bits: f64) -> f64 {
 
 /// Elias–Fano fences, of which each is one of 4 · records / blocks cells after the one before it.
 fn fences_bytes(records: f64, blocks: f64) -> f64 {
-    48.0 + blocks * (2.87 + (4.0 * records / blocks).max(1.0).log2()) / 8.0
+    48.0 + blocks * (2.87 + (4.0 * records / blocks.max(1e-9)).max(1.0).log2()) / 8.0
 }
 
 /// The block-perfect index with b records in a block: the information, (log2 √(2πb)) / b bits a record, and what

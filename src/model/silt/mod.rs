@@ -35,9 +35,13 @@ pub struct Silt {
     pub merge_keys: f64,
     /// The least d of a store that is being filled and has few keys yet.
     pub merge_keys_min: f64,
-    /// By how many HashStores more than d a merge takes, since HashStores come whole and the fullest partition is
-    /// likely to have just got one. 0 in the paper.
+    /// By how many HashStores more than d a merge takes: HashStores come whole, and what the LogStores hold counts for
+    /// nothing when a merge is due. 0 in the paper.
     pub merge_excess_stores: f64,
+    /// How many HashStores' keys of a merge come from the LogStore directly, and are never converted. 0 in the paper.
+    pub merge_logged_stores: f64,
+    /// The HashStores of a partition beyond those that would hold its keys if all were full. 0 in the paper.
+    pub partial_stores: f64,
     /// The slots of a LogStore's table: 2^(k + 2) in the paper.
     pub table_slots: f64,
     /// The share of these slots that is used when a LogStore is converted.
@@ -48,8 +52,10 @@ pub struct Silt {
     pub log_record_bytes: f64,
     /// What a record of a HashStore takes on flash, with its share of everything else in the file, in bytes.
     pub hash_record_bytes: f64,
-    /// What a record of a SortedStore takes on flash, likewise, in bytes.
+    /// What a record of a SortedStore takes on flash, in bytes.
     pub sorted_record_bytes: f64,
+    /// What a SortedStore takes on flash beside its records, however many, in bytes. 0 in the paper.
+    pub sorted_store_bytes: f64,
     /// The index of a LogStore, in bytes a slot.
     pub log_slot_bytes: f64,
     /// Filter and all other memory of HashStores, in bytes a record.
@@ -132,12 +138,15 @@ impl Silt {
             merge_keys,
             merge_keys_min: 0.0,
             merge_excess_stores: 0.0,
+            merge_logged_stores: 0.0,
+            partial_stores: 0.0,
             table_slots: 4.0 * tag_bits.exp2(),
             table_occupancy,
             log_bytes_max: f64::INFINITY,
             log_record_bytes: item_bytes,
             hash_record_bytes: item_bytes / table_occupancy,
             sorted_record_bytes: item_bytes,
+            sorted_store_bytes: 0.0,
             log_slot_bytes: (tag_bits + 1.0) / 8.0 + 4.0,
             filter_bytes: tag_bits / 8.0 / table_occupancy,
             sorted_index_bytes: 0.4,
@@ -190,7 +199,12 @@ impl Silt {
 
     /// H: the HashStores of a partition on average (2.5).
     pub fn hash_stores_mean(&self) -> f64 {
-        self.hashed_keys_mean() / self.partitions / self.hash_store_keys()
+        self.hashed_keys_mean() / self.partitions / self.hash_store_keys() + self.partial_stores
+    }
+
+    /// The share of the keys of a merge that were converted before it.
+    fn converted_share(&self) -> f64 {
+        1.0 - self.merge_logged_stores / self.hash_stores_max().max(self.merge_logged_stores)
     }
 
     fn hash_store_keys(&self) -> f64 {
@@ -223,14 +237,19 @@ impl Silt {
     }
 
     fn writes_of(&self, turn: Turn) -> SiltWrites {
-        let converted = turn.keys / turn.puts;
-        let merged =
-            converted * self.keys / self.partitions / (self.hash_stores_max() * self.hash_store_keys());
+        let left = turn.keys / turn.puts;
+        let converted = left * self.converted_share();
+        let merges = left / (self.hash_stores_max() * self.hash_store_keys());
         SiltWrites {
             log_store: self.log_record_bytes / self.item_bytes,
             hash_stores: converted * self.hash_record_bytes / self.item_bytes,
-            sorted_store: merged * self.sorted_record_bytes / self.item_bytes,
+            sorted_store: merges * self.merge_bytes(self.keys) / self.item_bytes,
         }
+    }
+
+    /// What a merge writes in a store of so many keys.
+    fn merge_bytes(&self, keys: f64) -> f64 {
+        keys / self.partitions * self.sorted_record_bytes + self.sorted_store_bytes
     }
 
     /// The write amplification of putting N new keys, each once, into an empty store whose d grows with its keys.
@@ -247,16 +266,19 @@ impl Silt {
         let share = held(self.merge_keys) / self.keys;
         let held_min = held(self.merge_keys_min).clamp(1.0, stored);
         let step = (stored / held_min).ln() / f64::from(FILL_POINTS);
-        let merged: f64 = (0..FILL_POINTS)
+        let merged_bytes: f64 = (0..FILL_POINTS)
             .map(|point| {
                 let keys = held_min * (step * (f64::from(point) + 0.5)).exp();
-                keys * step / growth_between_merges(share.max(held_min / keys), partitions)
+                let merges =
+                    partitions * step / growth_between_merges(share.max(held_min / keys), partitions);
+                merges * self.merge_bytes(keys)
             })
             .sum();
         SiltWrites {
             log_store: self.log_record_bytes / self.item_bytes,
-            hash_stores: stored / self.keys * self.hash_record_bytes / self.item_bytes,
-            sorted_store: merged / self.keys * self.sorted_record_bytes / self.item_bytes,
+            hash_stores: stored / self.keys * self.converted_share() * self.hash_record_bytes
+                / self.item_bytes,
+            sorted_store: merged_bytes / self.keys / self.item_bytes,
         }
     }
 
@@ -301,7 +323,7 @@ impl Silt {
     /// LogStore more is filled and one SortedStore more is built.
     pub fn ram_peak(&self) -> SiltRam {
         let partitions = self.partitions;
-        let hashed = self.hashed_keys_max() + self.merge_excess_stores.min(1.0) * self.hash_store_keys();
+        let hashed = self.hashed_keys_max() + self.hash_store_keys();
         self.ram_of(partitions + 1.0, hashed, partitions + 1.0, self.buffer_bytes)
     }
 
@@ -329,7 +351,8 @@ impl Silt {
         let bytes = logged * self.log_record_bytes
             + self.log_tail_bytes
             + hashed * self.hash_record_bytes
-            + sorted * self.sorted_record_bytes;
+            + sorted * self.sorted_record_bytes
+            + (self.partitions + 1.0) * self.sorted_store_bytes;
         bytes / (self.keys * self.item_bytes)
     }
 }
@@ -371,6 +394,7 @@ mod tests {
         near(silt.reads_per_get_at_worst(), 1.008, 0.0005);
         near(silt.ram_bytes_per_key(), 0.73, 0.005);
         near(silt.ram().total(), 73e6, 0.5e6);
+        near(silt.hash_stores_max(), 61.5, 0.1);
     }
 
     /// The closed forms of (2.5) to (2.7) are those of the paper.
