@@ -46,8 +46,8 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// From what the database said before and after, how many keys are there now with how many bytes of keys and values,
-    /// and how many keys were looked up.
+    /// From what the database said before and after, how many keys are there now with how many bytes of keys and
+    /// values, and how many keys were looked up.
     pub fn new(before: &Stats, after: &Stats, keys: u64, data_bytes: u64, lookups: u64) -> Costs {
         let io = after.io - before.io;
         let user_bytes = after.user_bytes.saturating_sub(before.user_bytes);

@@ -26,8 +26,8 @@ pub enum PlaceError {
 }
 
 impl Place {
-    /// The directory that was named, or a temporary one. It must be empty or not yet there, unless it is said to hold an
-    /// existing database.
+    /// The directory that was named, or a temporary one. It must be empty or not yet there, unless it is said to hold
+    /// an existing database.
     pub fn prepare(directory: Option<&Path>, existing: bool) -> Result<Place, PlaceError> {
         let Some(directory) = directory else {
             if existing {

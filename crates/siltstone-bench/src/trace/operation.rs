@@ -36,8 +36,8 @@ pub struct Operation {
     pub key: u64,
     /// The length of the key in bytes, 1 to 65,535.
     pub key_length: u16,
-    /// The length of the value in bytes, up to 256 MiB: of the one that was set, or of the one that a get found; 0 if it
-    /// found none or that is not known.
+    /// The length of the value in bytes, up to 256 MiB: of the one that was set, or of the one that a get found; 0 if
+    /// it found none or that is not known.
     pub value_length: u32,
     /// When it was asked for, in milliseconds since the trace began.
     pub time_ms: u64,
@@ -60,8 +60,8 @@ pub fn identity_of(key: &[u8]) -> u64 {
 }
 
 impl Operation {
-    /// A key of the recorded length that only this identity has: the identity's bytes first, in little-endian order, then
-    /// bytes that follow from it. So keys of up to 8 bytes are the recorded ones.
+    /// A key of the recorded length that only this identity has: the identity's bytes first, in little-endian order,
+    /// then bytes that follow from it. So keys of up to 8 bytes are the recorded ones.
     pub fn write_key(&self, key: &mut Vec<u8>) {
         let length = usize::from(self.key_length);
         key.clear();

@@ -9,7 +9,8 @@ use std::path::Path;
 /// The operations of a trace, in their order; after the first error there are no more.
 pub type Source = Box<dyn Iterator<Item = Result<Operation>>>;
 
-/// Opens a trace in the binary format or a [table](super::csv); it is told by its first byte. `-` is the standard input.
+/// Opens a trace in the binary format or a [table](super::csv); it is told by its first byte. `-` is the standard
+/// input.
 pub fn open(path: &Path) -> Result<Source> {
     let mut bytes: Box<dyn Read> =
         if path == Path::new("-") { Box::new(stdin()) } else { Box::new(File::open(path)?) };

@@ -52,8 +52,8 @@ pub enum Chooser {
 }
 
 impl Chooser {
-    /// For `records` (at least 1) that were loaded, and `inserts` that are expected. [`Distribution::Latest`] takes some
-    /// 10 ns a record.
+    /// For `records` (at least 1) that were loaded, and `inserts` that are expected. [`Distribution::Latest`] takes
+    /// some 10 ns a record.
     pub fn new(distribution: Distribution, records: u64, inserts: u64) -> Chooser {
         match distribution {
             Distribution::Uniform => Chooser::Uniform(records),

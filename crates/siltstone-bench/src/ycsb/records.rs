@@ -22,8 +22,8 @@ pub struct Records {
 }
 
 impl Records {
-    /// Records of `field_count` fields of `field_length` bytes. If they are all to have one size, the numbers in the keys
-    /// are filled up with zeros (YCSB's `zeropadding`).
+    /// Records of `field_count` fields of `field_length` bytes. If they are all to have one size, the numbers in the
+    /// keys are filled up with zeros (YCSB's `zeropadding`).
     pub fn new(field_count: usize, field_length: usize, fixed: bool) -> Records {
         let fields = Values::new(field_length, CONTENTS_SEED);
         Records { field_count: field_count as u64, field_length, fixed, fields }

@@ -1,9 +1,10 @@
 //! The Zipfian generators of YCSB 0.17, step by step, so that what is popular there is popular here.
 //!
 //! The ranks are drawn as Gray et al. have it ("Quickly Generating Billion-Record Synthetic Databases", SIGMOD 1994).
-//! YCSB departs from an exact Zipf distribution in three ways, and this module follows it in all of them: ranks from the
-//! third on come from a continuous approximation; the scrambled generator draws from 10^10 items whatever the number of
-//! records, so that popular items may share a record; and a generator that grows keeps the first number of items in η.
+//! YCSB departs from an exact Zipf distribution in three ways, and this module follows it in all of them: ranks from
+//! the third on come from a continuous approximation; the scrambled generator draws from 10^10 items whatever the
+//! number of records, so that popular items may share a record; and a generator that grows keeps the first number of
+//! items in η.
 
 use crate::random::Random;
 
