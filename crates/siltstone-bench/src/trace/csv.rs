@@ -1,10 +1,9 @@
 //! Tables of requests: a line each, with commas between its fields, as the traces of Twitter's caches have them (Yang
 //! et al., "A large scale analysis of hundreds of in-memory cache clusters at Twitter", OSDI 2020).
 //!
-//! The fields are `timestamp` in seconds, `key`, `key_size`, `value_size`, `client`, `op`, and `ttl` in seconds. A key
-//! may have commas itself. Everything that writes a value counts as a set: the table does not tell whether an `add` or
-//! a
-//! `cas` found what it wanted.
+//! The fields are `timestamp` in seconds, `key`, `key_size`, `value_size`, `client`, `op`, and `ttl` in seconds. A
+//! key may have commas itself. Everything that writes a value counts as a set: the table does not tell whether an
+//! `add` or a `cas` found what it wanted.
 
 use super::{Kind, Operation, Result, TraceError, identity_of};
 use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};

@@ -4,7 +4,8 @@
 //! Requests are chosen as there, number for number ([`zipfian`], [`Chooser`]); keys are YCSB's, and records have its
 //! fields, one after the other in a value. An update writes one field unless `write_all_fields` is set: as the fields
 //! of a record are one value here, that reads the record first, as YCSB's own bindings of key-value stores do. Beyond
-//! YCSB, every record that is read is checked, it is an error when one is not there, and a read-modify-write is atomic.
+//! YCSB, every record that is read is checked, it is an error when one is not there, and a read-modify-write is
+//! atomic.
 
 mod chooser;
 mod records;

@@ -1,7 +1,7 @@
 //! Replays a trace: sends its operations to a database, as fast as they go, and checks every answer.
 //!
 //! Each key belongs to one thread, so that operations on a key keep their order. The bench remembers what every key
-//! must hold, some 50 bytes a key. Times are not kept, and values live for ever: a time to live would run slower here
+//! must hold, up to 100 bytes a key. Times are not kept, and values live for ever: a time to live would run slower here
 //! than the operations do.
 
 mod report;
