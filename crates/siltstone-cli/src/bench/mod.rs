@@ -1,6 +1,7 @@
 //! `siltstone bench`: measures, and prints what it measured as lines or as JSON.
 
 mod db;
+mod dict;
 
 use crate::outcome::{EXIT_CODES, Result};
 use clap::{Args, Subcommand};
@@ -16,10 +17,12 @@ pub struct BenchArgs {
 #[derive(Subcommand)]
 enum What {
     Db(Box<db::DbArgs>),
+    Dict(dict::DictArgs),
 }
 
 pub fn run(args: BenchArgs) -> Result {
     match args.what {
         What::Db(args) => db::run(*args),
+        What::Dict(args) => dict::run(args),
     }
 }
