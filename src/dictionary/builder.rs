@@ -96,8 +96,8 @@ impl DictionaryBuilder {
         self
     }
 
-    /// The memory that sorting may take, in bytes, 64 KiB or more; merging takes more where it must hold several records
-    /// that large. The index that is being built comes on top. Default: 256 MiB.
+    /// The memory that sorting may take, in bytes, 64 KiB or more; merging takes more where it must hold several
+    /// records that large. The index that is being built comes on top. Default: 256 MiB.
     pub fn memory_bytes(mut self, memory_bytes: usize) -> Self {
         self.memory_bytes = memory_bytes;
         self
@@ -245,13 +245,13 @@ pub struct DictionaryWriter {
 }
 
 impl DictionaryWriter {
-    /// Adds a record. The last one of a key holds, unless duplicates are refused. Now and then a run of records is sorted
-    /// and written to a temporary file, which takes a second or so.
+    /// Adds a record. The last one of a key holds, unless duplicates are refused. Now and then a run of records is
+    /// sorted and written to a temporary file, which takes a second or so.
     ///
     /// # Errors
     /// [`Error::KeyLength`], [`Error::ValueLength`] or [`Error::RecordSize`] for what the dictionary cannot hold, and
-    /// the record is not added; those of writing, [`Error::DuplicateKey`], [`Error::Interrupted`], after which the writer
-    /// should be dropped.
+    /// the record is not added; those of writing, [`Error::DuplicateKey`], [`Error::Interrupted`], after which the
+    /// writer should be dropped.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         check_value(value)?;

@@ -46,8 +46,8 @@ pub enum DictionaryIndex {
     Fences,
     /// The entropy-coded trie, pruned to blocks (ECT 3.1.6). Records of a fixed size that is smaller than a block.
     SparseTrie,
-    /// The entropy-coded trie with a leaf for each record (ECT 3.1.4): about 2.5 bits a key. Records of a fixed size that
-    /// is smaller than a block.
+    /// The entropy-coded trie with a leaf for each record (ECT 3.1.4): about 2.5 bits a key. Records of a fixed size
+    /// that is smaller than a block.
     DenseTrie,
     /// None: records are searched for, with a handful of reads each.
     None,
@@ -167,8 +167,8 @@ impl DictionaryOptions {
     /// Opens the dictionary at `path` for reading: its file may be on a read-only medium or belong to another user.
     ///
     /// # Errors
-    /// [`Error::Io`] if there is none, [`Error::Corrupt`] if it is none or damaged, [`Error::Version`] if it is of another
-    /// version.
+    /// [`Error::Io`] if there is none, [`Error::Corrupt`] if it is none or damaged, [`Error::Version`] if it is of
+    /// another version.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Dictionary> {
         let (directory, name) = split(path.as_ref())?;
         let directory = Directory::new(SystemDirectory::open_read_only(directory)?, self.access);
@@ -338,8 +338,8 @@ impl Dictionary {
     /// Reads everything and says what is damaged. `progress` is given the bytes done and the bytes in all.
     ///
     /// # Errors
-    /// [`Error::Io`] where the file cannot be read, [`Error::Interrupted`] if `progress` answered so. Damage is no error but
-    /// stands in the report.
+    /// [`Error::Io`] where the file cannot be read, [`Error::Interrupted`] if `progress` answered so. Damage is no
+    /// error but stands in the report.
     pub fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         let mut report = verify::verify(self, progress)?;
         if let LaterIndex::Damaged(error) = &self.inner.later_index {

@@ -57,8 +57,8 @@ pub struct SortSettings {
     pub layout: RecordLayout,
     /// How their keys are hashed.
     pub placing: Placing,
-    /// The memory that is used, in bytes, [`SORT_MEMORY_BYTES_MIN`] or more. Merging takes more where it must hold several
-    /// records that large.
+    /// The memory that is used, in bytes, [`SORT_MEMORY_BYTES_MIN`] or more. Merging takes more where it must hold
+    /// several records that large.
     pub memory_bytes: usize,
     /// The most runs that are merged at a time, 2 or more.
     pub fan_in_max: usize,
