@@ -5,6 +5,7 @@
 //! - [`trace`]: recorded traces, and replaying them.
 //! - [`index`]: the benchmarks of the structures of the index room.
 //! - [`device`]: the benchmark of the device below a database.
+//! - [`dict`]: the benchmark of a dictionary.
 //! - [`keys`], [`random`], [`key_set`]: what they write, in which order, and what is there afterwards.
 //! - [`latencies`], [`timings`], [`clock`]: how long operations took, on the wall and on the processor.
 //! - [`accounts`], [`costs`]: the accounts of a database as JSON, and the quotients that all reports share.
@@ -15,6 +16,7 @@ pub mod clock;
 pub mod costs;
 pub mod db;
 pub mod device;
+pub mod dict;
 pub mod index;
 pub mod key_set;
 pub mod keys;

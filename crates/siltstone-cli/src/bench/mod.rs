@@ -2,6 +2,7 @@
 
 mod db;
 mod device;
+mod dict;
 mod index;
 mod trace;
 mod tuning;
@@ -25,6 +26,7 @@ enum What {
     Device(device::DeviceArgs),
     Ycsb(Box<ycsb::YcsbArgs>),
     Trace(Box<trace::TraceArgs>),
+    Dict(dict::DictArgs),
 }
 
 pub fn run(args: BenchArgs) -> Result {
@@ -34,5 +36,6 @@ pub fn run(args: BenchArgs) -> Result {
         What::Device(args) => device::run(args),
         What::Ycsb(args) => ycsb::run(*args),
         What::Trace(args) => trace::run(*args),
+        What::Dict(args) => dict::run(args),
     }
 }

@@ -22,8 +22,8 @@ const KEYS_PER_BATCH: usize = 4096;
 /// Print the values of keys
 ///
 /// Of one key the value's bytes are written as they are; a newline follows only on a terminal. Of several keys a line
-/// is written for each that is there: the key, a tab and the value, with what cannot be printed as \xNN. Answers 1 if
-/// a key is not there.
+/// is written for each that is there: the key, a tab and the value, with what cannot be printed as \xNN. Answers 1 if a
+/// key is not there.
 #[derive(Args)]
 #[command(after_help = help_with_arguments(EXAMPLES))]
 pub struct GetArgs {

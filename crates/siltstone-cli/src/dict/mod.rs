@@ -55,7 +55,7 @@ pub fn run(args: DictArgs) -> Result {
 /// How records are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
-enum IndexArg {
+pub enum IndexArg {
     /// Fences between the blocks: the smallest and the fastest, for records of any size
     Fences,
     /// An entropy-coded trie pruned to blocks; for records of a fixed size that is smaller than a block
@@ -103,7 +103,7 @@ impl SortArgs {
 }
 
 /// A number of bytes, such as `4096`, `64K`, `512M` or `2G`.
-fn parse_bytes(text: &str) -> std::result::Result<usize, String> {
+pub fn parse_bytes(text: &str) -> std::result::Result<usize, String> {
     let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let shift = match unit.to_ascii_uppercase().trim_end_matches("IB") {

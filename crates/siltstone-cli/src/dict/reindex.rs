@@ -14,8 +14,8 @@ const EXAMPLES: &str = "
 
 /// Give a dictionary another index
 ///
-/// Reads the records once and writes only the index, behind them. If it is stopped, the dictionary has the index that
-/// it was built with.
+/// Reads the records once and writes only the index, behind them. Who stops it has changed nothing; after a loss of
+/// power the dictionary has this index, or the one that it was built with.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ReindexArgs {

@@ -27,8 +27,8 @@ pub struct UpdateArgs {
     path: PathBuf,
     #[command(flatten)]
     source: SourceArgs,
-    /// Take the keys out that stand in this file, one a line; keys that are in an input too are put, and standard
-    /// input is read only if it is named
+    /// Take the keys out that stand in this file, one a line; keys that are in an input too are put, and standard input
+    /// is read only if it is named
     #[arg(long, value_name = "KEYS")]
     delete: Option<PathBuf>,
     /// Write the new dictionary to this file and leave the old one

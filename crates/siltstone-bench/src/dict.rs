@@ -1,0 +1,471 @@
+//! The benchmark of a dictionary: building, opening, lookups, and updates against rebuilds (ECT 3.3.2 to 3.3.4).
+//!
+//! As in Figure 3.9, a dictionary is built and then takes batches of new keys, each merged into what there is; beside
+//! each update the same records are built from scratch. Every value that is read is checked.
+
+use crate::keys::{Keys, KeysTooShort, Values};
+use crate::random::{Permutation, Random};
+use serde::Serialize;
+use siltstone::{Dictionary, DictionaryBuilder, DictionaryIndex};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
+
+/// How many keys one call looks up where it looks many up.
+const KEYS_PER_CALL: usize = 256;
+/// How often the opening is measured.
+const OPENINGS: usize = 7;
+
+/// What to measure.
+#[derive(Clone)]
+pub struct Settings {
+    /// Records of the first build.
+    pub keys: u64,
+    /// Records of each batch, all with new keys.
+    pub batch_keys: u64,
+    /// How many batches.
+    pub updates: u32,
+    /// The length of the keys, in bytes.
+    pub key_size: usize,
+    /// The length of the values, in bytes.
+    pub value_size: usize,
+    /// Whether the dictionary is told that all records have one size.
+    pub fixed: bool,
+    /// The index.
+    pub index: DictionaryIndex,
+    /// The memory that sorting may take, in bytes.
+    pub memory_bytes: usize,
+    /// Lookups of each kind.
+    pub lookups: u64,
+    /// Where the files are written; a temporary directory of the current one if `None`.
+    pub directory: Option<PathBuf>,
+    /// From which keys, orders and values follow.
+    pub seed: u64,
+    /// Ends the benchmark when it becomes true.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            keys: 1_000_000,
+            batch_keys: 1_000_000,
+            updates: 1,
+            key_size: 20,
+            value_size: 44,
+            fixed: false,
+            index: DictionaryIndex::default(),
+            memory_bytes: 256 << 20,
+            lookups: 100_000,
+            directory: None,
+            seed: 301,
+            stop: Arc::default(),
+        }
+    }
+}
+
+/// Why the benchmark could not be run, or what it found wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DictError {
+    /// The dictionary answered with an error.
+    #[error(transparent)]
+    Dictionary(#[from] siltstone::Error),
+    /// The keys are too short for their number.
+    #[error(transparent)]
+    Keys(#[from] KeysTooShort),
+    /// A key has a value that was never given to it, or none, or is there and should not be.
+    #[error("the dictionary answers wrongly for key {0}")]
+    Wrong(u64),
+    /// The operating system refused something.
+    #[error("{0}: {1}")]
+    System(String, std::io::Error),
+}
+
+/// One batch, merged and, for comparison, built from scratch with all that came before it.
+#[derive(Debug, Clone, Serialize)]
+pub struct UpdateReport {
+    /// Records after it.
+    pub keys: u64,
+    /// Seconds to merge it.
+    pub update_s: f64,
+    /// Seconds to build all records anew.
+    pub rebuild_s: f64,
+    /// How many times as long that takes.
+    pub rebuild_to_update: f64,
+}
+
+/// One index over the same records.
+#[derive(Debug, Clone, Serialize)]
+pub struct IndexReport {
+    /// Its name.
+    pub index: &'static str,
+    /// Seconds to build it over the records that are there.
+    pub reindex_s: f64,
+    /// Its memory by key, in bits.
+    pub bits_per_key: f64,
+    /// Milliseconds to open the dictionary with it.
+    pub open_ms: f64,
+    /// Microseconds a lookup of a random key, in the page cache.
+    pub lookup_us: f64,
+    /// Reads a lookup.
+    pub reads_per_get: f64,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Records of the first build.
+    pub keys: u64,
+    /// The length of the keys, in bytes.
+    pub key_size: usize,
+    /// The length of the values, in bytes.
+    pub value_size: usize,
+    /// Whether the dictionary was told that all records have one size.
+    pub fixed: bool,
+    /// The index.
+    pub index: &'static str,
+    /// The memory that sorting was given, in bytes.
+    pub memory_bytes: usize,
+    /// Records built in a second, from the first record given to the file synced.
+    pub build_keys_per_s: f64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Bytes of the file for each byte of keys and values.
+    pub space_amplification: f64,
+    /// The memory of the index by key, in bits.
+    pub bits_per_key: f64,
+    /// Milliseconds to open it.
+    pub open_ms: f64,
+    /// Microseconds a lookup of a random key, in the page cache.
+    pub lookup_us: f64,
+    /// Reads a lookup.
+    pub reads_per_get: f64,
+    /// Microseconds a lookup of a key that is not there.
+    pub missing_us: f64,
+    /// Microseconds a lookup among 256 at once.
+    pub get_many_us: f64,
+    /// Records that iteration yields in a second.
+    pub iterate_keys_per_s: f64,
+    /// Seconds of the last update.
+    pub update_s: Option<f64>,
+    /// Seconds of the rebuild beside it.
+    pub rebuild_s: Option<f64>,
+    /// How many times as long the rebuild takes.
+    pub rebuild_to_update: Option<f64>,
+    /// All updates.
+    pub updates: Vec<UpdateReport>,
+    /// Other indexes over the same records.
+    pub indexes: Vec<IndexReport>,
+    /// Keys whose values were read and found right.
+    pub verified_keys: u64,
+}
+
+struct Bench<'a> {
+    settings: &'a Settings,
+    directory: &'a Path,
+    keys: Keys,
+    values: Values,
+    verified_keys: u64,
+}
+
+/// How lookups went.
+struct Lookups {
+    us: f64,
+    reads_per_get: f64,
+}
+
+/// Measures.
+///
+/// # Errors
+/// Whatever the dictionary answers, and wrong values; [`siltstone::Error::Interrupted`] when it was told to stop.
+pub fn run(settings: &Settings) -> Result<Report, DictError> {
+    let system = |what: &str| {
+        let what = what.to_owned();
+        move |error| DictError::System(what, error)
+    };
+    let above = match &settings.directory {
+        Some(directory) => directory.clone(),
+        None => std::env::current_dir().map_err(system("cannot tell the current directory"))?,
+    };
+    let temporary = tempfile::Builder::new().prefix("siltstone-bench-").tempdir_in(above);
+    let temporary = temporary.map_err(system("cannot make a temporary directory"))?;
+    let all = settings.keys + u64::from(settings.updates) * settings.batch_keys;
+    let mut bench = Bench {
+        settings,
+        directory: temporary.path(),
+        keys: Keys::new(settings.key_size, all, false)?,
+        values: Values::new(settings.value_size, settings.seed),
+        verified_keys: 0,
+    };
+    bench.run()
+}
+
+impl Bench<'_> {
+    fn run(&mut self) -> Result<Report, DictError> {
+        let Settings { keys, key_size, value_size, fixed, index, memory_bytes, .. } = *self.settings;
+        let path = self.directory.join("first.dict");
+        let build_s = self.build(Dictionary::builder(), &path, 0..keys)?;
+        let dictionary = Dictionary::open(&path)?;
+        let info = dictionary.info();
+        let lookups = self.look_up(&dictionary, keys)?;
+        let mut report = Report {
+            keys,
+            key_size,
+            value_size,
+            fixed,
+            index: index.name(),
+            memory_bytes,
+            build_keys_per_s: keys as f64 / build_s,
+            file_bytes: info.file_bytes,
+            space_amplification: info.file_bytes as f64 / (info.key_bytes + info.value_bytes).max(1) as f64,
+            bits_per_key: info.bits_per_key(),
+            open_ms: open_ms(&path)?,
+            lookup_us: lookups.us,
+            reads_per_get: lookups.reads_per_get,
+            missing_us: self.look_up_missing(&dictionary)?,
+            get_many_us: self.look_up_many(&dictionary, keys)?,
+            iterate_keys_per_s: self.iterate(&dictionary)?,
+            update_s: None,
+            rebuild_s: None,
+            rebuild_to_update: None,
+            updates: Vec::new(),
+            indexes: Vec::new(),
+            verified_keys: 0,
+        };
+        report.indexes = self.reindex(&path, keys)?;
+        report.updates = self.update(&path)?;
+        if let Some(last) = report.updates.last() {
+            report.update_s = Some(last.update_s);
+            report.rebuild_s = Some(last.rebuild_s);
+            report.rebuild_to_update = Some(last.rebuild_to_update);
+        }
+        report.verified_keys = self.verified_keys;
+        Ok(report)
+    }
+
+    /// Seconds to build, or to update if the builder does that, with the records of these numbers in random order.
+    fn build(
+        &self,
+        mut builder: DictionaryBuilder,
+        path: &Path,
+        numbers: std::ops::Range<u64>,
+    ) -> Result<f64, DictError> {
+        let Settings { key_size, value_size, fixed, index, memory_bytes, seed, .. } = *self.settings;
+        let stop = self.settings.stop.clone();
+        builder = builder.memory_bytes(memory_bytes).index(index).progress(move |_, _| !stop.load(Relaxed));
+        if fixed {
+            builder = builder.fixed(key_size, value_size);
+        }
+        let order = Permutation::new(numbers.end - numbers.start, seed);
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        let started = Instant::now();
+        let mut writer = builder.create(path)?;
+        for position in 0..numbers.end - numbers.start {
+            let number = numbers.start + order.at(position);
+            self.keys.write(number, &mut key);
+            self.values.write(number, 0, &mut value);
+            writer.put(&key, &value)?;
+        }
+        writer.finish()?;
+        Ok(started.elapsed().as_secs_f64())
+    }
+
+    fn check(&mut self, number: u64, value: Option<&[u8]>) -> Result<(), DictError> {
+        match value {
+            Some(value) if self.values.is_of(number, value) => {
+                self.verified_keys += 1;
+                Ok(())
+            }
+            _ => Err(DictError::Wrong(number)),
+        }
+    }
+
+    fn look_up(&mut self, dictionary: &Dictionary, keys: u64) -> Result<Lookups, DictError> {
+        let mut random = Random::new(self.settings.seed, 1);
+        let mut key = Vec::new();
+        let reads = |dictionary: &Dictionary| dictionary.io().of(siltstone::device::Purpose::Get).reads;
+        let reads_before = reads(dictionary);
+        let started = Instant::now();
+        for _ in 0..self.settings.lookups {
+            let number = random.below(keys.max(1));
+            self.keys.write(number, &mut key);
+            self.check(number, dictionary.get(&key)?.as_deref())?;
+        }
+        let lookups = self.settings.lookups.max(1) as f64;
+        let us = started.elapsed().as_secs_f64() * 1e6 / lookups;
+        Ok(Lookups { us, reads_per_get: (reads(dictionary) - reads_before) as f64 / lookups })
+    }
+
+    fn look_up_missing(&mut self, dictionary: &Dictionary) -> Result<f64, DictError> {
+        let mut key = Vec::new();
+        let started = Instant::now();
+        for number in 0..self.settings.lookups {
+            self.keys.write_missing(number % self.keys.count().max(1), &mut key);
+            if dictionary.contains(&key)? {
+                return Err(DictError::Wrong(number));
+            }
+        }
+        Ok(started.elapsed().as_secs_f64() * 1e6 / self.settings.lookups.max(1) as f64)
+    }
+
+    fn look_up_many(&mut self, dictionary: &Dictionary, keys: u64) -> Result<f64, DictError> {
+        let mut random = Random::new(self.settings.seed, 2);
+        let calls = self.settings.lookups.div_ceil(KEYS_PER_CALL as u64);
+        let mut wanted = vec![Vec::new(); KEYS_PER_CALL];
+        let mut numbers = vec![0; KEYS_PER_CALL];
+        let started = Instant::now();
+        for _ in 0..calls {
+            for (number, key) in numbers.iter_mut().zip(&mut wanted) {
+                *number = random.below(keys.max(1));
+                self.keys.write(*number, key);
+            }
+            for (number, value) in numbers.iter().zip(dictionary.get_many(&wanted)?) {
+                self.check(*number, value.as_deref())?;
+            }
+        }
+        Ok(started.elapsed().as_secs_f64() * 1e6 / (calls.max(1) * KEYS_PER_CALL as u64) as f64)
+    }
+
+    fn iterate(&mut self, dictionary: &Dictionary) -> Result<f64, DictError> {
+        let started = Instant::now();
+        for record in dictionary {
+            let record = record?;
+            let number = self.keys.number_of(&record.key).ok_or(DictError::Wrong(u64::MAX))?;
+            self.check(number, Some(&record.value))?;
+        }
+        Ok(dictionary.len() as f64 / started.elapsed().as_secs_f64())
+    }
+
+    /// Every index that the records can have, the last one being that which was there.
+    fn reindex(&mut self, path: &Path, keys: u64) -> Result<Vec<IndexReport>, DictError> {
+        let mut reports = Vec::new();
+        let others = DictionaryIndex::ALL.into_iter().filter(|index| *index != self.settings.index);
+        for index in others.chain([self.settings.index]) {
+            let stop = self.settings.stop.clone();
+            let started = Instant::now();
+            let dictionary = match Dictionary::reindex(path, index, &mut |_, _| !stop.load(Relaxed)) {
+                Err(siltstone::Error::Setting { .. }) => continue,
+                outcome => outcome?,
+            };
+            let reindex_s = started.elapsed().as_secs_f64();
+            let lookups = self.look_up(&dictionary, keys)?;
+            reports.push(IndexReport {
+                index: index.name(),
+                reindex_s,
+                bits_per_key: dictionary.info().bits_per_key(),
+                open_ms: open_ms(path)?,
+                lookup_us: lookups.us,
+                reads_per_get: lookups.reads_per_get,
+            });
+        }
+        Ok(reports)
+    }
+
+    fn update(&mut self, path: &Path) -> Result<Vec<UpdateReport>, DictError> {
+        let mut reports = Vec::new();
+        let Settings { keys, batch_keys, updates, .. } = *self.settings;
+        let rebuilt = self.directory.join("rebuilt.dict");
+        for number in 0..u64::from(updates) {
+            let (before, after) = (keys + number * batch_keys, keys + (number + 1) * batch_keys);
+            let update_s = self.build(Dictionary::open(path)?.update(), path, before..after)?;
+            let rebuild_s = self.build(Dictionary::builder(), &rebuilt, 0..after)?;
+            for path in [path, &rebuilt] {
+                self.look_up(&Dictionary::open(path)?, after)?;
+            }
+            let rebuild_to_update = rebuild_s / update_s;
+            reports.push(UpdateReport { keys: after, update_s, rebuild_s, rebuild_to_update });
+        }
+        Ok(reports)
+    }
+}
+
+/// The median of several openings.
+fn open_ms(path: &Path) -> Result<f64, DictError> {
+    let mut times = Vec::with_capacity(OPENINGS);
+    for _ in 0..OPENINGS {
+        let started = Instant::now();
+        let dictionary = Dictionary::open(path)?;
+        times.push(started.elapsed().as_secs_f64() * 1e3);
+        drop(dictionary);
+    }
+    times.sort_unstable_by(f64::total_cmp);
+    Ok(times[times.len() / 2])
+}
+
+impl Report {
+    /// What was measured, as lines.
+    pub fn lines(&self) -> String {
+        let mut lines = format!(
+            "{} keys of {} + {} bytes, sorted in {} MiB: {:.0} keys/s\n\
+             {} bytes in the file, {:.3} times the data; {}: {:.3} bits a key in memory\n\
+             open {:.3} ms; lookup {:.2} us with {:.3} reads, missing {:.2} us, {:.2} us of many\n\
+             iteration {:.0} keys/s\n",
+            self.keys,
+            self.key_size,
+            self.value_size,
+            self.memory_bytes >> 20,
+            self.build_keys_per_s,
+            self.file_bytes,
+            self.space_amplification,
+            self.index,
+            self.bits_per_key,
+            self.open_ms,
+            self.lookup_us,
+            self.reads_per_get,
+            self.missing_us,
+            self.get_many_us,
+            self.iterate_keys_per_s,
+        );
+        for index in &self.indexes {
+            lines += &format!(
+                "{:<12} {:.3} s to build, {:.3} bits a key, open {:.3} ms, lookup {:.2} us with {:.3} reads\n",
+                index.index,
+                index.reindex_s,
+                index.bits_per_key,
+                index.open_ms,
+                index.lookup_us,
+                index.reads_per_get
+            );
+        }
+        for update in &self.updates {
+            lines += &format!(
+                "update to {} keys {:.3} s, rebuild {:.3} s: {:.2} times as long\n",
+                update.keys, update.update_s, update.rebuild_s, update.rebuild_to_update
+            );
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_is_measured_on_every_shape_and_every_value_is_checked() {
+        for fixed in [false, true] {
+            let settings = Settings {
+                keys: 3_000,
+                batch_keys: 500,
+                updates: 2,
+                fixed,
+                memory_bytes: 64 << 10,
+                lookups: 512,
+                directory: Some(std::env::temp_dir()),
+                ..Settings::default()
+            };
+            let report = run(&settings).unwrap();
+            assert_eq!(report.indexes.len(), if fixed { 4 } else { 2 });
+            assert_eq!(report.updates.iter().map(|update| update.keys).collect::<Vec<_>>(), [3_500, 4_000]);
+            // Single lookups, many at once, iteration; each index; both dictionaries of each update.
+            let lookups = 512 * (2 + report.indexes.len() as u64 + 2 * 2);
+            assert_eq!(report.verified_keys, lookups + 3_000);
+            assert!(
+                report.reads_per_get == 1.0 && report.build_keys_per_s > 0.0 && report.bits_per_key > 0.0
+            );
+            assert!(report.lines().lines().count() == 4 + report.indexes.len() + 2);
+        }
+    }
+}
