@@ -28,6 +28,8 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+#[doc(hidden)]
+pub use settings::Mistake;
 pub use settings::{HashStoreKind, IndexKind, ShapeSettings, SiltSettings};
 
 use crate::batch::{Durability, TimestampMs, Write};
@@ -101,7 +103,7 @@ impl Core {
 
     /// An error if an earlier write or sync failed.
     fn check_healthy(&self) -> Result<()> {
-        if !self.poisoned.load(Ordering::Acquire) {
+        if !self.poisoned.load(Ordering::Acquire) || self.settings.makes(Mistake::GoesOnAfterAFailure) {
             return Ok(());
         }
         Err(Error::Poisoned { cause: self.poison.lock().clone().unwrap_or_default() })

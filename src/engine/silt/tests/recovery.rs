@@ -39,8 +39,8 @@ fn closed(device: &SimulatedDirectory) -> Expected {
     expected
 }
 
-/// Turns over one bit in seven, one after the other: the database opens with all its records, or says what is damaged and has changed
-/// nothing.
+/// Turns over one bit in seven, one after the other: the database opens with all its records, or says what is damaged and
+/// has changed nothing.
 fn flip_every_bit(wanted: &str) {
     let device = SimulatedDirectory::new(1);
     let expected = closed(&device);
