@@ -1,6 +1,7 @@
 //! Converting a LogStore that is full to a HashStore (SILT 3.2), while it goes on answering.
 
 use super::ledger::Pending;
+use super::settings::Mistake;
 use super::{Core, FilterKind, HashStoreKind};
 use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};
@@ -110,7 +111,9 @@ impl ConvertJob {
                     if !cursor.advance()? {
                         return Ok(true);
                     }
-                    if let Some(entry) = cursor.entry() {
+                    if let Some(entry) = cursor.entry()
+                        && !(core.settings.makes(Mistake::DropsDeletes) && entry.record.value.is_none())
+                    {
                         writer.push(&entry)?;
                         if let Some(hashes) = hashes {
                             hashes.push((entry.hash.placement, entry.hash.fingerprint));
@@ -154,9 +157,10 @@ impl ConvertJob {
                 (HashStore::Ordered(Arc::new(store)), Role::HashOrdered)
             }
         };
+        let releases_too_much = core.settings.makes(Mistake::ReleasesTooMuch);
         let edit = Edit {
             partition: self.partition as u32,
-            converted_to: self.frozen.end(),
+            converted_to: if releases_too_much { core.log.end() } else { self.frozen.end() },
             removed: Vec::new(),
             added: vec![StoreEntry { number: self.number, role }],
         };

@@ -4,6 +4,7 @@
 //! it. So conversions need not be synced one by one: some of them, or a merge, are committed together.
 
 use super::Core;
+use super::settings::Mistake;
 use crate::Result;
 use crate::device::Purpose;
 use crate::store::hash::HashStore;
@@ -73,7 +74,9 @@ impl Core {
         }
         edits.extend(merge);
         // A batch may have gone on behind a LogStore: it must not be durable here and lost there.
-        self.log.sync_to(self.log.end())?;
+        if !self.settings.makes(Mistake::CommitsBeforeTheLog) {
+            self.log.sync_to(self.log.end())?;
+        }
         ledger.manifest.commit(&edits)?;
         ledger.pending.clear();
         self.pending_commits.store(0, Ordering::Release);

@@ -29,6 +29,8 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+#[doc(hidden)]
+pub use settings::Mistake;
 pub use settings::{FilterKind, HashStoreKind, IndexKind, ShapeSettings, SiltSettings};
 
 use crate::batch::{Durability, TimestampMs, Write};
@@ -102,7 +104,7 @@ impl Core {
 
     /// An error if an earlier write or sync failed.
     fn check_healthy(&self) -> Result<()> {
-        if !self.poisoned.load(Ordering::Acquire) {
+        if !self.poisoned.load(Ordering::Acquire) || self.settings.makes(Mistake::GoesOnAfterAFailure) {
             return Ok(());
         }
         Err(Error::Poisoned { cause: self.poison.lock().clone().unwrap_or_default() })

@@ -83,6 +83,23 @@ pub struct SiltSettings {
     pub region_slots_max: u32,
     /// A manifest longer than this is written anew, in bytes.
     pub manifest_bytes_max: u64,
+    /// What the engine is to get wrong, in this crate's own tests only: simulations have to find it.
+    #[doc(hidden)]
+    pub mistake: Option<Mistake>,
+}
+
+/// Mistakes that an engine could make, to show that tests find them.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mistake {
+    /// A conversion is made durable before the rest of the batches in it.
+    CommitsBeforeTheLog,
+    /// A conversion lets go of records of the log that are not in it.
+    ReleasesTooMuch,
+    /// Writes are accepted after one has failed.
+    GoesOnAfterAFailure,
+    /// A conversion leaves deletes out, so that older values come back.
+    DropsDeletes,
 }
 
 impl Default for SiltSettings {
@@ -103,11 +120,17 @@ impl Default for SiltSettings {
             step_records: 4096,
             region_slots_max: 2048,
             manifest_bytes_max: 256 << 10,
+            mistake: None,
         }
     }
 }
 
 impl SiltSettings {
+    /// Whether this mistake is to be made: never but in this crate's own tests.
+    pub(super) fn makes(&self, mistake: Mistake) -> bool {
+        cfg!(test) && self.mistake == Some(mistake)
+    }
+
     /// Checks every setting against its limits.
     pub fn check(&self) -> Result<()> {
         let limits = [

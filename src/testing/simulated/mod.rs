@@ -16,7 +16,7 @@ pub use crash::{Crash, Survival};
 pub use damage::Damage;
 pub use faults::Faults;
 
-use crate::device::{Access, DirectoryBackend, FileBackend};
+use crate::device::{Access, DirectoryBackend, FileBackend, SystemDirectory};
 use disk::{Disk, Inode};
 use parking_lot::{Mutex, MutexGuard};
 use std::io::{self, ErrorKind};
@@ -193,7 +193,8 @@ impl DirectoryBackend for SimulatedDirectory {
     /// Copies what was written into a real directory.
     fn share(&self, name: &str, target: &Path) -> io::Result<()> {
         let bytes = self.disk.lock().contents(name)?;
-        std::fs::write(target.join(name), bytes)
+        let target = SystemDirectory::open(target).map_err(io::Error::other)?;
+        target.create(name, Access::Buffered)?.write_at(0, &bytes)
     }
 
     fn path(&self) -> PathBuf {

@@ -1,5 +1,6 @@
 //! Databases of random shapes and sizes, mostly tiny, so that conversions, merges and new segments come all the time.
 
+use super::forgetful::{Forgetful, Omission};
 use crate::batch::TimestampMs;
 use crate::device::{Access, Directory};
 use crate::engine::silt::{HashStoreKind, IndexKind, ShapeSettings, SiltSettings};
@@ -31,6 +32,8 @@ pub struct Configuration {
     pub collisions: Option<Collisions>,
     /// The secret of its hash.
     pub hash_seed: [u64; 2],
+    /// What the engine forgets to do, for simulations that have to find it.
+    pub omission: Option<Omission>,
 }
 
 /// The bytes at a key's end that tell it apart from others.
@@ -59,13 +62,14 @@ impl Configuration {
             direct_alignment: aligned.then_some(alignment),
             collisions: collides.then_some(collisions),
             hash_seed: [random.u64(..), random.u64(..)],
+            omission: None,
         }
     }
 
     /// The same database with other settings, as far as they may be changed between two openings.
     pub fn redraw(&mut self, random: &mut fastrand::Rng) {
-        let shape = self.settings.shape.clone();
-        self.settings = SiltSettings { shape, ..changeable_settings(random) };
+        let SiltSettings { shape, mistake, .. } = self.settings.clone();
+        self.settings = SiltSettings { shape, mistake, ..changeable_settings(random) };
     }
 
     /// A workload for such a database.
@@ -97,7 +101,11 @@ impl Configuration {
 
     /// Opens the database on a device, or creates it there. Whatever it does is done by its caller's steps.
     pub fn open(&self, backend: &SimulatedDirectory, clock: &Arc<AtomicU64>) -> crate::Result<Database> {
-        self.builder(clock).open_in(Directory::new(backend.clone(), self.access))
+        let directory = match self.omission {
+            None => Directory::new(backend.clone(), self.access),
+            Some(omission) => Directory::new(Forgetful::new(backend.clone(), omission), self.access),
+        };
+        self.builder(clock).open_in(directory)
     }
 
     /// What a database of this configuration is opened with.

@@ -4,11 +4,17 @@
 //! A run is a configuration, a workload and a list of operations, all drawn from its seed before it begins. Each
 //! operation can be left out of the list without changing the others, so that a failing run shrinks to a short one.
 
+mod checks;
 mod configuration;
+mod forgetful;
 mod run;
 mod shrink;
+#[cfg(test)]
+mod tests;
+mod writes;
 
 pub use configuration::{Collisions, Configuration};
+pub use forgetful::Omission;
 pub use shrink::shrink;
 
 use super::operations::{Operation, OperationKind, Workload};
@@ -104,7 +110,7 @@ impl fmt::Display for Failure {
 }
 
 /// The most operations of a run.
-const OPERATIONS_MAX: f64 = 1000.0;
+const OPERATIONS_MAX: f64 = 500.0;
 /// The least.
 const OPERATIONS_MIN: f64 = 20.0;
 

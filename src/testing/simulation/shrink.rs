@@ -1,6 +1,7 @@
 //! Making a failing run short: what can be left out so that it still fails.
 
-use super::{Failure, Simulation};
+use super::{Configuration, Failure, Simulation};
+use crate::device::Access;
 use crate::testing::operations::Operation;
 use std::path::Path;
 
@@ -25,6 +26,11 @@ pub fn shrink(
             _ => false,
         }
     };
+    for simplify in SIMPLER {
+        let mut candidate = simulation.clone();
+        simplify(&mut candidate.configuration);
+        attempt(candidate, &mut simulation, &mut failure);
+    }
     let mut chunk = simulation.operations.len().div_ceil(2);
     while chunk > 0 {
         let (before, mut start) = (simulation.operations.len(), 0);
@@ -50,6 +56,16 @@ pub fn shrink(
     }
     (simulation, failure)
 }
+
+/// Configurations that need fewer operations, or less thought.
+const SIMPLER: [fn(&mut Configuration); 6] = [
+    |configuration| configuration.settings.shape.partitions = Some(1),
+    |configuration| configuration.settings.log_slots_min = 16,
+    |configuration| configuration.settings.keys_per_log_slot = 1000,
+    |configuration| configuration.settings.log_segment_bytes = 4096,
+    |configuration| configuration.access = Access::Buffered,
+    |configuration| configuration.collisions = None,
+];
 
 fn first_words(failure: &Failure) -> String {
     let words = failure.violation.to_string();
