@@ -10,9 +10,12 @@ use crate::store::log::{FrozenLog, LogCursor};
 use crate::store::manifest::{Edit, Role, StoreEntry};
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::sorted::{Form, SortedCursor, SortedIndexKind, SortedStoreSettings, SortedStoreWriter};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// So many records a block can be placed by a block-perfect index.
+const RECORDS_PER_BLOCK: RangeInclusive<usize> = 2..=256;
 /// The bytes after which a step ends, however few records they were.
 const BYTES_PER_STEP: usize = 4 << 20;
 /// Of each new measurement of the novelty this share counts.
@@ -169,7 +172,9 @@ impl Core {
         let index = match self.index_kind() {
             _ if form == Form::Stream => SortedIndexKind::Fences,
             IndexKind::EntropyTrie => SortedIndexKind::EntropyTrie,
-            IndexKind::BlockPerfect if self.records_per_block() > 1 => SortedIndexKind::BlockPerfect,
+            IndexKind::BlockPerfect if RECORDS_PER_BLOCK.contains(&self.records_per_block()) => {
+                SortedIndexKind::BlockPerfect
+            }
             IndexKind::BlockPerfect | IndexKind::Fences => SortedIndexKind::Fences,
         };
         SortedStoreSettings {

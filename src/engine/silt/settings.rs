@@ -36,7 +36,7 @@ pub enum IndexKind {
     EntropyTrie,
     /// Elias–Fano fences between the blocks. Records of any size.
     Fences,
-    /// A perfect hash of buckets of records to their blocks, all full. Records of a fixed size, two or more to a block.
+    /// A perfect hash of buckets of records to their blocks, all full. Records of a fixed size, 2 to 256 to a block.
     BlockPerfect,
 }
 
