@@ -217,3 +217,75 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+    use std::sync::Mutex;
+
+    const KEYS: u64 = 50;
+
+    #[derive(Clone, Copy, PartialEq)]
+    enum Lie {
+        None,
+        /// Later puts are forgotten.
+        Stale,
+        /// One bit of every value is another.
+        Flipped,
+        /// Nothing is there.
+        Lost,
+    }
+
+    struct Map {
+        records: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
+        lie: Lie,
+    }
+
+    impl Peer for Map {
+        fn get(&self, key: &[u8], show: &mut dyn FnMut(&[u8])) -> Result<bool> {
+            let mut value = self.records.lock().unwrap().get(key).cloned();
+            if self.lie == Lie::Flipped {
+                value.iter_mut().for_each(|value| value[30] ^= 4);
+            }
+            Ok(self.lie != Lie::Lost && value.map(|value| show(&value)).is_some())
+        }
+
+        fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+            let mut records = self.records.lock().unwrap();
+            if self.lie != Lie::Stale || !records.contains_key(key) {
+                records.insert(key.to_vec(), value.to_vec());
+            }
+            Ok(())
+        }
+
+        fn settle(&self) -> Result<Instant> {
+            Ok(Instant::now())
+        }
+    }
+
+    fn run(lie: Lie, phases: &[&str]) -> Result<()> {
+        let peer = Map { records: Mutex::default(), lie };
+        let keys = Keys::new(20, KEYS, true).unwrap();
+        let values = Values::new(44, 1);
+        let versions: Vec<AtomicU8> = (0..KEYS).map(|_| AtomicU8::new(0)).collect();
+        let duration = Duration::from_millis(5);
+        let bench =
+            Bench { peer: &peer, keys: &keys, values: &values, versions: &versions, duration, seed: 7 };
+        phases.iter().try_for_each(|phase| bench.run(phase.parse()?).map(|_| ()))
+    }
+
+    #[test]
+    fn an_honest_store_passes_every_check() {
+        let phases = ["load", "read:4", "multiget", "miss:2", "overwrite", "read", "mixed50:4", "read"];
+        run(Lie::None, &phases).unwrap();
+    }
+
+    #[test]
+    fn stale_flipped_and_lost_values_are_told() {
+        for (lie, words) in [(Lie::Stale, "version"), (Lie::Flipped, "never put"), (Lie::Lost, "not there")] {
+            let error = run(lie, &["load", "overwrite", "read"]).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}
