@@ -24,7 +24,7 @@ const EXAMPLES: &str = "
 /// FILE is a trace that `siltstone dedup --record` has written, or a table of requests with the fields timestamp,
 /// key, key_size, value_size, client, op and ttl, as Twitter's cache traces have them; - is the standard input.
 /// Operations are sent as fast as they go, those on one key in their order, and every answer is checked, for which
-/// some 50 bytes of memory a key are taken beside the database's. Times to live are not applied.
+/// up to 100 bytes of memory a key are taken beside the database's. Times to live are not applied.
 #[derive(Args)]
 #[command(rename_all = "snake_case", after_help = help(EXAMPLES))]
 pub struct TraceArgs {
