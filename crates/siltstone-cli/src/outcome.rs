@@ -82,7 +82,9 @@ fn describe(error: &anyhow::Error) -> String {
             "the {what} has {got} bytes, but this database was created with {what}s of {expected} bytes; \
              create one without --fixed for records of other sizes"
         ),
-        _ => format!("{error:#}"),
+        // The text of the library's errors holds their causes already.
+        Some(own) => own.to_string(),
+        None => format!("{error:#}"),
     }
 }
 
