@@ -15,7 +15,7 @@ use super::error::ModelError;
 use candidates::{Candidate, candidates, traded_off};
 
 /// Costs that differ by less than this share are taken to be the same.
-const COST_STEP: f64 = 0.01;
+const COST_STEP: f64 = 0.003;
 
 /// A plan for each engine that can hold the data, the best first: those that can be recommended before those that
 /// cannot, and among both the better by the [`Goal`]. Where nothing fits, an engine is shown as near to it as it comes.
