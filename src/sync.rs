@@ -1,0 +1,12 @@
+//! Locks and atomics of what threads share: the engines and the log. Built with `--cfg shuttle` they are those of
+//! Shuttle, which tries out the orders in which threads may come (`tests/shuttle.rs`).
+
+#[cfg(not(shuttle))]
+pub(crate) use parking_lot::{Mutex, RwLock};
+#[cfg(shuttle)]
+pub(crate) use shuttle_parking_lot::{Mutex, RwLock};
+
+#[cfg(shuttle)]
+pub(crate) use shuttle::{sync::atomic, thread::yield_now};
+#[cfg(not(shuttle))]
+pub(crate) use std::{sync::atomic, thread::yield_now};

@@ -1,0 +1,137 @@
+//! All interleavings of readers and writers of a bucket, and all that weak memory lets them see, as loom finds them.
+//! The index room knows nobody, so its own source is compiled here with loom's atomics in the place of the system's.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(dead_code, reason = "only a part of the index is asked for here")]
+
+mod atomic {
+    pub use loom::hint::spin_loop;
+    pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    pub use loom::thread::yield_now;
+}
+
+macro_rules! unit_tests {
+    ($tests:item) => {};
+}
+
+#[path = "../src/index/buckets/mod.rs"]
+mod buckets;
+
+use atomic::{AtomicU64, Ordering::Relaxed};
+use buckets::{Buckets, Crcw, Crew, Mode, Search};
+use loom::sync::Arc;
+use loom::thread;
+
+/// One bucket, one spare bucket, and two items of two words at the offsets 0 and 2.
+struct Table {
+    buckets: Buckets<Vec<AtomicU64>>,
+    items: Vec<AtomicU64>,
+}
+
+const HASH: u64 = 7;
+
+impl Table {
+    fn new() -> Arc<Table> {
+        let words = |count| (0..count).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+        let buckets = Buckets::new(words(Buckets::<Vec<AtomicU64>>::words_for(1, 1)), 1, 1, 0).unwrap();
+        Arc::new(Table { buckets, items: words(4) })
+    }
+
+    fn write_item(&self, offset: u32, value: u64) {
+        self.items[offset as usize].store(value, Relaxed);
+        self.items[offset as usize + 1].store(value, Relaxed);
+    }
+
+    fn insert<M: Mode>(&self, offset: u32, value: u64) {
+        let home = self.buckets.home(HASH);
+        let locked = self.buckets.lock::<M>(home);
+        self.write_item(offset, value);
+        self.buckets.insert(&locked, home, offset).unwrap();
+    }
+
+    fn overwrite<M: Mode>(&self, value: u64) {
+        let home = self.buckets.home(HASH);
+        let locked = self.buckets.lock::<M>(home);
+        if let Some(entry) = self.buckets.find_locked(&locked, home, |_| true) {
+            self.write_item(entry.offset, value);
+        }
+    }
+
+    fn remove<M: Mode>(&self) {
+        let home = self.buckets.home(HASH);
+        let locked = self.buckets.lock::<M>(home);
+        if let Some(entry) = self.buckets.find_locked(&locked, home, |_| true) {
+            self.buckets.remove(&locked, home, entry);
+        }
+    }
+
+    /// The item, read as the stores in memory do it; one try.
+    fn try_get<M: Mode>(&self) -> Option<Option<(u64, u64)>> {
+        let home = self.buckets.home(HASH);
+        let header = self.buckets.header(home);
+        let seen = M::begin_read(header);
+        let found = match self.buckets.find::<M>(home, seen, |_| true) {
+            Search::Found(entry) => {
+                let word = |at: u32| self.items[at as usize].load(Relaxed);
+                Some((word(entry.offset), word(entry.offset + 1)))
+            }
+            Search::Absent => None,
+            Search::Changed => return None,
+        };
+        M::is_unchanged(header, seen).then_some(found)
+    }
+}
+
+fn check(tried: Option<Option<(u64, u64)>>, possible: &[Option<u64>]) {
+    if let Some(found) = tried {
+        assert!(found.is_none_or(|(first, second)| first == second), "torn: {found:?}");
+        assert!(possible.contains(&found.map(|(first, _)| first)), "{found:?}");
+    }
+}
+
+fn model(test: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(test);
+}
+
+#[test]
+fn a_reader_beside_a_writer_never_sees_half_an_item() {
+    model(|| {
+        let table = Table::new();
+        table.insert::<Crew>(0, 1);
+        let reader = table.clone();
+        let reading = thread::spawn(move || check(reader.try_get::<Crew>(), &[Some(1), Some(2)]));
+        table.overwrite::<Crew>(2);
+        reading.join().unwrap();
+    });
+}
+
+#[test]
+fn memory_that_is_given_to_another_item_is_not_read_as_the_old_one() {
+    model(|| {
+        let table = Table::new();
+        table.insert::<Crew>(0, 1);
+        let reader = table.clone();
+        let reading = thread::spawn(move || check(reader.try_get::<Crew>(), &[Some(1), None]));
+        table.remove::<Crew>();
+        // Another key's, of another bucket, into the same place: that bucket's lock has its fence too.
+        atomic::fence(atomic::Ordering::Release);
+        table.write_item(0, 3);
+        reading.join().unwrap();
+    });
+}
+
+#[test]
+fn writers_that_meet_follow_one_another() {
+    model(|| {
+        let table = Table::new();
+        table.insert::<Crcw>(0, 1);
+        let other = table.clone();
+        let writing = thread::spawn(move || other.overwrite::<Crcw>(2));
+        table.overwrite::<Crcw>(3);
+        check(table.try_get::<Crcw>(), &[Some(2), Some(3)]);
+        writing.join().unwrap();
+        check(table.try_get::<Crcw>(), &[Some(2), Some(3)]);
+    });
+}
