@@ -1,10 +1,12 @@
 //! Filters: whether a key may be in a set, from its hashes alone. They are never wrong about a key that is.
 
 mod cuckoo;
+mod ranged;
 mod ribbon;
 
 pub use cuckoo::{CandidateSlot, CuckooFilter};
-pub use ribbon::RibbonFilter;
+pub use ranged::{RangedFilter, RangedFilterBuilder};
+pub use ribbon::{RibbonBuilder, RibbonFilter};
 
 /// A set of keys that is sometimes wrong about a key that is not in it.
 ///

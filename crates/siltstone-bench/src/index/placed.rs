@@ -9,6 +9,9 @@ use siltstone::index::slot_perfect::{SlotPerfect, SlotPerfectBuilder};
 use siltstone::index::{BuildError, PlacementIndex};
 use std::iter;
 
+/// The records of a bucket of the block-perfect index.
+const BUCKET_RECORDS: u32 = 512;
+
 /// An index, and where the records really stand.
 pub(super) struct Placed<I> {
     index: I,
@@ -116,7 +119,11 @@ pub(super) fn block_perfect(
     sample: &Sample,
     records_per_block: u32,
 ) -> Result<Placed<BlockPerfect>, BuildError> {
-    let settings = BlockPerfectSettings { expected_records: sample.len(), records_per_block };
+    let settings = BlockPerfectSettings {
+        expected_records: sample.len(),
+        records_per_block,
+        bucket_records: BUCKET_RECORDS,
+    };
     let mut builder = BlockPerfectBuilder::new(settings)?;
     let mut units = Vec::with_capacity(sample.sorted().len());
     for key in sample.sorted() {

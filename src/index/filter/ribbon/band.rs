@@ -14,6 +14,7 @@ pub(super) enum Outcome {
 }
 
 /// The rows of a layer. A row that is taken has an equation whose first coefficient is its own.
+#[derive(Debug)]
 pub(super) struct Band {
     /// 0 in a row that is free.
     coefficients: Vec<u64>,
@@ -49,6 +50,10 @@ impl Band {
     /// Takes back the equation that was added last of those still there, by the row that it took.
     pub(super) fn remove_last(&mut self, row: usize) {
         (self.coefficients[row], self.values[row]) = (0, 0);
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.coefficients.capacity() * size_of::<u64>() + self.values.capacity() * size_of::<u32>()
     }
 
     /// Appends the blocks of a solution: for each 64 rows a word for each column. Free rows are 0.

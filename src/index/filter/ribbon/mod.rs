@@ -11,6 +11,7 @@
 //! docs/formats/ribbon_filter.md.
 
 mod band;
+mod builder;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +19,8 @@ use super::Filter;
 use crate::index::decoding::Reader;
 use crate::index::mixing::mix;
 use crate::index::{BuildError, DecodeError};
-use band::{Band, Outcome, parity};
+use band::parity;
+pub use builder::RibbonBuilder;
 
 const STRUCTURE: &str = "ribbon filter";
 const MAGIC: [u8; 4] = *b"SSRF";
@@ -46,10 +48,7 @@ const LISTED_MAX: usize = 12;
 const LAYERS_MAX: usize = 32;
 
 /// A filter of 12.04 bits a key at a false-positive rate of 2^-12 for a million keys, 12.2 for 15,000, 12.5 for 4,000
-/// and
-/// 13.7 for 1,000; whatever the rate, about as much above the bound, 12 bits.
-///
-/// All keys must be known when it is made, which takes about 40 bytes of memory for each.
+/// and 13.7 for 1,000; whatever the rate, about as much above the bound, 12 bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RibbonFilter {
     bits: u32,
@@ -57,7 +56,7 @@ pub struct RibbonFilter {
     layers: Box<[Layer]>,
     /// The thresholds of all layers, two to a byte.
     thresholds: Box<[u8]>,
-    /// The blocks of all layers, and one more, so that each has one after it.
+    /// The blocks of all layers.
     blocks: Box<[u64]>,
     /// What the hashes of the keys that no layer took have become, ascending.
     listed: Box<[u64]>,
@@ -90,37 +89,18 @@ struct Equation {
 
 impl RibbonFilter {
     /// A filter of these keys (placement and fingerprint) that wrongly contains one in 2^`bits` others; `bits` is 1 to
-    /// 32. Equal keys count once. Some 100 ns a key for 12 bits, and the time to sort them if they are not in order.
+    /// 32. Equal keys count once. Some 100 ns a key for 12 bits, and the memory and the time to sort them: a
+    /// [`RibbonBuilder`] takes keys that come in order.
     ///
     /// # Errors
     /// [`BuildError::Setting`] if `bits` is outside its limits.
     pub fn new(keys: impl IntoIterator<Item = (u64, u64)>, bits: u8) -> Result<Self, BuildError> {
-        if !(1..=32).contains(&bits) {
-            return Err(BuildError::Setting { name: "bits", got: bits.into(), limit: "1 to 32" });
-        }
-        let mut keys: Vec<LayerKey> = keys.into_iter().map(|(p, f)| LayerKey::first(p, f)).collect();
-        if !keys.is_sorted() {
-            keys.sort_unstable();
-        }
+        let mut keys: Vec<(u64, u64)> = keys.into_iter().collect();
+        keys.sort_unstable();
         keys.dedup();
-        let mut filter = Self::without_layers(bits.into(), keys.len() as u64);
-        let (mut layers, mut thresholds, mut blocks) = (Vec::new(), Vec::new(), Vec::new());
-        while keys.len() > LISTED_MAX && layers.len() < LAYERS_MAX {
-            let layer = Layer::after(layers.last(), blocks_for(keys.len()));
-            let (band, bumped) = layer.eliminate(&keys, filter.bits, &mut thresholds);
-            band.solve(filter.bits, &mut blocks);
-            layers.push(layer);
-            keys = bumped.into_iter().map(LayerKey::next).collect();
-            keys.sort_unstable();
-        }
-        blocks.resize(blocks.len() + usize::from(bits), 0);
-        filter.layers = layers.into();
-        filter.thresholds =
-            thresholds.chunks(2).map(|pair| pair[0] | pair.get(1).map_or(0, |high| high << 4)).collect();
-        filter.blocks = blocks.into();
-        filter.listed = keys.into_iter().map(|key| key.hash).collect();
-        filter.listed.sort_unstable();
-        Ok(filter)
+        let mut builder = RibbonBuilder::new(keys.len() as u64, bits)?;
+        keys.into_iter().try_for_each(|(placement, fingerprint)| builder.push(placement, fingerprint))?;
+        Ok(builder.finish())
     }
 
     fn without_layers(bits: u32, len: u64) -> Self {
@@ -150,9 +130,7 @@ impl RibbonFilter {
         let (buckets, block_count) =
             layers.last().map_or((0, 0), |last| (last.buckets_end(), last.blocks_end()));
         filter.thresholds = reader.take(buckets.div_ceil(2) as usize, "thresholds")?.into();
-        let mut blocks = reader.words(block_count as usize * bits as usize, "blocks")?;
-        blocks.resize(blocks.len() + bits as usize, 0);
-        filter.blocks = blocks.into();
+        filter.blocks = reader.words(block_count as usize * bits as usize, "blocks")?.into();
         filter.listed = reader.words(listed as usize, "listed keys")?.into();
         reader.check(0, filter.listed.is_sorted(), || "listed keys in order".into(), || "others".into())?;
         filter.layers = layers.into();
@@ -167,7 +145,9 @@ impl RibbonFilter {
         let block = (layer.first_block + equation.start / ROWS_PER_BLOCK) as usize * columns;
         let shift = equation.start % ROWS_PER_BLOCK;
         let (here, beyond) = (equation.coefficients << shift, (equation.coefficients >> 1) >> (63 - shift));
-        let (first, second) = self.blocks[block..block + 2 * columns].split_at(columns);
+        let (first, behind) = self.blocks[block..].split_at(columns);
+        // An equation of the last block of all starts at its first row, and has nothing beyond.
+        let second = if behind.is_empty() { first } else { behind };
         let mut columns = first.iter().zip(second).enumerate();
         columns.all(|(column, (first, second))| {
             parity((first & here) ^ (second & beyond)) == u64::from(equation.value >> column & 1)
@@ -215,8 +195,7 @@ impl Filter for RibbonFilter {
             out.extend((layer.blocks as u32).to_le_bytes());
         }
         out.extend(&self.thresholds);
-        let blocks = &self.blocks[..self.blocks.len() - self.bits as usize];
-        out.extend(blocks.iter().chain(&self.listed).flat_map(|word| word.to_le_bytes()));
+        out.extend(self.blocks.iter().chain(&self.listed).flat_map(|word| word.to_le_bytes()));
     }
 }
 
@@ -237,8 +216,12 @@ impl Layer {
         self.first_block + self.blocks
     }
 
+    fn buckets(&self) -> u64 {
+        (self.blocks * ROWS_PER_BLOCK).div_ceil(ROWS_PER_BUCKET)
+    }
+
     fn buckets_end(&self) -> u64 {
-        self.first_bucket + (self.blocks * ROWS_PER_BLOCK).div_ceil(ROWS_PER_BUCKET)
+        self.first_bucket + self.buckets()
     }
 
     #[inline]
@@ -252,43 +235,6 @@ impl Layer {
         let start = self.start(key.position);
         let value = (key.hash.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32) as u32 >> (32 - bits);
         Equation { start, coefficients: key.hash | 1, value }
-    }
-
-    /// Takes as many of the keys, which ascend, as it can. Appends the thresholds, and answers the others.
-    fn eliminate(&self, keys: &[LayerKey], bits: u32, thresholds: &mut Vec<u8>) -> (Band, Vec<LayerKey>) {
-        let (mut band, mut bumped) = (Band::new(self.blocks), Vec::new());
-        let mut rest = keys;
-        for bucket in 0..self.buckets_end() - self.first_bucket {
-            let in_bucket = |key: &&LayerKey| self.start(key.position) / ROWS_PER_BUCKET == bucket;
-            let (keys, after) = rest.split_at(rest.iter().take_while(in_bucket).count());
-            let threshold = self.fill_bucket(&mut band, keys, bits);
-            bumped.extend(keys.iter().take_while(|key| is_bumped(self.start(key.position), threshold)));
-            thresholds.push(threshold);
-            rest = after;
-        }
-        (band, bumped)
-    }
-
-    /// Takes the keys of a bucket, the last one first: those at its start meet the most rows that the bucket before it
-    /// took. Answers the threshold that the first failure demands.
-    fn fill_bucket(&self, band: &mut Band, keys: &[LayerKey], bits: u32) -> u8 {
-        let mut taken = Vec::with_capacity(keys.len());
-        for &key in keys.iter().rev() {
-            let equation = self.equation(key, bits);
-            match band.add(equation) {
-                Outcome::Taken(row) => taken.push((equation.start, row)),
-                Outcome::Implied => {}
-                Outcome::Contradicted => {
-                    let threshold = equation.start % ROWS_PER_BUCKET / ROWS_PER_THRESHOLD + 1;
-                    let threshold = threshold.min(BUMP_ALL.into()) as u8;
-                    while let Some((_, row)) = taken.pop_if(|&mut (start, _)| is_bumped(start, threshold)) {
-                        band.remove_last(row);
-                    }
-                    return threshold;
-                }
-            }
-        }
-        0
     }
 }
 

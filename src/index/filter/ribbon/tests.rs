@@ -53,6 +53,30 @@ fn the_order_of_the_keys_and_their_repetition_change_nothing() {
 }
 
 #[test]
+fn a_filter_made_while_keys_come_contains_them_whatever_number_was_expected() {
+    let keys = Numbers(9).sorted_keys(3_000);
+    for expected in [0, 1, 12, 13, 1_000, 3_000, 9_000] {
+        let mut builder = RibbonBuilder::new(expected, 12).unwrap();
+        for &(placement, fingerprint) in &keys {
+            builder.push(placement, fingerprint).unwrap();
+            builder.push(placement, fingerprint).unwrap();
+        }
+        let filter = builder.finish();
+        assert_contains_all(&filter, &keys);
+        assert_eq!(filter.len(), 3_000, "each key counts once");
+        assert_eq!(RibbonFilter::decode(&encoded(&filter)).unwrap(), filter);
+        assert!(Numbers(10).keys(40_960).into_iter().filter(|&(p, f)| filter.may_contain(p, f)).count() < 30);
+    }
+}
+
+#[test]
+fn a_key_that_comes_too_late_is_refused() {
+    let mut builder = RibbonBuilder::new(1_000, 12).unwrap();
+    builder.push(1 << 63, 0).unwrap();
+    assert!(matches!(builder.push(1, 0), Err(BuildError::OutOfOrder { .. })));
+}
+
+#[test]
 fn equal_placements_are_told_apart_by_their_fingerprints() {
     let mut numbers = Numbers(5);
     let keys: Vec<(u64, u64)> = (0..5_000).map(|number| ((number / 1_000) << 62, numbers.next())).collect();
