@@ -18,22 +18,20 @@ struct Visit {
     moves: u8,
 }
 
-/// What a search remembers. It is kept between searches only to spare the allocation.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Search {
+/// What a search remembers. It is made anew for each one, since only a table that is nearly full needs any.
+#[derive(Debug)]
+struct Search {
     queue: Vec<Visit>,
     /// A bit a bucket of the region.
     visited: Vec<u64>,
 }
 
 impl Search {
-    pub(super) fn heap_bytes(&self) -> usize {
-        self.queue.capacity() * size_of::<Visit>() + self.visited.capacity() * size_of::<u64>()
-    }
-
-    fn start(&mut self, buckets_per_region: u32) {
-        self.visited.resize(buckets_per_region.div_ceil(u64::BITS) as usize, 0);
-        self.queue.reserve(BUCKETS_SEARCHED_MAX.min(buckets_per_region as usize));
+    fn new(buckets_per_region: u32) -> Self {
+        Self {
+            queue: Vec::with_capacity(BUCKETS_SEARCHED_MAX.min(buckets_per_region as usize)),
+            visited: vec![0; buckets_per_region.div_ceil(u64::BITS) as usize],
+        }
     }
 
     /// Adds a bucket unless it was there before or the search is long enough.
@@ -45,23 +43,14 @@ impl Search {
             self.queue.push(visit);
         }
     }
-
-    fn clear(&mut self, region_mask: u32) {
-        for visit in self.queue.drain(..) {
-            self.visited[((visit.bucket & region_mask) / u64::BITS) as usize] = 0;
-        }
-    }
 }
 
 impl PartialKeyCuckoo {
     /// Frees a slot in one of two full buckets of a region, or changes nothing.
     pub(super) fn make_room(&mut self, homes: [u32; 2]) -> Option<Slot> {
-        let mut search = std::mem::take(&mut self.search);
-        let found = self.shortest_chain(homes, &mut search);
-        let freed = found.map(|(visit, free)| self.move_chain(&search.queue, visit, free));
-        search.clear(self.region_mask());
-        self.search = search;
-        freed
+        let mut search = Search::new(self.region_mask() + 1);
+        let (visit, free) = self.shortest_chain(homes, &mut search)?;
+        Some(self.move_chain(&search.queue, visit, free))
     }
 
     fn region_mask(&self) -> u32 {
@@ -72,7 +61,6 @@ impl PartialKeyCuckoo {
     /// the chain twice either.
     fn shortest_chain(&self, homes: [u32; 2], search: &mut Search) -> Option<(Visit, Slot)> {
         let mask = self.region_mask();
-        search.start(mask + 1);
         for bucket in homes {
             search.visit(Visit { bucket, parent: 0, parent_way: 0, moves: 0 }, mask);
         }
@@ -82,7 +70,7 @@ impl PartialKeyCuckoo {
                 return Some((from, free));
             }
             if from.moves < DISPLACEMENTS_MAX {
-                for (way, &tag) in self.tags[from.bucket as usize].iter().enumerate() {
+                for (way, tag) in self.slots.tags(from.bucket).into_iter().enumerate() {
                     let bucket = self.settings.other_bucket(from.bucket, tag);
                     let visit =
                         Visit { bucket, parent: next as u16, parent_way: way as u8, moves: from.moves + 1 };
@@ -100,7 +88,7 @@ impl PartialKeyCuckoo {
             let parent = queue[usize::from(visit.parent)];
             let from = parent.bucket * SLOTS_PER_BUCKET + u32::from(visit.parent_way);
             let (bucket, way) = split(from);
-            self.put(free, self.tags[bucket][way], self.positions[bucket][way]);
+            self.put(free, self.slots.tags(bucket)[way], self.slots.position(bucket, way));
             self.put(from, EMPTY, 0);
             (visit, free) = (parent, from);
         }

@@ -5,17 +5,19 @@
 //! - The table is cut into *regions*, each the home of one contiguous range of placements. A table that is read region
 //!   by region is therefore sorted by region, and can be merged as a stream.
 //! - A tag is never 0, and 0 is an empty slot: it does the work of the paper's valid bit.
+//! - A position takes as many bits as were asked for, not a fixed 32.
 //! - The chain of displacements is searched breadth-first before anything moves, instead of walked at random: chains
 //!   are short, and an insertion that fails has changed nothing.
 
 mod displacement;
 mod geometry;
+mod slots;
 #[cfg(test)]
 mod tests;
 
 use crate::index::BuildError;
-use displacement::Search;
 pub use geometry::{BUCKETS_MAX, CuckooSettings, SLOTS_PER_BUCKET};
+use slots::Slots;
 
 /// The number of a slot: its bucket times [`SLOTS_PER_BUCKET`] plus its place in the bucket.
 pub type Slot = u32;
@@ -42,7 +44,8 @@ pub struct Candidate {
     pub position: u32,
 }
 
-/// A hash table of 6 bytes a slot from keys to positions in a log, which keeps of each key only a tag.
+/// A hash table from keys to positions in a log, which keeps of each key only a tag: 5 bytes a slot for tags of 15 bits
+/// and positions of 24.
 ///
 /// It finds every key that was inserted, and with a probability of about 2^-12 (tags of 15 bits) also one that was not:
 /// who asks must compare the key at the position. It can be filled to about 95 %. Equal keys are kept apart: each
@@ -55,26 +58,23 @@ pub struct Candidate {
 pub struct PartialKeyCuckoo {
     settings: CuckooSettings,
     len: u32,
-    tags: Vec<[u16; WAYS]>,
-    positions: Vec<[u32; WAYS]>,
-    search: Search,
+    slots: Slots,
 }
 
 impl PartialKeyCuckoo {
-    /// An empty table; all its memory is taken at once.
+    /// An empty table for positions below 2^`position_bits` (of higher ones the upper bits are lost); all its memory is
+    /// taken at once.
     ///
     /// # Errors
-    /// [`BuildError::Setting`] if a setting is outside its limits.
-    pub fn new(settings: CuckooSettings) -> Result<Self, BuildError> {
+    /// [`BuildError::Setting`] if a setting is outside its limits: positions have 1 to 32 bits.
+    pub fn new(settings: CuckooSettings, position_bits: u8) -> Result<Self, BuildError> {
         settings.check()?;
-        let buckets = settings.buckets() as usize;
-        Ok(Self {
-            settings,
-            len: 0,
-            tags: vec![[EMPTY; WAYS]; buckets],
-            positions: vec![[0; WAYS]; buckets],
-            search: Search::default(),
-        })
+        if !(1..=32).contains(&position_bits) {
+            let got = position_bits.into();
+            return Err(BuildError::Setting { name: "position_bits", got, limit: "1 to 32" });
+        }
+        let slots = Slots::new(settings.buckets(), settings.tag_bits, position_bits);
+        Ok(Self { settings, len: 0, slots })
     }
 
     /// Puts a key into the table, and others out of its way if need be (at most 128; on average 0.1 until the
@@ -101,8 +101,8 @@ impl PartialKeyCuckoo {
         let tag = self.settings.tag_of(fingerprint);
         let buckets = self.settings.buckets_of(placement, tag);
         let slots = MatchingSlots::new(buckets, |bucket| {
-            let tags = self.tags[bucket as usize].iter().enumerate();
-            tags.fold(0, |matches, (way, &other)| matches | u8::from(other == tag) << way)
+            let tags = self.slots.tags(bucket).into_iter().enumerate();
+            tags.fold(0, |matches, (way, other)| matches | u8::from(other == tag) << way)
         });
         Candidates { index: self, slots }
     }
@@ -110,15 +110,15 @@ impl PartialKeyCuckoo {
     /// What is stored in a slot; nothing if it is empty or beyond the table.
     pub fn position(&self, slot: Slot) -> Option<u32> {
         let (bucket, way) = split(slot);
-        let tag = self.tags.get(bucket)?[way];
-        (tag != EMPTY).then(|| self.positions[bucket][way])
+        let taken = slot < self.slots() && self.slots.tags(bucket)[way] != EMPTY;
+        taken.then(|| self.slots.position(bucket, way))
     }
 
     /// Stores another position in an occupied slot, and answers the one before. It leaves an empty slot empty.
     pub fn set_position(&mut self, slot: Slot, position: u32) -> Option<u32> {
         let before = self.position(slot)?;
         let (bucket, way) = split(slot);
-        self.positions[bucket][way] = position;
+        self.slots.set_position(bucket, way, position);
         Some(before)
     }
 
@@ -150,12 +150,10 @@ impl PartialKeyCuckoo {
         f64::from(self.len) / f64::from(self.slots())
     }
 
-    /// All the memory on the heap, in bytes: 6 a slot, and up to 16 KiB and a bit a bucket once an insertion had to
-    /// move others.
+    /// All the memory on the heap, in bytes: that of the slots. An insertion that has to move others takes up to 24 KiB
+    /// and a bit a bucket for as long as it lasts.
     pub fn heap_bytes(&self) -> usize {
-        self.tags.capacity() * size_of::<[u16; WAYS]>()
-            + self.positions.capacity() * size_of::<[u32; WAYS]>()
-            + self.search.heap_bytes()
+        self.slots.heap_bytes()
     }
 
     /// The shape that it was made with.
@@ -176,31 +174,30 @@ impl PartialKeyCuckoo {
         let end = (first + slots).min(u64::from(self.slots()));
         (first as Slot..end as Slot).filter_map(|slot| {
             let (bucket, way) = split(slot);
-            let tag = self.tags[bucket][way];
-            (tag != EMPTY).then(|| (slot, tag, self.positions[bucket][way]))
+            let tag = self.slots.tags(bucket)[way];
+            (tag != EMPTY).then(|| (slot, tag, self.slots.position(bucket, way)))
         })
     }
 
     /// The tags of all slots in slot order; 0 is an empty slot.
     pub(crate) fn tags(&self) -> impl Iterator<Item = u16> + '_ {
-        self.tags.iter().flatten().copied()
+        (0..self.settings.buckets()).flat_map(|bucket| self.slots.tags(bucket))
     }
 
     fn free_slot(&self, bucket: u32) -> Option<Slot> {
-        let way = self.tags[bucket as usize].iter().position(|&tag| tag == EMPTY)?;
+        let way = self.slots.tags(bucket).iter().position(|&tag| tag == EMPTY)?;
         Some(bucket * SLOTS_PER_BUCKET + way as u32)
     }
 
     fn put(&mut self, slot: Slot, tag: u16, position: u32) {
         let (bucket, way) = split(slot);
-        self.tags[bucket][way] = tag;
-        self.positions[bucket][way] = position;
+        self.slots.put(bucket, way, tag, position);
     }
 }
 
 /// The bucket of a slot, and its place in the bucket.
-fn split(slot: Slot) -> (usize, usize) {
-    ((slot / SLOTS_PER_BUCKET) as usize, (slot % SLOTS_PER_BUCKET) as usize)
+fn split(slot: Slot) -> (u32, usize) {
+    (slot / SLOTS_PER_BUCKET, (slot % SLOTS_PER_BUCKET) as usize)
 }
 
 /// The slots in the two buckets of a key that hold its tag.
@@ -249,6 +246,6 @@ impl Iterator for Candidates<'_> {
     fn next(&mut self) -> Option<Candidate> {
         let slot = self.slots.next()?;
         let (bucket, way) = split(slot);
-        Some(Candidate { slot, position: self.index.positions[bucket][way] })
+        Some(Candidate { slot, position: self.index.slots.position(bucket, way) })
     }
 }

@@ -8,7 +8,7 @@ fn settings(regions: u32, buckets_per_region_log2: u8, tag_bits: u8) -> CuckooSe
 
 /// Fills a table until the first failure; the position of a key is its number.
 fn filled(settings: CuckooSettings, seed: u64) -> (PartialKeyCuckoo, Vec<(u64, u64)>, (u64, u64)) {
-    let mut index = PartialKeyCuckoo::new(settings).unwrap();
+    let mut index = PartialKeyCuckoo::new(settings, 32).unwrap();
     let (mut numbers, mut keys) = (Numbers(seed), Vec::new());
     loop {
         let key = (numbers.next(), numbers.next());
@@ -81,7 +81,7 @@ fn a_region_holds_one_range_of_placements() {
 
 #[test]
 fn equal_keys_fill_both_buckets_and_no_more() {
-    let mut index = PartialKeyCuckoo::new(settings(3, 4, 15)).unwrap();
+    let mut index = PartialKeyCuckoo::new(settings(3, 4, 15), 32).unwrap();
     for position in 0..8 {
         index.insert(u64::MAX, u64::MAX, position).unwrap();
     }
@@ -94,7 +94,7 @@ fn equal_keys_fill_both_buckets_and_no_more() {
 
 #[test]
 fn it_follows_a_map_through_insertions_changes_and_removals() {
-    let mut index = PartialKeyCuckoo::new(settings(2, 4, 9)).unwrap();
+    let mut index = PartialKeyCuckoo::new(settings(2, 4, 9), 32).unwrap();
     let mut map: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     let mut numbers = Numbers(5);
     for step in 0..20_000u32 {
@@ -158,11 +158,11 @@ fn a_tag_leads_back_and_forth_between_two_different_buckets() {
 }
 
 #[test]
-fn memory_is_six_bytes_a_slot() {
-    let index = PartialKeyCuckoo::new(settings(3, 8, 15)).unwrap();
-    assert_eq!(index.heap_bytes(), 6 * index.slots() as usize);
-    let (index, ..) = filled(settings(3, 8, 15), 9);
-    assert!(index.heap_bytes() <= 6 * index.slots() as usize + 256 * 8 + 32);
+fn memory_is_what_tags_and_positions_need() {
+    for (tag_bits, position_bits, bucket_bytes) in [(15, 32, 24), (15, 24, 20), (13, 24, 19)] {
+        let index = PartialKeyCuckoo::new(settings(3, 8, tag_bits), position_bits).unwrap();
+        assert_eq!(index.heap_bytes(), bucket_bytes * index.slots() as usize / 4 + 8);
+    }
 }
 
 #[test]
@@ -170,7 +170,10 @@ fn settings_outside_their_limits_are_refused() {
     for settings in
         [settings(0, 3, 15), settings(1, 29, 15), settings(3, 28, 15), settings(1, 4, 7), settings(1, 4, 17)]
     {
-        assert!(matches!(PartialKeyCuckoo::new(settings), Err(BuildError::Setting { .. })), "{settings:?}");
+        assert!(
+            matches!(PartialKeyCuckoo::new(settings, 32), Err(BuildError::Setting { .. })),
+            "{settings:?}"
+        );
     }
     assert!(settings(1 << 28, 0, 8).check().is_ok());
     assert_eq!(CuckooSettings::default().slots(), 65_536);
@@ -178,7 +181,32 @@ fn settings_outside_their_limits_are_refused() {
 
 #[test]
 fn slots_beyond_the_table_are_empty() {
-    let mut index = PartialKeyCuckoo::new(settings(1, 0, 15)).unwrap();
+    let mut index = PartialKeyCuckoo::new(settings(1, 0, 15), 32).unwrap();
     assert_eq!((index.position(4), index.set_position(u32::MAX, 1), index.remove(4)), (None, None, None));
     assert!(index.is_empty());
+}
+
+#[test]
+fn positions_of_every_width_come_back_as_they_are() {
+    for (position_bits, tag_bits) in [(1, 16), (7, 8), (16, 15), (24, 15), (25, 13), (31, 9), (32, 16)] {
+        let mut index = PartialKeyCuckoo::new(settings(2, 4, tag_bits), position_bits).unwrap();
+        let (mut numbers, mut expected) = (Numbers(11), BTreeMap::new());
+        for _ in 0..100 {
+            let position = (numbers.next() >> (64 - position_bits)) as u32;
+            let Ok(slot) = index.insert(numbers.next(), numbers.next(), position) else { break };
+            index.set_position(slot, !position & (u32::MAX >> (32 - position_bits))).unwrap();
+            assert_eq!(
+                index.set_position(slot, position),
+                Some(!position & (u32::MAX >> (32 - position_bits)))
+            );
+            *expected.entry(position).or_insert(0) += 1;
+        }
+        let mut found = BTreeMap::new();
+        contents(&index).iter().for_each(|&(_, _, position)| *found.entry(position).or_insert(0) += 1);
+        assert_eq!(found, expected, "{position_bits} bits");
+    }
+    for position_bits in [0, 33] {
+        let refused = PartialKeyCuckoo::new(settings(1, 0, 15), position_bits);
+        assert!(matches!(refused, Err(BuildError::Setting { name: "position_bits", .. })));
+    }
 }

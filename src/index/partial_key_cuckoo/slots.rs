@@ -1,0 +1,70 @@
+//! The slots in memory: each bucket's four tags and then its four positions, without a bit between them.
+
+use super::WAYS;
+
+/// Bytes that are read at a time, wherever they begin.
+const WORD_BYTES: usize = size_of::<u64>();
+
+/// The tags and positions of all buckets.
+#[derive(Debug, Clone)]
+pub(super) struct Slots {
+    /// Buckets one after the other, each a whole number of bytes, and a word that belongs to none.
+    bytes: Vec<u8>,
+    bucket_bytes: usize,
+    tag_bits: u32,
+    position_bits: u32,
+}
+
+impl Slots {
+    /// All empty.
+    pub(super) fn new(buckets: u32, tag_bits: u8, position_bits: u8) -> Self {
+        let bucket_bytes = (WAYS * usize::from(tag_bits + position_bits)).div_ceil(8);
+        let bytes = vec![0; buckets as usize * bucket_bytes + WORD_BYTES];
+        Self { bytes, bucket_bytes, tag_bits: tag_bits.into(), position_bits: position_bits.into() }
+    }
+
+    /// The tags of a bucket.
+    pub(super) fn tags(&self, bucket: u32) -> [u16; WAYS] {
+        let word = self.word(bucket as usize * self.bucket_bytes);
+        std::array::from_fn(|way| (word >> (way as u32 * self.tag_bits) & low_ones(self.tag_bits)) as u16)
+    }
+
+    pub(super) fn position(&self, bucket: u32, way: usize) -> u32 {
+        let (byte, shift) = self.place_of_position(bucket, way);
+        (self.word(byte) >> shift & low_ones(self.position_bits)) as u32
+    }
+
+    pub(super) fn set_position(&mut self, bucket: u32, way: usize, position: u32) {
+        let (byte, shift) = self.place_of_position(bucket, way);
+        self.set(byte, shift, self.position_bits, position.into());
+    }
+
+    pub(super) fn put(&mut self, bucket: u32, way: usize, tag: u16, position: u32) {
+        let byte = bucket as usize * self.bucket_bytes;
+        self.set(byte, way as u32 * self.tag_bits, self.tag_bits, tag.into());
+        self.set_position(bucket, way, position);
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    fn place_of_position(&self, bucket: u32, way: usize) -> (usize, u32) {
+        let bit = WAYS as u32 * self.tag_bits + way as u32 * self.position_bits;
+        (bucket as usize * self.bucket_bytes + (bit / 8) as usize, bit % 8)
+    }
+
+    fn word(&self, byte: usize) -> u64 {
+        self.bytes[byte..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
+    }
+
+    fn set(&mut self, byte: usize, shift: u32, bits: u32, value: u64) {
+        let word = self.word(byte) & !(low_ones(bits) << shift) | (value & low_ones(bits)) << shift;
+        self.bytes[byte..byte + WORD_BYTES].copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// `bits` ones, at most 63.
+fn low_ones(bits: u32) -> u64 {
+    (1 << bits) - 1
+}
