@@ -4,7 +4,8 @@ use super::buckets::BucketCounts;
 use super::search::Search;
 use super::shape::{Bucket, FRACTION_BITS, Shape, Target, Tree};
 use super::{
-    ConsensusIndex, Exception, KEYS_MAX, Solution, WINDOW_BITS, bucket_of, hash_of, seeds_end, unit_in,
+    ConsensusIndex, Exception, KEYS_MAX, Outline, Solution, WINDOW_BITS, bucket_of, hash_of, seeds_end,
+    unit_in,
 };
 use crate::index::BuildError;
 use crate::index::bits::BitWriter;
@@ -32,11 +33,16 @@ pub(crate) struct ConsensusBuilder {
 }
 
 impl ConsensusBuilder {
-    /// For about so many keys.
+    /// For about so many keys, in buckets of as many as the target has at the most.
     pub(crate) fn new(target: Target, expected_keys: u64) -> Self {
+        Self::with_buckets_of(target, expected_keys, target.bucket_len())
+    }
+
+    /// For about so many keys, in buckets of about so many.
+    pub(crate) fn with_buckets_of(target: Target, expected_keys: u64, bucket_len: u32) -> Self {
         let mut seeds = BitWriter::default();
         seeds.push_zeros(WINDOW_BITS.into());
-        let bucket_len = u64::from(target.bucket_len());
+        let bucket_len = u64::from(bucket_len.clamp(target.bucket_len_min(), target.bucket_len()));
         Self {
             shape: Shape::of(target),
             buckets: ((expected_keys.min(KEYS_MAX) + bucket_len / 2) / bucket_len).max(1),
@@ -89,7 +95,8 @@ impl ConsensusBuilder {
         self.seeds.push_zeros(seeds_end(self.shape, self.buckets, self.first) - self.seeds.len());
         let counts = BucketCounts::new(&self.counts);
         let exceptions = self.exceptions.into();
-        (ConsensusIndex { shape: self.shape, counts, seeds: self.seeds.finish(), exceptions }, self.units)
+        let outline = Outline { shape: self.shape, counts, exceptions };
+        (ConsensusIndex::new(outline, self.seeds.finish()), self.units)
     }
 
     fn finish_bucket(&mut self) {

@@ -28,6 +28,7 @@ use search::Hasher;
 pub(crate) use shape::Target;
 use shape::{Bucket, FRACTION_BITS, Shape, Tree, left_parts};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The bits that a hash depends on: a seed and what is before it. So many zeros are before the first one.
 const WINDOW_BITS: u32 = 64;
@@ -38,10 +39,16 @@ pub(crate) const KEYS_MAX: u64 = 1 << 44;
 /// Where every key is, if it is one of those that the index was made of.
 #[derive(Debug, Clone)]
 pub(crate) struct ConsensusIndex {
-    shape: &'static Shape,
-    counts: BucketCounts,
+    outline: Arc<Outline>,
     /// With [`WINDOW_BITS`] zeros before them, so that the window of a seed that ends at a bit begins at its number.
     seeds: Bits,
+}
+
+/// An index without its seeds: it tells which of them a key needs.
+#[derive(Debug)]
+pub(crate) struct Outline {
+    shape: &'static Shape,
+    counts: BucketCounts,
     /// The buckets that are not solved as all others are, ascending; nearly always there are none.
     exceptions: Box<[Exception]>,
 }
@@ -63,26 +70,103 @@ enum Solution {
 }
 
 impl ConsensusIndex {
+    fn new(outline: Outline, seeds: Bits) -> Self {
+        Self { outline: Arc::new(outline), seeds }
+    }
+
     /// The units, blocks or slots, of which one has the key: all those of a bucket that is not solved, otherwise one.
     pub(crate) fn locate(&self, placement: u64) -> Range<u64> {
+        self.outline.locate(placement, |end| self.seeds.get(end, WINDOW_BITS))
+    }
+
+    /// Everything but the seeds. The index shares it.
+    pub(crate) fn outline(&self) -> &Arc<Outline> {
+        &self.outline
+    }
+
+    /// The number of keys.
+    pub(crate) fn len(&self) -> u64 {
+        self.outline.len()
+    }
+
+    /// All the memory on the heap, in bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let shared = 2 * size_of::<usize>() + size_of::<Outline>();
+        shared + self.outline.heap_bytes() + self.seeds.heap_bytes()
+    }
+
+    /// Appends everything but the target.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        self.outline.encode(out);
+        self.seeds.encode(out);
+    }
+
+    /// Reads back what [`ConsensusIndex::encode`] wrote.
+    pub(crate) fn decode(reader: &mut Reader<'_>, target: Target) -> Result<Self, DecodeError> {
+        let outline = Outline::decode(reader, target)?;
+        let seeds = Bits::decode(reader, outline.seeds_end(), "seeds")?;
+        Ok(Self::new(outline, seeds))
+    }
+}
+
+impl Outline {
+    /// As [`ConsensusIndex::locate`]; `window` gives the bits of the seeds that end at a bit.
+    fn locate(&self, placement: u64, window: impl Fn(u64) -> u64) -> Range<u64> {
         if self.counts.keys() == 0 {
             return 0..0;
         }
-        let number = bucket_of(self.counts.len(), placement);
-        let (first, len) = self.counts.get(number);
-        let bucket = Bucket { number, first, len };
-        let salt = match self.solution(number) {
+        let bucket = self.bucket(placement);
+        let salt = match self.solution(bucket.number) {
             Solution::Salted(salt) => Some(salt),
             Solution::Ordered => None,
         };
         let solved = salt.and_then(|salt| Some((self.shape.tree(bucket)?, hash_of(placement, salt))));
         if let Some((tree, hash)) = solved {
-            let unit = unit_in(self.shape, bucket, &tree, hash, |end| self.seeds.get(end, WINDOW_BITS));
+            let unit = unit_in(self.shape, bucket, &tree, hash, window);
             return unit..unit + 1;
         }
+        let Bucket { first, len, .. } = bucket;
         let (units, end) =
             (self.shape.target.unit_len(), self.counts.keys().min(first + u64::from(len.max(1))));
         first.min(end - 1) / units..end.div_ceil(units)
+    }
+
+    /// As [`ConsensusIndex::locate`], from those bytes of the encoded seeds that begin at `start`; they must hold at
+    /// least those that [`seeds_for`](Self::seeds_for) names.
+    pub(crate) fn locate_in(&self, placement: u64, start: u64, seeds: &[u8]) -> Range<u64> {
+        self.locate(placement, |end| {
+            let at = (end / 8).checked_sub(start).and_then(|at| usize::try_from(at).ok());
+            let mut window = [0; 16];
+            let bytes = at.and_then(|at| seeds.get(at..)).unwrap_or_default();
+            window.iter_mut().zip(bytes).take(9).for_each(|(to, from)| *to = *from);
+            (u128::from_le_bytes(window) >> (end % 8)) as u64
+        })
+    }
+
+    /// Which bytes of the encoded seeds have to be known to locate a key: those of its bucket.
+    pub(crate) fn seeds_for(&self, placement: u64) -> Range<u64> {
+        if self.counts.keys() == 0 {
+            return 0..0;
+        }
+        let Bucket { number, first, len } = self.bucket(placement);
+        let bit = |buckets, keys| self.shape.start(buckets, keys) >> FRACTION_BITS;
+        let end = bit(number + 1, first + u64::from(len)) + u64::from(WINDOW_BITS);
+        bit(number, first) / 8..end.div_ceil(8).min(self.seeds_bytes())
+    }
+
+    /// The bytes of all encoded seeds.
+    pub(crate) fn seeds_bytes(&self) -> u64 {
+        self.seeds_end().div_ceil(64) * 8
+    }
+
+    fn seeds_end(&self) -> u64 {
+        seeds_end(self.shape, self.counts.len(), self.counts.keys())
+    }
+
+    fn bucket(&self, placement: u64) -> Bucket {
+        let number = self.bucket_of(placement);
+        let (first, len) = self.counts.get(number);
+        Bucket { number, first, len }
     }
 
     /// The bucket that a placement belongs to. Buckets ascend with placements.
@@ -97,7 +181,7 @@ impl ConsensusIndex {
 
     /// All the memory on the heap, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.counts.heap_bytes() + self.seeds.heap_bytes() + size_of_val(&*self.exceptions)
+        self.counts.heap_bytes() + size_of_val(&*self.exceptions)
     }
 
     fn solution(&self, bucket: u64) -> Solution {
@@ -105,8 +189,7 @@ impl ConsensusIndex {
         found.map_or(Solution::Salted(0), |at| self.exceptions[at].solution)
     }
 
-    /// Appends everything but the target.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut Vec<u8>) {
         self.counts.encode(out);
         out.extend((self.exceptions.len() as u32).to_le_bytes());
         for &Exception { bucket, solution } in &self.exceptions {
@@ -117,10 +200,9 @@ impl ConsensusIndex {
             out.extend(bucket.to_le_bytes());
             out.extend(salt.to_le_bytes());
         }
-        self.seeds.encode(out);
     }
 
-    /// Reads back what [`ConsensusIndex::encode`] wrote.
+    /// Reads back what stands before the seeds.
     pub(crate) fn decode(reader: &mut Reader<'_>, target: Target) -> Result<Self, DecodeError> {
         let counts = BucketCounts::decode(reader)?;
         let mut exceptions: Vec<Exception> = Vec::new();
@@ -140,9 +222,7 @@ impl ConsensusIndex {
             };
             exceptions.push(Exception { bucket, solution });
         }
-        let shape = Shape::of(target);
-        let seeds = Bits::decode(reader, seeds_end(shape, counts.len(), counts.keys()), "seeds")?;
-        Ok(Self { shape, counts, seeds, exceptions: exceptions.into() })
+        Ok(Self { shape: Shape::of(target), counts, exceptions: exceptions.into() })
     }
 }
 

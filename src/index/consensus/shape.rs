@@ -56,7 +56,12 @@ impl Target {
 
     /// The keys of a bucket on average.
     pub(super) fn bucket_len(self) -> u32 {
-        BUCKET_KEYS.max(BUCKET_PARTS_MIN * self.part_len())
+        BUCKET_KEYS.max(self.bucket_len_min())
+    }
+
+    /// The fewest keys of a bucket on average.
+    pub(super) fn bucket_len_min(self) -> u32 {
+        BUCKET_PARTS_MIN * self.part_len()
     }
 
     /// The bits that the seed of a split of so many parts has beyond those that it needs on average. They make the

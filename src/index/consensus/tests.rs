@@ -26,7 +26,8 @@ fn assert_perfect(target: Target, expected_keys: u64, placements: &[u64]) -> Con
     assert!(sorted.into_iter().eq((0..placements.len() as u64).map(|key| key / target.unit_len())));
     for (&placement, unit) in placements.iter().zip(units) {
         let found = index.locate(placement);
-        let solved = index.solution(bucket_of(index.counts.len(), placement)) != Solution::Ordered;
+        let solved =
+            index.outline.solution(bucket_of(index.outline.counts.len(), placement)) != Solution::Ordered;
         assert!(found.contains(&unit) && (!solved || found.end - found.start == 1), "{unit} in {found:?}");
     }
     let end = index.len().div_ceil(target.unit_len());
@@ -53,7 +54,12 @@ fn every_key_gets_a_place_of_its_own_whatever_their_number() {
         for count in (0..20).chain([63, 64, 65, 300, 511, 512, 513, 700, 1_025, 3_000, 20_000]) {
             let index = assert_perfect(target, count as u64, &placements(count, count as u64));
             assert_eq!(
-                index.exceptions.iter().filter(|exception| exception.solution == Solution::Ordered).count(),
+                index
+                    .outline
+                    .exceptions
+                    .iter()
+                    .filter(|exception| exception.solution == Solution::Ordered)
+                    .count(),
                 0
             );
         }
@@ -64,7 +70,7 @@ fn every_key_gets_a_place_of_its_own_whatever_their_number() {
 fn hardly_any_bucket_needs_a_salt() {
     for target in TARGETS {
         let index = assert_perfect(target, 100_000, &placements(100_000, 1));
-        assert!(index.exceptions.len() < 2, "{target:?}: {:?}", index.exceptions);
+        assert!(index.outline.exceptions.len() < 2, "{target:?}: {:?}", index.outline.exceptions);
     }
 }
 
@@ -88,7 +94,7 @@ fn an_estimate_of_half_or_many_times_the_keys_costs_memory_only() {
         let placements = placements(10_000, 3);
         for expected_keys in [5_000, 40_000, 1_000_000] {
             let index = assert_perfect(target, expected_keys, &placements);
-            assert!(index.exceptions.iter().all(|exception| exception.solution != Solution::Ordered));
+            assert!(index.outline.exceptions.iter().all(|exception| exception.solution != Solution::Ordered));
         }
     }
 }
@@ -98,7 +104,7 @@ fn a_bucket_far_too_large_is_kept_in_order() {
     for target in [Target::Slots, Target::Blocks(4)] {
         let placements = placements(10_000, 4);
         let index = assert_perfect(target, 0, &placements);
-        assert_eq!(index.exceptions, [Exception { bucket: 0, solution: Solution::Ordered }].into());
+        assert_eq!(index.outline.exceptions, [Exception { bucket: 0, solution: Solution::Ordered }].into());
         assert_eq!(index.locate(7), 0..10_000 / target.unit_len());
     }
 }
@@ -109,9 +115,9 @@ fn keys_of_one_placement_share_a_block_or_are_answered_together() {
     placements.extend([placements[1_500]; 3]);
     placements.sort_unstable();
     let index = assert_perfect(Target::Blocks(4), 3_000, &placements);
-    assert_eq!(index.exceptions.len(), 0);
+    assert_eq!(index.outline.exceptions.len(), 0);
     let index = assert_perfect(Target::Slots, 3_000, &placements);
-    assert_eq!(index.exceptions.len(), 1);
+    assert_eq!(index.outline.exceptions.len(), 1);
     let found = index.locate(placements[1_501]);
     assert!((400..620).contains(&(found.end - found.start)), "{found:?}");
 
@@ -123,7 +129,7 @@ fn keys_of_one_placement_share_a_block_or_are_answered_together() {
 #[test]
 fn inside_a_bucket_any_order_will_do() {
     let mut placements = placements(5_000, 6);
-    let buckets = ConsensusBuilder::new(Target::Slots, 5_000).finish().0.counts.len();
+    let buckets = ConsensusBuilder::new(Target::Slots, 5_000).finish().0.outline.counts.len();
     placements.sort_by_key(|&placement| (bucket_of(buckets, placement), placement.rotate_left(40)));
     assert!(!placements.is_sorted());
     assert_perfect(Target::Slots, 5_000, &placements);

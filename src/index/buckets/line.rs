@@ -1,0 +1,119 @@
+//! One bucket: a cache line of eight words.
+//!
+//! | word | holds |
+//! |---|---|
+//! | 0 | version (32 bits), number of the spare bucket that follows it, or 0 (32 bits) |
+//! | 1, 2 | the tags of the entries 0 to 7, 16 bits each; 0 is an empty entry |
+//! | 3 | the tag of entry 8 (16 bits), unused (16 bits), the offset of entry 8 (32 bits) |
+//! | 4 to 7 | the offsets of the entries 0 to 7, 32 bits each |
+
+use super::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Words of a bucket.
+pub(super) const LINE_WORDS: usize = 8;
+/// Entries of a bucket.
+pub const BUCKET_ENTRIES: usize = 9;
+
+const LAST: usize = BUCKET_ENTRIES - 1;
+pub(super) const LANES: u64 = 0x0001_0001_0001_0001;
+const LOW_BITS: u64 = 0x7fff * LANES;
+/// Gathers the lowest bits of four lanes of 16 bits in bits 48 to 51.
+const GATHER: u64 = 1 << 48 | 1 << 33 | 1 << 18 | 1 << 3;
+
+#[derive(Clone, Copy)]
+pub(super) struct Line<'a>(pub(super) &'a [AtomicU64]);
+
+impl<'a> Line<'a> {
+    #[inline]
+    pub fn header(self) -> &'a AtomicU64 {
+        &self.0[0]
+    }
+
+    /// The spare bucket that follows, counted from 1; 0 for none.
+    #[inline]
+    pub fn next(self) -> u32 {
+        (self.header().load(Relaxed) >> 32) as u32
+    }
+
+    /// The bucket must be locked.
+    pub fn set_next(self, next: u32) {
+        let version = self.header().load(Relaxed) & u64::from(u32::MAX);
+        self.header().store(u64::from(next) << 32 | version, Relaxed);
+    }
+
+    /// The entries with that tag, a bit each.
+    #[inline]
+    pub fn with_tag(self, tag: u16) -> Slots {
+        let sought = u64::from(tag) * LANES;
+        let low = equal_lanes(self.0[1].load(Relaxed), sought);
+        let high = equal_lanes(self.0[2].load(Relaxed), sought);
+        let last = u32::from(self.0[3].load(Relaxed) as u16 == tag);
+        Slots(low | high << 4 | last << LAST)
+    }
+
+    /// The entries that are in use.
+    #[inline]
+    pub fn used(self) -> Slots {
+        Slots(!self.with_tag(0).0 & ((1 << BUCKET_ENTRIES) - 1))
+    }
+
+    #[inline]
+    pub fn offset(self, slot: usize) -> u32 {
+        let word = if slot >= LAST { 3 } else { 4 + slot / 2 };
+        let shift = if slot >= LAST { 32 } else { slot % 2 * 32 };
+        (self.0[word].load(Relaxed) >> shift) as u32
+    }
+
+    #[inline]
+    pub fn tag(self, slot: usize) -> u16 {
+        let slot = slot.min(LAST);
+        (self.0[1 + slot / 4].load(Relaxed) >> (slot % 4 * 16)) as u16
+    }
+
+    #[inline]
+    pub fn set_offset(self, slot: usize, offset: u32) {
+        let (word, shift) = if slot >= LAST { (3, 32) } else { (4 + slot / 2, slot % 2 * 32) };
+        let others = self.0[word].load(Relaxed) & !(u64::from(u32::MAX) << shift);
+        self.0[word].store(others | u64::from(offset) << shift, Relaxed);
+    }
+
+    #[inline]
+    pub fn set_tag(self, slot: usize, tag: u16) {
+        let slot = slot.min(LAST);
+        let (word, shift) = (1 + slot / 4, slot % 4 * 16);
+        let others = self.0[word].load(Relaxed) & !(u64::from(u16::MAX) << shift);
+        self.0[word].store(others | u64::from(tag) << shift, Relaxed);
+    }
+}
+
+/// Four bits: which lanes of 16 bits are equal.
+#[inline]
+pub(super) fn equal_lanes(word: u64, sought: u64) -> u32 {
+    let difference = word ^ sought;
+    let zero = !(((difference & LOW_BITS) + LOW_BITS) | difference | LOW_BITS);
+    ((zero >> 15).wrapping_mul(GATHER) >> 48) as u32 & 0xf
+}
+
+/// Entries of a bucket, from the first on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slots(u32);
+
+impl Slots {
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl Iterator for Slots {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 == 0 {
+            return None;
+        }
+        let slot = self.0.trailing_zeros() as usize;
+        self.0 &= self.0 - 1;
+        Some(slot)
+    }
+}
