@@ -16,12 +16,21 @@ pub struct Directory {
     counters: Arc<IoCounters>,
     access: Access,
     queue_depth: usize,
+    trusts_gets: bool,
 }
 
 impl Directory {
     /// A directory over any backend. `access` is how its store files are opened.
     pub fn new(backend: impl DirectoryBackend + 'static, access: Access) -> Self {
-        Directory { backend: Arc::new(backend), counters: Arc::default(), access, queue_depth: QUEUE_DEPTH }
+        let (backend, counters) = (Arc::new(backend), Arc::default());
+        Directory { backend, counters, access, queue_depth: QUEUE_DEPTH, trusts_gets: false }
+    }
+
+    /// Whether lookups take what they read from stores for what was written there, without computing its checksum.
+    /// Everything else checks what it reads. Default: no.
+    pub fn trust_gets(mut self, trust: bool) -> Self {
+        self.trusts_gets = trust;
+        self
     }
 
     /// How many reads of a batch are under way at a time, 1 to 256 (others are taken as the nearest). 1 reads one
@@ -74,6 +83,7 @@ impl Directory {
             path: self.path_of(name),
             counters: self.counters.clone(),
             queue_depth: self.queue_depth,
+            trusts_gets: self.trusts_gets,
         }
     }
 
@@ -112,6 +122,22 @@ impl Directory {
     pub fn share(&self, name: &str, target: &Path) -> Result<()> {
         self.backend.share(name, target).map_err(Error::io("link", target.join(name)))
     }
+
+    /// Makes a new directory in this one, of the first name that is free of `folder`, a hyphen and a number, and lets
+    /// `names` stand there too, durably. What stands there is never listed. Answers its name.
+    pub fn set_aside(&self, names: &[&str], folder: &str) -> Result<String> {
+        let mut number = 1u32;
+        loop {
+            let folder = format!("{folder}-{number:04}");
+            match self.backend.set_aside(names, &folder) {
+                Ok(()) => return Ok(folder),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < u32::MAX => {
+                    number += 1
+                }
+                Err(error) => return Err(Error::io("link", self.path_of(&folder))(error)),
+            }
+        }
+    }
 }
 
 /// The longest read whose memory is taken without looking at the file's length first, in bytes.
@@ -130,6 +156,7 @@ pub struct File {
     path: PathBuf,
     counters: Arc<IoCounters>,
     queue_depth: usize,
+    trusts_gets: bool,
 }
 
 impl File {
@@ -141,6 +168,11 @@ impl File {
     /// What writes are multiples of, in bytes. Reads may be of any offset and length.
     pub fn alignment(&self) -> usize {
         self.backend.alignment()
+    }
+
+    /// Whether lookups need not compute checksums.
+    pub fn trusts_gets(&self) -> bool {
+        self.trusts_gets
     }
 
     /// The length, in bytes.

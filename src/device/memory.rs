@@ -49,7 +49,7 @@ impl DirectoryBackend for MemoryDirectory {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        Ok(self.files.lock().keys().cloned().collect())
+        Ok(self.files.lock().keys().filter(|name| !name.contains('/')).cloned().collect())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -76,6 +76,17 @@ impl DirectoryBackend for MemoryDirectory {
 
     fn share(&self, name: &str, target: &Path) -> io::Result<()> {
         std::fs::write(target.join(name), &*self.find(name)?.read())
+    }
+
+    fn set_aside(&self, names: &[&str], folder: &str) -> io::Result<()> {
+        let found = names.iter().map(|name| Ok((format!("{folder}/{name}"), self.find(name)?)));
+        let found = found.collect::<io::Result<Vec<_>>>()?;
+        let mut files = self.files.lock();
+        if files.keys().any(|name| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        files.extend(found);
+        Ok(())
     }
 
     fn path(&self) -> PathBuf {

@@ -20,6 +20,7 @@ pub use counters::{IoCount, IoCounters, IoSnapshot, Purpose};
 pub use file::{Directory, File};
 pub use random::RandomReads;
 pub use system::SystemDirectory;
+pub use system::pages::{HUGE_PAGE_BYTES, PageKind, Pages};
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -86,6 +87,12 @@ pub trait DirectoryBackend: Send + Sync {
     fn lock(&self) -> io::Result<Box<dyn Send + Sync>>;
     /// Makes `name` stand in the directory `target` too: by a hard link where that can be done, else by a copy.
     fn share(&self, name: &str, target: &Path) -> io::Result<()>;
+    /// Makes a new directory `folder` in this one and lets `names` stand there too, durably: by hard links where that
+    /// can be done, else by copies. They are no files of the store there, and never listed. `AlreadyExists` if there is
+    /// one of that name.
+    fn set_aside(&self, _names: &[&str], _folder: &str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// How the directory is called in errors.
     fn path(&self) -> PathBuf;
 }

@@ -2,6 +2,7 @@
 
 mod direct;
 mod file;
+pub(super) mod pages;
 #[cfg_attr(not(all(feature = "io-uring", target_os = "linux")), path = "no_ring.rs")]
 pub(super) mod ring;
 
@@ -153,6 +154,15 @@ impl DirectoryBackend for SystemDirectory {
             }
             outcome => outcome,
         }
+    }
+
+    fn set_aside(&self, names: &[&str], folder: &str) -> io::Result<()> {
+        self.check_writable()?;
+        let target = self.file_path(folder)?;
+        fs::create_dir(&target)?;
+        names.iter().try_for_each(|name| self.share(name, &target))?;
+        open_directory(&target)?.sync_all()?;
+        self.sync()
     }
 
     fn path(&self) -> PathBuf {
