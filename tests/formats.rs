@@ -187,7 +187,7 @@ fn records(count: u32, value: Value) -> BTreeMap<(KeyHash, [u8; 8]), Option<Vec<
 
 fn cuckoo_index(count: u32) -> PartialKeyCuckoo {
     let settings = CuckooSettings { regions: 3, buckets_per_region_log2: 4, tag_bits: 15 };
-    let mut index = PartialKeyCuckoo::new(settings).unwrap();
+    let mut index = PartialKeyCuckoo::new(settings, 32).unwrap();
     for number in 0..count {
         let hash = PLACING.place(&key(number));
         index.insert(hash.placement, hash.fingerprint, number).unwrap();
@@ -282,6 +282,27 @@ fn stores_in_hash_order() {
     let fences = SortedIndexKind::Fences;
     check_sorted_store("sorted_stream_ribbon.bin", ANY_SIZE, fences, Some(ribbon), any_size);
     check_sorted_store("sorted_stream_cuckoo.bin", ANY_SIZE, fences, Some(cuckoo), any_size);
+}
+
+#[test]
+fn a_store_with_a_block_perfect_index_without_pages_is_still_read() {
+    let read = directory();
+    let fixture =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/store/sorted_slots_block_perfect_unpaged.bin");
+    let bytes = std::fs::read(fixture).unwrap();
+    read.create("s", Access::Buffered).unwrap().write(Purpose::Maintain, 0, &bytes).unwrap();
+    let whole = SortedStore::open_on_flash(&read, "s", NUMBER, FIXED).unwrap();
+    assert!(whole.has_index(), "it cannot be checked piece by piece before all of it was read");
+    let dropped = whole.without_index();
+    let mut buffer = AlignedBuffer::default();
+    for store in [whole, dropped].map(Arc::new) {
+        for number in 0..150 {
+            let hash = PLACING.place(&key(number));
+            let value = |record: &RecordView<'_>| record.value.map(<[u8]>::to_vec);
+            let found = store.look_up(PLACING, Purpose::Get, hash, &key(number), &mut buffer, value);
+            assert_eq!(found.unwrap(), Some(Some(number.to_le_bytes().to_vec())));
+        }
+    }
 }
 
 #[test]

@@ -91,16 +91,38 @@ pub struct Block<'a> {
 impl<'a> Block<'a> {
     /// Checks the bytes of block `block_number` of `file`.
     pub fn open(file: &File, store_number: u64, block_number: u64, bytes: &'a [u8]) -> Result<Block<'a>> {
+        Block::open_checked(file, store_number, block_number, bytes, true)
+    }
+
+    /// The same for a lookup, which leaves the checksum out where the file's directory says so.
+    pub fn open_for_get(
+        file: &File,
+        store_number: u64,
+        block_number: u64,
+        bytes: &'a [u8],
+    ) -> Result<Block<'a>> {
+        Block::open_checked(file, store_number, block_number, bytes, !file.trusts_gets())
+    }
+
+    fn open_checked(
+        file: &File,
+        store_number: u64,
+        block_number: u64,
+        bytes: &'a [u8],
+        with_checksum: bool,
+    ) -> Result<Block<'a>> {
         let offset = || block_number.saturating_add(1).saturating_mul(bytes.len() as u64);
         let Some((header, rest)) = bytes.split_first_chunk::<BLOCK_HEADER_BYTES>() else {
             return Err(file.corrupt(offset(), "a block", format!("{} bytes", bytes.len())));
         };
         let [c0, c1, c2, c3, used0, used1, first0, first1] = *header;
-        let (stated, computed) =
-            (u32::from_le_bytes([c0, c1, c2, c3]), checksum(store_number, block_number, &bytes[4..]));
-        if stated != computed {
-            let expected = format!("a block with checksum {stated:#010x}");
-            return Err(file.corrupt(offset(), expected, format!("{computed:#010x}")));
+        if with_checksum {
+            let stated = u32::from_le_bytes([c0, c1, c2, c3]);
+            let computed = checksum(store_number, block_number, &bytes[4..]);
+            if stated != computed {
+                let expected = format!("a block with checksum {stated:#010x}");
+                return Err(file.corrupt(offset(), expected, format!("{computed:#010x}")));
+            }
         }
         let used = usize::from(u16::from_le_bytes([used0, used1]));
         let first = u16::from_le_bytes([first0, first1]);

@@ -11,9 +11,9 @@ const MAGIC: &[u8; 8] = b"SILTSTOR";
 /// The version of the format, header and footer.
 pub const STORE_VERSION: u32 = 1;
 /// The bytes of a footer, at the very end of the file.
-const FOOTER_BYTES: usize = 128;
+pub(super) const FOOTER_BYTES: usize = 128;
 /// The bytes of the header that mean something; the rest of its block is zero.
-const HEADER_BYTES: usize = 32;
+pub(super) const HEADER_BYTES: usize = 32;
 /// The file ends at a multiple of this, in bytes.
 const FILE_ALIGNMENT: u64 = 4096;
 
@@ -27,6 +27,8 @@ pub enum FilterKind {
     Cuckoo = 1,
     /// A ribbon filter.
     Ribbon = 2,
+    /// Ribbon filters of ranges.
+    Ranged = 3,
 }
 
 /// A range of the file with a checksum.
@@ -35,8 +37,15 @@ pub struct Section {
     /// Which structure it is; 0 is none.
     pub kind: u8,
     offset: u64,
-    length: u64,
+    pub(super) length: u64,
     crc: u32,
+}
+
+impl Section {
+    /// The length, in bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
 }
 
 /// What a file says of itself at its end.
@@ -58,9 +67,27 @@ pub struct StoreFooter {
     pub index: Section,
     /// The saved filter.
     pub filter: Section,
+    /// Whether a copy of the footer stands before it.
+    copied: bool,
 }
 
 impl StoreFooter {
+    /// The footer of a file whose own cannot be read: of so many blocks, with no index and no filter.
+    pub(super) fn guessed(kind: u8, number: u64, block_bytes: u32, blocks: u64) -> StoreFooter {
+        let (index, filter) = (Section::default(), Section::default());
+        StoreFooter {
+            kind,
+            number,
+            block_bytes,
+            blocks,
+            records: 0,
+            deleted: 0,
+            index,
+            filter,
+            copied: false,
+        }
+    }
+
     fn encode(&self) -> [u8; FOOTER_BYTES] {
         let mut out = Vec::with_capacity(FOOTER_BYTES);
         out.extend_from_slice(MAGIC);
@@ -75,6 +102,7 @@ impl StoreFooter {
             out.extend_from_slice(&section.length.to_le_bytes());
             out.extend_from_slice(&section.crc.to_le_bytes());
         }
+        out.push(self.copied.into());
         let mut footer = [0; FOOTER_BYTES];
         footer[..out.len()].copy_from_slice(&out);
         let crc = crc32c::crc32c(&footer[..FOOTER_BYTES - 4]);
@@ -82,7 +110,8 @@ impl StoreFooter {
         footer
     }
 
-    fn decode(file: &File, offset: u64, bytes: &[u8]) -> Result<StoreFooter> {
+    /// Reads a footer back.
+    pub(super) fn decode(file: &File, offset: u64, bytes: &[u8]) -> Result<StoreFooter> {
         let damaged = || file.corrupt(offset, "a store footer with a right checksum", "other bytes");
         let (body, crc) = bytes.split_last_chunk::<4>().ok_or_else(damaged)?;
         if !bytes.starts_with(MAGIC) {
@@ -115,13 +144,14 @@ impl StoreFooter {
                 deleted: fields.u64()?,
                 index: section(fields, index_kind)?,
                 filter: section(fields, filter_kind)?,
+                copied: fields.u8()? != 0,
             })
         };
         parse(&mut fields).ok_or_else(damaged)
     }
 }
 
-fn encode_header(kind: u8, number: u64, block_bytes: u32) -> [u8; HEADER_BYTES] {
+pub(super) fn encode_header(kind: u8, number: u64, block_bytes: u32) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     header[..8].copy_from_slice(MAGIC);
     header[8..12].copy_from_slice(&STORE_VERSION.to_le_bytes());
@@ -186,6 +216,7 @@ impl StoreFileWriter {
             deleted,
             index: Section::default(),
             filter: Section::default(),
+            copied: true,
         }
     }
 
@@ -228,11 +259,11 @@ fn finish(
 ) -> Result<StoreFile> {
     let index = append_section(&mut appender, index.0, index.1)?;
     let filter = append_section(&mut appender, filter.0, filter.1)?;
-    let footer = StoreFooter { index, filter, ..footer };
-    let end = (appender.position() + FOOTER_BYTES as u64).next_multiple_of(FILE_ALIGNMENT);
-    let padding = end - FOOTER_BYTES as u64 - appender.position();
+    let footer = StoreFooter { index, filter, copied: true, ..footer };
+    let end = (appender.position() + 2 * FOOTER_BYTES as u64).next_multiple_of(FILE_ALIGNMENT);
+    let padding = end - 2 * FOOTER_BYTES as u64 - appender.position();
     appender.append(&vec![0; padding as usize])?;
-    appender.append(&footer.encode())?;
+    appender.append(&footer.encode().repeat(2))?;
     let (file, length) = appender.finish()?;
     Ok(StoreFile { file, footer, length })
 }
@@ -268,12 +299,22 @@ impl StoreFile {
             let got = format!("that of store {}", footer.number);
             return Err(file.corrupt(0, format!("the header of store {number}"), got));
         }
+        StoreFile::with_footer(file, footer, length)
+    }
+
+    /// The file with a footer that was found somewhere; an error if the blocks do not fit into it.
+    pub(super) fn with_footer(file: File, footer: StoreFooter, length: u64) -> Result<StoreFile> {
         let blocks_end =
             footer.blocks.checked_add(1).and_then(|all| all.checked_mul(footer.block_bytes.into()));
         let sound_size = footer.block_bytes.is_power_of_two() && (512..=65_536).contains(&footer.block_bytes);
         if !sound_size || blocks_end.is_none_or(|end| end > length) {
             let got = format!("{} blocks of {}", footer.blocks, footer.block_bytes);
-            return Err(file.corrupt(at, format!("blocks that fit into {length} bytes"), got));
+            return Err(file.corrupt(length, format!("blocks that fit into {length} bytes"), got));
+        }
+        // Indexes are built for as many records as a footer claims: no more than there is a byte for.
+        if footer.records > length || footer.deleted > footer.records {
+            let got = format!("{} records, {} of them deletes", footer.records, footer.deleted);
+            return Err(file.corrupt(length, format!("records that fit into {length} bytes"), got));
         }
         Ok(StoreFile { file, footer, length })
     }
@@ -303,6 +344,18 @@ impl StoreFile {
     /// Returns when the file survives a loss of power, once its directory does.
     pub fn sync(&self, purpose: Purpose) -> Result<()> {
         self.file.sync(purpose)
+    }
+
+    /// An error if the copy of the footer, where there is one, is not what the footer is.
+    pub fn check_copy(&self, purpose: Purpose) -> Result<()> {
+        let Some(at) = self.length.checked_sub(2 * FOOTER_BYTES as u64).filter(|_| self.footer.copied) else {
+            return Ok(());
+        };
+        let mut buffer = AlignedBuffer::default();
+        if self.file.read(purpose, at, FOOTER_BYTES, &mut buffer)? == self.footer.encode() {
+            return Ok(());
+        }
+        Err(self.file.corrupt(at, "a copy of the store's footer", "other bytes"))
     }
 
     /// The length, in bytes.
@@ -405,6 +458,17 @@ mod tests {
         }
         file.truncate(100).unwrap();
         assert!(StoreFile::open(&directory, "s", 9).is_err());
+    }
+
+    /// Fuzz target `database`: a merge took memory for as many records as a forged footer claimed.
+    #[test]
+    fn a_footer_that_claims_more_records_than_there_are_bytes_is_refused() {
+        for (records, deleted) in [(u64::MAX, 0), (1 << 40, 3), (40, 41)] {
+            let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+            let writer = StoreFileWriter::create(&directory, "s", 2, 9, 512, Purpose::Merge, 4096).unwrap();
+            writer.finish(records, deleted, (1, b"index"), (0, b"")).unwrap();
+            assert!(matches!(StoreFile::open(&directory, "s", 9), Err(Error::Corrupt { .. })), "{records}");
+        }
     }
 
     #[test]

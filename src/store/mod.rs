@@ -4,7 +4,9 @@
 
 pub mod block;
 mod confirm;
+pub mod examine;
 pub mod hash;
+pub mod in_memory;
 pub mod log;
 pub mod manifest;
 pub mod merge;

@@ -45,7 +45,7 @@ impl Geometry {
 
 /// A cuckoo table on flash with its filter in memory.
 pub struct CuckooTable {
-    file: StoreFile,
+    file: Arc<StoreFile>,
     geometry: Geometry,
     filter: CuckooFilter,
 }
@@ -73,12 +73,22 @@ impl CuckooTable {
             let got = format!("{} blocks and {} tags", footer.blocks, filter.len());
             return Err(file.file().corrupt(offset, format!("those of {} records", footer.records), got));
         }
-        Ok(CuckooTable { file, geometry, filter })
+        Ok(CuckooTable { file: Arc::new(file), geometry, filter })
     }
 
     /// The file.
     pub fn file(&self) -> &StoreFile {
         &self.file
+    }
+
+    /// The file, to be held for longer than the table.
+    pub fn shared_file(&self) -> Arc<StoreFile> {
+        self.file.clone()
+    }
+
+    /// The filter.
+    pub fn filter(&self) -> &CuckooFilter {
+        &self.filter
     }
 
     /// The memory of the filter, in bytes.
@@ -99,7 +109,9 @@ impl CuckooTable {
             let rank = u64::from(candidate.rank);
             let blocks = self.geometry.blocks(&(rank..rank + 1));
             let place = self.file.place_blocks(purpose, blocks.clone(), buffer)?;
-            let block = self.block(blocks.start, buffer.get(place).unwrap_or_default())?;
+            let bytes = buffer.get(place).unwrap_or_default();
+            let (file, number) = (self.file.file(), self.file.footer().number);
+            let block = Block::open_for_get(file, number, blocks.start, bytes)?;
             let slot = self.geometry.slot(block.payload, (rank % self.geometry.slots_per_block) as usize);
             let record = slot.and_then(|slot| self.geometry.layout.decode_slot(slot, true));
             if let Some(record) = record
@@ -178,7 +190,7 @@ impl CuckooTableWriter {
         filter.encode(&mut bytes);
         let filter_section = (FilterKind::Cuckoo as u8, &bytes[..]);
         let file = self.file.finish(self.records, self.deleted, (0, &[]), filter_section)?;
-        Ok(CuckooTable { file, geometry: self.geometry, filter })
+        Ok(CuckooTable { file: Arc::new(file), geometry: self.geometry, filter })
     }
 
     /// The memory held, in bytes.
@@ -289,7 +301,7 @@ mod tests {
 
     fn build(directory: &Directory, count: u32) -> Arc<CuckooTable> {
         let settings = CuckooSettings { regions: 3, buckets_per_region_log2: 5, tag_bits: 15 };
-        let mut index = PartialKeyCuckoo::new(settings).unwrap();
+        let mut index = PartialKeyCuckoo::new(settings, 32).unwrap();
         for number in 0..count {
             let hash = PLACING.place(&key(number));
             index.insert(hash.placement, hash.fingerprint, number).unwrap();

@@ -5,7 +5,7 @@
 
 mod cuckoo_table;
 
-pub use cuckoo_table::{CuckooCursor, CuckooTable, CuckooTableWriter};
+pub use cuckoo_table::{CUCKOO_TABLE_KIND, CuckooCursor, CuckooTable, CuckooTableWriter};
 
 use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};
@@ -26,17 +26,22 @@ pub enum HashStore {
 }
 
 impl HashStore {
-    /// The record of a key, which may say that the key was deleted. One read if it is there, seldom one if not.
-    pub fn get<'b>(
+    /// Shows the record of a key, which may say that the key was deleted, to `found`. One read if it is there, seldom
+    /// one if not, as long as filter and index are in memory.
+    pub fn look_up<T>(
         &self,
+        placing: Placing,
         purpose: Purpose,
         hash: KeyHash,
         key: &[u8],
-        buffer: &'b mut AlignedBuffer,
-    ) -> Result<Option<RecordView<'b>>> {
+        buffer: &mut AlignedBuffer,
+        mut found: impl FnMut(&RecordView<'_>) -> T,
+    ) -> Result<Option<T>> {
         match self {
-            HashStore::Cuckoo(table) => table.get(purpose, hash, key, buffer),
-            HashStore::Ordered(store) => store.get(purpose, hash, key, buffer),
+            HashStore::Cuckoo(table) => {
+                Ok(table.get(purpose, hash, key, buffer)?.map(|record| found(&record)))
+            }
+            HashStore::Ordered(store) => store.look_up(placing, purpose, hash, key, buffer, found),
         }
     }
 
@@ -47,6 +52,14 @@ impl HashStore {
             HashStore::Ordered(store) => {
                 Box::new(SortedCursor::new(store.clone(), placing, purpose, piece_bytes))
             }
+        }
+    }
+
+    /// The file, without what is in memory of the store.
+    pub fn shared_file(&self) -> Arc<StoreFile> {
+        match self {
+            HashStore::Cuckoo(table) => table.shared_file(),
+            HashStore::Ordered(store) => store.shared_file(),
         }
     }
 

@@ -5,6 +5,7 @@
 //! several partitions one piece, and lets writers that wait for a sync share it. The paper has one log a LogStore.
 
 mod copy;
+mod examine;
 pub mod format;
 mod recovery;
 mod segment;
@@ -12,17 +13,19 @@ mod store;
 
 pub use recovery::{LogSettings, Recovered};
 pub use segment::LogView;
-pub use store::{FrozenLog, LogCandidate, LogCandidates, LogCursor, LogStore};
+pub use store::{
+    FrozenLog, LOG_TABLES_MAX, LogCandidate, LogCandidates, LogCursor, LogStore, LogStoreSettings,
+};
 
 use crate::batch::Durability;
 use crate::device::{Access, Directory, Purpose};
 use crate::store::record::{RecordLayout, RecordView};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, RwLock};
 use crate::{Error, Result};
 use format::{MARKER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_record, encode_sync_marker};
-use parking_lot::{Mutex, RwLock};
 use segment::{Segment, Segments};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// What may wait in memory before it is written, in bytes.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
@@ -47,6 +50,8 @@ pub struct Log {
     /// Between `synced` and this position there is no record.
     recordless: AtomicU64,
     syncing: Mutex<Syncing>,
+    /// What may wait in memory before it is written, in bytes.
+    buffer_bytes_max: AtomicUsize,
     /// The longest frame so far, up to what is read at a time.
     frame_bytes: AtomicUsize,
 }
@@ -67,7 +72,8 @@ struct Syncing {
     directory_base: u64,
 }
 
-fn segment_name(base: u64) -> String {
+/// The name of the segment whose first frame has this position.
+pub(in crate::store) fn segment_name(base: u64) -> String {
     format!("log-{base:016x}")
 }
 
@@ -110,8 +116,15 @@ impl Log {
             synced: AtomicU64::new(0),
             recordless: AtomicU64::new(0),
             syncing: Mutex::new(Syncing { from: first_base, directory_base: 0 }),
+            buffer_bytes_max: AtomicUsize::new(BUFFER_BYTES_MAX),
             frame_bytes: AtomicUsize::new(0),
         }
+    }
+
+    /// Makes a log that begins at `position` and holds nothing, durably once the directory is synced.
+    pub fn begin(directory: &Directory, database_id: u64, position: u64) -> Result<String> {
+        Self::create_segment(directory, database_id, position)?.file.sync(Purpose::Recover)?;
+        Ok(segment_name(position))
     }
 
     fn create_segment(directory: &Directory, database_id: u64, base: u64) -> Result<Segment> {
@@ -157,10 +170,17 @@ impl Log {
             place(position);
         }
         let end = tail.buffer_base + tail.buffer.len() as u64;
-        if durability != Durability::Buffered || tail.buffer.len() >= BUFFER_BYTES_MAX {
+        if durability != Durability::Buffered
+            || tail.buffer.len() >= self.buffer_bytes_max.load(Ordering::Relaxed)
+        {
             self.flush(&mut tail)?;
         }
         Ok(end)
+    }
+
+    /// Lets no more bytes wait in memory before they are written; by default, and at the most, 64 KiB.
+    pub fn limit_buffer(&self, bytes: usize) {
+        self.buffer_bytes_max.store(bytes.min(BUFFER_BYTES_MAX), Ordering::Relaxed);
     }
 
     fn flush(&self, tail: &mut Tail) -> Result<()> {
@@ -171,7 +191,7 @@ impl Log {
         tail.segment.file.write(Purpose::Log, offset, &tail.buffer)?;
         tail.buffer_base += tail.buffer.len() as u64;
         tail.buffer.clear();
-        tail.buffer.shrink_to(BUFFER_BYTES_MAX);
+        tail.buffer.shrink_to(self.buffer_bytes_max.load(Ordering::Relaxed));
         self.written.store(tail.buffer_base, Ordering::Release);
         if tail.buffer_base - tail.writeback_base >= WRITEBACK_BYTES {
             let start = tail.segment.offset_of(tail.writeback_base);

@@ -19,6 +19,8 @@ use std::sync::atomic::Ordering;
 
 /// The bytes that a scan reads at a time.
 const WINDOW_BYTES: usize = 256 << 10;
+/// No log comes so far, an exabyte; so no damage of a position makes a sum of positions and lengths overflow.
+const POSITION_MAX: u64 = 1 << 60;
 
 /// What was found when a log was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -121,6 +123,15 @@ fn live_segments(directory: &Directory, from: u64) -> Result<Vec<u64>> {
     let base_of = |name: &String| u64::from_str_radix(name.strip_prefix("log-")?, 16).ok();
     let mut bases: Vec<u64> = directory.list()?.iter().filter_map(base_of).collect();
     bases.sort_unstable();
+    let last = bases.last().copied().unwrap_or(0).max(from);
+    if last > POSITION_MAX {
+        return Err(Error::Corrupt {
+            file: directory.path_of(&segment_name(last)),
+            offset: 0,
+            expected: format!("a position up to {POSITION_MAX}"),
+            got: format!("position {last}"),
+        });
+    }
     let mut first = bases.partition_point(|&base| base < from).saturating_sub(1);
     if let [before, at, ..] = bases[first..]
         && at == from

@@ -5,8 +5,8 @@ use super::format::{FRAME_CRC_BYTES, Frame, SEGMENT_HEADER_BYTES, decode_frame};
 use crate::Result;
 use crate::device::{AlignedBuffer, File, Purpose};
 use crate::store::record::{RecordLayout, RecordProblem, RecordSpan, RecordView};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One file of the log.
 pub(super) struct Segment {
@@ -37,7 +37,7 @@ impl Segment {
 
     /// Where a position stands in the file, in bytes.
     pub fn offset_of(&self, position: u64) -> u64 {
-        position - self.base + SEGMENT_HEADER_BYTES as u64
+        (position - self.base).saturating_add(SEGMENT_HEADER_BYTES as u64)
     }
 }
 

@@ -1,38 +1,79 @@
 //! The LogStore of one partition (SILT 3.1): an index in memory over records in the log.
 //!
-//! The index keeps the low 32 bits of a record's position; the LogStore's own beginning gives the rest, since less than
-//! 4 GiB of log may wait to be converted. A key that is written again takes over its slot, if the older record
-//! is still in the same LogStore; should both ever stand in it, the one further behind in the log holds.
+//! Deviation: the index is a few tables, each begun when the one before it is full, so that hardly more memory is held
+//! than its records need; the paper takes all of it at once, of which half is empty on average. A lookup asks all of
+//! them.
+//!
+//! The index keeps a record's distance from the LogStore's own beginning in the log, in as many bits as were thought to
+//! be enough, at most 32: what stands further behind goes into the next LogStore. A key that is written again takes
+//! over its slot, if the older record is still in the same LogStore; should both ever stand in it, the one further
+//! behind in the log holds.
 
 use super::LogView;
-use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};
 use crate::index::partial_key_cuckoo::{CuckooFull, CuckooSettings, PartialKeyCuckoo, Slot};
 use crate::key::{KeyHash, Placing};
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::RecordSpan;
+use crate::{Error, Result};
 use std::sync::Arc;
+
+/// The most tables that a LogStore may have.
+pub const LOG_TABLES_MAX: usize = 4;
+
+/// Of one key or of its like, the most that a table can hold.
+const CANDIDATES_A_TABLE: usize = 8;
+
+/// What a LogStore is made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogStoreSettings {
+    /// The shape of each table.
+    pub table: CuckooSettings,
+    /// How many tables there are when it is full, 1 to [`LOG_TABLES_MAX`].
+    pub tables: usize,
+    /// The binary logarithm of the bytes of log that it reaches over, at most 32.
+    pub position_bits: u8,
+}
+
+impl LogStoreSettings {
+    /// The slots of all its tables.
+    pub fn slots(&self) -> u32 {
+        self.table.slots() * self.tables as u32
+    }
+
+    fn new_table(&self) -> Result<Arc<PartialKeyCuckoo>> {
+        Ok(Arc::new(PartialKeyCuckoo::new(self.table, self.position_bits)?))
+    }
+}
 
 /// A LogStore that takes new records.
 pub struct LogStore {
-    index: Arc<PartialKeyCuckoo>,
+    settings: LogStoreSettings,
+    tables: Vec<Arc<PartialKeyCuckoo>>,
     /// The end of the log when the LogStore began: all its records stand at or behind it.
     start: u64,
 }
 
+/// A place in the index of a LogStore, until the next record is added.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogSlot {
+    table: u32,
+    slot: Slot,
+}
+
 /// A place in the log where the record of a key may stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogCandidate {
     /// The slot of the index.
-    pub slot: Slot,
+    pub slot: LogSlot,
     /// The position in the log.
     pub position: u64,
 }
 
-/// The candidates of a key, at most eight, the youngest first.
+/// The candidates of a key, the youngest first.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LogCandidates {
-    candidates: [Option<LogCandidate>; 8],
+    candidates: [LogCandidate; LOG_TABLES_MAX * CANDIDATES_A_TABLE],
     len: usize,
 }
 
@@ -44,48 +85,86 @@ impl LogCandidates {
 
     /// The candidates, the youngest first.
     pub fn iter(&self) -> impl Iterator<Item = LogCandidate> + '_ {
-        self.candidates[..self.len].iter().flatten().copied()
+        self.candidates[..self.len].iter().copied()
     }
 }
 
-fn candidates_of(index: &PartialKeyCuckoo, start: u64, hash: KeyHash) -> LogCandidates {
+fn candidates_of(tables: &[Arc<PartialKeyCuckoo>], start: u64, hash: KeyHash) -> LogCandidates {
     let mut found = LogCandidates::default();
-    for candidate in index.candidates(hash.placement, hash.fingerprint).take(8) {
-        let position = unpack(start, candidate.position);
-        found.candidates[found.len] = Some(LogCandidate { slot: candidate.slot, position });
-        found.len += 1;
+    for (table, index) in (0..).zip(tables).filter(|(_, index)| !index.is_empty()) {
+        for candidate in index.candidates(hash.placement, hash.fingerprint).take(CANDIDATES_A_TABLE) {
+            let slot = LogSlot { table, slot: candidate.slot };
+            found.candidates[found.len] =
+                LogCandidate { slot, position: start + u64::from(candidate.position) };
+            found.len += 1;
+        }
     }
-    found.candidates[..found.len].sort_unstable_by_key(|candidate| {
-        std::cmp::Reverse(candidate.map_or(0, |candidate| candidate.position))
-    });
+    found.candidates[..found.len].sort_unstable_by_key(|candidate| std::cmp::Reverse(candidate.position));
     found
 }
 
-fn unpack(start: u64, low: u32) -> u64 {
-    start + u64::from(low.wrapping_sub(start as u32))
+fn len_of(tables: &[Arc<PartialKeyCuckoo>]) -> u32 {
+    tables.iter().map(|table| table.len()).sum()
+}
+
+fn heap_bytes_of(tables: &[Arc<PartialKeyCuckoo>]) -> usize {
+    tables.iter().map(|table| table.heap_bytes()).sum()
 }
 
 impl LogStore {
     /// An empty LogStore over the log from `start` on.
-    pub fn new(settings: CuckooSettings, start: u64) -> Result<LogStore> {
-        Ok(LogStore { index: Arc::new(PartialKeyCuckoo::new(settings)?), start })
+    pub fn new(settings: LogStoreSettings, start: u64) -> Result<LogStore> {
+        if !(1..=LOG_TABLES_MAX).contains(&settings.tables) {
+            let problem = format!("{} is not within 1 to {LOG_TABLES_MAX}", settings.tables);
+            return Err(Error::Setting { name: "tables of a LogStore", problem });
+        }
+        Ok(LogStore { settings, tables: vec![settings.new_table()?], start })
+    }
+
+    /// Whether a record at this position can be in it.
+    pub fn reaches(&self, position: u64) -> bool {
+        position.checked_sub(self.start).is_some_and(|distance| distance >> self.settings.position_bits == 0)
+    }
+
+    /// The binary logarithm of the bytes of log that it reaches over.
+    pub fn position_bits(&self) -> u8 {
+        self.settings.position_bits
     }
 
     /// Where the record of a key may stand.
     pub fn candidates(&self, hash: KeyHash) -> LogCandidates {
-        candidates_of(&self.index, self.start, hash)
+        candidates_of(&self.tables, self.start, hash)
     }
 
-    /// Adds a record. If the table is full nothing changes, and the LogStore is ready to be frozen. While a snapshot
-    /// shares the index it is copied first.
-    pub fn insert(&mut self, hash: KeyHash, position: u64) -> std::result::Result<(), CuckooFull> {
-        let index = Arc::make_mut(&mut self.index);
-        index.insert(hash.placement, hash.fingerprint, position as u32).map(drop)
+    /// Adds a record. Answers false, and changes nothing, if it is full or does not reach so far: then it is ready to
+    /// be frozen. While a snapshot shares a table that changes it is copied first.
+    pub fn insert(&mut self, hash: KeyHash, position: u64) -> Result<bool> {
+        if !self.reaches(position) {
+            return Ok(false);
+        }
+        let distance = (position - self.start) as u32;
+        let insert = |table: &mut Arc<PartialKeyCuckoo>| -> std::result::Result<Slot, CuckooFull> {
+            Arc::make_mut(table).insert(hash.placement, hash.fingerprint, distance)
+        };
+        if self.tables.last_mut().is_some_and(|table| insert(table).is_ok()) {
+            return Ok(true);
+        }
+        if self.tables.len() >= self.settings.tables {
+            return Ok(false);
+        }
+        let mut table = self.settings.new_table()?;
+        let inserted = insert(&mut table).is_ok();
+        self.tables.push(table);
+        Ok(inserted)
     }
 
-    /// Makes the slot of a key point to its newer record.
-    pub fn replace(&mut self, slot: Slot, position: u64) {
-        Arc::make_mut(&mut self.index).set_position(slot, position as u32);
+    /// Makes the slot of a key point to its newer record. Answers false, and does nothing, if it does not reach so far.
+    pub fn replace(&mut self, slot: LogSlot, position: u64) -> bool {
+        let reaches = self.reaches(position);
+        if reaches && let Some(table) = self.tables.get_mut(slot.table as usize) {
+            Arc::make_mut(table).set_position(slot.slot, (position - self.start) as u32);
+        }
+        reaches
     }
 
     /// The end of the log when the LogStore began.
@@ -101,34 +180,39 @@ impl LogStore {
 
     /// The number of records.
     pub fn len(&self) -> u32 {
-        self.index.len()
+        len_of(&self.tables)
     }
 
-    /// The slots of its index, taken or not.
+    /// The slots of its index when all tables are there, taken or not.
     pub fn slots(&self) -> u32 {
-        self.index.slots()
+        self.settings.slots()
     }
 
     /// Whether there is no record in it.
     pub fn is_empty(&self) -> bool {
-        self.index.is_empty()
+        self.len() == 0
     }
 
     /// The LogStore as it is now; later writes are not seen in it. `end` is the end of the log.
     pub fn freeze(&self, end: u64) -> FrozenLog {
-        FrozenLog { index: self.index.clone(), start: self.start, end }
+        FrozenLog { tables: self.tables.clone(), start: self.start, end }
     }
 
     /// The memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        self.index.heap_bytes()
+        heap_bytes_of(&self.tables)
+    }
+
+    /// The memory that it holds when all tables are there, in bytes.
+    pub fn heap_bytes_max(&self) -> usize {
+        self.heap_bytes() / self.tables.len().max(1) * self.settings.tables
     }
 }
 
 /// A LogStore that takes no more records and waits to be converted.
 #[derive(Clone)]
 pub struct FrozenLog {
-    index: Arc<PartialKeyCuckoo>,
+    tables: Vec<Arc<PartialKeyCuckoo>>,
     start: u64,
     end: u64,
 }
@@ -136,12 +220,22 @@ pub struct FrozenLog {
 impl FrozenLog {
     /// Where the record of a key may stand.
     pub fn candidates(&self, hash: KeyHash) -> LogCandidates {
-        candidates_of(&self.index, self.start, hash)
+        candidates_of(&self.tables, self.start, hash)
     }
 
-    /// The index.
-    pub fn index(&self) -> &PartialKeyCuckoo {
-        &self.index
+    /// The tables of its index, at least one, all of the same shape.
+    pub fn tables(&self) -> &[Arc<PartialKeyCuckoo>] {
+        &self.tables
+    }
+
+    /// The number of records.
+    pub fn len(&self) -> u32 {
+        len_of(&self.tables)
+    }
+
+    /// Whether there is no record in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The end of the log when the LogStore began.
@@ -156,17 +250,14 @@ impl FrozenLog {
 
     /// The position in the log of what a slot holds.
     pub fn position(&self, packed: u32) -> u64 {
-        unpack(self.start, packed)
+        self.start + u64::from(packed)
     }
 
     /// The memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        self.index.heap_bytes()
+        heap_bytes_of(&self.tables)
     }
 }
-
-/// What a [`LogCursor`] keeps of a region's records, in bytes; the others it reads again.
-const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// The records of a frozen LogStore in the order of their hashes. One region of the index at a time: its records are
 /// read for their hashes and sorted. Large ones are then read again; the log's tail is hot in the page cache.
@@ -185,10 +276,11 @@ pub struct LogCursor {
     current: Option<(KeyHash, Current)>,
 }
 
-/// A record of the region: 16 bytes, since there are some thousand of them.
+/// A record of the region: 12 bytes, since there are some thousand of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Ordered {
-    placement: u64,
+    /// The high half of the placement.
+    placement_high: u32,
     /// The position, as the index packs it.
     packed: u32,
     /// Where in `kept` its bytes begin, or [`NOT_KEPT`].
@@ -204,8 +296,15 @@ enum Current {
 }
 
 impl LogCursor {
-    /// A cursor before the first record.
-    pub fn new(view: LogView, frozen: Arc<FrozenLog>, placing: Placing, purpose: Purpose) -> Self {
+    /// A cursor before the first record. It keeps records of a region in `kept_bytes_max` bytes, and reads the others
+    /// twice.
+    pub fn new(
+        view: LogView,
+        frozen: Arc<FrozenLog>,
+        placing: Placing,
+        purpose: Purpose,
+        kept_bytes_max: usize,
+    ) -> Self {
         LogCursor {
             view,
             frozen,
@@ -214,31 +313,30 @@ impl LogCursor {
             next_region: 0,
             order: Vec::new(),
             kept: Vec::new(),
-            kept_bytes_max: KEPT_BYTES_MAX,
+            kept_bytes_max,
             buffer: AlignedBuffer::default(),
             current: None,
         }
     }
 
-    /// The same cursor, which keeps no records in memory and reads all of them twice.
-    pub fn lean(self) -> Self {
-        LogCursor { kept_bytes_max: 0, ..self }
-    }
-
     fn load_region(&mut self) -> Result<bool> {
         while self.order.is_empty() {
-            if self.next_region == self.frozen.index.region_count() {
+            if self.frozen.tables.iter().all(|table| self.next_region >= table.region_count()) {
                 return Ok(false);
             }
             self.kept.clear();
-            let slots = self.frozen.index.settings().slots_per_region() as usize;
-            self.order.reserve_exact(slots.min(self.frozen.index.len() as usize));
-            for (_, _, packed) in self.frozen.index.region_slots(self.next_region) {
+            let region = |table: &PartialKeyCuckoo| table.settings().slots_per_region() as usize;
+            let slots: usize = self.frozen.tables.iter().map(|table| region(table)).sum();
+            self.order.reserve_exact(slots.min(self.frozen.len() as usize));
+            let frozen = self.frozen.clone();
+            for (_, _, packed) in frozen.tables.iter().flat_map(|table| table.region_slots(self.next_region))
+            {
                 let position = self.frozen.position(packed);
                 let record = self.view.read(self.purpose, position, &mut self.buffer)?;
-                let placement = self.placing.place(record.key).placement;
+                let placement_high = (self.placing.place(record.key).placement >> 32) as u32;
                 let kept_at = self.view.layout().keep(&record, &mut self.kept, self.kept_bytes_max);
-                self.order.push(Ordered { placement, packed, kept_at: kept_at.unwrap_or(NOT_KEPT) });
+                let kept_at = kept_at.unwrap_or(NOT_KEPT);
+                self.order.push(Ordered { placement_high, packed, kept_at });
             }
             self.next_region += 1;
             self.order.sort_unstable_by(|one, two| two.cmp(one));
@@ -247,20 +345,21 @@ impl LogCursor {
         Ok(true)
     }
 
-    /// Records of the same placement follow each other by their whole hashes, then by their keys, and those of the same
-    /// key from the youngest on.
+    /// Records whose placements begin alike follow each other by their whole hashes, then by their keys, and those of
+    /// the same key from the youngest on.
     fn order_equal_placements(&mut self) -> Result<()> {
         let mut start = 0;
         while start < self.order.len() {
-            let placement = self.order[start].placement;
-            let run = self.order[start..].iter().take_while(|ordered| ordered.placement == placement).count();
+            let high = self.order[start].placement_high;
+            let alike = |ordered: &&Ordered| ordered.placement_high == high;
+            let run = self.order[start..].iter().take_while(alike).count();
             if run > 1 {
                 let mut keyed = Vec::with_capacity(run);
                 for &ordered in &self.order[start..start + run] {
                     let position = self.frozen.position(ordered.packed);
                     let record = self.view.read(self.purpose, position, &mut self.buffer)?;
-                    let fingerprint = self.placing.place(record.key).fingerprint;
-                    keyed.push((fingerprint, record.key.to_vec(), std::cmp::Reverse(position), ordered));
+                    let hash = self.placing.place(record.key);
+                    keyed.push((hash, record.key.to_vec(), std::cmp::Reverse(position), ordered));
                 }
                 keyed.sort_unstable_by(|one, two| two.cmp(one));
                 for (slot, (.., ordered)) in self.order[start..].iter_mut().zip(keyed) {

@@ -1,5 +1,6 @@
 //! The manifest: which files are live. Every change of state is one commit, appended and synced before it is acted on;
-//! what it names was written and synced before.
+//! what it names was written and synced before. It stands in two files: the mirror follows the manifest, and is only
+//! looked at to find out damage, and to repair it.
 
 mod format;
 
@@ -12,7 +13,8 @@ use format::{MANIFEST_HEADER_BYTES, decode_commit, encode_commit};
 
 /// The manifest's name.
 pub const MANIFEST_NAME: &str = "MANIFEST";
-const NEW_NAME: &str = "MANIFEST.new";
+/// The name of its mirror.
+pub const MIRROR_NAME: &str = "MANIFEST.mirror";
 
 /// A manifest longer than this is written anew when it has doubled, in bytes.
 const REWRITE_BYTES: u64 = 256 << 10;
@@ -29,9 +31,12 @@ pub struct PartitionEntry {
 /// The open manifest of a database.
 pub struct Manifest {
     directory: Directory,
-    file: File,
+    /// The manifest and, once it was made durable, its mirror.
+    files: Vec<File>,
     shape: Shape,
     partitions: Vec<PartitionEntry>,
+    /// What a commit that failed would have made of it: whether that is written is not known.
+    attempted: Option<Vec<PartitionEntry>>,
     length: u64,
     /// Longer than this it is written anew.
     rewrite_bytes: u64,
@@ -40,21 +45,62 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Whether there is one in the directory.
+    /// Whether there is one in the directory, or what is left of one.
     pub fn stands_in(directory: &Directory) -> Result<bool> {
-        Ok(directory.list()?.iter().any(|name| name == MANIFEST_NAME))
+        Ok(directory.list()?.iter().any(|name| name == MANIFEST_NAME || name == MIRROR_NAME))
     }
 
     /// Creates the manifest of an empty database, durably.
     pub fn create(directory: &Directory, shape: &Shape) -> Result<()> {
-        write_new(directory, shape, &vec![PartitionEntry::default(); 1 << shape.partitions_log2])?;
-        Ok(())
+        Manifest::replace(directory, shape, &vec![PartitionEntry::default(); 1 << shape.partitions_log2])
+    }
+
+    /// Puts the manifest of another state in the place of the present one, atomically and durably.
+    pub fn replace(directory: &Directory, shape: &Shape, partitions: &[PartitionEntry]) -> Result<()> {
+        write_new(directory, shape, partitions).map(drop)
     }
 
     /// Reads the manifest of a database, and changes nothing. A commit that was being written when the system went
     /// down is left out: nothing was done about it.
     pub fn open(directory: &Directory) -> Result<Manifest> {
-        let file = directory.open(MANIFEST_NAME, Access::Buffered)?;
+        let names = directory.list()?;
+        if names.binary_search_by(|name| (**name).cmp(MANIFEST_NAME)).is_err() {
+            return Err(Error::Corrupt {
+                file: directory.path_of(MANIFEST_NAME),
+                offset: 0,
+                expected: "the manifest of a database".into(),
+                got: "no such file".into(),
+            });
+        }
+        let manifest = Manifest::read(directory, MANIFEST_NAME)?;
+        if names.binary_search_by(|name| (**name).cmp(MIRROR_NAME)).is_ok() {
+            manifest.refuse_loss_of_mirrored(directory)?;
+        }
+        Ok(manifest)
+    }
+
+    /// An error if the mirror goes on where the manifest ends: it is written after the manifest was synced.
+    fn refuse_loss_of_mirrored(&self, directory: &Directory) -> Result<()> {
+        let Ok(mirror) = Manifest::read(directory, MIRROR_NAME) else { return Ok(()) };
+        if mirror.length <= self.length {
+            return Ok(());
+        }
+        let (mut one, mut other) = (AlignedBuffer::default(), AlignedBuffer::default());
+        let read = |manifest: &Manifest, buffer: &mut AlignedBuffer| {
+            manifest.files[0].read(Purpose::Recover, 0, self.length as usize, buffer).map(drop)
+        };
+        read(self, &mut one)?;
+        read(&mirror, &mut other)?;
+        if one[..] != other[..] {
+            return Ok(());
+        }
+        let expected = format!("commit {} of the manifest, as in its mirror", self.sequence);
+        Err(self.files[0].corrupt(self.length, expected, "the end of the manifest, or other bytes"))
+    }
+
+    /// Reads the manifest from a file of this name, by itself.
+    pub fn read(directory: &Directory, name: &str) -> Result<Manifest> {
+        let file = directory.open(name, Access::Buffered)?;
         // After a sync that failed the page cache may show what never reached the device.
         file.drop_cache();
         let length = file.length()?;
@@ -87,9 +133,10 @@ impl Manifest {
         }
         Ok(Manifest {
             directory: directory.clone(),
-            file,
+            files: vec![file],
             shape,
             partitions,
+            attempted: None,
             length: at as u64,
             rewrite_bytes: REWRITE_BYTES,
             sequence,
@@ -99,9 +146,28 @@ impl Manifest {
 
     /// Makes what was read durable, and cuts off a commit that was not whole. Before that nothing may be done about
     /// what the manifest says: a process that was killed may have left it written and not synced.
-    pub fn make_durable(&self) -> Result<()> {
-        self.file.truncate(self.length)?;
-        self.file.sync(Purpose::Recover)?;
+    pub fn make_durable(&mut self) -> Result<()> {
+        let Some(file) = self.files.first() else { return Ok(()) };
+        file.truncate(self.length)?;
+        file.sync(Purpose::Recover)?;
+        if self.directory.list()?.iter().any(|name| name == MIRROR_NAME) {
+            self.mirror()?;
+        }
+        self.directory.sync(Purpose::Recover)
+    }
+
+    /// Makes the mirror say what the manifest does, durably. Where there is none it is not made before everything else
+    /// of the database is known to be readable: a database of another version is to be left as it is.
+    pub fn mirror(&mut self) -> Result<()> {
+        let Some(file) = self.files.first().filter(|_| self.files.len() == 1) else { return Ok(()) };
+        let mut buffer = AlignedBuffer::default();
+        let bytes = file.read(Purpose::Recover, 0, self.length as usize, &mut buffer)?;
+        let mirror = match open_mirror(&self.directory, bytes)? {
+            Some(mirror) => mirror,
+            None => write_whole(&self.directory, MIRROR_NAME, bytes)?,
+        };
+        mirror.sync(Purpose::Recover)?;
+        self.files.push(mirror);
         self.directory.sync(Purpose::Recover)
     }
 
@@ -135,22 +201,28 @@ impl Manifest {
         let mut partitions = self.partitions.clone();
         for edit in edits {
             apply(&mut partitions, edit).ok_or_else(|| {
-                self.file.corrupt(self.length, "an edit of live stores", format!("{edit:?}"))
+                self.files[0].corrupt(self.length, "an edit of live stores", format!("{edit:?}"))
             })?;
         }
+        let attempted = self.attempted.insert(partitions);
         if self.length > self.rewrite_bytes {
-            (self.file, self.length, self.sequence) = write_new(&self.directory, &self.shape, &partitions)?;
+            (self.files, self.length, self.sequence) = write_new(&self.directory, &self.shape, attempted)?;
             // The live state alone may be long: it is not to be written anew with every edit.
             self.rewrite_bytes = self.rewrite_bytes.max(2 * self.length);
         } else {
             let mut bytes = Vec::new();
             encode_commit(self.sequence, edits, &mut bytes);
-            self.file.write(Purpose::Manifest, self.length, &bytes)?;
-            self.file.sync(Purpose::Manifest)?;
+            // One after the other: at least one of them is whole at any moment.
+            for file in &self.files {
+                file.write(Purpose::Manifest, self.length, &bytes)?;
+                file.sync(Purpose::Manifest)?;
+            }
             self.length += bytes.len() as u64;
             self.sequence += 1;
         }
-        self.partitions = partitions;
+        if let Some(partitions) = self.attempted.take() {
+            self.partitions = partitions;
+        }
         Ok(())
     }
 
@@ -158,6 +230,39 @@ impl Manifest {
     /// segments of the log bear it too.
     pub fn write_copy(&self, target: &Directory) -> Result<()> {
         write_new(target, &self.shape, &self.partitions).map(drop)
+    }
+
+    /// Reads the manifest and its mirror again, and answers for each that does not say what is known here what is
+    /// wrong. After a commit that failed it may stand in either, in both or in none.
+    pub fn check(&self) -> Result<Vec<Error>> {
+        let mut wrong = Vec::new();
+        for name in [MANIFEST_NAME, MIRROR_NAME] {
+            match Manifest::read(&self.directory, name) {
+                Ok(read) if self.may_be(&read) => {}
+                Ok(read) => {
+                    let expected = format!("{} commits of the manifest", self.sequence);
+                    let got = format!("others, or not all: {}", read.sequence);
+                    wrong.push(read.files[0].corrupt(read.length, expected, got));
+                }
+                Err(error @ (Error::Corrupt { .. } | Error::Version { .. })) => wrong.push(error),
+                Err(Error::Io { file, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                    let expected = "a manifest, or its mirror".into();
+                    wrong.push(Error::Corrupt { file, offset: 0, expected, got: "no such file".into() });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(wrong)
+    }
+
+    fn may_be(&self, read: &Manifest) -> bool {
+        let states = [Some(&self.partitions), self.attempted.as_ref()];
+        read.shape == self.shape && states.contains(&Some(&read.partitions))
+    }
+
+    /// The bytes of the manifest and its mirror.
+    pub fn disk_bytes(&self) -> u64 {
+        self.length * self.files.len() as u64
     }
 
     /// The length, in bytes.
@@ -197,15 +302,43 @@ fn refuse_loss(file: &File, bytes: &[u8], end: usize, sequence: u64) -> Result<(
     }
 }
 
-/// Writes the whole state beside the manifest and puts it in its place, durably.
+/// The mirror, if it holds these bytes and no others.
+fn open_mirror(directory: &Directory, bytes: &[u8]) -> Result<Option<File>> {
+    if !directory.list()?.iter().any(|name| name == MIRROR_NAME) {
+        return Ok(None);
+    }
+    let mirror = directory.open(MIRROR_NAME, Access::Buffered)?;
+    mirror.drop_cache();
+    if mirror.length()? != bytes.len() as u64 {
+        return Ok(None);
+    }
+    let mut buffer = AlignedBuffer::default();
+    let same = mirror.read(Purpose::Recover, 0, bytes.len(), &mut buffer)? == bytes;
+    Ok(same.then_some(mirror))
+}
+
+/// Writes a file beside the one of this name and puts it in its place, durably.
+fn write_whole(directory: &Directory, name: &str, bytes: &[u8]) -> Result<File> {
+    let new_name = format!("{name}.new");
+    if directory.list()?.contains(&new_name) {
+        directory.remove(&new_name)?;
+    }
+    let file = directory.create(&new_name, Access::Buffered)?;
+    file.write(Purpose::Manifest, 0, bytes)?;
+    file.sync(Purpose::Manifest)?;
+    drop(file);
+    directory.rename(&new_name, name)?;
+    directory.sync(Purpose::Manifest)?;
+    directory.open(name, Access::Buffered)
+}
+
+/// Puts the whole state in the place of the manifest, and then of its mirror: the files, their length and the number
+/// of the next commit.
 fn write_new(
     directory: &Directory,
     shape: &Shape,
     partitions: &[PartitionEntry],
-) -> Result<(File, u64, u64)> {
-    if directory.list()?.iter().any(|name| name == NEW_NAME) {
-        directory.remove(NEW_NAME)?;
-    }
+) -> Result<(Vec<File>, u64, u64)> {
     let mut edits = Vec::new();
     for (number, partition) in partitions.iter().enumerate() {
         let (sorted, hashed): (Vec<_>, Vec<_>) =
@@ -222,13 +355,9 @@ fn write_new(
     }
     let mut bytes = shape.encode().to_vec();
     encode_commit(0, &edits, &mut bytes);
-    let file = directory.create(NEW_NAME, Access::Buffered)?;
-    file.write(Purpose::Manifest, 0, &bytes)?;
-    file.sync(Purpose::Manifest)?;
-    drop(file);
-    directory.rename(NEW_NAME, MANIFEST_NAME)?;
-    directory.sync(Purpose::Manifest)?;
-    Ok((directory.open(MANIFEST_NAME, Access::Buffered)?, bytes.len() as u64, 1))
+    let manifest = write_whole(directory, MANIFEST_NAME, &bytes)?;
+    let mirror = write_whole(directory, MIRROR_NAME, &bytes)?;
+    Ok((vec![manifest, mirror], bytes.len() as u64, 1))
 }
 
 #[cfg(test)]
@@ -267,7 +396,7 @@ mod tests {
         let mut torn = Vec::new();
         encode_commit(4, &[edit(1, &[], &[(4, Role::Sorted)])], &mut torn);
         file.write(Purpose::Manifest, length, &torn[..torn.len() - 1]).unwrap();
-        let manifest = Manifest::open(&directory).unwrap();
+        let mut manifest = Manifest::open(&directory).unwrap();
         assert_eq!(manifest.partitions(), state);
         assert_eq!(manifest.next_number(), 4);
         assert_eq!(manifest.length(), length);
@@ -330,10 +459,43 @@ mod tests {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         Manifest::create(&directory, &SHAPE).unwrap();
         let mut manifest = Manifest::open(&directory).unwrap().rewrite_beyond(100);
+        manifest.make_durable().unwrap();
         for number in 1..500 {
             manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])]).unwrap();
         }
         let written = directory.io().of(Purpose::Manifest).write_bytes;
-        assert!(written < 2 * 500 * 49, "{written} bytes for commits of 49 each");
+        assert!(written < 2 * 2 * 500 * 49, "{written} bytes for commits of 49 each, in two files");
+    }
+
+    #[test]
+    fn the_mirror_has_what_the_manifest_has_and_tells_when_that_has_lost_its_last_commit() {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        Manifest::create(&directory, &SHAPE).unwrap();
+        directory.remove(MIRROR_NAME).unwrap();
+        let mut manifest = Manifest::open(&directory).unwrap();
+        manifest.make_durable().unwrap();
+        assert!(directory.open(MIRROR_NAME, Access::Buffered).is_err());
+        manifest.mirror().unwrap();
+        let mut lengths = Vec::new();
+        for number in 1..4 {
+            manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])]).unwrap();
+            lengths.push(manifest.length());
+        }
+        assert!(manifest.check().unwrap().is_empty());
+        let mirror = Manifest::read(&directory, MIRROR_NAME).unwrap();
+        assert_eq!(mirror.partitions(), manifest.partitions());
+        // As it is between the two syncs of a commit.
+        let file = directory.open(MIRROR_NAME, Access::Buffered).unwrap();
+        file.truncate(lengths[1]).unwrap();
+        let mut opened = Manifest::open(&directory).unwrap();
+        assert_eq!((opened.partitions(), opened.check().unwrap().len()), (manifest.partitions(), 1));
+        opened.make_durable().unwrap();
+        assert!(opened.check().unwrap().is_empty());
+        let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
+        file.write(Purpose::Manifest, lengths[1] + 20, &[0xEE]).unwrap();
+        assert!(matches!(Manifest::open(&directory), Err(Error::Corrupt { .. })));
+        directory.remove(MANIFEST_NAME).unwrap();
+        assert!(Manifest::stands_in(&directory).unwrap());
+        assert!(matches!(Manifest::open(&directory), Err(Error::Corrupt { .. })));
     }
 }

@@ -1,15 +1,14 @@
 //! Going through a store in its own order.
 
-use super::{Form, SortedStore, StoreIndex};
+use super::{Form, SortedStore};
 use crate::Result;
 use crate::device::{Purpose, with_scratch};
-use crate::index::block_perfect::BlockPerfect;
+use crate::index::block_perfect::BlockPerfectOutline;
 use crate::key::{KeyHash, Placing};
 use crate::store::block::Block;
 use crate::store::merge::{Cursor, Entry};
-use crate::store::record::{RecordProblem, RecordSpan, RecordView};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use crate::store::record::{RecordLayout, RecordProblem, RecordSpan, RecordView};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -32,19 +31,19 @@ pub struct SortedCursor {
     bucket: BucketWindow,
 }
 
-/// By how many slots a window grows.
-const SLOTS_GROWTH: usize = 64;
+/// By how many bytes a window grows.
+const GROWTH_BYTES: usize = 4096;
 
-/// Slots of a bucket that is put in order in memory. A bucket is there as a whole once a record of a later one is.
+/// Slots of a bucket that is put in order in memory, and what was read behind it.
 #[derive(Default)]
 struct BucketWindow {
     slots: Vec<u8>,
     /// Slots that hold nothing any more, by their place.
     free: Vec<u32>,
-    waiting: BinaryHeap<Reverse<(KeyHash, u32)>>,
-    /// Of records whose hashes are equal, those that come later, the next one at the end.
-    equal: Vec<(KeyHash, u32)>,
-    last_bucket: u64,
+    /// The records that are still to come with their places, the next one at the end.
+    waiting: Vec<(KeyHash, u32)>,
+    /// There is nothing left to be read.
+    is_last: bool,
     current: Option<u32>,
 }
 
@@ -52,7 +51,8 @@ impl SortedCursor {
     /// A cursor before the first record, which reads `piece_bytes` at a time.
     pub fn new(store: Arc<SortedStore>, placing: Placing, purpose: Purpose, piece_bytes: usize) -> Self {
         SortedCursor {
-            store,
+            // What a lookup needs may be let go of while the cursor is at work.
+            store: Arc::new(store.without_filter().without_index()),
             placing,
             purpose,
             piece_bytes,
@@ -115,54 +115,45 @@ impl SortedCursor {
     }
 
     /// [`advance`](Cursor::advance) for a store whose buckets have no order inside.
-    fn advance_in_buckets(&mut self, index: &BlockPerfect) -> Result<bool> {
-        let slot_bytes = self.slot_bytes();
+    fn advance_in_buckets(&mut self, index: &BlockPerfectOutline) -> Result<bool> {
         self.current = None;
         self.bucket.free.extend(self.bucket.current.take());
-        if self.bucket.equal.is_empty() {
-            loop {
-                let first =
-                    self.bucket.waiting.peek().map(|Reverse((hash, _))| index.bucket_of(hash.placement));
-                if first.is_some_and(|bucket| bucket < self.bucket.last_bucket) || !self.load(0)? {
-                    break;
-                }
-                let payload = std::mem::take(&mut self.payload);
-                for slot in payload[self.at..].chunks_exact(slot_bytes) {
-                    let Some(record) = self.store.layout.decode_slot(slot, false) else { continue };
-                    let hash = self.placing.place(record.key);
-                    self.bucket.last_bucket = self.bucket.last_bucket.max(index.bucket_of(hash.placement));
-                    let place = self.bucket.keep(slot);
-                    self.bucket.waiting.push(Reverse((hash, place)));
-                }
-                self.at = payload.len();
-                self.payload = payload;
-            }
-            self.take_equal(slot_bytes);
-        }
-        let Some((hash, place)) = self.bucket.equal.pop() else { return Ok(false) };
-        let at = place as usize * slot_bytes;
-        let record = self.store.layout.decode_slot(&self.bucket.slots[at..at + slot_bytes], false);
+        while !self.bucket.is_complete(index) && self.load_slots()? {}
+        let Some((hash, place)) = self.bucket.waiting.pop() else { return Ok(false) };
+        let record = self.bucket.record(&self.store.layout, self.slot_bytes(), place);
         self.current = record.map(|record| (hash, RecordSpan::within(&self.bucket.slots, &record)));
         self.bucket.current = Some(place);
         Ok(self.current.is_some())
     }
 
-    /// Takes the records with the lowest hash, in the order of their keys.
-    fn take_equal(&mut self, slot_bytes: usize) {
-        let bucket = &mut self.bucket;
-        let Some(Reverse(first)) = bucket.waiting.pop() else { return };
-        bucket.equal.push(first);
-        while bucket.waiting.peek().is_some_and(|Reverse((hash, _))| *hash == first.0) {
-            bucket.equal.extend(bucket.waiting.pop().map(|Reverse(next)| next));
+    /// Reads the next piece into the window, and puts the window in order; answers whether there was any.
+    fn load_slots(&mut self) -> Result<bool> {
+        let (store, slot_bytes) = (self.store.clone(), self.slot_bytes());
+        let (file, layout) = (&store.file, &store.layout);
+        let block_bytes = file.footer().block_bytes as usize;
+        let count = (self.piece_bytes / block_bytes).max(1) as u64;
+        let blocks = self.next_block..(self.next_block + count).min(file.footer().blocks);
+        if blocks.is_empty() {
+            self.bucket.is_last = true;
+            return Ok(false);
         }
-        if bucket.equal.len() > 1 {
-            let layout = &self.store.layout;
-            let key = |place: u32| {
-                let at = place as usize * slot_bytes;
-                layout.decode_slot(&bucket.slots[at..at + slot_bytes], false).map(|record| record.key)
-            };
-            bucket.equal.sort_unstable_by(|one, two| key(two.1).cmp(&key(one.1)));
-        }
+        with_scratch(|buffer| -> Result<()> {
+            let bytes = file.read_blocks(self.purpose, blocks.clone(), buffer)?;
+            for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
+                let block = Block::open(file.file(), file.footer().number, number, bytes)?;
+                self.bucket.waiting.reserve_exact(block.payload.len() / slot_bytes);
+                for slot in block.payload.chunks_exact(slot_bytes) {
+                    let Some(record) = layout.decode_slot(slot, false) else { continue };
+                    let hash = self.placing.place(record.key);
+                    let place = self.bucket.keep(slot);
+                    self.bucket.waiting.push((hash, place));
+                }
+            }
+            Ok(())
+        })?;
+        self.next_block = blocks.end;
+        self.bucket.sort(layout, slot_bytes);
+        Ok(true)
     }
 
     fn decode<'a>(&self, bytes: &'a [u8]) -> std::result::Result<(RecordView<'a>, usize), RecordProblem> {
@@ -180,6 +171,27 @@ impl SortedCursor {
 }
 
 impl BucketWindow {
+    /// Whether the bucket of the next record is there as a whole: a record of a later one is.
+    fn is_complete(&self, index: &BlockPerfectOutline) -> bool {
+        let bucket =
+            |record: Option<&(KeyHash, u32)>| record.map(|(hash, _)| index.bucket_of(hash.placement));
+        self.is_last || bucket(self.waiting.last()) < bucket(self.waiting.first())
+    }
+
+    fn sort(&mut self, layout: &RecordLayout, slot_bytes: usize) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let key = |place| self.record(layout, slot_bytes, place).map(|record| record.key);
+        waiting.sort_unstable_by(|(one_hash, one), (other_hash, other)| {
+            other_hash.cmp(one_hash).then_with(|| key(*other).cmp(&key(*one)))
+        });
+        self.waiting = waiting;
+    }
+
+    fn record(&self, layout: &RecordLayout, slot_bytes: usize, place: u32) -> Option<RecordView<'_>> {
+        let at = place as usize * slot_bytes;
+        layout.decode_slot(self.slots.get(at..at + slot_bytes)?, false)
+    }
+
     /// Copies a slot in, and answers its place.
     fn keep(&mut self, slot: &[u8]) -> u32 {
         match self.free.pop() {
@@ -190,7 +202,7 @@ impl BucketWindow {
             }
             None => {
                 if self.slots.capacity() - self.slots.len() < slot.len() {
-                    self.slots.reserve_exact(slot.len() * SLOTS_GROWTH);
+                    self.slots.reserve_exact(slot.len().max(GROWTH_BYTES));
                 }
                 self.slots.extend_from_slice(slot);
                 (self.slots.len() / slot.len() - 1) as u32
@@ -199,17 +211,16 @@ impl BucketWindow {
     }
 
     fn heap_bytes(&self) -> usize {
-        let entries = self.waiting.capacity() + self.equal.capacity();
         self.slots.capacity()
             + self.free.capacity() * size_of::<u32>()
-            + entries * size_of::<(KeyHash, u32)>()
+            + self.waiting.capacity() * size_of::<(KeyHash, u32)>()
     }
 }
 
 impl Cursor for SortedCursor {
     fn advance(&mut self) -> Result<bool> {
-        if let StoreIndex::BlockPerfect(index) = &self.store.clone().index {
-            return self.advance_in_buckets(index);
+        if let Some(buckets) = self.store.clone().buckets() {
+            return self.advance_in_buckets(&buckets.outline);
         }
         self.current = None;
         loop {

@@ -1,14 +1,15 @@
 //! The indexes and filters that a store may have, as one.
 
 use super::Form;
-use crate::device::Purpose;
+use super::pages::Pages;
+use crate::device::{AlignedBuffer, Purpose};
 use crate::index::PlacementIndex;
-use crate::index::block_perfect::BlockPerfect;
+use crate::index::block_perfect::{BlockPerfect, BlockPerfectOutline};
 use crate::index::entropy_trie::{EntropyTrie, EntropyTrieBuilder, TrieSettings};
 use crate::index::fences::{Fences, FencesBuilder, FencesSettings};
-use crate::index::filter::{CuckooFilter, Filter, RibbonFilter};
+use crate::index::filter::{CuckooFilter, Filter, RangedFilter, RibbonFilter};
 use crate::key::KeyHash;
-use crate::store::file::{FilterKind, StoreFile};
+use crate::store::file::{FilterKind, StoreFile, StoreFooter};
 use crate::{Error, Result};
 use std::ops::Range;
 
@@ -33,7 +34,9 @@ pub enum SortedIndexKind {
 const SECTION_NONE: u8 = 0;
 const SECTION_ENTROPY_TRIE: u8 = 1;
 const SECTION_FENCES: u8 = 2;
+/// As it was saved before it had pages.
 const SECTION_BLOCK_PERFECT: u8 = 3;
+const SECTION_PAGED_BLOCK_PERFECT: u8 = 4;
 
 /// What an index is built with.
 #[derive(Debug, Clone, Copy)]
@@ -136,16 +139,30 @@ impl StoreIndex {
         StoreIndex::EntropyTrie { trie, units_per_block }
     }
 
+    /// Whether the records of the store are ordered by buckets only.
+    pub(in crate::store) fn is_in_buckets(footer: &StoreFooter) -> bool {
+        [SECTION_BLOCK_PERFECT, SECTION_PAGED_BLOCK_PERFECT].contains(&footer.index.kind)
+    }
+
+    /// Whether nothing of the saved index can be checked before all of it is read, and it cannot be done without.
+    pub(super) fn is_in_one_piece(file: &StoreFile) -> bool {
+        file.footer().index.kind == SECTION_BLOCK_PERFECT
+    }
+
     /// Reads the index back. `slots_per_block` is as it was when it was built.
-    pub(super) fn load(file: &StoreFile, form: Form, slots_per_block: u32) -> Result<StoreIndex> {
+    pub(in crate::store) fn load(
+        file: &StoreFile,
+        form: Form,
+        slots_per_block: u32,
+    ) -> Result<(StoreIndex, Option<Buckets>)> {
         let section = &file.footer().index;
         if section.kind == SECTION_NONE {
-            return Ok(StoreIndex::Absent);
+            return Ok((StoreIndex::Absent, None));
         }
         let bytes = file.read_section(section, Purpose::Recover)?;
         let offset = StoreFile::section_offset(section);
         let damaged = Error::decode(file.file().path(), offset);
-        match section.kind {
+        let index = match section.kind {
             SECTION_ENTROPY_TRIE => {
                 let trie = EntropyTrie::decode(&bytes).map_err(damaged)?;
                 let records = trie.settings().records_per_block;
@@ -156,18 +173,29 @@ impl StoreIndex {
                     let got = format!("{} records, {records} a block", trie.len());
                     return Err(file.file().corrupt(offset, expected, got));
                 }
-                Ok(StoreIndex::trie(trie, slots_per_block))
+                StoreIndex::trie(trie, slots_per_block)
             }
             SECTION_BLOCK_PERFECT => {
-                BlockPerfect::decode(&bytes).map(StoreIndex::BlockPerfect).map_err(damaged)
+                let index = BlockPerfect::decode(&bytes).map_err(damaged)?;
+                let outline = index.outline();
+                let head_bytes = (bytes.len() as u64).saturating_sub(outline.seeds_bytes());
+                let pages = Pages::of(&bytes, head_bytes, 0);
+                return Ok((StoreIndex::BlockPerfect(index), Some(Buckets { outline, pages })));
             }
-            SECTION_FENCES => Fences::decode(&bytes).map(StoreIndex::Fences).map_err(damaged),
-            kind => Err(file.file().corrupt(offset, "an index", format!("a section of kind {kind}"))),
-        }
+            SECTION_PAGED_BLOCK_PERFECT => {
+                let (pages, bytes) = Pages::split(file, section, &bytes)?;
+                let index = BlockPerfect::decode(bytes).map_err(damaged)?;
+                let outline = index.outline();
+                return Ok((StoreIndex::BlockPerfect(index), Some(Buckets { outline, pages })));
+            }
+            SECTION_FENCES => Fences::decode(&bytes).map(StoreIndex::Fences).map_err(damaged)?,
+            kind => return Err(file.file().corrupt(offset, "an index", format!("a section of kind {kind}"))),
+        };
+        Ok((index, None))
     }
 
-    /// The saved form: the kind of its section, and its bytes.
-    pub(crate) fn encode(&self) -> (u8, Vec<u8>) {
+    /// The saved form: the kind of its section, and its bytes; with what stays in memory while it is on flash.
+    pub(crate) fn encode(&self) -> (u8, Vec<u8>, Option<Buckets>) {
         let mut bytes = Vec::new();
         let section = match self {
             StoreIndex::EntropyTrie { trie, .. } => {
@@ -180,11 +208,13 @@ impl StoreIndex {
             }
             StoreIndex::BlockPerfect(index) => {
                 index.encode(&mut bytes);
-                SECTION_BLOCK_PERFECT
+                let outline = index.outline();
+                let (bytes, pages) = Pages::encode(&bytes, bytes.len() as u64 - outline.seeds_bytes());
+                return (SECTION_PAGED_BLOCK_PERFECT, bytes, Some(Buckets { outline, pages }));
             }
             StoreIndex::Absent => SECTION_NONE,
         };
-        (section, bytes)
+        (section, bytes, None)
     }
 
     /// Which index it is.
@@ -226,16 +256,77 @@ impl StoreIndex {
     }
 }
 
+/// What stays in memory of a block-perfect index that is on flash.
+#[derive(Clone)]
+pub(crate) struct Buckets {
+    /// Where each bucket begins.
+    pub(super) outline: BlockPerfectOutline,
+    /// Where the rest is, and how to check it.
+    pub(super) pages: Pages,
+}
+
+impl Buckets {
+    /// Reads it from the beginning of the saved index.
+    pub(super) fn open(file: &StoreFile) -> Result<Buckets> {
+        let section = &file.footer().index;
+        let pages = Pages::open(file, section)?;
+        let mut buffer = AlignedBuffer::default();
+        let (_, bytes) = pages.read(file, Purpose::Recover, 0..pages.head_bytes, &mut buffer)?;
+        let head = bytes.get(..pages.head_bytes as usize).unwrap_or_default();
+        let offset = StoreFile::section_offset(section);
+        let outline = BlockPerfectOutline::decode(head).map_err(Error::decode(file.file().path(), offset))?;
+        if pages.head_bytes.checked_add(outline.seeds_bytes()) != Some(pages.index_bytes) {
+            let got = format!("{} of {} bytes", pages.head_bytes, pages.index_bytes);
+            return Err(file.file().corrupt(offset, "an outline of the whole index", got));
+        }
+        Ok(Buckets { outline, pages })
+    }
+
+    /// The blocks in which the record of a key stands, if it is there. One read.
+    pub(super) fn locate(
+        &self,
+        file: &StoreFile,
+        purpose: Purpose,
+        hash: KeyHash,
+        buffer: &mut AlignedBuffer,
+    ) -> Result<Range<u64>> {
+        let Range { start, end } = self.outline.seeds_for(hash.placement);
+        if start >= end {
+            return Ok(0..self.outline.blocks().min(1));
+        }
+        let head_bytes = self.pages.head_bytes;
+        let (from, bytes) = self.pages.read(file, purpose, head_bytes + start..head_bytes + end, buffer)?;
+        // The first page may have a part of the head too.
+        let skip = head_bytes.saturating_sub(from);
+        let seeds = bytes.get(skip as usize..).unwrap_or_default();
+        Ok(self.outline.locate_in(hash.placement, (from + skip) - head_bytes, seeds))
+    }
+}
+
 /// The filter of a store, in memory.
 pub enum StoreFilter {
     /// The tags of the LogStore that the store was made of.
     Cuckoo(CuckooFilter),
     /// Near the information bound.
     Ribbon(RibbonFilter),
+    /// The same by ranges, which can be made of any number of keys.
+    Ranged(RangedFilter),
 }
 
 impl StoreFilter {
-    pub(super) fn load(file: &StoreFile) -> Result<Option<StoreFilter>> {
+    /// An error if the saved filter is of no kind that is known.
+    pub(super) fn check_kind(file: &StoreFile) -> Result<()> {
+        let section = &file.footer().filter;
+        let known = [FilterKind::None, FilterKind::Cuckoo, FilterKind::Ribbon, FilterKind::Ranged];
+        if known.iter().any(|kind| *kind as u8 == section.kind) {
+            return Ok(());
+        }
+        let offset = StoreFile::section_offset(section);
+        Err(file.file().corrupt(offset, "a filter", format!("a section of kind {}", section.kind)))
+    }
+
+    /// Reads the filter back, if there is one.
+    pub(in crate::store) fn load(file: &StoreFile) -> Result<Option<StoreFilter>> {
         let section = &file.footer().filter;
         let damaged = Error::decode(file.file().path(), StoreFile::section_offset(section));
         match section.kind {
@@ -247,6 +338,10 @@ impl StoreFilter {
             kind if kind == FilterKind::Ribbon as u8 => {
                 let bytes = file.read_section(section, Purpose::Recover)?;
                 Ok(Some(StoreFilter::Ribbon(RibbonFilter::decode(&bytes).map_err(damaged)?)))
+            }
+            kind if kind == FilterKind::Ranged as u8 => {
+                let bytes = file.read_section(section, Purpose::Recover)?;
+                Ok(Some(StoreFilter::Ranged(RangedFilter::decode(&bytes).map_err(damaged)?)))
             }
             kind => {
                 let offset = StoreFile::section_offset(section);
@@ -266,6 +361,10 @@ impl StoreFilter {
                 filter.encode(&mut bytes);
                 (FilterKind::Ribbon, bytes)
             }
+            StoreFilter::Ranged(filter) => {
+                filter.encode(&mut bytes);
+                (FilterKind::Ranged, bytes)
+            }
         }
     }
 
@@ -275,6 +374,7 @@ impl StoreFilter {
         match self {
             StoreFilter::Cuckoo(filter) => filter.may_contain(hash.placement, hash.fingerprint),
             StoreFilter::Ribbon(filter) => filter.may_contain(hash.placement, hash.fingerprint),
+            StoreFilter::Ranged(filter) => filter.may_contain(hash.placement, hash.fingerprint),
         }
     }
 
@@ -283,6 +383,7 @@ impl StoreFilter {
         match self {
             StoreFilter::Cuckoo(filter) => filter.heap_bytes(),
             StoreFilter::Ribbon(filter) => filter.heap_bytes(),
+            StoreFilter::Ranged(filter) => filter.heap_bytes(),
         }
     }
 }

@@ -10,11 +10,15 @@
 
 mod cursor;
 mod index;
+mod pages;
+mod search;
 mod writer;
 
 pub use cursor::SortedCursor;
+use index::Buckets;
 pub use index::{SortedIndexKind, StoreFilter, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
-use writer::slots_per_block;
+pub use search::Search;
+pub(in crate::store) use writer::slots_per_block;
 pub use writer::{SortedStoreSettings, SortedStoreWriter};
 
 use super::block::{BLOCK_HEADER_BYTES, Block};
@@ -22,8 +26,9 @@ use super::file::StoreFile;
 use super::record::{RecordLayout, RecordView};
 use crate::Result;
 use crate::device::{AlignedBuffer, Directory, Purpose};
-use crate::key::KeyHash;
+use crate::key::{KeyHash, Placing};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// How records stand in the blocks of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +41,8 @@ pub enum Form {
 }
 
 impl Form {
-    fn of(file: &StoreFile, layout: &RecordLayout) -> Result<Form> {
+    /// The form in which a file says that it holds records of this layout.
+    pub(in crate::store) fn of(file: &StoreFile, layout: &RecordLayout) -> Result<Form> {
         let block_bytes = file.footer().block_bytes as usize;
         let slot_fits = |bytes: usize| (1..=block_bytes - BLOCK_HEADER_BYTES).contains(&bytes);
         match file.footer().kind {
@@ -49,41 +55,145 @@ impl Form {
     }
 }
 
-/// An immutable store of records in hash order.
+/// An immutable store of records in hash order. Its index and its filter are saved with it, so that either may be left
+/// on flash: handles of the same store with more or less in memory share the file and whatever they both have.
 pub struct SortedStore {
-    file: StoreFile,
+    file: Arc<StoreFile>,
     layout: RecordLayout,
     form: Form,
-    index: StoreIndex,
-    filter: Option<StoreFilter>,
+    /// `None`: on flash, or there is none.
+    index: Option<Arc<StoreIndex>>,
+    /// `None`: on flash, or there is none.
+    filter: Option<Arc<StoreFilter>>,
+    /// Of a store whose records are ordered by buckets only.
+    buckets: Option<Arc<Buckets>>,
 }
+
+/// Where a record may stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Located {
+    /// It is not there.
+    Nowhere,
+    /// In these blocks, which count from 0.
+    Blocks(Range<u64>),
+    /// It has to be searched for: the index is not in memory.
+    Anywhere,
+}
+
+static ABSENT: StoreIndex = StoreIndex::Absent;
 
 impl SortedStore {
     /// Opens a store and reads its index and filter back.
     pub fn open(directory: &Directory, name: &str, number: u64, layout: RecordLayout) -> Result<SortedStore> {
+        SortedStore::open_on_flash(directory, name, number, layout)?.with_index()?.with_filter()
+    }
+
+    /// Opens a store and leaves index and filter on flash. Two or three reads, however large it is.
+    pub fn open_on_flash(
+        directory: &Directory,
+        name: &str,
+        number: u64,
+        layout: RecordLayout,
+    ) -> Result<SortedStore> {
         let file = StoreFile::open(directory, name, number)?;
         if file.footer().index.kind == 0 {
             return Err(file.file().corrupt(file.length(), "a store with an index", "one without"));
         }
-        let filter = StoreFilter::load(&file)?;
-        Ok(SortedStore { filter, ..SortedStore::in_file(file, layout, true)? })
+        SortedStore::in_file(file, layout, false)
     }
 
     /// The store in a file that is open already, with its index if `with_index` says so: without one every block has to
     /// be looked through, or searched.
     pub fn in_file(file: StoreFile, layout: RecordLayout, with_index: bool) -> Result<SortedStore> {
         let form = Form::of(&file, &layout)?;
-        let index = if with_index {
-            StoreIndex::load(&file, form, slots_per_block(&layout, form, file.footer().block_bytes))?
-        } else {
-            StoreIndex::Absent
+        StoreFilter::check_kind(&file)?;
+        let mut store =
+            SortedStore { file: Arc::new(file), layout, form, index: None, filter: None, buckets: None };
+        let needs_index = StoreIndex::is_in_one_piece(&store.file);
+        if StoreIndex::is_in_buckets(store.file.footer()) && !needs_index {
+            store.buckets = Some(Arc::new(Buckets::open(&store.file)?));
+        }
+        if with_index || needs_index { store.with_index() } else { Ok(store) }
+    }
+
+    fn handle(&self) -> SortedStore {
+        SortedStore {
+            file: self.file.clone(),
+            layout: self.layout,
+            form: self.form,
+            index: self.index.clone(),
+            filter: self.filter.clone(),
+            buckets: self.buckets.clone(),
+        }
+    }
+
+    /// The same store with its index in memory, read and checked unless it is there already. It takes as much again
+    /// until it is decoded.
+    pub fn with_index(&self) -> Result<SortedStore> {
+        if self.index.is_some() {
+            return Ok(self.handle());
+        }
+        let slots_per_block = slots_per_block(&self.layout, self.form, self.file.footer().block_bytes);
+        let (index, buckets) = StoreIndex::load(&self.file, self.form, slots_per_block)?;
+        Ok(SortedStore { index: Some(Arc::new(index)), buckets: buckets.map(Arc::new), ..self.handle() })
+    }
+
+    /// The same store with its index on flash.
+    pub fn without_index(&self) -> SortedStore {
+        SortedStore { index: None, ..self.handle() }
+    }
+
+    /// The same store with its filter in memory, if it has one; else as [`with_index`](Self::with_index).
+    pub fn with_filter(&self) -> Result<SortedStore> {
+        let filter = match &self.filter {
+            Some(filter) => Some(filter.clone()),
+            None => StoreFilter::load(&self.file)?.map(Arc::new),
         };
-        Ok(SortedStore { file, layout, form, index, filter: None })
+        Ok(SortedStore { filter, ..self.handle() })
+    }
+
+    /// The same store with its filter on flash.
+    pub fn without_filter(&self) -> SortedStore {
+        SortedStore { filter: None, ..self.handle() }
+    }
+
+    /// The same store, its index in memory as it is in that of `other`, another handle of it.
+    pub fn with_index_of(&self, other: &SortedStore) -> SortedStore {
+        SortedStore { index: other.index.clone(), buckets: other.buckets.clone(), ..self.handle() }
+    }
+
+    /// The same store, its filter in memory as it is in that of `other`, another handle of it.
+    pub fn with_filter_of(&self, other: &SortedStore) -> SortedStore {
+        SortedStore { filter: other.filter.clone(), ..self.handle() }
+    }
+
+    /// Whether its index is in memory, or it has none.
+    pub fn has_index(&self) -> bool {
+        self.index.is_some() || self.file.footer().index.kind == 0
+    }
+
+    /// Whether its filter is in memory, or it has none.
+    pub fn has_filter(&self) -> bool {
+        self.filter.is_some() || self.file.footer().filter.kind == 0
+    }
+
+    /// Whether the order of records holds between buckets only: then a search without any part of the index is in vain.
+    pub fn is_in_buckets(&self) -> bool {
+        StoreIndex::is_in_buckets(self.file.footer())
+    }
+
+    fn buckets(&self) -> Option<&Buckets> {
+        self.buckets.as_deref()
     }
 
     /// The file.
     pub fn file(&self) -> &StoreFile {
         &self.file
+    }
+
+    /// The file, to be held for longer than what is in memory of the store.
+    pub fn shared_file(&self) -> Arc<StoreFile> {
+        self.file.clone()
     }
 
     /// The shape of its records.
@@ -96,9 +206,14 @@ impl SortedStore {
         self.form
     }
 
-    /// The index.
+    /// The index, [`StoreIndex::Absent`] if it is not in memory.
     pub fn index(&self) -> &StoreIndex {
-        &self.index
+        self.index.as_deref().unwrap_or(&ABSENT)
+    }
+
+    /// The filter, if there is one.
+    pub fn filter(&self) -> Option<&StoreFilter> {
+        self.filter.as_deref()
     }
 
     /// What an index over these blocks is built with.
@@ -117,14 +232,30 @@ impl SortedStore {
         self.file.footer().records
     }
 
-    /// The memory of the index, in bytes.
+    /// The memory of the index, in bytes; what stays of it if it is on flash.
     pub fn index_bytes(&self) -> usize {
-        self.index.heap_bytes()
+        let whole = self.index.as_ref().map_or(0, |index| index.heap_bytes());
+        // The outline is a part of an index that is there.
+        let outline = |buckets: &Buckets| if whole > 0 { 0 } else { buckets.outline.heap_bytes() };
+        whole + self.buckets().map_or(0, |buckets| buckets.pages.heap_bytes() + outline(buckets))
     }
 
     /// The memory of the filter, in bytes.
     pub fn filter_bytes(&self) -> usize {
-        self.filter.as_ref().map_or(0, StoreFilter::heap_bytes)
+        self.filter.as_ref().map_or(0, |filter| filter.heap_bytes())
+    }
+
+    /// What leaving the index on flash gives back, in bytes.
+    pub fn droppable_index_bytes(&self) -> u64 {
+        let outline = self.buckets().map_or(0, |buckets| buckets.outline.heap_bytes());
+        self.index.as_ref().map_or(0, |index| index.heap_bytes().saturating_sub(outline)) as u64
+    }
+
+    /// About the memory that index and filter would take beyond what stays of them, in bytes.
+    pub fn saved_bytes(&self) -> (u64, u64) {
+        let footer = self.file.footer();
+        let outline = self.buckets().map_or(0, |buckets| buckets.outline.heap_bytes() as u64);
+        (footer.index.length.saturating_sub(outline), footer.filter.length)
     }
 
     /// The blocks to read for a key; `None` if the filter tells that it is not there. They count from 0.
@@ -135,9 +266,49 @@ impl SortedStore {
         {
             return None;
         }
-        let blocks = self.index.locate(hash);
+        self.within(self.index().locate(hash))
+    }
+
+    fn within(&self, blocks: Range<u64>) -> Option<Range<u64>> {
         let end = blocks.end.min(self.file.footer().blocks);
         (blocks.start < end).then_some(blocks.start..end)
+    }
+
+    /// Where the record of a key may stand. Costs a read of a piece of the index, through `buffer`, if there are
+    /// buckets and the index is on flash; else nothing.
+    #[inline]
+    pub fn locate(&self, purpose: Purpose, hash: KeyHash, buffer: &mut AlignedBuffer) -> Result<Located> {
+        let blocks = match (&self.index, &self.filter) {
+            (Some(_), _) => self.blocks_for(hash),
+            (None, Some(filter)) if !filter.may_contain(hash) => None,
+            (None, _) => match self.buckets() {
+                Some(buckets) => self.within(buckets.locate(&self.file, purpose, hash, buffer)?),
+                None => return Ok(Located::Anywhere),
+            },
+        };
+        Ok(blocks.map_or(Located::Nowhere, Located::Blocks))
+    }
+
+    /// Shows the record of a key to `found`, if it is there, wherever index and filter are. With both in memory at most
+    /// one read; one more for buckets whose index is on flash; else a handful.
+    pub fn look_up<T>(
+        self: &Arc<Self>,
+        placing: Placing,
+        purpose: Purpose,
+        hash: KeyHash,
+        key: &[u8],
+        buffer: &mut AlignedBuffer,
+        mut found: impl FnMut(&RecordView<'_>) -> T,
+    ) -> Result<Option<T>> {
+        match self.locate(purpose, hash, buffer)? {
+            Located::Nowhere => Ok(None),
+            Located::Blocks(blocks) => {
+                let place = self.file.place_blocks(purpose, blocks.clone(), buffer)?;
+                let bytes = buffer.get_mut(place).unwrap_or_default();
+                Ok(self.find(blocks, bytes, key)?.map(|record| found(&record)))
+            }
+            Located::Anywhere => Search { store: self, placing, purpose, hash, key }.run(found),
+        }
     }
 
     /// The record of a key, with one read unless the filter saves it.
@@ -183,7 +354,7 @@ impl SortedStore {
     }
 
     fn block<'b>(&self, number: u64, bytes: &'b [u8]) -> Result<Block<'b>> {
-        Block::open(self.file.file(), self.file.footer().number, number, bytes)
+        Block::open_for_get(self.file.file(), self.file.footer().number, number, bytes)
     }
 
     fn find_slot<'b>(&self, payload: &'b [u8], key: &[u8]) -> Option<RecordView<'b>> {

@@ -9,12 +9,16 @@ use crate::store::block::{BLOCK_HEADER_BYTES, BlockBuilder};
 use crate::store::file::{FilterKind, StoreFileWriter};
 use crate::store::merge::Entry;
 use crate::store::record::RecordLayout;
+use std::sync::Arc;
 
 /// A record goes over the end of a block rather than leave more than this share of the block unused.
 const UNUSED_SHARE: usize = 32;
 
-/// By how many slots the memory for a bucket grows.
-const SLOTS_GROWTH: usize = 64;
+/// A bucket of a block-perfect index, which is held in memory, takes so many pieces at the most.
+const PIECES_PER_BUCKET: usize = 4;
+
+/// By how many bytes the memory for a bucket grows.
+const GROWTH_BYTES: usize = 4096;
 
 /// What a store is written with.
 #[derive(Debug, Clone)]
@@ -66,7 +70,7 @@ impl SortedStoreSettings {
 }
 
 /// How many records of a form stand in a full block, if they take the same room; else 1.
-pub(super) fn slots_per_block(layout: &RecordLayout, form: Form, block_bytes: u32) -> u32 {
+pub(in crate::store) fn slots_per_block(layout: &RecordLayout, form: Form, block_bytes: u32) -> u32 {
     let payload_bytes = block_bytes.saturating_sub(BLOCK_HEADER_BYTES as u32);
     match (form, layout.slot_bytes(false)) {
         (Form::Slots, Some(slot_bytes)) => (payload_bytes / (slot_bytes as u32).max(1)).max(1),
@@ -87,7 +91,10 @@ impl IndexBuilder {
         let slots_per_block = slots_per_block(&settings.layout, settings.form, settings.block_bytes);
         let expected_records = settings.expected_records;
         if settings.index == SortedIndexKind::BlockPerfect {
-            let settings = BlockPerfectSettings { expected_records, records_per_block: slots_per_block };
+            let slot_bytes = settings.layout.slot_bytes(false).unwrap_or(1).max(1);
+            let bucket_records = (PIECES_PER_BUCKET * settings.piece_bytes / slot_bytes) as u32;
+            let records_per_block = slots_per_block;
+            let settings = BlockPerfectSettings { expected_records, records_per_block, bucket_records };
             let index = Box::new(BlockPerfectBuilder::new(settings)?);
             return Ok(IndexBuilder::BlockPerfect { index, bucket: Bucket::default() });
         }
@@ -205,7 +212,7 @@ impl SortedStoreWriter {
             }
             let slot_bytes = self.settings.layout.slot_bytes(false).unwrap_or(0);
             if bucket.slots.capacity() - bucket.slots.len() < slot_bytes {
-                bucket.slots.reserve_exact(slot_bytes * SLOTS_GROWTH);
+                bucket.slots.reserve_exact(slot_bytes.max(GROWTH_BYTES));
             }
             self.settings.layout.encode_slot(&entry.record, false, &mut bucket.slots);
             return Ok(());
@@ -293,7 +300,7 @@ impl SortedStoreWriter {
             let file = &mut self.file;
             self.block.seal(file.next_block(), |block| file.append_block(block))?;
         }
-        let (index_kind, index_bytes) = index.encode();
+        let (index_kind, index_bytes, buckets) = index.encode();
         let (filter_kind, filter_bytes) =
             filter.as_ref().map_or((FilterKind::None, Vec::new()), StoreFilter::encode);
         let file = self.file.finish(
@@ -303,7 +310,14 @@ impl SortedStoreWriter {
             (filter_kind as u8, &filter_bytes),
         )?;
         let SortedStoreSettings { layout, form, .. } = self.settings;
-        Ok(SortedStore { file, layout, form, index, filter })
+        Ok(SortedStore {
+            file: Arc::new(file),
+            layout,
+            form,
+            index: Some(Arc::new(index)),
+            filter: filter.map(Arc::new),
+            buckets: buckets.map(Arc::new),
+        })
     }
 
     /// Ends a store without an index that only this process reads, and as long as it has it open
@@ -315,7 +329,7 @@ impl SortedStoreWriter {
         }
         let file = self.file.finish_temporary(self.records, self.deleted)?;
         let SortedStoreSettings { layout, form, .. } = self.settings;
-        Ok(SortedStore { file, layout, form, index: StoreIndex::Absent, filter: None })
+        Ok(SortedStore { file: Arc::new(file), layout, form, index: None, filter: None, buckets: None })
     }
 
     /// The memory held, in bytes.

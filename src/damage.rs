@@ -1,0 +1,276 @@
+//! What verifying and repairing tell: which bytes are damaged, and whose keys they were.
+
+use crate::Error;
+use crate::key::KeyHasher;
+use bytes::Bytes;
+use std::fmt;
+use std::path::PathBuf;
+
+/// What is damaged of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum DamagedPart {
+    /// The manifest or its mirror.
+    Manifest,
+    /// The header of a segment of the log.
+    LogHeader,
+    /// Frames of the log.
+    LogFrames,
+    /// A store's first bytes, from which nothing is needed that does not stand elsewhere too.
+    StoreHeader,
+    /// A store's last bytes, or their copy.
+    StoreFooter,
+    /// Blocks of a store.
+    Blocks,
+    /// Records in blocks that seem sound, but do not belong there.
+    Records,
+    /// The index of a store.
+    Index,
+    /// The filter of a store.
+    Filter,
+    /// The whole file: it is not there, or is another one's.
+    File,
+}
+
+impl fmt::Display for DamagedPart {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            DamagedPart::Manifest => "manifest",
+            DamagedPart::LogHeader => "log header",
+            DamagedPart::LogFrames => "log frames",
+            DamagedPart::StoreHeader => "store header",
+            DamagedPart::StoreFooter => "store footer",
+            DamagedPart::Blocks => "blocks",
+            DamagedPart::Records => "records",
+            DamagedPart::Index => "index",
+            DamagedPart::Filter => "filter",
+            DamagedPart::File => "file",
+        })
+    }
+}
+
+/// All keys whose hashes begin with 64 bits from `first` to `last`, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyRange {
+    /// The lowest.
+    pub first: u64,
+    /// The highest.
+    pub last: u64,
+}
+
+impl KeyRange {
+    /// Every key.
+    pub const ALL: KeyRange = KeyRange { first: 0, last: u64::MAX };
+
+    /// The keys of one of 2^`partitions_log2` partitions whose placements within it are from `first` to `last`.
+    pub(crate) fn within_partition(partition: u64, partitions_log2: u32, first: u64, last: u64) -> KeyRange {
+        match partitions_log2 {
+            0 => KeyRange { first, last },
+            bits => {
+                let base = partition << (64 - bits);
+                KeyRange { first: base | first >> bits, last: base | last >> bits }
+            }
+        }
+    }
+
+    /// Whether a key with these first 64 bits of its hash is meant.
+    pub fn contains(&self, placement: u64) -> bool {
+        (self.first..=self.last).contains(&placement)
+    }
+
+    /// Sorted, and with those in one that touch or overlap.
+    pub(crate) fn united(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
+        ranges.sort_unstable();
+        let mut united: Vec<KeyRange> = Vec::new();
+        for range in ranges {
+            match united.last_mut() {
+                Some(last) if range.first <= last.last.saturating_add(1) => {
+                    last.last = last.last.max(range.last);
+                }
+                _ => united.push(range),
+            }
+        }
+        united
+    }
+}
+
+impl fmt::Display for KeyRange {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == KeyRange::ALL {
+            return to.write_str("any key");
+        }
+        write!(to, "keys with hashes {:016x} to {:016x}", self.first, self.last)
+    }
+}
+
+/// One damaged place.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Damage {
+    /// The file.
+    pub file: PathBuf,
+    /// What of it.
+    pub part: DamagedPart,
+    /// Where the damage begins, in bytes.
+    pub offset: u64,
+    /// How far it reaches, in bytes: as much as has one checksum, or more side by side.
+    pub length: u64,
+    /// What should be there.
+    pub expected: String,
+    /// What is there.
+    pub got: String,
+    /// Keys whose records stood there, as far as they can still be read.
+    pub keys: Vec<Bytes>,
+    /// Which keys' records may have stood there, those in `keys` included; empty if no record did.
+    pub lost: Vec<KeyRange>,
+    /// Whether older stores may hold older values of these keys, or values that were deleted: without what is damaged
+    /// they would be answered again.
+    pub may_be_older: bool,
+}
+
+impl Damage {
+    pub(crate) fn new(file: impl Into<PathBuf>, part: DamagedPart, offset: u64, length: u64) -> Damage {
+        Damage {
+            file: file.into(),
+            part,
+            offset,
+            length,
+            expected: String::new(),
+            got: String::new(),
+            keys: Vec::new(),
+            lost: Vec::new(),
+            may_be_older: false,
+        }
+    }
+
+    /// What should be there, and what is.
+    pub(crate) fn because(mut self, expected: impl Into<String>, got: impl Into<String>) -> Damage {
+        (self.expected, self.got) = (expected.into(), got.into());
+        self
+    }
+
+    /// The damage that an error tells of, at the error's place.
+    pub(crate) fn of(error: &Error, part: DamagedPart, length: u64) -> Damage {
+        match error {
+            Error::Corrupt { file, offset, expected, got } => {
+                Damage::new(file, part, *offset, length).because(expected, got)
+            }
+            Error::Io { file, source, .. } => {
+                Damage::new(file, part, 0, length).because("bytes that can be read", source.to_string())
+            }
+            Error::Version { file, found, supported } => Damage::new(file, part, 0, length)
+                .because(format!("format version {supported}"), format!("version {found}")),
+            other => Damage::new("", part, 0, length).because("no error", other.to_string()),
+        }
+    }
+
+    /// The same as an error.
+    pub fn error(&self) -> Error {
+        Error::Corrupt {
+            file: self.file.clone(),
+            offset: self.offset,
+            expected: self.expected.clone(),
+            got: self.got.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Damage { file, part, offset, length, expected, got, .. } = self;
+        write!(
+            to,
+            "{}: {part} damaged, bytes {offset} to {}",
+            file.display(),
+            offset.saturating_add(*length)
+        )?;
+        write!(to, ": expected {expected}, got {got}")?;
+        match &self.lost[..] {
+            [] => write!(to, "; no record is lost"),
+            [one] => write!(to, "; lost: {one}"),
+            [first, .., last] => {
+                write!(to, "; lost: some of {} ranges of keys, {first} … {last}", self.lost.len())
+            }
+        }?;
+        for key in &self.keys {
+            write!(to, "; one of them is \"{}\"", key[..key.len().min(64)].escape_ascii())?;
+        }
+        if self.may_be_older { write!(to, "; older values of these may be answered") } else { Ok(()) }
+    }
+}
+
+/// What was found damaged.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// Bytes that were read and checked.
+    pub checked_bytes: u64,
+    /// Records that were read and checked.
+    pub checked_records: u64,
+    /// The damaged places, file by file.
+    pub damage: Vec<Damage>,
+    /// Bytes at the end of the log that were being written when the system went down. They are no damage: nothing of
+    /// them was ever promised to survive.
+    pub torn_bytes: u64,
+    pub(crate) hasher: Option<KeyHasher>,
+}
+
+impl VerifyReport {
+    /// Whether a record of this key may have been lost, or an older one may be answered in its place.
+    pub fn may_affect(&self, key: &[u8]) -> bool {
+        let Some(hasher) = &self.hasher else { return !self.damage.is_empty() };
+        let placement = hasher.hash(key).placement;
+        let mut lost = self.damage.iter().flat_map(|damage| &damage.lost);
+        lost.any(|range| range.contains(placement))
+    }
+
+    /// All ranges of keys of which something may be lost, sorted and without overlaps.
+    pub fn lost(&self) -> Vec<KeyRange> {
+        KeyRange::united(self.damage.iter().flat_map(|damage| damage.lost.clone()).collect())
+    }
+
+    /// Those among them of which an older value, or one that was deleted, may be answered.
+    pub fn may_be_older(&self) -> Vec<KeyRange> {
+        let older = self.damage.iter().filter(|damage| damage.may_be_older);
+        KeyRange::united(older.flat_map(|damage| damage.lost.clone()).collect())
+    }
+}
+
+/// What a repair did.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct RepairReport {
+    /// What was damaged. If nothing was, nothing was changed.
+    pub found: VerifyReport,
+    /// The directory into which the damaged files were set aside, whole.
+    pub set_aside: Option<PathBuf>,
+    /// The names of these files.
+    pub set_aside_files: Vec<String>,
+    /// Records that were taken over from damaged files.
+    pub kept_records: u64,
+    /// The names of the files that were written in their place.
+    pub new_files: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_touch_are_one() {
+        let range = |first, last| KeyRange { first, last };
+        let united = KeyRange::united(vec![range(9, 12), range(1, 3), range(4, 5), range(10, 11)]);
+        assert_eq!(united, [range(1, 5), range(9, 12)]);
+        assert_eq!(KeyRange::united(vec![KeyRange::ALL, range(1, 2)]), [KeyRange::ALL]);
+    }
+
+    #[test]
+    fn a_placement_within_a_partition_stands_in_the_partitions_share() {
+        let hash = crate::key::KeyHash { placement: 0xC123_4567_89AB_CDEF, fingerprint: u64::MAX };
+        let within = hash.within_partition(2).placement;
+        let range = KeyRange::within_partition(hash.partition(2) as u64, 2, within, within);
+        assert!(range.contains(hash.placement) && !range.contains(hash.placement + 1));
+        let all = KeyRange::within_partition(3, 2, 0, u64::MAX);
+        assert_eq!((all.first, all.last), (0xC000_0000_0000_0000, u64::MAX));
+    }
+}

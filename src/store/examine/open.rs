@@ -1,0 +1,241 @@
+//! Opening a store of which any part may be damaged.
+
+use super::pass::{Examined, StoreView};
+use super::{Advance, Belonging, Visit, read_if_readable};
+use crate::damage::{Damage, DamagedPart, KeyRange};
+use crate::device::{AlignedBuffer, Directory, File};
+use crate::index::filter::CuckooFilter;
+use crate::store::block::Block;
+use crate::store::fields::Fields;
+use crate::store::file::{FOOTER_BYTES, HEADER_BYTES, StoreFile, StoreFooter, encode_header};
+use crate::store::hash::CUCKOO_TABLE_KIND;
+use crate::store::record::RecordLayout;
+use crate::store::sorted::{Form, StoreFilter, StoreIndex, slots_per_block};
+use crate::{Error, Result};
+
+/// A store as it should be.
+#[derive(Debug, Clone)]
+pub struct StoreToOpen<'a> {
+    /// The name of its file.
+    pub name: &'a str,
+    /// Its number.
+    pub number: u64,
+    /// The kind that it has, should neither end of the file say so.
+    pub kind: u8,
+    /// The size of a block that it has then, in bytes.
+    pub block_bytes: u32,
+    /// What its records have in common.
+    pub belonging: Belonging,
+}
+
+/// A store with as much of it as could be read.
+pub struct OpenedStore {
+    file: StoreFile,
+    belonging: Belonging,
+    index: Option<StoreIndex>,
+    filter: Option<StoreFilter>,
+    table: Option<CuckooFilter>,
+    end_is_known: bool,
+    damage: Vec<Damage>,
+}
+
+impl OpenedStore {
+    /// Opens a store; if so much of it is damaged that nothing can be read, the damage.
+    ///
+    /// # Errors
+    /// Those of reading, but not of what the device has lost; [`Error::Version`] for a sound file of another version.
+    pub fn open(
+        directory: &Directory,
+        wanted: &StoreToOpen<'_>,
+    ) -> Result<std::result::Result<OpenedStore, Damage>> {
+        let file = directory.open(wanted.name, directory.access())?;
+        file.drop_cache();
+        let length = file.length()?;
+        let mut damage = Vec::new();
+        let (footer, end_is_known) = match find_footer(&file, length, wanted.number, &mut damage)? {
+            Some(footer) => (footer, true),
+            None => (guess_footer(&file, length, wanted)?, false),
+        };
+        if footer.number != wanted.number {
+            let got = format!("that of store {}", footer.number);
+            return Ok(Err(lost_file(&file, length, format!("the file of store {}", wanted.number), got)));
+        }
+        if end_is_known {
+            check_header(&file, length, &footer, &mut damage)?;
+        }
+        let path = file.path().to_owned();
+        let file = match StoreFile::with_footer(file, footer, length) {
+            Ok(file) => file,
+            Err(error) => {
+                let lost = vec![KeyRange::ALL];
+                return Ok(Err(Damage { file: path, lost, ..Damage::of(&error, DamagedPart::File, length) }));
+            }
+        };
+        let (index, filter, table) = load(&file, &wanted.belonging.layout)?;
+        let belonging = wanted.belonging;
+        Ok(Ok(OpenedStore { file, belonging, index, filter, table, end_is_known, damage }))
+    }
+
+    /// What reading it will read, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.file.length()
+    }
+
+    /// How many records the store says that it has, deletes included.
+    pub fn records(&self) -> u64 {
+        self.file.footer().records
+    }
+
+    /// Reads all of it, and shows every sound record.
+    ///
+    /// # Errors
+    /// Those of reading, and of `visit`; [`Error::Interrupted`] if `advance` answered so.
+    pub fn examine(&self, advance: &mut Advance<'_>, visit: &mut Visit<'_>) -> Result<Examined> {
+        let view = StoreView {
+            file: &self.file,
+            belonging: self.belonging,
+            index: self.index.as_ref(),
+            filter: self.filter.as_ref(),
+            table: self.table.as_ref(),
+            end_is_known: self.end_is_known,
+        };
+        let mut examined = view.examine(advance, visit)?;
+        examined.damage.splice(0..0, self.damage.iter().cloned());
+        if let Some(footer) = examined.damage.first_mut().filter(|_| !self.end_is_known) {
+            // Whether the last block found was the last one nobody can tell.
+            footer.lost.push(self.belonging.range(examined.behind, u64::MAX));
+        }
+        Ok(examined)
+    }
+}
+
+impl Belonging {
+    /// The keys of the partition whose placements within it are from `first` to `last`.
+    pub fn range(&self, first: u64, last: u64) -> KeyRange {
+        KeyRange::within_partition(self.partition, self.placing.partitions_log2, first, last)
+    }
+}
+
+fn lost_file(file: &File, length: u64, expected: impl Into<String>, got: impl Into<String>) -> Damage {
+    let damage = Damage::new(file.path(), DamagedPart::File, 0, length).because(expected, got);
+    Damage { lost: vec![KeyRange::ALL], ..damage }
+}
+
+fn has_right_checksum(bytes: &[u8]) -> bool {
+    bytes.split_last_chunk::<4>().is_some_and(|(body, crc)| crc32c::crc32c(body) == u32::from_le_bytes(*crc))
+}
+
+/// The footer, or its copy if that alone is sound.
+fn find_footer(
+    file: &File,
+    length: u64,
+    number: u64,
+    damage: &mut Vec<Damage>,
+) -> Result<Option<StoreFooter>> {
+    let mut buffer = AlignedBuffer::default();
+    for copies in 1..=2 {
+        let Some(at) = length.checked_sub(copies * FOOTER_BYTES as u64) else { break };
+        let bytes = read_if_readable(file, at, FOOTER_BYTES, &mut buffer)?.unwrap_or_default();
+        let error = match StoreFooter::decode(file, at, bytes) {
+            Ok(footer) => return Ok(Some(footer)),
+            Err(error @ Error::Version { .. }) if has_right_checksum(bytes) => return Err(error),
+            Err(error) => error,
+        };
+        if copies == 1 {
+            let found = Damage::of(&error, DamagedPart::StoreFooter, FOOTER_BYTES as u64);
+            damage.push(Damage { offset: at, ..found });
+        }
+    }
+    if damage.is_empty() {
+        let found = Damage::new(file.path(), DamagedPart::StoreFooter, 0, length);
+        damage.push(found.because(format!("the footer of store {number}"), format!("{length} bytes")));
+    }
+    Ok(None)
+}
+
+/// A footer of as many blocks as are found sound.
+fn guess_footer(file: &File, length: u64, wanted: &StoreToOpen<'_>) -> Result<StoreFooter> {
+    let (mut buffer, mut blocks) = (AlignedBuffer::default(), 0);
+    let (mut kind, mut block_bytes) = (wanted.kind, wanted.block_bytes);
+    if length >= HEADER_BYTES as u64
+        && let Some(header) = read_if_readable(file, 0, HEADER_BYTES, &mut buffer)?
+        && let Some(stated) = stated_in(header, wanted.number)
+    {
+        (kind, block_bytes) = stated;
+    }
+    let each = u64::from(block_bytes).max(1);
+    for number in 0..(length / each).saturating_sub(1) {
+        let bytes = read_if_readable(file, (number + 1) * each, block_bytes as usize, &mut buffer)?;
+        if bytes.is_some_and(|bytes| Block::open(file, wanted.number, number, bytes).is_ok()) {
+            blocks = number + 1;
+        }
+    }
+    Ok(StoreFooter::guessed(kind, wanted.number, block_bytes, blocks))
+}
+
+/// The kind of a store and the size of its blocks, from its header if that is sound.
+fn stated_in(header: &[u8], number: u64) -> Option<(u8, u32)> {
+    let mut fields = Fields::new(header);
+    fields.bytes(12)?;
+    let kind = fields.u8()?;
+    fields.bytes(3)?;
+    let block_bytes = fields.u32()?;
+    (header == encode_header(kind, number, block_bytes)).then_some((kind, block_bytes))
+}
+
+fn check_header(file: &File, length: u64, footer: &StoreFooter, damage: &mut Vec<Damage>) -> Result<()> {
+    let mut buffer = AlignedBuffer::default();
+    let wanted = HEADER_BYTES.min(length as usize);
+    let header = read_if_readable(file, 0, wanted, &mut buffer)?.unwrap_or_default();
+    if header != encode_header(footer.kind, footer.number, footer.block_bytes) {
+        let found = Damage::new(file.path(), DamagedPart::StoreHeader, 0, HEADER_BYTES as u64);
+        damage.push(found.because(format!("the header of store {}", footer.number), "other bytes"));
+    }
+    Ok(())
+}
+
+/// Reads all of a store that is open, its index and its filter as they were saved, and shows every sound record. Holds
+/// both in memory meanwhile.
+///
+/// # Errors
+/// Those of reading, and of `visit`; [`Error::Interrupted`] if `advance` answered so.
+pub fn examine_store(
+    file: &StoreFile,
+    belonging: Belonging,
+    advance: &mut Advance<'_>,
+    visit: &mut Visit<'_>,
+) -> Result<Examined> {
+    let (index, filter, table) = load(file, &belonging.layout)?;
+    let (index, filter, table) = (index.as_ref(), filter.as_ref(), table.as_ref());
+    StoreView { file, belonging, index, filter, table, end_is_known: true }.examine(advance, visit)
+}
+
+/// What finds records, as far as it can be read. What cannot be is told when the file is gone through.
+type Finders = (Option<StoreIndex>, Option<StoreFilter>, Option<CuckooFilter>);
+
+fn load(file: &StoreFile, layout: &RecordLayout) -> Result<Finders> {
+    let readable = |error: Error| match error {
+        Error::Corrupt { .. } | Error::Version { .. } => Ok(()),
+        Error::Io { source, .. } if source.raw_os_error() == Some(super::EIO) => Ok(()),
+        other => Err(other),
+    };
+    if file.footer().kind == CUCKOO_TABLE_KIND {
+        let table = match file.read_section(&file.footer().filter, crate::device::Purpose::Recover) {
+            Ok(bytes) => CuckooFilter::decode(&bytes).ok(),
+            Err(error) => readable(error).map(|()| None)?,
+        };
+        return Ok((None, None, table));
+    }
+    let Ok(form) = Form::of(file, layout) else { return Ok((None, None, None)) };
+    let slots = slots_per_block(layout, form, file.footer().block_bytes);
+    let index = match StoreIndex::load(file, form, slots) {
+        Ok((StoreIndex::Absent, _)) => None,
+        Ok((index, _)) => Some(index),
+        Err(error) => readable(error).map(|()| None)?,
+    };
+    let filter = match StoreFilter::load(file) {
+        Ok(filter) => filter,
+        Err(error) => readable(error).map(|()| None)?,
+    };
+    Ok((index, filter, None))
+}

@@ -1,0 +1,155 @@
+//! Many requests at once, with multi-stage prefetching (dissertation 5.3.3): while one is carried out, the items of a
+//! later one and the bucket of a still later one are on their way from memory, so that their misses overlap.
+
+use super::table::{Table, Writers};
+use super::{Full, HashedKey, Space};
+use crate::batch::TimestampMs;
+use crate::index::buckets::Mode;
+
+/// How many requests lie between two stages: as many misses are under way at a time.
+const STAGE: usize = 12;
+/// Bytes of a value that are fetched for a get where its length is not known before.
+const FETCHED_VALUE_BYTES: usize = 8;
+
+/// One request of a batch.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The key that it is about.
+    pub key: HashedKey<'a>,
+    /// What to do.
+    pub operation: Operation<'a>,
+}
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy)]
+pub enum Operation<'a> {
+    /// The value of the key.
+    Get,
+    /// To give the key a value, in place of an older one.
+    Put {
+        /// The value.
+        value: &'a [u8],
+        /// When the item ceases to be, or [`NEVER`](crate::batch::NEVER).
+        expires_at_ms: TimestampMs,
+    },
+    /// To remove the key.
+    Delete,
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply<'a> {
+    /// The key has this value.
+    Found {
+        /// The value. It is gone when the next reply comes.
+        value: &'a [u8],
+        /// When the item ceases to be, or [`NEVER`](crate::batch::NEVER).
+        expires_at_ms: TimestampMs,
+    },
+    /// The key is not there.
+    Absent,
+    /// The value was stored.
+    Stored,
+    /// The value was not stored, and why.
+    Refused(Full),
+    /// The key was there, and is no more.
+    Deleted,
+}
+
+impl<S: Space, M: Mode> Table<S, M> {
+    /// Fetches what the requests from 0 to `count` need ahead of carrying each out.
+    #[inline]
+    fn pipeline(&self, count: usize, need: impl Fn(usize) -> (u64, usize), mut carry_out: impl FnMut(usize)) {
+        for step in 0..count + 2 * STAGE {
+            if step < count {
+                self.fetch_bucket(need(step).0);
+            }
+            if let Some(second) = step.checked_sub(STAGE)
+                && second < count
+            {
+                let (hash, bytes) = need(second);
+                self.fetch_items(hash, bytes);
+            }
+            if let Some(last) = step.checked_sub(2 * STAGE) {
+                carry_out(last);
+            }
+        }
+    }
+
+    /// The values of many keys: `show` is given the number of each, and its value and expiry time if it is there.
+    #[inline]
+    pub fn get_many<'a>(
+        &self,
+        count: usize,
+        key: impl Fn(usize) -> HashedKey<'a>,
+        now_ms: TimestampMs,
+        mut show: impl FnMut(usize, Option<(&[u8], TimestampMs)>),
+    ) {
+        let need = |at| {
+            let key = key(at);
+            (key.hash, key.bytes.len() + FETCHED_VALUE_BYTES)
+        };
+        let mut value = Vec::new();
+        self.pipeline(count, need, |at| {
+            value.clear();
+            let found = self.get(key(at), now_ms, &mut value);
+            show(at, found.map(|found| (&value[..], found.expires_at_ms)));
+        });
+    }
+
+    /// Carries out requests in their order; `answer` is given the number of each and what came of it.
+    #[inline]
+    pub fn execute(
+        &self,
+        writers: &mut impl Writers<S::State>,
+        requests: &[Request<'_>],
+        now_ms: TimestampMs,
+        mut answer: impl FnMut(usize, Reply<'_>),
+    ) {
+        let need = |at: usize| {
+            let Request { key, operation } = &requests[at];
+            let value_bytes = match operation {
+                Operation::Put { value, .. } => value.len(),
+                Operation::Get | Operation::Delete => FETCHED_VALUE_BYTES,
+            };
+            (key.hash, key.bytes.len() + value_bytes)
+        };
+        let mut value_bytes = Vec::new();
+        self.pipeline(requests.len(), need, |at| {
+            let Request { key, operation } = requests[at];
+            answer(at, self.carry_out(writers, key, operation, now_ms, &mut value_bytes));
+        });
+    }
+
+    #[inline]
+    fn carry_out<'a>(
+        &self,
+        writers: &mut impl Writers<S::State>,
+        key: HashedKey<'_>,
+        operation: Operation<'_>,
+        now_ms: TimestampMs,
+        bytes: &'a mut Vec<u8>,
+    ) -> Reply<'a> {
+        match operation {
+            Operation::Get => {
+                bytes.clear();
+                let Some(found) = self.get(key, now_ms, bytes) else { return Reply::Absent };
+                if S::LOSSY {
+                    self.reinsert(writers, key, found);
+                }
+                Reply::Found { value: bytes, expires_at_ms: found.expires_at_ms }
+            }
+            Operation::Put { value, expires_at_ms } => match self.put(writers, key, value, expires_at_ms) {
+                Ok(()) => Reply::Stored,
+                Err(full) => Reply::Refused(full),
+            },
+            Operation::Delete => {
+                if self.remove(writers, key) {
+                    Reply::Deleted
+                } else {
+                    Reply::Absent
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The circular log of cache mode (dissertation 5.3.3, "Circular Log" and "Handling dangling pointers").
+//!
+//! Items are appended at the tail and overwrite the oldest; the index is not told. Offsets are wider than the log: one
+//! that lies further behind the tail than the log is long points to what is no longer there. They wrap in the end,
+//! and before that all buckets must have been swept of such offsets: the log tells how many after each append.
+//!
+//! Deviations: offsets have 32 bits and count words of 8 bytes, so that the wide space is 32 GiB where the prototype's
+//! has 2^48 bytes, and the sweep is accordingly faster (one bucket in each KiB appended to a full partition, next to
+//! nothing). The log's length is any number of pages, for the wide space is its largest multiple. An item that does
+//! not fit before the end, not even with what is mapped there a second time, begins at the start.
+
+use super::{Full, Space};
+use crate::device::Pages;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// The words at the beginning that are mapped behind the end again: longer items do not run over it.
+const TWICE_WORDS: usize = 2048;
+/// The longest log, in words: 16 GiB, half of the offsets.
+pub(super) const LOG_WORDS_MAX: u64 = 1 << 31;
+/// What a log's length is a multiple of, in words: a page.
+pub(super) const LOG_WORDS_MULTIPLE: u64 = 512;
+
+/// Which items a full cache gives up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Eviction {
+    /// The oldest.
+    Fifo,
+    /// Those that were not asked for longest: what is asked for is appended anew.
+    Lru,
+    /// Nearly those: what is asked for is appended anew if it stands closer to the head than to the tail.
+    #[default]
+    ApproximateLru,
+}
+
+/// A circular log.
+pub struct CircularLog {
+    pages: Pages,
+    log_words: u32,
+    /// The length of the wide space: a multiple of the log's, at most 2^32.
+    wide: u64,
+    /// Where the next item begins, in the wide space.
+    tail: AtomicU64,
+    eviction: Eviction,
+    /// Buckets to be swept until the tail has passed half of what it may.
+    buckets: u64,
+}
+
+/// How far the index was swept.
+#[derive(Debug, Default)]
+pub struct Sweep {
+    /// Words appended, times buckets, that no sweep has paid for.
+    owed: u64,
+    next_bucket: u32,
+}
+
+impl CircularLog {
+    /// A log of `log_words`, at most 2^31 and whole pages, with offsets of `offset_bits`, 32 but in tests.
+    pub fn new(log_words: u64, offset_bits: u32, buckets: u32, eviction: Eviction) -> crate::Result<Self> {
+        let pages = Pages::circular(log_words as usize, TWICE_WORDS)?;
+        let wide = (1 << offset_bits) / log_words * log_words;
+        let (log_words, buckets) = (log_words as u32, u64::from(buckets));
+        Ok(CircularLog { pages, log_words, wide, tail: AtomicU64::new(0), eviction, buckets })
+    }
+}
+
+impl Space for CircularLog {
+    type State = Sweep;
+    const LOSSY: bool = true;
+
+    fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
+    fn words_max(&self) -> u32 {
+        self.log_words
+    }
+
+    #[inline]
+    fn first_word(&self, offset: u32) -> usize {
+        (offset % self.log_words) as usize
+    }
+
+    /// How many words were appended after that offset; more than the log has words, or none: it points to nothing.
+    #[inline]
+    fn age(&self, offset: u32) -> u32 {
+        let (tail, offset) = (self.tail.load(Ordering::Relaxed), u64::from(offset));
+        (if tail >= offset { tail - offset } else { tail + self.wide - offset }) as u32
+    }
+
+    #[inline]
+    fn is_live(&self, offset: u32) -> bool {
+        self.age(offset).wrapping_sub(1) < self.log_words
+    }
+
+    #[inline]
+    fn is_fading(&self, offset: u32) -> bool {
+        match self.eviction {
+            Eviction::Fifo => false,
+            Eviction::Lru => true,
+            Eviction::ApproximateLru => self.age(offset) > self.log_words / 2,
+        }
+    }
+
+    /// The tail moves before the item is written: a reader of what is overwritten finds out.
+    #[inline]
+    fn reserve(&self, sweep: &mut Sweep, words: u32) -> Result<u32, Full> {
+        if words > self.log_words {
+            return Err(Full::Item);
+        }
+        let tail = self.tail.load(Ordering::Relaxed);
+        let first = self.first_word(tail as u32);
+        let skipped =
+            if first + words as usize > self.pages.len() { self.log_words as usize - first } else { 0 };
+        let place = (tail + skipped as u64) % self.wide;
+        self.tail.store((place + u64::from(words)) % self.wide, Ordering::Relaxed);
+        fence(Ordering::Release);
+        sweep.owed += (u64::from(words) + skipped as u64) * self.buckets;
+        Ok(place as u32)
+    }
+
+    fn release(&self, _sweep: &mut Sweep, _offset: u32, _words: u32) {}
+
+    fn due(&self, sweep: &mut Sweep) -> Range<u32> {
+        let span = (self.wide - u64::from(self.log_words)) / 2;
+        let first = sweep.next_bucket;
+        if sweep.owed < span {
+            return first..first;
+        }
+        let count = (sweep.owed / span).min(self.buckets) as u32;
+        sweep.owed %= span;
+        sweep.next_bucket = ((u64::from(first) + u64::from(count)) % self.buckets) as u32;
+        first..first + count
+    }
+
+    fn state_bytes(&self, _sweep: &Sweep) -> u64 {
+        size_of::<Sweep>() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offset_is_live_until_the_log_has_gone_round_once() {
+        let log = CircularLog::new(512, 12, 8, Eviction::Fifo).unwrap();
+        let mut sweep = Sweep::default();
+        let mut places = Vec::new();
+        for _ in 0..5_000 {
+            let place = log.reserve(&mut sweep, 4).unwrap();
+            places.push(place);
+            assert!(u64::from(place) < log.wide && log.first_word(place) + 4 <= log.pages.len());
+            let recent = places.len().saturating_sub(128);
+            assert!(places[recent..].iter().all(|place| log.is_live(*place)));
+            assert!(recent == 0 || !log.is_live(places[recent - 1]));
+        }
+        assert_eq!(log.reserve(&mut sweep, 513), Err(Full::Item));
+    }
+
+    #[test]
+    fn all_buckets_are_due_before_offsets_wrap_around() {
+        for (bits, buckets) in [(10, 8), (12, 3), (16, 1000), (11, 50_000)] {
+            let log = CircularLog::new(512, bits, buckets, Eviction::Fifo).unwrap();
+            let mut sweep = Sweep::default();
+            let (mut swept, mut appended) = (0u64, 0);
+            while appended < log.wide - 512 {
+                log.reserve(&mut sweep, 3).unwrap();
+                appended += 3;
+                swept += log.due(&mut sweep).len() as u64;
+            }
+            assert!(swept >= u64::from(buckets), "{bits} bits: {swept} of {buckets}");
+        }
+    }
+
+    #[test]
+    fn only_policies_that_look_at_the_age_reinsert() {
+        for (eviction, young, old) in [
+            (Eviction::Fifo, false, false),
+            (Eviction::Lru, true, true),
+            (Eviction::ApproximateLru, false, true),
+        ] {
+            let log = CircularLog::new(512, 32, 8, eviction).unwrap();
+            let mut sweep = Sweep::default();
+            let place = log.reserve(&mut sweep, 4).unwrap();
+            assert_eq!(log.is_fading(place), young);
+            log.reserve(&mut sweep, 300).unwrap();
+            assert_eq!(log.is_fading(place), old);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! How large the parts of a partition are.
+
+use super::circular_log::{LOG_WORDS_MAX, LOG_WORDS_MULTIPLE};
+use super::segregated_fits::SPACE_WORDS_MAX;
+use super::table::Table;
+use super::{CircularLog, Eviction, ItemShape, Mode, Partition, SegregatedFits};
+use crate::device::Pages;
+use crate::index::buckets::{BUCKET_BYTES, Buckets, PARTITION_BITS_MAX};
+use crate::{Error, Result};
+
+/// Items for each main bucket of a store: with a tenth of spare buckets none runs short but by a rare chance.
+const STORE_LOAD: f64 = 6.2;
+/// Items for each bucket of a cache: fewer than 1 of 100 gives way to another of its bucket before its time.
+const CACHE_LOAD: f64 = 5.0;
+/// Spare buckets for each main one.
+const SPARE_SHARE: f64 = 0.1;
+
+/// A partition in store mode: nothing goes away by itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StoreSettings {
+    /// What the items look like.
+    pub shape: ItemShape,
+    /// The memory for items, in bytes: up to 32 GiB.
+    pub item_bytes: u64,
+    /// Main buckets of the index.
+    pub buckets: u32,
+    /// Spare buckets, to be chained to full ones.
+    pub spare_buckets: u32,
+    /// How many high bits all hashes of the partition have in common, at most 16.
+    pub partition_bits: u32,
+}
+
+/// A partition in cache mode: the oldest items, or the least recently used, give way to new ones.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CacheSettings {
+    /// What the items look like.
+    pub shape: ItemShape,
+    /// The length of the log, in bytes: up to 16 GiB; made a multiple of 4 KiB.
+    pub log_bytes: u64,
+    /// Buckets of the index.
+    pub buckets: u32,
+    /// What gives way.
+    pub eviction: Eviction,
+    /// How many high bits all hashes of the partition have in common, at most 16.
+    pub partition_bits: u32,
+    /// The width of offsets: 32, less in tests.
+    #[doc(hidden)]
+    pub offset_bits: u32,
+}
+
+/// Buckets for so many items; the fewer, the more chance there is in how they spread.
+fn buckets_for(items: f64, load: f64) -> u32 {
+    (items / load).ceil().clamp(1.0, f64::from(u32::MAX / 4)) as u32
+}
+
+/// The bytes that an item takes in memory, without its share of the index.
+fn item_bytes(shape: ItemShape, key_length: usize, value_length: usize) -> u64 {
+    u64::from(shape.words(key_length, value_length, false)) * 8
+}
+
+impl StoreSettings {
+    /// For so many items of these sizes, and nothing to spare.
+    pub fn for_items(shape: ItemShape, items: u64, key_length: usize, value_length: usize) -> Self {
+        let bytes = items * item_bytes(shape, key_length, value_length).max(16);
+        StoreSettings::with(shape, bytes, items as f64)
+    }
+
+    /// For what fits into `memory_bytes`, index included, if an item has `record_bytes` of key and value on average.
+    pub fn for_memory(shape: ItemShape, memory_bytes: u64, record_bytes: usize) -> Self {
+        let item = item_bytes(shape, record_bytes, 0).max(16) as f64 * (1.0 + 1.0 / 64.0);
+        let items = memory_bytes as f64 / (item + BUCKET_BYTES as f64 * (1.0 + SPARE_SHARE) / STORE_LOAD);
+        StoreSettings::with(shape, (items * item) as u64, items)
+    }
+
+    fn with(shape: ItemShape, item_bytes: u64, items: f64) -> Self {
+        let buckets = buckets_for(items, STORE_LOAD);
+        // A tenth, and four standard deviations of how many buckets are full.
+        let spare = f64::from(buckets) * SPARE_SHARE + 1.3 * f64::from(buckets).sqrt() + 2.0;
+        StoreSettings { shape, item_bytes, buckets, spare_buckets: spare as u32, partition_bits: 0 }
+    }
+
+    /// An empty partition in mode `M`. Its memory is taken from the system as it is first touched.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for sizes outside their limits; [`Error::Io`] if the system does not grant the memory.
+    pub fn open<M: Mode>(&self) -> Result<Partition<SegregatedFits, M>> {
+        let words = self.item_bytes.div_ceil(8);
+        if !(2..=SPACE_WORDS_MAX).contains(&words) {
+            return Err(setting("item_bytes", self.item_bytes, "16 bytes to 32 GiB for each partition"));
+        }
+        let (fits, free) = SegregatedFits::new(words)?;
+        let buckets = buckets(self.buckets, self.spare_buckets, self.partition_bits)?;
+        Ok(Partition::new(Table::new(buckets, fits, self.shape), free))
+    }
+}
+
+impl CacheSettings {
+    /// For so many items of these sizes.
+    pub fn for_items(shape: ItemShape, items: u64, key_length: usize, value_length: usize) -> Self {
+        CacheSettings::with(shape, items * item_bytes(shape, key_length, value_length), items as f64)
+    }
+
+    /// For what fits into `memory_bytes`, index included, if an item has `record_bytes` of key and value on average.
+    pub fn for_memory(shape: ItemShape, memory_bytes: u64, record_bytes: usize) -> Self {
+        let item = item_bytes(shape, record_bytes, 0) as f64;
+        let items = memory_bytes as f64 / (item + BUCKET_BYTES as f64 / CACHE_LOAD);
+        let mut settings = CacheSettings::with(shape, 0, items);
+        let index_bytes = u64::from(settings.buckets) * BUCKET_BYTES as u64;
+        let page = LOG_WORDS_MULTIPLE * 8;
+        settings.log_bytes = (memory_bytes.saturating_sub(index_bytes) / page * page).max(page);
+        settings
+    }
+
+    fn with(shape: ItemShape, log_bytes: u64, items: f64) -> Self {
+        CacheSettings {
+            shape,
+            log_bytes,
+            buckets: buckets_for(items, CACHE_LOAD),
+            eviction: Eviction::default(),
+            partition_bits: 0,
+            offset_bits: 32,
+        }
+    }
+
+    /// An empty partition in mode `M`. Its memory is taken from the system as it is first touched.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for sizes outside their limits; [`Error::Io`] if the system does not grant the memory.
+    pub fn open<M: Mode>(&self) -> Result<Partition<CircularLog, M>> {
+        let words = self.log_bytes.div_ceil(8).next_multiple_of(LOG_WORDS_MULTIPLE);
+        let words_max = LOG_WORDS_MAX.min(1 << self.offset_bits.clamp(1, 32) >> 1);
+        if !(LOG_WORDS_MULTIPLE..=words_max).contains(&words) {
+            return Err(setting("log_bytes", self.log_bytes, "4 KiB to 16 GiB for each partition"));
+        }
+        let buckets = buckets(self.buckets, 0, self.partition_bits)?;
+        let log = CircularLog::new(words, self.offset_bits, self.buckets, self.eviction)?;
+        Ok(Partition::new(Table::new(buckets, log, self.shape), Default::default()))
+    }
+}
+
+fn buckets(main: u32, spare: u32, partition_bits: u32) -> Result<Buckets<Pages>> {
+    if main == 0 || main.checked_add(spare).is_none() {
+        return Err(setting("buckets", main.into(), "1 to 2^32 - 1, spare ones included"));
+    }
+    let pages = Pages::new(Buckets::<Pages>::words_for(main, spare))?;
+    let limit = || setting("partition_bits", partition_bits.into(), "at most 16");
+    Buckets::new(pages, main, spare, partition_bits)
+        .filter(|_| partition_bits <= PARTITION_BITS_MAX)
+        .ok_or_else(limit)
+}
+
+fn setting(name: &'static str, got: u64, limit: &str) -> Error {
+    Error::Setting { name, problem: format!("{got} is outside its limits: {limit}") }
+}

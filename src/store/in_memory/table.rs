@@ -1,0 +1,440 @@
+//! Get, put and delete on one partition: its buckets, and the space of its items.
+
+use super::item::{Item, Record};
+use super::{Full, HashedKey, ItemShape, Space};
+use crate::batch::TimestampMs;
+use crate::device::Pages;
+use crate::index::buckets::{BUCKET_BYTES, Buckets, Entry, Home, Locked, Mode, Search};
+use parking_lot::{Mutex, MutexGuard};
+use std::marker::PhantomData;
+use std::ops::{DerefMut, Range};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Values longer than this are not copied before it is certain that they are whole: a torn length could be any.
+const TRUSTED_BYTES_MAX: usize = 256;
+
+/// How a writer comes to the state that only writers need.
+pub(super) trait Writers<T> {
+    /// Gives it back when it is dropped.
+    type Guard<'a>: DerefMut<Target = T>
+    where
+        Self: 'a;
+    /// Waits for it.
+    fn enter(&mut self) -> Self::Guard<'_>;
+}
+
+/// The only writer.
+impl<T> Writers<T> for &mut T {
+    type Guard<'a>
+        = &'a mut T
+    where
+        Self: 'a;
+
+    #[inline]
+    fn enter(&mut self) -> &mut T {
+        self
+    }
+}
+
+/// One of many.
+impl<T> Writers<T> for &Mutex<T> {
+    type Guard<'a>
+        = MutexGuard<'a, T>
+    where
+        Self: 'a;
+
+    #[inline]
+    fn enter(&mut self) -> MutexGuard<'_, T> {
+        self.lock()
+    }
+}
+
+pub(super) struct Table<S, M> {
+    buckets: Buckets<Pages>,
+    space: S,
+    shape: ItemShape,
+    items: AtomicU64,
+    mode: PhantomData<M>,
+}
+
+/// What is known of a value that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Value {
+    /// When the item ceases to be, or [`NEVER`](crate::batch::NEVER).
+    pub expires_at_ms: TimestampMs,
+    /// Where it stands.
+    pub(super) offset: u32,
+}
+
+/// The memory of a partition, in bytes, as it is when all of it was touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Account {
+    /// Buckets, main and spare.
+    pub index_bytes: u64,
+    /// Items, and the space for more.
+    pub item_bytes: u64,
+    /// What writers need: lists and bitmap of free blocks.
+    pub writer_bytes: u64,
+}
+
+impl Account {
+    /// All of it.
+    pub fn total_bytes(&self) -> u64 {
+        self.index_bytes + self.item_bytes + self.writer_bytes
+    }
+}
+
+/// An item that was written and that nobody can find yet.
+#[must_use]
+pub(crate) struct Prepared {
+    offset: u32,
+    words: u32,
+}
+
+impl<S: Space, M: Mode> Table<S, M> {
+    pub fn new(buckets: Buckets<Pages>, space: S, shape: ItemShape) -> Self {
+        Table { buckets, space, shape, items: AtomicU64::new(0), mode: PhantomData }
+    }
+
+    pub fn pages(&self) -> [&Pages; 2] {
+        [self.buckets.words(), self.space.pages()]
+    }
+
+    pub fn account(&self, state: &S::State) -> Account {
+        Account {
+            index_bytes: self.buckets.words().bytes(),
+            item_bytes: self.space.pages().bytes(),
+            writer_bytes: self.space.state_bytes(state),
+        }
+    }
+
+    /// The items: as many as there are in a store. In a cache it goes through the index, some 10 ns a bucket.
+    pub fn len(&self) -> u64 {
+        if !S::LOSSY {
+            return self.items.load(Relaxed);
+        }
+        let live = |bucket| self.entries(bucket).filter(|entry| self.space.is_live(entry.offset)).count();
+        (0..self.buckets.main()).map(|bucket| live(bucket) as u64).sum()
+    }
+
+    fn entries(&self, bucket: u32) -> impl Iterator<Item = Entry> {
+        self.buckets.entries(self.buckets.home_of_bucket(bucket))
+    }
+
+    pub fn free_spares(&self) -> u32 {
+        self.buckets.free_spares()
+    }
+
+    #[inline]
+    pub fn fetch_bucket(&self, hash: u64) {
+        self.buckets.words().prefetch(self.buckets.first_word(self.buckets.home(hash)));
+    }
+
+    /// Fetches the items that may be the key's: `bytes` of key and value, or what is known to be enough, as far as it
+    /// stands in two cache lines. The processor sees by itself that more lines follow.
+    #[inline]
+    pub fn fetch_items(&self, hash: u64, bytes: usize) {
+        const LINE_WORDS: usize = BUCKET_BYTES / 8;
+        let words = match self.shape.fixed {
+            Some((key_length, value_length)) => {
+                (key_length + value_length).div_ceil(8) as usize + usize::from(self.shape.expiring)
+            }
+            None => 1 + bytes.div_ceil(8),
+        };
+        let further = words.clamp(1, LINE_WORDS) - 1;
+        let pages = self.space.pages();
+        for offset in self.buckets.candidates(self.buckets.home(hash)) {
+            let first = self.space.first_word(offset);
+            pages.prefetch(first);
+            if first % LINE_WORDS + further >= LINE_WORDS {
+                pages.prefetch(first + further);
+            }
+        }
+    }
+
+    #[inline]
+    fn item(&self, offset: u32) -> Option<Item<'_>> {
+        if !self.space.is_live(offset) {
+            return None;
+        }
+        self.shape.read(self.space.pages().get(self.space.first_word(offset)..)?)
+    }
+
+    /// Appends the value of a key to `to`.
+    #[inline]
+    pub fn get(&self, key: HashedKey<'_>, now_ms: TimestampMs, to: &mut Vec<u8>) -> Option<Value> {
+        let home = self.buckets.home(key.hash);
+        let header = self.buckets.header(home);
+        let start = to.len();
+        loop {
+            let seen = M::begin_read(header);
+            if let Some(outcome) = self.try_get(home, seen, key.bytes, now_ms, to)
+                && M::is_unchanged(header, seen)
+                && (!S::LOSSY
+                    || !M::CONCURRENT_READS
+                    || outcome.is_none_or(|value| self.space.is_live(value.offset)))
+            {
+                return outcome;
+            }
+            to.truncate(start);
+        }
+    }
+
+    /// `None` if a writer came in between.
+    #[inline]
+    fn try_get(
+        &self,
+        home: Home,
+        seen: u64,
+        key: &[u8],
+        now_ms: TimestampMs,
+        to: &mut Vec<u8>,
+    ) -> Option<Option<Value>> {
+        let mut found = None;
+        let search = self.buckets.find::<M>(home, seen, |offset| {
+            found = self.item(offset).filter(|item| item.has_key(key));
+            found.is_some()
+        });
+        match (search, found) {
+            (Search::Found(entry), Some(item)) => {
+                if item.is_expired(now_ms) {
+                    return Some(None);
+                }
+                if M::CONCURRENT_READS
+                    && item.value_length > TRUSTED_BYTES_MAX
+                    && !(M::is_unchanged(self.buckets.header(home), seen) && self.space.is_live(entry.offset))
+                {
+                    return None;
+                }
+                item.value_into(to);
+                Some(Some(Value { expires_at_ms: item.expires_at_ms, offset: entry.offset }))
+            }
+            (Search::Changed, _) => None,
+            _ => Some(None),
+        }
+    }
+
+    #[inline]
+    fn find_locked(&self, locked: &Locked<'_, M>, home: Home, key: &[u8]) -> Option<(Entry, Item<'_>)> {
+        let mut found = None;
+        let entry = self.buckets.find_locked(locked, home, |offset| {
+            found = self.item(offset).filter(|item| item.has_key(key));
+            found.is_some()
+        });
+        entry.zip(found)
+    }
+
+    #[inline]
+    fn words_at(&self, offset: u32) -> &[AtomicU64] {
+        self.space.pages().get(self.space.first_word(offset)..).unwrap_or_default()
+    }
+
+    /// Gives the key a value, in place if it fits there.
+    #[inline]
+    pub fn put(
+        &self,
+        writers: &mut impl Writers<S::State>,
+        key: HashedKey<'_>,
+        value: &[u8],
+        expires_at_ms: TimestampMs,
+    ) -> Result<(), Full> {
+        let record = Record { key: key.bytes, value, expires_at_ms };
+        if !self.shape.fits(&record) {
+            return Err(Full::Shape);
+        }
+        let home = self.buckets.home(key.hash);
+        let locked = self.buckets.lock::<M>(home);
+        let due = self.put_locked(&locked, home, writers, &record)?;
+        drop(locked);
+        self.sweep(due);
+        Ok(())
+    }
+
+    #[inline]
+    fn put_locked(
+        &self,
+        locked: &Locked<'_, M>,
+        home: Home,
+        writers: &mut impl Writers<S::State>,
+        record: &Record<'_>,
+    ) -> Result<Range<u32>, Full> {
+        let words = self.shape.words_of(record);
+        let old = self.find_locked(locked, home, record.key).map(|(entry, item)| (entry, item.capacity));
+        if let Some((entry, capacity)) = old
+            && self.shape.may_stand_in(words, capacity)
+        {
+            // Others may append over the items of a cache, which belong to the log and not to the bucket.
+            let _state = S::LOSSY.then(|| writers.enter());
+            if self.space.is_live(entry.offset) {
+                self.shape.write(self.words_at(entry.offset), capacity, record);
+                return Ok(0..0);
+            }
+        }
+        let (prepared, due) = self.prepare(writers, record)?;
+        self.publish_locked(locked, home, writers, old, prepared)?;
+        Ok(due)
+    }
+
+    /// Writes an item to a place of its own, where nobody can find it yet; and the buckets to be swept then.
+    pub fn prepare(
+        &self,
+        writers: &mut impl Writers<S::State>,
+        record: &Record<'_>,
+    ) -> Result<(Prepared, Range<u32>), Full> {
+        if !self.shape.fits(record) {
+            return Err(Full::Shape);
+        }
+        let words = self.shape.words_of(record);
+        let mut state = writers.enter();
+        let offset = self.space.reserve(&mut state, words)?;
+        let due = self.space.due(&mut state);
+        let _state = S::LOSSY.then_some(state);
+        self.shape.write(self.words_at(offset), words, record);
+        Ok((Prepared { offset, words }, due))
+    }
+
+    /// Lets a prepared item be found, in place of the one that the key had. In a cache it may be gone already.
+    pub fn publish(
+        &self,
+        writers: &mut impl Writers<S::State>,
+        key: HashedKey<'_>,
+        prepared: Prepared,
+    ) -> Result<(), Full> {
+        let home = self.buckets.home(key.hash);
+        let locked = self.buckets.lock::<M>(home);
+        let old = self.find_locked(&locked, home, key.bytes).map(|(entry, item)| (entry, item.capacity));
+        self.publish_locked(&locked, home, writers, old, prepared)
+    }
+
+    fn publish_locked(
+        &self,
+        locked: &Locked<'_, M>,
+        home: Home,
+        writers: &mut impl Writers<S::State>,
+        old: Option<(Entry, u32)>,
+        prepared: Prepared,
+    ) -> Result<(), Full> {
+        match old {
+            Some((entry, capacity)) => {
+                self.buckets.replace(locked, entry, prepared.offset);
+                if !S::LOSSY {
+                    self.space.release(&mut writers.enter(), entry.offset, capacity);
+                }
+            }
+            None if S::LOSSY => {
+                let age = |offset| if self.space.is_live(offset) { self.space.age(offset) } else { u32::MAX };
+                self.buckets.insert_lossy(locked, home, prepared.offset, age);
+            }
+            None => {
+                if self.buckets.insert(locked, home, prepared.offset).is_err() {
+                    self.abandon(writers, prepared);
+                    return Err(Full::Index);
+                }
+                M::add(&self.items, 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the place of a prepared item back.
+    pub fn abandon(&self, writers: &mut impl Writers<S::State>, prepared: Prepared) {
+        self.space.release(&mut writers.enter(), prepared.offset, prepared.words);
+    }
+
+    /// Appends an item of a cache anew if its policy says so.
+    pub fn reinsert(&self, writers: &mut impl Writers<S::State>, key: HashedKey<'_>, value: Value) {
+        if !self.space.is_fading(value.offset) {
+            return;
+        }
+        let home = self.buckets.home(key.hash);
+        let locked = self.buckets.lock::<M>(home);
+        let mut state = writers.enter();
+        let Some((entry, item)) = self.find_locked(&locked, home, key.bytes) else { return };
+        let Ok(offset) = self.space.reserve(&mut state, item.capacity) else { return };
+        // Forwards: where the new place overwrites the old one, it begins before it.
+        let (from, to) = (self.words_at(entry.offset), self.words_at(offset));
+        for (from, to) in from.iter().zip(to).take(item.capacity as usize) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+        self.buckets.replace(&locked, entry, offset);
+        let due = self.space.due(&mut state);
+        drop(state);
+        drop(locked);
+        self.sweep(due);
+    }
+
+    /// Removes the key; answers whether it was there.
+    pub fn remove(&self, writers: &mut impl Writers<S::State>, key: HashedKey<'_>) -> bool {
+        let home = self.buckets.home(key.hash);
+        let locked = self.buckets.lock::<M>(home);
+        let Some((entry, item)) = self.find_locked(&locked, home, key.bytes) else { return false };
+        let capacity = item.capacity;
+        self.buckets.remove(&locked, home, entry);
+        if !S::LOSSY {
+            M::add(&self.items, 1u64.wrapping_neg());
+            self.space.release(&mut writers.enter(), entry.offset, capacity);
+        }
+        true
+    }
+
+    /// Sweeps these buckets, modulo their number, of offsets that are not live. No bucket may be locked.
+    pub fn sweep(&self, due: Range<u32>) {
+        for bucket in due {
+            self.buckets.sweep::<M>(bucket % self.buckets.main(), |offset| self.space.is_live(offset));
+        }
+    }
+
+    /// How many spare buckets it may take at the most to insert keys of these hashes.
+    pub fn spares_needed(&self, hashes: impl Iterator<Item = u64>) -> u32 {
+        self.buckets.spares_needed(hashes)
+    }
+
+    /// Shows every item that has not expired: key, value and expiry time. There must be no writer.
+    pub fn for_each(&self, now_ms: TimestampMs, mut show: impl FnMut(&[u8], &[u8], TimestampMs)) {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        for bucket in 0..self.buckets.main() {
+            let items = self.entries(bucket).filter_map(|entry| self.item(entry.offset));
+            for item in items.filter(|item| !item.is_expired(now_ms)) {
+                key.clear();
+                value.clear();
+                item.key_into(&mut key);
+                item.value_into(&mut value);
+                show(&key, &value, item.expires_at_ms);
+            }
+        }
+    }
+
+    /// Removes the expired items of a range of main buckets, modulo their number; answers how many.
+    pub fn collect(
+        &self,
+        writers: &mut impl Writers<S::State>,
+        range: Range<u32>,
+        now_ms: TimestampMs,
+    ) -> u64 {
+        let mut removed = 0;
+        for bucket in range {
+            let home = self.buckets.home_of_bucket(bucket % self.buckets.main());
+            let locked = self.buckets.lock::<M>(home);
+            loop {
+                let mut items =
+                    self.buckets.entries(home).filter_map(|entry| Some((entry, self.item(entry.offset)?)));
+                let Some((entry, item)) = items.find(|(_, item)| item.is_expired(now_ms)) else {
+                    break;
+                };
+                let capacity = item.capacity;
+                self.buckets.remove(&locked, home, entry);
+                if !S::LOSSY {
+                    M::add(&self.items, 1u64.wrapping_neg());
+                    self.space.release(&mut writers.enter(), entry.offset, capacity);
+                }
+                removed += 1;
+            }
+        }
+        removed
+    }
+
+    /// The main buckets.
+    pub fn buckets(&self) -> u32 {
+        self.buckets.main()
+    }
+}

@@ -1,0 +1,129 @@
+//! An index that is saved so that pieces of it can be read and checked one by one: it stands behind a table with the
+//! checksum of each of its pages (docs/formats/store_file.md).
+
+use crate::Result;
+use crate::device::{AlignedBuffer, Purpose};
+use crate::store::file::{Section, StoreFile};
+use std::ops::Range;
+
+/// The bytes of a page: a multiple of the sector of any device, and some ten times what a lookup needs of it.
+const PAGE_BYTES: u64 = 1024;
+/// What stands before the checksums: that of the table, then the bytes of a page, of the head and of the index.
+const TABLE_HEAD_BYTES: usize = 4 + 4 + 8 + 8;
+
+/// Where the pages of an index stand, and their checksums.
+#[derive(Debug, Clone)]
+pub(super) struct Pages {
+    /// Where the index begins, in bytes from the beginning of its section.
+    start: u64,
+    /// What has to be in memory of the index while its rest is on flash, in bytes.
+    pub head_bytes: u64,
+    /// The bytes of the index.
+    pub index_bytes: u64,
+    checksums: Box<[u32]>,
+}
+
+fn table_bytes(pages: usize) -> usize {
+    TABLE_HEAD_BYTES + pages * size_of::<u32>()
+}
+
+impl Pages {
+    /// Those of an encoded index that begins at `start` of its section.
+    pub fn of(index: &[u8], head_bytes: u64, start: u64) -> Pages {
+        let checksums = index.chunks(PAGE_BYTES as usize).map(crc32c::crc32c).collect();
+        Pages { start, head_bytes, index_bytes: index.len() as u64, checksums }
+    }
+
+    /// Puts the table before an encoded index. Answers also its pages.
+    pub fn encode(index: &[u8], head_bytes: u64) -> (Vec<u8>, Pages) {
+        let start = table_bytes(index.len().div_ceil(PAGE_BYTES as usize));
+        let pages = Pages::of(index, head_bytes, start as u64);
+        let mut bytes = Vec::with_capacity(start + index.len());
+        bytes.extend([0; 4]);
+        bytes.extend((PAGE_BYTES as u32).to_le_bytes());
+        bytes.extend(pages.head_bytes.to_le_bytes());
+        bytes.extend(pages.index_bytes.to_le_bytes());
+        bytes.extend(pages.checksums.iter().flat_map(|checksum| checksum.to_le_bytes()));
+        let checksum = crc32c::crc32c(&bytes[4..]);
+        bytes[..4].copy_from_slice(&checksum.to_le_bytes());
+        bytes.extend_from_slice(index);
+        (bytes, pages)
+    }
+
+    /// The pages of an index from the first bytes of its section.
+    fn decode(file: &StoreFile, section: &Section, bytes: &[u8]) -> Result<Pages> {
+        let damaged =
+            |got: &str| file.file().corrupt(StoreFile::section_offset(section), "a table of pages", got);
+        let (table, _) =
+            bytes.split_first_chunk::<TABLE_HEAD_BYTES>().ok_or_else(|| damaged("too few bytes"))?;
+        let [c0, c1, c2, c3, p0, p1, p2, p3, numbers @ ..] = *table;
+        let (head, index) = numbers.split_at(8);
+        let number = |bytes: &[u8]| bytes.try_into().map_or(u64::MAX, u64::from_le_bytes);
+        let (head_bytes, index_bytes) = (number(head), number(index));
+        let start = section.length.saturating_sub(index_bytes);
+        let length = TABLE_HEAD_BYTES as u64 + index_bytes.div_ceil(PAGE_BYTES) * 4;
+        let is_sound = u64::from(u32::from_le_bytes([p0, p1, p2, p3])) == PAGE_BYTES
+            && index_bytes <= section.length
+            && start == length
+            && head_bytes <= index_bytes;
+        let Some(table) = bytes.get(..length as usize).filter(|_| is_sound) else {
+            return Err(damaged("lengths that cannot be"));
+        };
+        if crc32c::crc32c(&table[4..]) != u32::from_le_bytes([c0, c1, c2, c3]) {
+            return Err(damaged("one with a wrong checksum"));
+        }
+        let checksums = table[TABLE_HEAD_BYTES..].as_chunks().0.iter().map(|&sum| u32::from_le_bytes(sum));
+        Ok(Pages { start, head_bytes, index_bytes, checksums: checksums.collect() })
+    }
+
+    /// Takes the table off a whole section, which was checked.
+    pub fn split<'b>(file: &StoreFile, section: &Section, bytes: &'b [u8]) -> Result<(Pages, &'b [u8])> {
+        let pages = Pages::decode(file, section, bytes)?;
+        let index = bytes.get(pages.start as usize..).unwrap_or_default();
+        Ok((pages, index))
+    }
+
+    /// Reads nothing but the table.
+    pub fn open(file: &StoreFile, section: &Section) -> Result<Pages> {
+        let offset = StoreFile::section_offset(section);
+        let mut buffer = AlignedBuffer::default();
+        if offset.checked_add(section.length).is_none_or(|end| end > file.length()) {
+            return Err(file.file().corrupt(file.length(), "sections that lie within the file", "others"));
+        }
+        // A page more for each 256 of the index and a table in its midst: the guess is seldom short.
+        let guess = (section.length / (PAGE_BYTES / 4) + 64).min(section.length) as usize;
+        let bytes = file.file().read(Purpose::Recover, offset, guess, &mut buffer)?;
+        Pages::decode(file, section, bytes)
+    }
+
+    /// Reads some bytes of the index with all pages that they touch, which are checked. Answers where in the index what
+    /// was read begins, and the bytes.
+    pub fn read<'b>(
+        &self,
+        file: &StoreFile,
+        purpose: Purpose,
+        wanted: Range<u64>,
+        buffer: &'b mut AlignedBuffer,
+    ) -> Result<(u64, &'b [u8])> {
+        let first = wanted.start / PAGE_BYTES;
+        let start = first * PAGE_BYTES;
+        let end = (wanted.end.div_ceil(PAGE_BYTES) * PAGE_BYTES).min(self.index_bytes);
+        let offset = StoreFile::section_offset(&file.footer().index) + self.start + start;
+        let length = end.saturating_sub(start) as usize;
+        let bytes = file.file().read(purpose, offset, length, buffer)?;
+        let checksums = self.checksums.get(first as usize..).unwrap_or_default();
+        for (page, checksum) in bytes.chunks(PAGE_BYTES as usize).zip(checksums) {
+            let got = crc32c::crc32c(page);
+            if got != *checksum {
+                let expected = format!("a page of an index with checksum {checksum:#010x}");
+                return Err(file.file().corrupt(offset, expected, format!("{got:#010x}")));
+            }
+        }
+        Ok((start, bytes))
+    }
+
+    /// The memory held, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.checksums)
+    }
+}

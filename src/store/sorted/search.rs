@@ -1,0 +1,203 @@
+//! Finding a key without an index (SILT 4, fail-graceful indexing): by interpolation, since hashes are spread evenly,
+//! and by bisection where they are not. A handful of reads of a block, at most [`INTERPOLATIONS_MAX`] and the binary
+//! logarithm of the blocks.
+
+use super::{Form, SortedCursor, SortedStore};
+use crate::Result;
+use crate::device::{AlignedBuffer, Purpose};
+use crate::key::{KeyHash, Placing};
+use crate::store::block::Block;
+use crate::store::merge::Cursor;
+use crate::store::record::{RecordProblem, RecordView};
+use std::sync::Arc;
+
+/// After so many guesses the hashes are taken to be uneven.
+const INTERPOLATIONS_MAX: u32 = 8;
+
+/// Where no record begins in a block, ever more of those behind it are read at a time, up to so many.
+const BLOCKS_PER_READ_MAX: u64 = 256;
+
+/// A search for one key in a store whose records are in hash order throughout.
+pub struct Search<'a> {
+    /// The store.
+    pub store: &'a Arc<SortedStore>,
+    /// How its keys are placed.
+    pub placing: Placing,
+    /// What the reads are for.
+    pub purpose: Purpose,
+    /// The hash of the key.
+    pub hash: KeyHash,
+    /// The key.
+    pub key: &'a [u8],
+}
+
+/// A place where a record begins, and the payload from there to the end of some block.
+struct Probe {
+    /// The block in which the record begins.
+    block: u64,
+    /// The block with which the payload ends.
+    last_block: u64,
+    payload: Vec<u8>,
+    placement: u64,
+}
+
+/// What a look at one block told.
+enum Verdict<T> {
+    Known(Option<T>),
+    /// The first record of the key, if it is there, begins in this block or later.
+    Later,
+    /// It begins in an earlier block, or is the first that begins here.
+    Earlier,
+}
+
+impl Search<'_> {
+    /// Shows the record to `found`, if it is there.
+    pub fn run<T>(&self, mut found: impl FnMut(&RecordView<'_>) -> T) -> Result<Option<T>> {
+        let blocks = self.store.file().footer().blocks;
+        // Each a block, and the placement of a record that begins there or the limit of all.
+        let (mut low, mut high) = ((0, 0), (blocks, u64::MAX));
+        let mut lowest = None;
+        let mut guesses = 0;
+        while high.0 - low.0 > 1 {
+            let guess = if guesses < INTERPOLATIONS_MAX {
+                interpolate(low, high, self.hash.placement)
+            } else {
+                low.0.midpoint(high.0)
+            };
+            guesses += 1;
+            let Some(probe) = self.probe(guess, high.0)? else {
+                // No record begins between the two.
+                high.0 = guess;
+                continue;
+            };
+            match self.judge(&probe, &mut found) {
+                Verdict::Known(value) => return Ok(value),
+                Verdict::Later => {
+                    low = (probe.block, probe.placement);
+                    lowest = Some(probe);
+                }
+                Verdict::Earlier => high = (guess, probe.placement),
+            }
+        }
+        match lowest {
+            Some(probe) => self.scan(probe, found),
+            None => match self.probe(low.0, blocks)? {
+                Some(probe) => self.scan(probe, found),
+                None => Ok(None),
+            },
+        }
+    }
+
+    /// The first record that begins in `block` or after it, before `end`; `None` if none does.
+    fn probe(&self, block: u64, end: u64) -> Result<Option<Probe>> {
+        let mut payload = Vec::new();
+        let (mut next, mut count) = (block, 1);
+        let mut begins = None;
+        let mut buffer = AlignedBuffer::default();
+        let footer = self.store.file().footer();
+        loop {
+            // The key may go on in a later block than the one that it begins in.
+            let limit = if begins.is_some() { footer.blocks } else { end };
+            let blocks = next..(next + count).min(limit);
+            if blocks.is_empty() {
+                break;
+            }
+            let bytes = self.store.file().read_blocks(self.purpose, blocks.clone(), &mut buffer)?;
+            for bytes in bytes.chunks_exact(footer.block_bytes as usize) {
+                let opened = Block::open(self.store.file().file(), footer.number, next, bytes)?;
+                next += 1;
+                if begins.is_some() {
+                    payload.extend_from_slice(opened.payload);
+                } else if let Some(first) = opened.first_record {
+                    begins = Some(next - 1);
+                    payload.extend_from_slice(opened.payload.get(first..).unwrap_or_default());
+                }
+                let Some(block) = begins else { continue };
+                match self.first_key(&payload) {
+                    Ok(key) => {
+                        let placement = self.placing.place(key).placement;
+                        return Ok(Some(Probe { block, last_block: next - 1, payload, placement }));
+                    }
+                    Err(RecordProblem::Short(_)) => {}
+                    Err(RecordProblem::Malformed(expected)) => return Err(self.damaged(block, expected)),
+                }
+            }
+            count = (2 * count).min(BLOCKS_PER_READ_MAX);
+        }
+        match begins {
+            Some(block) if next == footer.blocks => Err(self.damaged(block, "a whole record")),
+            _ => Ok(None),
+        }
+    }
+
+    fn damaged(&self, block: u64, expected: &str) -> crate::Error {
+        let file = self.store.file();
+        let offset = (block + 1) * u64::from(file.footer().block_bytes);
+        file.file().corrupt(offset, expected, "other bytes")
+    }
+
+    fn first_key<'p>(&self, payload: &'p [u8]) -> std::result::Result<&'p [u8], RecordProblem> {
+        match self.store.form() {
+            Form::Stream => self.store.layout().decode_stream_key(payload),
+            Form::Slots => self.first(payload).map(|(record, _)| record.key),
+        }
+    }
+
+    fn first<'p>(&self, payload: &'p [u8]) -> std::result::Result<(RecordView<'p>, usize), RecordProblem> {
+        let layout = self.store.layout();
+        match self.store.form() {
+            Form::Stream => layout.decode_stream(payload).map(|(_, record, taken)| (record, taken)),
+            Form::Slots => {
+                let slot_bytes = layout.slot_bytes(false).unwrap_or(1);
+                let slot = payload.get(..slot_bytes).ok_or(RecordProblem::Short(slot_bytes))?;
+                let record = layout.decode_slot(slot, false).ok_or(RecordProblem::Malformed("a record"))?;
+                Ok((record, slot_bytes))
+            }
+        }
+    }
+
+    /// Tells from the records that are wholly in the payload where the search goes on.
+    fn judge<T>(&self, probe: &Probe, found: &mut impl FnMut(&RecordView<'_>) -> T) -> Verdict<T> {
+        let mut payload = &probe.payload[..];
+        let mut last = None;
+        while let Ok((record, taken)) = self.first(payload) {
+            if record.key == self.key {
+                return Verdict::Known(Some(found(&record)));
+            }
+            last = Some(record.key);
+            payload = &payload[taken..];
+        }
+        if probe.placement >= self.hash.placement {
+            return Verdict::Earlier;
+        }
+        match last {
+            Some(last) if self.placing.place(last).placement > self.hash.placement => Verdict::Known(None),
+            _ => Verdict::Later,
+        }
+    }
+
+    /// Goes on from a record that is not behind the one sought, until it is found or passed.
+    fn scan<T>(&self, probe: Probe, mut found: impl FnMut(&RecordView<'_>) -> T) -> Result<Option<T>> {
+        let block_bytes = self.store.file().footer().block_bytes as usize;
+        let cursor = SortedCursor::new(self.store.clone(), self.placing, self.purpose, block_bytes);
+        let mut cursor = cursor.going_on(&probe.payload, probe.last_block);
+        while cursor.advance()? {
+            let Some(entry) = cursor.entry() else { break };
+            if entry.record.key == self.key {
+                return Ok(Some(found(&entry.record)));
+            }
+            if entry.hash.placement > self.hash.placement {
+                break;
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The block between two others in which a placement is to be expected. There is one between them.
+fn interpolate(low: (u64, u64), high: (u64, u64), placement: u64) -> u64 {
+    let blocks = high.0 - low.0;
+    let width = u128::from(high.1.saturating_sub(low.1)).max(1);
+    let share = u128::from(placement.saturating_sub(low.1)) * u128::from(blocks) / width;
+    low.0 + (share as u64).clamp(1, blocks - 1)
+}
