@@ -1,0 +1,162 @@
+use super::*;
+use std::collections::HashMap;
+
+fn hash(number: u64) -> u64 {
+    let mixed = (number ^ number >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
+}
+
+fn ticket(cache: &RecordCache, number: u64) -> Option<Ticket> {
+    match cache.get(hash(number), &number.to_le_bytes()) {
+        Cached::Hit(_) => None,
+        Cached::Miss(ticket) => Some(ticket),
+    }
+}
+
+fn put(cache: &RecordCache, number: u64, value: &[u8]) {
+    if let Some(ticket) = ticket(cache, number) {
+        assert_eq!(cache.insert(ticket, &number.to_le_bytes(), value, 7), value);
+    }
+}
+
+fn found(cache: &RecordCache, number: u64) -> Option<Bytes> {
+    match cache.get(hash(number), &number.to_le_bytes()) {
+        Cached::Hit(record) => {
+            assert_eq!(record.expires_at_ms, 7);
+            Some(record.value)
+        }
+        Cached::Miss(_) => None,
+    }
+}
+
+#[test]
+fn what_was_put_in_last_is_found_and_no_more_bytes_are_held_than_allowed() {
+    let mut random = fastrand::Rng::with_seed(1);
+    let cache = RecordCache::new(1 << 20);
+    let mut values = HashMap::new();
+    for round in 0..60_000u64 {
+        let number = random.u64(..4000);
+        match random.u8(..4) {
+            0 => {
+                drop(cache.write(hash(number), &number.to_le_bytes()));
+                let value = vec![round as u8; random.usize(..900)];
+                put(&cache, number, &value);
+                values.insert(number, value);
+            }
+            1 if round % 1000 == 1 => cache.resize(random.usize(..3 << 20)),
+            _ => {
+                if let Some(value) = found(&cache, number) {
+                    assert_eq!(Some(&value.to_vec()), values.get(&number));
+                }
+            }
+        }
+        assert!(round % 50 > 0 || cache.heap_bytes() <= cache.capacity() + 16 * size_of::<Shard>() * 2);
+    }
+    assert!(cache.hits_and_misses().0 > 10_000);
+    cache.resize(0);
+    assert_eq!((cache.len(), cache.is_empty()), (0, true));
+    put(&cache, 1, b"value");
+    assert_eq!(found(&cache, 1), None);
+}
+
+#[test]
+fn records_that_are_asked_for_outlive_those_that_are_not() {
+    let cache = RecordCache::new(1 << 20);
+    for number in 0..500 {
+        put(&cache, number, &[1; 100]);
+    }
+    for number in 1000..100_000 {
+        put(&cache, number, &[2; 100]);
+        assert!(number % 50 > 0 || found(&cache, number / 50 % 20).is_some(), "{number}");
+    }
+    let kept = (400..500).filter(|&number| found(&cache, number).is_some()).count();
+    assert_eq!(kept, 0);
+}
+
+#[test]
+fn nearly_all_of_the_capacity_is_used() {
+    for value_bytes in [10, 100, 1000, 10_000] {
+        let cache = RecordCache::new(4 << 20);
+        for number in 0..100_000 {
+            put(&cache, number, &vec![0; value_bytes]);
+        }
+        let share = cache.heap_bytes() as f64 / cache.capacity() as f64;
+        assert!((0.75..=1.01).contains(&share), "{value_bytes}: {share}");
+    }
+}
+
+#[test]
+fn a_record_larger_than_its_share_is_not_kept() {
+    let cache = RecordCache::new(1 << 20);
+    put(&cache, 1, &vec![0; 20_000]);
+    assert!(cache.is_empty());
+}
+
+#[test]
+fn a_read_that_began_before_a_write_ended_keeps_nothing() {
+    let cache = RecordCache::new(1 << 20);
+    let (number, key) = (5u64, 5u64.to_le_bytes());
+    // Read before, insert during and after.
+    let before = ticket(&cache, number).unwrap();
+    let write = cache.write(hash(number), &key);
+    cache.insert(before, &key, b"old", 7);
+    assert_eq!(found(&cache, number), None);
+    // Read during, insert during and after.
+    let during = ticket(&cache, number).unwrap();
+    cache.insert(during, &key, b"old", 7);
+    assert_eq!(found(&cache, number), None);
+    drop(write);
+    cache.insert(before, &key, b"old", 7);
+    cache.insert(during, &key, b"old", 7);
+    assert_eq!(found(&cache, number), None);
+    put(&cache, number, b"new");
+    assert_eq!(found(&cache, number).as_deref(), Some(&b"new"[..]));
+    let _write = cache.write(hash(number), &key);
+    assert_eq!(found(&cache, number), None, "what is being written is not answered");
+}
+
+/// A store of one number a key that only grows, read and written by threads as an engine does: nobody ever sees a
+/// number go back.
+#[test]
+fn readers_never_see_a_value_go_back() {
+    const KEYS: usize = 4;
+    let cache = RecordCache::new(1 << 20);
+    let store: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+    let (cache, store) = (&cache, &store);
+    let read = |key: usize| {
+        let bytes = (key as u64).to_le_bytes();
+        match cache.get(hash(key as u64), &bytes) {
+            Cached::Hit(record) => u64::from_le_bytes(record.value[..].try_into().unwrap()),
+            Cached::Miss(ticket) => {
+                let value = store[key].load(Relaxed);
+                std::thread::yield_now();
+                cache.insert(ticket, &bytes, &value.to_le_bytes(), 7);
+                value
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            scope.spawn(move || {
+                for round in 1..20_000u64 {
+                    let key = (round as usize * 7 + thread * 2) % KEYS / 2 * 2 + thread;
+                    let before = read(key);
+                    let guard = cache.write(hash(key as u64), &(key as u64).to_le_bytes());
+                    let written = store[key].fetch_add(1, Relaxed) + 1;
+                    drop(guard);
+                    assert!(written > before && read(key) >= written);
+                }
+            });
+            scope.spawn(move || {
+                let mut seen = [0; KEYS];
+                for round in 0..40_000 {
+                    let key = round % KEYS;
+                    let value = read(key);
+                    assert!(value >= seen[key], "{value} after {}", seen[key]);
+                    seen[key] = value;
+                }
+            });
+        }
+    });
+    assert!(cache.hits_and_misses().0 > 0);
+}
