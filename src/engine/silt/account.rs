@@ -1,12 +1,16 @@
 //! The accounts of the engine: memory by item, records, bytes on flash.
 
 use super::Core;
+use super::open::store_name;
 use crate::device::scratch_bytes;
-use crate::stats::{RamAccount, Stats};
+use crate::stats::{DegradedStore, RamAccount, Stats};
+use crate::store::sorted::SortedStore;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What an open store takes beside its index and filter: its handle, its name, its place in the lists, in bytes.
-const STORE_BYTES: u64 = 512;
+const STORE_BYTES: u64 = 800;
+/// What a partition takes beside its stores: its locks, its lists, what is known of its LogStore, in bytes.
+const PARTITION_BYTES: u64 = 640;
 
 impl Core {
     /// Memory by item, now.
@@ -23,38 +27,51 @@ impl Core {
             let hash_stores = || view.hash_stores.iter().map(|(_, store)| store);
             ram.add("hash_filter", hash_stores().map(|store| store.filter_bytes() as u64).sum());
             ram.add("hash_index", hash_stores().map(|store| store.index_bytes() as u64).sum());
-            let sorted = view.sorted.as_ref().map_or(0, |(_, store)| store.index_bytes() as u64);
-            ram.add("sorted_index", sorted);
+            let of_sorted = |bytes: fn(&SortedStore) -> usize| {
+                view.sorted.as_ref().map_or(0, |(_, store)| bytes(store) as u64)
+            };
+            ram.add("sorted_index", of_sorted(SortedStore::index_bytes));
+            ram.add("sorted_filter", of_sorted(SortedStore::filter_bytes));
             let stores = view.hash_stores.len() as u64 + u64::from(view.sorted.is_some());
-            ram.add("stores", stores * STORE_BYTES);
+            ram.add("stores", stores * STORE_BYTES + PARTITION_BYTES);
         }
         ram.add("log_buffer", self.log.heap_bytes() as u64);
         ram.add("convert_buffers", self.jobs.convert_bytes.load(Relaxed));
         ram.add("merge_buffers", self.jobs.merge_bytes.load(Relaxed));
-        ram.add("read_buffers", scratch_bytes() as u64);
+        ram.add("read_buffers", scratch_bytes() as u64 + self.residency.batch_bytes.load(Relaxed));
+        if self.cache.is_enabled() {
+            ram.add("record_cache", self.cache.heap_bytes() as u64);
+        }
         ram
     }
 
     /// Keeps the account if it is the highest so far.
-    pub(super) fn note_ram_peak(&self) {
+    pub(super) fn note_ram_peak(&self) -> u64 {
         let ram = self.ram();
-        let mut peak = self.ram_peak.lock();
-        if ram.total_bytes() > peak.total_bytes() {
-            *peak = ram;
+        let total_bytes = ram.total_bytes();
+        {
+            let mut peak = self.ram_peak.lock();
+            if total_bytes > peak.total_bytes() {
+                *peak = ram;
+            }
         }
+        total_bytes
     }
 
     pub(super) fn stats(&self) -> Stats {
         self.note_ram_peak();
         // One lock at a time: a checkpoint holds the ledger while it waits for writers, and they note the peak.
-        let manifest_bytes = self.ledger.lock().manifest.length();
+        let manifest_bytes = self.ledger.lock().manifest.disk_bytes();
         let ram_peak = self.ram_peak.lock().clone();
+        // Not above the peak: other databases of the process may have taken buffers meanwhile.
+        let ram = self.ram();
+        let ram_peak = if ram.total_bytes() > ram_peak.total_bytes() { ram.clone() } else { ram_peak };
         let mut stats = Stats {
             engine: "silt",
             writes: self.counters.writes.load(Relaxed),
             user_bytes: self.counters.user_bytes.load(Relaxed),
             io: self.directory.io(),
-            ram: self.ram(),
+            ram,
             ram_peak,
             disk_bytes: self.log.disk_bytes() + manifest_bytes,
             replayed_records: self.counters.replayed_records,
@@ -75,6 +92,11 @@ impl Core {
             stats.disk_bytes += view.disk_bytes();
         }
         stats.records = stats.merged_records + hash_records + log_records;
+        stats.degraded = self.degraded();
+        let on_flash = |part: fn(&DegradedStore) -> bool| {
+            stats.degraded.iter().filter(|store| part(store)).count() as f64
+        };
+        let (hits, misses) = self.cache.hits_and_misses();
         let slots = self.counters.full_table_slots.load(Relaxed);
         let full_records = self.counters.full_table_records.load(Relaxed) as f64;
         stats.details = vec![
@@ -89,7 +111,29 @@ impl Core {
             ("full_tables", self.counters.full_tables.load(Relaxed) as f64),
             ("full_table_occupancy", if slots > 0 { full_records / slots as f64 } else { 0.0 }),
             ("pressure", self.jobs.pressure()),
+            ("indexes_on_flash", on_flash(|store| store.index_on_flash)),
+            ("filters_on_flash", on_flash(|store| store.filter_on_flash)),
+            ("unreadable_sections", self.residency.unreadable() as f64),
+            ("record_cache_records", self.cache.len() as f64),
+            ("record_cache_hits", hits as f64),
+            ("record_cache_misses", misses as f64),
         ];
         stats
+    }
+
+    /// The stores of which something is on flash that could be in memory.
+    fn degraded(&self) -> Vec<DegradedStore> {
+        let mut degraded: Vec<DegradedStore> = Vec::new();
+        for partition in &self.partitions {
+            let view = partition.state.read().view.clone();
+            for (number, role, store) in view.ordered_stores() {
+                let (index_on_flash, filter_on_flash) = (!store.has_index(), !store.has_filter());
+                if index_on_flash || filter_on_flash {
+                    let file = store_name(number, role);
+                    degraded.push(DegradedStore { file, index_on_flash, filter_on_flash });
+                }
+            }
+        }
+        degraded
     }
 }

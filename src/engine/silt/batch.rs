@@ -5,12 +5,15 @@ use super::Core;
 use super::partition::{Lookup, Sought, Stores, known};
 use crate::Result;
 use crate::batch::TimestampMs;
-use crate::device::{Purpose, ReadRequest, read_batch, with_scratch};
+use crate::device::{AlignedBuffer, Purpose, ReadRequest, read_batch, with_scratch};
 use crate::engine::Found;
 use crate::store::hash::HashStore;
-use crate::store::sorted::SortedStore;
+use crate::store::record::RecordView;
+use crate::store::sorted::{Located, SortedStore};
+use crate::sync::atomic::AtomicU64;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// How many keys are looked up together: as many reads may be under way, each with a buffer.
 const KEYS_PER_BATCH: usize = 128;
@@ -31,24 +34,58 @@ struct Awaited {
     blocks: Range<u64>,
 }
 
+/// The buffers of a batch, which count for the account as long as they are there.
+struct Requests<'a> {
+    requests: Vec<ReadRequest>,
+    held_bytes: u64,
+    account: &'a AtomicU64,
+}
+
+impl Requests<'_> {
+    fn count(&mut self) {
+        let held_bytes = self.requests.iter().map(|request| request.heap_bytes() as u64).sum();
+        self.account.fetch_add(held_bytes, Relaxed);
+        self.account.fetch_sub(std::mem::replace(&mut self.held_bytes, held_bytes), Relaxed);
+    }
+}
+
+impl Drop for Requests<'_> {
+    fn drop(&mut self) {
+        self.account.fetch_sub(self.held_bytes, Relaxed);
+    }
+}
+
 impl Core {
     /// The values of many keys, in their order.
     pub(super) fn get_many(&self, keys: &[&[u8]], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
         let mut found = vec![None; keys.len()];
-        let mut requests: Vec<ReadRequest> = Vec::new();
-        for (chunk, keys) in keys.chunks(KEYS_PER_BATCH).enumerate() {
+        let account = &self.residency.batch_bytes;
+        let mut requests = Requests { requests: Vec::new(), held_bytes: 0, account };
+        let buffer_bytes = 2 * self.shape.block_bytes as usize + size_of::<Open<'_>>();
+        let keys_per_batch = KEYS_PER_BATCH.min(self.residency.batch_keys_max(buffer_bytes));
+        for (chunk, keys) in keys.chunks(keys_per_batch).enumerate() {
+            self.make_room((keys.len() * buffer_bytes) as u64);
             let mut open = Vec::with_capacity(keys.len());
             for (index, key) in keys.iter().enumerate() {
                 let (partition, hash) = self.place(key);
+                let number = chunk * keys_per_batch + index;
+                let ticket = match self.look_up_cached(key, hash, now_ms) {
+                    Ok(value) => {
+                        found[number] = value;
+                        continue;
+                    }
+                    Err(ticket) => ticket,
+                };
                 let stores = self.partitions[partition].stores(&self.log, hash);
-                let (number, sought) = (chunk * KEYS_PER_BATCH + index, Sought { key, hash, now_ms });
+                let sought = self.sought(key, hash, now_ms, ticket);
                 match with_scratch(|buffer| stores.look_up_young(&sought, Purpose::Get, buffer))? {
                     Lookup::Known(value) => found[number] = value,
                     Lookup::Unknown => open.push(Open { number, sought, stores, next_store: 0 }),
                 }
             }
             while !open.is_empty() {
-                open = read_round(open, &mut requests, &mut found)?;
+                open = read_round(open, &mut requests.requests, &mut found)?;
+                requests.count();
             }
         }
         Ok(found)
@@ -79,12 +116,18 @@ fn read_round<'a>(
     let mut still_open = Vec::new();
     for ((key, awaited), request) in waiting.into_iter().zip(requests.iter_mut()) {
         let record = awaited.store.find(awaited.blocks, request.bytes_mut(), key.sought.key)?;
-        match record.map(|record| known(&record, key.sought.now_ms)) {
+        match record.map(|record| known(&record, &key.sought)) {
             Some(Lookup::Known(value)) => found[key.number] = value,
             Some(Lookup::Unknown) | None => still_open.push(key),
         }
     }
     Ok(still_open)
+}
+
+/// What is known of a key in one store before it is read.
+enum Seen {
+    InBlocks(Awaited),
+    Answered(Lookup),
 }
 
 enum Next {
@@ -99,27 +142,36 @@ impl Open<'_> {
             let number = self.next_store;
             self.next_store += 1;
             let view = self.stores.view();
-            let store = match view.hash_stores.get(number) {
-                Some((_, HashStore::Ordered(store))) => store,
-                Some((_, table @ HashStore::Cuckoo(_))) => {
-                    let Sought { key, hash, now_ms } = self.sought;
-                    let lookup = with_scratch(|buffer| -> Result<Lookup> {
-                        let record = table.get(Purpose::Get, hash, key, buffer)?;
-                        Ok(record.map_or(Lookup::Unknown, |record| known(&record, now_ms)))
-                    })?;
-                    match lookup {
-                        Lookup::Known(value) => return Ok(Next::Known(value)),
-                        Lookup::Unknown => continue,
-                    }
+            let hash_store = view.hash_stores.get(number);
+            let store = match (hash_store, &view.sorted) {
+                (Some((_, store)), _) => store,
+                (None, Some((_, store))) if number == view.hash_stores.len() => {
+                    &HashStore::Ordered(store.clone())
                 }
-                None => match &view.sorted {
-                    Some((_, store)) if number == view.hash_stores.len() => store,
-                    _ => return Ok(Next::Known(None)),
-                },
+                _ => return Ok(Next::Known(None)),
             };
-            if let Some(blocks) = store.blocks_for(self.sought.hash) {
-                return Ok(Next::Read(Awaited { store: store.clone(), blocks }));
+            match with_scratch(|buffer| self.look_at(store, buffer))? {
+                Seen::InBlocks(awaited) => return Ok(Next::Read(awaited)),
+                Seen::Answered(Lookup::Known(value)) => return Ok(Next::Known(value)),
+                Seen::Answered(Lookup::Unknown) => {}
             }
         }
+    }
+
+    /// Finds out where in a store the key may be, or looks it up at once if that is one and the same.
+    fn look_at(&self, store: &HashStore, buffer: &mut AlignedBuffer) -> Result<Seen> {
+        let Sought { key, hash, placing, .. } = self.sought;
+        if let HashStore::Ordered(store) = store {
+            match store.locate(Purpose::Get, hash, buffer)? {
+                Located::Nowhere => return Ok(Seen::Answered(Lookup::Unknown)),
+                Located::Blocks(blocks) => {
+                    return Ok(Seen::InBlocks(Awaited { store: store.clone(), blocks }));
+                }
+                Located::Anywhere => {}
+            }
+        }
+        let answer = |record: &RecordView<'_>| known(record, &self.sought);
+        let found = store.look_up(placing, Purpose::Get, hash, key, buffer, answer)?;
+        Ok(Seen::Answered(found.unwrap_or(Lookup::Unknown)))
     }
 }

@@ -3,19 +3,16 @@
 use super::ledger::Pending;
 use super::settings::Mistake;
 use super::{Core, FilterKind, HashStoreKind};
-use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};
-use crate::index::filter::{CuckooFilter, RibbonFilter};
+use crate::index::filter::{CuckooFilter, RibbonBuilder};
 use crate::store::hash::{CuckooTableWriter, HashStore};
 use crate::store::log::{FrozenLog, LogCursor, LogView};
 use crate::store::manifest::{Edit, Role, StoreEntry};
 use crate::store::merge::Cursor;
 use crate::store::sorted::{Form, SortedIndexKind, SortedStoreSettings, SortedStoreWriter, StoreFilter};
+use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// The memory that building a ribbon filter takes at its height, in bytes a key.
-const RIBBON_BYTES_PER_KEY: usize = 40;
 
 /// The name of a HashStore's file.
 pub(super) fn hash_store_name(number: u64) -> String {
@@ -27,6 +24,7 @@ pub(super) struct ConvertJob {
     partition: usize,
     number: u64,
     frozen: Arc<FrozenLog>,
+    filter_bits: u8,
     target: Target,
 }
 
@@ -40,8 +38,8 @@ enum Target {
     Ordered {
         writer: Box<SortedStoreWriter>,
         cursor: Box<LogCursor>,
-        /// The hashes of all records, for a filter that is made of them.
-        hashes: Option<Vec<(u64, u64)>>,
+        /// A filter that is made of the records.
+        ribbon: Option<RibbonBuilder>,
     },
 }
 
@@ -51,7 +49,7 @@ impl ConvertJob {
         let view = core.partitions[partition].state.read().view.clone();
         let frozen = match view.frozen.last() {
             Some(frozen) => frozen.clone(),
-            None => return Err(crate::Error::Interrupted),
+            None => return Err(Error::Interrupted),
         };
         let number = core.take_number();
         let name = hash_store_name(number);
@@ -78,35 +76,38 @@ impl ConvertJob {
                     block_bytes,
                     index: SortedIndexKind::Fences,
                     packed: false,
-                    expected_records: frozen.index().len().into(),
-                    expected_bytes: frozen.end() - frozen.start(),
+                    expected_records: frozen.len().into(),
+                    expected_bytes: (frozen.end() - frozen.start()) / core.partitions.len() as u64,
                     purpose: Purpose::Convert,
                     piece_bytes: core.piece_bytes(),
                 };
                 let writer = SortedStoreWriter::create(&core.directory, &name, settings)?;
-                let cursor = LogCursor::new(core.log.view(), frozen.clone(), core.placing, Purpose::Convert);
-                let hashes = match core.settings.filter.unwrap_or(FilterKind::Ribbon) {
-                    FilterKind::Ribbon => Some(Vec::with_capacity(frozen.index().len() as usize)),
+                let (log, kept) = (core.log.view(), core.piece_bytes());
+                let cursor = LogCursor::new(log, frozen.clone(), core.placing, Purpose::Convert, kept);
+                let expected = frozen.len().into();
+                let ribbon = match core.settings.filter.unwrap_or(FilterKind::Ribbon) {
+                    FilterKind::Ribbon => Some(RibbonBuilder::new(expected, core.settings.filter_bits)?),
                     FilterKind::CuckooTags => None,
                 };
-                Target::Ordered { writer: Box::new(writer), cursor: Box::new(cursor), hashes }
+                Target::Ordered { writer: Box::new(writer), cursor: Box::new(cursor), ribbon }
             }
         };
-        Ok(ConvertJob { partition, number, frozen, target })
+        Ok(ConvertJob { partition, number, frozen, filter_bits: core.settings.filter_bits, target })
     }
 
     /// Moves some records; answers whether all were moved.
     pub fn step(&mut self, core: &Core) -> Result<bool> {
         match &mut self.target {
             Target::Cuckoo { writer, view, next_region, buffer } => {
-                for (_, _, packed) in self.frozen.index().region_slots(*next_region) {
+                let Some(table) = self.frozen.tables().first() else { return Ok(true) };
+                for (_, _, packed) in table.region_slots(*next_region) {
                     let position = self.frozen.position(packed);
                     writer.push(&view.read(Purpose::Convert, position, buffer)?)?;
                 }
                 *next_region += 1;
-                Ok(*next_region >= self.frozen.index().region_count())
+                Ok(*next_region >= table.region_count())
             }
-            Target::Ordered { writer, cursor, hashes } => {
+            Target::Ordered { writer, cursor, ribbon } => {
                 for _ in 0..core.settings.step_records {
                     if !cursor.advance()? {
                         return Ok(true);
@@ -115,8 +116,8 @@ impl ConvertJob {
                         && !(core.settings.makes(Mistake::DropsDeletes) && entry.record.value.is_none())
                     {
                         writer.push(&entry)?;
-                        if let Some(hashes) = hashes {
-                            hashes.push((entry.hash.placement, entry.hash.fingerprint));
+                        if let Some(ribbon) = ribbon {
+                            ribbon.push(entry.hash.placement, entry.hash.fingerprint)?;
                         }
                     }
                 }
@@ -129,29 +130,33 @@ impl ConvertJob {
     pub fn heap_bytes(&self) -> usize {
         match &self.target {
             Target::Cuckoo { writer, buffer, .. } => writer.heap_bytes() + buffer.heap_bytes(),
-            Target::Ordered { writer, cursor, hashes } => {
-                // The filter is built when the cursor is gone.
-                let hashes = hashes.as_ref().map_or(0, Vec::len);
-                let building = hashes * RIBBON_BYTES_PER_KEY;
-                writer.heap_bytes() + hashes * size_of::<(u64, u64)>() + cursor.heap_bytes().max(building)
+            Target::Ordered { writer, cursor, ribbon } => {
+                // When all is moved the cursor is gone, and the filter is there, as it is and encoded.
+                let filter = self.frozen.len() as usize * usize::from(self.filter_bits) / 8;
+                let ribbon = ribbon.as_ref().map_or(0, RibbonBuilder::heap_bytes);
+                writer.heap_bytes() + ribbon + cursor.heap_bytes().max(2 * filter)
             }
         }
     }
 
     /// Puts the HashStore in the place of the LogStore.
     pub fn finish(self, core: &Core) -> Result<()> {
-        let tags = || CuckooFilter::from_index(self.frozen.index());
+        let tags = || match self.frozen.tables() {
+            [table] => Ok(CuckooFilter::from_index(table)),
+            tables => {
+                let problem = format!("{} tables cannot be copied into one filter", tables.len());
+                Err(Error::Setting { name: "tables of a LogStore", problem })
+            }
+        };
         let (store, role) = match self.target {
             Target::Cuckoo { writer, .. } => {
-                (HashStore::Cuckoo(Arc::new(writer.finish(tags())?)), Role::CuckooTable)
+                (HashStore::Cuckoo(Arc::new(writer.finish(tags()?)?)), Role::CuckooTable)
             }
-            Target::Ordered { writer, cursor, hashes } => {
+            Target::Ordered { writer, cursor, ribbon } => {
                 drop(cursor);
-                let filter = match hashes {
-                    Some(hashes) => {
-                        StoreFilter::Ribbon(RibbonFilter::new(hashes, core.settings.filter_bits)?)
-                    }
-                    None => StoreFilter::Cuckoo(tags()),
+                let filter = match ribbon {
+                    Some(ribbon) => StoreFilter::Ribbon(ribbon.finish()),
+                    None => StoreFilter::Cuckoo(tags()?),
                 };
                 let store = writer.finish(Some(filter))?;
                 (HashStore::Ordered(Arc::new(store)), Role::HashOrdered)
@@ -173,6 +178,6 @@ impl ConvertJob {
             state.view = Arc::new(view);
         }
         core.counters.conversions.fetch_add(1, Relaxed);
-        core.commit_later(&mut ledger, Pending { edit, number: self.number, store })
+        core.commit_later(&mut ledger, Pending { edit, number: self.number, file: store.shared_file() })
     }
 }

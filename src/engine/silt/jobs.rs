@@ -7,8 +7,11 @@ use super::policy::{Counts, PartitionCounts};
 use crate::Result;
 use crate::batch::TimestampMs;
 use crate::engine::Step;
-use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Indexes and filters are read back before other work as long as that is no further behind.
+const LOAD_PRESSURE_MAX: f64 = 0.5;
 
 /// The jobs under way, at most one of each kind, and what is known of the work that waits.
 pub(super) struct Jobs {
@@ -94,7 +97,15 @@ impl Core {
             || counts.choose_merge(&self.settings).is_some();
         self.jobs.pressure.store(pressure.convert.max(pressure.merge).to_bits(), Ordering::Release);
         self.jobs.has_work.store(has_work, Ordering::Release);
-        self.note_ram_peak();
+        self.keep_within_budget();
+    }
+
+    /// Notes the peak, and drops what is too much.
+    fn keep_within_budget(&self) {
+        let total_bytes = self.note_ram_peak();
+        if self.residency.budget().is_some_and(|budget| total_bytes > budget) {
+            self.rebalance(0);
+        }
     }
 
     /// One bounded piece of work: of whichever kind is further behind, or of the other if somebody is at that.
@@ -105,6 +116,11 @@ impl Core {
                 self.counts(&schedule).pressure(&self.settings)
             };
             self.release_idle_log()?;
+            self.shrink_log_stores()?;
+            let behind = pressure.convert.max(pressure.merge) >= LOAD_PRESSURE_MAX;
+            if !behind && self.step_load()? == Step::Worked {
+                return Ok(Step::Worked);
+            }
             let order = if pressure.convert >= pressure.merge { [true, false] } else { [false, true] };
             for convert in order {
                 let worked = if convert { self.step_convert()? } else { self.step_merge(now_ms)? };
@@ -112,11 +128,15 @@ impl Core {
                     return Ok(Step::Worked);
                 }
             }
+            if self.step_load()? == Step::Worked {
+                return Ok(Step::Worked);
+            }
             let mut ledger = self.ledger.lock();
             let waited = ledger.pending() > 0;
             self.commit_pending(&mut ledger)?;
             drop(ledger);
             self.refresh_jobs();
+            self.rebalance(0);
             Ok(if waited { Step::Worked } else { Step::Idle })
         })
     }
@@ -132,13 +152,15 @@ impl Core {
         let Some(job) = slot.as_mut() else { return Ok(false) };
         let done = job.step(self)?;
         self.jobs.convert_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
-        self.note_ram_peak();
+        self.keep_within_budget();
         if done && let Some(job) = slot.take() {
             job.finish(self)?;
             self.jobs.convert_bytes.store(0, Ordering::Relaxed);
             let mut schedule = self.jobs.schedule.lock();
             schedule.converting = None;
             self.refresh(&schedule);
+            drop(schedule);
+            self.rebalance(0);
         }
         Ok(true)
     }
@@ -162,7 +184,7 @@ impl Core {
         let Some(job) = slot.as_mut() else { return Ok(false) };
         let done = job.step(self)?;
         self.jobs.merge_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
-        self.note_ram_peak();
+        self.keep_within_budget();
         if done && let Some(job) = slot.take() {
             let novelty = job.finish(self)?;
             self.jobs.merge_bytes.store(0, Ordering::Relaxed);
@@ -170,10 +192,10 @@ impl Core {
             if let Some(novelty) = novelty {
                 schedule.novelty = novelty;
             }
-            if let (Some(number), true) = (schedule.merging.take(), schedule.merging_frozen) {
-                schedule.compact[number] = false;
-            }
+            schedule.merging = None;
             self.refresh(&schedule);
+            drop(schedule);
+            self.rebalance(0);
         }
         Ok(true)
     }
@@ -184,6 +206,9 @@ impl Core {
             let Some(number) = self.counts(&schedule).choose_merge(&self.settings) else { return Ok(None) };
             schedule.merging_frozen = schedule.converting != Some(number);
             schedule.merging = Some(number);
+            // A compaction that is asked for from here on is another one: it may come too late for this merge. If a
+            // conversion is under way, it brings more to merge.
+            schedule.compact[number] &= !schedule.merging_frozen;
             (number, schedule.novelty)
         };
         // What is young is merged too, which saves making a HashStore of it.
@@ -193,8 +218,6 @@ impl Core {
         if job.is_none() {
             let mut schedule = self.jobs.schedule.lock();
             schedule.merging = None;
-            // A conversion under way brings more to merge.
-            schedule.compact[number] &= schedule.converting == Some(number);
             self.refresh(&schedule);
         }
         Ok(job)

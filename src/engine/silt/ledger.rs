@@ -7,15 +7,17 @@ use super::Core;
 use super::settings::Mistake;
 use crate::Result;
 use crate::device::Purpose;
-use crate::store::hash::HashStore;
+use crate::store::StoreFile;
 use crate::store::manifest::{Edit, Manifest};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A conversion that is not yet in the manifest.
 pub(super) struct Pending {
     pub edit: Edit,
     pub number: u64,
-    pub store: HashStore,
+    /// The file alone, so that filter and index can be let go of meanwhile.
+    pub file: Arc<StoreFile>,
 }
 
 /// The manifest and what waits to be written into it. Locked before any partition is.
@@ -67,7 +69,7 @@ impl Core {
                     merge.converted_to = merge.converted_to.max(pending.edit.converted_to);
                 }
                 _ => {
-                    pending.store.file().sync(Purpose::Convert)?;
+                    pending.file.sync(Purpose::Convert)?;
                     edits.push(pending.edit.clone());
                 }
             }

@@ -5,11 +5,14 @@ use super::{Core, IndexKind};
 use crate::Result;
 use crate::batch::TimestampMs;
 use crate::device::Purpose;
+use crate::index::filter::RangedFilterBuilder;
 use crate::store::block::BLOCK_HEADER_BYTES;
 use crate::store::log::{FrozenLog, LogCursor};
-use crate::store::manifest::{Edit, Role, StoreEntry};
+use crate::store::manifest::{Edit, Role, Shape, StoreEntry};
 use crate::store::merge::{Cursor, MergeCursor};
-use crate::store::sorted::{Form, SortedCursor, SortedIndexKind, SortedStoreSettings, SortedStoreWriter};
+use crate::store::sorted::{
+    Form, SortedCursor, SortedIndexKind, SortedStoreSettings, SortedStoreWriter, StoreFilter,
+};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -37,6 +40,42 @@ pub(super) struct MergeJob {
     novelty: f64,
     cursor: MergeCursor,
     writer: SortedStoreWriter,
+    filter: Option<RangedFilterBuilder>,
+}
+
+/// What a SortedStore of a database is written with, but for the number of its records.
+pub(super) fn sorted_settings(
+    shape: &Shape,
+    index: IndexKind,
+    number: u64,
+    purpose: Purpose,
+    piece_bytes: usize,
+) -> SortedStoreSettings {
+    let (layout, block_bytes) = (shape.layout, shape.block_bytes);
+    let form = SortedStoreSettings::form_for(&layout, block_bytes, false);
+    let slot_bytes = layout.slot_bytes(false).unwrap_or(usize::MAX).max(1);
+    let records_per_block = (block_bytes as usize - BLOCK_HEADER_BYTES) / slot_bytes;
+    let index = match index {
+        _ if form == Form::Stream => SortedIndexKind::Fences,
+        IndexKind::EntropyTrie => SortedIndexKind::EntropyTrie,
+        IndexKind::BlockPerfect if RECORDS_PER_BLOCK.contains(&records_per_block) => {
+            SortedIndexKind::BlockPerfect
+        }
+        IndexKind::BlockPerfect | IndexKind::Fences => SortedIndexKind::Fences,
+    };
+    let (expected_records, expected_bytes) = (0, 0);
+    SortedStoreSettings {
+        number,
+        layout,
+        form,
+        block_bytes,
+        index,
+        packed: false,
+        expected_records,
+        expected_bytes,
+        purpose,
+        piece_bytes,
+    }
 }
 
 impl MergeJob {
@@ -56,8 +95,7 @@ impl MergeJob {
         let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
         for frozen in &frozen {
             let log = core.log.view();
-            let cursor = LogCursor::new(log, frozen.clone(), core.placing, Purpose::Merge);
-            sources.push(Box::new(cursor.lean()));
+            sources.push(Box::new(LogCursor::new(log, frozen.clone(), core.placing, Purpose::Merge, 0)));
         }
         let piece = core.piece_bytes();
         for (_, store) in &view.hash_stores {
@@ -68,8 +106,7 @@ impl MergeJob {
         }
         let mut inputs: Vec<u64> = view.hash_stores.iter().map(|(number, _)| *number).collect();
         inputs.extend(view.sorted.iter().map(|(number, _)| *number));
-        let young =
-            view.hash_records() + frozen.iter().map(|frozen| u64::from(frozen.index().len())).sum::<u64>();
+        let young = view.hash_records() + frozen.iter().map(|frozen| u64::from(frozen.len())).sum::<u64>();
         let young_bytes = frozen.iter().map(|frozen| frozen.end() - frozen.start()).sum::<u64>()
             / core.partitions.len() as u64
             + view.hash_stores.iter().map(|(_, store)| store.file().length()).sum::<u64>();
@@ -88,6 +125,7 @@ impl MergeJob {
             sorted_records: view.sorted_records(),
             novelty,
             cursor: MergeCursor::new(sources, Some(now_ms)),
+            filter: core.last_filter(settings.expected_records)?,
             writer: SortedStoreWriter::create(&core.directory, &sorted_store_name(number), settings)?,
         }))
     }
@@ -102,6 +140,9 @@ impl MergeJob {
             if let Some(entry) = self.cursor.entry() {
                 bytes += entry.record.value.map_or(0, <[u8]>::len);
                 self.writer.push(&entry)?;
+                if let Some(filter) = &mut self.filter {
+                    filter.push(entry.hash.placement, entry.hash.fingerprint)?;
+                }
             }
             if bytes > BYTES_PER_STEP {
                 break;
@@ -112,7 +153,8 @@ impl MergeJob {
 
     /// The memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        self.cursor.heap_bytes() + self.writer.heap_bytes()
+        let filter = self.filter.as_ref().map_or(0, RangedFilterBuilder::heap_bytes);
+        self.cursor.heap_bytes() + self.writer.heap_bytes() + filter
     }
 
     /// Puts the new SortedStore in the place of everything that was merged. Answers the novelty, smoothed, if anything
@@ -120,7 +162,8 @@ impl MergeJob {
     pub fn finish(self, core: &Core) -> Result<Option<f64>> {
         let taken = self.cursor.taken().saturating_sub(self.sorted_records);
         let new = self.writer.records().saturating_sub(self.sorted_records);
-        let store = Arc::new(self.writer.finish(None)?);
+        let filter = self.filter.map(RangedFilterBuilder::finish).transpose()?.map(StoreFilter::Ranged);
+        let store = Arc::new(self.writer.finish(filter)?);
         store.file().sync(Purpose::Merge)?;
         let mut ledger = core.ledger.lock();
         let edit = Edit {
@@ -157,38 +200,22 @@ impl MergeJob {
 impl Core {
     /// What background work reads or writes in one piece, in bytes.
     pub(super) fn piece_bytes(&self) -> usize {
-        piece_bytes(&self.settings, self.keys.load(Relaxed))
+        let bytes = piece_bytes(&self.settings, self.keys.load(Relaxed));
+        bytes.min(self.residency.piece_bytes_max())
     }
 
-    /// How many records of a fixed size stand in a block.
-    fn records_per_block(&self) -> usize {
-        let slot_bytes = self.shape.layout.slot_bytes(false).unwrap_or(usize::MAX);
-        (self.shape.block_bytes as usize - BLOCK_HEADER_BYTES) / slot_bytes.max(1)
+    /// The filter of a SortedStore with about so many records, if it shall have one and a budget leaves room.
+    fn last_filter(&self, records: u64) -> Result<Option<RangedFilterBuilder>> {
+        let Some(bits) = self.settings.last_filter_bits else { return Ok(None) };
+        // It is there twice while it is saved.
+        if !self.residency.leaves_room_for(records * u64::from(bits) / 4) {
+            return Ok(None);
+        }
+        Ok(Some(RangedFilterBuilder::new(records, bits)?))
     }
 
     fn sorted_settings(&self, number: u64) -> SortedStoreSettings {
-        let (layout, block_bytes) = (self.shape.layout, self.shape.block_bytes);
-        let form = SortedStoreSettings::form_for(&layout, block_bytes, false);
-        let index = match self.index_kind() {
-            _ if form == Form::Stream => SortedIndexKind::Fences,
-            IndexKind::EntropyTrie => SortedIndexKind::EntropyTrie,
-            IndexKind::BlockPerfect if RECORDS_PER_BLOCK.contains(&self.records_per_block()) => {
-                SortedIndexKind::BlockPerfect
-            }
-            IndexKind::BlockPerfect | IndexKind::Fences => SortedIndexKind::Fences,
-        };
-        SortedStoreSettings {
-            number,
-            layout,
-            form,
-            block_bytes,
-            index,
-            packed: false,
-            expected_records: 0,
-            expected_bytes: 0,
-            purpose: Purpose::Merge,
-            piece_bytes: self.piece_bytes(),
-        }
+        sorted_settings(&self.shape, self.index_kind(), number, Purpose::Merge, self.piece_bytes())
     }
 
     /// Lets go of the log on behalf of a partition that has nothing in it.

@@ -8,6 +8,7 @@
 //! | `convert` | 3.2: a full LogStore becomes a HashStore |
 //! | `merge` | 3.3: HashStores are merged into the SortedStore |
 //! | `policy` | 5, dissertation 2.4: when, and how large (d, H, P) |
+//! | `residency` | 4: fail-graceful indexing; the memory budget |
 //! | `open` | 4: crash tolerance; what the paper leaves open is done by the log's durability levels |
 //!
 //! Deviations: all partitions share one log; merges are triggered by a bound over all partitions (see `policy`);
@@ -22,8 +23,11 @@ mod merge;
 mod open;
 mod partition;
 mod policy;
+mod repair;
+mod residency;
 mod settings;
 mod snapshot;
+mod verify;
 mod write;
 
 #[cfg(test)]
@@ -33,22 +37,25 @@ mod tests;
 pub use settings::Mistake;
 pub use settings::{FilterKind, HashStoreKind, IndexKind, ShapeSettings, SiltSettings};
 
-use crate::batch::{Durability, TimestampMs, Write};
+use crate::batch::{Durability, NEVER, TimestampMs, Write};
+use crate::cache::{Cached, CachedRecord, RecordCache, Ticket};
+use crate::damage::VerifyReport;
 use crate::device::{AlignedBuffer, Directory, Purpose, with_scratch};
-use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Records, Step, VerifyReport};
+use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Records, Step};
 use crate::key::{KeyHash, Placing};
 use crate::progress::Progress;
 use crate::stats::{RamAccount, Stats};
 use crate::store::log::Log;
 use crate::store::manifest::Shape;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::{Error, Result};
 use jobs::Jobs;
 use ledger::Ledger;
-use parking_lot::Mutex;
 use partition::{Partition, Sought};
+use residency::Residency;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The SILT engine.
 pub struct Silt {
@@ -70,6 +77,9 @@ struct Core {
     /// About how many keys there are.
     keys: AtomicU64,
     jobs: Jobs,
+    residency: Residency,
+    /// Enabled from the first memory budget on.
+    cache: RecordCache,
     counters: Counters,
     ram_peak: Mutex<RamAccount>,
     /// Why no more writes are accepted.
@@ -144,9 +154,44 @@ impl Core {
         buffer: &mut AlignedBuffer,
     ) -> Result<Option<Found>> {
         let (partition, hash) = self.place(key);
+        let ticket = match self.look_up_cached(key, hash, now_ms) {
+            Ok(found) => return Ok(found),
+            Err(ticket) => ticket,
+        };
         let stores = self.partitions[partition].stores(&self.log, hash);
-        stores.look_up(&Sought { key, hash, now_ms }, purpose, buffer)
+        stores.look_up(&self.sought(key, hash, now_ms, ticket), purpose, buffer)
     }
+
+    /// What the cache answers; if it does not, the right to put the record there.
+    fn look_up_cached(
+        &self,
+        key: &[u8],
+        hash: KeyHash,
+        now_ms: TimestampMs,
+    ) -> std::result::Result<Option<Found>, Ticket> {
+        match self.cache.get(cache_hash(hash), key) {
+            Cached::Hit(CachedRecord { value, expires_at_ms }) => {
+                let is_gone = expires_at_ms != NEVER && expires_at_ms <= now_ms;
+                Ok((!is_gone).then_some(Found { value, expires_at_ms }))
+            }
+            Cached::Miss(ticket) => {
+                if self.residency.is_outgrown() {
+                    self.rebalance(0);
+                }
+                Err(ticket)
+            }
+        }
+    }
+
+    fn sought<'a>(&'a self, key: &'a [u8], hash: KeyHash, now_ms: TimestampMs, ticket: Ticket) -> Sought<'a> {
+        Sought { key, hash, placing: self.placing, now_ms, cache: &self.cache, ticket }
+    }
+}
+
+/// The hash by which a record is cached.
+fn cache_hash(hash: KeyHash) -> u64 {
+    let both = (hash.placement ^ hash.fingerprint.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    both ^ both >> 32
 }
 
 impl Engine for Silt {
@@ -155,7 +200,7 @@ impl Engine for Silt {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { ordered: false, persistent: true }
+        Capabilities { ordered: false, persistent: true, lossy: false }
     }
 
     fn get(&self, key: &[u8], now_ms: TimestampMs) -> Result<Option<Found>> {
@@ -182,8 +227,10 @@ impl Engine for Silt {
     ) -> Result<()> {
         self.core.check_writable()?;
         let (partition, _) = self.core.place(key);
+        let read = || with_scratch(|buffer| self.core.get(key, now_ms, Purpose::Get, buffer));
+        let mistaken = self.core.settings.makes(Mistake::ReadsBeforeLocking).then(read);
         let locked = self.core.partitions[partition].writer.lock();
-        let found = with_scratch(|buffer| self.core.get(key, now_ms, Purpose::Get, buffer))?;
+        let found = mistaken.unwrap_or_else(read)?;
         let end = match change(found.as_ref())? {
             Change::Keep => return Ok(()),
             Change::Put { value, expires_at_ms } => {
@@ -216,7 +263,7 @@ impl Engine for Silt {
     }
 
     fn has_work(&self) -> bool {
-        self.core.jobs.has_work() && self.core.check_writable().is_ok()
+        (self.core.jobs.has_work() || self.core.residency.has_work()) && self.core.check_writable().is_ok()
     }
 
     fn check_writable(&self) -> Result<()> {
@@ -225,6 +272,11 @@ impl Engine for Silt {
 
     fn pressure(&self) -> f64 {
         if self.core.poisoned.load(Ordering::Acquire) { 0.0 } else { self.core.jobs.pressure() }
+    }
+
+    fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
+        self.core.check_open()?;
+        self.core.set_memory_budget(bytes)
     }
 
     fn request_compaction(&self) -> Result<()> {

@@ -1,17 +1,18 @@
 //! Creating a database, and opening one after whatever ended it (SILT 4, crash tolerance): the manifest names the live
-//! stores, whose indexes and filters are read back; only the log is replayed, from the first record that stands in no
-//! store.
+//! stores, whose indexes and filters stay on flash until `residency` reads them back; only the log is replayed, from
+//! the first record that stands in no store.
 
 use super::convert::hash_store_name;
 use super::jobs::Jobs;
 use super::ledger::Ledger;
 use super::merge::sorted_store_name;
 use super::partition::{Partition, State, View};
-use super::policy::log_regions;
+use super::policy::{POSITION_BITS_MAX, log_store_settings};
+use super::residency::{Residency, check_budget};
 use super::{Core, Counters, HashStoreKind, IndexKind, ShapeSettings, Silt, SiltSettings};
 use crate::batch::TimestampMs;
+use crate::cache::RecordCache;
 use crate::device::{AlignedBuffer, Directory};
-use crate::index::partial_key_cuckoo::CuckooSettings;
 use crate::key::{KeyHasher, Placing};
 use crate::progress::Progress;
 use crate::store::hash::{CuckooTable, HashStore};
@@ -19,11 +20,11 @@ use crate::store::log::{Log, LogSettings, LogStore};
 use crate::store::manifest::{Manifest, PartitionEntry, Role, Shape};
 use crate::store::record::RecordLayout;
 use crate::store::sorted::SortedStore;
+use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::{Mutex, RwLock};
 use crate::{Error, Result};
-use parking_lot::{Mutex, RwLock};
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 
 const PARTITIONS_DEFAULT: u32 = 16;
 const BLOCK_BYTES_DEFAULT: u32 = 4096;
@@ -57,12 +58,17 @@ impl Silt {
         _now_ms: TimestampMs,
         progress: &mut Progress<'_>,
     ) -> Result<Silt> {
-        let manifest = Manifest::open(&directory)?.rewrite_beyond(settings.manifest_bytes_max);
+        let mut manifest = Manifest::open(&directory)?.rewrite_beyond(settings.manifest_bytes_max);
         let shape = *manifest.shape();
         check_shape(&settings, &shape)?;
         check_stores_are_there(&directory, &manifest)?;
         manifest.make_durable()?;
         let placing = Placing { hasher: shape.hasher, partitions_log2: shape.partitions_log2 };
+        if let Some(budget) = settings.memory_budget {
+            check_budget(budget, 1 << shape.partitions_log2)?;
+        }
+        let residency = Residency::new(settings.memory_budget);
+        let slots_max = residency.log_slots_max(1 << shape.partitions_log2);
         let converted = || manifest.partitions().iter().map(|partition| partition.converted_to);
         let log_settings = LogSettings {
             layout: shape.layout,
@@ -75,8 +81,9 @@ impl Silt {
         let partitions = manifest
             .partitions()
             .iter()
-            .map(|entry| open_partition(&directory, &shape, &settings, entry))
+            .map(|entry| open_partition(&directory, &shape, &settings, slots_max, entry))
             .collect::<Result<Vec<_>>>()?;
+        manifest.mirror()?;
         // Only now: as long as anything is missing, what seems to be an orphan may be what is left of it.
         remove_orphans(&directory, &manifest)?;
         let counters = Counters { lost_tail_bytes: recovered.lost_tail_bytes, ..Counters::default() };
@@ -88,6 +95,8 @@ impl Silt {
             placing,
             log,
             partitions,
+            residency,
+            cache: RecordCache::new(0),
             next_store_number: AtomicU64::new(manifest.next_number()),
             pending_commits: AtomicU64::new(0),
             keys: AtomicU64::new(0),
@@ -98,8 +107,13 @@ impl Silt {
             poisoned: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         };
+        if core.residency.budget().is_some() {
+            core.cache.enable();
+        }
+        core.apply_budget();
         core.stagger();
         core.counters.replayed_records = core.replay(log_settings.from, progress)?;
+        core.rebalance(0);
         core.refresh_jobs();
         Ok(Silt { core: Arc::new(core) })
     }
@@ -209,7 +223,7 @@ fn remove_orphans(directory: &Directory, manifest: &Manifest) -> Result<()> {
     for name in directory.list()? {
         let number = name.strip_suffix(".hash").or_else(|| name.strip_suffix(".sorted"));
         let is_store = number.is_some_and(|number| u64::from_str_radix(number, 16).is_ok());
-        if (is_store && !live.contains(&name)) || name == "MANIFEST.new" {
+        if (is_store && !live.contains(&name)) || name.starts_with("MANIFEST.") && name.ends_with(".new") {
             directory.remove(&name)?;
         }
     }
@@ -228,12 +242,13 @@ fn open_partition(
     directory: &Directory,
     shape: &Shape,
     settings: &SiltSettings,
+    slots_max: u32,
     entry: &PartitionEntry,
 ) -> Result<Partition> {
     let mut view = View::default();
     for store in &entry.stores {
         let (number, name) = (store.number, store_name(store.number, store.role));
-        let opened = || SortedStore::open(directory, &name, number, shape.layout).map(Arc::new);
+        let opened = || SortedStore::open_on_flash(directory, &name, number, shape.layout).map(Arc::new);
         match store.role {
             Role::CuckooTable => {
                 let table = CuckooTable::open(directory, &name, number, shape.layout)?;
@@ -243,10 +258,9 @@ fn open_partition(
             Role::Sorted => view.sorted = Some((number, opened()?)),
         }
     }
-    let (regions, buckets_per_region_log2) =
-        log_regions(settings, view.sorted_records() + view.hash_records());
-    let table = CuckooSettings { regions, buckets_per_region_log2, tag_bits: settings.tag_bits };
-    let active = LogStore::new(table, entry.converted_to)?;
+    let keys = view.sorted_records() + view.hash_records();
+    let log_store = log_store_settings(settings, keys, slots_max, POSITION_BITS_MAX);
+    let active = LogStore::new(log_store, entry.converted_to)?;
     Ok(Partition {
         writer: Mutex::new(()),
         state: RwLock::new(State { active, freeze_at: u32::MAX, view: Arc::new(view) }),

@@ -2,15 +2,16 @@
 
 use crate::Result;
 use crate::batch::TimestampMs;
+use crate::cache::{RecordCache, Ticket};
 use crate::device::{AlignedBuffer, Purpose};
 use crate::engine::Found;
-use crate::key::KeyHash;
+use crate::key::{KeyHash, Placing};
 use crate::store::hash::HashStore;
 use crate::store::log::{FrozenLog, Log, LogCandidates, LogStore, LogView};
+use crate::store::manifest::Role;
 use crate::store::record::RecordView;
 use crate::store::sorted::SortedStore;
-use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
+use crate::sync::{Mutex, RwLock};
 use std::sync::Arc;
 
 /// A share of the keys with its stores.
@@ -55,13 +56,110 @@ impl View {
 
     /// The records in LogStores that wait to be converted.
     pub fn frozen_records(&self) -> u64 {
-        self.frozen.iter().map(|frozen| u64::from(frozen.index().len())).sum()
+        self.frozen.iter().map(|frozen| u64::from(frozen.len())).sum()
     }
 
     /// The bytes of all its files.
     pub fn disk_bytes(&self) -> u64 {
         let sorted = self.sorted.iter().map(|(_, store)| store.file().length());
         self.hash_stores.iter().map(|(_, store)| store.file().length()).chain(sorted).sum()
+    }
+}
+
+/// Which part of a store may be on flash as well as in memory: those first that save most reads for a byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum PieceKind {
+    HashIndex,
+    SortedIndex,
+    HashFilter,
+    SortedFilter,
+}
+
+impl PieceKind {
+    fn is_index(self) -> bool {
+        matches!(self, PieceKind::HashIndex | PieceKind::SortedIndex)
+    }
+}
+
+/// A part of a store that may be on flash as well as in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// The number of the store.
+    pub store: u64,
+    pub kind: PieceKind,
+    /// The memory that it takes, or its bytes on flash.
+    pub bytes: u64,
+    pub resident: bool,
+}
+
+impl View {
+    /// The stores in hash order, each with its number and what it is.
+    pub fn ordered_stores(&self) -> impl Iterator<Item = (u64, Role, &Arc<SortedStore>)> {
+        let hash_stores = self.hash_stores.iter().filter_map(|(number, store)| match store {
+            HashStore::Ordered(store) => Some((*number, Role::HashOrdered, store)),
+            HashStore::Cuckoo(_) => None,
+        });
+        hash_stores.chain(self.sorted.iter().map(|(number, store)| (*number, Role::Sorted, store)))
+    }
+
+    /// All parts that may be on flash.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
+        self.ordered_stores().flat_map(|(number, role, store)| {
+            let (index_kind, filter_kind) = match role {
+                Role::Sorted => (PieceKind::SortedIndex, PieceKind::SortedFilter),
+                _ => (PieceKind::HashIndex, PieceKind::HashFilter),
+            };
+            let (saved_index, saved_filter) = store.saved_bytes();
+            let index = Piece {
+                store: number,
+                kind: index_kind,
+                bytes: if store.has_index() { store.droppable_index_bytes() } else { saved_index },
+                resident: store.has_index(),
+            };
+            let filter = Piece {
+                store: number,
+                kind: filter_kind,
+                bytes: if store.has_filter() { store.filter_bytes() as u64 } else { saved_filter },
+                resident: store.has_filter(),
+            };
+            [index, filter]
+        })
+    }
+
+    /// The same stores, one of them replaced by what `change` makes of it; `None` if it is gone.
+    fn changed(&self, number: u64, change: impl FnOnce(&SortedStore) -> SortedStore) -> Option<View> {
+        let (_, role, store) = self.ordered_stores().find(|(other, ..)| *other == number)?;
+        let changed = Arc::new(change(store));
+        let mut view = self.clone();
+        if role == Role::Sorted {
+            view.sorted = Some((number, changed));
+        } else {
+            let place = view.hash_stores.iter_mut().find(|(other, _)| *other == number)?;
+            place.1 = HashStore::Ordered(changed);
+        }
+        Some(view)
+    }
+
+    /// The same stores, with a part of one left on flash.
+    pub fn without(&self, number: u64, kind: PieceKind) -> Option<View> {
+        self.changed(number, |store| match kind.is_index() {
+            true => store.without_index(),
+            false => store.without_filter(),
+        })
+    }
+
+    /// A store with one more part in memory, read now; `None` if the store is gone.
+    pub fn load(&self, number: u64, kind: PieceKind) -> Option<Result<SortedStore>> {
+        let (_, _, store) = self.ordered_stores().find(|(other, ..)| *other == number)?;
+        Some(if kind.is_index() { store.with_index() } else { store.with_filter() })
+    }
+
+    /// The same stores, with a part of one as it is in `loaded`.
+    pub fn with(&self, number: u64, kind: PieceKind, loaded: &SortedStore) -> Option<View> {
+        self.changed(number, |store| match kind.is_index() {
+            true => store.with_index_of(loaded),
+            false => store.with_filter_of(loaded),
+        })
     }
 }
 
@@ -73,27 +171,26 @@ pub(super) enum Lookup {
     Known(Option<Found>),
 }
 
-pub(super) fn known(record: &RecordView<'_>, now_ms: TimestampMs) -> Lookup {
-    let value = record.value.filter(|_| !record.is_gone(now_ms));
-    Lookup::Known(
-        value
-            .map(|value| Found { value: Bytes::copy_from_slice(value), expires_at_ms: record.expires_at_ms }),
-    )
+/// The answer that a record of the key gives. Its bytes are copied here, once, into the cache if there is one.
+pub(super) fn known(record: &RecordView<'_>, sought: &Sought<'_>) -> Lookup {
+    let value = record.value.filter(|_| !record.is_gone(sought.now_ms));
+    let expires_at_ms = record.expires_at_ms;
+    let keep = |value| sought.cache.insert(sought.ticket, sought.key, value, expires_at_ms);
+    Lookup::Known(value.map(|value| Found { value: keep(value), expires_at_ms }))
 }
 
 /// Looks a key up in the log, at the places that an index named.
 pub(super) fn look_up_in_log(
     log: &LogView,
     candidates: &LogCandidates,
-    key: &[u8],
+    sought: &Sought<'_>,
     purpose: Purpose,
-    now_ms: TimestampMs,
     buffer: &mut AlignedBuffer,
 ) -> Result<Lookup> {
     for candidate in candidates.iter() {
         let record = log.read(purpose, candidate.position, buffer)?;
-        if record.key == key {
-            return Ok(known(&record, now_ms));
+        if record.key == sought.key {
+            return Ok(known(&record, sought));
         }
     }
     Ok(Lookup::Unknown)
@@ -104,7 +201,11 @@ pub(super) fn look_up_in_log(
 pub(super) struct Sought<'a> {
     pub key: &'a [u8],
     pub hash: KeyHash,
+    pub placing: Placing,
     pub now_ms: TimestampMs,
+    /// Where the record is kept, and the right to put it there.
+    pub cache: &'a RecordCache,
+    pub ticket: Ticket,
 }
 
 /// The stores of a partition as one lookup sees them, from the youngest on.
@@ -141,14 +242,13 @@ impl Stores {
         buffer: &mut AlignedBuffer,
     ) -> Result<Lookup> {
         let Some(log) = &self.log else { return Ok(Lookup::Unknown) };
-        let Sought { key, hash, now_ms } = *sought;
-        let active = look_up_in_log(log, &self.active, key, purpose, now_ms, buffer)?;
+        let active = look_up_in_log(log, &self.active, sought, purpose, buffer)?;
         if let Lookup::Known(_) = active {
             return Ok(active);
         }
         for frozen in &self.view.frozen {
-            let candidates = frozen.candidates(hash);
-            let found = look_up_in_log(log, &candidates, key, purpose, now_ms, buffer)?;
+            let candidates = frozen.candidates(sought.hash);
+            let found = look_up_in_log(log, &candidates, sought, purpose, buffer)?;
             if let Lookup::Known(_) = found {
                 return Ok(found);
             }
@@ -166,16 +266,16 @@ impl Stores {
         if let Lookup::Known(found) = self.look_up_young(sought, purpose, buffer)? {
             return Ok(found);
         }
+        let Sought { key, hash, placing, .. } = *sought;
+        let answer = |record: &RecordView<'_>| known(record, sought);
         for (_, store) in &self.view.hash_stores {
-            if let Some(record) = store.get(purpose, sought.hash, sought.key, buffer)?
-                && let Lookup::Known(found) = known(&record, sought.now_ms)
-            {
+            let found = store.look_up(placing, purpose, hash, key, buffer, answer)?;
+            if let Some(Lookup::Known(found)) = found {
                 return Ok(found);
             }
         }
         if let Some((_, store)) = &self.view.sorted
-            && let Some(record) = store.get(purpose, sought.hash, sought.key, buffer)?
-            && let Lookup::Known(found) = known(&record, sought.now_ms)
+            && let Some(Lookup::Known(found)) = store.look_up(placing, purpose, hash, key, buffer, answer)?
         {
             return Ok(found);
         }

@@ -5,7 +5,9 @@
 //! evenly: when it is reached the fullest partition is merged. That bounds the memory, spreads the merges by itself,
 //! and favours the partitions where a merge frees most.
 
-use super::settings::SiltSettings;
+use super::settings::{FilterKind, HashStoreKind, SiltSettings};
+use crate::index::partial_key_cuckoo::CuckooSettings;
+use crate::store::log::{LOG_TABLES_MAX, LogStore, LogStoreSettings};
 
 /// HashStores of a partition beyond this number are merged, however few records they hold: each costs false positives.
 const HASH_STORES_MAX: usize = 48;
@@ -13,8 +15,12 @@ const HASH_STORES_MAX: usize = 48;
 const EXCESS_MAX: f64 = 0.1;
 /// A table is taken to be full at this share of its slots, before it is known better.
 pub(super) const OCCUPANCY: f64 = 0.93;
+/// From fewer records than these nothing is concluded about those to come.
+const LOG_RECORDS_TELLING: u32 = 64;
+/// What a LogStore reaches over before anything is known of the records, as a binary logarithm of bytes of log.
+pub(super) const POSITION_BITS_MAX: u8 = 32;
 /// Pieces of a merge have a byte for so many keys.
-const KEYS_PER_PIECE_BYTE: u64 = 512;
+const KEYS_PER_PIECE_BYTE: u64 = 1024;
 /// The smallest piece of a merge, in bytes.
 const PIECE_BYTES_MIN: usize = 16 << 10;
 
@@ -99,12 +105,47 @@ impl Counts {
     }
 }
 
-/// The size of a partition's LogStore: its slots as regions of 2^`buckets_per_region_log2` buckets of four.
-pub(super) fn log_regions(settings: &SiltSettings, partition_keys: u64) -> (u32, u8) {
+/// A table has about so many regions at the most: the more, the sooner one of them is full.
+const REGIONS: u32 = 4;
+/// A LogStore of fewer slots is one table.
+const TABLES_SLOTS_MIN: u32 = 1024;
+
+/// The LogStore of a partition with so many keys: its slots in one table if it is to become a filter as it is, else in
+/// several, each of regions of 2^`buckets_per_region_log2` buckets of four.
+pub(super) fn log_store_settings(
+    settings: &SiltSettings,
+    partition_keys: u64,
+    slots_max: u32,
+    position_bits: u8,
+) -> LogStoreSettings {
     let wanted = partition_keys / u64::from(settings.keys_per_log_slot);
-    let slots = (wanted.min(1 << 24) as u32).max(settings.log_slots_min);
-    let region_slots = slots.next_power_of_two().min(settings.region_slots_max);
-    ((slots + region_slots / 2) / region_slots, (region_slots / 4).ilog2() as u8)
+    let slots = (wanted.min(1 << 24) as u32).max(settings.log_slots_min).min(slots_max);
+    let is_bounded = slots == slots_max;
+    let is_copied = settings.hash_store == Some(HashStoreKind::CuckooTable)
+        || settings.filter == Some(FilterKind::CuckooTags);
+    let tables = if slots < TABLES_SLOTS_MIN || is_copied { 1 } else { LOG_TABLES_MAX };
+    let slots = slots / tables as u32;
+    // Rounded to whole regions, but never above a bound.
+    let power_of_two = if is_bounded { 1 << slots.ilog2() } else { slots.next_power_of_two() };
+    let small = power_of_two.min(settings.region_slots_max / tables as u32);
+    let region_slots = small.max((slots / REGIONS).next_power_of_two()).max(4);
+    let rounding = if is_bounded { 0 } else { region_slots / 2 };
+    let table = CuckooSettings {
+        regions: ((slots + rounding) / region_slots).max(1),
+        buckets_per_region_log2: (region_slots / 4).ilog2() as u8,
+        tag_bits: settings.tag_bits,
+    };
+    LogStoreSettings { table, tables, position_bits }
+}
+
+/// The binary logarithm of the bytes of log that the next LogStore of a partition, of so many slots, is to reach over:
+/// twice what it takes if records come as they did during the last one, which ends at `end`.
+pub(super) fn position_bits(last: &LogStore, end: u64, slots: u32) -> u8 {
+    if last.len() < LOG_RECORDS_TELLING {
+        return last.position_bits();
+    }
+    let bytes_per_record = end.saturating_sub(last.start()) as f64 / f64::from(last.len());
+    (2.0 * bytes_per_record * f64::from(slots)).log2().ceil().clamp(16.0, f64::from(POSITION_BITS_MAX)) as u8
 }
 
 /// What a merge reads and writes in one piece, in bytes: it grows with the data, so that its memory a key does not.
@@ -165,8 +206,21 @@ mod tests {
     #[test]
     fn a_log_store_grows_with_its_partition() {
         let settings = SiltSettings { log_slots_min: 8192, keys_per_log_slot: 40, ..SiltSettings::default() };
-        assert_eq!(log_regions(&settings, 0), (4, 9));
-        assert_eq!(log_regions(&settings, 40 * 100_000), (49, 9));
-        assert_eq!(log_regions(&SiltSettings { log_slots_min: 64, ..settings }, 0), (1, 4));
+        let shape = |settings: &SiltSettings, keys| {
+            let LogStoreSettings { table, tables, .. } = log_store_settings(settings, keys, 1 << 24, 32);
+            (tables, table.regions, table.buckets_per_region_log2)
+        };
+        let tags = SiltSettings { filter: Some(FilterKind::CuckooTags), ..settings.clone() };
+        assert_eq!(shape(&tags, 0), (1, 4, 9));
+        assert_eq!(shape(&settings, 0), (4, 4, 7));
+        assert_eq!(shape(&tags, 40 * 100_000), (1, 3, 13));
+        assert_eq!(shape(&settings, 40 * 100_000), (4, 3, 11));
+        let small = SiltSettings { log_slots_min: 64, ..settings.clone() };
+        assert_eq!(shape(&small, 0), (1, 1, 4), "few slots are one table");
+        let bounded = |slots_max| {
+            let settings = log_store_settings(&settings, 40 * 100_000, slots_max, 32);
+            (settings.tables, settings.slots())
+        };
+        assert_eq!((bounded(20_000), bounded(100)), ((4, 16_384), (1, 64)));
     }
 }

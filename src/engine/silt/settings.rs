@@ -79,10 +79,19 @@ pub struct SiltSettings {
     pub piece_bytes_max: usize,
     /// How many records a step of background work moves, about.
     pub step_records: usize,
-    /// The slots of a region of a LogStore's index, at the most, a power of two: what is sorted in memory at a time.
+    /// The base-2 logarithm of the inverse false-positive rate of a filter on each SortedStore, if they have one.
+    pub last_filter_bits: Option<u8>,
+    /// What the engine's memory is kept within, in bytes.
+    pub memory_budget: Option<u64>,
+    /// The slots of a region of a LogStore's index, a power of two: what is sorted in memory at a time. More where
+    /// there would be more than about four regions.
     pub region_slots_max: u32,
     /// A manifest longer than this is written anew, in bytes.
     pub manifest_bytes_max: u64,
+    /// The most memory for indexes and filters under a memory budget, in bytes: for tests, whose databases are smaller
+    /// than any budget.
+    #[doc(hidden)]
+    pub resident_bytes_max: u64,
     /// What the engine is to get wrong, in this crate's own tests only: simulations have to find it.
     #[doc(hidden)]
     pub mistake: Option<Mistake>,
@@ -100,6 +109,8 @@ pub enum Mistake {
     GoesOnAfterAFailure,
     /// A conversion leaves deletes out, so that older values come back.
     DropsDeletes,
+    /// An update reads before it locks out other writers.
+    ReadsBeforeLocking,
 }
 
 impl Default for SiltSettings {
@@ -118,8 +129,11 @@ impl Default for SiltSettings {
             log_bytes_max: 1 << 30,
             piece_bytes_max: 1 << 20,
             step_records: 4096,
+            last_filter_bits: None,
+            memory_budget: None,
             region_slots_max: 2048,
             manifest_bytes_max: 256 << 10,
+            resident_bytes_max: u64::MAX,
             mistake: None,
         }
     }
@@ -137,6 +151,7 @@ impl SiltSettings {
             ("merge_ratio", self.merge_ratio, 0.01, 10.0),
             ("tag_bits", f64::from(self.tag_bits), 8.0, 15.0),
             ("filter_bits", f64::from(self.filter_bits), 1.0, 32.0),
+            ("filter_last_store", f64::from(self.last_filter_bits.unwrap_or(1)), 1.0, 32.0),
             ("log_slots_min", f64::from(self.log_slots_min), 16.0, 16_777_216.0),
             ("keys_per_log_slot", f64::from(self.keys_per_log_slot), 1.0, 1e6),
             ("log_segment_bytes", self.log_segment_bytes as f64, 4096.0, (1u64 << 30) as f64),

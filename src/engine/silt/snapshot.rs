@@ -1,18 +1,15 @@
-//! What needs all partitions at one moment: iteration, checkpoints, verification.
+//! What needs all partitions at one moment: iteration and checkpoints.
 
 use super::Core;
 use super::open::store_name;
 use super::partition::View;
+use crate::Result;
 use crate::batch::TimestampMs;
-use crate::device::{AlignedBuffer, Directory, Purpose};
-use crate::engine::{Record, Records, VerifyReport};
-use crate::progress::Progress;
-use crate::store::block::Block;
-use crate::store::file::StoreFile;
+use crate::device::{Directory, Purpose};
+use crate::engine::{Record, Records};
 use crate::store::log::{FrozenLog, LogCursor, LogView};
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::sorted::SortedCursor;
-use crate::{Error, Result};
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,7 +47,8 @@ pub(super) fn records(core: &Arc<Core>, now_ms: TimestampMs) -> Result<Records> 
 fn cursor(core: &Core, snapshot: &PartitionSnapshot, log: &LogView, now_ms: TimestampMs) -> MergeCursor {
     let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
     for frozen in std::iter::once(&snapshot.active).chain(&snapshot.view.frozen) {
-        sources.push(Box::new(LogCursor::new(log.clone(), frozen.clone(), core.placing, Purpose::Iterate)));
+        let (log, frozen) = (log.clone(), frozen.clone());
+        sources.push(Box::new(LogCursor::new(log, frozen, core.placing, Purpose::Iterate, PIECE_BYTES)));
     }
     for (_, store) in &snapshot.view.hash_stores {
         sources.push(store.cursor(core.placing, Purpose::Iterate, PIECE_BYTES));
@@ -110,70 +108,4 @@ impl Core {
         self.log.copy_to(&copy, converted.min().unwrap_or(0), end)?;
         manifest.write_copy(&copy)
     }
-
-    /// Reads every block, index and filter of every store, and the log, and lists what is damaged.
-    pub(super) fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
-        let mut report = VerifyReport::default();
-        let views: Vec<_> =
-            self.partitions.iter().map(|partition| partition.state.read().view.clone()).collect();
-        let total: u64 = views.iter().map(|view| view.disk_bytes()).sum::<u64>() + self.log.disk_bytes();
-        for view in &views {
-            let hash_stores = view.hash_stores.iter().map(|(_, store)| store.file());
-            for file in hash_stores.chain(view.sorted.iter().map(|(_, store)| store.file())) {
-                verify_store(file, &mut report)?;
-                if !progress(report.checked_bytes, total) {
-                    return Err(Error::Interrupted);
-                }
-            }
-        }
-        let from = self
-            .ledger
-            .lock()
-            .manifest
-            .partitions()
-            .iter()
-            .map(|partition| partition.converted_to)
-            .min()
-            .unwrap_or(0);
-        let mut records = 0;
-        let stores_bytes = report.checked_bytes;
-        let mut progress = |done: u64, _| progress((stores_bytes + done).min(total), total);
-        let scanned = self.log.scan(from, &mut progress, &mut |_, _| {
-            records += 1;
-            Ok(())
-        });
-        report.checked_records += records;
-        report.checked_bytes += self.log.end().saturating_sub(from);
-        note_damage(scanned, &mut report)?;
-        Ok(report)
-    }
-}
-
-/// Damage goes into the report; anything else ends the verification.
-fn note_damage(outcome: Result<()>, report: &mut VerifyReport) -> Result<()> {
-    match outcome {
-        Err(error @ Error::Corrupt { .. }) => {
-            report.damage.push(error);
-            Ok(())
-        }
-        other => other,
-    }
-}
-
-fn verify_store(file: &StoreFile, report: &mut VerifyReport) -> Result<()> {
-    let footer = file.footer();
-    let mut buffer = AlignedBuffer::default();
-    let per_piece = (PIECE_BYTES as u64 / u64::from(footer.block_bytes)).max(1);
-    for first in (0..footer.blocks).step_by(per_piece as usize) {
-        let bytes = file.read_blocks(Purpose::Maintain, first..first + per_piece, &mut buffer)?;
-        for (number, block) in (first..).zip(bytes.chunks_exact(footer.block_bytes as usize)) {
-            note_damage(Block::open(file.file(), footer.number, number, block).map(drop), report)?;
-        }
-    }
-    for section in [&footer.index, &footer.filter] {
-        note_damage(file.read_section(section, Purpose::Maintain).map(drop), report)?;
-    }
-    report.checked_bytes += file.length();
-    report.checked_records += footer.records;
-    Ok(())
 }

@@ -1,5 +1,7 @@
 //! Claims about the engine that need a look inside.
 
+mod background;
+mod budget;
 mod copies;
 mod reads;
 mod recovery;

@@ -1,13 +1,13 @@
 //! Writes: to the log, then to the index of the LogStore (SILT 3.1).
 
-use super::Core;
 use super::partition::State;
-use super::policy::{OCCUPANCY, log_regions};
+use super::policy::{self, OCCUPANCY, log_store_settings};
+use super::{Core, cache_hash};
 use crate::batch::{Durability, Write};
+use crate::cache::WriteGuard;
 use crate::device::{AlignedBuffer, Purpose, with_scratch};
-use crate::index::partial_key_cuckoo::CuckooSettings;
 use crate::key::KeyHash;
-use crate::store::log::LogStore;
+use crate::store::log::{LogStore, LogStoreSettings};
 use crate::store::record::RecordView;
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -47,6 +47,16 @@ impl Core {
         self.counters
             .user_bytes
             .fetch_add(writes.iter().map(|write| write.user_bytes() as u64).sum(), Relaxed);
+        // Until the end nobody is answered from the cache what these writes replace.
+        let announce = |write: &Write<'_>| {
+            let (_, hash) = self.place(write.key());
+            self.cache.write(cache_hash(hash), write.key())
+        };
+        let _announced: (Option<WriteGuard<'_>>, Vec<WriteGuard<'_>>) = match writes {
+            _ if !self.cache.is_enabled() => Default::default(),
+            [single] => (Some(announce(single)), Vec::new()),
+            several => (None, several.iter().map(announce).collect()),
+        };
         self.fail_stop(|| {
             let records = writes.iter().map(|write| RecordView::from(*write));
             if let [write] = writes {
@@ -81,8 +91,9 @@ impl Core {
         if !candidates.is_empty() {
             let log = self.log.view();
             for candidate in candidates.iter() {
-                if log.read(Purpose::Put, candidate.position, buffer)?.key == key {
-                    partition.state.write().active.replace(candidate.slot, position);
+                if log.read(Purpose::Put, candidate.position, buffer)?.key == key
+                    && partition.state.write().active.replace(candidate.slot, position)
+                {
                     return Ok(());
                 }
             }
@@ -94,10 +105,16 @@ impl Core {
                 state.active.restart(position);
             }
             let too_long = position - state.active.start() > self.settings.log_bytes_max / 2;
+            let too_long = too_long || !state.active.reaches(position);
             let due = !state.active.is_empty() && (state.active.len() >= state.freeze_at || too_long);
-            if !due && state.active.insert(hash, position).is_ok() {
+            if !due && state.active.insert(hash, position)? {
                 return Ok(());
             }
+            // Whoever writes to the partition has locked its writer, so that nothing changes meanwhile.
+            let table_bytes = state.active.heap_bytes() as u64;
+            drop(state);
+            self.make_room(table_bytes);
+            let mut state = partition.state.write();
             self.count_full_table(&state, due);
             self.freeze(&mut state, position)?;
             insert_into_empty(&mut state, hash, position)?;
@@ -120,7 +137,9 @@ impl Core {
         let mut view = (*state.view).clone();
         view.frozen.insert(0, frozen);
         let keys = view.sorted_records() + view.hash_records();
-        state.active = LogStore::new(self.log_store_settings(keys), position)?;
+        let settings = |position_bits| self.log_store_settings(keys, position_bits);
+        let position_bits = policy::position_bits(&state.active, position, settings(0).slots());
+        state.active = LogStore::new(settings(position_bits), position)?;
         state.freeze_at = u32::MAX;
         state.view = Arc::new(view);
         Ok(())
@@ -139,22 +158,37 @@ impl Core {
         Ok(())
     }
 
+    /// Replaces a LogStore by an empty one of the size that is right now.
+    pub(super) fn replace_early(&self, number: usize) -> Result<()> {
+        self.freeze_early(number)?;
+        let partition = &self.partitions[number];
+        let _locked = partition.writer.lock();
+        let mut state = partition.state.write();
+        if state.active.is_empty() {
+            let keys = state.view.sorted_records() + state.view.hash_records();
+            let (bits, start) = (state.active.position_bits(), state.active.start());
+            state.active = LogStore::new(self.log_store_settings(keys, bits), start)?;
+        }
+        Ok(())
+    }
+
     /// At how many records a partition's first LogStore is frozen: each partition's at another number.
     pub(super) fn staggered(&self, number: usize, active: &LogStore) -> u32 {
         let share = (number + 1) as f64 / self.partitions.len() as f64;
         if share < 1.0 { (f64::from(active.slots()) * OCCUPANCY * share).ceil() as u32 } else { u32::MAX }
     }
 
-    /// The table of a LogStore in a partition with so many keys.
-    pub(super) fn log_store_settings(&self, partition_keys: u64) -> CuckooSettings {
-        let (regions, buckets_per_region_log2) = log_regions(&self.settings, partition_keys);
-        CuckooSettings { regions, buckets_per_region_log2, tag_bits: self.settings.tag_bits }
+    /// The LogStore of a partition with so many keys.
+    fn log_store_settings(&self, partition_keys: u64, position_bits: u8) -> LogStoreSettings {
+        let slots_max = self.residency.log_slots_max(self.partitions.len());
+        log_store_settings(&self.settings, partition_keys, slots_max, position_bits)
     }
 }
 
 fn insert_into_empty(state: &mut State, hash: KeyHash, position: u64) -> Result<()> {
-    state.active.insert(hash, position).map_err(|full| Error::Setting {
-        name: "log_slots_min",
-        problem: format!("a table of {full:?} does not take a single key"),
-    })
+    if state.active.insert(hash, position)? {
+        return Ok(());
+    }
+    let problem = format!("a table of {} slots does not take a single key", state.active.slots());
+    Err(Error::Setting { name: "log_slots_min", problem })
 }

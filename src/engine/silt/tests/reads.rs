@@ -82,6 +82,40 @@ fn reads_go_on_whatever_change_failed_and_the_failed_work_leaves_nothing_behind(
 }
 
 #[test]
+fn on_a_full_device_nothing_is_acknowledged_any_more_and_nothing_that_was_is_lost() {
+    for seed in 0..40 {
+        let device = SimulatedDirectory::new(seed);
+        let database = simulated::open(&device).unwrap();
+        let mut expected = Expected::default();
+        expected.put(&database, 0..60, Durability::Written);
+        let room = seed * 200;
+        device.set_faults(Faults { capacity_bytes: Some(device.named_bytes() + room), ..Faults::default() });
+        let mut acknowledged = 0u64;
+        let failure = loop {
+            match database.put(acknowledged.to_le_bytes(), [7; 50]) {
+                Ok(()) => acknowledged += 1,
+                Err(error) => break error,
+            }
+        };
+        let refused = database.put("key", "value").unwrap_err().to_string();
+        let told = failure.to_string();
+        assert!(refused.contains("reads go on") && refused.contains("storage space"), "{refused}: {told}");
+        let check = |database: &Database| {
+            expected.check_keys(database);
+            (0..acknowledged).for_each(|key| assert!(database.contains(key.to_le_bytes()).unwrap()));
+        };
+        check(&database);
+        assert!(database.sync().is_err() && database.compact().is_err() && database.close().is_err());
+        drop(database);
+        device.set_faults(Faults::default());
+        let database = simulated::open(&device).unwrap();
+        check(&database);
+        database.compact().unwrap();
+        check(&database);
+    }
+}
+
+#[test]
 fn a_compaction_that_failed_in_the_background_says_so() {
     for seed in 0..30 {
         let device = SimulatedDirectory::new(seed);
@@ -90,6 +124,8 @@ fn a_compaction_that_failed_in_the_background_says_so() {
         let database = builder.background_threads(1).open_in(directory).unwrap();
         Expected::default().put(&database, 0..60, Durability::Written);
         device.set_faults(Faults { sync_error: 1.0, ..Faults::default() });
+        // Something is left to be compacted, however far the background has come; or it has failed already.
+        let _ = database.put("key", "value");
         assert!(database.compact().is_err());
     }
 }

@@ -1,0 +1,123 @@
+//! Verifying and repairing a database that nobody has open, whatever of it is damaged.
+//!
+//! A repair keeps every record that is sound. It first writes what is to take the place of the damaged files, then sets
+//! those aside, and then puts another manifest in the place of the present one: that is the one moment at which
+//! anything changes. Before it the database is what it was, after it the damaged files are not needed any more.
+//! `docs/REPAIR.md` tells what is kept, what is lost, and what may be older than what was lost.
+
+mod rewrite;
+mod survey;
+
+#[cfg(test)]
+mod tests;
+
+use super::open::store_name;
+use super::{Silt, SiltSettings};
+use crate::Result;
+use crate::damage::{RepairReport, VerifyReport};
+use crate::device::{Directory, Purpose};
+use crate::progress::Progress;
+use crate::store::examine::segment_bases;
+use crate::store::log::Log;
+use crate::store::manifest::{MANIFEST_NAME, MIRROR_NAME, Manifest};
+use rewrite::Rewriting;
+use survey::Survey;
+
+/// What the directories are called, before their numbers, into which damaged files are set aside.
+const SET_ASIDE: &str = "damaged";
+
+/// What is read, and what is read again to be written anew, as one course.
+struct Course<'a, 'p> {
+    progress: &'a mut Progress<'p>,
+    done: u64,
+    total: u64,
+}
+
+impl Course<'_, '_> {
+    fn advance(&mut self, bytes: u64) -> bool {
+        self.done = (self.done + bytes).min(self.total);
+        (self.progress)(self.done, self.total)
+    }
+}
+
+impl Silt {
+    /// Reads everything of a database that is not open, and says what is damaged. Nothing is changed.
+    pub fn examine(directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+        let mut course = Course { progress, done: 0, total: 0 };
+        Ok(Survey::take(directory, &mut course)?.report)
+    }
+
+    /// Repairs a database that is not open; changes nothing if nothing is damaged.
+    pub fn repair(
+        directory: &Directory,
+        settings: &SiltSettings,
+        progress: &mut Progress<'_>,
+    ) -> Result<RepairReport> {
+        let mut course = Course { progress, done: 0, total: 0 };
+        let survey = Survey::take(directory, &mut course)?;
+        if survey.report.damage.is_empty() {
+            return Ok(RepairReport { found: survey.report, ..RepairReport::default() });
+        }
+        let mut rewriting = Rewriting::new(directory, &survey, settings)?;
+        match write_anew(directory, &survey, &mut rewriting, &mut course) {
+            Ok(report) => Ok(report),
+            Err(error) => {
+                // Nothing names them; if they cannot be removed, the next opening does it.
+                rewriting.new_files.iter().for_each(|name| drop(directory.remove(name)));
+                Err(error)
+            }
+        }
+    }
+}
+
+fn write_anew(
+    directory: &Directory,
+    survey: &Survey,
+    rewriting: &mut Rewriting<'_>,
+    course: &mut Course<'_, '_>,
+) -> Result<RepairReport> {
+    course.total += survey.bytes_to_rewrite(directory)?;
+    let mut partitions = survey.partitions.clone();
+    let mut obsolete = Vec::new();
+    for damaged in &survey.damaged_stores {
+        let stores = &mut partitions[damaged.partition].stores;
+        let Some(at) = stores.iter().position(|store| store.number == damaged.entry.number) else { continue };
+        obsolete.push(store_name(damaged.entry.number, damaged.entry.role));
+        match rewriting.store(damaged, &mut |bytes| course.advance(bytes))? {
+            Some(new) => stores[at] = new,
+            None => drop(stores.remove(at)),
+        }
+    }
+    if !survey.log.damage.is_empty() {
+        for base in segment_bases(directory)? {
+            obsolete.push(format!("log-{base:016x}"));
+        }
+        // A position that no file of the old log could have reached: what is found there is of the new one.
+        let begin = survey.log.files_end + 1;
+        for (partition, new) in rewriting.log(&mut |bytes| course.advance(bytes))? {
+            partitions[partition].stores.push(new);
+        }
+        partitions.iter_mut().for_each(|partition| partition.converted_to = begin);
+        rewriting.new_files.push(Log::begin(directory, survey.shape.database_id, begin)?);
+    }
+    directory.sync(Purpose::Maintain)?;
+    let names = directory.list()?;
+    let is_there = |name: &String| names.binary_search(name).is_ok();
+    let mut aside = survey.damaged_files.clone();
+    aside.extend([MANIFEST_NAME, MIRROR_NAME].map(str::to_owned));
+    aside.retain(is_there);
+    aside.sort_unstable();
+    aside.dedup();
+    let folder = directory.set_aside(&aside.iter().map(String::as_str).collect::<Vec<_>>(), SET_ASIDE)?;
+    Manifest::replace(directory, &survey.shape, &partitions)?;
+    let report = RepairReport {
+        found: survey.report.clone(),
+        set_aside: Some(directory.path_of(&folder)),
+        set_aside_files: aside,
+        kept_records: rewriting.kept_records,
+        new_files: std::mem::take(&mut rewriting.new_files),
+    };
+    obsolete.iter().filter(|name| is_there(name)).try_for_each(|name| directory.remove(name))?;
+    directory.sync(Purpose::Maintain)?;
+    Ok(report)
+}

@@ -1,0 +1,195 @@
+//! Finding out what of a database is sound.
+
+use super::super::open::store_name;
+use super::super::verify::{lost_in_log, take};
+use super::Course;
+use crate::damage::{Damage, DamagedPart, VerifyReport};
+use crate::device::{Access, Directory};
+use crate::key::Placing;
+use crate::store::examine::{Belonging, ExaminedLog, LogToExamine, OpenedStore, StoreToOpen};
+use crate::store::hash::CUCKOO_TABLE_KIND;
+use crate::store::manifest::{MANIFEST_NAME, MIRROR_NAME, Manifest, PartitionEntry, Role, Shape, StoreEntry};
+use crate::store::sorted::{Form, SortedStoreSettings};
+use crate::{Error, Result};
+
+/// A live store of which anything is damaged.
+pub(super) struct DamagedStore {
+    pub partition: usize,
+    pub entry: StoreEntry,
+    pub name: String,
+}
+
+/// A database as it was found.
+pub(super) struct Survey {
+    pub report: VerifyReport,
+    pub shape: Shape,
+    pub partitions: Vec<PartitionEntry>,
+    /// A number that no store of the manifest has, nor any above it.
+    pub next_number: u64,
+    pub damaged_stores: Vec<DamagedStore>,
+    pub to_examine: LogToExamine,
+    pub log: ExaminedLog,
+    /// The names of all damaged files, whether they are there or not.
+    pub damaged_files: Vec<String>,
+}
+
+impl Survey {
+    /// Reads everything, and changes nothing.
+    pub fn take(directory: &Directory, course: &mut Course<'_, '_>) -> Result<Survey> {
+        let (manifest, damage) = read_manifest(directory)?;
+        let (shape, partitions) = (*manifest.shape(), manifest.partitions().to_vec());
+        let converted = || partitions.iter().map(|partition| partition.converted_to);
+        let to_examine = LogToExamine {
+            layout: shape.layout,
+            database_id: shape.database_id,
+            from: converted().min().unwrap_or(0),
+            durable: converted().max().unwrap_or(0),
+        };
+        let mut report = VerifyReport {
+            hasher: Some(shape.hasher),
+            checked_bytes: manifest.length(),
+            ..VerifyReport::default()
+        };
+        report.damage = damage;
+        course.total = manifest.length() + bytes_of_live_files(directory, &partitions)?;
+        course.advance(manifest.length());
+        let next_number = manifest.next_number();
+        let log = ExaminedLog::default();
+        let (damaged_stores, damaged_files) = (Vec::new(), Vec::new());
+        let mut survey =
+            Survey { report, shape, partitions, next_number, damaged_stores, to_examine, log, damaged_files };
+        for partition in 0..survey.partitions.len() {
+            for age in 0..survey.partitions[partition].stores.len() {
+                survey.examine_store(directory, partition, age, course)?;
+            }
+        }
+        survey.examine_log(directory, course)?;
+        survey.report.checked_bytes = course.total;
+        let names = survey.report.damage.iter().filter_map(|damage| damage.file.file_name());
+        survey.damaged_files = names.map(|name| name.to_string_lossy().into_owned()).collect();
+        Ok(survey)
+    }
+
+    /// What the records of a partition have in common.
+    fn belonging(&self, partition: usize) -> Belonging {
+        let placing = Placing { hasher: self.shape.hasher, partitions_log2: self.shape.partitions_log2 };
+        Belonging { layout: self.shape.layout, placing, partition: partition as u64 }
+    }
+
+    /// How a store is opened.
+    pub fn to_open<'n>(&self, partition: usize, entry: &StoreEntry, name: &'n str) -> StoreToOpen<'n> {
+        let Shape { layout, block_bytes, .. } = self.shape;
+        let kind = match entry.role {
+            Role::CuckooTable => CUCKOO_TABLE_KIND,
+            Role::HashOrdered => Form::Stream as u8,
+            Role::Sorted => SortedStoreSettings::form_for(&layout, block_bytes, false) as u8,
+        };
+        StoreToOpen { name, number: entry.number, kind, block_bytes, belonging: self.belonging(partition) }
+    }
+
+    fn examine_store(
+        &mut self,
+        directory: &Directory,
+        partition: usize,
+        age: usize,
+        course: &mut Course<'_, '_>,
+    ) -> Result<()> {
+        let entry = self.partitions[partition].stores[age];
+        let name = store_name(entry.number, entry.role);
+        let belonging = self.belonging(partition);
+        let known = self.report.damage.len();
+        match OpenedStore::open(directory, &self.to_open(partition, &entry, &name)) {
+            Ok(Ok(store)) => {
+                let examined = store.examine(&mut |bytes| course.advance(bytes), &mut |_| Ok(()))?;
+                take(examined, age > 0, &mut self.report);
+            }
+            Ok(Err(damage)) => self.lose_store(damage, &belonging, age),
+            Err(Error::Io { file, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                let damage = Damage::new(file, DamagedPart::File, 0, 0)
+                    .because("the file of a live store, as the manifest says", "no such file");
+                self.lose_store(damage, &belonging, age);
+            }
+            Err(error) => return Err(error),
+        }
+        if self.report.damage.len() > known {
+            self.damaged_stores.push(DamagedStore { partition, entry, name });
+        }
+        Ok(())
+    }
+
+    fn lose_store(&mut self, damage: Damage, belonging: &Belonging, age: usize) {
+        let lost = vec![belonging.range(0, u64::MAX)];
+        self.report.damage.push(Damage { lost, may_be_older: age > 0, ..damage });
+    }
+
+    fn examine_log(&mut self, directory: &Directory, course: &mut Course<'_, '_>) -> Result<()> {
+        self.log = self.to_examine.examine(directory, &mut |bytes| course.advance(bytes))?;
+        let converted: Vec<u64> = self.partitions.iter().map(|partition| partition.converted_to).collect();
+        let damage = self.log.damage.iter().cloned();
+        self.report
+            .damage
+            .extend(damage.map(|(gap, damage)| lost_in_log(&self.shape, &converted, &gap, damage)));
+        self.report.checked_records += self.log.records;
+        self.report.torn_bytes = self.log.torn_bytes;
+        Ok(())
+    }
+
+    /// What a repair reads again, in bytes.
+    pub fn bytes_to_rewrite(&self, directory: &Directory) -> Result<u64> {
+        let mut bytes = 0;
+        for store in &self.damaged_stores {
+            bytes += length_of(directory, &store.name)?;
+        }
+        if !self.log.damage.is_empty() {
+            for name in &self.log.files {
+                bytes += length_of(directory, name)?;
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// The length of a file, 0 if there is none.
+fn length_of(directory: &Directory, name: &str) -> Result<u64> {
+    match directory.open(name, Access::Buffered) {
+        Ok(file) => file.length(),
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+fn bytes_of_live_files(directory: &Directory, partitions: &[PartitionEntry]) -> Result<u64> {
+    let mut bytes = 0;
+    for store in partitions.iter().flat_map(|partition| &partition.stores) {
+        bytes += length_of(directory, &store_name(store.number, store.role))?;
+    }
+    for name in directory.list()?.iter().filter(|name| name.starts_with("log-")) {
+        bytes += length_of(directory, name)?;
+    }
+    Ok(bytes)
+}
+
+/// The manifest or, if that is damaged, its mirror; and what is damaged of them.
+fn read_manifest(directory: &Directory) -> Result<(Manifest, Vec<Damage>)> {
+    let is_damage = |error: &Error| {
+        matches!(error, Error::Corrupt { .. } | Error::Version { .. })
+            || matches!(error, Error::Io { source, .. } if source.raw_os_error() == Some(5))
+    };
+    let told = |error: &Error, name| {
+        let length = length_of(directory, name)?;
+        Ok::<_, Error>(Damage { length, ..Damage::of(error, DamagedPart::Manifest, 0) })
+    };
+    let mirror = Manifest::read(directory, MIRROR_NAME);
+    match Manifest::open(directory) {
+        Ok(manifest) => match mirror {
+            Err(error) if is_damage(&error) => Ok((manifest, vec![told(&error, MIRROR_NAME)?])),
+            _ => Ok((manifest, Vec::new())),
+        },
+        Err(error) if is_damage(&error) => match mirror {
+            Ok(mirror) => Ok((mirror, vec![told(&error, MANIFEST_NAME)?])),
+            // Which stores are live, and where keys are placed, stands nowhere else.
+            Err(_) => Err(error),
+        },
+        Err(error) => Err(error),
+    }
+}

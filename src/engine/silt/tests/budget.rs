@@ -1,0 +1,311 @@
+//! Claims about the memory budget.
+
+use crate::device::memory::MemoryDirectory;
+use crate::device::{Access, Directory, Purpose};
+use crate::engine::Step;
+use crate::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
+use crate::{Builder, Database, Error};
+use std::collections::BTreeMap;
+
+const KEYS: u64 = 20_000;
+
+fn key(number: u64) -> [u8; 8] {
+    number.to_be_bytes()
+}
+
+fn builder() -> Builder {
+    Database::builder("memory").partitions(4).background_threads(0).log_slots_min(256)
+}
+
+/// The forms in which stores can be.
+fn forms() -> Vec<(&'static str, Builder, usize)> {
+    forms_of(builder)
+}
+
+fn forms_of(builder: impl Fn() -> Builder) -> Vec<(&'static str, Builder, usize)> {
+    let fixed = |index| builder().fixed(8, 32).index(index);
+    vec![
+        ("block-perfect", fixed(IndexKind::BlockPerfect), 32),
+        ("fences", fixed(IndexKind::Fences), 32),
+        ("entropy trie", fixed(IndexKind::EntropyTrie), 32),
+        ("cuckoo tables", fixed(IndexKind::Fences).hash_store(HashStoreKind::CuckooTable), 32),
+        ("any size", builder().filter(FilterKind::CuckooTags), 150),
+        ("filter on the last store", builder().filter_last_store(7), 150),
+    ]
+}
+
+fn value(number: u64, round: u64, bytes: usize) -> Vec<u8> {
+    let mut value = vec![number as u8; bytes];
+    value[..8].copy_from_slice(&(number * 3 + round).to_be_bytes());
+    value
+}
+
+fn assert_holds(database: &Database, expected: &BTreeMap<u64, Vec<u8>>, what: &str) {
+    let keys: Vec<_> = (0..KEYS + 100).step_by(7).collect();
+    let found = database.get_many(&keys.iter().map(|&number| key(number)).collect::<Vec<_>>()).unwrap();
+    for (number, found) in keys.into_iter().zip(found) {
+        assert_eq!(found.as_deref(), expected.get(&number).map(|value| &value[..]), "{what}: {number}");
+        let again = database.get(key(number)).unwrap();
+        assert_eq!(again, found, "{what}: {number}");
+    }
+}
+
+/// Fuzz target `simulation`: what the budget had left on flash was taken for damaged.
+#[test]
+fn an_index_that_is_on_flash_for_the_budget_is_not_damaged() {
+    for (what, builder, value_bytes) in forms() {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let database = builder.open_in(directory).unwrap();
+        for number in 0..KEYS {
+            database.put(key(number), value(number, 0, value_bytes)).unwrap();
+        }
+        database.compact().unwrap();
+        database.set_memory_budget(Some(280 << 10)).unwrap();
+        database.settle().unwrap();
+        let report = database.verify(&mut |_, _| true).unwrap();
+        assert!(report.damage.is_empty(), "{what}: {:?}", report.damage);
+    }
+}
+
+#[test]
+fn the_account_stays_within_the_budget_whatever_is_done() {
+    let budget = 400 << 10;
+    for (what, builder, value_bytes) in forms() {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let database = builder.memory_budget(budget).open_in(directory).unwrap();
+        let mut expected = BTreeMap::new();
+        let check = |database: &Database| {
+            let stats = database.stats();
+            let (now, peak) = (stats.ram.total_bytes(), stats.ram_peak.total_bytes());
+            assert!(now <= budget && peak <= budget, "{what}: {now}, at most {:?}", stats.ram_peak);
+        };
+        for round in 0..2 {
+            for number in 0..KEYS {
+                let number = number * 7919 % KEYS;
+                if (number + round).is_multiple_of(5) {
+                    database.delete(key(number)).unwrap();
+                    expected.remove(&number);
+                } else {
+                    let value = value(number, round, value_bytes);
+                    database.put(key(number), &value).unwrap();
+                    expected.insert(number, value);
+                }
+                if number.is_multiple_of(3) {
+                    database.get(key(number * 31 % KEYS)).unwrap();
+                }
+                if number.is_multiple_of(1000) {
+                    check(&database);
+                }
+            }
+            assert_holds(&database, &expected, what);
+            check(&database);
+        }
+        database.compact().unwrap();
+        assert_holds(&database, &expected, what);
+        check(&database);
+    }
+}
+
+#[test]
+fn what_is_dropped_is_missed_by_nobody_and_comes_back_when_there_is_room() {
+    let settings = || SiltSettings { resident_bytes_max: 200, ..SiltSettings::default() };
+    let small = || Database::builder("memory").silt_settings(settings()).background_threads(0);
+    for (what, builder, value_bytes) in forms_of(|| small().partitions(4).log_slots_min(256)) {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let database = builder.open_in(directory.clone()).unwrap();
+        let mut expected = BTreeMap::new();
+        for number in 0..KEYS {
+            let value = value(number, 0, value_bytes);
+            database.put(key(number), &value).unwrap();
+            expected.insert(number, value);
+        }
+        database.compact().unwrap();
+        for number in (0..KEYS).step_by(7) {
+            database.delete(key(number)).unwrap();
+            expected.remove(&number);
+        }
+        database.settle().unwrap();
+        let stats = database.stats();
+        assert!(stats.degraded.is_empty(), "{what}: {:?}", stats.degraded);
+        let whole = stats.ram.total_bytes();
+        database.set_memory_budget(Some(280 << 10)).unwrap();
+        let stats = database.stats();
+        assert!(
+            stats.degraded.iter().any(|store| store.index_on_flash || store.filter_on_flash),
+            "{what}: {:?}",
+            stats.ram
+        );
+        assert!(stats.details.contains(&("record_cache_records", 0.0)));
+        assert_holds(&database, &expected, what);
+        let reads = |count: u64, get: &dyn Fn(u64)| {
+            let before = directory.io().of(Purpose::Get).reads;
+            (0..count).for_each(get);
+            (directory.io().of(Purpose::Get).reads - before) as f64 / count as f64
+        };
+        let get = |number: u64| drop(database.get(key(number * 37 % KEYS)).unwrap());
+        let degraded = reads(1000, &get);
+        database.set_memory_budget(None).unwrap();
+        assert!(!database.stats().degraded.is_empty(), "{what}: reading back is background work");
+        while database.step().unwrap() == Step::Worked {}
+        assert!(database.stats().degraded.is_empty(), "{what}");
+        let resident = reads(1000, &get);
+        println!("{what}: {degraded} reads a lookup instead of {resident}, {whole} bytes");
+        assert!(resident < 1.1 && degraded > resident, "{what}: {degraded} {resident}");
+        assert_holds(&database, &expected, what);
+        let details = database.stats().details;
+        assert!(details.contains(&("unreadable_sections", 0.0)), "{what}: {details:?}");
+    }
+}
+
+#[test]
+fn an_opened_database_answers_before_its_indexes_are_read() {
+    for (what, builder, value_bytes) in forms() {
+        let files = MemoryDirectory::default();
+        let open =
+            |builder: Builder| builder.open_in(Directory::new(files.clone(), Access::Buffered)).unwrap();
+        let mut expected = BTreeMap::new();
+        let database = open(builder);
+        for number in 0..KEYS {
+            let value = value(number, 0, value_bytes);
+            database.put(key(number), &value).unwrap();
+            expected.insert(number, value);
+        }
+        database.compact().unwrap();
+        (0..2000).for_each(|number| database.put(key(number), &expected[&number]).unwrap());
+        database.close().unwrap();
+        drop(database);
+        let database = open(Database::builder("memory").background_threads(0));
+        let stats = database.stats();
+        assert!(stats.degraded.iter().filter(|store| store.index_on_flash).count() >= 4, "{what}");
+        assert_holds(&database, &expected, what);
+        database.settle().unwrap();
+        assert!(database.stats().degraded.is_empty(), "{what}");
+        assert_holds(&database, &expected, what);
+    }
+}
+
+#[test]
+fn absent_keys_seldom_cost_a_read_with_a_filter_on_the_last_store() {
+    for fixed in [true, false] {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let builder = builder().filter_last_store(7);
+        let builder = if fixed { builder.fixed(8, 32) } else { builder };
+        let database = builder.open_in(directory.clone()).unwrap();
+        (0..KEYS).for_each(|number| database.put(key(number), value(number, 0, 32)).unwrap());
+        database.compact().unwrap();
+        let reads = || directory.io().of(Purpose::Get).reads;
+        let before = reads();
+        for number in KEYS..5 * KEYS {
+            assert_eq!(database.get(key(number)).unwrap(), None);
+        }
+        let reads_per_miss = (reads() - before) as f64 / (4 * KEYS) as f64;
+        assert!(reads_per_miss < 0.01, "{reads_per_miss}");
+        let ram = database.stats().ram;
+        let filter = ram.items().iter().find(|(item, _)| *item == "sorted_filter").unwrap().1;
+        assert!((1..KEYS + KEYS / 4).contains(&filter), "{filter}");
+    }
+}
+
+#[test]
+fn records_that_were_read_are_read_from_memory_again_until_they_change() {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    let database = builder().memory_budget(8 << 20).open_in(directory.clone()).unwrap();
+    (0..KEYS).for_each(|number| database.put(key(number), value(number, 0, 100)).unwrap());
+    database.compact().unwrap();
+    let reads = || directory.io().of(Purpose::Get).reads;
+    let get = |number| database.get(key(number)).unwrap();
+    (0..1000).for_each(|number| assert_eq!(get(number).unwrap(), value(number, 0, 100)));
+    let before = reads();
+    (0..1000).for_each(|number| assert_eq!(get(number).unwrap(), value(number, 0, 100)));
+    let many = database.get_many(&(0..1000).map(key).collect::<Vec<_>>()).unwrap();
+    assert!(many.iter().all(Option::is_some));
+    assert_eq!(reads(), before);
+    database.put(key(5), value(5, 1, 100)).unwrap();
+    database.delete(key(6)).unwrap();
+    let mut batch = crate::Batch::new();
+    batch.put(key(7), value(7, 1, 100)).unwrap().delete(key(8)).unwrap();
+    database.write(&batch).unwrap();
+    for _ in 0..2 {
+        assert_eq!((get(5), get(6)), (Some(value(5, 1, 100).into()), None));
+        assert_eq!((get(7), get(8)), (Some(value(7, 1, 100).into()), None));
+    }
+    database.set_memory_budget(None).unwrap();
+    assert!(database.stats().details.contains(&("record_cache_records", 0.0)));
+    assert_eq!(get(5), Some(value(5, 1, 100).into()));
+}
+
+#[test]
+fn a_budget_that_is_too_small_is_refused_with_the_least() {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    let refused = builder().memory_budget(10_000).open_in(directory.clone());
+    let Err(Error::Setting { name: "memory_budget", problem }) = refused else { panic!("it was taken") };
+    assert!(problem.contains("needs 278528 or more"), "{problem}");
+    let database = builder().open_in(directory).unwrap();
+    assert!(database.set_memory_budget(Some(278_527)).is_err());
+    database.set_memory_budget(Some(278_528)).unwrap();
+}
+
+/// Threads that read and write while the budget goes up and down: a value never goes back.
+#[test]
+fn no_lookup_answers_a_value_that_was_overwritten_before() {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    let database = &builder().memory_budget(2 << 20).open_in(directory).unwrap();
+    let number_in = |value: &[u8]| u64::from_be_bytes(value[..8].try_into().unwrap());
+    std::thread::scope(|scope| {
+        for thread in 0..2u64 {
+            scope.spawn(move || {
+                for round in 1..4000u64 {
+                    let number = thread * 8 + round % 8;
+                    database.put(key(number), round.to_be_bytes()).unwrap();
+                    let found = database.get(key(number)).unwrap().unwrap();
+                    assert_eq!(number_in(&found), round);
+                    if round % 500 == 0 {
+                        let budget = if round % 1000 == 0 { Some(2 << 20) } else { None };
+                        database.set_memory_budget(budget).unwrap();
+                        while database.step().unwrap() == Step::Worked {}
+                    }
+                }
+            });
+            scope.spawn(move || {
+                let mut seen = [0; 16];
+                for round in 0..20_000u64 {
+                    let at = (round % 16) as usize;
+                    if let Some(found) = database.get(key(at as u64)).unwrap() {
+                        let found = number_in(&found);
+                        assert!(found >= seen[at], "{found} after {}", seen[at]);
+                        seen[at] = found;
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// Simulations went round for ever: the first missing piece was read back, though there was room for a later one only.
+#[test]
+fn a_piece_without_room_is_not_read_back_and_dropped_for_ever() {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    let open = |resident_bytes_max| {
+        let settings = SiltSettings { resident_bytes_max, log_slots_min: 256, ..SiltSettings::default() };
+        let builder = Database::builder("memory").silt_settings(settings).hashed_keys().fixed(8, 32);
+        let builder = builder.partitions(2).block_bytes(512).background_threads(0).memory_budget(8 << 20);
+        builder.index(IndexKind::Fences).open_in(directory.clone()).unwrap()
+    };
+    let database = open(u64::MAX);
+    // Many keys in the first partition, few in the second.
+    let few = (0..200u64).map(|number| u64::MAX - (number << 40));
+    for key in (0..KEYS).map(|number| number << 45).chain(few) {
+        database.put(key.to_be_bytes(), [7; 32]).unwrap();
+    }
+    database.compact().unwrap();
+    database.close().unwrap();
+    drop(database);
+    let mut steps_to_rest = Vec::new();
+    for resident_bytes_max in (0..16).map(|log2| 1 << log2) {
+        let database = open(resident_bytes_max);
+        let steps = (0..200).take_while(|_| database.step().unwrap() == Step::Worked).count();
+        assert!(steps < 200, "with room for {resident_bytes_max} bytes it never rests");
+        steps_to_rest.push(steps);
+    }
+    assert!(steps_to_rest.contains(&0) && steps_to_rest.contains(&1), "{steps_to_rest:?}");
+}
