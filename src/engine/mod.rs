@@ -3,12 +3,14 @@
 //! An engine starts no thread and reads no clock. Its background work is a series of bounded steps that the caller
 //! drives ([`Engine::step`]), so that a simulation can replay it.
 
+pub mod mica;
 pub mod silt;
 
+use crate::Result;
 use crate::batch::{Durability, TimestampMs, Write};
+use crate::damage::VerifyReport;
 use crate::progress::Progress;
 use crate::stats::Stats;
-use crate::{Error, Result};
 use bytes::Bytes;
 use std::path::Path;
 
@@ -19,16 +21,19 @@ pub enum EngineKind {
     /// SILT: the least memory a key at one flash read.
     #[default]
     Silt,
+    /// MICA: everything in memory, as a store or as a cache.
+    Mica,
 }
 
 impl EngineKind {
     /// The engines of this version.
-    pub const ALL: [EngineKind; 1] = [EngineKind::Silt];
+    pub const ALL: [EngineKind; 2] = [EngineKind::Silt, EngineKind::Mica];
 
     /// The engine's name, as it is typed.
     pub fn name(self) -> &'static str {
         match self {
             EngineKind::Silt => "silt",
+            EngineKind::Mica => "mica",
         }
     }
 
@@ -46,6 +51,8 @@ pub struct Capabilities {
     pub ordered: bool,
     /// What was written survives the process.
     pub persistent: bool,
+    /// Records may go away by themselves, to make room for others.
+    pub lossy: bool,
 }
 
 /// A value as it was found.
@@ -96,17 +103,6 @@ pub enum Step {
 /// Records in the engine's own order, each with its own outcome.
 pub type Records = Box<dyn Iterator<Item = Result<Record>> + Send>;
 
-/// What was found damaged.
-#[derive(Debug, Clone, Default)]
-pub struct VerifyReport {
-    /// Bytes that were read and checked.
-    pub checked_bytes: u64,
-    /// Records that were read and checked.
-    pub checked_records: u64,
-    /// One error for each damaged place.
-    pub damage: Vec<Error>,
-}
-
 /// A key-value store in the terms of the design. Keys and values were checked against the limits before they come
 /// here. All methods may be called from any thread.
 pub trait Engine: Send + Sync {
@@ -154,6 +150,10 @@ pub trait Engine: Send + Sync {
 
     /// How far background work is behind: 0 not at all; from 1 on writers have to wait for a step. Cheap.
     fn pressure(&self) -> f64;
+
+    /// Bounds the memory, in bytes, or lets it have what it takes. What is too much is given back at once, but for what
+    /// is in use.
+    fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()>;
 
     /// Asks for everything to be merged into the last store; the steps that follow do it.
     fn request_compaction(&self) -> Result<()>;

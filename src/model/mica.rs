@@ -45,6 +45,19 @@ impl Mica {
         }
     }
 
+    /// The store of this crate: no header where records have a fixed size, else 8 bytes; buckets of one cache line; a
+    /// bitmap of a 64th beside the items, of which none is lost as long as they have one size.
+    pub fn siltstone(keys: f64, item_bytes: f64, fixed: bool) -> Self {
+        Mica {
+            header_bytes: if fixed { 0.0 } else { 8.0 },
+            occupancy: 64.0 / 65.0,
+            bucket_bytes: 64.0,
+            bucket_entries: 9.0,
+            load_factor: 6.2 / 9.0,
+            ..Mica::paper(keys, item_bytes)
+        }
+    }
+
     /// Whether there can be such a store.
     pub fn check(&self) -> Result<(), ModelError> {
         positive("keys", self.keys)?;

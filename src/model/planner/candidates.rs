@@ -226,7 +226,7 @@ fn prefiltered(demand: &Demand, store: &BloomStore) -> Vec<Candidate> {
 }
 
 fn mica(demand: &Demand) -> Vec<Candidate> {
-    let ram_bytes = Mica::paper(demand.keys(), demand.item_bytes()).ram_bytes();
+    let ram_bytes = Mica::siltstone(demand.keys(), demand.item_bytes(), demand.silt_layout.fixed).ram_bytes();
     let costs = Costs {
         ram_bytes,
         reads_per_get: 0.0,
@@ -235,5 +235,5 @@ fn mica(demand: &Demand) -> Vec<Candidate> {
         write_amplification: 0.0,
         space_amplification: 0.0,
     };
-    vec![Candidate { settings: vec![("memory_bytes", count(ram_bytes))], costs }]
+    vec![Candidate { settings: vec![("memory_budget", count(ram_bytes))], costs }]
 }

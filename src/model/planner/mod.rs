@@ -159,7 +159,7 @@ mod tests {
             assert!(silt.prediction.ram_bytes <= ram_bytes);
             silt.prediction.write_amplification
         };
-        assert!(writes(150e6) < 0.8 * writes(40e6));
+        assert!(writes(150e6) < 0.8 * writes(33e6));
     }
 
     #[test]

@@ -19,14 +19,18 @@ const FOOTER_BYTES: f64 = 128.0;
 const FILE_ALIGNMENT: f64 = 4096.0;
 /// A record goes over the end of a block rather than leave more than this part of it unused.
 const UNUSED_PART: f64 = 32.0;
-/// A slot of a LogStore's index: tag and position.
-const LOG_SLOT_BYTES: f64 = 6.0;
-/// The slots of a region of that index at the most.
+/// The tables of a LogStore of so many slots; one with fewer is one table.
+const LOG_TABLES: f64 = 4.0;
+const TABLES_SLOTS_MIN: f64 = 1024.0;
+/// The slots of the regions of all tables at the most, unless there would be more than so many regions a table.
 const REGION_SLOTS: f64 = 2048.0;
-/// What the search for a free slot takes for each slot of a region, once a table is half full.
-const SEARCH_SLOT_BYTES: f64 = 1.2;
+const REGIONS: f64 = 4.0;
+/// A LogStore reaches over so many times the bytes of log that it takes.
+const LOG_REACH: f64 = 2.0;
 /// What an open store takes beside its index and filter.
-const OPEN_STORE_BYTES: f64 = 512.0;
+const OPEN_STORE_BYTES: f64 = 800.0;
+/// What a partition takes beside its stores.
+const PARTITION_BYTES: f64 = 640.0;
 /// A partition with more HashStores than this is merged in any case.
 const HASH_STORES_MAX: f64 = 48.0;
 /// As they come out when the policy is simulated for 2 to 64 partitions that merge 3 to 33 HashStores at once: the
@@ -38,13 +42,19 @@ const PARTIAL_STORES: f64 = 0.45;
 /// The log is released a segment at a time.
 const LOG_SEGMENT_BYTES: f64 = 64.0 * 1_048_576.0;
 /// Keys for each byte of a piece in which merges read and write; the least and the most of it.
-const KEYS_PER_PIECE_BYTE: f64 = 512.0;
+const KEYS_PER_PIECE_BYTE: f64 = 1024.0;
 const PIECE_BYTES: (f64, f64) = (16.0 * 1024.0, 1_048_576.0);
-/// Records of a bucket of the block-perfect index: few buckets have more.
-const BUCKET_RECORDS: f64 = 590.0;
-/// What merges keep of a record that waits in a bucket beside its bytes, and conversions of each record for the filter.
+/// Records of a bucket of the block-perfect index on average, unless that is more than so many pieces; by how much the
+/// largest are larger; the bits that each bucket takes.
+const BUCKET_RECORDS: f64 = 512.0;
+const BUCKET_PIECES: f64 = 4.0;
+const LARGEST_BUCKET: f64 = 1.15;
+const BUCKET_BITS: f64 = 11.0;
+/// What merges keep of a record that waits in a bucket beside its bytes, conversions of each record for the filter, and
+/// both of each record in a region of a LogStore.
 const WAITING_BYTES: f64 = 28.0;
-const FILTER_BUILDING_BYTES: f64 = 56.0;
+const FILTER_BUILDING_BYTES: f64 = 13.0;
+const REGION_RECORD_BYTES: f64 = 12.0;
 
 /// The records and the settings of the engine, with its defaults for all but the records.
 #[derive(Debug, Clone, PartialEq)]
@@ -154,9 +164,10 @@ impl SiltLayout {
             hash_record_bytes: (file_bytes + partial(empty.bytes, hash_stores)) / table_keys,
             sorted_record_bytes: (sorted_store.bytes - empty.bytes) / partition_keys,
             sorted_store_bytes: empty.bytes,
-            log_slot_bytes: LOG_SLOT_BYTES + SEARCH_SLOT_BYTES * table_slots.min(REGION_SLOTS) / table_slots,
+            log_slot_bytes: self.log_slot_bytes(table_slots, log_record_bytes),
             filter_bytes: (memory_bytes + partial(empty_memory_bytes, hash_stores / 2.0)) / table_keys,
-            sorted_index_bytes: (sorted_store.index_bytes + OPEN_STORE_BYTES) / partition_keys,
+            sorted_index_bytes: (sorted_store.index_bytes + OPEN_STORE_BYTES + PARTITION_BYTES)
+                / partition_keys,
             // Half of the slots are taken on average, in two buckets of four.
             log_false_positives: 4.0 * table_occupancy / self.tag_bits.exp2(),
             false_positives: (-self.filter_bits).exp2(),
@@ -190,14 +201,26 @@ impl SiltLayout {
         (self.fixed && slots >= 1.0).then_some(slots)
     }
 
-    /// The slots of a LogStore's table, and the share of them that is taken when the first key finds no room. Tables of
-    /// several regions are full when the fullest region is.
+    /// The slots of a LogStore, and the share of them that is taken when the first key finds no room. Tables of several
+    /// regions are full when the fullest region is; the shares are those that were measured, within 1 %.
     fn table(&self, partition_keys: f64) -> (f64, f64) {
         let wanted = (partition_keys / self.keys_per_log_slot).floor().max(self.log_slots_min);
-        let region_slots = wanted.log2().ceil().exp2().min(REGION_SLOTS);
-        let regions = ((wanted + region_slots / 2.0) / region_slots).floor();
-        let occupancy = if regions <= 1.0 { 0.98 } else { 0.975 - 0.01 * regions.ln() };
-        (regions * region_slots, occupancy)
+        let tables = log_tables(wanted);
+        let slots = (wanted / tables).floor();
+        let power_of_two = |slots: f64| slots.max(1.0).log2().ceil().exp2();
+        let region_slots = power_of_two(slots).min(REGION_SLOTS / tables).max(power_of_two(slots / REGIONS));
+        let regions = ((slots + region_slots / 2.0) / region_slots).floor();
+        let occupancy = 0.982 - 0.0315 * (512.0 / region_slots).powf(0.4) * regions.ln();
+        (tables * regions * region_slots, occupancy)
+    }
+
+    /// A slot of a LogStore's index, tag and position, four of them in whole bytes: for each slot of a full LogStore
+    /// what is there on average of those that are being filled.
+    fn log_slot_bytes(&self, table_slots: f64, log_record_bytes: f64) -> f64 {
+        let reach = LOG_REACH * table_slots * self.partitions * log_record_bytes;
+        let position_bits = reach.log2().ceil().clamp(16.0, 32.0);
+        let tables = log_tables(table_slots);
+        ((self.tag_bits + position_bits) / 2.0).ceil() / 4.0 * (tables + 1.0) / (2.0 * tables)
     }
 
     fn merge_keys(&self, partition_keys: f64, table_keys: f64) -> f64 {
@@ -217,8 +240,11 @@ impl SiltLayout {
     fn sorted_store(&self, records: f64) -> StoreFile {
         let Some(slots) = self.slots_per_block() else { return self.stream_file(records) };
         let blocks = records / slots;
-        let index_bytes =
-            if slots > 1.0 { block_perfect_bytes(records, slots) } else { fences_bytes(records, blocks) };
+        let index_bytes = if slots > 1.0 {
+            block_perfect_bytes(records, slots, self.bucket_records(records * self.partitions, slots))
+        } else {
+            fences_bytes(records, blocks)
+        };
         self.file(blocks, index_bytes)
     }
 
@@ -237,23 +263,41 @@ impl SiltLayout {
         StoreFile { bytes, index_bytes }
     }
 
+    /// The records of a bucket of the block-perfect index.
+    fn bucket_records(&self, keys: f64, slots: f64) -> f64 {
+        let most = BUCKET_PIECES * piece_bytes(keys) / self.slot_bytes();
+        most.clamp(4.0 * slots, BUCKET_RECORDS.max(4.0 * slots))
+    }
+
     /// A conversion and a merge at their heights.
     fn buffer_bytes(&self, keys: f64, hash_stores: f64, table_keys: f64) -> f64 {
-        let piece = (keys / KEYS_PER_PIECE_BYTE).log2().ceil().exp2().clamp(PIECE_BYTES.0, PIECE_BYTES.1);
-        let hash_cursors = 2.0 * piece.max(hash_stores * self.block_bytes);
+        let piece = piece_bytes(keys);
+        // Each holds a block and what of a record stands in the one before it.
+        let hash_cursors = piece.max(hash_stores * (self.block_bytes + self.stream_bytes()));
         let slot = self.slot_bytes();
         let buckets = match self.slots_per_block() {
             Some(slots) if slots > 1.0 => {
-                let records =
-                    |bytes: f64| (BUCKET_RECORDS.max(4.0 * slots) + bytes / slot).log2().ceil().exp2();
-                records(piece) * (slot + WAITING_BYTES) + records(0.0) * slot
+                let bucket = LARGEST_BUCKET * self.bucket_records(keys, slots);
+                (bucket + piece / slot) * (slot + WAITING_BYTES) + bucket * slot
             }
             _ => 0.0,
         };
-        let merge = hash_cursors + 2.0 * piece + buckets + piece + self.block_bytes;
-        let convert = piece + self.block_bytes + table_keys * FILTER_BUILDING_BYTES;
-        merge + convert + 2.0 * self.block_bytes
+        let region = table_keys.min(REGION_SLOTS.max(table_keys / REGIONS)) * REGION_RECORD_BYTES;
+        let merge = hash_cursors + 2.0 * region + buckets + piece + self.block_bytes;
+        let convert = region + 2.0 * piece + self.block_bytes + table_keys * FILTER_BUILDING_BYTES;
+        // Whoever reads the log holds a record: a conversion, and a merge of two LogStores.
+        let records = 3.0 * self.stream_bytes().max(FILE_ALIGNMENT);
+        merge + convert + records + 2.0 * piece
     }
+}
+
+/// What background work reads or writes at a time.
+fn piece_bytes(keys: f64) -> f64 {
+    (keys / KEYS_PER_PIECE_BYTE).log2().ceil().exp2().clamp(PIECE_BYTES.0, PIECE_BYTES.1)
+}
+
+fn log_tables(slots: f64) -> f64 {
+    if slots < TABLES_SLOTS_MIN { 1.0 } else { LOG_TABLES }
 }
 
 /// A length, seven bits to a byte.
@@ -263,7 +307,7 @@ fn varint_bytes(length: f64) -> f64 {
 
 /// A ribbon filter: 0.036 bits a key over its rate, and some blocks of rows that stay half empty.
 fn ribbon_bytes(keys: f64, bits: f64) -> f64 {
-    keys * (bits + 0.036) / 8.0 + 14.0 * bits + 50.0
+    keys * (bits + 0.036) / 8.0 + 6.0 * bits + 50.0
 }
 
 /// Elias–Fano fences, of which each is one of 4 · records / blocks cells after the one before it.
@@ -272,10 +316,10 @@ fn fences_bytes(records: f64, blocks: f64) -> f64 {
 }
 
 /// The block-perfect index with b records in a block: the information, (log2 √(2πb)) / b bits a record, and what
-/// finding it costs.
-fn block_perfect_bytes(records: f64, slots: f64) -> f64 {
-    let bits = 0.5 * (std::f64::consts::TAU * slots).log2() / slots + 0.03 + 0.12 / slots;
-    24.0 + records * bits / 8.0
+/// finding it costs, and what its buckets of so many records cost.
+fn block_perfect_bytes(records: f64, slots: f64, bucket_records: f64) -> f64 {
+    let bits = 0.5 * (std::f64::consts::TAU * slots).log2() / slots + 0.0085 + 0.12 / slots;
+    24.0 + records * (bits + BUCKET_BITS / bucket_records) / 8.0
 }
 
 #[cfg(test)]
@@ -291,16 +335,16 @@ mod tests {
     #[test]
     fn filters_and_indexes_are_as_large_as_was_measured() {
         for (slots, bits) in [(64.0, 0.0988), (16.0, 0.2425), (4.0, 0.6377), (2.0, 1.0118)] {
-            near(block_perfect_bytes(200_000.0, slots) * 8.0 / 200_000.0, bits, 0.02);
+            near(block_perfect_bytes(200_000.0, slots, 512.0) * 8.0 / 200_000.0, bits, 0.02);
         }
-        for (keys, bits) in [(1_000.0, 12.48), (4_000.0, 11.443), (64_000.0, 11.069)] {
+        for (keys, bits) in [(1_000.0, 11.78), (4_000.0, 11.267), (64_000.0, 11.058)] {
             near(ribbon_bytes(keys, 11.0) * 8.0 / keys, bits, 0.02);
         }
         for (records, per_block, bytes) in [(60_000.0, 16.0, 4_200.0), (4_000.0, 4.0, 900.0)] {
             near(fences_bytes(records, records / per_block), bytes, 0.02);
         }
         let layout = SiltLayout::new(20.0, 44.0);
-        for (keys, occupancy) in [(1e5, 0.9653), (32.0 * 204_800.0, 0.9374), (305.0 * 204_800.0, 0.9178)] {
+        for (keys, occupancy) in [(1e5, 0.9592), (614_400.0, 0.9499), (6_144_000.0, 0.963)] {
             near(layout.table(keys).1, occupancy, 0.005);
         }
     }

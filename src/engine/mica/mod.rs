@@ -1,0 +1,282 @@
+//! MICA (dissertation, chapter 5): everything in memory, in partitions, as a store or as a cache. The structures stand
+//! in [`store::in_memory`](crate::store::in_memory); here they are composed into an engine.
+//!
+//! | file | what |
+//! |---|---|
+//! | `settings` | how much memory, and for what |
+//! | `write` | writes, one or many: all or none over partitions |
+//!
+//! Partitions are CREW: a get takes no lock and writes nothing that is shared; writes of a partition follow one
+//! another. Deviation: the dissertation's server gives each partition to one core; here any thread may write, and waits
+//! for its turn. Nothing survives the process. A key that has expired gives its space back when it is written anew, or
+//! when the memory is full.
+
+mod settings;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use crate::store::in_memory::{Eviction, ItemShape};
+pub use settings::MicaSettings;
+
+use crate::batch::{Durability, TimestampMs, Write};
+use crate::damage::VerifyReport;
+use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Record, Records, Step};
+use crate::key::KeyHasher;
+use crate::progress::Progress;
+use crate::stats::{RamAccount, Stats};
+use crate::store::in_memory::{CircularLog, Crew, HashedKey, Partition, Reader, SegregatedFits, Space};
+use crate::{Error, Result};
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// The MICA engine, over segregated fits or a circular log.
+pub struct Mica<S: Space> {
+    partitions: Vec<Shard<S>>,
+    partition_bits: u32,
+    hasher: KeyHasher,
+    shape: ItemShape,
+    writes: AtomicU64,
+    user_bytes: AtomicU64,
+    closed: AtomicBool,
+}
+
+/// A partition, for those who read and for the one who writes.
+struct Shard<S: Space> {
+    reader: Reader<S>,
+    owner: Mutex<Owner<S>>,
+}
+
+/// What the writer of a partition has.
+struct Owner<S: Space> {
+    partition: Partition<S, Crew>,
+    /// When expired items were last removed, or 0.
+    collected_at_ms: TimestampMs,
+}
+
+/// An empty engine: a store, or a cache if the settings say what it gives up.
+///
+/// # Errors
+/// [`Error::Setting`] for settings outside their limits; [`Error::Io`] if the system does not grant the memory.
+pub fn open(settings: &MicaSettings, shape: ItemShape, hasher: KeyHasher) -> Result<Arc<dyn Engine>> {
+    settings.check()?;
+    let partition_bits = settings.partitions.ilog2();
+    match settings.eviction {
+        None => {
+            let partitions = (0..settings.partitions).map(|_| settings.store(shape).open());
+            Ok(Arc::new(Mica::<SegregatedFits>::new(partitions, partition_bits, shape, hasher)?))
+        }
+        Some(eviction) => {
+            let partitions = (0..settings.partitions).map(|_| settings.cache(shape, eviction).open());
+            Ok(Arc::new(Mica::<CircularLog>::new(partitions, partition_bits, shape, hasher)?))
+        }
+    }
+}
+
+impl<S: Space> Mica<S> {
+    fn new(
+        partitions: impl Iterator<Item = Result<Partition<S, Crew>>>,
+        partition_bits: u32,
+        shape: ItemShape,
+        hasher: KeyHasher,
+    ) -> Result<Self> {
+        let shard = |partition: Result<Partition<S, Crew>>| {
+            let partition = partition?;
+            let reader = partition.reader();
+            Ok(Shard { reader, owner: Mutex::new(Owner { partition, collected_at_ms: 0 }) })
+        };
+        Ok(Mica {
+            partitions: partitions.map(shard).collect::<Result<_>>()?,
+            partition_bits,
+            hasher,
+            shape,
+            writes: AtomicU64::new(0),
+            user_bytes: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Relaxed) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// The number of a key's partition, and the key with its hash.
+    #[inline]
+    fn place<'a>(&self, key: &'a [u8]) -> (usize, HashedKey<'a>) {
+        let hash = self.hasher.hash(key);
+        (hash.partition(self.partition_bits), HashedKey { hash: hash.placement, bytes: key })
+    }
+
+    /// All partitions, with no writer in them.
+    fn all_owners(&self) -> Vec<MutexGuard<'_, Owner<S>>> {
+        self.partitions.iter().map(|shard| shard.owner.lock()).collect()
+    }
+}
+
+impl<S: Space> Engine for Mica<S> {
+    fn kind(&self) -> EngineKind {
+        EngineKind::Mica
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { ordered: false, persistent: false, lossy: S::LOSSY }
+    }
+
+    /// One that is found in a cache does not become young by it: whoever reads takes no lock. What is written does.
+    fn get(&self, key: &[u8], now_ms: TimestampMs) -> Result<Option<Found>> {
+        self.check_open()?;
+        let (partition, key) = self.place(key);
+        let mut value = Vec::new();
+        let found = self.partitions[partition].reader.get(key, now_ms, &mut value);
+        Ok(found.map(|expires_at_ms| Found { value: Bytes::from(value), expires_at_ms }))
+    }
+
+    fn get_many(&self, keys: &[&[u8]], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
+        self.check_open()?;
+        let mut found = vec![None; keys.len()];
+        let mut asked: Vec<Vec<(usize, HashedKey<'_>)>> = vec![Vec::new(); self.partitions.len()];
+        for (at, key) in keys.iter().enumerate() {
+            let (partition, key) = self.place(key);
+            asked[partition].push((at, key));
+        }
+        for (shard, asked) in self.partitions.iter().zip(&asked) {
+            shard.reader.get_many(
+                asked.len(),
+                |number| asked[number].1,
+                now_ms,
+                |number, value| {
+                    found[asked[number].0] = value.map(|(value, expires_at_ms)| Found {
+                        value: Bytes::copy_from_slice(value),
+                        expires_at_ms,
+                    });
+                },
+            );
+        }
+        Ok(found)
+    }
+
+    fn write(&self, writes: &[Write<'_>], _durability: Durability, now_ms: TimestampMs) -> Result<()> {
+        self.check_open()?;
+        self.write_all(writes, now_ms)
+    }
+
+    fn update(
+        &self,
+        key: &[u8],
+        _durability: Durability,
+        now_ms: TimestampMs,
+        change: &mut dyn FnMut(Option<&Found>) -> Result<Change>,
+    ) -> Result<()> {
+        self.check_open()?;
+        let (partition, hashed) = self.place(key);
+        let mut owner = self.partitions[partition].owner.lock();
+        let mut value = Vec::new();
+        let found = owner.partition.get_and_keep(hashed, now_ms, &mut value);
+        let found = found.map(|expires_at_ms| Found { value: Bytes::from(value), expires_at_ms });
+        match change(found.as_ref())? {
+            Change::Keep => Ok(()),
+            Change::Put { value, expires_at_ms } => {
+                self.write_one(&mut owner, &Write::Put { key, value: &value, expires_at_ms }, now_ms)
+            }
+            Change::Delete => self.write_one(&mut owner, &Write::Delete { key }, now_ms),
+        }
+    }
+
+    /// All records are copied at once: it takes as much memory as they do.
+    fn iterate(&self, now_ms: TimestampMs) -> Result<Records> {
+        self.check_open()?;
+        let mut records = Vec::new();
+        for owner in self.all_owners() {
+            owner.partition.for_each(now_ms, |key, value, expires_at_ms| {
+                let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+                records.push(Record { key, value, expires_at_ms });
+            });
+        }
+        Ok(Box::new(records.into_iter().map(Ok)))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.check_open()
+    }
+
+    fn step(&self, _now_ms: TimestampMs) -> Result<Step> {
+        Ok(Step::Idle)
+    }
+
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        self.check_open()
+    }
+
+    fn pressure(&self) -> f64 {
+        0.0
+    }
+
+    fn request_compaction(&self) -> Result<()> {
+        self.check_open()
+    }
+
+    /// Its memory was mapped when it was opened, and stays as large.
+    fn set_memory_budget(&self, _bytes: Option<u64>) -> Result<()> {
+        self.check_open()?;
+        Err(Error::Unsupported { engine: EngineKind::Mica.name(), operation: "another memory budget" })
+    }
+
+    fn checkpoint(&self, _target: &Path) -> Result<()> {
+        self.check_open()?;
+        Err(Error::Unsupported { engine: EngineKind::Mica.name(), operation: "checkpoint" })
+    }
+
+    fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+        self.check_open()?;
+        let mut report = VerifyReport::default();
+        let count = self.partitions.len() as u64;
+        for (number, shard) in (1..).zip(&self.partitions) {
+            shard.owner.lock().partition.for_each(0, |key, value, _| {
+                report.checked_records += 1;
+                report.checked_bytes += (key.len() + value.len()) as u64;
+            });
+            if !progress(number, count) {
+                return Err(Error::Interrupted);
+            }
+        }
+        Ok(report)
+    }
+
+    fn stats(&self) -> Stats {
+        let mut ram = RamAccount::default();
+        let (mut records, mut huge_bytes) = (0, 0);
+        for shard in &self.partitions {
+            let owner = shard.owner.lock();
+            let account = owner.partition.account();
+            ram.add("index", account.index_bytes);
+            ram.add("items", account.item_bytes);
+            ram.add("free lists", account.writer_bytes);
+            records += owner.partition.len();
+            huge_bytes += owner.partition.huge_bytes();
+        }
+        Stats {
+            engine: EngineKind::Mica.name(),
+            records,
+            writes: self.writes.load(Relaxed),
+            user_bytes: self.user_bytes.load(Relaxed),
+            ram_peak: ram.clone(),
+            ram,
+            details: vec![("huge_page_bytes", huge_bytes as f64)],
+            ..Stats::default()
+        }
+    }
+
+    fn reset_ram_peak(&self) {}
+
+    fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Relaxed) { Err(Error::Closed) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,108 @@
+use super::*;
+use crate::batch::NEVER;
+use crate::store::in_memory::Full;
+
+fn engine(settings: &MicaSettings) -> Arc<dyn Engine> {
+    open(settings, ItemShape::default(), KeyHasher::Keyed([1, 2])).unwrap()
+}
+
+fn small() -> MicaSettings {
+    MicaSettings { memory_bytes: 256 << 10, record_bytes: 1_000, partitions: 4, eviction: None }
+}
+
+fn put(engine: &dyn Engine, key: u32, value: &[u8], expires_at_ms: u64, now_ms: u64) -> Result<()> {
+    let key = key.to_le_bytes();
+    engine.write(&[Write::Put { key: &key, value, expires_at_ms }], Durability::Buffered, now_ms)
+}
+
+fn get(engine: &dyn Engine, key: u32) -> Option<Bytes> {
+    engine.get(&key.to_le_bytes(), 0).unwrap().map(|found| found.value)
+}
+
+fn contents(engine: &dyn Engine) -> Vec<(Bytes, Bytes)> {
+    let mut records: Vec<(Bytes, Bytes)> =
+        engine.iterate(0).unwrap().map(Result::unwrap).map(|record| (record.key, record.value)).collect();
+    records.sort();
+    records
+}
+
+#[test]
+fn a_batch_for_which_there_is_no_room_changes_nothing_in_any_partition() {
+    let engine = engine(&small());
+    (0..20).for_each(|key| put(&*engine, key, &[7; 500], NEVER, 1).unwrap());
+    let (before, records) = (contents(&*engine), engine.stats().records);
+    let keys: Vec<[u8; 4]> = (0..400u32).map(u32::to_le_bytes).collect();
+    let mut writes: Vec<Write<'_>> =
+        keys.iter().map(|key| Write::Put { key, value: &[8; 1_000], expires_at_ms: NEVER }).collect();
+    writes.insert(3, Write::Delete { key: &keys[5] });
+    for _ in 0..20 {
+        let outcome = engine.write(&writes, Durability::Buffered, 1);
+        assert!(matches!(outcome, Err(Error::Full(Full::Memory | Full::Index))), "{outcome:?}");
+    }
+    assert!(contents(&*engine) == before && engine.stats().records == records);
+    engine.write(&writes[..100], Durability::Buffered, 1).unwrap();
+    assert!(get(&*engine, 50).unwrap() == [8; 1_000][..] && get(&*engine, 5).unwrap() == [8; 1_000][..]);
+}
+
+#[test]
+fn a_full_store_refuses_and_takes_more_when_something_was_deleted_or_has_expired() {
+    let engine = engine(&small());
+    let full = |now_ms| (0..).find(|key| put(&*engine, *key, &[7; 900], 50, now_ms).is_err()).unwrap();
+    let count = full(1);
+    assert!((100..400).contains(&count), "{count}");
+    let outcome = put(&*engine, count, &[7; 900], 50, 1);
+    assert!(matches!(outcome, Err(Error::Full(_))), "{outcome:?}");
+    assert!(engine.check_writable().is_ok(), "that is no failure");
+    engine.write(&[Write::Delete { key: &0u32.to_le_bytes() }], Durability::Buffered, 1).unwrap();
+    put(&*engine, 0, &[8; 900], 50, 1).unwrap();
+    let later = 2_000;
+    assert!((1_000..1_000 + count / 2).all(|key| put(&*engine, key, &[9; 900], NEVER, later).is_ok()));
+    assert!(get(&*engine, 1_000).is_some());
+}
+
+#[test]
+fn a_cache_takes_everything_and_has_the_last_value_or_none() {
+    for eviction in [Eviction::Fifo, Eviction::ApproximateLru] {
+        let engine = engine(&MicaSettings { eviction: Some(eviction), ..small() });
+        assert!(engine.capabilities().lossy && !engine.capabilities().persistent);
+        let mut batch = Vec::new();
+        let keys: Vec<[u8; 4]> = (0..2_000u32).map(u32::to_le_bytes).collect();
+        for (number, key) in (0..).zip(&keys) {
+            put(&*engine, number, &[1; 100], NEVER, 1).unwrap();
+            put(&*engine, number, &[2; 300], NEVER, 1).unwrap();
+            batch.push(Write::Put { key, value: &[3; 200], expires_at_ms: NEVER });
+        }
+        let found: Vec<Bytes> = (0..2_000).filter_map(|key| get(&*engine, key)).collect();
+        assert!(found.len() > 300 && found.len() < 1_500 && found.iter().all(|value| value[..] == [2; 300]));
+        assert!(get(&*engine, 1_999).is_some() && get(&*engine, 0).is_none());
+        assert_eq!(engine.stats().records, found.len() as u64);
+        // A batch longer than the log: what it overwrote itself is absent, and so is what stood there before.
+        engine.write(&batch, Durability::Buffered, 1).unwrap();
+        let found: Vec<Bytes> = (0..2_000).filter_map(|key| get(&*engine, key)).collect();
+        assert!(found.len() > 300 && found.iter().all(|value| value[..] == [3; 200]), "{}", found.len());
+    }
+}
+
+#[test]
+fn the_account_is_what_was_asked_for() {
+    for eviction in [None, Some(Eviction::Lru)] {
+        let settings = MicaSettings { memory_bytes: 8 << 20, eviction, ..MicaSettings::default() };
+        let stats = engine(&settings).stats();
+        let bytes = stats.ram.total_bytes() as f64 / f64::from(8 << 20);
+        assert!((0.9..1.05).contains(&bytes), "{eviction:?}: {bytes}");
+    }
+}
+
+#[test]
+fn settings_outside_their_limits_are_refused() {
+    for bad in [
+        MicaSettings { partitions: 3, ..small() },
+        MicaSettings { partitions: 0, ..small() },
+        MicaSettings { partitions: 2_048, memory_bytes: 1 << 40, ..small() },
+        MicaSettings { memory_bytes: 1_000, ..small() },
+        MicaSettings { memory_bytes: 1 << 50, ..small() },
+    ] {
+        let outcome = open(&bad, ItemShape::default(), KeyHasher::Identity);
+        assert!(matches!(outcome, Err(Error::Setting { .. })), "{bad:?}");
+    }
+}
