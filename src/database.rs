@@ -2,12 +2,15 @@
 
 mod builder;
 mod clock;
+mod repair;
 mod workers;
 
 pub use builder::Builder;
+pub use repair::RepairOptions;
 
 use crate::batch::{Batch, Durability, NEVER, TimestampMs, Write};
-use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Record, Records, Step, VerifyReport};
+use crate::damage::VerifyReport;
+use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Record, Records, Step};
 use crate::key::{check_key, check_value};
 use crate::progress::Progress;
 use crate::stats::Stats;
@@ -239,7 +242,8 @@ impl Database {
         self.engine().checkpoint(target.as_ref())
     }
 
-    /// Reads everything and says what is damaged.
+    /// Reads everything and says what is damaged. [`verify_closed`](Database::verify_closed) does so for a database
+    /// that cannot be opened, and [`repair`](Database::repair) mends it.
     pub fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         self.engine().verify(progress)
     }
@@ -249,6 +253,18 @@ impl Database {
         let mut stats = self.engine().stats();
         (stats.delayed_writes, stats.delayed_ns) = self.inner.workers.delayed();
         stats
+    }
+
+    /// Changes the [memory budget](Builder::memory_budget), in bytes; `None` lets the database have what it takes, and
+    /// no record cache. What is too much is given back at once, but for buffers in use; what there is room for again
+    /// is read back by background work.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a budget that is too small; it names the least.
+    pub fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
+        self.engine().set_memory_budget(bytes)?;
+        self.inner.workers.wake();
+        Ok(())
     }
 
     /// Begins a new peak of the RAM account.

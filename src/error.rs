@@ -1,6 +1,7 @@
 //! What can go wrong, each with the name of the thing, the limit and the mend.
 
 use crate::index::{BuildError, DecodeError};
+use crate::store::in_memory::Full;
 use std::path::PathBuf;
 
 /// The result of everything that can fail in this crate.
@@ -21,7 +22,7 @@ pub enum Error {
         source: std::sync::Arc<std::io::Error>,
     },
     /// Bytes on disk are not what was written there. Nothing else is affected.
-    #[error("{}: damaged at byte {offset}: expected {expected}, got {got}; the rest of the database can still be read", file.display())]
+    #[error("{}: damaged at byte {offset}: expected {expected}, got {got}; what is sound can still be read, and `siltstone repair` keeps it", file.display())]
     Corrupt {
         /// The damaged file.
         file: PathBuf,
@@ -133,6 +134,9 @@ pub enum Error {
         /// The key, with what cannot be printed escaped; at most its first 64 bytes.
         key: String,
     },
+    /// A store in memory takes no more.
+    #[error(transparent)]
+    Full(#[from] Full),
     /// An index could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),

@@ -53,10 +53,12 @@
 //! - Entropy-coded tries (the dissertation's chapter 3): [`index::entropy_trie`], and [`Dictionary`], its external
 //!   dictionary.
 //! - Analyzing multi-stage log-structured designs (chapter 4): [`model`].
-//! - MICA (chapter 5), FlashStore (VLDB 2010), FlashKey, BloomStore (MSST 2012): models of them in [`model`]; not yet
-//!   engines.
+//! - MICA (chapter 5): [`engine::mica`] and [`mica`], its structures in memory.
+//! - FlashStore (VLDB 2010), FlashKey, BloomStore (MSST 2012): models of them in [`model`]; not yet engines.
 
 pub mod batch;
+mod cache;
+mod damage;
 mod database;
 pub mod device;
 mod dictionary;
@@ -68,19 +70,23 @@ pub mod model;
 mod progress;
 pub mod stats;
 pub mod store;
+mod sync;
 #[doc(hidden)]
 pub mod testing;
 
 pub use batch::{Batch, Durability};
 pub use bytes::Bytes;
-pub use database::{Builder, Database, Iter, WriteOptions};
+pub use damage::{Damage, DamagedPart, KeyRange, RepairReport, VerifyReport};
+pub use database::{Builder, Database, Iter, RepairOptions, WriteOptions};
 pub use device::Access;
 pub use dictionary::{
     DICTIONARY_VERSION, Dictionary, DictionaryBuilder, DictionaryIndex, DictionaryInfo, DictionaryIter,
     DictionaryOptions, DictionaryWriter,
 };
+pub use engine::mica::MicaSettings;
 pub use engine::silt::{FilterKind, HashStoreKind, IndexKind};
-pub use engine::{Change, EngineKind, Found, Record, Step, VerifyReport};
+pub use engine::{Change, EngineKind, Found, Record, Step};
 pub use error::{Error, Result};
 pub use progress::Progress;
-pub use stats::{RamAccount, Stats};
+pub use stats::{DegradedStore, RamAccount, Stats};
+pub use store::in_memory as mica;

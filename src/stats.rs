@@ -28,6 +28,18 @@ impl RamAccount {
     }
 }
 
+/// A store of which parts are on flash that could be in memory: lookups in it cost more reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DegradedStore {
+    /// Its file.
+    pub file: String,
+    /// Records are searched for on flash: one read more, or some.
+    pub index_on_flash: bool,
+    /// Keys that are not there cost a read too.
+    pub filter_on_flash: bool,
+}
+
 /// What a database holds, has done, and costs. Amplifications are quotients of these counts.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -58,6 +70,8 @@ pub struct Stats {
     pub replayed_records: u64,
     /// Bytes at the end of the log that were not whole and were cut off when the database was opened.
     pub lost_tail_bytes: u64,
+    /// Stores of which parts are on flash, since there is no room for them or since they are yet to be read back.
+    pub degraded: Vec<DegradedStore>,
     /// What else the engine counts, by name.
     pub details: Vec<(&'static str, f64)>,
 }

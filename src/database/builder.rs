@@ -3,6 +3,7 @@
 use super::{Database, Inner, clock::Clock, workers::Workers};
 use crate::batch::Durability;
 use crate::device::{Access, Directory};
+use crate::engine::mica::{self, ItemShape, MicaSettings};
 use crate::engine::silt::{FilterKind, HashStoreKind, IndexKind, Silt, SiltSettings};
 use crate::engine::{Engine, EngineKind};
 use crate::key::KeyHasher;
@@ -20,8 +21,10 @@ pub struct Builder {
     create: bool,
     durability: Durability,
     access: Access,
+    verify_checksums: bool,
     background_threads: usize,
     settings: SiltSettings,
+    mica: MicaSettings,
     seed: Option<[u64; 2]>,
     clock: Clock,
     progress: Option<Box<Progress<'static>>>,
@@ -35,8 +38,10 @@ impl Builder {
             create: true,
             durability: Durability::default(),
             access: Access::default(),
+            verify_checksums: true,
             background_threads: 2,
             settings: SiltSettings::default(),
+            mica: MicaSettings::default(),
             seed: None,
             clock: Clock::default(),
             progress: None,
@@ -106,6 +111,26 @@ impl Builder {
         self
     }
 
+    /// Keeps all memory of the database within so many bytes: buffers and caches too, but not what is handed out to
+    /// callers, iterators, nor what single records of more than some KiB take while they are read or written. Of what
+    /// the indexes and filters leave, records are cached. Where they do not fit, filters and then indexes stay on
+    /// flash, at the price of more reads ([`Stats::degraded`](crate::Stats::degraded) names the stores); below that
+    /// LogStores and buffers become smaller. At least 256 KiB and 4 KiB for each partition. Default: no bound, and no
+    /// cache.
+    pub fn memory_budget(mut self, bytes: u64) -> Self {
+        self.settings.memory_budget = Some(bytes);
+        self
+    }
+
+    /// Gives each SortedStore a filter that is wrong about one absent key in 2^`bits`: for those whose lookups mostly
+    /// miss, which then seldom read. 7 bits make it at most 0.01 reads a miss, for 7.5 bits of memory a key. It is made
+    /// by merges: stores that are there get one when they are merged next. Under a memory budget it is the first to be
+    /// left on flash. Default: none.
+    pub fn filter_last_store(mut self, bits: u8) -> Self {
+        self.settings.last_filter_bits = Some(bits);
+        self
+    }
+
     /// How HashStores stand on flash. Default: the best that was measured for the shape of the records.
     pub fn hash_store(mut self, kind: HashStoreKind) -> Self {
         self.settings.hash_store = Some(kind);
@@ -130,6 +155,13 @@ impl Builder {
         self
     }
 
+    /// All settings of MICA; without meaning for other engines. Partitions and the memory budget, where they are
+    /// stated, take precedence; with neither it takes 256 MiB.
+    pub fn mica(mut self, settings: MicaSettings) -> Self {
+        self.mica = settings;
+        self
+    }
+
     /// The durability of writes that state none. Default: [`Durability::Written`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
@@ -139,6 +171,15 @@ impl Builder {
     /// Whether store files go through the page cache. The log always does. Default: yes.
     pub fn access(mut self, access: Access) -> Self {
         self.access = access;
+        self
+    }
+
+    /// Whether a lookup computes the checksum of the block that it reads: 0.1 µs of 4 KiB. Without it a bit that turned
+    /// over on the device or in memory may be answered as if it had been written. Merges, iterations, checkpoints and
+    /// [`Database::verify`] check everything in any case, and gets that are answered from the log check their record.
+    /// Default: yes.
+    pub fn verify_checksums(mut self, verify: bool) -> Self {
+        self.verify_checksums = verify;
         self
     }
 
@@ -196,10 +237,41 @@ impl Builder {
 
     /// Opens the database in any directory of the device room.
     pub fn open_in(mut self, directory: Directory) -> Result<Database> {
-        self.settings.check()?;
+        let directory = directory.trust_gets(!self.verify_checksums);
         let lock = directory.lock()?;
+        let engine = match self.engine {
+            EngineKind::Silt => self.open_silt(directory)?,
+            EngineKind::Mica => self.open_mica(&directory)?,
+        };
+        let workers = Workers::start(engine.clone(), self.clock.clone(), self.background_threads)?;
+        let Builder { durability, clock, .. } = self;
+        Ok(Database { inner: Arc::new(Inner { workers, engine, durability, clock, _lock: lock }) })
+    }
+
+    /// An empty engine in memory. The directory holds its lock, and no other file.
+    fn open_mica(&self, directory: &Directory) -> Result<Arc<dyn Engine>> {
+        if let Some(found) = first_file(directory)? {
+            return Err(Error::NotADatabase { path: directory.path(), found });
+        }
+        let shape = &self.settings.shape;
+        let length = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        let fixed = shape.fixed.map(|(key_length, value_length)| (length(key_length), length(value_length)));
+        let expiring = shape.expiring.unwrap_or(false) && fixed.is_some();
+        let hasher = match (shape.hashed_keys, self.seed) {
+            (Some(true), _) => KeyHasher::Identity,
+            (_, Some(seed)) => KeyHasher::Keyed(seed),
+            (_, None) => KeyHasher::Keyed(KeyHasher::random_seed()?),
+        };
+        let partitions = shape.partitions.unwrap_or(self.mica.partitions);
+        let memory_bytes = self.settings.memory_budget.unwrap_or(self.mica.memory_bytes);
+        let settings = MicaSettings { partitions, memory_bytes, ..self.mica.clone() };
+        mica::open(&settings, ItemShape { fixed, expiring }, hasher)
+    }
+
+    fn open_silt(&mut self, directory: Directory) -> Result<Arc<dyn Engine>> {
+        self.settings.check()?;
         if !Silt::stands_in(&directory)? {
-            match directory.list()?.into_iter().find(|name| name != "LOCK" && name != "lost+found") {
+            match first_file(&directory)? {
                 Some(found) => return Err(Error::NotADatabase { path: directory.path(), found }),
                 None if !self.create => return Err(Error::NotFound { path: directory.path() }),
                 None => {
@@ -210,15 +282,13 @@ impl Builder {
         }
         let mut go_on = |_, _| true;
         let progress = self.progress.as_deref_mut().unwrap_or(&mut go_on);
-        let engine: Arc<dyn Engine> = match self.engine {
-            EngineKind::Silt => {
-                Arc::new(Silt::open(directory, self.settings, self.clock.now_ms(), progress)?)
-            }
-        };
-        let workers = Workers::start(engine.clone(), self.clock.clone(), self.background_threads)?;
-        let Builder { durability, clock, .. } = self;
-        Ok(Database { inner: Arc::new(Inner { workers, engine, durability, clock, _lock: lock }) })
+        Ok(Arc::new(Silt::open(directory, self.settings.clone(), self.clock.now_ms(), progress)?))
     }
+}
+
+/// A file that stands in the directory and belongs to its user, if there is one.
+fn first_file(directory: &Directory) -> Result<Option<String>> {
+    Ok(directory.list()?.into_iter().find(|name| name != "LOCK" && name != "lost+found"))
 }
 
 /// Makes the directory if it is not there, and refuses one that holds anything.

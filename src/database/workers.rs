@@ -5,6 +5,7 @@
 
 use super::clock::Clock;
 use crate::engine::{Engine, Step};
+use crate::sync::yield_now;
 use crate::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -89,7 +90,7 @@ impl Workers {
         let shared = &self.shared;
         while shared.engine.has_work() {
             if shared.threads == 0 || shared.stopping.load(Relaxed) {
-                shared.engine.step(shared.clock.now_ms())?;
+                shared.step_or_yield()?;
             } else {
                 shared.work.notify_all();
                 let mut progress = shared.progress.lock();
@@ -147,6 +148,14 @@ impl Shared {
         }
     }
 
+    /// A step of the work that waits. If somebody else is at it, that one has to get on.
+    fn step_or_yield(&self) -> Result<()> {
+        if self.engine.step(self.clock.now_ms())? == Step::Idle {
+            yield_now();
+        }
+        Ok(())
+    }
+
     fn slow(&self, mut pressure: f64, bytes: usize) -> Result<()> {
         let start = Instant::now();
         while pressure >= 1.0 && !self.stopping.load(Relaxed) {
@@ -170,8 +179,7 @@ impl Shared {
 
     fn wait_for_progress(&self) -> Result<()> {
         if self.threads == 0 {
-            self.engine.step(self.clock.now_ms())?;
-            return Ok(());
+            return self.step_or_yield();
         }
         let mut progress = self.progress.lock();
         if let Some(error) = &*progress {

@@ -1,11 +1,10 @@
 //! Lookups: one at a time, or many with their reads overlapped.
 
 use super::Dictionary;
-use super::search::Search;
 use crate::Result;
 use crate::device::{Purpose, ReadRequest, with_scratch};
 use crate::key::check_key;
-use crate::store::sorted::SortedIndexKind;
+use crate::store::sorted::{Search, SortedIndexKind};
 use bytes::Bytes;
 use std::ops::Range;
 
@@ -68,7 +67,8 @@ impl Dictionary {
         let hash = placing.place(key);
         let store = self.store();
         if store.index().kind() == SortedIndexKind::Absent {
-            return Search { store, placing, hash, key }.run(found);
+            let search = Search { store, placing, purpose: Purpose::Get, hash, key };
+            return Ok(search.run(|record| record.value.map(&mut found))?.flatten());
         }
         with_scratch(|buffer| {
             let record = store.get(Purpose::Get, hash, key, buffer)?;

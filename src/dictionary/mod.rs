@@ -15,15 +15,15 @@ mod builder;
 mod format;
 mod lookup;
 mod reindex;
-mod search;
 mod verify;
 
 pub use builder::{DictionaryBuilder, DictionaryWriter};
 pub use format::DICTIONARY_VERSION;
 
 use crate::batch::NEVER;
+use crate::damage::{Damage, DamagedPart, VerifyReport};
 use crate::device::{Access, Directory, IoSnapshot, Purpose, SystemDirectory};
-use crate::engine::{Record, VerifyReport};
+use crate::engine::Record;
 use crate::progress::Progress;
 use crate::store::file::StoreFile;
 use crate::store::merge::Cursor;
@@ -86,7 +86,7 @@ impl DictionaryIndex {
             SortedIndexKind::Fences => DictionaryIndex::Fences,
             SortedIndexKind::EntropyTrie => DictionaryIndex::SparseTrie,
             SortedIndexKind::DenseTrie => DictionaryIndex::DenseTrie,
-            // A block-perfect index leaves no order to search in, and no dictionary is built with it.
+            // No dictionary that has a block-perfect index is opened: there would be no order to search in.
             SortedIndexKind::BlockPerfect | SortedIndexKind::Absent => DictionaryIndex::None,
         }
     }
@@ -195,7 +195,16 @@ impl DictionaryOptions {
         let open_until = |file, end| {
             let file = StoreFile::open_until(file, header.number, end)?;
             header.check_against(&file)?;
-            SortedStore::in_file(file, header.layout(), !self.without_index)
+            let store = SortedStore::in_file(file, header.layout(), !self.without_index)?;
+            if store.is_in_buckets() {
+                let end = store.file().length();
+                return Err(store.file().file().corrupt(
+                    end,
+                    "records in hash order",
+                    "a block-perfect index",
+                ));
+            }
+            Ok(store)
         };
         let (store, later_index) = match open_until(file, length) {
             Ok(store) if length == header.first_end => (store, LaterIndex::None),
@@ -344,7 +353,7 @@ impl Dictionary {
     pub fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         let mut report = verify::verify(self, progress)?;
         if let LaterIndex::Damaged(error) = &self.inner.later_index {
-            report.damage.push(error.clone());
+            report.damage.push(Damage::of(error, DamagedPart::Index, 0));
         }
         Ok(report)
     }

@@ -62,7 +62,7 @@ impl Dictionary {
             let expected = format!("{} records", store.records());
             return Err(store.file().file().corrupt(0, expected, done.to_string()));
         }
-        let (kind, bytes) = builder.finish()?.encode();
+        let (kind, bytes, _) = builder.finish()?.encode();
         let file = directory.open(name, directory.access())?;
         let header = dictionary.header();
         let first = StoreFile::open_until(file, header.number, header.first_end)?;

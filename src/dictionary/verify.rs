@@ -1,8 +1,8 @@
 //! Reading everything: every block's checksum, every record's order and place, every count.
 
 use super::{Dictionary, PIECE_BYTES};
+use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
 use crate::device::{AlignedBuffer, Purpose};
-use crate::engine::VerifyReport;
 use crate::key::KeyHash;
 use crate::progress::Progress;
 use crate::store::block::Block;
@@ -55,13 +55,17 @@ pub(super) fn verify(dictionary: &Dictionary, progress: &mut Progress<'_>) -> Re
     }
     verifier.check_end();
     verifier.check_index();
+    verifier.check_footer();
     Ok(verifier.report)
 }
 
 impl Verifier<'_> {
-    fn damage(&mut self, error: Error) {
+    fn damage(&mut self, part: DamagedPart, error: &Error) {
         if self.report.damage.len() < DAMAGE_MAX {
-            self.report.damage.push(error);
+            let block_bytes = u64::from(self.dictionary.store().file().footer().block_bytes);
+            let has_records = !matches!(part, DamagedPart::Index | DamagedPart::StoreFooter);
+            let lost = if has_records { vec![KeyRange::ALL] } else { Vec::new() };
+            self.report.damage.push(Damage { lost, ..Damage::of(error, part, block_bytes) });
         }
     }
 
@@ -69,7 +73,8 @@ impl Verifier<'_> {
     fn damaged(&mut self, block: u64, expected: impl Into<String>, got: impl Into<String>) {
         let file = self.dictionary.store().file();
         let offset = (block + 1) * u64::from(file.footer().block_bytes);
-        self.damage(file.file().corrupt(offset, expected, got));
+        let error = file.file().corrupt(offset, expected, got);
+        self.damage(DamagedPart::Records, &error);
     }
 
     fn check_block(&mut self, number: u64, bytes: &[u8]) {
@@ -77,7 +82,7 @@ impl Verifier<'_> {
         let block = match Block::open(file.file(), file.footer().number, number, bytes) {
             Ok(block) => block,
             Err(error) => {
-                self.damage(error);
+                self.damage(DamagedPart::Blocks, &error);
                 self.lose_track();
                 return;
             }
@@ -183,7 +188,8 @@ impl Verifier<'_> {
                 format!("{records} records with {key_bytes} bytes of keys and {value_bytes} of values")
             });
             let file = self.dictionary.store().file().file();
-            self.damage(file.corrupt(0, expected, got));
+            let error = file.corrupt(0, expected, got);
+            self.damage(DamagedPart::Records, &error);
         }
     }
 
@@ -195,7 +201,15 @@ impl Verifier<'_> {
             && section.kind != 0
             && let Err(error) = store.file().read_section(&section, Purpose::Maintain)
         {
-            self.damage(error);
+            self.damage(DamagedPart::Index, &error);
+        }
+    }
+
+    /// That of a later index may have been written over meanwhile by yet another one.
+    fn check_footer(&mut self) {
+        let is_first = self.dictionary.store().file().length() == self.dictionary.header().first_end;
+        if is_first && let Err(error) = self.dictionary.store().file().check_copy(Purpose::Maintain) {
+            self.damage(DamagedPart::StoreFooter, &error);
         }
     }
 }

@@ -107,7 +107,7 @@ fn use_it(directory: &Directory, model: &Model, with_index: bool) -> Result<()> 
     let report = dictionary.verify(&mut |_, _| true)?;
     assert!(damaged.is_none() || !report.damage.is_empty(), "verify does not tell of {damaged:?}");
     match report.damage.into_iter().next() {
-        Some(error) => Err(error),
+        Some(damage) => Err(damage.error()),
         None => Ok(()),
     }
 }

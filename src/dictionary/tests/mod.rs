@@ -424,6 +424,8 @@ fn a_dictionary_is_a_file_that_is_opened_by_its_path() {
     let builder = builder_of(None, false, 4096).temporary_directory(&temporary);
     assert_holds(&builder.build(&path, &model).unwrap(), &model);
     let dictionary = Dictionary::open(&path).unwrap();
+    let direct = Dictionary::options().access(Access::DirectOrBuffered).queue_depth(4).open(&path).unwrap();
+    assert_holds(&direct, &model);
     let changed = Dictionary::reindex(&path, DictionaryIndex::None, &mut |_, _| true).unwrap();
     std::fs::remove_file(&path).unwrap();
     std::thread::scope(|scope| {

@@ -1,0 +1,115 @@
+//! Verifying and repairing databases that nobody has open.
+
+use super::Database;
+use crate::damage::{RepairReport, VerifyReport};
+use crate::device::{Access, Directory};
+use crate::engine::silt::{Silt, SiltSettings};
+use crate::progress::Progress;
+use crate::{Error, Result};
+use std::path::Path;
+
+/// How a database is repaired.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct RepairOptions {
+    /// How store files are read: past the page cache, for example, lest it hides what the device holds. Damaged ones
+    /// are read from the device in any case where the system drops its cache when it is asked to.
+    pub access: Access,
+}
+
+impl RepairOptions {
+    /// How store files are read. Default: through the page cache.
+    pub fn access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
+    }
+}
+
+impl Database {
+    /// Reads everything of a database that nobody has open, also of one that cannot be opened, and says what is
+    /// damaged. Nothing is changed. `progress` is given the bytes done and the bytes in all.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if it is open, [`Error::NotFound`] if there is none, [`Error::Version`] if a newer program
+    /// wrote it, [`Error::Interrupted`] if `progress` answered so, [`Error::Io`] if files cannot be read.
+    /// [`Error::Corrupt`] only if manifest and mirror both are damaged: then nobody can tell what the files mean.
+    pub fn verify_closed(path: impl AsRef<Path>, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+        let directory = existing(path.as_ref(), &RepairOptions::default())?;
+        Database::verify_closed_in(&directory, progress)
+    }
+
+    /// Repairs a database that nobody has open: keeps every record that is sound, and sets the damaged files aside in a
+    /// directory within the database's. The report tells which keys may be lost, and of which older values may be
+    /// answered. A sound database is not changed at all; a repair that is interrupted, in whichever way, has changed
+    /// nothing or all. Needs free space for what is sound of the damaged files, and 32 MiB of memory.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("db");
+    /// use siltstone::{Database, RepairOptions};
+    ///
+    /// # let database = Database::builder(&path).open()?;
+    /// # database.close()?;
+    /// # drop(database);
+    /// let report = Database::repair(&path, &RepairOptions::default(), &mut |_done, _all| true)?;
+    /// for range in report.found.lost() {
+    ///     println!("lost: {range}");
+    /// }
+    /// assert!(report.found.damage.is_empty() && report.set_aside.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`verify_closed`](Database::verify_closed).
+    pub fn repair(
+        path: impl AsRef<Path>,
+        options: &RepairOptions,
+        progress: &mut Progress<'_>,
+    ) -> Result<RepairReport> {
+        Database::repair_in(&existing(path.as_ref(), options)?, progress)
+    }
+
+    /// [`verify_closed`](Database::verify_closed) in any directory of the device room.
+    pub fn verify_closed_in(directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+        let _lock = lock(directory)?;
+        Silt::examine(directory, progress)
+    }
+
+    /// [`repair`](Database::repair) in any directory of the device room.
+    pub fn repair_in(directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
+        let _lock = lock(directory)?;
+        Silt::repair(directory, &SiltSettings::default(), progress)
+    }
+}
+
+fn existing(path: &Path, options: &RepairOptions) -> Result<Directory> {
+    match Directory::system(path, options.access) {
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Err(Error::NotFound { path: path.to_owned() })
+        }
+        outcome => outcome,
+    }
+}
+
+/// Keeps others out, if there is a database.
+fn lock(directory: &Directory) -> Result<Box<dyn Send + Sync>> {
+    if Silt::stands_in(directory)? {
+        return directory.lock();
+    }
+    let is_store =
+        |name: &String| name.ends_with(".hash") || name.ends_with(".sorted") || name.starts_with("log-");
+    match directory.list()?.into_iter().find(is_store) {
+        Some(_) => Err(Error::Corrupt {
+            file: directory.path_of("MANIFEST"),
+            offset: 0,
+            expected:
+                "a manifest, or its mirror MANIFEST.mirror: without them nobody can tell which stores are \
+                       live, nor where their keys stand"
+                    .into(),
+            got: "neither".into(),
+        }),
+        None => Err(Error::NotFound { path: directory.path() }),
+    }
+}
