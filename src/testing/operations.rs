@@ -111,6 +111,8 @@ pub enum Operation {
     Compact,
     /// So many milliseconds go by.
     Wait(TimestampMs),
+    /// Bounds the database's memory, in bytes, or not. Simulations put it in between what a workload draws.
+    Budget(Option<u64>),
     /// Reads and checks everything.
     Verify,
     /// Copies the database.

@@ -43,7 +43,7 @@ pub struct Bed {
 
 impl fmt::Display for Bed {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.path().is_some() { "in files" } else { "in memory" };
+        let place = if self.path().is_some() { "in files, within a budget" } else { "in memory" };
         write!(to, "{}, {}, {place}", self.engine.name(), self.shape.name)
     }
 }
@@ -55,6 +55,11 @@ impl Bed {
 
     pub fn in_files(engine: EngineKind, shape: Shape) -> Bed {
         Bed { engine, shape, place: Place::Files(tempfile::tempdir().unwrap()) }
+    }
+
+    /// Whether what was written survives the process.
+    pub fn is_persistent(&self) -> bool {
+        self.engine != EngineKind::Mica
     }
 
     /// The directory, if there is a real one.
@@ -76,6 +81,11 @@ impl Bed {
             Database::builder(path).engine(self.engine).partitions(2).log_slots_min(64).background_threads(0);
         if let Some((key_length, value_length)) = self.shape.fixed {
             builder = builder.fixed(key_length, value_length).expiring(self.shape.expiring);
+        }
+        if !self.is_persistent() {
+            builder = builder.memory_budget(32 << 20);
+        } else if let Place::Files(_) = &self.place {
+            builder = builder.memory_budget(300 << 10).filter_last_store(6);
         }
         if self.shape.hashed_keys { builder.hashed_keys() } else { builder }
     }
@@ -122,8 +132,13 @@ pub fn spread(number: u64) -> u64 {
     (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93) ^ (mixed >> 29)
 }
 
-/// Every engine with every shape, in memory and in files.
+/// Every engine that keeps what was written, with every shape, in memory and in files.
 pub fn beds() -> impl Iterator<Item = Bed> {
+    all_beds().filter(Bed::is_persistent)
+}
+
+/// Every engine with every shape, in memory and in files.
+pub fn all_beds() -> impl Iterator<Item = Bed> {
     EngineKind::ALL.into_iter().flat_map(|engine| {
         SHAPES
             .into_iter()

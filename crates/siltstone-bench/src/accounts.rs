@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use siltstone::device::{IoSnapshot, Purpose};
-use siltstone::{Durability, RamAccount, Stats};
+use siltstone::{DegradedStore, Durability, RamAccount, Stats};
 
 /// The name of a durability, as it is typed.
 pub fn durability(durability: Durability) -> &'static str {
@@ -48,6 +48,18 @@ pub fn details(stats: &Stats) -> Value {
     stats.details.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect::<Map<_, _>>().into()
 }
 
+/// The stores of which parts are on flash.
+pub fn degraded(stats: &Stats) -> Value {
+    let store = |store: &DegradedStore| {
+        json!({
+            "file": store.file,
+            "index_on_flash": store.index_on_flash,
+            "filter_on_flash": store.filter_on_flash,
+        })
+    };
+    stats.degraded.iter().map(store).collect()
+}
+
 /// Everything that a database tells of itself.
 pub fn stats(stats: &Stats) -> Value {
     json!({
@@ -65,6 +77,7 @@ pub fn stats(stats: &Stats) -> Value {
         "delayed_ns": stats.delayed_ns,
         "replayed_records": stats.replayed_records,
         "lost_tail_bytes": stats.lost_tail_bytes,
+        "degraded": degraded(stats),
         "io": io(&stats.io),
         "details": details(stats),
     })

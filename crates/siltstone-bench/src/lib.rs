@@ -6,6 +6,7 @@
 //! - [`index`]: the benchmarks of the structures of the index room.
 //! - [`device`]: the benchmark of the device below a database.
 //! - [`dict`]: the benchmark of a dictionary.
+//! - [`mica`]: the benchmark of the stores in memory.
 //! - [`keys`], [`random`], [`key_set`]: what they write, in which order, and what is there afterwards.
 //! - [`latencies`], [`timings`], [`clock`]: how long operations took, on the wall and on the processor.
 //! - [`accounts`], [`costs`]: the accounts of a database as JSON, and the quotients that all reports share.
@@ -21,6 +22,7 @@ pub mod index;
 pub mod key_set;
 pub mod keys;
 pub mod latencies;
+pub mod mica;
 pub mod place;
 pub mod random;
 pub mod timings;

@@ -1,5 +1,6 @@
 //! `siltstone-bench simulate`: whole databases through crashes and faults, seed after seed.
 
+use super::{Arguments, complain, tell};
 use serde_json::json;
 use siltstone::testing::simulation::{Simulation, Tally, shrink};
 use std::path::Path;
@@ -9,55 +10,42 @@ use std::time::{Duration, Instant};
 /// How often it tells how far it is.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-struct Arguments {
-    first: u64,
-    seeds: u64,
-    json: bool,
-}
-
-fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let mut parsed = Arguments { first: 0, seeds: 1000, json: false };
-    while let Some(argument) = arguments.next() {
-        let mut number = || {
-            let text = arguments.next().ok_or(format!("{argument}: a number is missing"))?;
-            text.parse::<u64>().map_err(|_| format!("{argument}: {text} is no number"))
-        };
-        match argument.as_str() {
-            "--first" => parsed.first = number()?,
-            "--seeds" => parsed.seeds = number()?,
-            "--json" => parsed.json = true,
-            _ => return Err(format!("{argument}: not known; --seeds, --first and --json are")),
-        }
-    }
-    Ok(parsed)
-}
-
 /// An empty directory for checkpoints, in memory if the system has such: it is synced often.
 fn scratch() -> std::io::Result<tempfile::TempDir> {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
 }
 
-pub fn run(arguments: impl Iterator<Item = String>) -> Result<ExitCode, String> {
-    let Arguments { first, seeds, json } = parse(arguments)?;
+pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
+    let seeds = arguments.number("--seeds")?.unwrap_or(1000);
+    let first = arguments.number("--first")?.unwrap_or(0);
+    // Goes on after a failure, and only lists it.
+    let keep_going = arguments.flag("--keep-going");
+    let json = arguments.flag("--json");
+    arguments.end()?;
     let scratch = scratch().map_err(|error| error.to_string())?;
     let (begin, mut told, mut tally) = (Instant::now(), Instant::now(), Tally::default());
+    let mut broken = 0;
     for seed in first..first.saturating_add(seeds) {
         let simulation = Simulation::from_seed(seed);
         match simulation.run(Some(scratch.path())) {
             Ok(one) => tally.add(&one),
             Err(failure) => {
                 tell(&format!("seed {seed}: {failure}\n{}", simulation.command()));
+                broken += 1;
+                if keep_going {
+                    continue;
+                }
                 tell(&shrunk(simulation, failure, scratch.path()));
                 return Ok(ExitCode::FAILURE);
             }
         }
         if told.elapsed() >= PROGRESS {
             told = Instant::now();
-            super::complain(&format!("{} of {seeds} seeds", tally.runs));
+            complain(&format!("{} of {seeds} seeds", tally.runs + broken));
         }
     }
-    tell(&report(&tally, begin.elapsed(), json));
-    Ok(ExitCode::SUCCESS)
+    tell(&report(&tally, broken, begin.elapsed(), json));
+    Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn shrunk(
@@ -71,13 +59,13 @@ fn shrunk(
     format!("shrunk to {} operations: {failure}\n{}", simulation.operations.len(), simulation.describe())
 }
 
-fn report(tally: &Tally, elapsed: Duration, json: bool) -> String {
+fn report(tally: &Tally, broken: u64, elapsed: Duration, json: bool) -> String {
     let seeds_per_s = tally.runs as f64 / elapsed.as_secs_f64();
     if json {
         let line = json!({
-            "seeds": tally.runs,
+            "seeds": tally.runs + broken,
             "seeds_with_crash_and_fault": tally.runs_with_crash_and_fault,
-            "broken_promises": 0,
+            "seeds_with_broken_promise": broken,
             "operations": tally.operations,
             "writes": tally.writes,
             "crashes": tally.crashes,
@@ -92,7 +80,7 @@ fn report(tally: &Tally, elapsed: Duration, json: bool) -> String {
         return line.to_string();
     }
     format!(
-        "{} seeds, no broken promise; {} of them with a crash and a fault\n\
+        "{} seeds kept every promise, {broken} did not; {} of them with a crash and a fault\n\
          {} operations, {} writes acknowledged, {} crashes ({} in the midst of an operation), {} faults\n\
          {} reopenings ({} more failed for a fault or a crash), {} conversions, {} merges; {seeds_per_s:.0} seeds/s",
         tally.runs,
@@ -107,9 +95,4 @@ fn report(tally: &Tally, elapsed: Duration, json: bool) -> String {
         tally.conversions,
         tally.merges,
     )
-}
-
-#[expect(clippy::print_stdout, reason = "a command line tells there")]
-fn tell(text: &str) {
-    println!("{text}");
 }

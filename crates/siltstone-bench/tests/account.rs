@@ -1,6 +1,9 @@
 //! The account of memory against what an allocator counts.
 
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and tells")]
+
 use peak_alloc::PeakAlloc;
+use siltstone::Database;
 use siltstone_bench::db::{Benchmark, Settings, run};
 
 #[global_allocator]
@@ -32,4 +35,42 @@ fn the_account_is_what_the_heap_has() {
         })
         .unwrap();
     }
+    for (budget, fixed) in [(1 << 20, true), (1 << 20, false), (8 << 20, true), (8 << 20, false)] {
+        the_heap_stays_within_a_budget(budget, fixed);
+    }
+}
+
+/// What conversions and merges take for moments, and threads for themselves, beside what the account has.
+const UNCOUNTED_BYTES_MAX: u64 = 192 << 10;
+
+/// While a database is loaded, converts, merges and is read: all that the heap has.
+fn the_heap_stays_within_a_budget(budget: u64, fixed: bool) {
+    const RECORDS: u64 = 200_000;
+    let directory = tempfile::tempdir().unwrap();
+    let before = HEAP.current_usage();
+    let mut builder = Database::builder(directory.path()).memory_budget(budget).filter_last_store(7);
+    if fixed {
+        builder = builder.fixed(8, 56);
+    }
+    let database = builder.open().unwrap();
+    HEAP.reset_peak_usage();
+    for round in 0..2 {
+        for number in 0..RECORDS {
+            let key = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ round).to_be_bytes();
+            database.put(key, [number as u8; 56]).unwrap();
+            if number % 4 == 0 {
+                database.get((number / 2).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()).unwrap();
+            }
+        }
+        database.compact().unwrap();
+    }
+    let heap = (HEAP.peak_usage() - before) as u64;
+    let stats = database.stats();
+    let peak = stats.ram_peak.total_bytes();
+    println!(
+        "budget {budget}, fixed {fixed}: account at most {peak}, heap at most {heap}; {:?}",
+        stats.ram_peak
+    );
+    assert!(peak <= budget, "{:?}", stats.ram_peak);
+    assert!(heap <= budget + UNCOUNTED_BYTES_MAX, "{heap}");
 }

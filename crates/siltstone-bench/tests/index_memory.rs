@@ -72,7 +72,11 @@ fn indexes_account_for_every_byte() {
     };
     assert_accounts("fences", fences, |fences| fences.heap_bytes());
     let blocks = || {
-        let settings = BlockPerfectSettings { expected_records: sample.len(), records_per_block: 16 };
+        let settings = BlockPerfectSettings {
+            expected_records: sample.len(),
+            records_per_block: 16,
+            bucket_records: 512,
+        };
         let mut builder = BlockPerfectBuilder::new(settings).unwrap();
         placements().for_each(|placement| assert!(builder.push(placement).is_ok()));
         builder.finish().0
@@ -92,7 +96,7 @@ fn filters_account_for_every_byte() {
     let keys = || sample.sorted().iter().map(|key| (key.placement, key.fingerprint));
     assert_accounts("ribbon", || RibbonFilter::new(keys(), 12).unwrap(), |filter| filter.heap_bytes());
     let table = || {
-        let mut table = PartialKeyCuckoo::new(CuckooSettings::default()).unwrap();
+        let mut table = PartialKeyCuckoo::new(CuckooSettings::default(), 24).unwrap();
         for (placement, fingerprint) in keys() {
             table.insert(placement, fingerprint, 7).unwrap();
         }

@@ -2,7 +2,7 @@
 
 use super::content::Content;
 use super::{Faults, SECTOR_BYTES};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Error, ErrorKind};
 
 /// A file, whatever names it has.
@@ -209,7 +209,21 @@ impl Disk {
 
     pub fn list(&self) -> io::Result<Vec<String>> {
         self.check_power()?;
-        Ok(self.entries.keys().cloned().collect())
+        Ok(self.entries.keys().filter(|name| !name.contains('/')).cloned().collect())
+    }
+
+    /// Lets files stand in a new directory too.
+    pub fn set_aside(&mut self, names: &[&str], folder: &str) -> io::Result<()> {
+        self.check_power()?;
+        if self.entries.keys().any(|name| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
+        {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        for name in names {
+            let inode = self.find(name)?;
+            self.change_entries(EntryChange::Link { name: format!("{folder}/{name}"), inode })?;
+        }
+        self.sync_directory()
     }
 
     pub fn remove(&mut self, name: &str) -> io::Result<()> {
@@ -348,18 +362,13 @@ impl Disk {
 
     /// Frees the files that no entry can lead to any more, whatever survives, and that nobody has open.
     fn forget_unreachable(&mut self) {
-        let Disk { files, entries, durable_entries, pending_entries, .. } = self;
-        files.retain(|inode, content| {
-            content.handles > 0
-                || entries.values().any(|named| named == inode)
-                || durable_entries.values().any(|named| named == inode)
-                || pending_entries.iter().any(|(_, change)| match change {
-                    EntryChange::Link { inode: named, .. } | EntryChange::Rename { inode: named, .. } => {
-                        named == inode
-                    }
-                    EntryChange::Unlink { .. } => false,
-                })
+        let pending = self.pending_entries.iter().filter_map(|(_, change)| match change {
+            EntryChange::Link { inode, .. } | EntryChange::Rename { inode, .. } => Some(inode),
+            EntryChange::Unlink { .. } => None,
         });
+        let named = self.entries.values().chain(self.durable_entries.values()).chain(pending);
+        let reachable: HashSet<Inode> = named.copied().collect();
+        self.files.retain(|inode, content| content.handles > 0 || reachable.contains(inode));
     }
 }
 

@@ -197,6 +197,10 @@ impl DirectoryBackend for SimulatedDirectory {
         target.create(name, Access::Buffered)?.write_at(0, &bytes)
     }
 
+    fn set_aside(&self, names: &[&str], folder: &str) -> io::Result<()> {
+        self.disk.lock().set_aside(names, folder)
+    }
+
     fn path(&self) -> PathBuf {
         PathBuf::from("simulated")
     }

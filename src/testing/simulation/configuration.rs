@@ -3,7 +3,7 @@
 use super::forgetful::{Forgetful, Omission};
 use crate::batch::TimestampMs;
 use crate::device::{Access, Directory};
-use crate::engine::silt::{HashStoreKind, IndexKind, ShapeSettings, SiltSettings};
+use crate::engine::silt::{FilterKind, HashStoreKind, IndexKind, ShapeSettings, SiltSettings};
 use crate::testing::operations::{KeyNumber, Workload};
 use crate::testing::simulated::SimulatedDirectory;
 use crate::{Builder, Database};
@@ -133,7 +133,13 @@ fn between(random: &mut fastrand::Rng, start: u64, end: u64) -> u64 {
     (start as f64 * scale.powf(random.f64())) as u64
 }
 
+/// Half of the time none, else one of the least that a database of a few partitions takes, or more, in bytes.
+pub fn memory_budget(random: &mut fastrand::Rng) -> Option<u64> {
+    random.bool().then(|| between(random, 300 << 10, 2 << 20))
+}
+
 fn changeable_settings(random: &mut fastrand::Rng) -> SiltSettings {
+    let mut of_memory = fastrand::Rng::with_seed(random.get_seed());
     SiltSettings {
         merge_ratio: [0.01, 0.1, 0.3, 1.0, 10.0][random.usize(..5)],
         tag_bits: random.u8(8..=15),
@@ -141,13 +147,19 @@ fn changeable_settings(random: &mut fastrand::Rng) -> SiltSettings {
         keys_per_log_slot: between(random, 1, 100) as u32,
         hash_store: [None, Some(HashStoreKind::CuckooTable), Some(HashStoreKind::HashOrdered)]
             [random.usize(..3)],
-        index: [None, Some(IndexKind::EntropyTrie), Some(IndexKind::Fences)][random.usize(..3)],
+        filter: [None, Some(FilterKind::CuckooTags), Some(FilterKind::Ribbon)][random.usize(..3)],
+        filter_bits: random.u8(4..=16),
+        index: [None, Some(IndexKind::EntropyTrie), Some(IndexKind::Fences), Some(IndexKind::BlockPerfect)]
+            [random.usize(..4)],
         log_segment_bytes: between(random, 4096, 100_000),
         log_bytes_max: between(random, 4096, 1 << 20),
         piece_bytes_max: between(random, 32 << 10, 256 << 10) as usize,
         step_records: between(random, 1, 1000) as usize,
         region_slots_max: 16 << random.u32(..6),
         manifest_bytes_max: between(random, 1, 3000),
+        last_filter_bits: (of_memory.u8(..3) == 0).then(|| of_memory.u8(1..12)),
+        memory_budget: memory_budget(&mut of_memory),
+        resident_bytes_max: between(&mut of_memory, 1, 1 << 20),
         ..SiltSettings::default()
     }
 }

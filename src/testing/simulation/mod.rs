@@ -129,6 +129,12 @@ impl Simulation {
                 operations.insert(late, workload.next_of(kind, &mut random));
             }
         }
+        // From a source of its own, as are the settings of memory: what was drawn before them stays as it was.
+        let mut random_budget = fastrand::Rng::with_seed(seed.rotate_left(32));
+        for _ in 0..random_budget.usize(..4) {
+            let at = random_budget.usize(..=operations.len());
+            operations.insert(at, Operation::Budget(configuration::memory_budget(&mut random_budget)));
+        }
         // Whatever was drawn: in the end something fails for sure.
         operations.push(Operation::Fail(certain_fault(&mut random)));
         operations.push(workload.next_of(OperationKind::Put, &mut random));

@@ -162,6 +162,10 @@ impl<'a> Run<'a> {
                 self.clock.fetch_add(*ms, Relaxed);
                 Ok(())
             }
+            Operation::Budget(bytes) => match self.database()?.set_memory_budget(*bytes) {
+                Err(error) => Err(Violation::new(format!("memory_budget: {error}"))),
+                Ok(()) => Ok(()),
+            },
             Operation::Verify => self.verify(),
             Operation::Checkpoint => self.checkpoint(),
             Operation::Reopen => self.close_and_reopen(),

@@ -207,7 +207,7 @@ impl Runner<'_> {
             Benchmark::VerifyChecksum => {
                 let report = database.verify(&mut |_, _| !self.settings.stop.load(Relaxed))?;
                 match report.damage.first() {
-                    Some(first) => Err(BenchError::Damaged(report.damage.len(), first.clone())),
+                    Some(first) => Err(BenchError::Damaged(report.damage.len(), first.error())),
                     None => Ok(Work { operations: 1, bytes: report.checked_bytes, ..Work::default() }),
                 }
             }

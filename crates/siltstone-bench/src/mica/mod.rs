@@ -1,0 +1,332 @@
+//! The benchmark of MICA's stores in memory: threads that get and put, with nothing of a database or a network above
+//! them (dissertation 5.4, Figure 5.12; access modes as in Figure 5.16).
+//!
+//! What is asked for is drawn before any time is taken. Items are loaded in one order and asked for in another, so that
+//! popular ones do not stand side by side. Times are those of the processor, so that others on the machine disturb them
+//! little; but they share its caches and its memory. In EREW a thread does what concerns its own partition; in CREW it
+//! reads in all and writes in its own; in CRCW it does everything everywhere.
+
+mod trace;
+mod worker;
+
+use serde::Serialize;
+use siltstone::Error;
+use siltstone::mica::{
+    CacheSettings, CircularLog, Crcw, Crew, Erew, Eviction, ItemShape, Mode, Partition, SegregatedFits,
+    Space, StoreSettings,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use worker::{Crowd, Tally};
+
+/// Who reads and writes a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// Its owner alone.
+    Erew,
+    /// Everybody reads, its owner writes.
+    Crew,
+    /// Everybody does both.
+    Crcw,
+}
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The items that are loaded.
+    pub items: u64,
+    /// The length of keys, in bytes: at least 8.
+    pub key_size: usize,
+    /// The length of values, in bytes.
+    pub value_size: usize,
+    /// The share of gets; the rest are puts.
+    pub get: f64,
+    /// The skew of the popularity, less than 1; 0 is uniform.
+    pub zipf: f64,
+    /// Threads, a power of two: as many partitions.
+    pub threads: usize,
+    /// Who reads and writes a partition.
+    pub mode: Access,
+    /// Cache mode, and what it gives up; else store mode.
+    pub cache: Option<Eviction>,
+    /// Whether items are of any size: lengths are stored with them.
+    pub variable: bool,
+    /// Whether keys are hashed before any time is taken, as clients do it.
+    pub hash_outside: bool,
+    /// Requests of a round, of all threads together.
+    pub operations: u64,
+    /// Requests in a batch.
+    pub batch_size: usize,
+    /// Rounds; the best and the median count.
+    pub rounds: usize,
+    /// From which keys and requests follow.
+    pub seed: u64,
+    /// Ends the benchmark when it becomes true.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            items: 16 << 20,
+            key_size: 8,
+            value_size: 8,
+            get: 0.95,
+            zipf: 0.0,
+            threads: 1,
+            mode: Access::Erew,
+            cache: None,
+            variable: false,
+            hash_outside: false,
+            operations: 16 << 20,
+            batch_size: 256,
+            rounds: 5,
+            seed: 301,
+            stop: Arc::default(),
+        }
+    }
+}
+
+/// What was found out. Serialised, it is the object of the benchmark.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// `mica`.
+    pub benchmark: &'static str,
+    /// The items that were loaded.
+    pub items: u64,
+    /// The length of keys, in bytes.
+    pub key_size: usize,
+    /// The length of values, in bytes.
+    pub value_size: usize,
+    /// The share of gets.
+    pub get: f64,
+    /// The skew of the popularity; 0 is uniform.
+    pub zipf: f64,
+    /// Threads, and partitions.
+    pub threads: usize,
+    /// Who reads and writes a partition.
+    pub mode: Access,
+    /// `store` or `cache`.
+    pub space: &'static str,
+    /// Whether lengths are stored with the items.
+    pub variable: bool,
+    /// Whether keys were hashed before any time was taken.
+    pub hash_outside: bool,
+    /// Requests of a round.
+    pub operations: u64,
+    /// Requests a second of the processor in the best round: of the thread that took longest, if there are several.
+    pub ops_per_s: f64,
+    /// The same in the median round.
+    pub median_ops_per_s: f64,
+    /// Requests a second on the wall in the best round; others on the machine count here.
+    pub wall_ops_per_s: f64,
+    /// Items a second while they were loaded.
+    pub load_items_per_s: f64,
+    /// The share of gets that found their key.
+    pub found: f64,
+    /// All memory of the partitions for each item that was loaded, in bytes.
+    pub ram_bytes_per_key: f64,
+    /// That of the index.
+    pub index_bytes_per_key: f64,
+    /// The share of the memory that stands in huge pages.
+    pub huge_share: f64,
+}
+
+impl Report {
+    /// A line for people.
+    pub fn line(&self) -> String {
+        let Report { threads, get, zipf, space, .. } = self;
+        format!(
+            "{:<12} : {:.2} M ops/sec (median {:.2}, wall {:.2}); {space}, {:?}, threads {threads}, {:.0}% get, \
+             zipf {zipf}; found {:.2}%; {:.1} bytes/item, {:.1} of them index, {:.0}% in huge \
+             pages; loaded at {:.2} M items/sec",
+            self.benchmark,
+            self.ops_per_s / 1e6,
+            self.median_ops_per_s / 1e6,
+            self.wall_ops_per_s / 1e6,
+            self.mode,
+            get * 100.0,
+            self.found * 100.0,
+            self.ram_bytes_per_key,
+            self.index_bytes_per_key,
+            self.huge_share * 100.0,
+            self.load_items_per_s / 1e6,
+        )
+    }
+}
+
+/// Why it could not be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MicaError {
+    /// The partitions could not be made.
+    #[error(transparent)]
+    Memory(#[from] Error),
+    /// A setting is outside its limits.
+    #[error("{0}")]
+    Settings(&'static str),
+    /// A value was not the one that had been put there.
+    #[error("{0} values were not those that had been put")]
+    Wrong(u64),
+    /// An item was refused.
+    #[error("{0} items were refused: the partitions are full")]
+    Refused(u64),
+    /// A thread of the benchmark ended in a panic.
+    #[error("a thread of the benchmark ended in a panic")]
+    Panicked,
+    /// The user wants it to stop.
+    #[error("interrupted")]
+    Stopped,
+}
+
+/// Makes partitions in every mode.
+trait Opener {
+    type Space: Space;
+    fn open<M: Mode>(&self) -> Result<Partition<Self::Space, M>, Error>;
+}
+
+impl Opener for StoreSettings {
+    type Space = SegregatedFits;
+    fn open<M: Mode>(&self) -> Result<Partition<SegregatedFits, M>, Error> {
+        StoreSettings::open(self)
+    }
+}
+
+impl Opener for CacheSettings {
+    type Space = CircularLog;
+    fn open<M: Mode>(&self) -> Result<Partition<CircularLog, M>, Error> {
+        CacheSettings::open(self)
+    }
+}
+
+/// Loads the items and runs the rounds.
+///
+/// # Errors
+/// [`MicaError`], as its variants say.
+pub fn run(settings: &Settings) -> Result<Report, MicaError> {
+    check(settings)?;
+    let Settings { items, key_size, value_size, threads, .. } = *settings;
+    let shape = ItemShape {
+        fixed: (!settings.variable).then_some((key_size as u32, value_size as u32)),
+        expiring: false,
+    };
+    let partition_bits = threads.ilog2();
+    // Partitions do not get the same number of items: six standard deviations to spare, where there are several.
+    let share = items as f64 / threads as f64;
+    let spread = if threads == 1 { 0.0 } else { 6.0 * share.sqrt() };
+    let share = (share + spread) as u64 + 1;
+    match settings.cache {
+        Some(eviction) => {
+            let cache = CacheSettings::for_items(shape, share, key_size, value_size);
+            run_with(settings, &CacheSettings { eviction, partition_bits, ..cache })
+        }
+        None => {
+            let store = StoreSettings::for_items(shape, share, key_size, value_size);
+            run_with(settings, &StoreSettings { partition_bits, ..store })
+        }
+    }
+}
+
+fn check(settings: &Settings) -> Result<(), MicaError> {
+    let complaint = match settings {
+        Settings { key_size: 0..8, .. } => "key_size is at least 8",
+        Settings { items: 0, .. } | Settings { operations: 0, .. } => "items and operations are at least 1",
+        Settings { batch_size: 0, .. } | Settings { rounds: 0, .. } => "batch_size and rounds are at least 1",
+        Settings { threads, .. } if !threads.is_power_of_two() || *threads > 64 => {
+            "threads are a power of two up to 64"
+        }
+        Settings { zipf, get, .. } if !(0.0..1.0).contains(zipf) || !(0.0..=1.0).contains(get) => {
+            "zipf is 0 or more and less than 1; get is 0 to 1"
+        }
+        _ => return Ok(()),
+    };
+    Err(MicaError::Settings(complaint))
+}
+
+fn run_with<O: Opener>(settings: &Settings, opener: &O) -> Result<Report, MicaError> {
+    let mut memory = Memory::default();
+    let partitions = 0..settings.threads;
+    let crowd: Crowd = match settings.mode {
+        Access::Erew => {
+            let opened = partitions.map(|_| opener.open::<Erew>()).collect::<Result<Vec<_>, _>>()?;
+            memory.add(opened.iter().map(Partition::account));
+            worker::owners(opened)
+        }
+        Access::Crew => {
+            let opened = partitions.map(|_| opener.open::<Crew>()).collect::<Result<Vec<_>, _>>()?;
+            memory.add(opened.iter().map(Partition::account));
+            worker::owners_and_readers(opened)
+        }
+        Access::Crcw => {
+            let opened = partitions.map(|_| opener.open::<Crcw>()).collect::<Result<Vec<_>, _>>()?;
+            memory.add(opened.iter().map(Partition::account));
+            worker::equals(opened.into_iter().map(Partition::share).collect())
+        }
+    };
+    measure(settings, crowd, &memory)
+}
+
+/// The memory of all partitions, in bytes.
+#[derive(Default)]
+struct Memory {
+    all: u64,
+    index: u64,
+}
+
+impl Memory {
+    fn add(&mut self, accounts: impl Iterator<Item = siltstone::mica::Account>) {
+        for account in accounts {
+            self.all += account.total_bytes();
+            self.index += account.index_bytes;
+        }
+    }
+}
+
+fn measure(settings: &Settings, mut crowd: Crowd, memory: &Memory) -> Result<Report, MicaError> {
+    let loading = trace::loading(settings);
+    let (loaded, load_seconds) = worker::run(settings, &mut crowd, &loading)?;
+    loaded.check()?;
+    drop(loading);
+    let huge_bytes = crowd.iter().flatten().flatten().map(|handle| handle.huge_bytes()).sum::<u64>();
+    let traces = trace::requests(settings);
+    let mut seconds = Vec::new();
+    let mut all = Tally::default();
+    for _ in 0..settings.rounds {
+        if settings.stop.load(Relaxed) {
+            return Err(MicaError::Stopped);
+        }
+        let (tally, round_seconds) = worker::run(settings, &mut crowd, &traces)?;
+        all.add(&tally);
+        seconds.push(round_seconds);
+    }
+    all.check()?;
+    let mut processor: Vec<f64> = seconds.iter().map(|seconds| seconds.processor).collect();
+    processor.sort_by(f64::total_cmp);
+    let wall = seconds.iter().map(|seconds| seconds.wall).fold(f64::INFINITY, f64::min);
+    let operations = traces.iter().map(Vec::len).sum::<usize>() as u64;
+    let rate = |seconds: f64| operations as f64 / seconds.max(1e-9);
+    let per_key = |bytes: u64| bytes as f64 / settings.items as f64;
+    Ok(Report {
+        benchmark: "mica",
+        items: settings.items,
+        key_size: settings.key_size,
+        value_size: settings.value_size,
+        get: settings.get,
+        zipf: settings.zipf,
+        threads: settings.threads,
+        mode: settings.mode,
+        space: if settings.cache.is_some() { "cache" } else { "store" },
+        variable: settings.variable,
+        hash_outside: settings.hash_outside,
+        operations,
+        ops_per_s: rate(processor[0]),
+        median_ops_per_s: rate(processor[processor.len() / 2]),
+        wall_ops_per_s: rate(wall),
+        load_items_per_s: settings.items as f64 / load_seconds.processor.max(1e-9),
+        found: all.found as f64 / ((all.found + all.absent).max(1)) as f64,
+        ram_bytes_per_key: per_key(memory.all),
+        index_bytes_per_key: per_key(memory.index),
+        huge_share: huge_bytes as f64 / memory.all.max(1) as f64,
+    })
+}

@@ -1,0 +1,78 @@
+//! What is asked for, in order, drawn before any time is taken.
+
+use super::{Access, Settings};
+use crate::random::{Permutation, Random, mix};
+use crate::ycsb::zipfian::{Zipfian, uniform};
+use siltstone::key::KeyHasher;
+
+/// One request: 24 bytes, read in sequence.
+pub(super) struct Asked {
+    /// The first 8 bytes of the key; the others are zero.
+    pub key: [u8; 8],
+    pub hash: u64,
+    pub is_put: bool,
+}
+
+/// The requests of each thread.
+pub(super) type Traces = Vec<Vec<Asked>>;
+
+/// How keys are hashed, outside the timed part or within it.
+pub(super) const HASHER: KeyHasher = KeyHasher::Keyed([0x5117, 0x570e]);
+
+/// The partition of a hash among `partitions`, a power of two.
+pub(super) fn partition(hash: u64, partitions: usize) -> usize {
+    ((u128::from(hash) * partitions as u128) >> 64) as usize
+}
+
+struct Keys<'a> {
+    settings: &'a Settings,
+    bytes: Vec<u8>,
+}
+
+impl Keys<'_> {
+    fn ask(&mut self, item: u64, is_put: bool) -> Asked {
+        let key = mix(item ^ mix(self.settings.seed)).to_le_bytes();
+        self.bytes[..8].copy_from_slice(&key);
+        Asked { key, hash: HASHER.hash(&self.bytes).placement, is_put }
+    }
+}
+
+fn keys(settings: &Settings) -> Keys<'_> {
+    Keys { settings, bytes: vec![0; settings.key_size] }
+}
+
+/// A put of every item, by the owner of its partition.
+pub(super) fn loading(settings: &Settings) -> Traces {
+    let mut traces: Traces = (0..settings.threads).map(|_| Vec::new()).collect();
+    let mut keys = keys(settings);
+    for item in 0..settings.items {
+        let asked = keys.ask(item, true);
+        traces[partition(asked.hash, settings.threads)].push(asked);
+    }
+    traces
+}
+
+/// The requests of a round.
+pub(super) fn requests(settings: &Settings) -> Traces {
+    let threads = settings.threads;
+    let mut traces: Traces = (0..threads).map(|_| Vec::new()).collect();
+    let mut keys = keys(settings);
+    let mut random = Random::new(settings.seed, 1);
+    let zipf = (settings.zipf > 0.0).then(|| Zipfian::new(settings.items, settings.zipf));
+    let order = Permutation::new(settings.items, settings.seed);
+    for number in 0..settings.operations {
+        let item = match &zipf {
+            Some(zipf) => order.at(zipf.rank(uniform(&mut random))),
+            None => random.below(settings.items),
+        };
+        let asked = keys.ask(item, uniform(&mut random) >= settings.get);
+        let anybody = match settings.mode {
+            Access::Erew => false,
+            Access::Crew => !asked.is_put,
+            Access::Crcw => true,
+        };
+        let thread = if anybody { number as usize % threads } else { partition(asked.hash, threads) };
+        traces[thread].push(asked);
+    }
+    traces
+}

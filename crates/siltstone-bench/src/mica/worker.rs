@@ -1,0 +1,233 @@
+//! The threads of the benchmark, and what each has in its hands.
+
+use super::trace::{Asked, HASHER, Traces, partition};
+use super::{MicaError, Settings};
+use crate::clock::thread_time;
+use siltstone::batch::NEVER;
+use siltstone::mica::{Crew, HashedKey, Mode, Operation, Partition, Reader, Reply, Request, Shared, Space};
+use std::sync::Barrier;
+use std::time::Instant;
+
+/// What came of requests.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tally {
+    pub found: u64,
+    pub absent: u64,
+    stored: u64,
+    refused: u64,
+    wrong: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: &Tally) {
+        self.found += other.found;
+        self.absent += other.absent;
+        self.stored += other.stored;
+        self.refused += other.refused;
+        self.wrong += other.wrong;
+    }
+
+    pub fn check(&self) -> Result<(), MicaError> {
+        match (self.wrong, self.refused) {
+            (0, 0) => Ok(()),
+            (0, refused) => Err(MicaError::Refused(refused)),
+            (wrong, _) => Err(MicaError::Wrong(wrong)),
+        }
+    }
+
+    /// A value begins as its key does, as far as both go.
+    #[inline]
+    fn count(&mut self, request: &Request<'_>, reply: Reply<'_>) {
+        match reply {
+            Reply::Found { value, .. } => {
+                self.found += 1;
+                let right = match (value.first_chunk::<8>(), request.key.bytes.first_chunk::<8>()) {
+                    (Some(value), Some(key)) => u64::from_le_bytes(*value) == u64::from_le_bytes(*key),
+                    _ => request.key.bytes.starts_with(value),
+                };
+                self.wrong += u64::from(!right);
+            }
+            Reply::Absent | Reply::Deleted => self.absent += 1,
+            Reply::Stored => self.stored += 1,
+            Reply::Refused(_) => self.refused += 1,
+        }
+    }
+}
+
+/// A partition as a thread has it.
+pub(super) trait Serve: Send {
+    fn serve(&mut self, requests: &[Request<'_>], tally: &mut Tally);
+    /// Bytes in huge pages, told by one of those that have the partition.
+    fn huge_bytes(&self) -> u64 {
+        0
+    }
+}
+
+impl<S: Space, M: Mode> Serve for Partition<S, M> {
+    fn serve(&mut self, requests: &[Request<'_>], tally: &mut Tally) {
+        self.execute(requests, 0, |at, reply| tally.count(&requests[at], reply));
+    }
+
+    fn huge_bytes(&self) -> u64 {
+        Partition::huge_bytes(self)
+    }
+}
+
+/// The requests are gets: the trace has it so.
+impl<S: Space> Serve for Reader<S> {
+    fn serve(&mut self, requests: &[Request<'_>], tally: &mut Tally) {
+        self.get_many(
+            requests.len(),
+            |at| requests[at].key,
+            0,
+            |at, found| match found {
+                Some((value, expires_at_ms)) => {
+                    tally.count(&requests[at], Reply::Found { value, expires_at_ms });
+                }
+                None => tally.count(&requests[at], Reply::Absent),
+            },
+        );
+    }
+}
+
+struct Equal<S: Space> {
+    shared: Shared<S>,
+    is_first: bool,
+}
+
+impl<S: Space> Serve for Equal<S> {
+    fn serve(&mut self, requests: &[Request<'_>], tally: &mut Tally) {
+        self.shared.execute(requests, 0, |at, reply| tally.count(&requests[at], reply));
+    }
+
+    fn huge_bytes(&self) -> u64 {
+        if self.is_first { self.shared.huge_bytes() } else { 0 }
+    }
+}
+
+/// What each thread has of each partition, if anything.
+pub(super) type Crowd = Vec<Vec<Option<Box<dyn Serve>>>>;
+
+/// Each thread has its own partition.
+pub(super) fn owners<S: Space, M: Mode>(partitions: Vec<Partition<S, M>>) -> Crowd {
+    let count = partitions.len();
+    let own = |(thread, partition): (usize, Partition<S, M>)| {
+        let mut hands: Vec<Option<Box<dyn Serve>>> = (0..count).map(|_| None).collect();
+        hands[thread] = Some(Box::new(partition));
+        hands
+    };
+    partitions.into_iter().enumerate().map(own).collect()
+}
+
+/// Each thread has its own partition, and reads the others.
+pub(super) fn owners_and_readers<S: Space>(partitions: Vec<Partition<S, Crew>>) -> Crowd {
+    let readers: Vec<Reader<S>> = partitions.iter().map(Partition::reader).collect();
+    let mut crowd = owners(partitions);
+    for hands in &mut crowd {
+        for (hand, reader) in hands.iter_mut().zip(&readers) {
+            hand.get_or_insert_with(|| Box::new(reader.clone()));
+        }
+    }
+    crowd
+}
+
+/// Each thread has all partitions.
+pub(super) fn equals<S: Space>(partitions: Vec<Shared<S>>) -> Crowd {
+    let hands = |thread: usize| {
+        let hand = |shared: &Shared<S>| {
+            Some(Box::new(Equal { shared: shared.clone(), is_first: thread == 0 }) as Box<dyn Serve>)
+        };
+        partitions.iter().map(hand).collect()
+    };
+    (0..partitions.len()).map(hands).collect()
+}
+
+/// How long requests took, in seconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seconds {
+    /// Of the processor, in the thread that took longest.
+    pub processor: f64,
+    /// On the wall, until the last thread ended.
+    pub wall: f64,
+}
+
+/// All threads begin at once.
+pub(super) fn run(
+    settings: &Settings,
+    crowd: &mut Crowd,
+    traces: &Traces,
+) -> Result<(Tally, Seconds), MicaError> {
+    let barrier = Barrier::new(traces.len() + 1);
+    let (outcomes, wall) = std::thread::scope(|scope| {
+        let workers: Vec<_> = crowd
+            .iter_mut()
+            .zip(traces)
+            .map(|(hands, trace)| {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    barrier.wait();
+                    let begun = thread_time();
+                    let tally = work(settings, hands, trace);
+                    (tally, (thread_time() - begun).as_secs_f64())
+                })
+            })
+            .collect();
+        barrier.wait();
+        let begun = Instant::now();
+        let outcomes: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        (outcomes, begun.elapsed().as_secs_f64())
+    });
+    let mut all = Tally::default();
+    let mut processor = 0.0_f64;
+    for outcome in outcomes {
+        let (tally, seconds) = outcome.map_err(|_| MicaError::Panicked)?;
+        all.add(&tally);
+        processor = processor.max(seconds);
+    }
+    Ok((all, Seconds { processor, wall }))
+}
+
+fn work(settings: &Settings, hands: &mut [Option<Box<dyn Serve>>], trace: &[Asked]) -> Tally {
+    let Settings { key_size, value_size, batch_size, hash_outside, .. } = *settings;
+    let mut tally = Tally::default();
+    let mut keys = vec![0; key_size * batch_size];
+    let mut values = vec![0; value_size * batch_size];
+    let partitions = hands.len();
+    for batch in trace.chunks(batch_size) {
+        for (asked, key) in batch.iter().zip(keys.chunks_exact_mut(key_size)) {
+            key[..8].copy_from_slice(&asked.key);
+        }
+        for (asked, value) in batch.iter().zip(values.chunks_exact_mut(value_size.max(1))) {
+            match value.first_chunk_mut::<8>() {
+                Some(value) => *value = asked.key,
+                None => value.copy_from_slice(&asked.key[..value.len()]),
+            }
+        }
+        let request = |(at, asked): (usize, &Asked)| {
+            let bytes = &keys[at * key_size..(at + 1) * key_size];
+            let hash = if hash_outside { asked.hash } else { HASHER.hash(bytes).placement };
+            let value = &values[at * value_size..(at + 1) * value_size];
+            let operation = match asked.is_put {
+                true => Operation::Put { value, expires_at_ms: NEVER },
+                false => Operation::Get,
+            };
+            Request { key: HashedKey { hash, bytes }, operation }
+        };
+        let requests: Vec<Request<'_>> = batch.iter().enumerate().map(request).collect();
+        if let [Some(hand)] = hands {
+            hand.serve(&requests, &mut tally);
+            continue;
+        }
+        let mut sorted: Vec<Vec<Request<'_>>> =
+            (0..partitions).map(|_| Vec::with_capacity(batch_size)).collect();
+        requests
+            .into_iter()
+            .for_each(|request| sorted[partition(request.key.hash, partitions)].push(request));
+        for (hand, requests) in hands.iter_mut().zip(&sorted) {
+            if let Some(hand) = hand {
+                hand.serve(requests, &mut tally);
+            }
+        }
+    }
+    tally
+}

@@ -1,0 +1,54 @@
+//! The benchmark of MICA's stores in memory runs in every mode, tiny, so that none can rot.
+
+use siltstone::mica::Eviction;
+use siltstone_bench::mica::{Access, MicaError, Report, Settings, run};
+
+fn tiny() -> Settings {
+    Settings { items: 5_000, operations: 10_000, rounds: 2, batch_size: 100, ..Settings::default() }
+}
+
+#[test]
+fn every_mode_of_store_and_cache_serves_every_request() {
+    for mode in [Access::Erew, Access::Crew, Access::Crcw] {
+        for cache in [None, Some(Eviction::Fifo), Some(Eviction::ApproximateLru)] {
+            for (threads, variable, hash_outside) in [(1, false, true), (2, true, false), (4, false, false)] {
+                let settings = Settings {
+                    mode,
+                    cache,
+                    threads,
+                    variable,
+                    hash_outside,
+                    zipf: if variable { 0.99 } else { 0.0 },
+                    get: 0.5,
+                    value_size: 20,
+                    ..tiny()
+                };
+                let report = run(&settings).unwrap();
+                let least = if cache.is_some() { 0.9 } else { 1.0 };
+                assert!(report.found >= least, "{}", report.line());
+                assert!(report.operations == 10_000 && report.ops_per_s >= report.median_ops_per_s);
+                assert!(
+                    report.ram_bytes_per_key > report.index_bytes_per_key
+                        && report.index_bytes_per_key > 10.0
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn small_items_take_fewer_bytes_when_their_sizes_are_fixed() {
+    let bytes = |variable| run(&Settings { variable, items: 100_000, ..tiny() }).unwrap().ram_bytes_per_key;
+    let (fixed, variable) = (bytes(false), bytes(true));
+    assert!(fixed < 29.0 && (7.5..8.5).contains(&(variable - fixed)), "{fixed} and {variable}");
+}
+
+#[test]
+fn settings_outside_their_limits_are_refused() {
+    let refused = |settings: Settings| matches!(run(&settings), Err::<Report, _>(MicaError::Settings(_)));
+    assert!(refused(Settings { threads: 3, ..tiny() }) && refused(Settings { threads: 0, ..tiny() }));
+    assert!(refused(Settings { zipf: 1.0, ..tiny() }) && refused(Settings { get: 1.1, ..tiny() }));
+    assert!(refused(Settings { key_size: 7, ..tiny() }) && refused(Settings { items: 0, ..tiny() }));
+    let stopped = Settings { stop: std::sync::Arc::new(true.into()), ..tiny() };
+    assert!(matches!(run(&stopped), Err(MicaError::Stopped)));
+}
