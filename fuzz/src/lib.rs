@@ -1,0 +1,57 @@
+//! Hostile bytes for everything that Siltstone reads: no panic, no unbounded memory, no endless loop.
+//!
+//! A target is a plain function of bytes. `make fuzz` lets libFuzzer search for bytes that break it; `make test` runs
+//! it over its corpus and over simple mutations of that. The corpus of a target stands in `corpus/` under its name:
+//! golden bytes, what libFuzzer found to reach new code, and whatever broke it once.
+
+#[expect(dead_code, reason = "of these sources only the decoders are of use here")]
+mod cli;
+mod input;
+mod limit;
+mod seal;
+mod targets;
+
+/// A way for bytes into Siltstone.
+pub struct Target {
+    /// Its name, and that of its corpus.
+    pub name: &'static str,
+    /// The formats that it reads, by their pages in `docs/formats`.
+    pub formats: &'static [&'static str],
+    /// Takes any bytes, and panics if a promise is broken.
+    pub run: fn(&[u8]),
+}
+
+const fn reads(name: &'static str, formats: &'static [&'static str], run: fn(&[u8])) -> Target {
+    Target { name, formats, run }
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    reads("record", &["record"], targets::record::run),
+    reads("log_frames", &["log"], targets::log_frames::run),
+    reads("log", &["log"], targets::log::run),
+    reads("manifest", &["manifest"], targets::manifest::run),
+    reads("entropy_trie", &["entropy_trie"], targets::indexes::entropy_trie),
+    reads("fences", &["fences"], targets::indexes::fences),
+    reads("block_perfect", &["perfect_index"], targets::indexes::block_perfect),
+    reads("slot_perfect", &["perfect_index"], targets::indexes::slot_perfect),
+    reads("cuckoo_filter", &["cuckoo_filter"], targets::filters::cuckoo),
+    reads("ribbon_filter", &["ribbon_filter"], targets::filters::ribbon),
+    reads("ranged_filter", &["ranged_filter"], targets::filters::ranged),
+    reads("sorted_store", &["sorted_store", "store_file", "block"], targets::sorted_store::run),
+    reads("cuckoo_table", &["cuckoo_table", "store_file", "block"], targets::cuckoo_table::run),
+    reads("dictionary", &["dictionary"], targets::dictionary::run),
+    reads("directory", &["README"], targets::directory::run),
+    reads("database", &["README"], targets::database::run),
+    reads("simulation", &[], targets::simulation::run),
+    reads("export", &["export"], targets::transfer::export),
+    reads("jsonl", &[], targets::transfer::jsonl),
+    reads("dedup", &["dedup"], targets::transfer::dedup),
+    reads("trace", &["trace"], targets::trace::binary),
+    reads("trace_csv", &[], targets::trace::csv),
+];
+
+/// The target of that name.
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}

@@ -1,0 +1,101 @@
+//! Checksums that let damaged bytes pass for sound ones, so that what lies behind the checksums is reached too.
+
+use crate::input::overwrite;
+use siltstone::store::log::format::parse_frame;
+use siltstone::store::record::RecordLayout;
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+fn set_u32(bytes: &mut [u8], at: usize, value: u32) {
+    overwrite(bytes, at, &value.to_le_bytes());
+}
+
+/// Behind its bytes, their checksum.
+pub fn with_crc(bytes: &[u8]) -> Vec<u8> {
+    [bytes, &crc32c::crc32c(bytes).to_le_bytes()].concat()
+}
+
+/// Makes the checksums of a store file right: header, blocks, sections and footer. `None` if it is too short for that.
+pub fn seal_store(bytes: &mut [u8]) -> Option<()> {
+    let header_crc = crc32c::crc32c(bytes.get(..28)?);
+    set_u32(bytes, 28, header_crc);
+    let footer = bytes.len().checked_sub(128)?;
+    let block_bytes = u32_at(bytes, footer + 16)? as usize;
+    let number = u64_at(bytes, footer + 20)?;
+    for (offset_at, crc_at) in [(52, 68), (72, 88)] {
+        let start = usize::try_from(u64_at(bytes, footer + offset_at)?).ok()?;
+        let length = usize::try_from(u64_at(bytes, footer + offset_at + 8)?).ok()?;
+        if let Some(section) = start.checked_add(length).and_then(|end| bytes.get(start..end)) {
+            let crc = crc32c::crc32c(section);
+            set_u32(bytes, footer + crc_at, crc);
+        }
+    }
+    if (512..=65_536).contains(&block_bytes) {
+        let blocks = bytes.chunks_exact_mut(block_bytes).skip(1);
+        for (block_number, block) in (0u128..).zip(blocks).take(64) {
+            let place = (u128::from(number) << 64 | block_number).to_le_bytes();
+            let crc = crc32c::crc32c_append(crc32c::crc32c(&place), &block[4..]);
+            set_u32(block, 0, crc);
+        }
+    }
+    // A block may have overlapped the footer: that comes last.
+    let crc = crc32c::crc32c(&bytes[footer..footer + 124]);
+    set_u32(bytes, footer + 124, crc);
+    Some(())
+}
+
+/// The same for a dictionary, which has a header of its own.
+pub fn seal_dictionary(bytes: &mut [u8]) {
+    let _ = seal_store(bytes);
+    if bytes.len() >= 108 {
+        let crc = crc32c::crc32c(&bytes[..104]);
+        set_u32(bytes, 104, crc);
+    }
+}
+
+/// Makes the checksums of a manifest right: header and commits, as far as their lengths lead.
+pub fn seal_manifest(bytes: &mut [u8]) -> Option<()> {
+    let header_crc = crc32c::crc32c(bytes.get(..60)?);
+    set_u32(bytes, 60, header_crc);
+    let mut at = 64;
+    while let Some(length) = u32_at(bytes, at + 4) {
+        let end = at + 8 + length as usize;
+        let crc = crc32c::crc32c(bytes.get(at + 4..end)?);
+        set_u32(bytes, at, crc);
+        at = end;
+    }
+    Some(())
+}
+
+/// Makes the checksums of a segment of the log right: header and frames, as far as their lengths lead.
+pub fn seal_segment(layout: &RecordLayout, bytes: &mut [u8]) -> Option<()> {
+    let header_crc = crc32c::crc32c(bytes.get(..60)?);
+    set_u32(bytes, 60, header_crc);
+    let base = u64_at(bytes, 24)?;
+    let mut at = 64;
+    while let Ok((_, taken)) = parse_frame(layout, bytes.get(at..)?) {
+        let position = base.wrapping_add(at as u64 - 64);
+        let sealed = frame(position, bytes.get(at + 4..at + taken)?);
+        overwrite(bytes, at, &sealed);
+        at += taken;
+    }
+    Some(())
+}
+
+/// The frame of the log with this body, at this position.
+pub fn frame(position: u64, body: &[u8]) -> Vec<u8> {
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&position.to_le_bytes()), body);
+    [&crc.to_le_bytes()[..], body].concat()
+}
+
+/// The commit of the manifest with this number and body.
+pub fn commit(sequence: u64, body: &[u8]) -> Vec<u8> {
+    let covered = [&(body.len() as u32 + 8).to_le_bytes()[..], &sequence.to_le_bytes(), body].concat();
+    [&crc32c::crc32c(&covered).to_le_bytes()[..], &covered].concat()
+}

@@ -1,0 +1,64 @@
+//! A cuckoo table whose bytes were changed anywhere, with checksums made right again: opening, lookups, a pass.
+
+use crate::input::{Input, PLACING, contents, directory, directory_with};
+use crate::seal::seal_store;
+use siltstone::device::{AlignedBuffer, Purpose};
+use siltstone::index::filter::CuckooFilter;
+use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
+use siltstone::store::hash::{CuckooCursor, CuckooTable, CuckooTableWriter};
+use siltstone::store::merge::Cursor;
+use siltstone::store::record::{RecordLayout, RecordView};
+use std::sync::Arc;
+
+/// Runs it.
+pub fn run(data: &[u8]) {
+    let mut input = Input(data);
+    let (key_length, value_length) = (8 + usize::from(input.u8() % 16), usize::from(input.u8()));
+    let layout = RecordLayout { fixed: Some((key_length, value_length)), expiring: input.u8() & 1 != 0 };
+    let settings = CuckooSettings {
+        regions: 1 + u32::from(input.u8() % 3),
+        buckets_per_region_log2: 2 + input.u8() % 4,
+        tag_bits: 8 + input.u8() % 8,
+    };
+    // Fewer than 2^8 records are numbered.
+    let mut index = PartialKeyCuckoo::new(settings, 8).expect("these settings are allowed");
+    let directory = directory();
+    let Ok(mut writer) = CuckooTableWriter::create(&directory, "store", 1, layout, 512, 4096) else { return };
+    let mut keys = Vec::new();
+    for number in 0..u32::from(input.u8()) {
+        let key = u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes().repeat(3)[..key_length]
+            .to_vec();
+        let hash = PLACING.place(&key);
+        if index.insert(hash.placement, hash.fingerprint, number).is_err() {
+            break;
+        }
+        keys.push(key);
+    }
+    let value = vec![7; value_length];
+    for region in 0..index.region_count() {
+        for (_, _, number) in index.region_slots(region) {
+            let record = RecordView { key: &keys[number as usize], value: Some(&value), expires_at_ms: 0 };
+            writer.push(&record).expect("sound records are taken");
+        }
+    }
+    writer.finish(CuckooFilter::from_index(&index)).expect("memory does not fail");
+    let mut bytes = contents(&directory, "store");
+    input.mutate(&mut bytes);
+    if input.u8() % 8 > 0 {
+        seal_store(&mut bytes);
+    }
+    let directory = directory_with("store", &bytes);
+    let mut buffer = AlignedBuffer::default();
+    let Ok(table) = CuckooTable::open(&directory, "store", 1, layout) else { return };
+    for key in keys.iter().step_by(5) {
+        if let Ok(Some(found)) = table.get(Purpose::Get, PLACING.place(key), key, &mut buffer) {
+            assert_eq!(found.key, &key[..]);
+        }
+    }
+    let mut cursor = CuckooCursor::new(Arc::new(table), PLACING, Purpose::Iterate);
+    let mut records = 0;
+    while let Ok(true) = cursor.advance() {
+        records += 1;
+        assert!(records <= bytes.len() && cursor.entry().is_some());
+    }
+}

@@ -1,0 +1,100 @@
+//! A sound database that was damaged: by a decaying drive, or by somebody who makes the checksums right again. Then it
+//! is opened, read, verified, written and merged.
+
+use crate::input::{Input, contents, put};
+use crate::seal::{seal_manifest, seal_segment, seal_store};
+use siltstone::device::{Access, Directory};
+use siltstone::store::record::RecordLayout;
+use siltstone::testing::{Damage, SimulatedDirectory};
+use siltstone::{Builder, Database, HashStoreKind, IndexKind};
+use std::sync::LazyLock;
+
+/// What a database is made with: whether its records have a fixed size, its HashStores and its index.
+type Made = (bool, HashStoreKind, IndexKind);
+
+const MADE: [Made; 4] = [
+    (true, HashStoreKind::CuckooTable, IndexKind::EntropyTrie),
+    (true, HashStoreKind::HashOrdered, IndexKind::BlockPerfect),
+    (true, HashStoreKind::CuckooTable, IndexKind::Fences),
+    (false, HashStoreKind::HashOrdered, IndexKind::Fences),
+];
+
+static DATABASES: LazyLock<Vec<SimulatedDirectory>> = LazyLock::new(|| MADE.map(build).into());
+
+fn builder((fixed, hash_store, index): Made) -> Builder {
+    let builder = Database::builder("damaged").background_threads(0).seed([1, 2]).partitions(2);
+    let builder = builder.block_bytes(512).log_slots_min(64).hash_store(hash_store).index(index);
+    if fixed { builder.fixed(8, 8) } else { builder }
+}
+
+/// The layout of its records.
+fn layout((fixed, ..): Made) -> RecordLayout {
+    RecordLayout { fixed: fixed.then_some((8, 8)), expiring: !fixed }
+}
+
+/// A database with a log, HashStores and SortedStores.
+fn build(made: Made) -> SimulatedDirectory {
+    let files = SimulatedDirectory::new(1);
+    let directory = Directory::new(files.clone(), Access::Buffered);
+    let database = builder(made).open_in(directory).expect("no failure");
+    let put = |number: u64| database.put(number.to_be_bytes(), number.to_le_bytes()).expect("no failure");
+    (0..200).for_each(put);
+    database.compact().expect("no failure");
+    (150..300).for_each(put);
+    database.settle().expect("no failure");
+    (290..310).for_each(put);
+    database.close().expect("no failure");
+    files
+}
+
+fn damage(files: &SimulatedDirectory, made: Made, input: &mut Input<'_>) {
+    let names = files.names().expect("the power is on");
+    let name = &names[usize::from(input.u8()) % names.len()];
+    let damage = match input.u8() % 8 {
+        0 => Damage::FlipBit(input.u32().into()),
+        1 => Damage::SwapSectors(input.u8().into(), input.u8().into()),
+        2 => Damage::StaleSector(input.u8().into()),
+        3 => Damage::MisdirectedSector { from: input.u8().into(), to: input.u8().into() },
+        4 => return files.remove_name(name).expect("it is listed"),
+        _ => return forge(files, made, name, input),
+    };
+    files.damage(name, damage).expect("it is listed");
+}
+
+/// Changes bytes, and the checksums with them.
+fn forge(files: &SimulatedDirectory, made: Made, name: &str, input: &mut Input<'_>) {
+    let directory = Directory::new(files.clone(), Access::Buffered);
+    let mut bytes = contents(&directory, name);
+    input.mutate(&mut bytes);
+    let _ = match name {
+        "MANIFEST" | "MANIFEST.mirror" => seal_manifest(&mut bytes),
+        segment if segment.starts_with("log-") => seal_segment(&layout(made), &mut bytes),
+        _ => seal_store(&mut bytes),
+    };
+    files.remove_name(name).expect("it is listed");
+    put(&directory, name, &bytes);
+}
+
+/// Which database, how often it is damaged, and how each time.
+pub fn run(data: &[u8]) {
+    let mut input = Input(data);
+    let which = usize::from(input.u8()) % MADE.len();
+    let files = DATABASES[which].crash_image();
+    for _ in 0..=input.u8() % 3 {
+        damage(&files, MADE[which], &mut input);
+    }
+    let Ok(database) = builder(MADE[which]).open_in(Directory::new(files, Access::Buffered)) else { return };
+    for number in (0..310u64).step_by(17) {
+        let _ = database.get(number.to_be_bytes());
+    }
+    if let Ok(records) = database.iter() {
+        assert!(records.take_while(Result::is_ok).count() < 10_000);
+    }
+    let _ = database.verify(&mut |done, all| {
+        assert!(done <= all);
+        true
+    });
+    let _ = database.put(7u64.to_be_bytes(), 8u64.to_be_bytes());
+    let _ = database.compact();
+    let _ = database.close();
+}

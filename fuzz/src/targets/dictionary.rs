@@ -1,0 +1,42 @@
+//! A dictionary whose bytes were changed anywhere, with checksums made right again, or any bytes at all.
+
+use crate::input::{Input, contents, directory, directory_with};
+use crate::seal::seal_dictionary;
+use siltstone::Dictionary;
+
+/// Runs it.
+pub fn run(data: &[u8]) {
+    exercise(data);
+    let mut input = Input(data);
+    let directory = directory();
+    let mut builder = Dictionary::builder().block_bytes(512);
+    let value_length = usize::from(input.u8() % 64);
+    if input.u8() & 1 != 0 {
+        builder = builder.fixed(8, value_length);
+    }
+    let Ok(mut writer) = builder.create_in(directory.clone(), "dictionary") else { return };
+    for number in 0..u64::from(input.u8()) {
+        writer.put(number.to_be_bytes(), vec![7; value_length]).expect("sound records are taken");
+    }
+    writer.finish().expect("memory does not fail");
+    let mut bytes = contents(&directory, "dictionary");
+    input.mutate(&mut bytes);
+    if input.u8() % 8 > 0 {
+        seal_dictionary(&mut bytes);
+    }
+    exercise(&bytes);
+}
+
+fn exercise(bytes: &[u8]) {
+    let directory = directory_with("dictionary", bytes);
+    let Ok(dictionary) = Dictionary::options().open_in(directory, "dictionary") else { return };
+    for number in 0..20u64 {
+        let _ = dictionary.get(number.to_be_bytes());
+    }
+    let _ = dictionary.get_many(&[[0; 8], [1; 8], [255; 8]]);
+    assert!(dictionary.iter().take_while(Result::is_ok).count() <= bytes.len());
+    let _ = dictionary.verify(&mut |done, all| {
+        assert!(done <= all);
+        true
+    });
+}

@@ -1,0 +1,58 @@
+//! Filters of any bytes: decoding, and then any lookup. What was decoded is encoded and decoded again.
+
+use crate::input::Input;
+use siltstone::index::filter::{CuckooFilter, Filter, RangedFilter, RibbonFilter};
+
+const QUERIES: u64 = 64;
+
+/// What is held in memory is little more than what was read.
+fn check_memory(filter: &impl Filter, bytes: usize) {
+    assert!(filter.heap_bytes() <= 64 * bytes + (1 << 20), "{} bytes of {bytes}", filter.heap_bytes());
+}
+
+/// A cuckoo filter.
+pub fn cuckoo(data: &[u8]) {
+    let mut input = Input(data);
+    let (placement, fingerprint) = (input.u64(), input.u64());
+    let Ok(filter) = CuckooFilter::decode(input.0) else { return };
+    for bit in 0..QUERIES {
+        let (placement, fingerprint) = (placement.rotate_left(bit as u32), fingerprint.wrapping_add(bit));
+        let mut candidates = filter.candidate_slots(placement, fingerprint).peekable();
+        assert_eq!(filter.may_contain(placement, fingerprint), candidates.peek().is_some());
+        assert!(candidates.all(|candidate| u64::from(candidate.rank) < filter.len()));
+    }
+    let ranks = (0..=filter.settings().regions.min(1000)).map(|region| filter.first_rank_of_region(region));
+    assert!(ranks.is_sorted());
+    check_memory(&filter, data.len());
+    let mut again = Vec::new();
+    filter.encode(&mut again);
+    CuckooFilter::decode(&again).expect("what was encoded is decoded");
+}
+
+/// A ribbon filter.
+pub fn ribbon(data: &[u8]) {
+    let mut input = Input(data);
+    let (placement, fingerprint) = (input.u64(), input.u64());
+    let Ok(filter) = RibbonFilter::decode(input.0) else { return };
+    for bit in 0..QUERIES {
+        filter.may_contain(placement.rotate_left(bit as u32), fingerprint.wrapping_add(bit));
+    }
+    check_memory(&filter, data.len());
+    let mut again = Vec::new();
+    filter.encode(&mut again);
+    RibbonFilter::decode(&again).expect("what was encoded is decoded");
+}
+
+/// Ribbon filters of successive ranges.
+pub fn ranged(data: &[u8]) {
+    let mut input = Input(data);
+    let (placement, fingerprint) = (input.u64(), input.u64());
+    let Ok(filter) = RangedFilter::decode(input.0) else { return };
+    for bit in 0..QUERIES {
+        filter.may_contain(placement.rotate_left(bit as u32), fingerprint.wrapping_add(bit));
+    }
+    check_memory(&filter, data.len());
+    let mut again = Vec::new();
+    filter.encode(&mut again);
+    RangedFilter::decode(&again).expect("what was encoded is decoded");
+}

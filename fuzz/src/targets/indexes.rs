@@ -1,0 +1,65 @@
+//! Indexes of any bytes: decoding, and then any lookup. What was decoded is encoded and decoded again.
+
+use crate::input::Input;
+use siltstone::index::PlacementIndex;
+use siltstone::index::block_perfect::BlockPerfect;
+use siltstone::index::entropy_trie::EntropyTrie;
+use siltstone::index::fences::Fences;
+use siltstone::index::slot_perfect::SlotPerfect;
+
+/// What is held in memory may not be so many times as large as what was read.
+const EXPANSION_MAX: usize = 64;
+
+/// Looks up a placement of the input's and those at all powers of two; `end` is what no answer may pass.
+fn query(index: &impl PlacementIndex, end: u64, placement: u64, bytes: usize) {
+    for placement in [placement, 0, u64::MAX].into_iter().chain((0..64).map(|bit| 1 << bit)) {
+        let found = index.locate(placement);
+        assert!(found.start <= found.end && found.end <= end, "{found:?} of {end}");
+    }
+    let heap_bytes = index.heap_bytes();
+    assert!(heap_bytes <= EXPANSION_MAX * bytes + (1 << 20), "{heap_bytes} bytes of {bytes}");
+}
+
+/// An entropy-coded trie.
+pub fn entropy_trie(data: &[u8]) {
+    let mut input = Input(data);
+    let placement = input.u64();
+    let Ok(trie) = EntropyTrie::decode(input.0) else { return };
+    query(&trie, trie.len(), placement, data.len());
+    let mut again = Vec::new();
+    trie.encode(&mut again);
+    EntropyTrie::decode(&again).expect("what was encoded is decoded");
+}
+
+/// Fences, which are an Elias–Fano sequence.
+pub fn fences(data: &[u8]) {
+    let mut input = Input(data);
+    let placement = input.u64();
+    let Ok(fences) = Fences::decode(input.0) else { return };
+    query(&fences, fences.blocks(), placement, data.len());
+    let mut again = Vec::new();
+    fences.encode(&mut again);
+    Fences::decode(&again).expect("what was encoded is decoded");
+}
+
+/// A block-perfect index.
+pub fn block_perfect(data: &[u8]) {
+    let mut input = Input(data);
+    let placement = input.u64();
+    let Ok(index) = BlockPerfect::decode(input.0) else { return };
+    query(&index, index.blocks(), placement, data.len());
+    let mut again = Vec::new();
+    index.encode(&mut again);
+    BlockPerfect::decode(&again).expect("what was encoded is decoded");
+}
+
+/// A slot-perfect index.
+pub fn slot_perfect(data: &[u8]) {
+    let mut input = Input(data);
+    let placement = input.u64();
+    let Ok(index) = SlotPerfect::decode(input.0) else { return };
+    query(&index, index.len(), placement, data.len());
+    let mut again = Vec::new();
+    index.encode(&mut again);
+    SlotPerfect::decode(&again).expect("what was encoded is decoded");
+}

@@ -1,0 +1,30 @@
+//! A manifest of any bytes, and one of commits with right checksums and any content.
+
+use crate::input::{Input, directory_with};
+use crate::seal::commit;
+use siltstone::key::KeyHasher;
+use siltstone::store::manifest::{Manifest, Shape};
+
+/// Runs it.
+pub fn run(data: &[u8]) {
+    let _ = Manifest::open(&directory_with("MANIFEST", data));
+    let mut input = Input(data);
+    let shape = Shape {
+        layout: input.layout(),
+        hasher: KeyHasher::Keyed([input.u64(), 1]),
+        partitions_log2: u32::from(input.u8() % 11),
+        block_bytes: 512 << (input.u8() % 8),
+        database_id: 7,
+    };
+    let mut bytes = shape.encode().to_vec();
+    for sequence in 0..u64::from(input.u8() % 8) {
+        let length = usize::from(input.u8());
+        bytes.extend(commit(sequence, input.bytes(length)));
+    }
+    bytes.extend_from_slice(input.0);
+    if let Ok(manifest) = Manifest::open(&directory_with("MANIFEST", &bytes)) {
+        assert_eq!(manifest.shape(), &shape);
+        assert_eq!(manifest.partitions().len(), 1 << shape.partitions_log2);
+        assert!(manifest.length() <= bytes.len() as u64);
+    }
+}

@@ -1,0 +1,16 @@
+//! The targets. Each takes what it needs from the front of the fuzzer's bytes.
+
+pub mod cuckoo_table;
+pub mod database;
+pub mod dictionary;
+pub mod directory;
+pub mod filters;
+pub mod indexes;
+pub mod log;
+pub mod log_frames;
+pub mod manifest;
+pub mod record;
+pub mod simulation;
+pub mod sorted_store;
+pub mod trace;
+pub mod transfer;

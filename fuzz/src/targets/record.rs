@@ -1,0 +1,25 @@
+//! Records in stream form and in slot form: what is decoded is encoded to the same bytes.
+
+use crate::input::Input;
+
+/// Runs it.
+pub fn run(data: &[u8]) {
+    let mut input = Input(data);
+    let layout = input.layout();
+    let with_flags = input.u8() & 1 != 0;
+    if let Ok((_, record, taken)) = layout.decode_stream(input.0) {
+        assert!(taken <= input.0.len());
+        let mut again = Vec::new();
+        layout.encode_stream(&record, 0, &mut again);
+        let (_, decoded, _) = layout.decode_stream(&again).expect("what was encoded is decoded");
+        assert_eq!(decoded, record);
+    }
+    if let Some(slot_bytes) = layout.slot_bytes(with_flags)
+        && let Some(slot) = input.0.get(..slot_bytes)
+        && let Some(record) = layout.decode_slot(slot, with_flags)
+    {
+        let mut again = Vec::new();
+        layout.encode_slot(&record, with_flags, &mut again);
+        assert_eq!(layout.decode_slot(&again, with_flags), Some(record));
+    }
+}

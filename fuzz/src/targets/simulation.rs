@@ -1,0 +1,27 @@
+//! The engine beside its model: the bytes are operations on a database, with crashes and faults among them.
+
+use crate::input::Input;
+use siltstone::testing::operations::OperationKind;
+use siltstone::testing::simulation::{Configuration, Simulation};
+
+/// So many operations are enough for a few merges and crashes.
+const OPERATIONS_MAX: usize = 200;
+
+/// A seed for the configuration and the workload; then each operation is a byte for its kind and two for the chances
+/// in it.
+pub fn run(data: &[u8]) {
+    let mut input = Input(data);
+    let seed = input.u64();
+    let mut random = fastrand::Rng::with_seed(seed);
+    let configuration = Configuration::random(&mut random);
+    let first = configuration.workload(&mut random);
+    let (mut workload, mut operations) = (first.clone(), Vec::new());
+    while !input.is_empty() && operations.len() < OPERATIONS_MAX {
+        let kind = OperationKind::ALL[usize::from(input.u8()) % OperationKind::ALL.len()];
+        operations.push(workload.next_of(kind, &mut fastrand::Rng::with_seed(input.u16().into())));
+    }
+    let simulation = Simulation { seed, configuration, workload: first, operations };
+    if let Err(failure) = simulation.run(None) {
+        panic!("{failure}\n{}", simulation.describe());
+    }
+}

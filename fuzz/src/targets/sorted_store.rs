@@ -1,0 +1,72 @@
+//! A store in hash order whose bytes were changed anywhere, with checksums made right again: opening, lookups, a pass.
+
+use crate::input::{Input, PLACING, contents, directory, directory_with};
+use crate::seal::seal_store;
+use siltstone::device::{AlignedBuffer, Purpose};
+use siltstone::store::merge::{Cursor, Entry};
+use siltstone::store::record::RecordView;
+use siltstone::store::sorted::{
+    Form, SortedCursor, SortedIndexKind, SortedStore, SortedStoreSettings, SortedStoreWriter,
+};
+use std::sync::Arc;
+
+/// Runs it.
+pub fn run(data: &[u8]) {
+    let mut input = Input(data);
+    let layout = input.layout();
+    let block_bytes = 512 << (input.u8() % 2);
+    let form = SortedStoreSettings::form_for(&layout, block_bytes, input.u8() & 1 != 0);
+    let index = match (form, input.u8() % 3) {
+        (Form::Stream, _) | (_, 0) => SortedIndexKind::Fences,
+        (Form::Slots, 1) => SortedIndexKind::EntropyTrie,
+        (Form::Slots, _) => SortedIndexKind::BlockPerfect,
+    };
+    let directory = directory();
+    let count = u64::from(input.u8());
+    let settings = SortedStoreSettings {
+        number: 1,
+        layout,
+        form,
+        block_bytes,
+        index,
+        packed: input.u8() & 1 != 0,
+        expected_records: count,
+        expected_bytes: count * 40,
+        purpose: Purpose::Merge,
+        piece_bytes: 4096,
+    };
+    let Ok(mut writer) = SortedStoreWriter::create(&directory, "store", settings) else { return };
+    let key_length = layout.fixed.map_or(8, |(key_length, _)| key_length);
+    let mut keys: Vec<Vec<u8>> = (0..count)
+        .map(|number| {
+            number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes().repeat(8)[..key_length].to_vec()
+        })
+        .collect();
+    keys.sort_by_key(|key| (PLACING.place(key), key.clone()));
+    keys.dedup();
+    let value = vec![7; layout.fixed.map_or(usize::from(input.u8()), |(_, value_length)| value_length)];
+    for key in &keys {
+        let record = RecordView { key, value: Some(&value), expires_at_ms: 0 };
+        writer.push(&Entry { hash: PLACING.place(key), record }).expect("sound records are taken");
+    }
+    writer.finish(None).expect("memory does not fail");
+    let mut bytes = contents(&directory, "store");
+    input.mutate(&mut bytes);
+    if input.u8() % 8 > 0 {
+        seal_store(&mut bytes);
+    }
+    let directory = directory_with("store", &bytes);
+    let Ok(store) = SortedStore::open(&directory, "store", 1, layout) else { return };
+    let (store, mut buffer) = (Arc::new(store), AlignedBuffer::default());
+    for key in keys.iter().step_by(5) {
+        if let Ok(Some(found)) = store.get(Purpose::Get, PLACING.place(key), key, &mut buffer) {
+            assert_eq!(found.key, &key[..]);
+        }
+    }
+    let mut cursor = SortedCursor::new(store, PLACING, Purpose::Iterate, 4096);
+    let mut records = 0;
+    while let Ok(true) = cursor.advance() {
+        records += 1;
+        assert!(records <= bytes.len() && cursor.entry().is_some());
+    }
+}
