@@ -21,6 +21,7 @@ mod outcome;
 mod plan;
 mod put;
 mod quantity;
+mod repair;
 mod stats;
 mod transfer;
 mod verify;
@@ -60,6 +61,7 @@ enum Command {
     Compact(compact::CompactArgs),
     Checkpoint(checkpoint::CheckpointArgs),
     Verify(verify::VerifyArgs),
+    Repair(repair::RepairArgs),
     Dedup(dedup::DedupArgs),
     Plan(Box<plan::PlanArgs>),
     Model(model::ModelArgs),
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         Command::Compact(args) => compact::run(args),
         Command::Checkpoint(args) => checkpoint::run(args),
         Command::Verify(args) => verify::run(args),
+        Command::Repair(args) => repair::run(args),
         Command::Dedup(args) => dedup::run(args),
         Command::Plan(args) => plan::run(*args),
         Command::Model(args) => model::run(args),

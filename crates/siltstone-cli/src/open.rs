@@ -87,6 +87,25 @@ impl Creation {
     }
 }
 
+/// Which database, as an argument or a flag.
+#[derive(Debug, Args)]
+pub struct Place {
+    /// The directory of the database
+    #[arg(value_name = "DIR", required_unless_present = "db")]
+    directory: Option<PathBuf>,
+    /// The same, as for other commands
+    #[arg(long, value_name = "DIR", env = "SILTSTONE_DB")]
+    db: Option<PathBuf>,
+}
+
+impl Place {
+    /// Where the database stands; that of a dedup index stands in it.
+    pub fn directory(&self) -> PathBuf {
+        let named = self.directory.as_ref().or(self.db.as_ref()).cloned().unwrap_or_default();
+        dedup::chunks_of(&named).unwrap_or(named)
+    }
+}
+
 impl Location {
     /// Where the database stands; that of a dedup index stands in it.
     fn directory(&self) -> PathBuf {

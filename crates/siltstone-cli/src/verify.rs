@@ -1,25 +1,26 @@
 //! `siltstone verify`: reads everything and says what is damaged.
 
 use crate::interrupt::Interrupt;
-use crate::open::{Location, byte_bar, show_bytes};
+use crate::open::{Place, byte_bar, show_bytes};
 use crate::outcome::{Outcome, Result, complain, help};
 use clap::Args;
-use serde_json::json;
-use siltstone::VerifyReport;
+use serde_json::{Value, json};
+use siltstone::{Damage, Database, KeyRange, VerifyReport};
 use std::io::{Write, stdout};
 
 const EXAMPLES: &str = "
-  siltstone verify --db DIR
+  siltstone verify DIR
   siltstone verify --db DIR --json";
 
 /// Read everything and say what is damaged
 ///
-/// Answers 1 if anything is.
+/// Lists every damaged place with the keys whose records stood there, or the range of their hashes. Changes nothing,
+/// and reads also what cannot be opened any more. Answers 1 if anything is damaged; `siltstone repair` mends it.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct VerifyArgs {
     #[command(flatten)]
-    location: Location,
+    place: Place,
     /// Print a line of JSON
     #[arg(long)]
     json: bool,
@@ -27,9 +28,9 @@ pub struct VerifyArgs {
 
 pub fn run(args: VerifyArgs) -> Result {
     let interrupt = Interrupt::listen()?;
-    let database = args.location.open()?;
     let bar = byte_bar("verifying");
-    let report = database.verify(&mut |done, all| show_bytes(&bar, done, all) && !interrupt.is_raised());
+    let mut progress = |done, all| show_bytes(&bar, done, all) && !interrupt.is_raised();
+    let report = Database::verify_closed(args.place.directory(), &mut progress);
     bar.finish_and_clear();
     let report = report?;
     print(&report, args.json)?;
@@ -40,13 +41,7 @@ pub fn run(args: VerifyArgs) -> Result {
 pub fn print(report: &VerifyReport, json: bool) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     if json {
-        let damage: Vec<String> = report.damage.iter().map(ToString::to_string).collect();
-        let report = json!({
-            "checked_bytes": report.checked_bytes,
-            "checked_records": report.checked_records,
-            "damage": damage,
-        });
-        writeln!(out, "{report}")?;
+        writeln!(out, "{}", found(report))?;
     } else {
         writeln!(
             out,
@@ -55,7 +50,44 @@ pub fn print(report: &VerifyReport, json: bool) -> anyhow::Result<()> {
             report.checked_bytes,
             report.damage.len()
         )?;
+        if report.torn_bytes > 0 {
+            writeln!(out, "{} bytes at the end of the log were not written whole", report.torn_bytes)?;
+        }
         report.damage.iter().for_each(|damage| complain(format_args!("{damage}")));
     }
     Ok(out.flush()?)
+}
+
+/// A report in JSON. Hashes are strings of 16 hexadecimal digits.
+pub fn found(report: &VerifyReport) -> Value {
+    json!({
+        "checked_bytes": report.checked_bytes,
+        "checked_records": report.checked_records,
+        "torn_bytes": report.torn_bytes,
+        "damage": report.damage.iter().map(damaged_place).collect::<Vec<_>>(),
+        "lost": ranges(&report.lost()),
+        "may_be_older": ranges(&report.may_be_older()),
+    })
+}
+
+fn damaged_place(damage: &Damage) -> Value {
+    let keys: Vec<String> = damage.keys.iter().map(|key| key.escape_ascii().to_string()).collect();
+    json!({
+        "file": damage.file.display().to_string(),
+        "part": damage.part.to_string(),
+        "offset": damage.offset,
+        "length": damage.length,
+        "expected": damage.expected,
+        "got": damage.got,
+        "keys": keys,
+        "lost": ranges(&damage.lost),
+        "may_be_older": damage.may_be_older,
+    })
+}
+
+fn ranges(ranges: &[KeyRange]) -> Vec<Value> {
+    let hexadecimal = |placement: u64| format!("{placement:016x}");
+    let hexadecimal =
+        |range: &KeyRange| json!({"first": hexadecimal(range.first), "last": hexadecimal(range.last)});
+    ranges.iter().map(hexadecimal).collect()
 }

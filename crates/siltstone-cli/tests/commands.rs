@@ -175,7 +175,26 @@ fn damage_is_told_and_answered_with_1() {
     let output = bench.run(&["verify"]);
     assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains(store.to_str().unwrap()), "{told}");
+    assert!(told.contains(store.to_str().unwrap()) && told.contains("lost"), "{told}");
+    let directory = bench.path("db");
+    let output = bench.run(&["verify", "--json", &directory]);
+    assert_eq!(output.status.code(), Some(1));
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let damage = &found["damage"][0];
+    assert_eq!((&damage["part"], &damage["offset"]), (&"blocks".into(), &4096.into()));
+    assert_eq!(found["lost"].as_array().unwrap().len(), 1);
+    let output = bench.run(&["repair", "--json", &directory]);
+    assert_eq!(output.status.code(), Some(1), "something is lost: {output:?}");
+    let repaired: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(repaired["set_aside"].as_str().unwrap().ends_with("damaged-0001"));
+    assert_eq!(repaired["lost"], found["lost"]);
+    assert!(bench.ok(&["repair", &directory]).contains("nothing was changed"));
+    assert_eq!(bench.code(&["verify"]), 0);
+    std::fs::remove_file(bench.path("db/MANIFEST")).unwrap();
+    assert!(bench.fails(&["list"]).contains("siltstone repair"));
+    assert!(bench.ok(&["repair"]).contains("no record is lost"));
+    bench.ok(&["list"]);
+    assert!(bench.fails(&["repair", &bench.path("none")]).contains("no database here"));
 }
 
 #[test]

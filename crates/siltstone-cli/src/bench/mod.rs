@@ -4,6 +4,7 @@ mod db;
 mod device;
 mod dict;
 mod index;
+mod mica;
 mod trace;
 mod tuning;
 mod ycsb;
@@ -27,6 +28,7 @@ enum What {
     Ycsb(Box<ycsb::YcsbArgs>),
     Trace(Box<trace::TraceArgs>),
     Dict(dict::DictArgs),
+    Mica(mica::MicaArgs),
 }
 
 pub fn run(args: BenchArgs) -> Result {
@@ -37,5 +39,6 @@ pub fn run(args: BenchArgs) -> Result {
         What::Ycsb(args) => ycsb::run(*args),
         What::Trace(args) => trace::run(*args),
         What::Dict(args) => dict::run(args),
+        What::Mica(args) => mica::run(args),
     }
 }

@@ -1,5 +1,6 @@
 //! The flags that set up the database of a benchmark.
 
+use crate::quantity::parse_bytes;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use siltstone::{Access, Builder, EngineKind, FilterKind, HashStoreKind, IndexKind};
@@ -47,12 +48,27 @@ pub struct Tuning {
     /// The base-2 logarithm of the inverse false-positive rate of ribbon filters
     #[arg(long)]
     filter_bits: Option<u8>,
+    /// Bits of a filter on each SortedStore, for lookups that mostly miss: wrong about one key in 2^BITS
+    #[arg(long, value_name = "BITS")]
+    filter_last_store: Option<u8>,
+    /// What all memory of the database is kept within, such as 64MiB; the rest of it caches records
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    memory_budget: Option<f64>,
     /// How SortedStores are indexed
     #[arg(long, value_enum)]
     index: Option<IndexArg>,
+    /// Whether gets compute the checksums of the blocks that they read
+    #[arg(long, value_enum, default_value = "on")]
+    checksums: Switch,
     /// How store files reach the device
     #[arg(long, value_enum, default_value = "buffered")]
     access: AccessArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -98,10 +114,12 @@ impl Tuning {
         builder = with(builder, self.log_slots_min, Builder::log_slots_min);
         builder = with(builder, self.background_threads, Builder::background_threads);
         builder = with(builder, self.filter_bits, Builder::filter_bits);
+        builder = with(builder, self.filter_last_store, Builder::filter_last_store);
+        builder = with(builder, self.memory_budget.map(|bytes| bytes as u64), Builder::memory_budget);
         builder = with(builder, self.hash_store.map(Into::into), Builder::hash_store);
         builder = with(builder, self.filter.map(Into::into), Builder::filter);
         builder = with(builder, self.index.map(Into::into), Builder::index);
-        builder.access(self.access.into())
+        builder.verify_checksums(self.checksums == Switch::On).access(self.access.into())
     }
 }
 

@@ -1,0 +1,82 @@
+//! `siltstone repair`: keeps all that is sound of a damaged database.
+
+use crate::interrupt::Interrupt;
+use crate::open::{Place, byte_bar, show_bytes};
+use crate::outcome::{Outcome, Result, complain, help};
+use crate::verify;
+use clap::Args;
+use serde_json::json;
+use siltstone::{Database, RepairOptions, RepairReport};
+use std::io::{Write, stdout};
+
+const EXAMPLES: &str = "
+  siltstone repair DIR
+  siltstone repair --db DIR --json";
+
+/// Keep all that is sound of a damaged database
+///
+/// Writes the sound records of damaged files to new ones, and sets the damaged files aside in DIR/damaged-0001 (or the
+/// next number). Says which keys may be lost, and of which an older value may be answered. A sound database is not
+/// changed; an interrupted repair has changed nothing. Answers 1 if records may be lost.
+#[derive(Args)]
+#[command(after_help = help(EXAMPLES))]
+pub struct RepairArgs {
+    #[command(flatten)]
+    place: Place,
+    /// Print a line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: RepairArgs) -> Result {
+    let interrupt = Interrupt::listen()?;
+    let bar = byte_bar("repairing");
+    let mut progress = |done, all| show_bytes(&bar, done, all) && !interrupt.is_raised();
+    let report = Database::repair(args.place.directory(), &RepairOptions::default(), &mut progress);
+    bar.finish_and_clear();
+    let report = report?;
+    if args.json {
+        print_json(&report)?
+    } else {
+        print(&report)?
+    }
+    Ok(if report.found.lost().is_empty() { Outcome::Done } else { Outcome::Negative })
+}
+
+fn print_json(report: &RepairReport) -> anyhow::Result<()> {
+    let mut line = verify::found(&report.found);
+    if let Some(fields) = line.as_object_mut() {
+        let folder = report.set_aside.as_ref().map(|folder| folder.display().to_string());
+        fields.insert("set_aside".into(), json!(folder));
+        fields.insert("set_aside_files".into(), json!(report.set_aside_files));
+        fields.insert("new_files".into(), json!(report.new_files));
+        fields.insert("kept_records".into(), json!(report.kept_records));
+    }
+    Ok(writeln!(stdout().lock(), "{line}")?)
+}
+
+fn print(report: &RepairReport) -> anyhow::Result<()> {
+    let mut out = stdout().lock();
+    report.found.damage.iter().for_each(|damage| complain(format_args!("{damage}")));
+    let Some(folder) = &report.set_aside else {
+        writeln!(out, "nothing is damaged, and nothing was changed")?;
+        return Ok(());
+    };
+    writeln!(
+        out,
+        "{} damaged places; {} records of damaged files kept in {} new files",
+        report.found.damage.len(),
+        report.kept_records,
+        report.new_files.len()
+    )?;
+    writeln!(out, "set aside in {}: {}", folder.display(), report.set_aside_files.join(", "))?;
+    match &report.found.lost()[..] {
+        [] => writeln!(out, "no record is lost")?,
+        lost => {
+            lost.iter().try_for_each(|range| writeln!(out, "may be lost: {range}"))?;
+            let older = report.found.may_be_older();
+            older.iter().try_for_each(|range| writeln!(out, "may be older than what was lost: {range}"))?;
+        }
+    }
+    Ok(out.flush()?)
+}
