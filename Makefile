@@ -8,7 +8,7 @@ DEMO_BYTES := 1600000000
 # Real files that a machine with Rust has, in the order in which they are taken until there are enough.
 DEMO_CANDIDATES := $(shell rustc --print sysroot) $(HOME)/.cargo/registry /usr/share /usr/bin /usr/lib
 
-.PHONY: help demo test lint bench build
+.PHONY: help demo test fuzz sanitize lint bench build
 
 help: ## Tell what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -29,10 +29,19 @@ demo: build ## Index the chunks of real files of this machine, and tell what tha
 
 test: ## Run all tests
 	$(CARGO) test --workspace
+	$(CARGO) test --manifest-path fuzz/Cargo.toml --target-dir target
+
+fuzz: ## Search for bytes that break a decoder, FUZZ_SECONDS (60) each; needs a C++ compiler
+	fuzz/run
+
+sanitize: ## Run threads under ThreadSanitizer and Shuttle, the device room under AddressSanitizer
+	.ci/sanitize
 
 lint: ## Check the format and the lints
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir target --lib --test corpus -- -D warnings
 
 bench: build ## Run the usual benchmarks of a database, small
 	$(SILTSTONE) bench db --fixed --key_size 20 --value_size 44 --num 1000000
