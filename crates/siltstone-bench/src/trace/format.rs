@@ -2,7 +2,6 @@
 
 use super::{Kind, Operation, Result, TraceError};
 use siltstone::key::VALUE_LENGTH_MAX;
-use siltstone::store::checksum;
 use std::io::{self, Read, Write};
 
 /// What every trace begins with. Its first byte is none that text begins with.
@@ -48,7 +47,7 @@ impl<W: Write> Writer<W> {
     /// Begins the trace.
     pub fn new(mut target: W) -> io::Result<Self> {
         let mut header = [MAGIC.as_slice(), &VERSION.to_le_bytes()].concat();
-        header.extend(checksum::crc32c(&header).to_le_bytes());
+        header.extend(crc32c::crc32c(&header).to_le_bytes());
         target.write_all(&header)?;
         Ok(Writer {
             target,
@@ -96,7 +95,7 @@ impl<W: Write> Writer<W> {
         bytes.extend(self.chunk_operations.to_le_bytes());
         bytes.extend(self.chunk_time_ms.to_le_bytes());
         bytes.extend_from_slice(&self.chunk);
-        bytes.extend(checksum::crc32c(&bytes).to_le_bytes());
+        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
         self.chunk.clear();
         self.chunk_operations = 0;
         self.target.write_all(&bytes)
@@ -109,7 +108,7 @@ impl<W: Write> Writer<W> {
         }
         let mut end = [0; CHUNK_HEAD_BYTES + 4];
         end[8..16].copy_from_slice(&self.operations.to_le_bytes());
-        let crc = checksum::crc32c(&end[..CHUNK_HEAD_BYTES]);
+        let crc = crc32c::crc32c(&end[..CHUNK_HEAD_BYTES]);
         end[CHUNK_HEAD_BYTES..].copy_from_slice(&crc.to_le_bytes());
         self.target.write_all(&end)?;
         self.target.flush()?;
@@ -321,7 +320,7 @@ fn number(bytes: &[u8], at: usize) -> u64 {
 /// The last four bytes are the CRC of those before.
 fn expect_crc(what: &'static str, at: u64, bytes: &[u8]) -> Result<()> {
     let checked = bytes.len().saturating_sub(4);
-    let crc = checksum::crc32c(&bytes[..checked]);
+    let crc = crc32c::crc32c(&bytes[..checked]);
     expect(what, at, crc.into(), number(bytes, checked))
 }
 
@@ -378,7 +377,7 @@ mod tests {
         bytes.extend(operations.to_le_bytes());
         bytes.extend([0; 8]);
         bytes.extend(payload);
-        let crc = checksum::crc32c(&bytes[start..]);
+        let crc = crc32c::crc32c(&bytes[start..]);
         bytes.extend(crc.to_le_bytes());
         bytes
     }
