@@ -79,8 +79,8 @@ impl Workers {
 
     /// Tells a sleeping worker that there is something to do.
     pub fn wake(&self) {
-        if self.shared.threads > 0 && self.shared.engine.has_work() && *self.shared.sleepers.lock() > 0 {
-            self.shared.work.notify_one();
+        if self.shared.threads > 0 && self.shared.engine.wants_thread() {
+            self.shared.wake_sleeper();
         }
     }
 
@@ -92,7 +92,7 @@ impl Workers {
             if shared.threads == 0 || shared.stopping.load(Relaxed) {
                 shared.step_or_yield()?;
             } else {
-                shared.work.notify_all();
+                self.wake();
                 let mut progress = shared.progress.lock();
                 if let Some(error) = &*progress {
                     return Err(error.clone());
@@ -140,11 +140,18 @@ impl Shared {
             if !worked {
                 let mut sleepers = self.sleepers.lock();
                 *sleepers += 1;
-                if failed || (!self.engine.has_work() && !self.stopping.load(Relaxed)) {
+                // What is left may be somebody else's, who goes on without this thread.
+                if failed || (!self.engine.wants_thread() && !self.stopping.load(Relaxed)) {
                     self.work.wait_for(&mut sleepers, PATIENCE);
                 }
                 *sleepers -= 1;
             }
+        }
+    }
+
+    fn wake_sleeper(&self) {
+        if *self.sleepers.lock() > 0 {
+            self.work.notify_one();
         }
     }
 
@@ -185,7 +192,9 @@ impl Shared {
         if let Some(error) = &*progress {
             return Err(error.clone());
         }
-        self.work.notify_one();
+        if self.engine.wants_thread() {
+            self.work.notify_one();
+        }
         self.progressed.wait_for(&mut progress, PATIENCE);
         Ok(())
     }

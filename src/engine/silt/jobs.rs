@@ -23,6 +23,7 @@ pub(super) struct Jobs {
     pub merge_bytes: AtomicU64,
     pressure: AtomicU64,
     has_work: AtomicBool,
+    wants_thread: AtomicBool,
 }
 
 /// Which partitions are being worked on, and which are to be merged whole.
@@ -51,11 +52,17 @@ impl Jobs {
             merge_bytes: AtomicU64::new(0),
             pressure: AtomicU64::new(0),
             has_work: AtomicBool::new(false),
+            wants_thread: AtomicBool::new(false),
         }
     }
 
     pub fn has_work(&self) -> bool {
         self.has_work.load(Ordering::Acquire)
+    }
+
+    /// Whether there is work at which nobody is.
+    pub fn want_thread(&self) -> bool {
+        self.wants_thread.load(Ordering::Acquire)
     }
 
     pub fn pressure(&self) -> f64 {
@@ -95,6 +102,10 @@ impl Core {
             || self.pending_commits.load(Ordering::Acquire) > 0
             || counts.partitions.iter().any(|partition| partition.frozen > 0)
             || counts.choose_merge(&self.settings).is_some();
+        let wants_thread = self.pending_commits.load(Ordering::Acquire) > 0
+            || schedule.converting.is_none() && self.oldest_frozen(schedule).is_some()
+            || schedule.merging.is_none() && counts.choose_merge(&self.settings).is_some();
+        self.jobs.wants_thread.store(wants_thread, Ordering::Release);
         self.jobs.pressure.store(pressure.convert.max(pressure.merge).to_bits(), Ordering::Release);
         self.jobs.has_work.store(has_work, Ordering::Release);
         self.keep_within_budget();
