@@ -266,6 +266,7 @@ impl Database {
     pub fn stats(&self) -> Stats {
         let mut stats = self.engine().stats();
         (stats.delayed_writes, stats.delayed_ns) = self.inner.workers.delayed();
+        stats.disk_bytes += self.inner.usage.file_bytes();
         stats.usage = self.inner.usage.until(self.inner.clock.now_ms(), stats.keys());
         stats
     }

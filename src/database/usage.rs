@@ -39,6 +39,8 @@ pub(super) struct UsageCounters {
     saved_at_ms: AtomicU64,
     /// The operations of this opening that the file has.
     saved_operations: AtomicU64,
+    /// The length of the file, in bytes.
+    file_bytes: AtomicU64,
     /// Where the file stands; nowhere for engines that keep nothing.
     directory: Option<Directory>,
 }
@@ -46,9 +48,11 @@ pub(super) struct UsageCounters {
 impl UsageCounters {
     /// Goes on from what the directory's file says, or begins anew.
     pub fn open(directory: Option<Directory>, now_ms: u64) -> UsageCounters {
+        let file_bytes = directory.as_ref().map_or(0, |directory| usage::tidy(directory).unwrap_or(0));
         UsageCounters {
             stripes: Default::default(),
             before: directory.as_ref().and_then(usage::read).unwrap_or_default(),
+            file_bytes: AtomicU64::new(file_bytes),
             opened_at_ms: now_ms,
             saved_at_ms: AtomicU64::new(now_ms),
             saved_operations: AtomicU64::new(0),
@@ -130,8 +134,15 @@ impl UsageCounters {
             && self.saved_operations.swap(operations, Relaxed) != operations
         {
             self.saved_at_ms.store(now_ms, Relaxed);
-            let _ = usage::write(directory, &self.until(now_ms, records()));
+            if usage::write(directory, &self.until(now_ms, records())).is_ok() {
+                self.file_bytes.store(usage::USAGE_BYTES as u64, Relaxed);
+            }
         }
+    }
+
+    /// The length of the file, in bytes.
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes.load(Relaxed)
     }
 }
 

@@ -64,6 +64,19 @@ pub fn decode(bytes: &[u8]) -> Option<Usage> {
     (bytes == encode(&usage)).then_some(usage)
 }
 
+/// Removes what a crash left of a file that was being written, and answers the length of the file, in bytes; 0 if there is
+/// none.
+pub fn tidy(directory: &Directory) -> Result<u64> {
+    let names = directory.list()?;
+    if names.iter().any(|name| name == NEW_NAME) {
+        directory.remove(NEW_NAME)?;
+    }
+    if !names.iter().any(|name| name == USAGE_NAME) {
+        return Ok(0);
+    }
+    directory.open(USAGE_NAME, Access::Buffered)?.length()
+}
+
 /// What the directory's file says; `None` if there is none, or none that can be read.
 pub fn read(directory: &Directory) -> Option<Usage> {
     let file = directory.open(USAGE_NAME, Access::Buffered).ok()?;
