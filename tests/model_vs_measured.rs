@@ -20,9 +20,11 @@ const READS_TOLERANCE: f64 = 0.01;
 const RAM_TOLERANCE: f64 = 0.05;
 /// The account of memory while jobs run: the model adds a conversion and a merge, which here do not run at once.
 const RAM_PEAK_SHARE: std::ops::RangeInclusive<f64> = 0.55..=1.05;
-/// Puts for each key before anything is counted, and counted ones.
-const ROUNDS_WARM: u64 = 1;
+/// Puts for each key that are counted.
 const ROUNDS: u64 = 4;
+/// Puts for each key before that, for each unit of the merge ratio, one at the least: how many of the young records are
+/// new keys, of which there were only such before, is learned from merges.
+const ROUNDS_WARM_OF_RATIO: f64 = 4.0;
 /// Puts for each get, and for each look at the account of memory.
 const PUTS_PER_GET: u64 = 8;
 const PUTS_PER_SAMPLE: u64 = 512;
@@ -87,7 +89,8 @@ impl Case {
         let mut stream = KeyStream::new(&self.popularity(), 1).unwrap();
         stream.every_key().for_each(put);
         let filling = database.stats().write_amplification();
-        stream.by_ref().take((ROUNDS_WARM * self.keys) as usize).for_each(put);
+        let rounds_warm = (ROUNDS_WARM_OF_RATIO * self.layout.merge_ratio).floor().max(1.0) as u64;
+        stream.by_ref().take((rounds_warm * self.keys) as usize).for_each(put);
         database.reset_ram_peak();
         let (before, io) = (database.stats(), directory.io());
         let mut measured = Measured { filling, ..Measured::default() };
@@ -193,6 +196,12 @@ fn records_of_any_size_cost_what_the_model_says() {
 fn large_blocks_and_two_records_to_a_block_cost_what_the_model_says() {
     let layout = SiltLayout { partitions: 2.0, value_bytes: 3_000.0, block_bytes: 8192.0, ..small() };
     Case { keys: 8_000, skew: 0.0, layout: SiltLayout { log_slots_min: 128.0, ..layout } }.agrees();
+}
+
+#[test]
+fn sixty_hash_stores_of_a_partition_cost_what_the_model_says() {
+    let layout = SiltLayout { merge_ratio: 1.0, log_slots_min: 256.0, filter_bits: 11.0, ..small() };
+    Case { keys: 60_000, skew: 0.0, layout }.agrees();
 }
 
 #[test]
