@@ -3,6 +3,7 @@
 //! It is no part of the data: it is written now and then and not synced, and where it is missing or damaged the counts
 //! begin anew.
 
+use super::checksum;
 use super::fields::Fields;
 use crate::Result;
 use crate::device::{Access, AlignedBuffer, Directory, Purpose};
@@ -38,7 +39,7 @@ pub fn encode(usage: &Usage) -> [u8; USAGE_BYTES] {
     for (field, number) in bytes[16..].chunks_exact_mut(8).zip(numbers) {
         field.copy_from_slice(&number.to_le_bytes());
     }
-    let crc = crc32c::crc32c(&bytes[..USAGE_BYTES - 4]);
+    let crc = checksum::crc32c(&bytes[..USAGE_BYTES - 4]);
     bytes[USAGE_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
     bytes
 }
