@@ -1,7 +1,7 @@
 //! What the model of SILT says, against what the engine does: named workloads on a device that counts.
 //!
-//! The tolerances are those of docs/MODELS.md: 5 % for write amplification, while a store is filled too, and for memory;
-//! 1 % for reads a get, and where a get of a missing key does less than one read, a hundredth of a read.
+//! The tolerances are those of docs/MODELS.md: 5 % for write amplification, while a store is filled too, and for
+//! memory; 1 % for reads a get, and where a get of a missing key does less than one read, a hundredth of a read.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::print_stderr, reason = "the figures are what one looks at when a claim fails")]

@@ -244,7 +244,7 @@ impl Builder {
             EngineKind::Mica => self.open_mica(&directory)?,
         };
         let directory = engine.capabilities().persistent.then_some(directory);
-        let usage = Arc::new(UsageCounters::open(directory, self.clock.now_ms()));
+        let usage = Arc::new(UsageCounters::open(directory, self.clock.now_ms())?);
         let workers =
             Workers::start(engine.clone(), self.clock.clone(), usage.clone(), self.background_threads)?;
         let Builder { durability, clock, .. } = self;

@@ -1,6 +1,7 @@
 //! Counts of what is asked of a database, kept from one opening to the next in a file that may be lost
 //! (`store::usage`).
 
+use crate::Result;
 use crate::batch::Write;
 use crate::device::Directory;
 use crate::stats::Usage;
@@ -46,10 +47,11 @@ pub(super) struct UsageCounters {
 }
 
 impl UsageCounters {
-    /// Goes on from what the directory's file says, or begins anew.
-    pub fn open(directory: Option<Directory>, now_ms: u64) -> UsageCounters {
-        let file_bytes = directory.as_ref().map_or(0, |directory| usage::tidy(directory).unwrap_or(0));
-        UsageCounters {
+    /// Goes on from what the directory's file says, or begins anew. An error only if the directory cannot be listed or
+    /// changed.
+    pub fn open(directory: Option<Directory>, now_ms: u64) -> Result<UsageCounters> {
+        let file_bytes = directory.as_ref().map_or(Ok(0), usage::tidy)?;
+        Ok(UsageCounters {
             stripes: Default::default(),
             before: directory.as_ref().and_then(usage::read).unwrap_or_default(),
             file_bytes: AtomicU64::new(file_bytes),
@@ -57,7 +59,7 @@ impl UsageCounters {
             saved_at_ms: AtomicU64::new(now_ms),
             saved_operations: AtomicU64::new(0),
             directory,
-        }
+        })
     }
 
     fn stripe(&self) -> &Stripe {
@@ -156,7 +158,7 @@ mod tests {
     fn counts_go_on_from_one_opening_to_the_next() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         for opening in 1..4 {
-            let counters = UsageCounters::open(Some(directory.clone()), 1_000);
+            let counters = UsageCounters::open(Some(directory.clone()), 1_000).unwrap();
             counters.count_gets(10, 3);
             counters.count_writes(&[
                 Write::Put { key: b"key", value: b"value", expires_at_ms: 0 },
@@ -174,7 +176,7 @@ mod tests {
     #[test]
     fn the_file_is_written_after_a_minute_and_only_if_something_was_asked() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        let counters = UsageCounters::open(Some(directory.clone()), 0);
+        let counters = UsageCounters::open(Some(directory.clone()), 0).unwrap();
         assert!(!counters.is_due(59_999));
         assert!(counters.is_due(60_000) && !counters.is_due(60_000));
         counters.save(60_000, || 0);
@@ -182,7 +184,7 @@ mod tests {
         counters.count_gets(1, 0);
         counters.save(60_001, || 0);
         assert_eq!(usage::read(&directory).unwrap().gets, 1);
-        let nowhere = UsageCounters::open(None, 0);
+        let nowhere = UsageCounters::open(None, 0).unwrap();
         nowhere.count_delete();
         assert!(!nowhere.is_due(60_000));
         assert_eq!(nowhere.until(5, 0).deletes, 1);

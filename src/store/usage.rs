@@ -65,8 +65,8 @@ pub fn decode(bytes: &[u8]) -> Option<Usage> {
     (bytes == encode(&usage)).then_some(usage)
 }
 
-/// Removes what a crash left of a file that was being written, and answers the length of the file, in bytes; 0 if there is
-/// none.
+/// Removes what a crash left of a file that was being written, and answers the length of the file, in bytes; 0 if there
+/// is none.
 pub fn tidy(directory: &Directory) -> Result<u64> {
     let names = directory.list()?;
     if names.iter().any(|name| name == NEW_NAME) {
@@ -94,9 +94,13 @@ pub fn write(directory: &Directory, usage: &Usage) -> Result<()> {
         directory.remove(NEW_NAME)?;
     }
     let file = directory.create(NEW_NAME, Access::Buffered)?;
-    file.write(Purpose::Maintain, 0, &encode(usage))?;
+    let outcome = file.write(Purpose::Maintain, 0, &encode(usage));
     drop(file);
-    directory.rename(NEW_NAME, USAGE_NAME)
+    let outcome = outcome.and_then(|()| directory.rename(NEW_NAME, USAGE_NAME));
+    if outcome.is_err() {
+        directory.remove(NEW_NAME)?;
+    }
+    outcome
 }
 
 #[cfg(test)]

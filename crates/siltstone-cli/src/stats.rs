@@ -14,8 +14,8 @@ const EXAMPLES: &str = "
 
 /// Print what the database holds and what memory and disk it takes
 ///
-/// Counts of what was asked go on from one opening to the next; those of the device begin when the database is opened, so
-/// here they tell what opening it took.
+/// Counts of what was asked go on from one opening to the next; those of the device begin when the database is opened,
+/// so here they tell what opening it took.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct StatsArgs {

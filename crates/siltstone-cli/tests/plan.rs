@@ -93,11 +93,14 @@ fn a_trace_that_dedup_records_tells_keys_sizes_and_load() {
     let dedup =
         ["dedup", "--db", "index", "--average-size", "512", "--record", "chunks.trace", "--json", "."];
     let report = object(here, &dedup);
-    let count = |name: &str| report[name].as_f64().unwrap();
     let demand =
         &object(here, &["plan", "--trace", "chunks.trace", "--updates", "300/s", "--json"])["demand"];
     assert_eq!(demand["items"], report["unique_chunks"].as_f64().unwrap());
     assert_eq!((&demand["key_bytes"], &demand["value_bytes"]), (&32.0.into(), &44.0.into()));
+    let chunks = |name: &str| report[name].as_f64().unwrap();
+    // Lookups come in batches: within one of them a chunk is not found, however often it occurs.
     let missing = demand["missing_gets"].as_f64().unwrap();
-    assert!((missing - count("new_chunks") / count("chunks_read")).abs() < 1e-9, "{missing}");
+    assert!((chunks("new_chunks") / chunks("chunks_read")..=1.0).contains(&missing), "{missing}");
+    let gets_per_put = demand["gets_per_s"].as_f64().unwrap() / 300.0;
+    assert!(gets_per_put >= 1.0, "a chunk is looked up before it is inserted: {gets_per_put}");
 }

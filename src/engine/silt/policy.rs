@@ -9,8 +9,8 @@ use super::settings::{FilterKind, HashStoreKind, SiltSettings};
 use crate::index::partial_key_cuckoo::CuckooSettings;
 use crate::store::log::{LOG_TABLES_MAX, LogStore, LogStoreSettings};
 
-/// More HashStores of a partition than these are merged if they are small: each costs false positives, and memory however
-/// few records it holds.
+/// More HashStores of a partition than these are merged if they are small: each costs false positives, and memory
+/// however few records it holds.
 const HASH_STORES_MAX: usize = 48;
 /// HashStores are small if they have less than one record for so many slots that a LogStore is to have.
 const SLOTS_PER_RECORD_OF_SMALL: u64 = 16;
@@ -46,8 +46,8 @@ impl PartitionCounts {
         self.hash_records + self.frozen_records
     }
 
-    /// Whether there are many HashStores that hold little. Those of the size that LogStores are to have may be as many as
-    /// d takes: with a fixed bound on them, databases beyond some size would merge more often than d says.
+    /// Whether there are many HashStores that hold little. Those of the size that LogStores are to have may be as many
+    /// as d takes: with a fixed bound on them, databases beyond some size would merge more often than d says.
     fn is_splintered(&self, settings: &SiltSettings) -> bool {
         let slots = u64::from(log_slots(settings, self.hash_records + self.sorted_records));
         self.hash_stores > HASH_STORES_MAX

@@ -35,8 +35,8 @@ const PARTITION_BYTES: f64 = 640.0;
 /// LogStore is to have.
 const HASH_STORES_MAX: f64 = 48.0;
 const SLOTS_PER_RECORD_OF_SMALL: f64 = 16.0;
-/// A LogStore may reach over this part of the data, though that is more log than is allowed otherwise, but never over more
-/// than these bytes.
+/// A LogStore may reach over this part of the data, though that is more log than is allowed otherwise, but never over
+/// more than these bytes.
 const LOG_PART_OF_DATA: f64 = 10.0;
 const LOG_REACH_MAX: f64 = 4_294_967_296.0;
 /// As they come out when the policy is simulated for 2 to 64 partitions that merge 3 to 33 HashStores at once: the
@@ -429,8 +429,8 @@ mod tests {
         }
     }
 
-    /// LogStores that cannot reach over enough of the log are converted before they are full: beyond 48 small HashStores a
-    /// partition is merged.
+    /// LogStores that cannot reach over enough of the log are converted before they are full: beyond 48 small
+    /// HashStores a partition is merged.
     #[test]
     fn beyond_what_a_log_store_can_reach_partitions_are_merged_early() {
         let silt = SiltLayout::new(20.0, 10_000.0).silt(1e10).unwrap();

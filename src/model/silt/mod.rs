@@ -269,10 +269,10 @@ impl Silt {
 
     /// The write amplification of putting N new keys, each once, into an empty store whose d grows with its keys.
     ///
-    /// While a share h of the keys is not merged, and partition after partition is, the keys grow by a factor e^x from one
-    /// merge of a partition to the next, where h is the mean of 1 − e^(−xi/P) over i = 1 to P. A merge writes all keys of a
-    /// partition, so that a new key costs 1 / x of them. Before that, every partition is merged once when the HashStores
-    /// hold the least that d may be.
+    /// While a share h of the keys is not merged, and partition after partition is, the keys grow by a factor e^x from
+    /// one merge of a partition to the next, where h is the mean of 1 − e^(−xi/P) over i = 1 to P. A merge writes all
+    /// keys of a partition, so that a new key costs 1 / x of them. Before that, every partition is merged once when the
+    /// HashStores hold the least that d may be.
     pub fn writes_of_filling(&self) -> SiltWrites {
         let held_min = self.held(self.merge_keys_min).max(1.0);
         let first = held_min + self.logged(2.0 * held_min / (self.partitions + 1.0));
@@ -321,8 +321,8 @@ impl Silt {
 
     /// The keys of all LogStores on average, if merges take so many keys of a partition.
     ///
-    /// A merge takes the LogStore, too, and the one that follows is converted when it holds u of a full one, another u in
-    /// each partition. It holds y − y² / 2 after y of a full one, averaged over u; those after it are half full.
+    /// A merge takes the LogStore, too, and the one that follows is converted when it holds u of a full one, another u
+    /// in each partition. It holds y − y² / 2 after y of a full one, averaged over u; those after it are half full.
     fn logged(&self, merged_keys: f64) -> f64 {
         let stores = merged_keys / self.hash_store_keys();
         let fullness =
