@@ -4,6 +4,7 @@
 //! time, paid in short sleeps; only beyond that does a writer wait for a step to end.
 
 use super::clock::Clock;
+use super::usage::UsageCounters;
 use crate::engine::{Engine, Step};
 use crate::sync::yield_now;
 use crate::{Error, Result};
@@ -35,6 +36,7 @@ pub(super) struct Workers {
 struct Shared {
     engine: Arc<dyn Engine>,
     clock: Clock,
+    usage: Arc<UsageCounters>,
     threads: usize,
     stopping: AtomicBool,
     sleepers: Mutex<usize>,
@@ -48,10 +50,16 @@ struct Shared {
 
 impl Workers {
     /// Starts `threads` threads; with none, writers do a step themselves when the pressure reaches one.
-    pub fn start(engine: Arc<dyn Engine>, clock: Clock, threads: usize) -> Result<Workers> {
+    pub fn start(
+        engine: Arc<dyn Engine>,
+        clock: Clock,
+        usage: Arc<UsageCounters>,
+        threads: usize,
+    ) -> Result<Workers> {
         let shared = Arc::new(Shared {
             engine,
             clock,
+            usage,
             threads,
             stopping: AtomicBool::new(false),
             sleepers: Mutex::new(0),
@@ -125,6 +133,10 @@ impl Workers {
 impl Shared {
     fn run(&self) {
         while !self.stopping.load(Relaxed) {
+            let now_ms = self.clock.now_ms();
+            if self.usage.is_due(now_ms) {
+                self.usage.save(now_ms, || self.engine.stats().keys());
+            }
             // A panic here would leave writers waiting for ever; they are told instead.
             let stepped = catch_unwind(AssertUnwindSafe(|| self.engine.step(self.clock.now_ms())));
             let Ok(outcome) = stepped else {

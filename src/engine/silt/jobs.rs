@@ -250,9 +250,12 @@ impl Core {
     fn release_idle_log(&self) -> Result<()> {
         let end = self.log.end();
         for (number, partition) in self.partitions.iter().enumerate() {
-            let start = partition.state.read().active.start();
+            let (start, reach_bytes) = {
+                let state = partition.state.read();
+                (state.active.start(), self.log_reach_bytes(&state))
+            };
             // A LogStore that was frozen since `end` was read begins after it.
-            if end.saturating_sub(start) > self.settings.log_bytes_max / 2 {
+            if end.saturating_sub(start) > reach_bytes {
                 self.freeze_early(number)?;
                 self.advance_empty_log(number)?;
             }
