@@ -71,7 +71,7 @@ pub struct MicaArgs {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum ModeArg {
+pub enum ModeArg {
     Erew,
     Crew,
     Crcw,
@@ -79,19 +79,34 @@ enum ModeArg {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 #[value(rename_all = "snake_case")]
-enum EvictionArg {
+pub enum EvictionArg {
     Fifo,
     Lru,
     ApproximateLru,
 }
 
+impl ModeArg {
+    pub fn access(self) -> Access {
+        match self {
+            ModeArg::Erew => Access::Erew,
+            ModeArg::Crew => Access::Crew,
+            ModeArg::Crcw => Access::Crcw,
+        }
+    }
+}
+
+impl EvictionArg {
+    pub fn eviction(self) -> Eviction {
+        match self {
+            EvictionArg::Fifo => Eviction::Fifo,
+            EvictionArg::Lru => Eviction::Lru,
+            EvictionArg::ApproximateLru => Eviction::ApproximateLru,
+        }
+    }
+}
+
 pub fn run(args: MicaArgs) -> Result {
     let interrupt = Interrupt::listen()?;
-    let eviction = match args.eviction {
-        EvictionArg::Fifo => Eviction::Fifo,
-        EvictionArg::Lru => Eviction::Lru,
-        EvictionArg::ApproximateLru => Eviction::ApproximateLru,
-    };
     let report = siltstone_bench::mica::run(&Settings {
         items: args.items,
         key_size: args.key_size,
@@ -99,12 +114,8 @@ pub fn run(args: MicaArgs) -> Result {
         get: args.get,
         zipf: args.zipf,
         threads: args.threads,
-        mode: match args.mode {
-            ModeArg::Erew => Access::Erew,
-            ModeArg::Crew => Access::Crew,
-            ModeArg::Crcw => Access::Crcw,
-        },
-        cache: args.cache.then_some(eviction),
+        mode: args.mode.access(),
+        cache: args.cache.then(|| args.eviction.eviction()),
         variable: args.variable,
         hash_outside: args.hash_outside,
         operations: args.operations,

@@ -87,6 +87,9 @@ counters! {
     forwarded_packets,
     /// Packets that could not be forwarded, since that core had too many: answered so.
     overloaded_packets,
-    /// What the threads of the cores have spent on a processor, in the kernel too, in nanoseconds. Told now and then.
+    /// How often a core has begun to wait for packets.
+    waits,
+    /// What the threads of the cores have spent on a processor, in the kernel too, in nanoseconds. Told when a core
+    /// begins to wait, and now and then while it is busy.
     processor_ns,
 }

@@ -44,6 +44,7 @@ pub(super) fn run<T: Transport, S: Service<T::Peer>>(
             idle += 1;
             if idle > IDLE_ROUNDS {
                 tell_time(&mut counts);
+                counts.waits = 1;
                 shared.counters.add(&counts);
                 shared.bell.sleeps.store(true, SeqCst);
                 if !service.has_mail() && !shared.stop.load(SeqCst) {

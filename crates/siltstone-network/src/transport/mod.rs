@@ -6,6 +6,8 @@ mod udp;
 mod waker;
 
 pub use burst::Burst;
+/// Where a packet of UDP came from or goes to.
+pub use nix::sys::socket::SockaddrStorage as Peer;
 pub use udp::{Udp, address_of, bind};
 pub use waker::Waker;
 
