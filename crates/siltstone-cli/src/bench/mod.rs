@@ -4,7 +4,7 @@ mod db;
 mod device;
 mod dict;
 mod index;
-mod mica;
+pub mod mica;
 mod trace;
 mod tuning;
 mod udp;
