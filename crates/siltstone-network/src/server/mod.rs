@@ -27,12 +27,15 @@ pub use counters::Counts;
 pub use settings::ServerSettings;
 
 use crate::protocol::Directory;
-use crate::transport::{Udp, Waker, bind};
+#[cfg(feature = "af-xdp")]
+use crate::protocol::PACKET_BYTES_DEFAULT;
+use crate::transport::{Transport, Udp, Waker, bind};
+#[cfg(feature = "af-xdp")]
+use crate::transport::{Xdp, XdpSettings, XdpSteering};
 use counters::Counters;
 use hands::Hands;
 use mailbox::{Bell, Mailboxes};
 use nix::sched::{CpuSet, sched_setaffinity};
-use nix::sys::socket::SockaddrStorage;
 use nix::unistd::Pid;
 use service::{Echo, Service, Store};
 use siltstone::RamAccount;
@@ -42,6 +45,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
 /// Why a server did not start, or stopped.
@@ -114,9 +118,8 @@ struct Core {
     bell: Arc<Bell>,
 }
 
-/// Sockets that are bound, and what follows from them.
+/// Addresses that are taken, and what follows from them.
 struct Bound {
-    sockets: Vec<UdpSocket>,
     bells: Vec<Arc<Bell>>,
     addresses: Vec<SocketAddr>,
     directory: Arc<Directory>,
@@ -128,17 +131,10 @@ impl Server {
     /// # Errors
     /// [`ServerError`], as its variants say.
     pub fn start(settings: &ServerSettings) -> Result<Server, ServerError> {
-        let bound = listen(settings)?;
-        let (hands, account) = hands::open(settings)?;
-        let mail: Vec<Option<Mailboxes<SockaddrStorage>>> = match settings.redirects {
-            true => Mailboxes::all(&bound.bells).into_iter().map(Some).collect(),
-            false => bound.bells.iter().map(|_| None).collect(),
-        };
-        let service = |(core, (hands, mail)): (usize, (Hands, _))| {
-            Store::new(core, settings, hands, bound.directory.clone(), mail)
-        };
-        let services = hands.into_iter().zip(mail).enumerate().map(service).collect();
-        launch(settings, bound, services, account)
+        let (bound, sockets) = listen(settings)?;
+        let (services, account) = stores(settings, &bound)?;
+        let cores = opening(sockets, settings.burst).zip(services).collect();
+        launch(settings, bound, cores, account)
     }
 
     /// Starts a server that answers every packet with itself and does nothing else: the yardstick of benchmarks.
@@ -146,8 +142,32 @@ impl Server {
     /// # Errors
     /// [`ServerError`], as its variants say.
     pub fn echo(settings: &ServerSettings) -> Result<Server, ServerError> {
-        let services = (0..settings.cores).map(|_| Echo).collect();
-        launch(settings, listen(settings)?, services, Account::default())
+        let (bound, sockets) = listen(settings)?;
+        let cores = opening(sockets, settings.burst).map(|open| (open, Echo)).collect();
+        launch(settings, bound, cores, Account::default())
+    }
+
+    /// Starts a server over AF_XDP on an interface that has the address of the settings, whose port must be stated.
+    ///
+    /// # Errors
+    /// [`ServerError`], as its variants say.
+    #[cfg(feature = "af-xdp")]
+    pub fn start_xdp(settings: &ServerSettings, xdp: &XdpSettings) -> Result<Server, ServerError> {
+        let (bound, steering) = take_ports(settings, xdp)?;
+        let (services, account) = stores(settings, &bound)?;
+        let cores = opening_xdp(settings, xdp, steering).zip(services).collect();
+        launch(settings, bound, cores, account)
+    }
+
+    /// [`echo`](Server::echo) over AF_XDP.
+    ///
+    /// # Errors
+    /// [`ServerError`], as its variants say.
+    #[cfg(feature = "af-xdp")]
+    pub fn echo_xdp(settings: &ServerSettings, xdp: &XdpSettings) -> Result<Server, ServerError> {
+        let (bound, steering) = take_ports(settings, xdp)?;
+        let cores = opening_xdp(settings, xdp, steering).map(|open| (open, Echo)).collect();
+        launch(settings, bound, cores, Account::default())
     }
 
     /// The address of each core. Any of them tells the directory.
@@ -208,69 +228,162 @@ impl Drop for Server {
     }
 }
 
-/// Binds the sockets of all cores.
-fn listen(settings: &ServerSettings) -> Result<Bound, ServerError> {
+/// The stores of all cores, and their memory.
+fn stores<P: Copy + Send>(
+    settings: &ServerSettings,
+    bound: &Bound,
+) -> Result<(Vec<Store<P>>, Account), ServerError> {
+    let (hands, account) = hands::open(settings)?;
+    let mail: Vec<Option<Mailboxes<P>>> = match settings.redirects {
+        true => Mailboxes::all(&bound.bells).into_iter().map(Some).collect(),
+        false => bound.bells.iter().map(|_| None).collect(),
+    };
+    let store = |(core, (hands, mail)): (usize, (Hands, _))| {
+        Store::new(core, settings, hands, bound.directory.clone(), mail)
+    };
+    Ok((hands.into_iter().zip(mail).enumerate().map(store).collect(), account))
+}
+
+/// How each core opens its transport over a socket.
+fn opening(
+    sockets: Vec<UdpSocket>,
+    burst: usize,
+) -> impl Iterator<Item = impl FnOnce(Waker) -> io::Result<Udp> + Send + 'static> {
+    sockets.into_iter().map(move |socket| move |waker| Ok(Udp::new(socket, waker, burst)))
+}
+
+/// Takes the ports of all cores off an interface.
+#[cfg(feature = "af-xdp")]
+fn take_ports(
+    settings: &ServerSettings,
+    xdp: &XdpSettings,
+) -> Result<(Bound, Arc<XdpSteering>), ServerError> {
     settings.check()?;
-    let (mut sockets, mut addresses, mut bells) = (Vec::new(), Vec::new(), Vec::new());
+    if settings.port == 0 {
+        let problem = "0: AF_XDP takes the ports that are stated, and the system gives none".to_owned();
+        return Err(ServerError::Setting { name: "port", problem });
+    }
+    if settings.packet_bytes > PACKET_BYTES_DEFAULT || settings.address.is_ipv6() {
+        let problem = format!("AF_XDP has packets of at most {PACKET_BYTES_DEFAULT} bytes, over IPv4");
+        return Err(ServerError::Setting { name: "packet_bytes", problem });
+    }
+    let addresses: Vec<SocketAddr> = (0..settings.cores).map(|core| settings.address_of(core)).collect();
+    let failed = |source| ServerError::Listen { address: addresses[0], source };
+    let steering = XdpSteering::attach(xdp, settings.port, settings.cores as u16).map_err(failed)?;
+    Ok((Bound::new(settings, addresses)?, steering))
+}
+
+/// How each core opens the socket of its queue.
+#[cfg(feature = "af-xdp")]
+fn opening_xdp(
+    settings: &ServerSettings,
+    xdp: &XdpSettings,
+    steering: Arc<XdpSteering>,
+) -> impl Iterator<Item = impl FnOnce(Waker) -> io::Result<Xdp> + Send + 'static> {
+    let burst = settings.burst;
+    let queues = (xdp.first_queue..).take(settings.cores);
+    queues.map(move |queue| {
+        let steering = steering.clone();
+        move |waker| Xdp::open(steering, queue, burst, waker)
+    })
+}
+
+/// Binds the sockets of all cores.
+fn listen(settings: &ServerSettings) -> Result<(Bound, Vec<UdpSocket>), ServerError> {
+    settings.check()?;
+    let (mut sockets, mut addresses) = (Vec::new(), Vec::new());
     for core in 0..settings.cores {
         let address = settings.address_of(core);
         let failed = |source| ServerError::Listen { address, source };
         let socket = bind(address, settings.socket_bytes).map_err(failed)?;
         addresses.push(socket.local_addr().map_err(failed)?);
         sockets.push(socket);
-        bells.push(Bell::new(Waker::new().map_err(|source| ServerError::Start { core, source })?));
     }
-    let core_ports: Vec<u16> = addresses.iter().map(SocketAddr::port).collect();
-    let random = RandomState::new();
-    let directory = Directory {
-        epoch: random.hash_one(2) as u16,
-        access: settings.access,
-        redirects: settings.redirects,
-        lossy: settings.eviction.is_some(),
-        packet_bytes: settings.packet_bytes,
-        seed: [random.hash_one(0), random.hash_one(1)],
-        partition_ports: core_ports.iter().cycle().take(settings.partitions as usize).copied().collect(),
-        core_ports,
-    };
-    Ok(Bound { sockets, bells, addresses, directory: Arc::new(directory) })
+    Ok((Bound::new(settings, addresses)?, sockets))
 }
 
-/// Starts a thread for each core.
-fn launch<S: Service<SockaddrStorage> + Send + 'static>(
+impl Bound {
+    fn new(settings: &ServerSettings, addresses: Vec<SocketAddr>) -> Result<Bound, ServerError> {
+        let bell = |core| match Waker::new() {
+            Ok(waker) => Ok(Bell::new(waker)),
+            Err(source) => Err(ServerError::Start { core, source }),
+        };
+        let bells = (0..settings.cores).map(bell).collect::<Result<Vec<_>, _>>()?;
+        let core_ports: Vec<u16> = addresses.iter().map(SocketAddr::port).collect();
+        let random = RandomState::new();
+        let directory = Directory {
+            epoch: random.hash_one(2) as u16,
+            access: settings.access,
+            redirects: settings.redirects,
+            lossy: settings.eviction.is_some(),
+            packet_bytes: settings.packet_bytes,
+            seed: [random.hash_one(0), random.hash_one(1)],
+            partition_ports: core_ports.iter().cycle().take(settings.partitions as usize).copied().collect(),
+            core_ports,
+        };
+        Ok(Bound { bells, addresses, directory: Arc::new(directory) })
+    }
+}
+
+/// Starts a thread for each core, and returns when all of them serve. A transport is opened in the thread that uses it.
+fn launch<T, S, F>(
     settings: &ServerSettings,
     bound: Bound,
-    services: Vec<S>,
+    cores: Vec<(F, S)>,
     account: Account,
-) -> Result<Server, ServerError> {
-    let Bound { sockets, bells, addresses, directory } = bound;
+) -> Result<Server, ServerError>
+where
+    T: Transport,
+    S: Service<T::Peer> + Send + 'static,
+    F: FnOnce(Waker) -> io::Result<T> + Send + 'static,
+{
+    let Bound { bells, addresses, directory } = bound;
     let (burst, packet_bytes) = (settings.burst, settings.packet_bytes);
-    let mut ram = RamAccount::default();
-    ram.add("index", account.index_bytes);
-    ram.add("items", account.item_bytes);
-    ram.add("free lists", account.writer_bytes);
-    ram.add("packets", (settings.cores * 2 * burst * packet_bytes) as u64);
-    let mut server = Server { cores: Vec::new(), stop: Arc::default(), directory, addresses, ram };
-    for (core, ((socket, bell), service)) in sockets.into_iter().zip(&bells).zip(services).enumerate() {
+    let mut server =
+        Server { cores: Vec::new(), stop: Arc::default(), directory, addresses, ram: ram(settings, account) };
+    let mut started = Vec::new();
+    for (core, (bell, (open, service))) in bells.iter().zip(cores).enumerate() {
         let counters = Arc::new(Counters::default());
         let (stop, own_counters, own_bell) = (server.stop.clone(), counters.clone(), bell.clone());
         let all_bells = bells.clone();
         let processor = settings.processors.get(core).copied();
+        let (ready, is_ready) = sync_channel(1);
         let work = move || {
-            let outcome = stay_on(processor).and_then(|()| {
-                let shared = worker::Shared { counters: &own_counters, bell: &own_bell, stop: &stop };
-                let transport = Udp::new(socket, own_bell.waker.clone(), burst);
-                worker::run(transport, service, (burst, packet_bytes), &shared)
-            });
+            let opened = stay_on(processor).and_then(|()| open(own_bell.waker.clone()));
+            let (told, transport) = match opened {
+                Ok(transport) => (Ok(()), Some(transport)),
+                Err(source) => (Err(source), None),
+            };
+            // Whoever starts the server waits for it.
+            let _ = ready.send(told);
+            let Some(transport) = transport else { return Ok(0) };
+            let shared = worker::Shared { counters: &own_counters, bell: &own_bell, stop: &stop };
+            let outcome = worker::run(transport, service, (burst, packet_bytes), &shared);
             // All cores end together, whatever the reason of the first.
             stop.store(true, SeqCst);
             all_bells.iter().for_each(|bell| bell.waker.wake());
             outcome
         };
-        let thread = std::thread::Builder::new().name(format!("mica-{core}")).spawn(work);
-        let thread = Some(thread.map_err(|source| ServerError::Start { core, source })?);
-        server.cores.push(Core { thread, counters, bell: bell.clone() });
+        let failed = |source| ServerError::Start { core, source };
+        let thread = std::thread::Builder::new().name(format!("mica-{core}")).spawn(work).map_err(failed)?;
+        server.cores.push(Core { thread: Some(thread), counters, bell: bell.clone() });
+        started.push(is_ready);
+    }
+    for (core, is_ready) in started.into_iter().enumerate() {
+        let told = is_ready.recv().unwrap_or_else(|_| Err(io::Error::other("it ended in a panic")));
+        told.map_err(|source| ServerError::Start { core, source })?;
     }
     Ok(server)
+}
+
+/// The memory of a server, by item.
+fn ram(settings: &ServerSettings, account: Account) -> RamAccount {
+    let mut ram = RamAccount::default();
+    ram.add("index", account.index_bytes);
+    ram.add("items", account.item_bytes);
+    ram.add("free lists", account.writer_bytes);
+    ram.add("packets", (settings.cores * 2 * settings.burst * settings.packet_bytes) as u64);
+    ram
 }
 
 /// Keeps this thread on a processor, if one is named.

@@ -86,6 +86,19 @@ impl<P: Copy> Burst<P> {
         bytes.len() <= self.packet_bytes && self.push(peer, copy)
     }
 
+    /// Adds a copy of a packet, or of its beginning if it is longer than a buffer; then it is not whole. Answers whether
+    /// there was room for one more.
+    #[cfg(feature = "af-xdp")]
+    pub(super) fn push_cut(&mut self, peer: P, bytes: &[u8]) -> bool {
+        let kept = bytes.len().min(self.packet_bytes);
+        let had = self.len();
+        let pushed = self.push_bytes(peer, &bytes[..kept]);
+        if let Some(packet) = self.packets.get_mut(had) {
+            packet.is_whole = kept == bytes.len();
+        }
+        pushed
+    }
+
     /// All buffers, and a way to say what stands in them now: a packet's length, whether it is whole, and its sender.
     pub(super) fn receive_into(
         &mut self,

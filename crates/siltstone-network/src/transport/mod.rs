@@ -4,12 +4,16 @@
 mod burst;
 mod udp;
 mod waker;
+#[cfg(any(test, feature = "af-xdp"))]
+mod xdp;
 
 pub use burst::Burst;
 /// Where a packet of UDP came from or goes to.
 pub use nix::sys::socket::SockaddrStorage as Peer;
 pub use udp::{Udp, address_of, bind};
 pub use waker::Waker;
+#[cfg(feature = "af-xdp")]
+pub use xdp::{End, Flow, Xdp, XdpSettings, XdpSteering};
 
 use std::io;
 use std::time::Duration;
