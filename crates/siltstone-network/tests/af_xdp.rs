@@ -6,7 +6,7 @@
 //! ```
 
 #![cfg(feature = "af-xdp")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use nix::sched::{CloneFlags, setns};
 use siltstone_network::transport::XdpSettings;

@@ -3,7 +3,7 @@
 //! is measured.
 
 use super::trace::Trace;
-use super::{Settings, UdpError};
+use super::{Path, Settings, UdpError};
 use siltstone::mica::Operation;
 use siltstone_network::protocol::{Header, Kind, Outcome, Requests, Responses};
 use siltstone_network::transport::{Burst, Peer, Transport, Udp, Waker, bind};
@@ -91,7 +91,8 @@ pub(super) struct Client {
 
 impl Client {
     pub fn new(settings: &Settings, packet_bytes: usize) -> Result<Client, UdpError> {
-        let socket = bind(([127, 0, 0, 1], 0).into(), SOCKET_BYTES)?;
+        let address = if settings.path == Path::Sockets { [127, 0, 0, 1] } else { [0; 4] };
+        let socket = bind((address, 0).into(), SOCKET_BYTES)?;
         let burst = settings.burst;
         Ok(Client {
             transport: Udp::new(socket, Waker::new()?, burst),

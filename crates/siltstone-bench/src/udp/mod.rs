@@ -7,6 +7,8 @@
 //! core that is always busy. What came through on the wall stands beside it.
 
 mod client;
+#[cfg(feature = "af-xdp")]
+mod link;
 mod trace;
 
 use crate::mica::Access;
@@ -37,9 +39,24 @@ pub enum Direction {
     Software,
 }
 
+/// How packets come to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Path {
+    /// Over sockets of the system and 127.0.0.1.
+    Sockets,
+    /// By AF_XDP from a virtual network card, the driver of which hands them over. The client uses sockets. Takes root
+    /// and the feature `af-xdp`.
+    AfXdp,
+    /// The same behind the driver, as with cards whose driver does not know of it.
+    AfXdpGeneric,
+}
+
 /// What is measured.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// How packets come to the server.
+    pub path: Path,
     /// The items that are loaded.
     pub items: u64,
     /// The length of keys, in bytes: at least 8.
@@ -79,6 +96,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
+            path: Path::Sockets,
             items: 1 << 20,
             key_size: 8,
             value_size: 8,
@@ -105,6 +123,8 @@ impl Default for Settings {
 pub struct Report {
     /// `udp`.
     pub benchmark: &'static str,
+    /// How packets come to the server.
+    pub path: Path,
     /// The items that were loaded.
     pub items: u64,
     /// The length of keys, in bytes.
@@ -160,7 +180,7 @@ impl Report {
     pub fn line(&self) -> String {
         format!(
             "{:<12} : {:>2} requests a packet: {:.2} M ops/sec a core, {:.0} k packets/sec, {:.1}% of the echo's {:.0} k; \
-             wall {:.2} M ops/sec, {:.0} k and {:.0} k packets/sec on {} processors; {:?}, {:?}, {} cores, {}; {:.0}% \
+             wall {:.2} M ops/sec, {:.0} k and {:.0} k packets/sec on {} processors; {:?}, {:?}, {:?}, {} cores, {}; {:.0}% \
              get, zipf {}, found {:.2}%, loss {:.3}%, {:.1} packets a burst",
             self.benchmark,
             self.requests_per_packet,
@@ -172,6 +192,7 @@ impl Report {
             self.wall_packets_per_s / 1e3,
             self.wall_echo_packets_per_s / 1e3,
             self.processors,
+            self.path,
             self.mode,
             self.direction,
             self.cores,
@@ -198,6 +219,9 @@ pub enum UdpError {
     /// The socket of the client fails.
     #[error("the socket of the client: {0}")]
     Socket(#[from] io::Error),
+    /// The virtual network cards cannot be made.
+    #[error("{0}; it takes root, and the command ip of iproute2")]
+    Link(String),
     /// A setting is outside its limits.
     #[error("{0}")]
     Settings(String),
@@ -267,7 +291,7 @@ fn server_settings(settings: &Settings, processors: &[usize]) -> Result<(ServerS
         shape,
         memory_bytes: (of_a_partition * f64::from(partitions)) as u64,
         record_bytes: key_size + value_size,
-        packet_bytes: network::protocol::PACKET_BYTES_MAX,
+        packet_bytes: packet_bytes_max(settings),
         burst: settings.burst,
         redirects: settings.direction == Direction::Software,
         processors: of_server.iter().cycle().take(settings.cores).copied().collect(),
@@ -277,11 +301,19 @@ fn server_settings(settings: &Settings, processors: &[usize]) -> Result<(ServerS
     Ok((server, own))
 }
 
+/// The longest packet.
+fn packet_bytes_max(settings: &Settings) -> usize {
+    match settings.path {
+        Path::Sockets => network::protocol::PACKET_BYTES_MAX,
+        Path::AfXdp | Path::AfXdpGeneric => network::protocol::PACKET_BYTES_DEFAULT,
+    }
+}
+
 fn check(settings: &Settings) -> Result<(), UdpError> {
     let Settings { key_size, value_size, requests_per_packet, .. } = *settings;
     let request_bytes = network::protocol::request_bytes(key_size, value_size, false);
     let packet_bytes = network::protocol::HEADER_BYTES + requests_per_packet * request_bytes;
-    let most = network::protocol::PACKET_BYTES_MAX;
+    let most = packet_bytes_max(settings);
     let complaint = match settings {
         Settings { key_size: 0..8, .. } => "key_size is at least 8".to_owned(),
         Settings { items: 0, .. } | Settings { packets: 0, .. } | Settings { rounds: 0, .. } => {
@@ -317,7 +349,7 @@ impl Side {
 
     /// The counts when all cores have done everything and told their time.
     fn settled(&self) -> Result<Counts, UdpError> {
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+        let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
         let waits = |server: &Server| server.stats().cores.iter().map(|core| core.waits).collect::<Vec<_>>();
         let before = waits(&self.server);
         for address in self.server.addresses() {
@@ -369,12 +401,12 @@ fn measure(
         set.set(own);
         sched_setaffinity(None, &set).map_err(io::Error::from)?;
     }
-    let server = Server::start(server_settings)?;
+    let (server, echo, _link) = servers(settings, server_settings)?;
     load(settings, &server)?;
     let directory = server.directory().clone();
     let trace = Trace::draw(settings, &directory);
     let mut store = Side::new(server);
-    let mut echo = Side::new(Server::echo(server_settings)?);
+    let mut echo = Side::new(echo);
     let mut client = Client::new(settings, directory.packet_bytes)?;
     let loaded = store.settled()?;
     for _ in 0..settings.rounds {
@@ -394,6 +426,48 @@ fn measure(
         }
     }
     Ok(report(settings, processors, &store, &echo, &loaded, &counts))
+}
+
+/// What must be there for as long as the servers are.
+#[cfg(feature = "af-xdp")]
+type Ground = Option<link::Link>;
+#[cfg(not(feature = "af-xdp"))]
+type Ground = ();
+
+/// The store and the echo.
+fn servers(
+    settings: &Settings,
+    server_settings: &ServerSettings,
+) -> Result<(Server, Server, Ground), UdpError> {
+    if settings.path == Path::Sockets {
+        let servers = (Server::start(server_settings)?, Server::echo(server_settings)?);
+        return Ok((servers.0, servers.1, Ground::default()));
+    }
+    servers_over_xdp(settings, server_settings)
+}
+
+#[cfg(not(feature = "af-xdp"))]
+fn servers_over_xdp(_: &Settings, _: &ServerSettings) -> Result<(Server, Server, Ground), UdpError> {
+    Err(UdpError::Settings("AF_XDP is not built in: build with the feature af-xdp".to_owned()))
+}
+
+/// Afterwards the thread is on the side of the client.
+#[cfg(feature = "af-xdp")]
+fn servers_over_xdp(
+    settings: &Settings,
+    server_settings: &ServerSettings,
+) -> Result<(Server, Server, Ground), UdpError> {
+    use siltstone_network::transport::XdpSettings;
+    let link = link::Link::new()?;
+    let [store, echo] = link::CARDS.map(|(card, address)| {
+        let generic = settings.path == Path::AfXdpGeneric;
+        let xdp = XdpSettings { interface: card.to_owned(), first_queue: 0, generic };
+        (ServerSettings { address: address.into(), port: 11_411, ..server_settings.clone() }, xdp)
+    });
+    link.enter_server()?;
+    let servers = (Server::start_xdp(&store.0, &store.1)?, Server::echo_xdp(&echo.0, &echo.1)?);
+    link.enter_client()?;
+    Ok((servers.0, servers.1, Some(link)))
 }
 
 /// Puts all items, by the library's own client.
@@ -443,6 +517,7 @@ fn report(
     let Tally { sent, answered, found, absent, .. } = store.all;
     Report {
         benchmark: "udp",
+        path: settings.path,
         items: settings.items,
         key_size: settings.key_size,
         value_size: settings.value_size,

@@ -4,12 +4,13 @@ use super::mica::{EvictionArg, ModeArg};
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, help};
 use clap::{Args, ValueEnum};
-use siltstone_bench::udp::{Direction, Settings, UdpError};
+use siltstone_bench::udp::{Direction, Path, Settings, UdpError};
 use std::io::{Write, stdout};
 
 const EXAMPLES: &str = "
   siltstone bench udp --requests_per_packet 1,32 --json
-  siltstone bench udp --cores 2 --partitions 2 --get 0.5 --direction both";
+  siltstone bench udp --cores 2 --partitions 2 --get 0.5 --direction both
+  sudo siltstone bench udp --path af_xdp";
 
 /// Measure MICA over UDP, beside a bare echo of the same packets
 ///
@@ -19,6 +20,10 @@ const EXAMPLES: &str = "
 #[derive(Args)]
 #[command(rename_all = "snake_case", after_help = help(EXAMPLES))]
 pub struct UdpArgs {
+    /// How packets come to the server: over sockets of the system; or by AF_XDP from a virtual network card, which
+    /// takes root and a build with the feature af-xdp
+    #[arg(long, value_enum, default_value = "sockets")]
+    path: PathArg,
     /// How many items are loaded
     #[arg(long, default_value_t = 1 << 20)]
     items: u64,
@@ -75,6 +80,14 @@ pub struct UdpArgs {
     json: bool,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum PathArg {
+    Sockets,
+    AfXdp,
+    AfXdpGeneric,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 enum DirectionArg {
     Assisted,
@@ -94,6 +107,11 @@ pub fn run(args: &UdpArgs) -> Result {
         let mut rates = Vec::new();
         for direction in directions {
             let report = siltstone_bench::udp::run(&Settings {
+                path: match args.path {
+                    PathArg::Sockets => Path::Sockets,
+                    PathArg::AfXdp => Path::AfXdp,
+                    PathArg::AfXdpGeneric => Path::AfXdpGeneric,
+                },
                 items: args.items,
                 key_size: args.key_size,
                 value_size: args.value_size,

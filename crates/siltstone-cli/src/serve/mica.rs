@@ -11,7 +11,7 @@ use serde_json::json;
 use siltstone::mica::ItemShape;
 use siltstone_bench::mica::Access as BenchAccess;
 use siltstone_network::protocol::PACKET_BYTES_DEFAULT;
-use siltstone_network::{Access, Server, ServerSettings, ServerStats};
+use siltstone_network::{Access, Server, ServerError, ServerSettings, ServerStats};
 use std::io::{Write, stdout};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -75,6 +75,14 @@ pub struct MicaArgs {
     /// The processors on which the cores stay, one for each
     #[arg(long, value_delimiter = ',')]
     processors: Vec<usize>,
+    /// Take packets by AF_XDP from this interface, which has the address; core n has its queue n. Takes root
+    #[cfg(feature = "af-xdp")]
+    #[arg(long)]
+    interface: Option<String>,
+    /// Take them behind the driver, where it cannot hand them over itself
+    #[cfg(feature = "af-xdp")]
+    #[arg(long, requires = "interface")]
+    generic: bool,
     /// Print the counters so often, as a line of JSON
     #[arg(long, alias = "stats-interval", value_name = "TIME", value_parser = parse_time)]
     stats_interval: Option<Duration>,
@@ -84,6 +92,16 @@ pub struct MicaArgs {
 }
 
 impl MicaArgs {
+    fn start(&self) -> std::result::Result<Server, ServerError> {
+        #[cfg(feature = "af-xdp")]
+        if let Some(interface) = &self.interface {
+            let (interface, generic) = (interface.clone(), self.generic);
+            let xdp = siltstone_network::transport::XdpSettings { interface, first_queue: 0, generic };
+            return Server::start_xdp(&self.settings(), &xdp);
+        }
+        Server::start(&self.settings())
+    }
+
     fn settings(&self) -> ServerSettings {
         let fixed = self.fixed.map(|(key_length, value_length)| {
             let length = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
@@ -115,7 +133,7 @@ impl MicaArgs {
 
 pub fn run(args: &MicaArgs) -> Result {
     let interrupt = Interrupt::listen()?;
-    let server = Server::start(&args.settings())?;
+    let server = args.start()?;
     let addresses: Vec<String> = server.addresses().iter().map(SocketAddr::to_string).collect();
     let mut out = stdout().lock();
     if args.json {
