@@ -92,10 +92,10 @@ pub enum Error {
         /// The version that this program reads.
         supported: u32,
     },
-    /// Another process has the database open.
-    #[error("{}: another process has this database open; close it there first", path.display())]
+    /// Somebody else has the database open, or works on the dictionary.
+    #[error("{}: it is in use by another process, or by another handle of this one; close it there first", path.display())]
     Locked {
-        /// The directory.
+        /// The directory of the database, or the file of the dictionary.
         path: PathBuf,
     },
     /// An earlier write or sync failed: nothing more is accepted until the database is opened anew.

@@ -43,6 +43,7 @@ pub const TARGETS: &[Target] = &[
     reads("dictionary", &["dictionary"], targets::dictionary::run),
     reads("directory", &["README"], targets::directory::run),
     reads("database", &["README"], targets::database::run),
+    reads("repair", &["README"], targets::database::repair),
     reads("simulation", &[], targets::simulation::run),
     reads("export", &["export"], targets::transfer::export),
     reads("jsonl", &[], targets::transfer::jsonl),

@@ -4,6 +4,9 @@ use crate::input::overwrite;
 use siltstone::store::log::format::parse_frame;
 use siltstone::store::record::RecordLayout;
 
+/// Where a store's footer says whether a copy of it stands before it.
+const COPIED_AT: usize = 92;
+
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
@@ -21,7 +24,7 @@ pub fn with_crc(bytes: &[u8]) -> Vec<u8> {
     [bytes, &crc32c::crc32c(bytes).to_le_bytes()].concat()
 }
 
-/// Makes the checksums of a store file right: header, blocks, sections and footer. `None` if it is too short for that.
+/// Makes the checksums of a store file right: header, blocks, sections, footer and its copy. `None` if it is too short for that.
 pub fn seal_store(bytes: &mut [u8]) -> Option<()> {
     let header_crc = crc32c::crc32c(bytes.get(..28)?);
     set_u32(bytes, 28, header_crc);
@@ -47,6 +50,9 @@ pub fn seal_store(bytes: &mut [u8]) -> Option<()> {
     // A block may have overlapped the footer: that comes last.
     let crc = crc32c::crc32c(&bytes[footer..footer + 124]);
     set_u32(bytes, footer + 124, crc);
+    if bytes[footer + COPIED_AT] == 1 && footer >= 128 {
+        bytes.copy_within(footer.., footer - 128);
+    }
     Some(())
 }
 

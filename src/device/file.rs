@@ -1,5 +1,6 @@
 //! The counted, named faces of a directory and of a file.
 
+use super::LOCK;
 use super::batch::{QUEUE_DEPTH, QUEUE_DEPTH_MAX};
 use super::system::SystemDirectory;
 use super::{Access, AlignedBuffer, DirectoryBackend, FileBackend, IoCounters, IoSnapshot, Purpose};
@@ -111,11 +112,19 @@ impl Directory {
     }
 
     /// Takes the exclusive lock of the directory until it is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if somebody else has it.
     pub fn lock(&self) -> Result<Box<dyn Send + Sync>> {
-        self.backend.lock().map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => Error::Locked { path: self.path() },
-            _ => Error::io("lock", self.path())(error),
-        })
+        self.backend.lock(LOCK).map_err(not_locked(self.path()))
+    }
+
+    /// Takes the exclusive lock of one of its files until it is dropped. Who reads the file does not ask for it.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if somebody else has it.
+    pub fn lock_file(&self, name: &str) -> Result<Box<dyn Send + Sync>> {
+        self.backend.lock(name).map_err(not_locked(self.path_of(name)))
     }
 
     /// Makes `name` stand in the directory `target` too, by a hard link where that can be done, else by a copy.
@@ -137,6 +146,13 @@ impl Directory {
                 Err(error) => return Err(Error::io("link", self.path_of(&folder))(error)),
             }
         }
+    }
+}
+
+fn not_locked(path: PathBuf) -> impl FnOnce(io::Error) -> Error {
+    move |error| match error.kind() {
+        io::ErrorKind::WouldBlock => Error::Locked { path },
+        _ => Error::io("lock", path)(error),
     }
 }
 

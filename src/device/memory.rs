@@ -1,12 +1,11 @@
 //! Files in memory: for tests, and for measuring what an engine asks of a device.
 
-use super::{Access, DirectoryBackend, FileBackend};
+use super::{Access, DirectoryBackend, FileBackend, LOCK};
 use parking_lot::{Mutex, RwLock};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Error, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 type Bytes = Arc<RwLock<Vec<u8>>>;
 
@@ -14,16 +13,34 @@ type Bytes = Arc<RwLock<Vec<u8>>>;
 #[derive(Clone, Default)]
 pub struct MemoryDirectory {
     files: Arc<Mutex<BTreeMap<String, Bytes>>>,
-    locked: Arc<AtomicBool>,
+    locks: NameLocks,
 }
 
 struct MemoryFile(Bytes);
 
-struct MemoryLock(Arc<AtomicBool>);
+/// The names that are locked. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NameLocks(Arc<Mutex<BTreeSet<String>>>);
 
-impl Drop for MemoryLock {
+/// Ends when it is dropped.
+struct NameLock {
+    locks: NameLocks,
+    name: String,
+}
+
+impl NameLocks {
+    /// The lock of a name; `WouldBlock` if somebody has it.
+    pub(crate) fn take(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
+        if !self.0.lock().insert(name.to_owned()) {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        Ok(Box::new(NameLock { locks: self.clone(), name: name.to_owned() }))
+    }
+}
+
+impl Drop for NameLock {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        self.locks.0.lock().remove(&self.name);
     }
 }
 
@@ -67,11 +84,11 @@ impl DirectoryBackend for MemoryDirectory {
         Ok(())
     }
 
-    fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
-        if self.locked.swap(true, Ordering::AcqRel) {
-            return Err(ErrorKind::WouldBlock.into());
+    fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
+        if name != LOCK {
+            self.find(name)?;
         }
-        Ok(Box::new(MemoryLock(self.locked.clone())))
+        self.locks.take(name)
     }
 
     fn share(&self, name: &str, target: &Path) -> io::Result<()> {

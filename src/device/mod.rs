@@ -18,6 +18,7 @@ pub use batch::{IoBackend, ReadRequest, io_backend, read_batch};
 pub use buffer::{AlignedBuffer, scratch_bytes, with_scratch};
 pub use counters::{IoCount, IoCounters, IoSnapshot, Purpose};
 pub use file::{Directory, File};
+pub(crate) use memory::NameLocks;
 pub use random::RandomReads;
 pub use system::SystemDirectory;
 pub use system::pages::{HUGE_PAGE_BYTES, PageKind, Pages};
@@ -25,6 +26,9 @@ pub use system::pages::{HUGE_PAGE_BYTES, PageKind, Pages};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+
+/// The file whose lock is the directory's; it is no file of a store, and never listed.
+pub const LOCK: &str = "LOCK";
 
 /// How a file's blocks reach the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,8 +87,9 @@ pub trait DirectoryBackend: Send + Sync {
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Returns when all creations, removals and renamings survive a loss of power.
     fn sync(&self) -> io::Result<()>;
-    /// Takes the exclusive lock of the directory until it is dropped; `WouldBlock` if another process has it.
-    fn lock(&self) -> io::Result<Box<dyn Send + Sync>>;
+    /// Takes the exclusive lock of a file until it is dropped; `WouldBlock` if somebody else has it, `NotFound` if there
+    /// is no such file. [`LOCK`], which stands for the directory, is made if it is missing and never listed.
+    fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>>;
     /// Makes `name` stand in the directory `target` too: by a hard link where that can be done, else by a copy.
     fn share(&self, name: &str, target: &Path) -> io::Result<()>;
     /// Makes a new directory `folder` in this one and lets `names` stand there too, durably: by hard links where that

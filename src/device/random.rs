@@ -111,8 +111,8 @@ mod tests {
         fn sync(&self) -> io::Result<()> {
             self.0.sync()
         }
-        fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
-            self.0.lock()
+        fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
+            self.0.lock(name)
         }
         fn share(&self, name: &str, target: &Path) -> io::Result<()> {
             self.0.share(name, target)

@@ -11,6 +11,7 @@ use crate::store::record::RecordView;
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
 use crate::store::sorted::{Form, SortedStoreSettings, SortedStoreWriter};
 use crate::{Error, Result};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Progress is told after so many bytes of keys and values.
@@ -363,8 +364,12 @@ impl PartialFile {
         PartialFile { directory, name, is_whole: false }
     }
 
-    /// Takes the name of the dictionary.
+    /// Takes the name of the dictionary, and the place of one that has it unless that is just given another index.
     fn become_whole(mut self, name: &str) -> Result<()> {
+        let _locked = match self.directory.lock_file(name) {
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => None,
+            outcome => Some(outcome?),
+        };
         self.directory.rename(&self.name, name)?;
         self.is_whole = true;
         self.directory.sync(Purpose::Maintain)

@@ -2,6 +2,7 @@
 
 use crate::device::{AlignedBuffer, File, Purpose};
 use crate::key::{KeyHasher, Placing, check_key_length, check_value_length};
+use crate::store::checksum;
 use crate::store::fields::Fields;
 use crate::store::file::StoreFile;
 use crate::store::record::RecordLayout;
@@ -61,7 +62,7 @@ impl Header {
             fields.extend_from_slice(&field.to_le_bytes());
         }
         block[STORE_HEADER_BYTES..CHECKSUM_AT].copy_from_slice(&fields);
-        let crc = crc32c::crc32c(&block[..CHECKSUM_AT]);
+        let crc = checksum::crc32c(&block[..CHECKSUM_AT]);
         block[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&crc.to_le_bytes());
     }
 
@@ -115,7 +116,7 @@ impl Header {
             let file = file.path().to_owned();
             return Err(Error::Version { file, found, supported: DICTIONARY_VERSION });
         }
-        let (stated, computed) = (u32::from_le_bytes(*crc), crc32c::crc32c(covered));
+        let (stated, computed) = (u32::from_le_bytes(*crc), checksum::crc32c(covered));
         if stated != computed {
             let expected = format!("the header of a dictionary with checksum {stated:#010x}");
             return Err(file.corrupt(at, expected, format!("{computed:#010x}")));

@@ -22,8 +22,8 @@ impl Dictionary {
     /// answers whether to go on.
     ///
     /// # Errors
-    /// [`Error::Setting`] for an index that does not fit the records; [`Error::Interrupted`]; those of reading and
-    /// writing. After any of them the dictionary can still be read.
+    /// [`Error::Setting`] for an index that does not fit the records; [`Error::Locked`] if it is being given another one
+    /// already; [`Error::Interrupted`]; those of reading and writing. After any of them the dictionary can still be read.
     pub fn reindex(
         path: impl AsRef<Path>,
         index: DictionaryIndex,
@@ -44,6 +44,7 @@ impl Dictionary {
         progress: &mut Progress<'_>,
     ) -> Result<Dictionary> {
         let options = DictionaryOptions::default();
+        let _locked = directory.lock_file(name)?;
         let dictionary = options.clone().without_index().open_in(directory.clone(), name)?;
         let store = dictionary.store();
         check_index(index, store.form())?;

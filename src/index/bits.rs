@@ -69,7 +69,7 @@ impl Bits {
     }
 
     /// The number of `width` bits, at most 64, that begins at bit `start`. Bits beyond the end are 0.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&self, start: u64, width: u32) -> u64 {
         let (word, shift) = ((start / 64) as usize, (start % 64) as u32);
         let Some(&[low, high]) = self.words.get(word..).and_then(|words| words.first_chunk()) else {
@@ -116,7 +116,7 @@ impl Bits {
 
 /// The place of the set bit of a word before which there are `rank` others, of those that there are. Without a branch
 /// (Vigna, "Broadword implementation of rank/select queries", 2008).
-#[inline]
+#[inline(always)]
 pub(crate) fn select_in_word(word: u64, rank: u32) -> u32 {
     const BYTES: u64 = 0x0101_0101_0101_0101;
     const HIGHEST: u64 = BYTES << 7;

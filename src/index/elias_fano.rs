@@ -4,6 +4,7 @@
 use super::DecodeError;
 use super::bits::{BitWriter, Bits, select_in_word};
 use super::decoding::Reader;
+use multiversion::multiversion;
 use std::ops::Range;
 
 /// A place is kept for each of so many zeros, and the words after it are counted: 1/4 bit a zero, of which there are
@@ -109,6 +110,12 @@ impl EliasFano {
     /// Which of the numbers, in their order, are equal to this one; where it would stand if there is none. Two or three
     /// cache lines.
     pub(crate) fn equal_range(&self, value: u64) -> Range<u64> {
+        equal_range(self, value)
+    }
+
+    /// The same in the instructions that every processor of its kind has.
+    #[inline(always)]
+    fn equal_range_portably(&self, value: u64) -> Range<u64> {
         if value >= self.end {
             return self.len..self.len;
         }
@@ -188,6 +195,7 @@ impl EliasFano {
     }
 
     /// Where the zero with so many zeros before it stands, of those that there are.
+    #[inline(always)]
     fn place_of_zero(&self, rank: u64) -> u64 {
         let sample = self.samples[(rank / ZEROS_PER_SAMPLE) as usize];
         let mut rank = (rank % ZEROS_PER_SAMPLE) as u32;
@@ -203,6 +211,7 @@ impl EliasFano {
     }
 
     /// How many ones follow each other from here on.
+    #[inline(always)]
     fn ones_from(&self, start: u64) -> u64 {
         let mut place = start;
         loop {
@@ -214,6 +223,7 @@ impl EliasFano {
         }
     }
 
+    #[inline(always)]
     fn low(&self, number: u64) -> u64 {
         self.lows.get(number * u64::from(self.low_bits), self.low_bits)
     }
@@ -230,6 +240,12 @@ impl EliasFano {
         }
         start
     }
+}
+
+/// [`EliasFano::equal_range`], compiled also for processors that count ones in one instruction.
+#[multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt+popcnt"))]
+fn equal_range(sequence: &EliasFano, value: u64) -> Range<u64> {
+    sequence.equal_range_portably(value)
 }
 
 #[cfg(test)]
@@ -280,6 +296,7 @@ mod tests {
                     let wanted = values.partition_point(|&value| value < asked) as u64
                         ..values.partition_point(|&value| value <= asked) as u64;
                     assert_eq!(sequence.equal_range(asked), wanted, "{asked} of {count} below {end}");
+                    assert_eq!(sequence.equal_range_portably(asked), wanted);
                     assert_eq!(sequence.contains(asked), !wanted.is_empty());
                 }
             }

@@ -82,6 +82,7 @@ impl FencesBuilder {
     /// # Errors
     /// [`BuildError::OutOfOrder`] for a placement lower than the one before; [`BuildError::Setting`] for blocks that
     /// are none, begin before the last one of the record before, or reach beyond [`BLOCKS_MAX`]. Nothing is added then.
+    #[inline]
     pub fn push(&mut self, placement: u64, blocks: Range<u64>) -> Result<(), BuildError> {
         let refused = |name, got, limit| Err(BuildError::Setting { name, got, limit });
         let blocks_end = self.last.map_or(0, |last| last.blocks_end);
@@ -99,7 +100,7 @@ impl FencesBuilder {
             );
         }
         let cell = self.cell_of(placement);
-        let splits_cell = self.splits_cell(placement);
+        let splits_cell = self.last.is_some_and(|last| last.cell == cell);
         for block in blocks_end.max(1)..blocks.end {
             // The builder takes all of them: cells ascend and are below its end.
             let taken = self.fences.push(cell);

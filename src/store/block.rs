@@ -5,6 +5,7 @@
 //! are used; and where in it the first record begins. A record may go on in the next block.
 
 use crate::device::File;
+use crate::store::checksum;
 use crate::{Error, Result};
 
 /// The bytes of a block's header.
@@ -16,7 +17,7 @@ const NO_RECORD_BEGINS: u16 = u16::MAX;
 /// The checksum of a block's bytes behind the checksum itself.
 fn checksum(store_number: u64, block_number: u64, rest: &[u8]) -> u32 {
     let place = (u128::from(store_number) << 64 | u128::from(block_number)).to_le_bytes();
-    crc32c::crc32c_append(crc32c::crc32c(&place), rest)
+    checksum::crc32c_append(checksum::crc32c(&place), rest)
 }
 
 /// Fills blocks with payload and seals them.

@@ -3,6 +3,7 @@
 
 use super::fields::Fields;
 use crate::device::{AlignedBuffer, Appender, Directory, File, Purpose};
+use crate::store::checksum;
 use crate::{Error, Result};
 use std::ops::Range;
 
@@ -105,7 +106,7 @@ impl StoreFooter {
         out.push(self.copied.into());
         let mut footer = [0; FOOTER_BYTES];
         footer[..out.len()].copy_from_slice(&out);
-        let crc = crc32c::crc32c(&footer[..FOOTER_BYTES - 4]);
+        let crc = checksum::crc32c(&footer[..FOOTER_BYTES - 4]);
         footer[FOOTER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
         footer
     }
@@ -128,7 +129,7 @@ impl StoreFooter {
             let file = file.path().to_owned();
             return Err(Error::Version { file, found: version, supported: STORE_VERSION });
         }
-        if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
+        if checksum::crc32c(body) != u32::from_le_bytes(*crc) {
             return Err(damaged());
         }
         let section = |fields: &mut Fields<'_>, kind| {
@@ -158,7 +159,7 @@ pub(super) fn encode_header(kind: u8, number: u64, block_bytes: u32) -> [u8; HEA
     header[12] = kind;
     header[16..20].copy_from_slice(&block_bytes.to_le_bytes());
     header[20..28].copy_from_slice(&number.to_le_bytes());
-    let crc = crc32c::crc32c(&header[..28]);
+    let crc = checksum::crc32c(&header[..28]);
     header[28..].copy_from_slice(&crc.to_le_bytes());
     header
 }
@@ -244,8 +245,12 @@ fn append_section(appender: &mut Appender, kind: u8, bytes: &[u8]) -> Result<Sec
     if kind == 0 {
         return Ok(Section::default());
     }
-    let section =
-        Section { kind, offset: appender.position(), length: bytes.len() as u64, crc: crc32c::crc32c(bytes) };
+    let section = Section {
+        kind,
+        offset: appender.position(),
+        length: bytes.len() as u64,
+        crc: checksum::crc32c(bytes),
+    };
     appender.append(bytes)?;
     Ok(section)
 }
@@ -382,7 +387,7 @@ impl StoreFile {
             let now = (section.length - bytes.len() as u64).min(256 << 10) as usize;
             bytes.extend_from_slice(self.file.read(purpose, at, now, &mut buffer)?);
         }
-        if crc32c::crc32c(&bytes) != section.crc {
+        if checksum::crc32c(&bytes) != section.crc {
             return Err(self.file.corrupt(section.offset, "a section with a right checksum", "other bytes"));
         }
         Ok(bytes)

@@ -3,6 +3,7 @@
 //! pages.
 
 pub mod block;
+pub mod checksum;
 mod confirm;
 pub mod examine;
 pub mod hash;

@@ -5,6 +5,7 @@ use super::reference::{Cell, DOUBTS_MAX, Records};
 use super::*;
 use crate::batch::{Durability, NEVER, Write};
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
+use crate::store::checksum;
 use crate::{Error, Result};
 use bytes::Bytes;
 
@@ -45,7 +46,7 @@ fn encode(writes: &[Write<'_>]) -> Vec<u8> {
         payload.extend_from_slice(value);
     }
     let mut record = (payload.len() as u32).to_le_bytes().to_vec();
-    record.extend(crc32c::crc32c(&payload).to_le_bytes());
+    record.extend(checksum::crc32c(&payload).to_le_bytes());
     record.extend(payload);
     record
 }
@@ -97,7 +98,7 @@ impl LogStore {
         while let Some((head, tail)) = rest.split_at_checked(8) {
             let length = u32::from_le_bytes(head[..4].try_into().unwrap_or_default()) as usize;
             let Some((payload, tail)) = tail.split_at_checked(length) else { break };
-            let sound = crc32c::crc32c(payload).to_le_bytes() == head[4..];
+            let sound = checksum::crc32c(payload).to_le_bytes() == head[4..];
             if !(sound || self.mistake == Mistake::NoChecksum) || length == 0 {
                 break;
             }

@@ -47,7 +47,8 @@ fn build(made: Made) -> SimulatedDirectory {
     files
 }
 
-fn damage(files: &SimulatedDirectory, made: Made, input: &mut Input<'_>) {
+/// Damages a file. Answers whether a checksum can tell.
+fn damage(files: &SimulatedDirectory, made: Made, input: &mut Input<'_>) -> bool {
     let names = files.names().expect("the power is on");
     let name = &names[usize::from(input.u8()) % names.len()];
     let damage = match input.u8() % 8 {
@@ -55,10 +56,17 @@ fn damage(files: &SimulatedDirectory, made: Made, input: &mut Input<'_>) {
         1 => Damage::SwapSectors(input.u8().into(), input.u8().into()),
         2 => Damage::StaleSector(input.u8().into()),
         3 => Damage::MisdirectedSector { from: input.u8().into(), to: input.u8().into() },
-        4 => return files.remove_name(name).expect("it is listed"),
-        _ => return forge(files, made, name, input),
+        4 => {
+            files.remove_name(name).expect("it is listed");
+            return true;
+        }
+        _ => {
+            forge(files, made, name, input);
+            return false;
+        }
     };
     files.damage(name, damage).expect("it is listed");
+    true
 }
 
 /// Changes bytes, and the checksums with them.
@@ -73,6 +81,36 @@ fn forge(files: &SimulatedDirectory, made: Made, name: &str, input: &mut Input<'
     };
     files.remove_name(name).expect("it is listed");
     put(&directory, name, &bytes);
+}
+
+/// Which database, how often it is damaged, and how each time. It is repaired, and what is not told lost is there.
+pub fn repair(data: &[u8]) {
+    let mut input = Input(data);
+    let which = usize::from(input.u8()) % MADE.len();
+    let files = DATABASES[which].crash_image();
+    let mut honest = true;
+    for _ in 0..=input.u8() % 3 {
+        honest &= damage(&files, MADE[which], &mut input);
+    }
+    let directory = Directory::new(files.clone(), Access::Buffered);
+    let Ok(report) = Database::repair_in(&directory, &mut |done, all| done <= all) else { return };
+    let again = Database::repair_in(&directory, &mut |_, _| true).expect("it was repaired");
+    assert!(again.found.damage.is_empty() || !honest, "{:?}", again.found.damage);
+    let database = match builder(MADE[which]).open_in(directory) {
+        Ok(database) => database,
+        Err(error) => {
+            assert!(!honest, "{error}");
+            return;
+        }
+    };
+    for number in 0..310u64 {
+        let key = number.to_be_bytes();
+        let found = database.get(key).map(|value| value.map(|value| value.to_vec()));
+        let is_right = matches!(&found, Ok(Some(value)) if *value == number.to_le_bytes());
+        assert!(is_right || !honest || report.found.may_affect(&key), "{number}: {found:?}");
+    }
+    let _ = database.compact();
+    let _ = database.close();
 }
 
 /// Which database, how often it is damaged, and how each time.

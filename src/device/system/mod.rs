@@ -6,16 +6,14 @@ pub(super) mod pages;
 #[cfg_attr(not(all(feature = "io-uring", target_os = "linux")), path = "no_ring.rs")]
 pub(super) mod ring;
 
-use super::{Access, DirectoryBackend, FileBackend};
+use super::{Access, DirectoryBackend, FileBackend, LOCK};
 use crate::{Error, Result};
 use file::SystemFile;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-/// The file whose lock is the directory's; it is no file of the store and never listed.
-const LOCK: &str = "LOCK";
 
 /// A directory of the file system.
 pub struct SystemDirectory {
@@ -134,13 +132,19 @@ impl DirectoryBackend for SystemDirectory {
         self.handle.sync_all()
     }
 
-    /// An advisory lock (`flock`) of the file `LOCK`, which stays when the lock is given back. It belongs to the open
-    /// file, so a second one in the same process is refused too, and it ends with the process, however that ends.
-    fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
+    /// An advisory lock (`flock`) of the file, which stays when the lock is given back. It belongs to the open file, so
+    /// a second one in the same process is refused too, and it ends with the process, however that ends.
+    fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
         self.check_writable()?;
-        let path = self.path.join(LOCK);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let path = self.file_path(name)?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(name == LOCK).truncate(false).open(&path)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        // Another file may have taken its name before it was locked.
+        let (locked, named) = (file.metadata()?, fs::metadata(&path)?);
+        if (locked.dev(), locked.ino()) != (named.dev(), named.ino()) {
+            return Err(ErrorKind::WouldBlock.into());
+        }
         Ok(Box::new(file))
     }
 

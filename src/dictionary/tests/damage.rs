@@ -1,6 +1,7 @@
 //! What a loss of power, damage and hostile bytes can do to a dictionary.
 
 use super::*;
+use crate::store::checksum;
 use crate::testing::{Crash, SimulatedDirectory, Survival};
 
 /// What a device shows after its power failed at each of its changes, or the process was killed.
@@ -157,7 +158,7 @@ fn a_file_that_was_cut_short_anywhere_is_refused() {
 
 /// Gives a range of the bytes a right checksum again, which stands behind it.
 fn seal(bytes: &mut [u8], start: usize, end: usize) {
-    let crc = crc32c::crc32c(&bytes[start..end]);
+    let crc = checksum::crc32c(&bytes[start..end]);
     bytes[end..end + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
@@ -207,7 +208,7 @@ fn no_payload_of_a_block_brings_the_reader_down_though_its_checksum_is_right() {
         let at = start + 4 + random.usize(..width);
         hostile[at] ^= 1 << random.u8(..8);
         let place = (u128::from(3u64) << 64 | u128::from(block)).to_le_bytes();
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&place), &hostile[start + 4..start + 512]);
+        let crc = checksum::crc32c_append(checksum::crc32c(&place), &hostile[start + 4..start + 512]);
         hostile[start..start + 4].copy_from_slice(&crc.to_le_bytes());
         rewrite(&directory, &hostile);
         for options in [Dictionary::options(), Dictionary::options().without_index()] {

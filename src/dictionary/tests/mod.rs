@@ -479,3 +479,33 @@ fn version_1_is_written_and_read_as_it_always_was() {
         assert_holds(&Dictionary::options().open_in(directory, "golden").unwrap(), &model);
     }
 }
+
+#[test]
+fn who_changes_a_dictionary_keeps_others_out_but_no_readers() {
+    let folder = tempfile::tempdir().unwrap();
+    let directories = [memory(), Directory::system(folder.path(), Access::Buffered).unwrap()];
+    for directory in directories {
+        let model = model(20_000, None);
+        build(&directory, builder_of(None, false, 4096), &model);
+        let is_locked = |error: Error| matches!(error, Error::Locked { path } if path.ends_with(FILE));
+        let mut met = false;
+        let changed = Dictionary::reindex_in(directory.clone(), FILE, DictionaryIndex::None, &mut |_, _| {
+            met = true;
+            let again =
+                Dictionary::reindex_in(directory.clone(), FILE, DictionaryIndex::Fences, &mut |_, _| true);
+            assert!(is_locked(again.err().unwrap()));
+            let mut writer = builder_of(None, false, 4096).create_in(directory.clone(), FILE).unwrap();
+            put_all(&mut writer, &model);
+            assert!(is_locked(writer.finish().err().unwrap()));
+            let key = model.keys().next().unwrap();
+            let reader = Dictionary::options().open_in(directory.clone(), FILE).unwrap();
+            assert!(reader.get(key).unwrap().is_some());
+            true
+        });
+        assert_holds(&changed.unwrap(), &model);
+        assert!(met);
+        build(&directory, builder_of(None, false, 4096), &model);
+        let listed = directory.list().unwrap();
+        assert_eq!(listed, [FILE], "nothing is left of what was refused");
+    }
+}

@@ -62,9 +62,8 @@ impl LogToExamine {
         let mut course =
             Course { log: self, examined, gaps: Vec::new(), position: self.from, whole, in_batch: 0, synced };
         let bases = self.needed(directory)?;
-        if bases.first().map_or(self.durable > 0, |&first| first > self.from) {
-            let until = bases.first().map_or(self.from, |&first| first);
-            course.miss(directory, until, true);
+        if let Some(&first) = bases.first().filter(|&&first| first > self.from) {
+            course.miss(directory, first, true);
         }
         for (number, &base) in bases.iter().enumerate() {
             let is_unborn = self.durable == 0 && bases.len() == 1;
@@ -164,12 +163,14 @@ impl Course<'_> {
 
     /// A segment that should be there is not: the next one begins at `until`.
     fn miss(&mut self, directory: &Directory, until: u64, is_certain: bool) {
-        // Where nobody knows how much there was, it is something.
-        let missing = self.position..until.max(self.position + 1);
+        self.miss_positions(directory, self.position..until, is_certain);
+        self.position = until;
+    }
+
+    fn miss_positions(&mut self, directory: &Directory, missing: Range<u64>, is_certain: bool) {
         let damage = Damage::new(directory.path_of(&segment_name(missing.start)), DamagedPart::File, 0, 0)
             .because(format!("the log from position {} on", missing.start), "no such file");
         self.gap(missing, is_certain, damage);
-        self.position = until;
     }
 
     fn segment(
@@ -269,8 +270,11 @@ impl Course<'_> {
 
     fn finish(mut self, directory: &Directory) -> ExaminedLog {
         let synced = self.synced;
-        if self.position < synced {
-            self.miss(directory, synced, true);
+        let is_gone = self.examined.files.is_empty() && self.log.durable > 0;
+        if is_gone || self.position < synced {
+            // The log reached so far at the least: nobody knows how much more there was.
+            self.miss_positions(directory, self.position..u64::MAX, true);
+            self.position = self.position.max(synced);
         }
         // What is not whole from here on was never synced.
         let is_torn =

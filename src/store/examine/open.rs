@@ -6,6 +6,7 @@ use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::{AlignedBuffer, Directory, File};
 use crate::index::filter::CuckooFilter;
 use crate::store::block::Block;
+use crate::store::checksum;
 use crate::store::fields::Fields;
 use crate::store::file::{FOOTER_BYTES, HEADER_BYTES, StoreFile, StoreFooter, encode_header};
 use crate::store::hash::CUCKOO_TABLE_KIND;
@@ -122,7 +123,9 @@ fn lost_file(file: &File, length: u64, expected: impl Into<String>, got: impl In
 }
 
 fn has_right_checksum(bytes: &[u8]) -> bool {
-    bytes.split_last_chunk::<4>().is_some_and(|(body, crc)| crc32c::crc32c(body) == u32::from_le_bytes(*crc))
+    bytes
+        .split_last_chunk::<4>()
+        .is_some_and(|(body, crc)| checksum::crc32c(body) == u32::from_le_bytes(*crc))
 }
 
 /// The footer, or its copy if that alone is sound.

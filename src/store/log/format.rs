@@ -3,6 +3,7 @@
 //! A frame is a checksum and a record in stream form, whose flags carry three more bits. The checksum is started with
 //! the frame's position, so that a frame which stands anywhere else is none.
 
+use crate::store::checksum;
 use crate::store::fields::Fields;
 use crate::store::record::{RecordLayout, RecordProblem, RecordView};
 
@@ -42,7 +43,7 @@ impl SegmentHeader {
         header[8..12].copy_from_slice(&LOG_VERSION.to_le_bytes());
         header[16..24].copy_from_slice(&self.database_id.to_le_bytes());
         header[24..32].copy_from_slice(&self.base.to_le_bytes());
-        let crc = crc32c::crc32c(&header[..SEGMENT_HEADER_BYTES - 4]);
+        let crc = checksum::crc32c(&header[..SEGMENT_HEADER_BYTES - 4]);
         header[SEGMENT_HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
         header
     }
@@ -75,7 +76,7 @@ pub enum Frame<'a> {
 }
 
 fn checksum(position: u64, body: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&position.to_le_bytes()), body)
+    checksum::crc32c_append(checksum::crc32c(&position.to_le_bytes()), body)
 }
 
 fn seal(position: u64, frame: &mut [u8]) {

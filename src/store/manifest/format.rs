@@ -3,6 +3,7 @@
 //! docs/formats/manifest.md draws them.
 
 use crate::key::KeyHasher;
+use crate::store::checksum;
 use crate::store::fields::Fields;
 use crate::store::record::RecordLayout;
 
@@ -55,7 +56,7 @@ impl Shape {
         header[28..36].copy_from_slice(&self.database_id.to_le_bytes());
         header[36..44].copy_from_slice(&seed[0].to_le_bytes());
         header[44..52].copy_from_slice(&seed[1].to_le_bytes());
-        let crc = crc32c::crc32c(&header[..MANIFEST_HEADER_BYTES - 4]);
+        let crc = checksum::crc32c(&header[..MANIFEST_HEADER_BYTES - 4]);
         header[MANIFEST_HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
         header
     }
@@ -140,7 +141,7 @@ pub fn encode_commit(sequence: u64, edits: &[Edit], out: &mut Vec<u8>) {
     edits.iter().for_each(|edit| edit.encode(out));
     let length = (out.len() - start - COMMIT_HEADER_BYTES) as u32;
     out[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
-    let crc = crc32c::crc32c(&out[start + 4..]);
+    let crc = checksum::crc32c(&out[start + 4..]);
     out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
@@ -150,7 +151,7 @@ pub fn decode_commit(sequence: u64, bytes: &[u8]) -> Option<(Vec<Edit>, usize)> 
     let (crc, length) = (fields.u32()?, fields.u32()? as usize);
     let body = fields.bytes(length)?;
     let mut fields = Fields::new(body);
-    if fields.u64()? != sequence || crc32c::crc32c(&bytes[4..COMMIT_HEADER_BYTES + length]) != crc {
+    if fields.u64()? != sequence || checksum::crc32c(&bytes[4..COMMIT_HEADER_BYTES + length]) != crc {
         return None;
     }
     let mut edits = Vec::new();

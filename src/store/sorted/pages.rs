@@ -3,6 +3,7 @@
 
 use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};
+use crate::store::checksum;
 use crate::store::file::{Section, StoreFile};
 use std::ops::Range;
 
@@ -30,7 +31,7 @@ fn table_bytes(pages: usize) -> usize {
 impl Pages {
     /// Those of an encoded index that begins at `start` of its section.
     pub fn of(index: &[u8], head_bytes: u64, start: u64) -> Pages {
-        let checksums = index.chunks(PAGE_BYTES as usize).map(crc32c::crc32c).collect();
+        let checksums = index.chunks(PAGE_BYTES as usize).map(checksum::crc32c).collect();
         Pages { start, head_bytes, index_bytes: index.len() as u64, checksums }
     }
 
@@ -44,7 +45,7 @@ impl Pages {
         bytes.extend(pages.head_bytes.to_le_bytes());
         bytes.extend(pages.index_bytes.to_le_bytes());
         bytes.extend(pages.checksums.iter().flat_map(|checksum| checksum.to_le_bytes()));
-        let checksum = crc32c::crc32c(&bytes[4..]);
+        let checksum = checksum::crc32c(&bytes[4..]);
         bytes[..4].copy_from_slice(&checksum.to_le_bytes());
         bytes.extend_from_slice(index);
         (bytes, pages)
@@ -69,7 +70,7 @@ impl Pages {
         let Some(table) = bytes.get(..length as usize).filter(|_| is_sound) else {
             return Err(damaged("lengths that cannot be"));
         };
-        if crc32c::crc32c(&table[4..]) != u32::from_le_bytes([c0, c1, c2, c3]) {
+        if checksum::crc32c(&table[4..]) != u32::from_le_bytes([c0, c1, c2, c3]) {
             return Err(damaged("one with a wrong checksum"));
         }
         let checksums = table[TABLE_HEAD_BYTES..].as_chunks().0.iter().map(|&sum| u32::from_le_bytes(sum));
@@ -113,7 +114,7 @@ impl Pages {
         let bytes = file.file().read(purpose, offset, length, buffer)?;
         let checksums = self.checksums.get(first as usize..).unwrap_or_default();
         for (page, checksum) in bytes.chunks(PAGE_BYTES as usize).zip(checksums) {
-            let got = crc32c::crc32c(page);
+            let got = checksum::crc32c(page);
             if got != *checksum {
                 let expected = format!("a page of an index with checksum {checksum:#010x}");
                 return Err(file.file().corrupt(offset, expected, format!("{got:#010x}")));

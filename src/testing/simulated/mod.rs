@@ -16,13 +16,12 @@ pub use crash::{Crash, Survival};
 pub use damage::Damage;
 pub use faults::Faults;
 
-use crate::device::{Access, DirectoryBackend, FileBackend, SystemDirectory};
+use crate::device::{Access, DirectoryBackend, FileBackend, LOCK, NameLocks, SystemDirectory};
 use disk::{Disk, Inode};
 use parking_lot::{Mutex, MutexGuard};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a device writes whole or not at all, in bytes.
 pub const SECTOR_BYTES: usize = 512;
@@ -32,7 +31,7 @@ pub const SECTOR_BYTES: usize = 512;
 #[derive(Clone)]
 pub struct SimulatedDirectory {
     disk: Arc<Mutex<Disk>>,
-    locked: Arc<AtomicBool>,
+    locks: NameLocks,
     direct_alignment: Option<usize>,
 }
 
@@ -44,7 +43,7 @@ impl SimulatedDirectory {
     }
 
     fn over(disk: Disk, direct_alignment: Option<usize>) -> Self {
-        SimulatedDirectory { disk: Arc::new(Mutex::new(disk)), locked: Arc::default(), direct_alignment }
+        SimulatedDirectory { disk: Arc::new(Mutex::new(disk)), locks: NameLocks::default(), direct_alignment }
     }
 
     /// Gives direct files another alignment, in bytes, or lets the file system refuse direct access.
@@ -182,12 +181,13 @@ impl DirectoryBackend for SimulatedDirectory {
         self.disk.lock().sync_directory()
     }
 
-    fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
-        self.disk.lock().check_power()?;
-        if self.locked.swap(true, Ordering::AcqRel) {
-            return Err(ErrorKind::WouldBlock.into());
+    fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
+        let mut disk = self.disk.lock();
+        disk.check_power()?;
+        if name != LOCK {
+            disk.contents(name)?;
         }
-        Ok(Box::new(Lock(self.locked.clone())))
+        self.locks.take(name)
     }
 
     /// Copies what was written into a real directory.
@@ -203,14 +203,6 @@ impl DirectoryBackend for SimulatedDirectory {
 
     fn path(&self) -> PathBuf {
         PathBuf::from("simulated")
-    }
-}
-
-struct Lock(Arc<AtomicBool>);
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::device::{AlignedBuffer, Directory, File, Purpose};
+use crate::device::{AlignedBuffer, Directory, File, LOCK, Purpose};
 use std::collections::BTreeSet;
 
 fn directory(backend: &SimulatedDirectory) -> Directory {
@@ -195,7 +195,9 @@ fn the_power_goes_off_in_the_middle_of_the_change_that_was_named() {
             backend.power_off_after(2);
             write(&file, 0, b"whole");
             assert!(file.write(Purpose::Log, 5, &[7; 3 * SECTOR_BYTES]).is_err() && backend.is_off());
-            assert!(file.sync(Purpose::Log).is_err() && backend.list().is_err() && backend.lock().is_err());
+            assert!(
+                file.sync(Purpose::Log).is_err() && backend.list().is_err() && backend.lock(LOCK).is_err()
+            );
             assert!(file.length().is_err() && backend.remove("data").is_err());
             let after = backend.crash(Crash::ProcessKilled, &mut fastrand::Rng::with_seed(0));
             contents(&after, "data").unwrap().len()
@@ -207,13 +209,14 @@ fn the_power_goes_off_in_the_middle_of_the_change_that_was_named() {
 #[test]
 fn what_had_the_old_directory_open_cannot_change_the_new_one() {
     let backend = two_writes();
-    let (old, lock) = (directory(&backend).open("data", Access::Buffered).unwrap(), backend.lock().unwrap());
+    let (old, lock) =
+        (directory(&backend).open("data", Access::Buffered).unwrap(), backend.lock(LOCK).unwrap());
     let after = backend.crash(Crash::ProcessKilled, &mut fastrand::Rng::with_seed(0));
     assert!(old.write(Purpose::Log, 0, b"late").is_err());
-    let new = after.lock().unwrap();
-    assert!(after.lock().is_err());
+    let new = after.lock(LOCK).unwrap();
+    assert!(after.lock(LOCK).is_err());
     drop((lock, new));
-    assert!(after.lock().is_ok());
+    assert!(after.lock(LOCK).is_ok());
     assert_eq!(first_of_sectors(&after), [2, 2, 3, 3]);
 }
 

@@ -74,8 +74,8 @@ impl DirectoryBackend for Forgetful {
         if self.omission == Omission::SyncOfTheDirectory { Ok(()) } else { self.directory.sync() }
     }
 
-    fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
-        self.directory.lock()
+    fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
+        self.directory.lock(name)
     }
 
     fn share(&self, name: &str, target: &Path) -> io::Result<()> {

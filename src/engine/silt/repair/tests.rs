@@ -316,6 +316,23 @@ fn of_a_damaged_log_every_frame_that_is_sound_is_kept() {
     }
 }
 
+/// Fuzzing found that only the partition with the oldest record in the log was told of: the others' positions begin
+/// later, and how far a log reached that is gone nobody knows.
+#[test]
+fn a_log_that_is_gone_is_told_once_and_of_every_partition() {
+    for kind in KINDS {
+        let (_, directory) = memory();
+        let history = closed(kind, &directory, 400);
+        for log in directory.list().unwrap().iter().filter(|name| name.starts_with("log-")) {
+            directory.remove(log).unwrap();
+        }
+        let report = repair(&directory).unwrap();
+        let [damage] = &report.found.damage[..] else { panic!("{:#?}", report.found) };
+        assert_eq!((damage.part, damage.may_be_older), (DamagedPart::File, true));
+        assert!(check(kind, &directory, &report, &history) > 0);
+    }
+}
+
 #[test]
 fn a_store_that_is_gone_is_lost_alone() {
     for kind in KINDS {

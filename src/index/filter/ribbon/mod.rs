@@ -12,6 +12,7 @@
 
 mod band;
 mod builder;
+mod rows;
 #[cfg(test)]
 mod tests;
 
@@ -19,8 +20,8 @@ use super::Filter;
 use crate::index::decoding::Reader;
 use crate::index::mixing::mix;
 use crate::index::{BuildError, DecodeError};
-use band::parity;
 pub use builder::RibbonBuilder;
+use rows::Rows;
 
 const STRUCTURE: &str = "ribbon filter";
 const MAGIC: [u8; 4] = *b"SSRF";
@@ -147,11 +148,8 @@ impl RibbonFilter {
         let (here, beyond) = (equation.coefficients << shift, (equation.coefficients >> 1) >> (63 - shift));
         let (first, behind) = self.blocks[block..].split_at(columns);
         // An equation of the last block of all starts at its first row, and has nothing beyond.
-        let second = if behind.is_empty() { first } else { behind };
-        let mut columns = first.iter().zip(second).enumerate();
-        columns.all(|(column, (first, second))| {
-            parity((first & here) ^ (second & beyond)) == u64::from(equation.value >> column & 1)
-        })
+        let second = if behind.is_empty() { first } else { &behind[..columns] };
+        rows::give(first, second, Rows { here, beyond }, equation.value)
     }
 
     fn threshold(&self, bucket: u64) -> u8 {
