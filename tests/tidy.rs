@@ -187,6 +187,13 @@ fn files_threads_and_clocks_stand_in_their_rooms() {
 }
 
 #[test]
+fn satellites_are_safe_but_for_the_memory_that_they_share_with_the_kernel() {
+    let may = |path: &str| path.starts_with("crates/siltstone-network/src/transport/xdp/");
+    let words = ["unsafe {", "unsafe impl", "unsafe fn"];
+    none(with_words(&sources("crates"), &words, may, "only in the device room, and behind AF_XDP"));
+}
+
+#[test]
 fn the_library_does_not_print_stub_or_panic() {
     let banned = [
         "todo!(",

@@ -215,6 +215,8 @@ impl Client {
 /// Answers the requests of a packet; false if these bytes are no answer to it, and then nothing is changed.
 fn answer(header: &Header, bytes: &[u8], packet: &Packet, answers: &mut [Answer], left: &mut Left) -> bool {
     match header.kind {
+        // It is sent again when its time comes, as if it were lost.
+        Kind::Refusal if Refusal::from_code(header.count) == Refusal::Overloaded => false,
         Kind::Refusal => {
             let failure = Failure::Packet(Refusal::from_code(header.count));
             for sending in &packet.requests {

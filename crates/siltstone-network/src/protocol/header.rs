@@ -43,6 +43,9 @@ pub enum Refusal {
     /// It was made by the directory of another run of the server.
     #[error("the server was started anew since its directory was read")]
     Stale,
+    /// The core that has the partition has too much to do.
+    #[error("the core that has the partition has too much to do")]
+    Overloaded,
     /// A reason that this version does not know.
     #[error("the server gives reason {0}, which is unknown here")]
     Other(u16),
@@ -93,6 +96,7 @@ impl Refusal {
             3 => Refusal::Long,
             4 => Refusal::Room,
             5 => Refusal::Stale,
+            6 => Refusal::Overloaded,
             other => Refusal::Other(other),
         }
     }
@@ -105,6 +109,7 @@ impl Refusal {
             Refusal::Long => 3,
             Refusal::Room => 4,
             Refusal::Stale => 5,
+            Refusal::Overloaded => 6,
             Refusal::Other(code) => code,
         }
     }

@@ -44,13 +44,10 @@ pub enum Outcome {
     /// The hash is not that of the key.
     #[error("the hash is not that of the key")]
     WrongHash,
-    /// The core that has the partition has too much to do.
-    #[error("the core that has the partition has too much to do; try again later")]
-    Overloaded,
 }
 
 /// Code 0 is that of no result: requests have it.
-const OUTCOMES: [Outcome; 12] = [
+const OUTCOMES: [Outcome; 11] = [
     Outcome::Found,
     Outcome::Absent,
     Outcome::Stored,
@@ -62,7 +59,6 @@ const OUTCOMES: [Outcome; 12] = [
     Outcome::Shape,
     Outcome::Misdirected,
     Outcome::WrongHash,
-    Outcome::Overloaded,
 ];
 
 impl Outcome {

@@ -85,7 +85,7 @@ counters! {
     wrong_hashes,
     /// Packets that were forwarded to the core that has the partition.
     forwarded_packets,
-    /// Packets that could not be forwarded, since that core had too many: answered so.
+    /// Packets that could not be forwarded, since that core had too many: refused.
     overloaded_packets,
     /// How often a core has begun to wait for packets.
     waits,

@@ -77,3 +77,33 @@ impl<P> Mailboxes<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_come_in_their_order_and_a_full_queue_takes_no_more() {
+        let bells: Vec<Arc<Bell>> = (0..2).map(|_| Bell::new(Waker::new().unwrap())).collect();
+        let mut all = Mailboxes::all(&bells);
+        let mut second = all.pop().unwrap();
+        let first = all.pop().unwrap();
+        for number in 0..PACKETS_MAX {
+            assert!(first.send(1, &(number as u32).to_le_bytes(), number));
+        }
+        assert!(!first.send(1, b"one more", 0) && !first.send(2, b"nobody", 0));
+        assert!(second.has_mail() && !first.has_mail());
+        let mut next = 0;
+        let mut burst = Burst::new(100, 64);
+        while second.has_mail() {
+            burst.clear();
+            second.receive(&mut burst);
+            for (bytes, number) in burst.packets() {
+                assert_eq!((bytes, number), (&(next as u32).to_le_bytes()[..], next));
+                next += 1;
+            }
+        }
+        assert_eq!(next, PACKETS_MAX);
+        assert!(first.send(1, b"again", 0));
+    }
+}

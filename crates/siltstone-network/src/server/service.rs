@@ -205,23 +205,21 @@ impl<P: Copy + Send> Store<P> {
         let other = batch.requests[first..].iter().find(|request| !self.may(request));
         let (Some(other), Some(mail)) = (other, &self.mail) else { return Plan::Respond { header, count } };
         let owner = self.directory.partition(other.key.hash) % self.directory.core_ports.len();
+        batch.requests.truncate(first);
+        batch.rooms.truncate(first);
         if mail.send(owner, packet, peer) {
             counts.forwarded_packets += 1;
-            batch.requests.truncate(first);
-            batch.rooms.truncate(first);
-            Plan::Nothing
-        } else {
-            counts.overloaded_packets += 1;
-            Plan::Respond { header, count }
+            return Plan::Nothing;
         }
+        counts.overloaded_packets += 1;
+        Header::refusal(packet, Refusal::Overloaded).map_or(Plan::Nothing, Plan::Refuse)
     }
 
     /// Carries out all requests of the batch; `outcomes` and `values` then have what came of each.
     fn execute(&mut self, batch: &Batch<'_>, now_ms: TimestampMs) {
         let Store { hands, outcomes, values, directory, verify_hashes, .. } = self;
-        let refusal = if self.mail.is_some() { Outcome::Overloaded } else { Outcome::Misdirected };
         outcomes.clear();
-        outcomes.resize(batch.requests.len(), (refusal, 0, 0));
+        outcomes.resize(batch.requests.len(), (Outcome::Misdirected, 0, 0));
         values.clear();
         let mut note = |at: usize, reply: Reply<'_>| {
             let outcome = Outcome::of(&reply);
@@ -314,7 +312,6 @@ fn count_outcome(operation: &Operation<'_>, outcome: Outcome, counts: &mut Count
     match outcome {
         Outcome::Misdirected => counts.misdirected += 1,
         Outcome::WrongHash => counts.wrong_hashes += 1,
-        Outcome::Overloaded => {}
         outcome => match operation {
             Operation::Get => {
                 counts.gets += 1;
