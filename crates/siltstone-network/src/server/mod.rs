@@ -185,7 +185,7 @@ impl Server {
         !self.stop.load(SeqCst)
     }
 
-    /// What it has done until now. Cheap; the cores are not disturbed.
+    /// What it has done until now. Cheap; the cores are not disturbed. A burst is counted after its answers are sent.
     pub fn stats(&self) -> ServerStats {
         let cores: Vec<Counts> = self.cores.iter().map(|core| core.counters.counts()).collect();
         let mut counts = Counts::default();

@@ -102,7 +102,7 @@ fn a_value_for_which_there_is_no_room_stays_away_and_its_length_is_told() {
     let header = Header::decode(&answer).unwrap();
     let response = Responses::of(&header, &answer).unwrap().next().unwrap().unwrap();
     assert_eq!((response.outcome, response.value_length), (Outcome::Long, 100));
-    assert_eq!(server.stats().counts.long_values, 1);
+    assert_eq!(server.stop().unwrap().counts.long_values, 1);
 }
 
 #[test]
