@@ -22,8 +22,9 @@ impl Dictionary {
     /// answers whether to go on.
     ///
     /// # Errors
-    /// [`Error::Setting`] for an index that does not fit the records; [`Error::Locked`] if it is being given another one
-    /// already; [`Error::Interrupted`]; those of reading and writing. After any of them the dictionary can still be read.
+    /// [`Error::Setting`] for an index that does not fit the records; [`Error::Locked`] if it is being given another
+    /// one already; [`Error::Interrupted`]; those of reading and writing. After any of them the dictionary can still be
+    /// read.
     pub fn reindex(
         path: impl AsRef<Path>,
         index: DictionaryIndex,

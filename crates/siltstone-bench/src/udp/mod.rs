@@ -180,8 +180,8 @@ impl Report {
     pub fn line(&self) -> String {
         format!(
             "{:<12} : {:>2} requests a packet: {:.2} M ops/sec a core, {:.0} k packets/sec, {:.1}% of the echo's {:.0} k; \
-             wall {:.2} M ops/sec, {:.0} k and {:.0} k packets/sec on {} processors; {:?}, {:?}, {:?}, {} cores, {}; {:.0}% \
-             get, zipf {}, found {:.2}%, loss {:.3}%, {:.1} packets a burst",
+             wall {:.2} M ops/sec, {:.0} k and {:.0} k packets/sec on {} processors; {:?}, {:?}, {:?}, {} cores, {}; \
+             {:.0}% get, zipf {}, found {:.2}%, loss {:.3}%, {:.1} packets a burst",
             self.benchmark,
             self.requests_per_packet,
             self.ops_per_s / 1e6,

@@ -1,4 +1,4 @@
-//! What every packet begins with.
+//! What every packet begins with, as `docs/formats/packet.md` draws it.
 
 use super::{Malformed, bytes_at};
 

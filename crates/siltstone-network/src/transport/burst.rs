@@ -86,8 +86,8 @@ impl<P: Copy> Burst<P> {
         bytes.len() <= self.packet_bytes && self.push(peer, copy)
     }
 
-    /// Adds a copy of a packet, or of its beginning if it is longer than a buffer; then it is not whole. Answers whether
-    /// there was room for one more.
+    /// Adds a copy of a packet, or of its beginning if it is longer than a buffer; then it is not whole. Answers
+    /// whether there was room for one more.
     #[cfg(feature = "af-xdp")]
     pub(super) fn push_cut(&mut self, peer: P, bytes: &[u8]) -> bool {
         let kept = bytes.len().min(self.packet_bytes);

@@ -2,8 +2,8 @@
 //! the system. It has the role of DPDK in the dissertation (5.3.2, "Direct NIC Access"), and a rule of the network card
 //! that of Flow Director: it sends each port to the queue of its core. `docs/NETWORK.md` tells how to set it.
 //!
-//! Only datagrams to the server's ports are taken; ARP and everything else stays with the system. One copy is made of
-//! each packet on its way in and out, between the memory of the card and that of the burst: the dissertation makes none.
+//! Only datagrams to the server's ports are taken; ARP and everything else stays with the system. Deviation: each
+//! packet is copied once on its way in and once on its way out, between the memory of the card and that of the burst.
 
 // `unsafe` stands in this room alone: the kernel writes into memory that it was given.
 
