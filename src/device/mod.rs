@@ -87,8 +87,8 @@ pub trait DirectoryBackend: Send + Sync {
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Returns when all creations, removals and renamings survive a loss of power.
     fn sync(&self) -> io::Result<()>;
-    /// Takes the exclusive lock of a file until it is dropped; `WouldBlock` if somebody else has it, `NotFound` if there
-    /// is no such file. [`LOCK`], which stands for the directory, is made if it is missing and never listed.
+    /// Takes the exclusive lock of a file until it is dropped; `WouldBlock` if somebody else has it, `NotFound` if
+    /// there is no such file. [`LOCK`], which stands for the directory, is made if it is missing and never listed.
     fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>>;
     /// Makes `name` stand in the directory `target` too: by a hard link where that can be done, else by a copy.
     fn share(&self, name: &str, target: &Path) -> io::Result<()>;
