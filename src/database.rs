@@ -3,6 +3,7 @@
 mod builder;
 mod clock;
 mod repair;
+mod usage;
 mod workers;
 
 pub use builder::Builder;
@@ -19,6 +20,7 @@ use bytes::Bytes;
 use clock::Clock;
 use std::path::Path;
 use std::sync::Arc;
+use usage::UsageCounters;
 use workers::Workers;
 
 /// A key-value store in a directory of its own.
@@ -48,6 +50,7 @@ struct Inner {
     engine: Arc<dyn Engine>,
     durability: Durability,
     clock: Clock,
+    usage: Arc<UsageCounters>,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -93,7 +96,9 @@ impl Database {
     /// The value of a key with its expiry time.
     pub fn get_found(&self, key: impl AsRef<[u8]>) -> Result<Option<Found>> {
         check_key(key.as_ref())?;
-        self.engine().get(key.as_ref(), self.inner.clock.now_ms())
+        let found = self.engine().get(key.as_ref(), self.inner.clock.now_ms())?;
+        self.inner.usage.count_gets(1, usize::from(found.is_none()));
+        Ok(found)
     }
 
     /// Whether the key is there. Costs as much as a get.
@@ -106,6 +111,7 @@ impl Database {
         let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
         keys.iter().try_for_each(|key| check_key(key))?;
         let found = self.engine().get_many(&keys, self.inner.clock.now_ms())?;
+        self.inner.usage.count_gets(found.len(), found.iter().filter(|found| found.is_none()).count());
         Ok(found.into_iter().map(|found| found.map(|found| found.value)).collect())
     }
 
@@ -159,6 +165,7 @@ impl Database {
         self.inner.workers.admit(bytes)?;
         let durability = options.durability.unwrap_or(self.inner.durability);
         self.engine().write(writes, durability, self.inner.clock.now_ms())?;
+        self.inner.usage.count_writes(writes);
         self.inner.workers.wake();
         Ok(())
     }
@@ -198,10 +205,17 @@ impl Database {
         check_key(key)?;
         self.inner.workers.admit(key.len())?;
         let durability = options.durability.unwrap_or(self.inner.durability);
+        let usage = &self.inner.usage;
         self.engine().update(key, durability, self.inner.clock.now_ms(), &mut |found| {
             let change = change(found)?;
-            if let Change::Put { value, .. } = &change {
-                check_value(value)?;
+            usage.count_gets(1, usize::from(found.is_none()));
+            match &change {
+                Change::Put { value, .. } => {
+                    check_value(value)?;
+                    usage.count_put(key, value.len());
+                }
+                Change::Delete => usage.count_delete(),
+                Change::Keep => {}
             }
             Ok(change)
         })?;
@@ -252,6 +266,8 @@ impl Database {
     pub fn stats(&self) -> Stats {
         let mut stats = self.engine().stats();
         (stats.delayed_writes, stats.delayed_ns) = self.inner.workers.delayed();
+        stats.disk_bytes += self.inner.usage.file_bytes();
+        stats.usage = self.inner.usage.until(self.inner.clock.now_ms(), stats.keys());
         stats
     }
 
@@ -285,6 +301,7 @@ impl Database {
     /// Stops background work and makes everything durable. Later calls answer [`Error::Closed`].
     pub fn close(&self) -> Result<()> {
         self.inner.workers.stop();
+        self.inner.save_usage();
         match self.engine().close() {
             Err(Error::Closed) => Ok(()),
             outcome => outcome,
@@ -292,9 +309,16 @@ impl Database {
     }
 }
 
+impl Inner {
+    fn save_usage(&self) {
+        self.usage.save(self.clock.now_ms(), || self.engine.stats().keys());
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         self.workers.stop();
+        self.save_usage();
         // Nobody is left to be told; `close` is there for those who want to know.
         let _ = self.engine.close();
     }

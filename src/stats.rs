@@ -40,6 +40,32 @@ pub struct DegradedStore {
     pub filter_on_flash: bool,
 }
 
+/// What was asked of a database since it was created: what its user did, whatever it cost.
+///
+/// It is kept in the file `USAGE` when the database is closed, and about once a minute where it has worker threads.
+/// After a crash what was counted since is lost; openings in which nothing was asked do not count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// How long the database was open, in milliseconds.
+    pub open_ms: u64,
+    /// Keys that were looked up, also by updates.
+    pub gets: u64,
+    /// Those of them that were not there.
+    pub misses: u64,
+    /// Records that were put.
+    pub puts: u64,
+    /// Keys that were deleted, also if they were not there.
+    pub deletes: u64,
+    /// The bytes of the keys that were put.
+    pub key_bytes: u64,
+    /// The bytes of the values that were put.
+    pub value_bytes: u64,
+    /// The records of the last store; of all stores, if it has none. About how many keys there are.
+    pub records: u64,
+    /// When this was last written to the file, in milliseconds since the Unix epoch.
+    pub saved_at_ms: u64,
+}
+
 /// What a database holds, has done, and costs. Amplifications are quotients of these counts.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -72,11 +98,18 @@ pub struct Stats {
     pub lost_tail_bytes: u64,
     /// Stores of which parts are on flash, since there is no room for them or since they are yet to be read back.
     pub degraded: Vec<DegradedStore>,
+    /// What was asked of the database, in this opening and before.
+    pub usage: Usage,
     /// What else the engine counts, by name.
     pub details: Vec<(&'static str, f64)>,
 }
 
 impl Stats {
+    /// About how many keys there are: the records of the last store or, if it has none, of all stores.
+    pub fn keys(&self) -> u64 {
+        if self.merged_records > 0 { self.merged_records } else { self.records }
+    }
+
     /// Bytes written to the device for each byte that the user wrote.
     pub fn write_amplification(&self) -> f64 {
         self.io.total().write_bytes as f64 / self.user_bytes.max(1) as f64

@@ -5,7 +5,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use siltstone::Durability;
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone::index::filter::{CuckooFilter, RibbonFilter};
@@ -20,7 +19,8 @@ use siltstone::store::record::{RecordLayout, RecordView};
 use siltstone::store::sorted::{
     Form, SortedCursor, SortedIndexKind, SortedStore, SortedStoreSettings, SortedStoreWriter, StoreFilter,
 };
-use siltstone::store::{StoreFile, StoreFileWriter};
+use siltstone::store::{StoreFile, StoreFileWriter, usage};
+use siltstone::{Durability, Usage};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -88,6 +88,22 @@ fn keys_are_placed_as_they_always_were() {
     }
     let repeated = KeyHasher::Identity.hash(&[1, 2, 3, 4, 5, 6, 7, 8, 9]);
     assert_eq!((repeated.placement, repeated.fingerprint), (0x0102_0304_0506_0708, 0x0901_0203_0405_0607));
+}
+
+#[test]
+fn usage_of_a_database() {
+    let counted = Usage {
+        open_ms: 0x0807_0605_0403_0201,
+        gets: 1 << 33,
+        misses: 3,
+        puts: 4,
+        deletes: 5,
+        key_bytes: 6,
+        value_bytes: 7,
+        records: 8,
+        saved_at_ms: 1_700_000_000_123,
+    };
+    assert_eq!(usage::decode(&golden("usage.bin", &usage::encode(&counted))), Some(counted));
 }
 
 #[test]

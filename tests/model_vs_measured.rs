@@ -1,6 +1,7 @@
 //! What the model of SILT says, against what the engine does: named workloads on a device that counts.
 //!
-//! The tolerances are those of docs/MODELS.md: 5 % for write amplification and memory, 1 % for reads a get.
+//! The tolerances are those of docs/MODELS.md: 5 % for write amplification, while a store is filled too, and for
+//! memory; 1 % for reads a get, and where a get of a missing key does less than one read, a hundredth of a read.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::print_stderr, reason = "the figures are what one looks at when a claim fails")]
@@ -13,14 +14,17 @@ use siltstone::model::{KeyStream, Mica, Popularity, SiltLayout};
 use siltstone::{Database, Stats};
 
 const KEY_BYTES: usize = 16;
+const MISS: &str = "reads a miss";
 const WRITES_TOLERANCE: f64 = 0.05;
 const READS_TOLERANCE: f64 = 0.01;
 const RAM_TOLERANCE: f64 = 0.05;
 /// The account of memory while jobs run: the model adds a conversion and a merge, which here do not run at once.
 const RAM_PEAK_SHARE: std::ops::RangeInclusive<f64> = 0.55..=1.05;
-/// Puts for each key before anything is counted, and counted ones.
-const ROUNDS_WARM: u64 = 1;
+/// Puts for each key that are counted.
 const ROUNDS: u64 = 4;
+/// Puts for each key before that, for each unit of the merge ratio, one at the least: how many of the young records are
+/// new keys, of which there were only such before, is learned from merges.
+const ROUNDS_WARM_OF_RATIO: f64 = 4.0;
 /// Puts for each get, and for each look at the account of memory.
 const PUTS_PER_GET: u64 = 8;
 const PUTS_PER_SAMPLE: u64 = 512;
@@ -63,6 +67,10 @@ impl Case {
             .seed([3, 4]);
         let value_bytes = layout.value_bytes as usize;
         let builder = if layout.fixed { builder.fixed(KEY_BYTES, value_bytes) } else { builder };
+        let builder = match layout.last_filter_bits {
+            0.0 => builder,
+            bits => builder.filter_last_store(bits as u8),
+        };
         builder.open_in(directory).unwrap()
     }
 
@@ -81,7 +89,8 @@ impl Case {
         let mut stream = KeyStream::new(&self.popularity(), 1).unwrap();
         stream.every_key().for_each(put);
         let filling = database.stats().write_amplification();
-        stream.by_ref().take((ROUNDS_WARM * self.keys) as usize).for_each(put);
+        let rounds_warm = (ROUNDS_WARM_OF_RATIO * self.layout.merge_ratio).floor().max(1.0) as u64;
+        stream.by_ref().take((rounds_warm * self.keys) as usize).for_each(put);
         database.reset_ram_peak();
         let (before, io) = (database.stats(), directory.io());
         let mut measured = Measured { filling, ..Measured::default() };
@@ -110,17 +119,16 @@ impl Case {
         let popularity = self.popularity();
         let model = self.layout.silt(self.keys as f64).unwrap();
         let compare = |what: &str, model: f64, measured: f64, tolerance: f64| {
-            let error = model / measured - 1.0;
+            // Where a lookup reads less than once, what is left of its reads is a matter of chance.
+            let unit = if what == MISS && measured < 1.0 { 1.0 } else { measured };
+            let error = (model - measured) / unit;
             eprintln!("{what:16} model {model:12.4} measured {measured:12.4} {:+.2} %", 100.0 * error);
             assert!(error.abs() <= tolerance, "{what}: {model} for {measured}");
         };
-        let filling = model.writes_of_filling().total();
-        // The last merge of a partition has just been done, or was just about to be.
-        let half_a_merge = 0.5 / self.layout.partitions / measured.filling;
-        compare("filling", filling, measured.filling, WRITES_TOLERANCE + half_a_merge);
+        compare("filling", model.writes_of_filling().total(), measured.filling, WRITES_TOLERANCE);
         compare("overwriting", model.writes(&popularity).total(), measured.writes, WRITES_TOLERANCE);
         compare("reads a get", model.reads_per_get(&popularity), measured.reads_per_get, READS_TOLERANCE);
-        compare("reads a miss", model.reads_per_get_at_worst(), measured.reads_per_miss, READS_TOLERANCE);
+        compare(MISS, model.reads_per_miss(), measured.reads_per_miss, READS_TOLERANCE);
         compare("memory, bytes", model.ram().total(), measured.ram_bytes, RAM_TOLERANCE);
         let peak_share = measured.ram_peak_bytes / model.ram_peak().total();
         eprintln!("peak of memory   measured {} of the model's", peak_share);
@@ -188,6 +196,17 @@ fn records_of_any_size_cost_what_the_model_says() {
 fn large_blocks_and_two_records_to_a_block_cost_what_the_model_says() {
     let layout = SiltLayout { partitions: 2.0, value_bytes: 3_000.0, block_bytes: 8192.0, ..small() };
     Case { keys: 8_000, skew: 0.0, layout: SiltLayout { log_slots_min: 128.0, ..layout } }.agrees();
+}
+
+#[test]
+fn sixty_hash_stores_of_a_partition_cost_what_the_model_says() {
+    let layout = SiltLayout { merge_ratio: 1.0, log_slots_min: 256.0, filter_bits: 11.0, ..small() };
+    Case { keys: 60_000, skew: 0.0, layout }.agrees();
+}
+
+#[test]
+fn a_filter_on_the_last_store_costs_what_the_model_says() {
+    Case { keys: 60_000, skew: 0.0, layout: SiltLayout { last_filter_bits: 7.0, ..small() } }.agrees();
 }
 
 #[test]

@@ -1,9 +1,9 @@
 // Counts what the real LevelDB writes, to be held against its model (docs/MODELS.md).
 //
-//   leveldb_model DIR KEYS SKEW [PUTS_PER_KEY] [caught-up|free]
+//   leveldb_model DIR KEYS SKEW [PUTS_PER_KEY] [caught-up|free] [WARM_PUTS_PER_KEY]
 //
-// All keys are loaded in their order; then, counted, PUTS_PER_KEY puts for each key (3 if not given) are drawn from
-// Zipf's law with that skew (0 is uniform). Keys have 16 bytes and values 966: with LevelDB's own 18 an item takes 1,000.
+// All keys are loaded in their order; then come WARM_PUTS_PER_KEY puts for each key (0 if not given) that are not counted,
+// and PUTS_PER_KEY (3 if not given) that are, drawn from Zipf's law with that skew (0 is uniform). Keys have 16 bytes and values 966: with LevelDB's own 18 an item takes 1,000.
 // No compression, no filters, LevelDB's default sizes. "caught-up" (the default) holds puts back until all compactions
 // are done, once for each memtable, as the model and the simulator have it; "free" leaves the pace to LevelDB.
 //
@@ -147,13 +147,14 @@ void Put(leveldb::DB* db, uint32_t key, std::string* value) {
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::fprintf(stderr, "usage: leveldb_model DIR KEYS SKEW [PUTS_PER_KEY] [caught-up|free]\n");
+    std::fprintf(stderr, "usage: leveldb_model DIR KEYS SKEW [PUTS_PER_KEY] [caught-up|free] [WARM_PUTS_PER_KEY]\n");
     return 2;
   }
   const std::string directory = argv[1];
   const uint32_t keys = static_cast<uint32_t>(std::strtod(argv[2], nullptr));
   const double skew = std::strtod(argv[3], nullptr);
   const uint64_t puts = static_cast<uint64_t>((argc > 4 ? std::strtod(argv[4], nullptr) : 3.0) * keys);
+  const uint64_t warm = static_cast<uint64_t>((argc > 6 ? std::strtod(argv[6], nullptr) : 0.0) * keys);
   const bool caught_up = argc <= 5 || std::strcmp(argv[5], "free") != 0;
 
   CountingEnv env;
@@ -174,16 +175,21 @@ int main(int argc, char** argv) {
   env.WaitUntilIdle();
   env.counts.Reset();
   Keys stream(keys, skew);
-  for (uint64_t put = 0; put < puts; put++) {
+  for (uint64_t put = 0; put < warm + puts; put++) {
+    if (put == warm && warm > 0) {
+      env.WaitUntilIdle();
+      env.counts.Reset();
+    }
     Put(db.get(), stream.Next(), &value);
     if (caught_up && put % kPutsPerMemtable == 0) env.WaitUntilIdle();
   }
   env.WaitUntilIdle();
   const double user = puts * kItemBytes;
   const double log = env.counts.log / user, tables = env.counts.tables / user, others = env.counts.others / user;
-  std::printf("{\"system\":\"leveldb\",\"keys\":%u,\"skew\":%g,\"puts\":%llu,\"caught_up\":%s,"
+  std::printf("{\"system\":\"leveldb\",\"keys\":%u,\"skew\":%g,\"puts\":%llu,\"warm_puts\":%llu,\"caught_up\":%s,"
               "\"write_amplification\":%.4f,\"log\":%.4f,\"tables\":%.4f,\"others\":%.5f}\n",
-              keys, skew, static_cast<unsigned long long>(puts), caught_up ? "true" : "false",
+              keys, skew, static_cast<unsigned long long>(puts), static_cast<unsigned long long>(warm),
+              caught_up ? "true" : "false",
               log + tables + others, log, tables, others);
   return 0;
 }

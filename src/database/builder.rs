@@ -1,6 +1,6 @@
 //! How a database is set up and opened.
 
-use super::{Database, Inner, clock::Clock, workers::Workers};
+use super::{Database, Inner, clock::Clock, usage::UsageCounters, workers::Workers};
 use crate::batch::Durability;
 use crate::device::{Access, Directory};
 use crate::engine::mica::{self, ItemShape, MicaSettings};
@@ -240,12 +240,15 @@ impl Builder {
         let directory = directory.trust_gets(!self.verify_checksums);
         let lock = directory.lock()?;
         let engine = match self.engine {
-            EngineKind::Silt => self.open_silt(directory)?,
+            EngineKind::Silt => self.open_silt(directory.clone())?,
             EngineKind::Mica => self.open_mica(&directory)?,
         };
-        let workers = Workers::start(engine.clone(), self.clock.clone(), self.background_threads)?;
+        let directory = engine.capabilities().persistent.then_some(directory);
+        let usage = Arc::new(UsageCounters::open(directory, self.clock.now_ms())?);
+        let workers =
+            Workers::start(engine.clone(), self.clock.clone(), usage.clone(), self.background_threads)?;
         let Builder { durability, clock, .. } = self;
-        Ok(Database { inner: Arc::new(Inner { workers, engine, durability, clock, _lock: lock }) })
+        Ok(Database { inner: Arc::new(Inner { workers, engine, durability, clock, usage, _lock: lock }) })
     }
 
     /// An empty engine in memory. The directory holds its lock, and no other file.

@@ -1,10 +1,12 @@
-//! Verifying and repairing databases that nobody has open.
+//! Verifying and repairing databases that nobody has open, and reading what was asked of one that somebody has.
 
 use super::Database;
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::{Access, Directory};
 use crate::engine::silt::{Silt, SiltSettings};
 use crate::progress::Progress;
+use crate::stats::Usage;
+use crate::store::usage;
 use crate::{Error, Result};
 use std::path::Path;
 
@@ -69,6 +71,19 @@ impl Database {
         progress: &mut Progress<'_>,
     ) -> Result<RepairReport> {
         Database::repair_in(&existing(path.as_ref(), options)?, progress)
+    }
+
+    /// What was asked of a database until it was last [kept](Usage), also while another process has it open; `None` if
+    /// nothing was kept, or it is damaged. Reads one small file.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is no database.
+    pub fn kept_usage(path: impl AsRef<Path>) -> Result<Option<Usage>> {
+        let directory = existing(path.as_ref(), &RepairOptions::default())?;
+        if !Silt::stands_in(&directory)? {
+            return Err(Error::NotFound { path: directory.path() });
+        }
+        Ok(usage::read(&directory))
     }
 
     /// [`verify_closed`](Database::verify_closed) in any directory of the device room.

@@ -4,6 +4,7 @@
 //! time, paid in short sleeps; only beyond that does a writer wait for a step to end.
 
 use super::clock::Clock;
+use super::usage::UsageCounters;
 use crate::engine::{Engine, Step};
 use crate::sync::yield_now;
 use crate::{Error, Result};
@@ -35,6 +36,7 @@ pub(super) struct Workers {
 struct Shared {
     engine: Arc<dyn Engine>,
     clock: Clock,
+    usage: Arc<UsageCounters>,
     threads: usize,
     stopping: AtomicBool,
     sleepers: Mutex<usize>,
@@ -48,10 +50,16 @@ struct Shared {
 
 impl Workers {
     /// Starts `threads` threads; with none, writers do a step themselves when the pressure reaches one.
-    pub fn start(engine: Arc<dyn Engine>, clock: Clock, threads: usize) -> Result<Workers> {
+    pub fn start(
+        engine: Arc<dyn Engine>,
+        clock: Clock,
+        usage: Arc<UsageCounters>,
+        threads: usize,
+    ) -> Result<Workers> {
         let shared = Arc::new(Shared {
             engine,
             clock,
+            usage,
             threads,
             stopping: AtomicBool::new(false),
             sleepers: Mutex::new(0),
@@ -79,8 +87,8 @@ impl Workers {
 
     /// Tells a sleeping worker that there is something to do.
     pub fn wake(&self) {
-        if self.shared.threads > 0 && self.shared.engine.has_work() && *self.shared.sleepers.lock() > 0 {
-            self.shared.work.notify_one();
+        if self.shared.threads > 0 && self.shared.engine.wants_thread() {
+            self.shared.wake_sleeper();
         }
     }
 
@@ -92,7 +100,7 @@ impl Workers {
             if shared.threads == 0 || shared.stopping.load(Relaxed) {
                 shared.step_or_yield()?;
             } else {
-                shared.work.notify_all();
+                self.wake();
                 let mut progress = shared.progress.lock();
                 if let Some(error) = &*progress {
                     return Err(error.clone());
@@ -125,6 +133,10 @@ impl Workers {
 impl Shared {
     fn run(&self) {
         while !self.stopping.load(Relaxed) {
+            let now_ms = self.clock.now_ms();
+            if self.usage.is_due(now_ms) {
+                self.usage.save(now_ms, || self.engine.stats().keys());
+            }
             // A panic here would leave writers waiting for ever; they are told instead.
             let stepped = catch_unwind(AssertUnwindSafe(|| self.engine.step(self.clock.now_ms())));
             let Ok(outcome) = stepped else {
@@ -140,11 +152,18 @@ impl Shared {
             if !worked {
                 let mut sleepers = self.sleepers.lock();
                 *sleepers += 1;
-                if failed || (!self.engine.has_work() && !self.stopping.load(Relaxed)) {
+                // What is left may be somebody else's, who goes on without this thread.
+                if failed || (!self.engine.wants_thread() && !self.stopping.load(Relaxed)) {
                     self.work.wait_for(&mut sleepers, PATIENCE);
                 }
                 *sleepers -= 1;
             }
+        }
+    }
+
+    fn wake_sleeper(&self) {
+        if *self.sleepers.lock() > 0 {
+            self.work.notify_one();
         }
     }
 
@@ -185,7 +204,9 @@ impl Shared {
         if let Some(error) = &*progress {
             return Err(error.clone());
         }
-        self.work.notify_one();
+        if self.engine.wants_thread() {
+            self.work.notify_one();
+        }
         self.progressed.wait_for(&mut progress, PATIENCE);
         Ok(())
     }

@@ -142,8 +142,13 @@ pub trait Engine: Send + Sync {
     /// Does one bounded piece of background work, some milliseconds long.
     fn step(&self, now_ms: TimestampMs) -> Result<Step>;
 
-    /// Whether background work waits. Cheap.
+    /// Whether background work waits or is under way. Cheap.
     fn has_work(&self) -> bool;
+
+    /// Whether some of it is waiting for a thread, so that one more would not be in vain. Cheap.
+    fn wants_thread(&self) -> bool {
+        self.has_work()
+    }
 
     /// An error if no more writes are accepted, and why. Cheap.
     fn check_writable(&self) -> Result<()>;

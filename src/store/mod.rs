@@ -14,6 +14,7 @@ pub mod merge;
 pub mod record;
 pub mod sort;
 pub mod sorted;
+pub mod usage;
 
 pub(crate) mod fields;
 pub mod file;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use siltstone::device::{IoSnapshot, Purpose};
-use siltstone::{DegradedStore, Durability, RamAccount, Stats};
+use siltstone::{DegradedStore, Durability, RamAccount, Stats, Usage};
 
 /// The name of a durability, as it is typed.
 pub fn durability(durability: Durability) -> &'static str {
@@ -60,6 +60,21 @@ pub fn degraded(stats: &Stats) -> Value {
     stats.degraded.iter().map(store).collect()
 }
 
+/// What was asked of a database since it was created.
+pub fn usage(usage: &Usage) -> Value {
+    json!({
+        "open_ms": usage.open_ms,
+        "gets": usage.gets,
+        "misses": usage.misses,
+        "puts": usage.puts,
+        "deletes": usage.deletes,
+        "key_bytes": usage.key_bytes,
+        "value_bytes": usage.value_bytes,
+        "records": usage.records,
+        "saved_at_ms": usage.saved_at_ms,
+    })
+}
+
 /// Everything that a database tells of itself.
 pub fn stats(stats: &Stats) -> Value {
     json!({
@@ -77,6 +92,7 @@ pub fn stats(stats: &Stats) -> Value {
         "delayed_ns": stats.delayed_ns,
         "replayed_records": stats.replayed_records,
         "lost_tail_bytes": stats.lost_tail_bytes,
+        "usage": usage(&stats.usage),
         "degraded": degraded(stats),
         "io": io(&stats.io),
         "details": details(stats),

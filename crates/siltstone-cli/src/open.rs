@@ -108,7 +108,7 @@ impl Place {
 
 impl Location {
     /// Where the database stands; that of a dedup index stands in it.
-    fn directory(&self) -> PathBuf {
+    pub fn directory(&self) -> PathBuf {
         dedup::chunks_of(&self.db).unwrap_or_else(|| self.db.clone())
     }
 

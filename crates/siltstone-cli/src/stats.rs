@@ -14,7 +14,8 @@ const EXAMPLES: &str = "
 
 /// Print what the database holds and what memory and disk it takes
 ///
-/// Counts of operations begin when the database is opened, so here they tell what opening it took.
+/// Counts of what was asked go on from one opening to the next; those of the device begin when the database is opened,
+/// so here they tell what opening it took.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct StatsArgs {
@@ -51,6 +52,15 @@ pub fn print(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
     }
     row("bytes of memory, at most", stats.ram_peak.total_bytes().to_string())?;
     row("bytes of memory a record", format!("{:.3}", stats.ram.total_bytes() as f64 / keys))?;
+    for (name, count) in [
+        ("gets, until now", stats.usage.gets),
+        ("  of missing keys", stats.usage.misses),
+        ("puts, until now", stats.usage.puts),
+        ("deletes, until now", stats.usage.deletes),
+        ("milliseconds open, until now", stats.usage.open_ms),
+    ] {
+        row(name, count.to_string())?;
+    }
     row("writes", stats.writes.to_string())?;
     row("bytes of keys and values", stats.user_bytes.to_string())?;
     row("writes that had to wait", stats.delayed_writes.to_string())?;

@@ -3,7 +3,7 @@
 use crate::input::{Input, directory, put};
 use siltstone::Database;
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "MANIFEST",
     "MANIFEST.new",
     "log-0000000000000000",
@@ -13,6 +13,7 @@ const NAMES: [&str; 9] = [
     "LOCK",
     "other",
     "MANIFEST.mirror",
+    "USAGE",
 ];
 
 /// Runs it.

@@ -1,9 +1,13 @@
-//! Records in stream form and in slot form: what is decoded is encoded to the same bytes.
+//! Records in stream form and in slot form, and counts of use: what is decoded is encoded to the same bytes.
 
 use crate::input::Input;
+use siltstone::store::usage;
 
 /// Runs it.
 pub fn run(data: &[u8]) {
+    if let Some(counted) = usage::decode(data) {
+        assert_eq!(usage::encode(&counted), data);
+    }
     let mut input = Input(data);
     let layout = input.layout();
     let with_flags = input.u8() & 1 != 0;

@@ -23,6 +23,7 @@ pub(super) struct Jobs {
     pub merge_bytes: AtomicU64,
     pressure: AtomicU64,
     has_work: AtomicBool,
+    wants_thread: AtomicBool,
 }
 
 /// Which partitions are being worked on, and which are to be merged whole.
@@ -51,11 +52,17 @@ impl Jobs {
             merge_bytes: AtomicU64::new(0),
             pressure: AtomicU64::new(0),
             has_work: AtomicBool::new(false),
+            wants_thread: AtomicBool::new(false),
         }
     }
 
     pub fn has_work(&self) -> bool {
         self.has_work.load(Ordering::Acquire)
+    }
+
+    /// Whether there is work at which nobody is.
+    pub fn want_thread(&self) -> bool {
+        self.wants_thread.load(Ordering::Acquire)
     }
 
     pub fn pressure(&self) -> f64 {
@@ -95,6 +102,10 @@ impl Core {
             || self.pending_commits.load(Ordering::Acquire) > 0
             || counts.partitions.iter().any(|partition| partition.frozen > 0)
             || counts.choose_merge(&self.settings).is_some();
+        let wants_thread = self.pending_commits.load(Ordering::Acquire) > 0
+            || schedule.converting.is_none() && self.oldest_frozen(schedule).is_some()
+            || schedule.merging.is_none() && counts.choose_merge(&self.settings).is_some();
+        self.jobs.wants_thread.store(wants_thread, Ordering::Release);
         self.jobs.pressure.store(pressure.convert.max(pressure.merge).to_bits(), Ordering::Release);
         self.jobs.has_work.store(has_work, Ordering::Release);
         self.keep_within_budget();
@@ -239,9 +250,12 @@ impl Core {
     fn release_idle_log(&self) -> Result<()> {
         let end = self.log.end();
         for (number, partition) in self.partitions.iter().enumerate() {
-            let start = partition.state.read().active.start();
+            let (start, reach_bytes) = {
+                let state = partition.state.read();
+                (state.active.start(), self.log_reach_bytes(&state))
+            };
             // A LogStore that was frozen since `end` was read begins after it.
-            if end.saturating_sub(start) > self.settings.log_bytes_max / 2 {
+            if end.saturating_sub(start) > reach_bytes {
                 self.freeze_early(number)?;
                 self.advance_empty_log(number)?;
             }

@@ -266,6 +266,10 @@ impl Engine for Silt {
         (self.core.jobs.has_work() || self.core.residency.has_work()) && self.core.check_writable().is_ok()
     }
 
+    fn wants_thread(&self) -> bool {
+        (self.core.jobs.want_thread() || self.core.residency.has_work()) && self.core.check_writable().is_ok()
+    }
+
     fn check_writable(&self) -> Result<()> {
         self.core.check_writable()
     }

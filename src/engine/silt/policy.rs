@@ -9,8 +9,13 @@ use super::settings::{FilterKind, HashStoreKind, SiltSettings};
 use crate::index::partial_key_cuckoo::CuckooSettings;
 use crate::store::log::{LOG_TABLES_MAX, LogStore, LogStoreSettings};
 
-/// HashStores of a partition beyond this number are merged, however few records they hold: each costs false positives.
+/// More HashStores of a partition than these are merged if they are small: each costs false positives, and memory
+/// however few records it holds.
 const HASH_STORES_MAX: usize = 48;
+/// HashStores are small if they have less than one record for so many slots that a LogStore is to have.
+const SLOTS_PER_RECORD_OF_SMALL: u64 = 16;
+/// A LogStore may reach over this part of the data, though that is more log than is allowed otherwise.
+const LOG_PART_OF_DATA: u64 = 10;
 /// The share by which the bound may be exceeded before writers have to wait.
 const EXCESS_MAX: f64 = 0.1;
 /// A table is taken to be full at this share of its slots, before it is known better.
@@ -39,6 +44,14 @@ pub(super) struct PartitionCounts {
 impl PartitionCounts {
     fn mergeable(&self) -> u64 {
         self.hash_records + self.frozen_records
+    }
+
+    /// Whether there are many HashStores that hold little. Those of the size that LogStores are to have may be as many
+    /// as d takes: with a fixed bound on them, databases beyond some size would merge more often than d says.
+    fn is_splintered(&self, settings: &SiltSettings) -> bool {
+        let slots = u64::from(log_slots(settings, self.hash_records + self.sorted_records));
+        self.hash_stores > HASH_STORES_MAX
+            && self.hash_records * SLOTS_PER_RECORD_OF_SMALL < self.hash_stores as u64 * slots
     }
 }
 
@@ -84,9 +97,7 @@ impl Counts {
         if let Some(number) = fullest(&mut numbered().filter(|(_, counts)| counts.compact)) {
             return Some(number);
         }
-        if let Some(number) =
-            fullest(&mut numbered().filter(|(_, counts)| counts.hash_stores > HASH_STORES_MAX))
-        {
+        if let Some(number) = fullest(&mut numbered().filter(|(_, counts)| counts.is_splintered(settings))) {
             return Some(number);
         }
         if self.hash_records() > self.hash_records_max(settings) {
@@ -110,6 +121,18 @@ const REGIONS: u32 = 4;
 /// A LogStore of fewer slots is one table.
 const TABLES_SLOTS_MIN: u32 = 1024;
 
+/// How many bytes of log a LogStore reaches over at the most, in a database of so many. A bound that does not grow with
+/// the data would have LogStores converted before they are full, into ever more HashStores.
+pub(super) fn log_reach_bytes(settings: &SiltSettings, data_bytes: u64) -> u64 {
+    (settings.log_bytes_max / 2).max(data_bytes / LOG_PART_OF_DATA)
+}
+
+/// The slots of the LogStore of a partition with so many keys.
+fn log_slots(settings: &SiltSettings, partition_keys: u64) -> u32 {
+    let wanted = partition_keys / u64::from(settings.keys_per_log_slot);
+    (wanted.min(1 << 24) as u32).max(settings.log_slots_min)
+}
+
 /// The LogStore of a partition with so many keys: its slots in one table if it is to become a filter as it is, else in
 /// several, each of regions of 2^`buckets_per_region_log2` buckets of four.
 pub(super) fn log_store_settings(
@@ -118,8 +141,7 @@ pub(super) fn log_store_settings(
     slots_max: u32,
     position_bits: u8,
 ) -> LogStoreSettings {
-    let wanted = partition_keys / u64::from(settings.keys_per_log_slot);
-    let slots = (wanted.min(1 << 24) as u32).max(settings.log_slots_min).min(slots_max);
+    let slots = log_slots(settings, partition_keys).min(slots_max);
     let is_bounded = slots == slots_max;
     let is_copied = settings.hash_store == Some(HashStoreKind::CuckooTable)
         || settings.filter == Some(FilterKind::CuckooTags);
@@ -191,6 +213,29 @@ mod tests {
         }
         let measured = merged as f64 / written as f64;
         assert!((measured - 1.0 / 0.3).abs() < 0.1, "N/(d·P) is {measured}");
+    }
+
+    #[test]
+    fn as_many_hash_stores_are_kept_as_the_ratio_takes_and_small_ones_are_merged() {
+        let settings = SiltSettings { merge_ratio: 1.0, ..SiltSettings::default() };
+        let keys = 6_250_000;
+        let chosen = |hash_stores: u64, records_each: u64| {
+            let mut counts = counts(&[0, 0], keys);
+            counts.partitions[1].hash_stores = hash_stores as usize;
+            counts.partitions[1].hash_records = hash_stores * records_each;
+            counts.choose_merge(&settings)
+        };
+        let full = keys / u64::from(settings.keys_per_log_slot);
+        assert_eq!(chosen(99, full), None);
+        assert_eq!(chosen(49, full / 17), Some(1));
+        assert_eq!(chosen(48, full / 17), None);
+    }
+
+    #[test]
+    fn a_log_store_reaches_over_a_share_of_the_data() {
+        let settings = SiltSettings::default();
+        assert_eq!(log_reach_bytes(&settings, 1 << 30), 512 << 20);
+        assert_eq!(log_reach_bytes(&settings, 100 << 30), 10 << 30);
     }
 
     #[test]

@@ -73,7 +73,8 @@ pub struct SiltSettings {
     pub index: Option<IndexKind>,
     /// The size of a segment of the log, in bytes.
     pub log_segment_bytes: u64,
-    /// The bytes of log that may wait to be converted.
+    /// The bytes of log that may wait to be converted; a LogStore is converted when it reaches over half of them, or
+    /// over a tenth of the data where that is more.
     pub log_bytes_max: u64,
     /// What background work reads or writes in one piece, in bytes, at the most.
     pub piece_bytes_max: usize,

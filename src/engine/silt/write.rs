@@ -104,7 +104,7 @@ impl Core {
                 // However far the log has come meanwhile, positions are told by their distance from the start.
                 state.active.restart(position);
             }
-            let too_long = position - state.active.start() > self.settings.log_bytes_max / 2;
+            let too_long = position - state.active.start() > self.log_reach_bytes(&state);
             let too_long = too_long || !state.active.reaches(position);
             let due = !state.active.is_empty() && (state.active.len() >= state.freeze_at || too_long);
             if !due && state.active.insert(hash, position)? {
@@ -129,6 +129,12 @@ impl Core {
             self.counters.full_table_records.fetch_add(state.active.len().into(), Relaxed);
             self.counters.full_table_slots.fetch_add(state.active.slots().into(), Relaxed);
         }
+    }
+
+    /// How many bytes of log the LogStore of a partition in this state may reach over.
+    pub(super) fn log_reach_bytes(&self, state: &State) -> u64 {
+        let sorted_bytes = state.view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
+        policy::log_reach_bytes(&self.settings, self.partitions.len() as u64 * sorted_bytes)
     }
 
     /// Freezes the LogStore as it is and starts another, for records from `position` on.

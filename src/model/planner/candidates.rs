@@ -25,6 +25,8 @@ const MERGE_RATIO_MAX: f64 = 2.0;
 const MERGE_RATIO_STEP: f64 = 1.04;
 /// The bits of HashStores' filters that are tried.
 const FILTER_BITS: [f64; 7] = [4.0, 6.0, 8.0, 9.0, 10.0, 11.0, 13.0];
+/// The bits of a filter on the last store that are tried if gets miss; 0 is none.
+const LAST_FILTER_BITS: [f64; 4] = [0.0, 4.0, 7.0, 10.0];
 
 /// An engine with parameters.
 #[derive(Debug, Clone)]
@@ -76,7 +78,9 @@ fn silt(demand: &Demand) -> Vec<Candidate> {
 /// The candidates whose trade-off is shown: filters stay as they are in the demand, as they do in Figure 2.8.
 pub(super) fn traded_off(system: System, demand: &Demand) -> Vec<Candidate> {
     let filter_bits = count(demand.silt_layout.filter_bits);
-    let is_other = |&(name, value): &(&str, Value)| name == "filter_bits" && value != filter_bits;
+    let is_other = |&(name, value): &(&str, Value)| {
+        (name == "filter_bits" && value != filter_bits) || name == "filter_last_store"
+    };
     let mut found = candidates(system, demand);
     found.retain(|candidate| !candidate.settings.iter().any(is_other));
     found
@@ -84,26 +88,33 @@ pub(super) fn traded_off(system: System, demand: &Demand) -> Vec<Candidate> {
 
 /// The same with shorter and longer filters.
 fn filtered(demand: &Demand, layout: &SiltLayout, silt: &Silt) -> Vec<Candidate> {
-    // Writes and space hardly depend on the filters, nor does which stores are asked.
-    let write_amplification = silt.writes(&demand.popularity).total();
-    let space_amplification = silt.space_amplification(&demand.popularity);
+    // Writes and space hardly depend on the filters of HashStores, nor does which stores are asked on any filter.
     let (log_stores, hash_stores) = silt.stores_asked(&demand.popularity);
-    let candidate = |filter_bits: f64| {
-        let silt = SiltLayout { filter_bits, ..layout.clone() }.silt(demand.keys()).ok()?;
-        let asked = log_stores * silt.log_false_positives + hash_stores * silt.false_positives;
-        Some(Candidate {
-            settings: silt_settings(&SiltLayout { filter_bits, ..layout.clone() }),
-            costs: Costs {
-                ram_bytes: silt.ram_peak().total(),
-                reads_per_get: 1.0 + asked,
-                reads_per_miss: silt.reads_per_get_at_worst(),
-                disk_reads_per_get: 0.0,
-                write_amplification,
-                space_amplification,
-            },
-        })
-    };
-    FILTER_BITS.into_iter().filter_map(candidate).collect()
+    let misses = demand.missing_gets > 0.0;
+    let mut found = Vec::new();
+    for last_filter_bits in LAST_FILTER_BITS.into_iter().filter(|bits| misses || *bits == 0.0) {
+        let layout = SiltLayout { last_filter_bits, ..layout.clone() };
+        let Ok(silt) = layout.silt(demand.keys()) else { continue };
+        let write_amplification = silt.writes(&demand.popularity).total();
+        let space_amplification = silt.space_amplification(&demand.popularity);
+        found.extend(FILTER_BITS.into_iter().filter_map(|filter_bits| {
+            let layout = SiltLayout { filter_bits, ..layout.clone() };
+            let silt = layout.silt(demand.keys()).ok()?;
+            let asked = log_stores * silt.log_false_positives + hash_stores * silt.false_positives;
+            Some(Candidate {
+                settings: silt_settings(&layout),
+                costs: Costs {
+                    ram_bytes: silt.ram_peak().total(),
+                    reads_per_get: 1.0 + asked,
+                    reads_per_miss: silt.reads_per_miss(),
+                    disk_reads_per_get: 0.0,
+                    write_amplification,
+                    space_amplification,
+                },
+            })
+        }));
+    }
+    found
 }
 
 fn silt_settings(layout: &SiltLayout) -> Vec<(&'static str, Value)> {
@@ -117,6 +128,9 @@ fn silt_settings(layout: &SiltLayout) -> Vec<(&'static str, Value)> {
         ("filter_bits", count(layout.filter_bits)),
         ("log_slots_min", count(layout.log_slots_min)),
     ]);
+    if layout.last_filter_bits > 0.0 {
+        settings.push(("filter_last_store", count(layout.last_filter_bits)));
+    }
     settings
 }
 

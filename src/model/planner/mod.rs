@@ -226,6 +226,19 @@ mod tests {
     }
 
     #[test]
+    fn loads_that_mostly_miss_get_a_filter_on_the_last_store_if_there_is_memory() {
+        let silt = |missing_gets, ram_bytes| {
+            let demand = Demand { missing_gets, ram_bytes, gets_per_s: 50_000.0, ..demand() };
+            plan(&demand).unwrap().into_iter().find(|plan| plan.system == System::Silt).unwrap()
+        };
+        let has_filter = |plan: &Plan| plan.settings.iter().any(|(name, _)| *name == "filter_last_store");
+        assert!(!has_filter(&silt(0.0, 1e9)) && !has_filter(&silt(0.9, 40e6)));
+        let filtered = silt(0.9, 1e9);
+        assert!(has_filter(&filtered) && filtered.prediction.reads_per_miss < 0.1, "{filtered:?}");
+        assert!(filtered.flags().contains("--filter_last_store "));
+    }
+
+    #[test]
     fn settings_are_written_as_the_builder_takes_them() {
         let plan = plan(&demand()).unwrap().into_iter().find(|plan| plan.system == System::Silt).unwrap();
         let settings = vec![("partitions", Value::Count(16)), ("merge_ratio", Value::Ratio(1.0))];

@@ -13,9 +13,9 @@ const FLAGS_BYTES: f64 = 1.0;
 const EXPIRY_BYTES: f64 = 8.0;
 /// The header of a block.
 const BLOCK_HEADER_BYTES: f64 = 8.0;
-/// The footer of a store file.
-const FOOTER_BYTES: f64 = 128.0;
-/// Store files end at a multiple of this, half of which is unused on average.
+/// The footer of a store file, with its copy.
+const FOOTER_BYTES: f64 = 256.0;
+/// Store files end at a multiple of this.
 const FILE_ALIGNMENT: f64 = 4096.0;
 /// A record goes over the end of a block rather than leave more than this part of it unused.
 const UNUSED_PART: f64 = 32.0;
@@ -31,8 +31,14 @@ const LOG_REACH: f64 = 2.0;
 const OPEN_STORE_BYTES: f64 = 800.0;
 /// What a partition takes beside its stores.
 const PARTITION_BYTES: f64 = 640.0;
-/// A partition with more HashStores than this is merged in any case.
+/// A partition with more HashStores than this is merged if they have less than one record for so many slots that a
+/// LogStore is to have.
 const HASH_STORES_MAX: f64 = 48.0;
+const SLOTS_PER_RECORD_OF_SMALL: f64 = 16.0;
+/// A LogStore may reach over this part of the data, though that is more log than is allowed otherwise, but never over
+/// more than these bytes.
+const LOG_PART_OF_DATA: f64 = 10.0;
+const LOG_REACH_MAX: f64 = 4_294_967_296.0;
 /// As they come out when the policy is simulated for 2 to 64 partitions that merge 3 to 33 HashStores at once: the
 /// first within 0.1, the others within 0.2.
 const MERGE_EXCESS_STORES: f64 = 0.9;
@@ -55,6 +61,11 @@ const BUCKET_BITS: f64 = 11.0;
 const WAITING_BYTES: f64 = 28.0;
 const FILTER_BUILDING_BYTES: f64 = 13.0;
 const REGION_RECORD_BYTES: f64 = 12.0;
+/// Keys in a range of the filter of a SortedStore, what each range takes beside its ribbon filter, and what building it
+/// keeps of each key.
+const KEYS_PER_RANGE: f64 = 4096.0;
+const RANGE_BYTES: f64 = 40.0;
+const RANGE_BUILDING_BYTES: f64 = 16.0;
 
 /// The records and the settings of the engine, with its defaults for all but the records.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,14 +93,17 @@ pub struct SiltLayout {
     pub log_slots_min: f64,
     /// Keys for each slot of all LogStores, where that makes more slots.
     pub keys_per_log_slot: f64,
-    /// A LogStore is converted after so many bytes of log in any case.
+    /// A LogStore is converted after so many bytes of log in any case, or after a tenth of the data where that is more.
     pub log_bytes_max: f64,
+    /// The false positives of a filter on each SortedStore are 2^-this; 0 for none.
+    pub last_filter_bits: f64,
 }
 
 /// A file of records in hash order.
 struct StoreFile {
     bytes: f64,
-    index_bytes: f64,
+    /// What it takes in memory while it is open.
+    ram_bytes: f64,
 }
 
 impl SiltLayout {
@@ -108,6 +122,7 @@ impl SiltLayout {
             log_slots_min: 4096.0,
             keys_per_log_slot: 100.0,
             log_bytes_max: f64::from(512u32 << 20),
+            last_filter_bits: 0.0,
         }
     }
 
@@ -123,6 +138,9 @@ impl SiltLayout {
         positive("log slots", self.log_slots_min)?;
         positive("keys a log slot", self.keys_per_log_slot)?;
         positive("log bytes", self.log_bytes_max)?;
+        if self.last_filter_bits != 0.0 {
+            positive("bits of the last filter", self.last_filter_bits)?;
+        }
         Ok(())
     }
 
@@ -133,21 +151,19 @@ impl SiltLayout {
         let partition_keys = keys / self.partitions;
         let (table_slots, table_occupancy) = self.table(partition_keys);
         let log_record_bytes = FRAME_BYTES + self.stream_bytes();
-        let table_keys = (table_slots * table_occupancy)
-            .min(self.log_bytes_max / log_record_bytes / self.partitions)
-            .max(1.0);
-        let hash_store = self.hash_store(table_keys);
-        let filter_bytes = ribbon_bytes(table_keys, self.filter_bits);
         let sorted_store = self.sorted_store(partition_keys);
+        let log_bytes_max = (self.partitions * sorted_store.bytes / LOG_PART_OF_DATA)
+            .max(self.log_bytes_max)
+            .min(LOG_REACH_MAX);
+        let table_keys =
+            (table_slots * table_occupancy).min(log_bytes_max / log_record_bytes / self.partitions).max(1.0);
+        let hash_store = self.hash_store(table_keys);
         let merge_keys = self.merge_keys(partition_keys, table_keys);
         let hash_stores = merge_keys / table_keys + MERGE_EXCESS_STORES;
         let partial_stores = PARTIAL_STORES * (1.0 - 1.0 / self.partitions);
         // What every HashStore takes counts for those that are not full, too.
         let empty = self.hash_store(0.0);
-        let partial = |bytes: f64, stores: f64| bytes * partial_stores / stores.max(1.0);
-        let file_bytes = hash_store.bytes + filter_bytes;
-        let memory_bytes = filter_bytes + hash_store.index_bytes + OPEN_STORE_BYTES;
-        let empty_memory_bytes = empty.index_bytes + OPEN_STORE_BYTES + ribbon_bytes(0.0, self.filter_bits);
+        let partial_ram_bytes = empty.ram_bytes * partial_stores / (hash_stores / 2.0).max(1.0);
         Ok(Silt {
             keys,
             item_bytes: self.item_bytes(),
@@ -159,18 +175,19 @@ impl SiltLayout {
             partial_stores,
             table_slots,
             table_occupancy,
-            log_bytes_max: self.log_bytes_max,
+            log_bytes_max,
             log_record_bytes,
-            hash_record_bytes: (file_bytes + partial(empty.bytes, hash_stores)) / table_keys,
+            hash_record_bytes: (hash_store.bytes - empty.bytes) / table_keys,
+            hash_store_bytes: empty.bytes,
             sorted_record_bytes: (sorted_store.bytes - empty.bytes) / partition_keys,
             sorted_store_bytes: empty.bytes,
             log_slot_bytes: self.log_slot_bytes(table_slots, log_record_bytes),
-            filter_bytes: (memory_bytes + partial(empty_memory_bytes, hash_stores / 2.0)) / table_keys,
-            sorted_index_bytes: (sorted_store.index_bytes + OPEN_STORE_BYTES + PARTITION_BYTES)
-                / partition_keys,
+            filter_bytes: (hash_store.ram_bytes + partial_ram_bytes) / table_keys,
+            sorted_index_bytes: (sorted_store.ram_bytes + PARTITION_BYTES) / partition_keys,
             // Half of the slots are taken on average, in two buckets of four.
             log_false_positives: 4.0 * table_occupancy / self.tag_bits.exp2(),
             false_positives: (-self.filter_bits).exp2(),
+            last_false_positives: (-self.last_filter_bits).exp2(),
             buffer_bytes: self.buffer_bytes(keys, hash_stores, table_keys),
             log_tail_bytes: LOG_SEGMENT_BYTES,
         })
@@ -204,7 +221,7 @@ impl SiltLayout {
     /// The slots of a LogStore, and the share of them that is taken when the first key finds no room. Tables of several
     /// regions are full when the fullest region is; the shares are those that were measured, within 1 %.
     fn table(&self, partition_keys: f64) -> (f64, f64) {
-        let wanted = (partition_keys / self.keys_per_log_slot).floor().max(self.log_slots_min);
+        let wanted = self.log_slots(partition_keys);
         let tables = log_tables(wanted);
         let slots = (wanted / tables).floor();
         let power_of_two = |slots: f64| slots.max(1.0).log2().ceil().exp2();
@@ -225,7 +242,25 @@ impl SiltLayout {
 
     fn merge_keys(&self, partition_keys: f64, table_keys: f64) -> f64 {
         let wanted = (self.merge_ratio * partition_keys).max(self.merge_keys_min());
-        wanted.min((HASH_STORES_MAX + 1.0 - MERGE_EXCESS_STORES) * table_keys)
+        if table_keys * SLOTS_PER_RECORD_OF_SMALL < self.log_slots(partition_keys) {
+            wanted.min((HASH_STORES_MAX + 1.0 - MERGE_EXCESS_STORES) * table_keys)
+        } else {
+            wanted
+        }
+    }
+
+    /// The slots that a LogStore is to have.
+    fn log_slots(&self, partition_keys: f64) -> f64 {
+        (partition_keys / self.keys_per_log_slot).floor().max(self.log_slots_min)
+    }
+
+    /// The filter of a SortedStore, if it has one: a ribbon filter for each range of the keys.
+    fn last_filter_bytes(&self, records: f64) -> f64 {
+        if self.last_filter_bits == 0.0 {
+            return 0.0;
+        }
+        let ranges = (records / KEYS_PER_RANGE).ceil().max(1.0);
+        ranges * (ribbon_bytes(records / ranges, self.last_filter_bits) + RANGE_BYTES)
     }
 
     /// All HashStores together hold half a LogStore a partition at the least.
@@ -234,33 +269,40 @@ impl SiltLayout {
     }
 
     fn hash_store(&self, records: f64) -> StoreFile {
-        self.stream_file(records)
+        self.stream_file(records, ribbon_bytes(records, self.filter_bits))
     }
 
     fn sorted_store(&self, records: f64) -> StoreFile {
-        let Some(slots) = self.slots_per_block() else { return self.stream_file(records) };
+        let filter_bytes = self.last_filter_bytes(records);
+        let Some(slots) = self.slots_per_block() else { return self.stream_file(records, filter_bytes) };
         let blocks = records / slots;
         let index_bytes = if slots > 1.0 {
             block_perfect_bytes(records, slots, self.bucket_records(records * self.partitions, slots))
         } else {
             fences_bytes(records, blocks)
         };
-        self.file(blocks, index_bytes)
+        self.file(blocks, index_bytes + filter_bytes)
     }
 
-    fn stream_file(&self, records: f64) -> StoreFile {
+    fn stream_file(&self, records: f64, filter_bytes: f64) -> StoreFile {
         let record = self.stream_bytes();
         let unused_max = self.block_bytes / UNUSED_PART;
         // What is left of a block is as likely to be any length below that of the record which does not fit.
         let unused = if record <= unused_max { record / 2.0 } else { unused_max * unused_max / 2.0 / record };
         let blocks = records * record / (self.payload_bytes() - unused);
-        self.file(blocks, fences_bytes(records, blocks))
+        self.file(blocks, fences_bytes(records, blocks) + filter_bytes)
     }
 
-    /// With a block for the header, and half a block that the last records do not fill.
-    fn file(&self, blocks: f64, index_bytes: f64) -> StoreFile {
-        let bytes = (blocks + 1.5) * self.block_bytes + index_bytes + FOOTER_BYTES + FILE_ALIGNMENT / 2.0;
-        StoreFile { bytes, index_bytes }
+    /// With a block for the header, and half a block that the last records do not fill. Behind the blocks stand index,
+    /// filter and footer, up to the next multiple of the alignment.
+    fn file(&self, blocks: f64, behind_bytes: f64) -> StoreFile {
+        let unaligned = behind_bytes + FOOTER_BYTES;
+        let end_bytes = match self.block_bytes >= FILE_ALIGNMENT {
+            true => (unaligned / FILE_ALIGNMENT).ceil() * FILE_ALIGNMENT,
+            false => unaligned + FILE_ALIGNMENT / 2.0,
+        };
+        let bytes = (blocks + 1.5) * self.block_bytes + end_bytes;
+        StoreFile { bytes, ram_bytes: behind_bytes + OPEN_STORE_BYTES }
     }
 
     /// The records of a bucket of the block-perfect index.
@@ -283,7 +325,8 @@ impl SiltLayout {
             _ => 0.0,
         };
         let region = table_keys.min(REGION_SLOTS.max(table_keys / REGIONS)) * REGION_RECORD_BYTES;
-        let merge = hash_cursors + 2.0 * region + buckets + piece + self.block_bytes;
+        let range = if self.last_filter_bits > 0.0 { KEYS_PER_RANGE * RANGE_BUILDING_BYTES } else { 0.0 };
+        let merge = hash_cursors + 2.0 * region + buckets + range + piece + self.block_bytes;
         let convert = region + 2.0 * piece + self.block_bytes + table_keys * FILTER_BUILDING_BYTES;
         // Whoever reads the log holds a record: a conversion, and a merge of two LogStores.
         let records = 3.0 * self.stream_bytes().max(FILE_ALIGNMENT);
@@ -368,14 +411,41 @@ mod tests {
         assert!(SiltLayout { partitions: 0.0, ..packed }.silt(1e8).is_err());
     }
 
-    /// LogStores are converted after half a GiB of log, though they are not full, and partitions are merged at 48 of
-    /// them.
+    /// However much data there is, a merge ratio means the same.
     #[test]
-    fn large_records_are_merged_early() {
-        let large = SiltLayout::new(20.0, 10_000.0).silt(1e8).unwrap();
-        let small = SiltLayout::new(20.0, 100.0).silt(1e8).unwrap();
-        assert!(large.merge_keys < 0.2 * small.merge_keys);
-        near(large.hash_stores_max(), 49.0, 1e-6);
-        assert!(large.writes_at_worst().total() > 3.0 * small.writes_at_worst().total());
+    fn a_merge_ratio_costs_the_same_writes_at_any_size() {
+        let writes = |keys: f64, merge_ratio: f64| {
+            let layout = SiltLayout { merge_ratio, ..SiltLayout::new(24.0, 1_000.0) };
+            let silt = layout.silt(keys).unwrap();
+            (silt.writes_at_worst().total(), silt.ram_bytes_per_key())
+        };
+        for merge_ratio in [0.15, 0.3, 0.6, 1.2] {
+            let (small, _) = writes(1e7, merge_ratio);
+            for keys in [1e8, 1e9, 5e9] {
+                let (large, ram) = writes(keys, merge_ratio);
+                near(large, small, 0.06);
+                assert!(ram < 0.45 + 1.1 * merge_ratio, "{ram} B a key for {keys}, {merge_ratio}");
+            }
+        }
+    }
+
+    /// LogStores that cannot reach over enough of the log are converted before they are full: beyond 48 small
+    /// HashStores a partition is merged.
+    #[test]
+    fn beyond_what_a_log_store_can_reach_partitions_are_merged_early() {
+        let silt = SiltLayout::new(20.0, 10_000.0).silt(1e10).unwrap();
+        near(silt.hash_stores_max(), 49.0, 1e-6);
+    }
+
+    #[test]
+    fn a_filter_on_the_last_store_costs_memory_and_saves_reads_of_what_is_missing() {
+        let plain = SiltLayout::new(20.0, 44.0);
+        let filtered = SiltLayout { last_filter_bits: 7.0, ..plain.clone() };
+        let (plain, filtered) = (plain.silt(1e8).unwrap(), filtered.silt(1e8).unwrap());
+        let bits = 8.0 * (filtered.ram_bytes_per_key() - plain.ram_bytes_per_key());
+        near(bits, 7.5, 0.03);
+        assert!(plain.reads_per_miss() > 1.0 && filtered.reads_per_miss() < 0.02);
+        assert_eq!(filtered.reads_per_get_at_worst(), plain.reads_per_get_at_worst());
+        assert!(filtered.writes_at_worst().total() > plain.writes_at_worst().total());
     }
 }

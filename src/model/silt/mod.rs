@@ -18,6 +18,10 @@ const CANDIDATE_SLOTS: f64 = 8.0;
 const STORES_SAMPLED: f64 = 64.0;
 /// Points at which the cost of merges is taken while a store is filled.
 const FILL_POINTS: u32 = 256;
+/// Rounds in which it is found how much LogStores hold.
+const LOGGED_ROUNDS: u32 = 8;
+/// No more of the keys than this are taken not to be merged: if none is, they need not grow for a merge.
+const SHARE_MAX: f64 = 0.999;
 
 /// The parameters of a SILT store of a constant number of keys.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,8 +54,10 @@ pub struct Silt {
     pub log_bytes_max: f64,
     /// What a record takes in the log, in bytes.
     pub log_record_bytes: f64,
-    /// What a record of a HashStore takes on flash, with its share of everything else in the file, in bytes.
+    /// What a record of a HashStore takes on flash, in bytes.
     pub hash_record_bytes: f64,
+    /// What a HashStore takes on flash beside its records, however many, in bytes. 0 in the paper.
+    pub hash_store_bytes: f64,
     /// What a record of a SortedStore takes on flash, in bytes.
     pub sorted_record_bytes: f64,
     /// What a SortedStore takes on flash beside its records, however many, in bytes. 0 in the paper.
@@ -66,6 +72,8 @@ pub struct Silt {
     pub log_false_positives: f64,
     /// f: how often the filter of a HashStore takes a missing key for one of its own.
     pub false_positives: f64,
+    /// How often a lookup of a missing key reads from the SortedStore: 1 if that has no filter, as in the paper.
+    pub last_false_positives: f64,
     /// The memory that conversions, merges and lookups take while they run, in bytes. 0 in the paper.
     pub buffer_bytes: f64,
     /// The log that is not yet released beyond that of one LogStore's time, in bytes. 0 in the paper.
@@ -145,6 +153,7 @@ impl Silt {
             log_bytes_max: f64::INFINITY,
             log_record_bytes: item_bytes,
             hash_record_bytes: item_bytes / table_occupancy,
+            hash_store_bytes: 0.0,
             sorted_record_bytes: item_bytes,
             sorted_store_bytes: 0.0,
             log_slot_bytes: (tag_bits + 1.0) / 8.0 + 4.0,
@@ -152,6 +161,7 @@ impl Silt {
             sorted_index_bytes: 0.4,
             log_false_positives: false_positives,
             false_positives,
+            last_false_positives: 1.0,
             buffer_bytes: 0.0,
             log_tail_bytes: 0.0,
         }
@@ -213,7 +223,7 @@ impl Silt {
 
     /// The keys of all HashStores when a partition is merged.
     fn hashed_keys_max(&self) -> f64 {
-        self.merge_keys * (self.partitions + 1.0) / 2.0
+        self.held(self.merge_keys)
     }
 
     /// Between two merges they grow by what a merge takes.
@@ -238,13 +248,18 @@ impl Silt {
 
     fn writes_of(&self, turn: Turn) -> SiltWrites {
         let left = turn.keys / turn.puts;
-        let converted = left * self.converted_share();
         let merges = left / (self.hash_stores_max() * self.hash_store_keys());
         SiltWrites {
             log_store: self.log_record_bytes / self.item_bytes,
-            hash_stores: converted * self.hash_record_bytes / self.item_bytes,
+            hash_stores: self.converted_bytes(left * self.converted_share(), merges) / self.item_bytes,
             sorted_store: merges * self.merge_bytes(self.keys) / self.item_bytes,
         }
+    }
+
+    /// What the conversions of so many records write, beside so many merges.
+    fn converted_bytes(&self, records: f64, merges: f64) -> f64 {
+        let stores = records / self.hash_store_keys() + merges * self.partial_stores;
+        records * self.hash_record_bytes + stores * self.hash_store_bytes
     }
 
     /// What a merge writes in a store of so many keys.
@@ -254,37 +269,75 @@ impl Silt {
 
     /// The write amplification of putting N new keys, each once, into an empty store whose d grows with its keys.
     ///
-    /// While the HashStores hold a share h of the keys, and partition after partition is merged, the keys grow by a
-    /// factor e^x from one merge of a partition to the next, where h is the mean of 1 − e^(−xi/P) over i = 1 to P. A
-    /// merge writes all keys of a partition, so that a new key costs 1 / x of them.
+    /// While a share h of the keys is not merged, and partition after partition is, the keys grow by a factor e^x from
+    /// one merge of a partition to the next, where h is the mean of 1 − e^(−xi/P) over i = 1 to P. A merge writes all
+    /// keys of a partition, so that a new key costs 1 / x of them. Before that, every partition is merged once when the
+    /// HashStores hold the least that d may be.
     pub fn writes_of_filling(&self) -> SiltWrites {
-        let partitions = self.partitions;
-        let half_logged = self.turn_at_worst().keys / 2.0;
-        let stored = (self.keys - half_logged).max(1.0);
-        let excess = self.merge_excess_stores * self.hash_store_keys();
-        let held = |merge_keys: f64| (merge_keys + excess) * (partitions + 1.0) / 2.0;
-        let share = held(self.merge_keys) / self.keys;
-        let held_min = held(self.merge_keys_min).clamp(1.0, stored);
-        let step = (stored / held_min).ln() / f64::from(FILL_POINTS);
-        let merged_bytes: f64 = (0..FILL_POINTS)
-            .map(|point| {
-                let keys = held_min * (step * (f64::from(point) + 0.5)).exp();
-                let merges =
-                    partitions * step / growth_between_merges(share.max(held_min / keys), partitions);
-                merges * self.merge_bytes(keys)
-            })
-            .sum();
+        let held_min = self.held(self.merge_keys_min).max(1.0);
+        let first = held_min + self.logged(2.0 * held_min / (self.partitions + 1.0));
+        let (mut merges, mut merged_bytes) = (0.0, 0.0);
+        if first < self.keys {
+            merges = self.partitions;
+            merged_bytes = merges * self.merge_bytes(first);
+            let step = (self.keys / first).ln() / f64::from(FILL_POINTS);
+            for point in 0..FILL_POINTS {
+                let keys = first * (step * (f64::from(point) + 0.5)).exp();
+                let share = (self.unmerged(keys) / keys).min(SHARE_MAX);
+                let made = self.partitions * step / growth_between_merges(share, self.partitions);
+                merges += made;
+                merged_bytes += made * self.merge_bytes(keys);
+            }
+        }
+        let logged =
+            self.turn_at_worst().keys / 2.0 + merges * self.merge_logged_stores * self.hash_store_keys();
+        let converted = (self.keys - logged).max(0.0);
         SiltWrites {
             log_store: self.log_record_bytes / self.item_bytes,
-            hash_stores: stored / self.keys * self.converted_share() * self.hash_record_bytes
-                / self.item_bytes,
+            hash_stores: self.converted_bytes(converted, merges) / self.keys / self.item_bytes,
             sorted_store: merged_bytes / self.keys / self.item_bytes,
         }
     }
 
-    /// The reads of a get that is answered by the SortedStore, or by none (2.6).
+    /// What all HashStores hold when a merge is due, for that d.
+    fn held(&self, merge_keys: f64) -> f64 {
+        merge_keys * (self.partitions + 1.0) / 2.0
+    }
+
+    /// What HashStores and LogStores hold when a merge is due, in a store that grows and has so many keys.
+    fn unmerged(&self, keys: f64) -> f64 {
+        let share = self.held(self.merge_keys) / self.keys;
+        // Where merges take few keys the LogStores hold less, and so do merges: some rounds find both.
+        let mut logged = self.turn_at_worst().keys / 2.0;
+        let mut unmerged = 0.0;
+        for _ in 0..LOGGED_ROUNDS {
+            // The LogStore whose conversion made the merge due is empty, and its keys are beyond the bound: on average
+            // half of them each, which cancels out.
+            unmerged = (share * (keys - logged)).max(self.held(self.merge_keys_min)) + logged;
+            logged = self.logged(2.0 * unmerged / (self.partitions + 1.0));
+        }
+        unmerged
+    }
+
+    /// The keys of all LogStores on average, if merges take so many keys of a partition.
+    ///
+    /// A merge takes the LogStore, too, and the one that follows is converted when it holds u of a full one, another u
+    /// in each partition. It holds y − y² / 2 after y of a full one, averaged over u; those after it are half full.
+    fn logged(&self, merged_keys: f64) -> f64 {
+        let stores = merged_keys / self.hash_store_keys();
+        let fullness =
+            if stores < 1.0 { stores / 2.0 - stores * stores / 6.0 } else { 0.5 - 1.0 / (6.0 * stores) };
+        self.turn_at_worst().keys * fullness
+    }
+
+    /// The reads of a get that is answered by the SortedStore (2.6).
     pub fn reads_per_get_at_worst(&self) -> f64 {
         1.0 + self.log_false_positives + self.hash_stores_mean() * self.false_positives
+    }
+
+    /// The reads of a get of a missing key.
+    pub fn reads_per_miss(&self) -> f64 {
+        self.reads_per_get_at_worst() - 1.0 + self.last_false_positives
     }
 
     /// The reads of a get on average, for a key drawn as the puts are: what lies behind the store that has the key is
@@ -348,9 +401,11 @@ impl Silt {
         let logged = self.turn(popularity).puts.min(2.0 * self.partitions * self.table_keys());
         let hashed = self.hashed_keys_max();
         let sorted = self.keys * (1.0 + 1.0 / self.partitions);
+        let hash_stores = hashed / self.hash_store_keys() + self.partitions * self.partial_stores;
         let bytes = logged * self.log_record_bytes
             + self.log_tail_bytes
             + hashed * self.hash_record_bytes
+            + hash_stores * self.hash_store_bytes
             + sorted * self.sorted_record_bytes
             + (self.partitions + 1.0) * self.sorted_store_bytes;
         bytes / (self.keys * self.item_bytes)

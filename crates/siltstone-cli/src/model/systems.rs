@@ -107,6 +107,9 @@ struct Parameters {
     /// silt: the slots of a LogStore at the least
     #[arg(long, default_value_t = 4096.0)]
     log_slots_min: f64,
+    /// silt: the bits of a filter on each SortedStore, for gets of missing keys
+    #[arg(long, value_name = "BITS", default_value_t = 0.0)]
+    filter_last_store: f64,
     /// silt: a block on flash
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4096")]
     block_bytes: f64,
@@ -203,7 +206,10 @@ impl SystemArgs {
         Ok(match measure {
             Measure::Writes => summed("write_amplification", level_writes(&leveldb.writes(popularity)))
                 .into_iter()
-                .chain(named(&[("worst_case", leveldb.writes_at_worst().total())]))
+                .chain(named(&[
+                    ("of_the_code", leveldb.writes_of_the_code(popularity).total()),
+                    ("worst_case", leveldb.writes_at_worst().total()),
+                ]))
                 .collect(),
             Measure::Reads => named(&[
                 ("tables_per_get", leveldb.tables_per_get(popularity)),
@@ -253,6 +259,7 @@ impl SystemArgs {
             merge_ratio: parameters.merge_ratio,
             filter_bits: parameters.filter_bits,
             log_slots_min: parameters.log_slots_min,
+            last_filter_bits: parameters.filter_last_store,
             ..standard
         }
     }
@@ -285,7 +292,7 @@ impl SystemArgs {
             }
             Measure::Reads => named(&[
                 ("reads_per_get", silt.reads_per_get(popularity)),
-                ("reads_per_miss", silt.reads_per_get_at_worst()),
+                ("reads_per_miss", silt.reads_per_miss()),
             ]),
             Measure::Memory => {
                 let (ram, peak) = (silt.ram(), silt.ram_peak());

@@ -1,31 +1,37 @@
 //! `siltstone plan`: which engine with which parameters, what it will cost, and the trade-off drawn.
 
+mod database;
+mod load;
 mod report;
 mod trace;
 
-use crate::open::{DurabilityArg, Location};
+use crate::open::DurabilityArg;
 use crate::outcome::{Outcome, Result, help};
 use crate::quantity::{
     Skew, parse_byte_rate, parse_bytes, parse_count, parse_rate, parse_skew, parse_time_s,
 };
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
+use load::Load;
 use serde_json::{Value, json};
 use siltstone::model::planner::{self, Demand, Goal, System};
 use siltstone::model::{Flash, Popularity};
-use siltstone::{EngineKind, Stats};
+use siltstone::{EngineKind, Stats, Usage};
 use std::io::{Write, stdout};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// Records of a database that are looked at for their sizes.
-const RECORDS_SAMPLED: usize = 100_000;
+/// The share of gets among all operations, if nothing tells it.
+const GETS_SHARE: f64 = 0.9;
+/// Puts in a second, if nothing tells them.
+const UPDATES_PER_S: f64 = 1_000.0;
 
 const EXAMPLES: &str = "
   siltstone plan --items 1e9 --key-size 20 --value-size 44 --gets 0.9 --updates 5000/s --skew zipf:0.99 \\
       --ram 2GiB --flash 1TB --endurance 3000 --lifetime 3y
   siltstone plan --items 100M --key-size 24 --value-size 1000 --updates 5000/s --goal ram --plot trade-off.svg
   siltstone plan --trace keys.txt --value-size 200 --updates 300/s --json
-  siltstone plan --db DIR --updates 300/s --gets 20k/s --plot plan.html";
+  siltstone plan --trace chunks.trace
+  siltstone plan --db DIR --skew zipf:0.99 --plot plan.html";
 
 /// Choose an engine and its parameters for given data, load and hardware
 ///
@@ -69,10 +75,15 @@ struct DataArgs {
     /// How popular the keys are: uniform, zipf:0.99, latest:0.99
     #[arg(long, value_parser = parse_skew, default_value = "uniform", conflicts_with = "trace")]
     skew: Skew,
-    /// Take the popularity from a file with the key of a request on each line
+    /// Take the popularity from a file with the key of a request on each line; sizes and load, too, from a trace as
+    /// `dedup --record` writes and `bench trace` reads them
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Take the number and the sizes of the items from a database
+    /// Take number and sizes of the items from a database, and the load from its counters
+    ///
+    /// The counters go on from one opening to the next. If the database is in use, they are read as they were kept a
+    /// minute ago at most, and the items are as they were counted then. How popular keys are is not counted: state
+    /// --skew.
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
 }
@@ -81,14 +92,15 @@ struct DataArgs {
 #[command(next_help_heading = "The load")]
 struct LoadArgs {
     /// Gets, as a rate such as 20k/s, or as the share of all operations if it is below 1
-    #[arg(long, value_parser = parse_rate, default_value = "0.9")]
-    gets: f64,
-    /// The share of gets whose key is not there
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
-    missing: f64,
-    /// Puts over keys that are there, such as 5000/s
-    #[arg(long, value_parser = parse_rate, default_value = "1000/s")]
-    updates: f64,
+    /// [default: what --db or --trace tells, or 0.9]
+    #[arg(long, value_parser = parse_rate)]
+    gets: Option<f64>,
+    /// The share of gets whose key is not there [default: what --db or --trace tells, or 0]
+    #[arg(long, value_name = "SHARE")]
+    missing: Option<f64>,
+    /// Puts over keys that are there, such as 5000/s [default: what --db or --trace tells, or 1000/s]
+    #[arg(long, value_parser = parse_rate)]
+    updates: Option<f64>,
     /// Whether scans in the order of the keys are needed
     #[arg(long, value_enum, default_value = "no")]
     scans: YesNo,
@@ -155,73 +167,60 @@ struct Data {
     key_bytes: f64,
     value_bytes: f64,
     fixed: bool,
-    /// What the database has now, if it is one.
+    /// What was asked until now, if that was counted.
+    load: Option<Load>,
+    /// What the database tells, if it is one.
+    usage: Option<Usage>,
     now: Option<Stats>,
 }
 
 impl DataArgs {
     fn read(&self) -> anyhow::Result<Data> {
-        let sampled = self.db.as_deref().map(sample).transpose()?;
+        let found = self.db.as_deref().map(database::read).transpose()?;
         let traced = self.trace.as_deref().map(trace::read).transpose()?;
-        let counted = sampled.as_ref().map(|sample| sample.items);
+        let counted = found.as_ref().map(|found| found.items);
         let popularity = match (&traced, self.items.or(counted)) {
             (Some(trace), items) => trace.popularity(items)?,
             (None, Some(items)) => self.skew.popularity(items)?,
             (None, None) => bail!("--items, --trace or --db is wanted"),
         };
-        let or = |asked: Option<f64>, found: Option<f64>, default: f64| asked.or(found).unwrap_or(default);
-        let traced_key = traced.as_ref().map(|trace| trace.key_bytes);
-        let key_bytes =
-            or(self.key_size, sampled.as_ref().map(|sample| sample.key_bytes).or(traced_key), 20.0);
-        let value_bytes = or(self.value_size, sampled.as_ref().map(|sample| sample.value_bytes), 100.0);
-        let fixed = !self.variable && sampled.as_ref().is_none_or(|sample| sample.fixed);
-        Ok(Data { popularity, key_bytes, value_bytes, fixed, now: sampled.map(|sample| sample.stats) })
+        let or = |asked: Option<f64>, found: Option<f64>, traced: Option<f64>, default: f64| {
+            asked.or(found).or(traced).unwrap_or(default)
+        };
+        let (found, traced) = (found.as_ref(), traced.as_ref());
+        let found_key_bytes = found.map(|found| found.key_bytes);
+        let found_value_bytes = found.map(|found| found.value_bytes);
+        let traced_key_bytes = traced.map(trace::Trace::key_bytes);
+        let traced_value_bytes = traced.and_then(trace::Trace::value_bytes);
+        let usage = found.and_then(|found| found.usage);
+        Ok(Data {
+            popularity,
+            key_bytes: or(self.key_size, found_key_bytes, traced_key_bytes, 20.0),
+            value_bytes: or(self.value_size, found_value_bytes, traced_value_bytes, 100.0),
+            fixed: !self.variable
+                && found.is_none_or(|found| found.fixed)
+                && traced.is_none_or(trace::Trace::is_fixed),
+            load: usage.map(Load::from).or(traced.and_then(|trace| trace.load)),
+            usage,
+            now: found.and_then(|found| found.now.clone()),
+        })
     }
-}
-
-/// What the records of a database are like.
-struct Sample {
-    items: f64,
-    key_bytes: f64,
-    value_bytes: f64,
-    fixed: bool,
-    stats: Stats,
-}
-
-fn sample(db: &Path) -> anyhow::Result<Sample> {
-    let database = Location { db: db.to_owned() }.open()?;
-    let (mut records, mut key_bytes, mut value_bytes) = (0.0f64, 0.0, 0.0);
-    let mut sizes = None;
-    let mut fixed = true;
-    for record in database.iter()?.take(RECORDS_SAMPLED) {
-        let record = record?;
-        let size = (record.key.len(), record.value.len());
-        fixed &= *sizes.get_or_insert(size) == size;
-        records += 1.0;
-        key_bytes += size.0 as f64;
-        value_bytes += size.1 as f64;
-    }
-    if records == 0.0 {
-        bail!("{}: the database is empty: nothing can be learned from it", db.display());
-    }
-    let stats = database.stats();
-    // Keys that were overwritten stand in several stores; those of the last store stand there once.
-    let items = if records < RECORDS_SAMPLED as f64 { records } else { stats.merged_records.max(1) as f64 };
-    Ok(Sample {
-        items: items.max(records),
-        key_bytes: key_bytes / records,
-        value_bytes: value_bytes / records,
-        fixed,
-        stats,
-    })
 }
 
 impl PlanArgs {
     fn demand(&self, data: &Data) -> anyhow::Result<Demand> {
         let LoadArgs { gets, missing, updates, scans, durability } = self.load;
+        let load = data.load.as_ref();
         let mut demand = Demand::new(data.popularity.clone(), data.key_bytes, data.value_bytes);
-        demand.gets_per_s = if gets < 1.0 { updates * gets / (1.0 - gets) } else { gets };
-        demand.missing_gets = missing;
+        let updates = updates.or(load.and_then(Load::writes_per_s)).unwrap_or(UPDATES_PER_S);
+        let of_share = |share: f64| updates * share / (1.0 - share);
+        demand.gets_per_s = match (gets, load) {
+            (Some(share), _) if share < 1.0 => of_share(share),
+            (Some(rate), _) => rate,
+            (None, Some(load)) => load.gets_per_s(updates),
+            (None, None) => of_share(GETS_SHARE),
+        };
+        demand.missing_gets = missing.or(load.map(Load::missing)).unwrap_or(0.0);
         demand.puts_per_s = updates;
         demand.scans = scans == YesNo::Yes;
         demand.persistent = durability != DurabilityArg::Buffered;
@@ -255,11 +254,13 @@ pub fn run(args: PlanArgs) -> Result {
         let object: Value = json!({
             "demand": report::demand(&demand),
             "plans": plans.iter().map(report::plan).collect::<Vec<_>>(),
+            "usage": data.usage.as_ref().map(siltstone_bench::accounts::usage),
             "now": now,
         });
         writeln!(out, "{object}")?;
     } else {
-        report::print(&mut out, &demand, &plans, data.now.as_ref())?;
+        report::print_database(&mut out, data.usage.as_ref(), data.now.as_ref())?;
+        report::print(&mut out, &demand, &plans)?;
     }
     out.flush()?;
     Ok(if plans.iter().any(planner::Plan::is_recommended) { Outcome::Done } else { Outcome::Negative })

@@ -3,8 +3,8 @@
 use crate::chart::{Axis, Chart, Line};
 use crate::quantity::{show_bytes, show_count, show_time};
 use serde_json::{Value, json};
-use siltstone::Stats;
 use siltstone::model::planner::{Bound, Demand, Plan, Prediction, System, TradeOff, Unfit};
+use siltstone::{Stats, Usage};
 use std::io::{self, Write};
 
 /// The keys that `bench db` is given to try a plan with, at the most.
@@ -71,8 +71,33 @@ fn verdict(plan: &Plan) -> String {
     }
 }
 
+/// Prints what was read from a database, and what it has now if nobody else has it open.
+pub fn print_database(out: &mut impl Write, usage: Option<&Usage>, now: Option<&Stats>) -> io::Result<()> {
+    if let Some(usage) = usage {
+        writeln!(
+            out,
+            "The database counted {} gets, {} of them of missing keys, {} puts and {} deletes in {}.",
+            usage.gets,
+            usage.misses,
+            usage.puts,
+            usage.deletes,
+            show_time(usage.open_ms as f64 / 1e3),
+        )?;
+    }
+    match now {
+        Some(stats) => writeln!(
+            out,
+            "It has {} of memory and {} on disk now.",
+            show_bytes(stats.ram.total_bytes() as f64),
+            show_bytes(stats.disk_bytes as f64)
+        ),
+        None if usage.is_some() => writeln!(out, "It is in use: this is what it kept last."),
+        None => Ok(()),
+    }
+}
+
 /// Prints the engines, the best first, and how to set the best one up.
-pub fn print(out: &mut impl Write, demand: &Demand, plans: &[Plan], now: Option<&Stats>) -> io::Result<()> {
+pub fn print(out: &mut impl Write, demand: &Demand, plans: &[Plan]) -> io::Result<()> {
     writeln!(
         out,
         "{} items of {:.0} + {:.0} B, {} gets and {} updates a second, {} of memory, {}B of flash for {}",
@@ -85,15 +110,6 @@ pub fn print(out: &mut impl Write, demand: &Demand, plans: &[Plan], now: Option<
         show_count(demand.flash.bytes),
         show_time(demand.lifetime_s),
     )?;
-    if let Some(stats) = now {
-        let (ram, disk) = (stats.ram.total_bytes() as f64, stats.disk_bytes as f64);
-        writeln!(
-            out,
-            "The database has {} of memory and {} on disk now.",
-            show_bytes(ram),
-            show_bytes(disk)
-        )?;
-    }
     writeln!(
         out,
         "\n{:<11} {:>10} {:>8} {:>9} {:>10} {:>6} {:>6} {:>9} {:>5}  bound by",
@@ -189,7 +205,7 @@ mod tests {
     fn the_table_names_every_engine_and_how_to_set_the_best_one_up() {
         let (demand, plans) = planned();
         let mut out = Vec::new();
-        print(&mut out, &demand, &plans, None).unwrap();
+        print(&mut out, &demand, &plans).unwrap();
         let table = String::from_utf8(out).unwrap();
         for wanted in
             ["silt", "flashkey", "mica", "not built", "Recommended: silt", ".fixed(20, 44)", "--key_size 20"]

@@ -1,0 +1,87 @@
+//! What a database tells: its records, and the counters of what was asked of it.
+
+use crate::open::Location;
+use anyhow::bail;
+use siltstone::{Database, Error, Stats, Usage};
+use std::path::Path;
+
+/// Records that are looked at for their sizes.
+const RECORDS_SAMPLED: usize = 100_000;
+
+/// What was found in a database.
+pub struct Found {
+    /// About how many records.
+    pub items: f64,
+    /// The mean length of a key, in bytes.
+    pub key_bytes: f64,
+    /// The mean length of a value, in bytes.
+    pub value_bytes: f64,
+    /// All records that were looked at have the same lengths.
+    pub fixed: bool,
+    /// What was asked of it, if that was ever counted.
+    pub usage: Option<Usage>,
+    /// What it has now, if nobody else has it open.
+    pub now: Option<Stats>,
+}
+
+/// Looks at the records of a database; of one that is in use only at what it kept of its counters.
+pub fn read(db: &Path) -> anyhow::Result<Found> {
+    let location = Location { db: db.to_owned() };
+    match location.open() {
+        Ok(database) => sample(&database, db),
+        Err(error) if matches!(error.downcast_ref(), Some(Error::Locked { .. })) => {
+            counted(db, Database::kept_usage(location.directory())?)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn counted(db: &Path, usage: Option<Usage>) -> anyhow::Result<Found> {
+    let Some(usage) = usage.filter(|usage| usage.puts > 0) else {
+        bail!(
+            "{}: the database is in use and has kept no counters yet; it does so every minute: try again then, or \
+             state --items, --key-size and --value-size instead",
+            db.display()
+        );
+    };
+    let mean = |bytes: u64| bytes as f64 / usage.puts as f64;
+    let (key_bytes, value_bytes) = (mean(usage.key_bytes), mean(usage.value_bytes));
+    Ok(Found {
+        items: usage.records.max(1) as f64,
+        key_bytes,
+        value_bytes,
+        // All alike, or sizes whose means happen to be whole.
+        fixed: key_bytes.fract() == 0.0 && value_bytes.fract() == 0.0,
+        usage: Some(usage),
+        now: None,
+    })
+}
+
+fn sample(database: &Database, db: &Path) -> anyhow::Result<Found> {
+    let (mut records, mut key_bytes, mut value_bytes) = (0.0f64, 0.0, 0.0);
+    let mut sizes = None;
+    let mut fixed = true;
+    for record in database.iter()?.take(RECORDS_SAMPLED) {
+        let record = record?;
+        let size = (record.key.len(), record.value.len());
+        fixed &= *sizes.get_or_insert(size) == size;
+        records += 1.0;
+        key_bytes += size.0 as f64;
+        value_bytes += size.1 as f64;
+    }
+    if records == 0.0 {
+        bail!("{}: the database is empty: nothing can be learned from it", db.display());
+    }
+    let stats = database.stats();
+    let usage = stats.usage;
+    // Keys that were overwritten stand in several stores; those of the last store stand there once.
+    let items = if records < RECORDS_SAMPLED as f64 { records } else { stats.keys() as f64 };
+    Ok(Found {
+        items: items.max(records),
+        key_bytes: key_bytes / records,
+        value_bytes: value_bytes / records,
+        fixed,
+        usage: (usage.gets + usage.puts + usage.deletes > 0).then_some(usage),
+        now: Some(stats),
+    })
+}

@@ -1,0 +1,106 @@
+//! `siltstone plan` from what a database and a trace tell.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use serde_json::Value;
+use siltstone::Database;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn siltstone(directory: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_siltstone")).current_dir(directory).args(args).output().unwrap()
+}
+
+/// Runs what must go well, and answers its JSON.
+fn object(directory: &Path, args: &[&str]) -> Value {
+    let output = siltstone(directory, args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_database_tells_its_load_whether_it_is_in_use_or_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    for _ in 0..2 {
+        let database = Database::builder(&path).open().unwrap();
+        for number in 0..500u32 {
+            database.put(number.to_le_bytes(), [7; 60]).unwrap();
+            assert!(database.get(number.to_le_bytes()).unwrap().is_some());
+        }
+        assert!(database.get("none").unwrap().is_none());
+        database.delete("none").unwrap();
+        database.close().unwrap();
+    }
+    let plan = ["plan", "--db", "db", "--json"];
+    let closed = object(directory.path(), &plan);
+    let _in_use = Database::builder(&path).open().unwrap();
+    let in_use = object(directory.path(), &plan);
+    assert!(closed["now"].is_object() && in_use["now"].is_null());
+    for planned in [closed, in_use] {
+        let counts =
+            ["gets", "misses", "puts", "deletes"].map(|name| planned["usage"][name].as_u64().unwrap());
+        assert_eq!(counts, [1002, 2, 1000, 2]);
+        let demand = &planned["demand"];
+        assert_eq!((&demand["key_bytes"], &demand["value_bytes"]), (&4.0.into(), &60.0.into()));
+        assert!((500.0..=502.0).contains(&demand["items"].as_f64().unwrap()), "{demand}");
+        let number = |name: &str| demand[name].as_f64().unwrap();
+        assert!((number("missing_gets") - 2.0 / 1002.0).abs() < 1e-9);
+        assert!(number("gets_per_s") > 0.0 && number("puts_per_s") > 0.0);
+    }
+    let asked = ["--gets", "0.5", "--updates", "300/s", "--missing", "0.25"];
+    let demand = &object(directory.path(), &[&plan[..], &asked].concat())["demand"];
+    assert_eq!((&demand["gets_per_s"], &demand["puts_per_s"]), (&300.0.into(), &300.0.into()));
+    assert_eq!(demand["missing_gets"], 0.25);
+}
+
+#[test]
+fn what_is_missing_or_damaged_of_the_counters_is_counted_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let put = || {
+        let database = Database::builder(&path).open().unwrap();
+        database.put("key", "value").unwrap();
+        database.close().unwrap();
+    };
+    let puts = || object(directory.path(), &["plan", "--db", "db", "--json"])["usage"]["puts"].clone();
+    put();
+    put();
+    assert_eq!(puts(), 2);
+    fs::write(path.join("USAGE"), "no counters").unwrap();
+    put();
+    assert_eq!(puts(), 1);
+    fs::remove_file(path.join("USAGE")).unwrap();
+    assert_eq!(puts(), Value::Null);
+    let _in_use = Database::builder(&path).open().unwrap();
+    let refused = siltstone(directory.path(), &["plan", "--db", "db"]);
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        refused.status.code() == Some(3) && told.contains("in use") && told.contains("--items"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_trace_that_dedup_records_tells_keys_sizes_and_load() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let noise: Vec<u8> =
+        (0..60_000u32).flat_map(|word| word.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
+    fs::write(here.join("one"), &noise).unwrap();
+    fs::write(here.join("two"), &noise[80_000..]).unwrap();
+    let dedup =
+        ["dedup", "--db", "index", "--average-size", "512", "--record", "chunks.trace", "--json", "."];
+    let report = object(here, &dedup);
+    let demand =
+        &object(here, &["plan", "--trace", "chunks.trace", "--updates", "300/s", "--json"])["demand"];
+    assert_eq!(demand["items"], report["unique_chunks"].as_f64().unwrap());
+    assert_eq!((&demand["key_bytes"], &demand["value_bytes"]), (&32.0.into(), &44.0.into()));
+    let chunks = |name: &str| report[name].as_f64().unwrap();
+    // Lookups come in batches: within one of them a chunk is not found, however often it occurs.
+    let missing = demand["missing_gets"].as_f64().unwrap();
+    assert!((chunks("new_chunks") / chunks("chunks_read")..=1.0).contains(&missing), "{missing}");
+    let gets_per_put = demand["gets_per_s"].as_f64().unwrap() / 300.0;
+    assert!(gets_per_put >= 1.0, "a chunk is looked up before it is inserted: {gets_per_put}");
+}

@@ -1,0 +1,192 @@
+//! Counts of what is asked of a database, kept from one opening to the next in a file that may be lost
+//! (`store::usage`).
+
+use crate::Result;
+use crate::batch::Write;
+use crate::device::Directory;
+use crate::stats::Usage;
+use crate::store::usage;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// Threads that count share so many sets of counters, lest they wait for each other's cache line.
+const STRIPES: usize = 16;
+/// The file is at most about so old, where there are worker threads.
+const SAVE_INTERVAL_MS: u64 = 60_000;
+
+static NEXT_STRIPE: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static STRIPE: usize = NEXT_STRIPE.fetch_add(1, Relaxed) % STRIPES;
+}
+
+/// The counters of some threads, in a cache line.
+#[derive(Default)]
+#[repr(align(64))]
+struct Stripe {
+    gets: AtomicU64,
+    misses: AtomicU64,
+    puts: AtomicU64,
+    deletes: AtomicU64,
+    key_bytes: AtomicU64,
+    value_bytes: AtomicU64,
+}
+
+/// The counters of a database that is open.
+pub(super) struct UsageCounters {
+    stripes: [Stripe; STRIPES],
+    /// As it was when the database was opened.
+    before: Usage,
+    opened_at_ms: u64,
+    saved_at_ms: AtomicU64,
+    /// The operations of this opening that the file has.
+    saved_operations: AtomicU64,
+    /// The length of the file, in bytes.
+    file_bytes: AtomicU64,
+    /// Where the file stands; nowhere for engines that keep nothing.
+    directory: Option<Directory>,
+}
+
+impl UsageCounters {
+    /// Goes on from what the directory's file says, or begins anew. An error only if the directory cannot be listed or
+    /// changed.
+    pub fn open(directory: Option<Directory>, now_ms: u64) -> Result<UsageCounters> {
+        let file_bytes = directory.as_ref().map_or(Ok(0), usage::tidy)?;
+        Ok(UsageCounters {
+            stripes: Default::default(),
+            before: directory.as_ref().and_then(usage::read).unwrap_or_default(),
+            file_bytes: AtomicU64::new(file_bytes),
+            opened_at_ms: now_ms,
+            saved_at_ms: AtomicU64::new(now_ms),
+            saved_operations: AtomicU64::new(0),
+            directory,
+        })
+    }
+
+    fn stripe(&self) -> &Stripe {
+        &self.stripes[STRIPE.with(|stripe| *stripe)]
+    }
+
+    /// Some keys were looked up, of which some were not there.
+    pub fn count_gets(&self, gets: usize, misses: usize) {
+        let stripe = self.stripe();
+        stripe.gets.fetch_add(gets as u64, Relaxed);
+        if misses > 0 {
+            stripe.misses.fetch_add(misses as u64, Relaxed);
+        }
+    }
+
+    /// A record with a value of this length was put.
+    pub fn count_put(&self, key: &[u8], value_length: usize) {
+        let stripe = self.stripe();
+        stripe.puts.fetch_add(1, Relaxed);
+        stripe.key_bytes.fetch_add(key.len() as u64, Relaxed);
+        stripe.value_bytes.fetch_add(value_length as u64, Relaxed);
+    }
+
+    /// A key was deleted.
+    pub fn count_delete(&self) {
+        self.stripe().deletes.fetch_add(1, Relaxed);
+    }
+
+    /// All of these were written.
+    pub fn count_writes(&self, writes: &[Write<'_>]) {
+        for write in writes {
+            match write {
+                Write::Put { key, value, .. } => self.count_put(key, value.len()),
+                Write::Delete { .. } => self.count_delete(),
+            }
+        }
+    }
+
+    fn operations(&self) -> u64 {
+        let of = |stripe: &Stripe| {
+            stripe.gets.load(Relaxed) + stripe.puts.load(Relaxed) + stripe.deletes.load(Relaxed)
+        };
+        self.stripes.iter().map(of).sum()
+    }
+
+    /// All counts until now. `records` is how many the database holds.
+    pub fn until(&self, now_ms: u64, records: u64) -> Usage {
+        let mut usage = Usage { records, saved_at_ms: self.saved_at_ms.load(Relaxed), ..self.before };
+        usage.open_ms = usage.open_ms.saturating_add(now_ms.saturating_sub(self.opened_at_ms));
+        for stripe in &self.stripes {
+            let add = |sum: &mut u64, count: &AtomicU64| *sum = sum.saturating_add(count.load(Relaxed));
+            add(&mut usage.gets, &stripe.gets);
+            add(&mut usage.misses, &stripe.misses);
+            add(&mut usage.puts, &stripe.puts);
+            add(&mut usage.deletes, &stripe.deletes);
+            add(&mut usage.key_bytes, &stripe.key_bytes);
+            add(&mut usage.value_bytes, &stripe.value_bytes);
+        }
+        usage
+    }
+
+    /// Whether the file has become old. Of several who ask, one is told.
+    pub fn is_due(&self, now_ms: u64) -> bool {
+        let saved_at_ms = self.saved_at_ms.load(Relaxed);
+        self.directory.is_some()
+            && now_ms.saturating_sub(saved_at_ms) >= SAVE_INTERVAL_MS
+            && self.saved_at_ms.compare_exchange(saved_at_ms, now_ms, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Writes the file, if anything was asked since it was written last. Nobody depends on it: an error is passed over.
+    pub fn save(&self, now_ms: u64, records: impl FnOnce() -> u64) {
+        let operations = self.operations();
+        if let Some(directory) = &self.directory
+            && self.saved_operations.swap(operations, Relaxed) != operations
+        {
+            self.saved_at_ms.store(now_ms, Relaxed);
+            if usage::write(directory, &self.until(now_ms, records())).is_ok() {
+                self.file_bytes.store(usage::USAGE_BYTES as u64, Relaxed);
+            }
+        }
+    }
+
+    /// The length of the file, in bytes.
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Access;
+    use crate::device::memory::MemoryDirectory;
+
+    #[test]
+    fn counts_go_on_from_one_opening_to_the_next() {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        for opening in 1..4 {
+            let counters = UsageCounters::open(Some(directory.clone()), 1_000).unwrap();
+            counters.count_gets(10, 3);
+            counters.count_writes(&[
+                Write::Put { key: b"key", value: b"value", expires_at_ms: 0 },
+                Write::Delete { key: b"key" },
+            ]);
+            counters.save(3_000, || 7);
+            let found = usage::read(&directory).unwrap();
+            let counts = (found.gets, found.misses, found.puts, found.deletes);
+            assert_eq!(counts, (10 * opening, 3 * opening, opening, opening));
+            assert_eq!((found.key_bytes, found.value_bytes), (3 * opening, 5 * opening));
+            assert_eq!((found.open_ms, found.records, found.saved_at_ms), (2_000 * opening, 7, 3_000));
+        }
+    }
+
+    #[test]
+    fn the_file_is_written_after_a_minute_and_only_if_something_was_asked() {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let counters = UsageCounters::open(Some(directory.clone()), 0).unwrap();
+        assert!(!counters.is_due(59_999));
+        assert!(counters.is_due(60_000) && !counters.is_due(60_000));
+        counters.save(60_000, || 0);
+        assert_eq!(usage::read(&directory), None);
+        counters.count_gets(1, 0);
+        counters.save(60_001, || 0);
+        assert_eq!(usage::read(&directory).unwrap().gets, 1);
+        let nowhere = UsageCounters::open(None, 0).unwrap();
+        nowhere.count_delete();
+        assert!(!nowhere.is_due(60_000));
+        assert_eq!(nowhere.until(5, 0).deletes, 1);
+    }
+}

@@ -1,0 +1,130 @@
+//! The file `USAGE`: what was asked of a database until now, for planning. docs/formats/usage.md draws it.
+//!
+//! It is no part of the data: it is written now and then and not synced, and where it is missing or damaged the counts
+//! begin anew.
+
+use super::checksum;
+use super::fields::Fields;
+use crate::Result;
+use crate::device::{Access, AlignedBuffer, Directory, Purpose};
+use crate::stats::Usage;
+
+/// The file's name.
+pub const USAGE_NAME: &str = "USAGE";
+/// The version of the format.
+pub const USAGE_VERSION: u32 = 1;
+/// The bytes of the file.
+pub const USAGE_BYTES: usize = 96;
+
+const MAGIC: &[u8; 8] = b"SILTUSED";
+/// What is being written, until it takes the file's place.
+const NEW_NAME: &str = "USAGE.new";
+
+/// The file's bytes.
+pub fn encode(usage: &Usage) -> [u8; USAGE_BYTES] {
+    let mut bytes = [0; USAGE_BYTES];
+    bytes[..8].copy_from_slice(MAGIC);
+    bytes[8..12].copy_from_slice(&USAGE_VERSION.to_le_bytes());
+    let numbers = [
+        usage.open_ms,
+        usage.gets,
+        usage.misses,
+        usage.puts,
+        usage.deletes,
+        usage.key_bytes,
+        usage.value_bytes,
+        usage.records,
+        usage.saved_at_ms,
+    ];
+    for (field, number) in bytes[16..].chunks_exact_mut(8).zip(numbers) {
+        field.copy_from_slice(&number.to_le_bytes());
+    }
+    let crc = checksum::crc32c(&bytes[..USAGE_BYTES - 4]);
+    bytes[USAGE_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// Reads them back; `None` if they are not sound, or of another version.
+pub fn decode(bytes: &[u8]) -> Option<Usage> {
+    let mut fields = Fields::new(bytes);
+    if fields.bytes(8)? != MAGIC || fields.u32()? != USAGE_VERSION {
+        return None;
+    }
+    fields.u32()?;
+    let usage = Usage {
+        open_ms: fields.u64()?,
+        gets: fields.u64()?,
+        misses: fields.u64()?,
+        puts: fields.u64()?,
+        deletes: fields.u64()?,
+        key_bytes: fields.u64()?,
+        value_bytes: fields.u64()?,
+        records: fields.u64()?,
+        saved_at_ms: fields.u64()?,
+    };
+    (bytes == encode(&usage)).then_some(usage)
+}
+
+/// Removes what a crash left of a file that was being written, and answers the length of the file, in bytes; 0 if there
+/// is none.
+pub fn tidy(directory: &Directory) -> Result<u64> {
+    let names = directory.list()?;
+    if names.iter().any(|name| name == NEW_NAME) {
+        directory.remove(NEW_NAME)?;
+    }
+    if !names.iter().any(|name| name == USAGE_NAME) {
+        return Ok(0);
+    }
+    directory.open(USAGE_NAME, Access::Buffered)?.length()
+}
+
+/// What the directory's file says; `None` if there is none, or none that can be read.
+pub fn read(directory: &Directory) -> Option<Usage> {
+    let file = directory.open(USAGE_NAME, Access::Buffered).ok()?;
+    if file.length().ok()? != USAGE_BYTES as u64 {
+        return None;
+    }
+    let mut buffer = AlignedBuffer::default();
+    decode(file.read(Purpose::Maintain, 0, USAGE_BYTES, &mut buffer).ok()?)
+}
+
+/// Puts these counts in the file's place, so that readers in other processes see the old ones or the new.
+pub fn write(directory: &Directory, usage: &Usage) -> Result<()> {
+    if directory.list()?.iter().any(|name| name == NEW_NAME) {
+        directory.remove(NEW_NAME)?;
+    }
+    let file = directory.create(NEW_NAME, Access::Buffered)?;
+    let outcome = file.write(Purpose::Maintain, 0, &encode(usage));
+    drop(file);
+    let outcome = outcome.and_then(|()| directory.rename(NEW_NAME, USAGE_NAME));
+    if outcome.is_err() {
+        directory.remove(NEW_NAME)?;
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::memory::MemoryDirectory;
+
+    #[test]
+    fn what_was_written_is_read_and_what_is_damaged_is_not() {
+        let usage = Usage { gets: 5, records: 7, saved_at_ms: 1 << 40, ..Usage::default() };
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        assert_eq!(read(&directory), None);
+        write(&directory, &Usage::default()).unwrap();
+        write(&directory, &usage).unwrap();
+        assert_eq!(read(&directory), Some(usage));
+        assert_eq!(directory.list().unwrap(), [USAGE_NAME]);
+        let bytes = encode(&usage);
+        for bit in 0..bytes.len() * 8 {
+            let mut bad = bytes;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(decode(&bad), None, "bit {bit}");
+        }
+        (0..bytes.len()).for_each(|length| assert_eq!(decode(&bytes[..length]), None));
+        directory.open(USAGE_NAME, Access::Buffered).unwrap().truncate(90).unwrap();
+        assert_eq!(read(&directory), None);
+    }
+}
