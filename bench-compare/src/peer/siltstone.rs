@@ -1,5 +1,4 @@
-//! Siltstone: its defaults, and told that all records have one size and that the keys are hashes. What the others may use
-//! for caches is all the memory that it may use, indexes and filters included.
+//! Siltstone: its defaults, and told that all records have one size and that the keys are hashes.
 
 use super::{Kind, Opening, Peer};
 use anyhow::Result;
@@ -24,7 +23,7 @@ pub const FIXED: Kind = Kind {
 
 fn builder(opening: &Opening) -> Builder {
     let access = if opening.direct { Access::DirectOrBuffered } else { Access::Buffered };
-    Database::builder(&opening.directory).access(access).memory_budget(opening.cache_bytes)
+    Database::builder(&opening.directory).access(access)
 }
 
 fn open(builder: Builder) -> Result<Box<dyn Peer>> {
@@ -33,8 +32,7 @@ fn open(builder: Builder) -> Result<Box<dyn Peer>> {
 
 fn options(opening: &Opening, more: &str) -> String {
     let access = if opening.direct { ", direct I/O" } else { "" };
-    let budget = opening.cache_bytes;
-    format!("{}: memory_budget {budget}{access}{more}", env!("CARGO_PKG_VERSION"))
+    format!("{}: no cache of its own{access}{more}", env!("CARGO_PKG_VERSION"))
 }
 
 struct Siltstone(Database);
