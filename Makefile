@@ -40,6 +40,7 @@ sanitize: ## Run threads under ThreadSanitizer and Shuttle, the device room unde
 lint: ## Check the format and the lints
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --package siltstone-network --features af-xdp --all-targets -- -D warnings
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir target --lib --test corpus -- -D warnings
 

@@ -53,7 +53,8 @@
 //! - Entropy-coded tries (the dissertation's chapter 3): [`index::entropy_trie`], and [`Dictionary`], its external
 //!   dictionary.
 //! - Analyzing multi-stage log-structured designs (chapter 4): [`model`].
-//! - MICA (chapter 5): [`engine::mica`] and [`mica`], its structures in memory.
+//! - MICA (chapter 5): [`engine::mica`] and [`mica`], its structures in memory; over UDP in the crate
+//!   `siltstone-network`.
 //! - FlashStore (VLDB 2010), FlashKey, BloomStore (MSST 2012): models of them in [`model`]; not yet engines.
 
 pub mod batch;

@@ -187,6 +187,13 @@ fn files_threads_and_clocks_stand_in_their_rooms() {
 }
 
 #[test]
+fn satellites_are_safe_but_for_the_memory_that_they_share_with_the_kernel() {
+    let may = |path: &str| path.starts_with("crates/siltstone-network/src/transport/xdp/");
+    let words = ["unsafe {", "unsafe impl", "unsafe fn"];
+    none(with_words(&sources("crates"), &words, may, "only in the device room, and behind AF_XDP"));
+}
+
+#[test]
 fn the_library_does_not_print_stub_or_panic() {
     let banned = [
         "todo!(",
@@ -201,6 +208,7 @@ fn the_library_does_not_print_stub_or_panic() {
     none(with_words(&sources("src"), &banned, |_| false, "not in the library"));
     let stubs = ["todo!(", "unimplemented!(", "dbg!("];
     none(with_words(&sources("crates"), &stubs, |_| false, "not in what is kept"));
+    none(with_words(&sources("crates/siltstone-network/src"), &banned, |_| false, "not in a library"));
 }
 
 #[test]
@@ -231,7 +239,9 @@ fn files_and_lines_are_short_enough_to_read() {
 fn every_file_belongs_to_a_module() {
     let mut violations = Vec::new();
     for source in
-        ["src", "crates/siltstone-bench/src", "crates/siltstone-cli/src"].into_iter().flat_map(sources)
+        ["src", "crates/siltstone-bench/src", "crates/siltstone-cli/src", "crates/siltstone-network/src"]
+            .into_iter()
+            .flat_map(sources)
     {
         let path = root().join(&source.path);
         let stem = path.file_stem().unwrap().to_str().unwrap();

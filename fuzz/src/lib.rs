@@ -48,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     reads("export", &["export"], targets::transfer::export),
     reads("jsonl", &[], targets::transfer::jsonl),
     reads("dedup", &["dedup"], targets::transfer::dedup),
+    reads("packet", &["packet"], targets::packet::run),
     reads("trace", &["trace"], targets::trace::binary),
     reads("trace_csv", &[], targets::trace::csv),
 ];

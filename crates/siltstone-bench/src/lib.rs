@@ -7,6 +7,7 @@
 //! - [`device`]: the benchmark of the device below a database.
 //! - [`dict`]: the benchmark of a dictionary.
 //! - [`mica`]: the benchmark of the stores in memory.
+//! - [`udp`]: the benchmark of the same over the network.
 //! - [`keys`], [`random`], [`key_set`]: what they write, in which order, and what is there afterwards.
 //! - [`latencies`], [`timings`], [`clock`]: how long operations took, on the wall and on the processor.
 //! - [`accounts`], [`costs`]: the accounts of a database as JSON, and the quotients that all reports share.
@@ -27,6 +28,7 @@ pub mod place;
 pub mod random;
 pub mod timings;
 pub mod trace;
+pub mod udp;
 pub mod ycsb;
 
 /// The examples of the README compile.

@@ -1,7 +1,7 @@
 //! The benchmark of MICA's stores in memory runs in every mode, tiny, so that none can rot.
 
 use siltstone::mica::Eviction;
-use siltstone_bench::mica::{Access, MicaError, Report, Settings, run};
+use siltstone_bench::mica::{Access, MicaError, Report, Settings, Table, run};
 
 fn tiny() -> Settings {
     Settings { items: 5_000, operations: 10_000, rounds: 2, batch_size: 100, ..Settings::default() }
@@ -51,4 +51,20 @@ fn settings_outside_their_limits_are_refused() {
     assert!(refused(Settings { key_size: 7, ..tiny() }) && refused(Settings { items: 0, ..tiny() }));
     let stopped = Settings { stop: std::sync::Arc::new(true.into()), ..tiny() };
     assert!(matches!(run(&stopped), Err(MicaError::Stopped)));
+}
+
+#[test]
+fn every_table_has_the_rows_of_its_experiment_and_they_can_be_measured() {
+    let settings = Settings { items: 2_400, operations: 1_000, threads: 2, ..tiny() };
+    for (table, count) in [(Table::Scaling, 4), (Table::Skew, 2), (Table::Sizes, 12), (Table::Modes, 12)] {
+        let rows = table.rows(&settings);
+        assert_eq!(rows.len(), count);
+        for (name, row) in &rows {
+            assert!(rows.iter().filter(|(other, _)| other == name).count() == 1, "{name}");
+            let report = run(row).unwrap();
+            assert_eq!(report.thread_ops_per_s.len(), row.threads);
+            let slowest = report.thread_ops_per_s.iter().copied().fold(f64::INFINITY, f64::min);
+            assert!(report.found == 1.0 && slowest > 0.0, "{name}");
+        }
+    }
 }

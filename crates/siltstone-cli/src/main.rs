@@ -22,6 +22,7 @@ mod plan;
 mod put;
 mod quantity;
 mod repair;
+mod serve;
 mod stats;
 mod transfer;
 mod verify;
@@ -66,6 +67,7 @@ enum Command {
     Plan(Box<plan::PlanArgs>),
     Model(model::ModelArgs),
     Dict(dict::DictArgs),
+    Serve(serve::ServeArgs),
     Bench(bench::BenchArgs),
 }
 
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(*args),
         Command::Model(args) => model::run(args),
         Command::Dict(args) => dict::run(args),
+        Command::Serve(args) => serve::run(args),
         Command::Bench(args) => bench::run(args),
     })
 }

@@ -9,6 +9,7 @@ pub mod indexes;
 pub mod log;
 pub mod log_frames;
 pub mod manifest;
+pub mod packet;
 pub mod record;
 pub mod simulation;
 pub mod sorted_store;

@@ -285,6 +285,16 @@ impl<S: Space> Shared<S> {
         self.table.execute(&mut &*self.state, requests, now_ms, answer);
     }
 
+    /// Removes the expired items of a range of buckets, as [`Partition::collect`].
+    pub fn collect(&self, buckets: Range<u32>, now_ms: TimestampMs) -> u64 {
+        self.table.collect(&mut &*self.state, buckets, now_ms)
+    }
+
+    /// Main buckets of the index.
+    pub fn buckets(&self) -> u32 {
+        self.table.buckets()
+    }
+
     /// The items, expired ones included. For a cache it goes through the index, some 10 ns a bucket.
     pub fn len(&self) -> u64 {
         self.table.len()

@@ -6,8 +6,11 @@
 //! little; but they share its caches and its memory. In EREW a thread does what concerns its own partition; in CREW it
 //! reads in all and writes in its own; in CRCW it does everything everywhere.
 
+mod table;
 mod trace;
 mod worker;
+
+pub use table::Table;
 
 use serde::Serialize;
 use siltstone::Error;
@@ -119,6 +122,9 @@ pub struct Report {
     pub ops_per_s: f64,
     /// The same in the median round.
     pub median_ops_per_s: f64,
+    /// What each thread does a second of the processor, in the best round of all: the more popular a partition, the
+    /// more its items stand in the caches.
+    pub thread_ops_per_s: Vec<f64>,
     /// Requests a second on the wall in the best round; others on the machine count here.
     pub wall_ops_per_s: f64,
     /// Items a second while they were loaded.
@@ -301,8 +307,8 @@ fn measure(settings: &Settings, mut crowd: Crowd, memory: &Memory) -> Result<Rep
         seconds.push(round_seconds);
     }
     all.check()?;
-    let mut processor: Vec<f64> = seconds.iter().map(|seconds| seconds.processor).collect();
-    processor.sort_by(f64::total_cmp);
+    seconds.sort_by(|one, other| one.processor.total_cmp(&other.processor));
+    let processor: Vec<f64> = seconds.iter().map(|seconds| seconds.processor).collect();
     let wall = seconds.iter().map(|seconds| seconds.wall).fold(f64::INFINITY, f64::min);
     let operations = traces.iter().map(Vec::len).sum::<usize>() as u64;
     let rate = |seconds: f64| operations as f64 / seconds.max(1e-9);
@@ -322,6 +328,11 @@ fn measure(settings: &Settings, mut crowd: Crowd, memory: &Memory) -> Result<Rep
         operations,
         ops_per_s: rate(processor[0]),
         median_ops_per_s: rate(processor[processor.len() / 2]),
+        thread_ops_per_s: traces
+            .iter()
+            .zip(&seconds[0].of_threads)
+            .map(|(trace, seconds)| trace.len() as f64 / seconds.max(1e-9))
+            .collect(),
         wall_ops_per_s: rate(wall),
         load_items_per_s: settings.items as f64 / load_seconds.processor.max(1e-9),
         found: all.found as f64 / ((all.found + all.absent).max(1)) as f64,

@@ -143,10 +143,12 @@ pub(super) fn equals<S: Space>(partitions: Vec<Shared<S>>) -> Crowd {
 }
 
 /// How long requests took, in seconds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Seconds {
     /// Of the processor, in the thread that took longest.
     pub processor: f64,
+    /// Of the processor, in each thread.
+    pub of_threads: Vec<f64>,
     /// On the wall, until the last thread ended.
     pub wall: f64,
 }
@@ -178,13 +180,14 @@ pub(super) fn run(
         (outcomes, begun.elapsed().as_secs_f64())
     });
     let mut all = Tally::default();
-    let mut processor = 0.0_f64;
+    let mut of_threads = Vec::new();
     for outcome in outcomes {
         let (tally, seconds) = outcome.map_err(|_| MicaError::Panicked)?;
         all.add(&tally);
-        processor = processor.max(seconds);
+        of_threads.push(seconds);
     }
-    Ok((all, Seconds { processor, wall }))
+    let processor = of_threads.iter().copied().fold(0.0, f64::max);
+    Ok((all, Seconds { processor, of_threads, wall }))
 }
 
 fn work(settings: &Settings, hands: &mut [Option<Box<dyn Serve>>], trace: &[Asked]) -> Tally {

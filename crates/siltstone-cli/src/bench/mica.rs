@@ -4,12 +4,13 @@ use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, help};
 use clap::{Args, ValueEnum};
 use siltstone::mica::Eviction;
-use siltstone_bench::mica::{Access, MicaError, Settings};
+use siltstone_bench::mica::{Access, MicaError, Report, Settings, Table};
 use std::io::{Write, stdout};
 
 const EXAMPLES: &str = "
   siltstone bench mica --items 16777216 --get 0.95 --zipf 0.99 --hash_outside --json
-  siltstone bench mica --items 4000000 --key_size 16 --value_size 64 --threads 2 --mode crew --cache";
+  siltstone bench mica --items 4000000 --key_size 16 --value_size 64 --threads 2 --mode crew --cache
+  siltstone bench mica --items 4000000 --threads 2 --table modes";
 
 /// Measure MICA's stores in memory: gets and puts in batches
 ///
@@ -65,13 +66,25 @@ pub struct MicaArgs {
     /// From which keys and requests follow
     #[arg(long, default_value_t = 301)]
     seed: u64,
-    /// Print a line of JSON
+    /// Run an experiment of the paper: threads up to those stated; skew; sizes of items; modes. It varies what its rows
+    /// name, whatever is stated of that
+    #[arg(long, value_enum)]
+    table: Option<TableArg>,
+    /// Print a line of JSON for each measurement
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum ModeArg {
+enum TableArg {
+    Scaling,
+    Skew,
+    Sizes,
+    Modes,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ModeArg {
     Erew,
     Crew,
     Crcw,
@@ -79,32 +92,43 @@ enum ModeArg {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 #[value(rename_all = "snake_case")]
-enum EvictionArg {
+pub enum EvictionArg {
     Fifo,
     Lru,
     ApproximateLru,
 }
 
+impl ModeArg {
+    pub fn access(self) -> Access {
+        match self {
+            ModeArg::Erew => Access::Erew,
+            ModeArg::Crew => Access::Crew,
+            ModeArg::Crcw => Access::Crcw,
+        }
+    }
+}
+
+impl EvictionArg {
+    pub fn eviction(self) -> Eviction {
+        match self {
+            EvictionArg::Fifo => Eviction::Fifo,
+            EvictionArg::Lru => Eviction::Lru,
+            EvictionArg::ApproximateLru => Eviction::ApproximateLru,
+        }
+    }
+}
+
 pub fn run(args: MicaArgs) -> Result {
     let interrupt = Interrupt::listen()?;
-    let eviction = match args.eviction {
-        EvictionArg::Fifo => Eviction::Fifo,
-        EvictionArg::Lru => Eviction::Lru,
-        EvictionArg::ApproximateLru => Eviction::ApproximateLru,
-    };
-    let report = siltstone_bench::mica::run(&Settings {
+    let settings = Settings {
         items: args.items,
         key_size: args.key_size,
         value_size: args.value_size,
         get: args.get,
         zipf: args.zipf,
         threads: args.threads,
-        mode: match args.mode {
-            ModeArg::Erew => Access::Erew,
-            ModeArg::Crew => Access::Crew,
-            ModeArg::Crcw => Access::Crcw,
-        },
-        cache: args.cache.then_some(eviction),
+        mode: args.mode.access(),
+        cache: args.cache.then(|| args.eviction.eviction()),
         variable: args.variable,
         hash_outside: args.hash_outside,
         operations: args.operations,
@@ -112,18 +136,42 @@ pub fn run(args: MicaArgs) -> Result {
         rounds: args.rounds,
         seed: args.seed,
         stop: interrupt.flag(),
-    });
-    let report = match report {
-        Err(MicaError::Stopped) => return Ok(Outcome::Interrupted),
-        report => report?,
     };
     let mut out = stdout().lock();
-    if args.json {
-        serde_json::to_writer(&mut out, &report)?;
-        writeln!(out)?;
-    } else {
-        writeln!(out, "{}", report.line())?;
+    let rows = match args.table {
+        None => vec![(String::new(), settings)],
+        Some(TableArg::Scaling) => Table::Scaling.rows(&settings),
+        Some(TableArg::Skew) => Table::Skew.rows(&settings),
+        Some(TableArg::Sizes) => Table::Sizes.rows(&settings),
+        Some(TableArg::Modes) => Table::Modes.rows(&settings),
+    };
+    for (name, settings) in &rows {
+        let report = match siltstone_bench::mica::run(settings) {
+            Err(MicaError::Stopped) => return Ok(Outcome::Interrupted),
+            report => report?,
+        };
+        if args.json {
+            serde_json::to_writer(&mut out, &report)?;
+            writeln!(out)?;
+        } else if args.table.is_some() {
+            writeln!(out, "{}", row(name, &report))?;
+        } else {
+            writeln!(out, "{}", report.line())?;
+        }
+        out.flush()?;
     }
-    out.flush()?;
     Ok(Outcome::Done)
+}
+
+/// A row of a table.
+fn row(name: &str, report: &Report) -> String {
+    let of_threads: Vec<String> =
+        report.thread_ops_per_s.iter().map(|rate| format!("{:.1}", rate / 1e6)).collect();
+    let together: f64 = report.thread_ops_per_s.iter().sum();
+    format!(
+        "{name:<44} {:>7.2} M ops/sec, wall {:>6.2}; each thread {}",
+        together / 1e6,
+        report.wall_ops_per_s / 1e6,
+        of_threads.join(" ")
+    )
 }

@@ -4,9 +4,10 @@ mod db;
 mod device;
 mod dict;
 mod index;
-mod mica;
+pub mod mica;
 mod trace;
 mod tuning;
+mod udp;
 mod ycsb;
 
 use crate::outcome::{EXIT_CODES, Result};
@@ -29,6 +30,7 @@ enum What {
     Trace(Box<trace::TraceArgs>),
     Dict(dict::DictArgs),
     Mica(mica::MicaArgs),
+    Udp(udp::UdpArgs),
 }
 
 pub fn run(args: BenchArgs) -> Result {
@@ -40,5 +42,6 @@ pub fn run(args: BenchArgs) -> Result {
         What::Trace(args) => trace::run(*args),
         What::Dict(args) => dict::run(args),
         What::Mica(args) => mica::run(args),
+        What::Udp(args) => udp::run(&args),
     }
 }

@@ -1,0 +1,70 @@
+//! The dissertation's experiments as rows of settings: what is varied, and everything else as it is stated.
+
+use super::{Access, Settings};
+
+/// What is varied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Table {
+    /// Threads: 1, 2, 4 and so on up to those of the settings (Figure 5.14).
+    Scaling,
+    /// The skew, with what each thread does of it (Figure 5.11).
+    Skew,
+    /// Tiny, small and large items, uniform and skewed, half and nearly all of them gets (Figure 5.12).
+    Sizes,
+    /// Who reads and writes a partition (Figure 5.16).
+    Modes,
+}
+
+/// The skew of the dissertation's workloads.
+const SKEW: f64 = 0.99;
+/// Lengths of keys and values in bytes, and how many items there are for 24 tiny ones.
+const SIZES: [(&str, usize, usize, u64); 3] =
+    [("tiny", 8, 8, 24), ("small", 16, 64, 16), ("large", 128, 1_024, 1)];
+
+impl Table {
+    /// The rows: a name, and what is measured.
+    pub fn rows(self, settings: &Settings) -> Vec<(String, Settings)> {
+        let shares = [0.5, 0.95];
+        let skews = [0.0, SKEW];
+        let row = |name: &str, row: Settings| {
+            let Settings { get, zipf, threads, .. } = row;
+            let skew = if zipf == 0.0 { "uniform" } else { "skewed" };
+            (format!("{name}{skew}, {:.0}% get, threads {threads}", get * 100.0), row)
+        };
+        let mut rows = Vec::new();
+        match self {
+            Table::Scaling => {
+                for get in shares {
+                    let mut threads = 1;
+                    while threads <= settings.threads {
+                        rows.push(row("", Settings { get, threads, zipf: SKEW, ..settings.clone() }));
+                        threads *= 2;
+                    }
+                }
+            }
+            Table::Skew => {
+                for zipf in skews {
+                    rows.push(row("", Settings { get: 0.5, zipf, ..settings.clone() }));
+                }
+            }
+            Table::Sizes => {
+                for (name, key_size, value_size, share) in SIZES {
+                    let items = (settings.items * share / 24).max(1);
+                    for (zipf, get) in skews.into_iter().flat_map(|zipf| shares.map(|get| (zipf, get))) {
+                        let sizes = Settings { items, key_size, value_size, zipf, get, ..settings.clone() };
+                        rows.push(row(&format!("{name}, "), sizes));
+                    }
+                }
+            }
+            Table::Modes => {
+                for (zipf, get) in skews.into_iter().flat_map(|zipf| shares.map(|get| (zipf, get))) {
+                    for mode in [Access::Erew, Access::Crew, Access::Crcw] {
+                        let name = format!("{mode:?}, ").to_uppercase();
+                        rows.push(row(&name, Settings { mode, zipf, get, ..settings.clone() }));
+                    }
+                }
+            }
+        }
+        rows
+    }
+}

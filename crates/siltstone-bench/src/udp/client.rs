@@ -1,0 +1,153 @@
+//! The client of the benchmark: it sends packets that were made before and counts what comes back, with so many under
+//! way at a time that few are lost. Some answers are looked at, as in the dissertation, so that the client is not what
+//! is measured.
+
+use super::trace::Trace;
+use super::{Path, Settings, UdpError};
+use siltstone::mica::Operation;
+use siltstone_network::protocol::{Header, Kind, Outcome, Requests, Responses};
+use siltstone_network::transport::{Burst, Peer, Transport, Udp, Waker, bind};
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// One answer of so many is looked at.
+const SAMPLE: u64 = 16;
+/// What has not come within this time is lost.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// The buffers of the socket, in bytes.
+const SOCKET_BYTES: usize = 16 << 20;
+
+/// What came of the packets of a round.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tally {
+    pub sent: u64,
+    pub answered: u64,
+    pub wall_s: f64,
+    pub found: u64,
+    pub absent: u64,
+    wrong: u64,
+    refused: u64,
+}
+
+impl Tally {
+    pub fn check(&self) -> Result<(), UdpError> {
+        match (self.wrong, self.refused) {
+            (0, 0) => Ok(()),
+            (0, refused) => Err(UdpError::Refused(refused)),
+            (wrong, _) => Err(UdpError::Wrong(wrong)),
+        }
+    }
+
+    pub fn add(&mut self, other: &Tally) {
+        self.sent += other.sent;
+        self.answered += other.answered;
+        self.wall_s += other.wall_s;
+        self.found += other.found;
+        self.absent += other.absent;
+        self.wrong += other.wrong;
+        self.refused += other.refused;
+    }
+
+    /// Compares an answer with its packet; an echo is its packet.
+    fn look(&mut self, packet: &[u8], answer: &[u8]) {
+        if self.compare(packet, answer).is_none() {
+            self.wrong += 1;
+        }
+    }
+
+    fn compare(&mut self, packet: &[u8], answer: &[u8]) -> Option<()> {
+        let header = Header::decode(answer).ok()?;
+        if header.kind == Kind::Requests {
+            return (packet == answer).then_some(());
+        }
+        let requests = Requests::of(&Header::decode(packet).ok()?, packet).ok()?;
+        for (request, response) in requests.zip(Responses::of(&header, answer).ok()?) {
+            let ((request, _), response) = (request.ok()?, response.ok()?);
+            match (request.operation, response.outcome) {
+                (Operation::Get, Outcome::Found) => {
+                    let common = response.value.len().min(8);
+                    if response.value.get(..common) != request.key.bytes.get(..common) {
+                        return None;
+                    }
+                    self.found += 1;
+                }
+                (Operation::Get, Outcome::Absent) => self.absent += 1,
+                (Operation::Put { .. }, Outcome::Stored) => {}
+                _ => self.refused += 1,
+            }
+        }
+        Some(())
+    }
+}
+
+/// A client with its socket.
+pub(super) struct Client {
+    transport: Udp,
+    received: Burst<Peer>,
+    leaving: Burst<Peer>,
+    window: u64,
+}
+
+impl Client {
+    pub fn new(settings: &Settings, packet_bytes: usize) -> Result<Client, UdpError> {
+        let address = if settings.path == Path::Sockets { [127, 0, 0, 1] } else { [0; 4] };
+        let socket = bind((address, 0).into(), SOCKET_BYTES)?;
+        let burst = settings.burst;
+        Ok(Client {
+            transport: Udp::new(socket, Waker::new()?, burst),
+            received: Burst::new(burst, packet_bytes),
+            leaving: Burst::new(burst, packet_bytes),
+            window: settings.window as u64,
+        })
+    }
+
+    /// Sends `count` packets of the trace; `address` translates their ports.
+    pub fn drive(
+        &mut self,
+        settings: &Settings,
+        trace: &Trace,
+        count: u64,
+        address: impl Fn(u16) -> SocketAddr,
+    ) -> Result<Tally, UdpError> {
+        let mut tally = Tally::default();
+        let (mut flying, mut lost) = (0, 0);
+        let begun = Instant::now();
+        while tally.answered + lost < count {
+            let room = (self.window - flying).min(count - tally.sent).min(self.leaving.capacity() as u64);
+            if room == (self.leaving.capacity() as u64).min(count - tally.sent) && room > 0 {
+                self.leaving.clear();
+                for number in tally.sent..tally.sent + room {
+                    let (packet, port) = trace.packet(number);
+                    self.leaving.push_bytes(address(port).into(), packet);
+                }
+                self.transport.send(&self.leaving)?;
+                tally.sent += room;
+                flying += room;
+            }
+            self.transport.receive(&mut self.received)?;
+            if self.received.is_empty() && (flying >= self.window || tally.sent == count) {
+                if settings.stop.load(Relaxed) {
+                    return Err(UdpError::Stopped);
+                }
+                self.transport.wait(Some(PATIENCE))?;
+                self.transport.receive(&mut self.received)?;
+                if self.received.is_empty() {
+                    lost += flying;
+                    flying = 0;
+                }
+            }
+            for (answer, _) in self.received.packets() {
+                tally.answered += 1;
+                if tally.answered % SAMPLE == 0
+                    && let Ok(header) = Header::decode(answer)
+                {
+                    tally.look(trace.packet(header.sequence).0, answer);
+                }
+            }
+            flying = flying.saturating_sub(self.received.len() as u64);
+        }
+        tally.wall_s = begun.elapsed().as_secs_f64();
+        Ok(tally)
+    }
+}

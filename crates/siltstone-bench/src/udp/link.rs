@@ -1,0 +1,76 @@
+//! Two pairs of virtual network cards between two network namespaces, one for the store and one for the echo: what
+//! AF_XDP is measured on where there is no real card. They go when the benchmark ends.
+
+use super::UdpError;
+use std::net::Ipv4Addr;
+use std::process::Command;
+
+/// The namespaces, and the cards of the server.
+pub(super) struct Link {
+    server: String,
+    client: String,
+}
+
+/// The card of the server for the store and for the echo, with its address; the client's has the next one.
+pub(super) const CARDS: [(&str, Ipv4Addr); 2] =
+    [("store0", Ipv4Addr::new(10, 213, 8, 1)), ("echo0", Ipv4Addr::new(10, 213, 9, 1))];
+
+fn ip(arguments: &str) -> Result<(), UdpError> {
+    let failed = |what: String| UdpError::Link(format!("ip {arguments}: {what}"));
+    let output =
+        Command::new("ip").args(arguments.split(' ')).output().map_err(|error| failed(error.to_string()))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+    }
+}
+
+impl Link {
+    pub fn new() -> Result<Link, UdpError> {
+        let id = std::process::id();
+        let link =
+            Link { server: format!("siltstone-server-{id}"), client: format!("siltstone-client-{id}") };
+        let Link { server, client } = &link;
+        ip(&format!("netns add {server}"))?;
+        ip(&format!("netns add {client}"))?;
+        for (card, address) in CARDS {
+            ip(&format!("link add {card} netns {server} type veth peer name {card} netns {client}"))?;
+            let next = Ipv4Addr::from(u32::from(address) + 1);
+            for (namespace, address) in [(server, address), (client, next)] {
+                ip(&format!("-n {namespace} addr add {address}/24 dev {card}"))?;
+                ip(&format!("-n {namespace} link set {card} up"))?;
+            }
+        }
+        Ok(link)
+    }
+
+    /// Takes this thread, and those that it starts, into the namespace of the server.
+    #[cfg(feature = "af-xdp")]
+    pub fn enter_server(&self) -> Result<(), UdpError> {
+        enter(&self.server)
+    }
+
+    /// The same for the client.
+    #[cfg(feature = "af-xdp")]
+    pub fn enter_client(&self) -> Result<(), UdpError> {
+        enter(&self.client)
+    }
+}
+
+#[cfg(feature = "af-xdp")]
+fn enter(namespace: &str) -> Result<(), UdpError> {
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+    use std::os::fd::AsFd;
+    let file = std::fs::File::open(format!("/var/run/netns/{namespace}"))?;
+    let moved = move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
+    Ok(moved.map_err(std::io::Error::from)?)
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        for namespace in [&self.server, &self.client] {
+            // What was not made cannot be taken away.
+            let _ = Command::new("ip").args(["netns", "del", namespace]).output();
+        }
+    }
+}

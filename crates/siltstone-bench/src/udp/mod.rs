@@ -1,0 +1,546 @@
+//! The benchmark of MICA over UDP (dissertation 5.4): a server, a client, and as a yardstick a server that sends the
+//! same packets back without any work, by turns in one run. Server and client have processors of their own where there
+//! are several.
+//!
+//! What counts is the time of the processor that the server's threads take, in the kernel too, so that it does not
+//! matter who waits for whom, and others on the machine disturb little; packets and requests a second are those of one
+//! core that is always busy. What came through on the wall stands beside it.
+
+mod client;
+#[cfg(feature = "af-xdp")]
+mod link;
+mod trace;
+
+use crate::mica::Access;
+use client::{Client, Tally};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::Serialize;
+use siltstone::mica::{Eviction, ItemShape};
+use siltstone_network as network;
+use siltstone_network::{
+    Answer, ClientError, ClientSettings, Command, Counts, Server, ServerError, ServerSettings,
+};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use trace::Trace;
+
+/// The share of packets that may be lost.
+const LOSS_MAX: f64 = 0.01;
+
+/// Who takes a request to the core that may do it (Table 5.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// The client: the destination port names the core.
+    Assisted,
+    /// The server: any core takes it and forwards it in memory.
+    Software,
+}
+
+/// How packets come to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Path {
+    /// Over sockets of the system and 127.0.0.1.
+    Sockets,
+    /// By AF_XDP from a virtual network card, the driver of which hands them over. The client uses sockets. Takes root
+    /// and the feature `af-xdp`.
+    AfXdp,
+    /// The same behind the driver, as with cards whose driver does not know of it.
+    AfXdpGeneric,
+}
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How packets come to the server.
+    pub path: Path,
+    /// The items that are loaded.
+    pub items: u64,
+    /// The length of keys, in bytes: at least 8.
+    pub key_size: usize,
+    /// The length of values, in bytes.
+    pub value_size: usize,
+    /// The share of gets; the rest are puts.
+    pub get: f64,
+    /// The skew of the popularity, less than 1; 0 is uniform.
+    pub zipf: f64,
+    /// Threads of the server.
+    pub cores: usize,
+    /// Partitions, a power of two.
+    pub partitions: u32,
+    /// Who reads and writes a partition.
+    pub mode: Access,
+    /// Who takes requests to their core.
+    pub direction: Direction,
+    /// Cache mode, and what it gives up; else store mode.
+    pub cache: Option<Eviction>,
+    /// Requests in a packet.
+    pub requests_per_packet: usize,
+    /// Packets of a round.
+    pub packets: u64,
+    /// Packets under way at the most.
+    pub window: usize,
+    /// Packets that are received or sent at once.
+    pub burst: usize,
+    /// Rounds of each server; the median counts.
+    pub rounds: usize,
+    /// From which keys and requests follow.
+    pub seed: u64,
+    /// Ends the benchmark when it becomes true.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            path: Path::Sockets,
+            items: 1 << 20,
+            key_size: 8,
+            value_size: 8,
+            get: 0.95,
+            zipf: 0.0,
+            cores: 1,
+            partitions: 1,
+            mode: Access::Erew,
+            direction: Direction::Assisted,
+            cache: None,
+            requests_per_packet: 1,
+            packets: 200_000,
+            window: 512,
+            burst: 32,
+            rounds: 5,
+            seed: 301,
+            stop: Arc::default(),
+        }
+    }
+}
+
+/// What was found out. Serialised, it is the object of the benchmark.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// `udp`.
+    pub benchmark: &'static str,
+    /// How packets come to the server.
+    pub path: Path,
+    /// The items that were loaded.
+    pub items: u64,
+    /// The length of keys, in bytes.
+    pub key_size: usize,
+    /// The length of values, in bytes.
+    pub value_size: usize,
+    /// The share of gets.
+    pub get: f64,
+    /// The skew of the popularity; 0 is uniform.
+    pub zipf: f64,
+    /// Threads of the server.
+    pub cores: usize,
+    /// Processors that server and client had together.
+    pub processors: usize,
+    /// Who reads and writes a partition.
+    pub mode: Access,
+    /// Who takes requests to their core.
+    pub direction: Direction,
+    /// `store` or `cache`.
+    pub space: &'static str,
+    /// Requests in a packet.
+    pub requests_per_packet: usize,
+    /// Bytes of a packet of requests, without headers of the network, on average.
+    pub packet_bytes: f64,
+    /// Packets that are received and sent at once, on average.
+    pub packets_per_burst: f64,
+    /// Requests a second of one core of the server, of the processor's time; the median of the rounds.
+    pub ops_per_s: f64,
+    /// The same of the best round.
+    pub best_ops_per_s: f64,
+    /// Packets a second of one core.
+    pub packets_per_s: f64,
+    /// Packets a second of one core that sends them back as they are.
+    pub echo_packets_per_s: f64,
+    /// The quotient of the two: the median of those of a round of each, one after the other.
+    pub echo_ratio: f64,
+    /// Requests a second on the wall, of all cores.
+    pub wall_ops_per_s: f64,
+    /// Packets a second on the wall.
+    pub wall_packets_per_s: f64,
+    /// Echoed packets a second on the wall.
+    pub wall_echo_packets_per_s: f64,
+    /// The share of packets that were not answered.
+    pub loss: f64,
+    /// The share of gets that found their key, of the answers that were looked at.
+    pub found: f64,
+    /// Packets that one core forwarded to another.
+    pub forwarded_packets: u64,
+}
+
+impl Report {
+    /// A line for people.
+    pub fn line(&self) -> String {
+        format!(
+            "{:<12} : {:>2} requests a packet: {:.2} M ops/sec a core, {:.0} k packets/sec, {:.1}% of the echo's {:.0} k; \
+             wall {:.2} M ops/sec, {:.0} k and {:.0} k packets/sec on {} processors; {:?}, {:?}, {:?}, {} cores, {}; \
+             {:.0}% get, zipf {}, found {:.2}%, loss {:.3}%, {:.1} packets a burst",
+            self.benchmark,
+            self.requests_per_packet,
+            self.ops_per_s / 1e6,
+            self.packets_per_s / 1e3,
+            self.echo_ratio * 100.0,
+            self.echo_packets_per_s / 1e3,
+            self.wall_ops_per_s / 1e6,
+            self.wall_packets_per_s / 1e3,
+            self.wall_echo_packets_per_s / 1e3,
+            self.processors,
+            self.path,
+            self.mode,
+            self.direction,
+            self.cores,
+            self.space,
+            self.get * 100.0,
+            self.zipf,
+            self.found * 100.0,
+            self.loss * 100.0,
+            self.packets_per_burst,
+        )
+    }
+}
+
+/// Why it could not be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UdpError {
+    /// The server did not start.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The items could not be loaded.
+    #[error("loading the items: {0}")]
+    Loading(#[from] ClientError),
+    /// The socket of the client fails.
+    #[error("the socket of the client: {0}")]
+    Socket(#[from] io::Error),
+    /// The virtual network cards cannot be made.
+    #[error("{0}; it takes root, and the command ip of iproute2")]
+    Link(String),
+    /// A setting is outside its limits.
+    #[error("{0}")]
+    Settings(String),
+    /// Answers were not what they had to be.
+    #[error("{0} answers were not those to their packets")]
+    Wrong(u64),
+    /// Requests were refused.
+    #[error("{0} requests were refused")]
+    Refused(u64),
+    /// Too many packets were lost for the figures to mean anything.
+    #[error("{lost} of {sent} packets were lost, more than 1%; try a smaller window")]
+    Loss {
+        /// Packets that were not answered.
+        lost: u64,
+        /// All packets.
+        sent: u64,
+    },
+    /// The user wants it to stop.
+    #[error("interrupted")]
+    Stopped,
+}
+
+/// Loads the items and runs the rounds.
+///
+/// # Errors
+/// [`UdpError`], as its variants say.
+pub fn run(settings: &Settings) -> Result<Report, UdpError> {
+    let processors = allowed_processors()?;
+    let (server_settings, own) = server_settings(settings, &processors)?;
+    // A thread of its own, so that the caller's may go on where it likes.
+    let measured = std::thread::scope(|scope| {
+        scope.spawn(|| measure(settings, &server_settings, own, processors.len())).join()
+    });
+    measured.unwrap_or_else(|_| Err(io::Error::other("the client ended in a panic").into()))
+}
+
+/// The processors that this process may use.
+fn allowed_processors() -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect())
+}
+
+/// The settings of the server, and the processor of the client.
+fn server_settings(settings: &Settings, processors: &[usize]) -> Result<(ServerSettings, usize), UdpError> {
+    check(settings)?;
+    let Settings { items, key_size, value_size, partitions, .. } = *settings;
+    let shape = ItemShape { fixed: Some((key_size as u32, value_size as u32)), expiring: false };
+    // Index and items, and to spare for partitions that get more than their share.
+    let item_bytes = (key_size + value_size).next_multiple_of(8).max(16) as f64;
+    let share = items as f64 / f64::from(partitions);
+    let most = share + 6.0 * share.sqrt() + 64.0;
+    let of_a_partition = (most * (item_bytes * 1.05 + 16.0)).max(65_536.0);
+    let (own, of_server) = match processors {
+        [] => return Err(UdpError::Settings("no processor may be used".to_owned())),
+        [only] => (*only, processors),
+        [of_server @ .., own] => (*own, of_server),
+    };
+    let server = ServerSettings {
+        cores: settings.cores,
+        partitions,
+        access: match settings.mode {
+            Access::Erew => network::Access::Erew,
+            Access::Crew => network::Access::Crew,
+            Access::Crcw => network::Access::Crcw,
+        },
+        eviction: settings.cache,
+        shape,
+        memory_bytes: (of_a_partition * f64::from(partitions)) as u64,
+        record_bytes: key_size + value_size,
+        packet_bytes: packet_bytes_max(settings),
+        burst: settings.burst,
+        redirects: settings.direction == Direction::Software,
+        processors: of_server.iter().cycle().take(settings.cores).copied().collect(),
+        socket_bytes: 32 << 20,
+        ..ServerSettings::default()
+    };
+    Ok((server, own))
+}
+
+/// The longest packet.
+fn packet_bytes_max(settings: &Settings) -> usize {
+    match settings.path {
+        Path::Sockets => network::protocol::PACKET_BYTES_MAX,
+        Path::AfXdp | Path::AfXdpGeneric => network::protocol::PACKET_BYTES_DEFAULT,
+    }
+}
+
+fn check(settings: &Settings) -> Result<(), UdpError> {
+    let Settings { key_size, value_size, requests_per_packet, .. } = *settings;
+    let request_bytes = network::protocol::request_bytes(key_size, value_size, false);
+    let packet_bytes = network::protocol::HEADER_BYTES + requests_per_packet * request_bytes;
+    let most = packet_bytes_max(settings);
+    let complaint = match settings {
+        Settings { key_size: 0..8, .. } => "key_size is at least 8".to_owned(),
+        Settings { items: 0, .. } | Settings { packets: 0, .. } | Settings { rounds: 0, .. } => {
+            "items, packets and rounds are at least 1".to_owned()
+        }
+        Settings { window: 0, .. } | Settings { requests_per_packet: 0, .. } | Settings { burst: 0, .. } => {
+            "window, burst and requests_per_packet are at least 1".to_owned()
+        }
+        Settings { zipf, get, .. } if !(0.0..1.0).contains(zipf) || !(0.0..=1.0).contains(get) => {
+            "zipf is 0 or more and less than 1; get is 0 to 1".to_owned()
+        }
+        _ if packet_bytes > most => {
+            format!("{requests_per_packet} requests take {packet_bytes} bytes; a packet has at most {most}")
+        }
+        _ => return Ok(()),
+    };
+    Err(UdpError::Settings(complaint))
+}
+
+/// A server, and how much of the processor it had taken when its last round began.
+struct Side {
+    server: Server,
+    before: Counts,
+    all: Tally,
+    /// Packets a second of a core, and on the wall, of each round.
+    rates: Vec<(f64, f64)>,
+}
+
+impl Side {
+    fn new(server: Server) -> Side {
+        Side { before: server.stats().counts, server, all: Tally::default(), rates: Vec::new() }
+    }
+
+    /// The counts when all cores have done everything and told their time.
+    fn settled(&self) -> Result<Counts, UdpError> {
+        let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+        let waits = |server: &Server| server.stats().cores.iter().map(|core| core.waits).collect::<Vec<_>>();
+        let before = waits(&self.server);
+        for address in self.server.addresses() {
+            // Each is woken, if it waits already, and waits once more.
+            socket.send_to(&[0], address)?;
+        }
+        while waits(&self.server).iter().zip(&before).any(|(now, before)| now <= before) {
+            if !self.server.is_running() {
+                return Err(io::Error::other("the server has stopped").into());
+            }
+            std::thread::yield_now();
+        }
+        Ok(self.server.stats().counts)
+    }
+
+    fn round(
+        &mut self,
+        settings: &Settings,
+        client: &mut Client,
+        trace: &Trace,
+        ports: &[u16],
+    ) -> Result<(), UdpError> {
+        self.before = self.settled()?;
+        let addresses = self.server.addresses().to_vec();
+        // The trace names the ports of one server; the same core of the other has another one.
+        let address = |port: u16| -> SocketAddr {
+            let core = ports.iter().position(|one| *one == port).unwrap_or(0);
+            addresses[core % addresses.len()]
+        };
+        let tally = client.drive(settings, trace, settings.packets, address)?;
+        let processor_ns = self.settled()?.processor_ns - self.before.processor_ns;
+        let answered = tally.answered as f64;
+        self.rates
+            .push((answered / (processor_ns as f64 / 1e9).max(1e-9), answered / tally.wall_s.max(1e-9)));
+        tally.check()?;
+        self.all.add(&tally);
+        Ok(())
+    }
+}
+
+fn measure(
+    settings: &Settings,
+    server_settings: &ServerSettings,
+    own: usize,
+    processors: usize,
+) -> Result<Report, UdpError> {
+    if processors > 1 {
+        let mut set = CpuSet::new();
+        set.set(own);
+        sched_setaffinity(None, &set).map_err(io::Error::from)?;
+    }
+    let (server, echo, _link) = servers(settings, server_settings)?;
+    load(settings, &server)?;
+    let directory = server.directory().clone();
+    let trace = Trace::draw(settings, &directory);
+    let mut store = Side::new(server);
+    let mut echo = Side::new(echo);
+    let mut client = Client::new(settings, directory.packet_bytes)?;
+    let loaded = store.settled()?;
+    for _ in 0..settings.rounds {
+        for side in [&mut echo, &mut store] {
+            if settings.stop.load(Relaxed) {
+                return Err(UdpError::Stopped);
+            }
+            side.round(settings, &mut client, &trace, &directory.core_ports)?;
+        }
+    }
+    let counts = store.settled()?;
+    for side in [&echo, &store] {
+        let Tally { sent, answered, .. } = side.all;
+        let lost = sent.saturating_sub(answered);
+        if lost as f64 > LOSS_MAX * sent as f64 {
+            return Err(UdpError::Loss { lost, sent });
+        }
+    }
+    Ok(report(settings, processors, &store, &echo, &loaded, &counts))
+}
+
+/// What must be there for as long as the servers are.
+#[cfg(feature = "af-xdp")]
+type Ground = Option<link::Link>;
+#[cfg(not(feature = "af-xdp"))]
+type Ground = ();
+
+/// The store and the echo.
+fn servers(
+    settings: &Settings,
+    server_settings: &ServerSettings,
+) -> Result<(Server, Server, Ground), UdpError> {
+    if settings.path == Path::Sockets {
+        let servers = (Server::start(server_settings)?, Server::echo(server_settings)?);
+        return Ok((servers.0, servers.1, Ground::default()));
+    }
+    servers_over_xdp(settings, server_settings)
+}
+
+#[cfg(not(feature = "af-xdp"))]
+fn servers_over_xdp(_: &Settings, _: &ServerSettings) -> Result<(Server, Server, Ground), UdpError> {
+    Err(UdpError::Settings("AF_XDP is not built in: build with the feature af-xdp".to_owned()))
+}
+
+/// Afterwards the thread is on the side of the client.
+#[cfg(feature = "af-xdp")]
+fn servers_over_xdp(
+    settings: &Settings,
+    server_settings: &ServerSettings,
+) -> Result<(Server, Server, Ground), UdpError> {
+    use siltstone_network::transport::XdpSettings;
+    let link = link::Link::new()?;
+    let [store, echo] = link::CARDS.map(|(card, address)| {
+        let generic = settings.path == Path::AfXdpGeneric;
+        let xdp = XdpSettings { interface: card.to_owned(), first_queue: 0, generic };
+        (ServerSettings { address: address.into(), port: 11_411, ..server_settings.clone() }, xdp)
+    });
+    link.enter_server()?;
+    let servers = (Server::start_xdp(&store.0, &store.1)?, Server::echo_xdp(&echo.0, &echo.1)?);
+    link.enter_client()?;
+    Ok((servers.0, servers.1, Some(link)))
+}
+
+/// Puts all items, by the library's own client.
+fn load(settings: &Settings, server: &Server) -> Result<(), UdpError> {
+    const BATCH: u64 = 4_096;
+    let client_settings =
+        ClientSettings { time_limit: std::time::Duration::from_secs(10), ..ClientSettings::default() };
+    let mut client = network::Client::connect(server.addresses()[0], client_settings)?;
+    let mut refused = 0;
+    for first in (0..settings.items).step_by(BATCH as usize) {
+        if settings.stop.load(Relaxed) {
+            return Err(UdpError::Stopped);
+        }
+        let keys: Vec<Vec<u8>> =
+            (first..settings.items.min(first + BATCH)).map(|item| trace::key(settings, item)).collect();
+        let values: Vec<Vec<u8>> = keys.iter().map(|key| trace::value(settings, key)).collect();
+        let puts: Vec<Command<'_>> = keys
+            .iter()
+            .zip(&values)
+            .map(|(key, value)| Command::Put { key, value, expires_at_ms: siltstone::batch::NEVER })
+            .collect();
+        refused += client.execute(&puts)?.iter().filter(|answer| **answer != Answer::Stored).count() as u64;
+    }
+    if refused == 0 { Ok(()) } else { Err(UdpError::Refused(refused)) }
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied().unwrap_or(0.0)
+}
+
+fn report(
+    settings: &Settings,
+    processors: usize,
+    store: &Side,
+    echo: &Side,
+    loaded: &Counts,
+    counts: &Counts,
+) -> Report {
+    let core_rates = |side: &Side| side.rates.iter().map(|(core, _)| *core).collect::<Vec<_>>();
+    let wall = |side: &Side| median(side.rates.iter().map(|(_, wall)| *wall).collect());
+    let ratios = store.rates.iter().zip(&echo.rates).map(|((store, _), (echo, _))| store / echo).collect();
+    let per_packet = settings.requests_per_packet as f64;
+    let packets_per_s = median(core_rates(store));
+    let best = core_rates(store).into_iter().fold(0.0, f64::max);
+    let received = (counts.received_packets - loaded.received_packets).max(1) as f64;
+    let Tally { sent, answered, found, absent, .. } = store.all;
+    Report {
+        benchmark: "udp",
+        path: settings.path,
+        items: settings.items,
+        key_size: settings.key_size,
+        value_size: settings.value_size,
+        get: settings.get,
+        zipf: settings.zipf,
+        cores: settings.cores,
+        processors,
+        mode: settings.mode,
+        direction: settings.direction,
+        space: if settings.cache.is_some() { "cache" } else { "store" },
+        requests_per_packet: settings.requests_per_packet,
+        packet_bytes: (counts.received_bytes - loaded.received_bytes) as f64 / received,
+        packets_per_burst: received / (counts.bursts - loaded.bursts).max(1) as f64,
+        ops_per_s: packets_per_s * per_packet,
+        best_ops_per_s: best * per_packet,
+        packets_per_s,
+        echo_packets_per_s: median(core_rates(echo)),
+        echo_ratio: median(ratios),
+        wall_ops_per_s: wall(store) * per_packet,
+        wall_packets_per_s: wall(store),
+        wall_echo_packets_per_s: wall(echo),
+        loss: sent.saturating_sub(answered) as f64 / sent.max(1) as f64,
+        found: found as f64 / (found + absent).max(1) as f64,
+        forwarded_packets: counts.forwarded_packets,
+    }
+}

@@ -1,0 +1,51 @@
+//! `siltstone serve mica` as a process: it says where it listens, serves the library's client, and stops cleanly.
+
+use serde_json::Value;
+use siltstone_network::{Client, ClientSettings};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+#[test]
+fn a_server_says_where_it_listens_serves_and_tells_its_counters_when_it_is_stopped() {
+    let mut server = Command::new(env!("CARGO_BIN_EXE_siltstone"))
+        .args(["serve", "mica", "--listen", "127.0.0.1:0", "--memory", "4MiB", "--cores", "2", "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(server.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    let told: Value = serde_json::from_str(&line).unwrap();
+    let address = told["addresses"][1].as_str().unwrap().parse().unwrap();
+    let settings = ClientSettings { time_limit: Duration::from_secs(20), ..ClientSettings::default() };
+    let mut client = Client::connect(address, settings).unwrap();
+    for number in 0..100u32 {
+        client.put(&number.to_le_bytes(), b"value").unwrap();
+    }
+    assert_eq!(client.get(&7u32.to_le_bytes()).unwrap().as_deref(), Some(&b"value"[..]));
+    assert!(Command::new("kill").args(["-INT", &server.id().to_string()]).status().unwrap().success());
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    assert!(server.wait().unwrap().success());
+    let stats: Value = serde_json::from_str(&rest).unwrap();
+    assert_eq!((stats["items"].as_u64(), stats["counts"]["hits"].as_u64()), (Some(100), Some(1)));
+    assert!(stats["cores"].as_array().unwrap().iter().all(|core| core["puts"].as_u64() > Some(20)));
+}
+
+#[test]
+fn a_setting_that_cannot_be_is_named() {
+    let refused = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_siltstone"))
+            .args(["serve", "mica", "--listen", "127.0.0.1:0"])
+            .args(args)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(3), "{args:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refused(&["--partitions", "3"]).contains("partitions = 3: a power of two"));
+    assert!(refused(&["--memory", "1"]).contains("memory_bytes"));
+    assert!(refused(&["--packet_bytes", "100000"]).contains("704 to 8972"));
+    assert!(refused(&["--mode", "crcw", "--redirect"]).contains("redirects"));
+}

@@ -1,0 +1,246 @@
+//! Packets out, answers in, and what was not answered out again.
+
+use super::{Answer, Client, ClientError, Command, Failure};
+use crate::protocol::{Directory, HEADER_BYTES, Header, Kind, Outcome, Refusal, RequestWriter, Responses};
+use crate::transport::{Transport, address_of};
+use nix::sys::socket::SockaddrStorage;
+use siltstone::mica::{HashedKey, Operation, Request};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// A request on its way: its number, and the room for its value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sending {
+    pub number: usize,
+    pub room: usize,
+}
+
+/// What is left to do after an exchange.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// Gets whose values are longer, with the room that they need.
+    pub long: Vec<Sending>,
+}
+
+/// A packet until it is answered.
+struct Packet {
+    peer: SockaddrStorage,
+    bytes: Vec<u8>,
+    requests: Vec<Sending>,
+    tries: u32,
+    first_sent: Instant,
+    /// When it is sent again or given up.
+    due: Instant,
+}
+
+impl Client {
+    /// Sends all of `open` and waits for their answers until the time of each is over.
+    pub(super) fn exchange(
+        &mut self,
+        commands: &[Command<'_>],
+        open: &[Sending],
+        answers: &mut [Answer],
+    ) -> Result<Left, ClientError> {
+        let mut waiting = self.packets(commands, open);
+        let mut flying: HashMap<u64, Packet> = HashMap::new();
+        let mut left = Left::default();
+        let window = self.settings.packets_in_flight.max(1);
+        while !(waiting.is_empty() && flying.is_empty()) {
+            let now = Instant::now();
+            self.retransmit(now, &mut flying, answers)?;
+            self.leaving.clear();
+            while flying.len() < window
+                && self.leaving.len() < self.leaving.capacity()
+                && let Some((sequence, mut packet)) = waiting.pop_front()
+            {
+                self.leaving.push_bytes(packet.peer, &packet.bytes);
+                (packet.first_sent, packet.tries) = (now, 1);
+                packet.due = now + self.pace.patience(1).min(self.settings.time_limit);
+                flying.insert(sequence, packet);
+                self.statistics.sent_packets += 1;
+            }
+            if !self.leaving.is_empty() {
+                // What the system refuses counts as lost, and is sent again.
+                self.transport.send(&self.leaving)?;
+            }
+            self.transport.receive(&mut self.received)?;
+            if self.received.is_empty() {
+                let due = flying.values().map(|packet| packet.due).min();
+                let patience =
+                    due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()));
+                if !patience.is_zero() {
+                    self.transport.wait(Some(patience))?;
+                }
+                continue;
+            }
+            self.take(&mut flying, answers, &mut left);
+        }
+        Ok(left)
+    }
+
+    /// Packs the requests: those for one port together, in their order.
+    fn packets(&mut self, commands: &[Command<'_>], open: &[Sending]) -> VecDeque<(u64, Packet)> {
+        let mut by_port: BTreeMap<u16, Vec<(Sending, u64)>> = BTreeMap::new();
+        for sending in open {
+            let command = &commands[sending.number];
+            let hash = self.directory.hash(command.key());
+            // What any core may do goes to one after the other, a packet each.
+            let turn = self.turn + sending.number / self.settings.requests_per_packet.max(1);
+            let port = self.directory.port(hash, command.writes(), turn);
+            by_port.entry(port).or_default().push((*sending, hash));
+        }
+        self.turn = self.turn.wrapping_add(1 + open.len() / self.settings.requests_per_packet.max(1));
+        let mut packets = VecDeque::new();
+        for (port, mut requests) in by_port {
+            if self.directory.redirects {
+                // A packet is forwarded as a whole.
+                requests.sort_by_key(|(_, hash)| self.directory.partition(*hash));
+            }
+            let mut rest = &requests[..];
+            while !rest.is_empty() {
+                let taken = self.fitting(commands, rest);
+                let (own, others) = rest.split_at(taken);
+                rest = others;
+                self.sequence = self.sequence.wrapping_add(1);
+                packets.push_back((self.sequence, self.packet(port, commands, own)));
+            }
+        }
+        packets
+    }
+
+    /// How many of the first requests go into one packet: at least one, since each was checked.
+    fn fitting(&self, commands: &[Command<'_>], requests: &[(Sending, u64)]) -> usize {
+        let mut bytes = HEADER_BYTES;
+        let first_partition = requests.first().map(|(_, hash)| self.directory.partition(*hash));
+        let fits = |(sending, hash): &&(Sending, u64)| {
+            bytes += commands[sending.number].bytes(sending.room);
+            let together =
+                !self.directory.redirects || Some(self.directory.partition(*hash)) == first_partition;
+            bytes <= self.directory.packet_bytes && together
+        };
+        let most = self.settings.requests_per_packet.clamp(1, u16::MAX.into());
+        requests.iter().take(most).take_while(fits).count().max(1)
+    }
+
+    fn packet(&self, port: u16, commands: &[Command<'_>], requests: &[(Sending, u64)]) -> Packet {
+        let mut bytes = Vec::with_capacity(self.directory.packet_bytes);
+        let mut writer = RequestWriter::new(&mut bytes, self.directory.epoch, self.sequence);
+        for (sending, hash) in requests {
+            let (key, operation) = match commands[sending.number] {
+                Command::Get { key } => (key, Operation::Get),
+                Command::Put { key, value, expires_at_ms } => (key, Operation::Put { value, expires_at_ms }),
+                Command::Delete { key } => (key, Operation::Delete),
+            };
+            writer.add(&Request { key: HashedKey { hash: *hash, bytes: key }, operation }, sending.room);
+        }
+        let now = Instant::now();
+        Packet {
+            peer: SocketAddr::new(self.server.ip(), port).into(),
+            bytes,
+            requests: requests.iter().map(|(sending, _)| *sending).collect(),
+            tries: 0,
+            first_sent: now,
+            due: now,
+        }
+    }
+
+    /// Sends again what is due, and gives up what has had its time.
+    fn retransmit(
+        &mut self,
+        now: Instant,
+        flying: &mut HashMap<u64, Packet>,
+        answers: &mut [Answer],
+    ) -> Result<(), ClientError> {
+        let due: Vec<u64> =
+            flying.iter().filter(|(_, packet)| packet.due <= now).map(|(sequence, _)| *sequence).collect();
+        self.leaving.clear();
+        for sequence in due {
+            let Some(packet) = flying.get_mut(&sequence) else { continue };
+            let give_up = packet.first_sent + self.settings.time_limit;
+            if now >= give_up {
+                self.statistics.timed_out_requests += packet.requests.len() as u64;
+                for sending in &packet.requests {
+                    answers[sending.number] = Answer::Failed(Failure::TimedOut);
+                }
+                flying.remove(&sequence);
+                continue;
+            }
+            packet.tries += 1;
+            packet.due = (now + self.pace.patience(packet.tries)).min(give_up);
+            self.statistics.retransmitted_packets += 1;
+            if !self.leaving.push_bytes(packet.peer, &packet.bytes) {
+                self.transport.send(&self.leaving)?;
+                self.leaving.clear();
+                self.leaving.push_bytes(packet.peer, &packet.bytes);
+            }
+        }
+        if !self.leaving.is_empty() {
+            self.transport.send(&self.leaving)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what was received to the requests that it answers.
+    fn take(&mut self, flying: &mut HashMap<u64, Packet>, answers: &mut [Answer], left: &mut Left) {
+        for (bytes, peer) in self.received.packets() {
+            self.statistics.received_packets += 1;
+            let ours = address_of(&peer).is_some_and(|from| {
+                let Directory { core_ports, partition_ports, .. } = &self.directory;
+                let port = from.port();
+                from.ip() == self.server.ip()
+                    && (core_ports.contains(&port) || partition_ports.contains(&port))
+            });
+            let header = Header::decode(bytes).ok().filter(|_| ours);
+            let packet = header.and_then(|header| Some((header, flying.get(&header.sequence)?)));
+            let Some((header, packet)) = packet else {
+                self.statistics.unexpected_packets += 1;
+                continue;
+            };
+            if !answer(&header, bytes, packet, answers, left) {
+                self.statistics.unexpected_packets += 1;
+                continue;
+            }
+            self.statistics.answered_requests += packet.requests.len() as u64;
+            if packet.tries == 1 {
+                let took = packet.first_sent.elapsed();
+                self.statistics.round_trip_ns.saturating_record(took.as_nanos() as u64);
+                self.pace.learn(took);
+            }
+            flying.remove(&header.sequence);
+        }
+    }
+}
+
+/// Answers the requests of a packet; false if these bytes are no answer to it, and then nothing is changed.
+fn answer(header: &Header, bytes: &[u8], packet: &Packet, answers: &mut [Answer], left: &mut Left) -> bool {
+    match header.kind {
+        // It is sent again when its time comes, as if it were lost.
+        Kind::Refusal if Refusal::from_code(header.count) == Refusal::Overloaded => false,
+        Kind::Refusal => {
+            let failure = Failure::Packet(Refusal::from_code(header.count));
+            for sending in &packet.requests {
+                answers[sending.number] = Answer::Failed(failure);
+            }
+            true
+        }
+        Kind::Responses if usize::from(header.count) == packet.requests.len() => {
+            let Ok(responses) = Responses::of(header, bytes) else { return false };
+            let Ok(responses) = responses.collect::<Result<Vec<_>, _>>() else { return false };
+            for (sending, response) in packet.requests.iter().zip(responses) {
+                answers[sending.number] = match response.outcome {
+                    Outcome::Found => Answer::Found(response.value.to_vec()),
+                    Outcome::Absent => Answer::Absent,
+                    Outcome::Stored => Answer::Stored,
+                    Outcome::Deleted => Answer::Deleted,
+                    outcome => Answer::Failed(Failure::Request(outcome)),
+                };
+                if response.outcome == Outcome::Long {
+                    left.long.push(Sending { room: response.value_length as usize, ..*sending });
+                }
+            }
+            true
+        }
+        _ => false,
+    }
+}

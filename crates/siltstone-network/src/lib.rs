@@ -1,0 +1,43 @@
+//! MICA's request path over UDP (dissertation, 5.3.2): a server whose cores each have a socket of their own, and a
+//! client that sends every request to the core that may do it.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use siltstone_network::{Client, ClientSettings, Server, ServerSettings};
+//!
+//! let server = Server::start(&ServerSettings { memory_bytes: 1 << 20, ..ServerSettings::default() })?;
+//! let mut client = Client::connect(server.addresses()[0], ClientSettings::default())?;
+//! client.put(b"key", b"value")?;
+//! assert_eq!(client.get(b"key")?.as_deref(), Some(&b"value"[..]));
+//! assert_eq!(server.stop()?.counts.puts, 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`protocol`]: the bytes of packets, without sockets; `docs/formats/packet.md` draws them.
+//! - [`transport`]: bursts of packets in and out of a socket.
+//! - [`Server`]: cores, partitions, who may do what, forwarding, counters.
+//! - [`Client`]: batches, retransmission with a time limit, statistics.
+//!
+//! There is no secret in it: whoever can send packets to a server can read and write everything, and hashes are taken
+//! from clients unless the server is told to check them. It belongs into a network that is trusted.
+
+mod client;
+pub mod protocol;
+mod server;
+pub mod transport;
+
+pub use client::{Answer, Client, ClientError, ClientSettings, ClientStatistics, Command, Failure};
+pub use server::{Counts, Server, ServerError, ServerSettings, ServerStats};
+
+/// Who reads and writes a partition (dissertation 5.3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Access {
+    /// Its owner alone.
+    #[default]
+    Erew,
+    /// Everybody reads, its owner writes.
+    Crew,
+    /// Everybody does both.
+    Crcw,
+}

@@ -1,0 +1,112 @@
+//! What can be chosen of a server, with the limits.
+
+use super::ServerError;
+use crate::Access;
+use crate::protocol::{CORES_MAX, PACKET_BYTES_DEFAULT, PACKET_BYTES_MAX, PACKET_BYTES_MIN, PARTITIONS_MAX};
+use siltstone::mica::{Eviction, ItemShape};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// The most packets of a burst.
+const BURST_MAX: usize = 1_024;
+
+/// All settings of a server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerSettings {
+    /// The address at which it listens. Default: this machine alone.
+    pub address: IpAddr,
+    /// The port of the first core; the others follow it. 0, the default, lets the system choose.
+    pub port: u16,
+    /// Threads, each with a socket of its own: 1 to 64, and no more than partitions.
+    pub cores: usize,
+    /// A power of two up to 256. Partition n belongs to core n modulo the cores.
+    pub partitions: u32,
+    /// Who reads and writes a partition.
+    pub access: Access,
+    /// Cache mode, and what gives way when the memory is full; else puts are refused then.
+    pub eviction: Option<Eviction>,
+    /// What the items look like.
+    pub shape: ItemShape,
+    /// All memory for items and index, in bytes: 64 KiB to 16 GiB for each partition.
+    pub memory_bytes: u64,
+    /// The bytes of key and value that an item has on average.
+    pub record_bytes: usize,
+    /// The longest packet, in bytes: 704 to 8,972.
+    pub packet_bytes: usize,
+    /// Packets that are received and sent at once: 1 to 1,024. The dissertation has 32.
+    pub burst: usize,
+    /// Whether any core takes any request and forwards it to the one that may do it, in place of having clients send
+    /// it there. A packet is forwarded as a whole: its requests should be for one partition.
+    pub redirects: bool,
+    /// Whether hashes are computed again and compared, some 20 ns a request. Without it a client with wrong hashes can
+    /// crowd a part of the index, and keys that it puts may not be found by others.
+    pub verify_hashes: bool,
+    /// The processors on which the cores stay, if any are named.
+    pub processors: Vec<usize>,
+    /// The buffers of each socket, in bytes, as far as the system allows.
+    pub socket_bytes: usize,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        ServerSettings {
+            address: Ipv4Addr::LOCALHOST.into(),
+            port: 0,
+            cores: 1,
+            partitions: 1,
+            access: Access::default(),
+            eviction: None,
+            shape: ItemShape::default(),
+            memory_bytes: 256 << 20,
+            record_bytes: 64,
+            packet_bytes: PACKET_BYTES_DEFAULT,
+            burst: 32,
+            redirects: false,
+            verify_hashes: false,
+            processors: Vec::new(),
+            socket_bytes: 4 << 20,
+        }
+    }
+}
+
+impl ServerSettings {
+    /// The address of a core.
+    pub(super) fn address_of(&self, core: usize) -> SocketAddr {
+        let port = if self.port == 0 { 0 } else { self.port.saturating_add(core as u16) };
+        SocketAddr::new(self.address, port)
+    }
+
+    /// Checks the limits.
+    ///
+    /// # Errors
+    /// [`ServerError::Setting`] for what is outside them.
+    pub fn check(&self) -> Result<(), ServerError> {
+        let partitions = self.partitions as usize;
+        let memory_bytes = self.memory_bytes / u64::from(self.partitions.max(1));
+        let complaint = if !self.partitions.is_power_of_two() || partitions > PARTITIONS_MAX {
+            ("partitions", format!("{partitions}: a power of two up to {PARTITIONS_MAX}"))
+        } else if self.cores == 0 || self.cores > CORES_MAX.min(partitions) {
+            let most = CORES_MAX.min(partitions);
+            ("cores", format!("{}: 1 to {most}, no more than there are partitions", self.cores))
+        } else if self.port != 0 && self.cores - 1 > usize::from(u16::MAX - self.port) {
+            let problem = format!("{}: {} cores need as many ports up to 65535", self.port, self.cores);
+            ("port", problem)
+        } else if !(64 << 10..=16 << 30).contains(&memory_bytes) {
+            let problem =
+                format!("{} bytes for {partitions} partitions: 64 KiB to 16 GiB for each", self.memory_bytes);
+            ("memory_bytes", problem)
+        } else if !(PACKET_BYTES_MIN..=PACKET_BYTES_MAX).contains(&self.packet_bytes) {
+            let problem = format!("{}: {PACKET_BYTES_MIN} to {PACKET_BYTES_MAX}", self.packet_bytes);
+            ("packet_bytes", problem)
+        } else if !(1..=BURST_MAX).contains(&self.burst) {
+            ("burst", format!("{}: 1 to {BURST_MAX}", self.burst))
+        } else if !self.processors.is_empty() && self.processors.len() != self.cores {
+            let problem = format!("{} for {} cores: one for each", self.processors.len(), self.cores);
+            ("processors", problem)
+        } else if self.redirects && self.access == Access::Crcw {
+            ("redirects", "in CRCW any core may do anything: nothing is to be forwarded".to_owned())
+        } else {
+            return Ok(());
+        };
+        Err(ServerError::Setting { name: complaint.0, problem: complaint.1 })
+    }
+}

@@ -1,0 +1,263 @@
+use super::*;
+use crate::Access;
+use crate::protocol::{
+    DIRECTORY_BYTES, HEADER_BYTES, Header, Kind, Outcome, Refusal, RequestWriter, Responses,
+    encode_directory_request,
+};
+use siltstone::batch::NEVER;
+use siltstone::mica::{HashedKey, ItemShape, Operation, Request};
+use std::net::UdpSocket;
+use std::time::Duration;
+
+fn small() -> ServerSettings {
+    ServerSettings { memory_bytes: 1 << 20, ..ServerSettings::default() }
+}
+
+/// A client that sends what no other would. An answer that does not come fails the test.
+fn stranger() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket
+}
+
+fn ask(server: &Server, core: usize, packet: &[u8]) -> (Vec<u8>, SocketAddr) {
+    let socket = stranger();
+    socket.send_to(packet, server.addresses()[core]).unwrap();
+    let mut answer = vec![0; 1 << 16];
+    let (length, from) = socket.recv_from(&mut answer).unwrap();
+    assert!(length <= packet.len(), "{length} bytes for {}", packet.len());
+    answer.truncate(length);
+    (answer, from)
+}
+
+const GET: Operation<'static> = Operation::Get;
+
+fn put(value: &[u8]) -> Operation<'_> {
+    Operation::Put { value, expires_at_ms: NEVER }
+}
+
+fn packet(server: &Server, requests: &[(&[u8], Operation<'_>)]) -> Vec<u8> {
+    let directory = server.directory();
+    let mut bytes = Vec::new();
+    let mut writer = RequestWriter::new(&mut bytes, directory.epoch, 7);
+    for (key, operation) in requests {
+        let key = HashedKey { hash: directory.hash(key), bytes: key };
+        writer.add(&Request { key, operation: *operation }, 16);
+    }
+    bytes
+}
+
+fn outcomes(answer: &[u8]) -> Vec<(Outcome, Vec<u8>)> {
+    let header = Header::decode(answer).unwrap();
+    let responses = Responses::of(&header, answer).unwrap().map(Result::unwrap);
+    responses.map(|response| (response.outcome, response.value.to_vec())).collect()
+}
+
+/// A key of each core's partition.
+fn key_of(server: &Server, core: usize) -> Vec<u8> {
+    let directory = server.directory();
+    let cores = directory.core_ports.len();
+    let key = (0..1_000u32)
+        .map(u32::to_le_bytes)
+        .find(|key| directory.partition(directory.hash(key)) % cores == core);
+    key.unwrap().to_vec()
+}
+
+#[test]
+fn requests_of_a_packet_are_answered_in_its_place_and_in_their_order() {
+    for (partitions, verify_hashes) in [(1, false), (8, false), (1, true), (8, true)] {
+        let server = Server::start(&ServerSettings { partitions, verify_hashes, ..small() }).unwrap();
+        let requests: [(&[u8], Operation<'_>); 7] = [
+            (b"one", GET),
+            (b"one", put(b"first")),
+            (b"two", put(b"second value")),
+            (b"one", GET),
+            (b"two", GET),
+            (b"one", Operation::Delete),
+            (b"one", GET),
+        ];
+        let (answer, from) = ask(&server, 0, &packet(&server, &requests));
+        assert!(from == server.addresses()[0] && Header::decode(&answer).unwrap().sequence == 7);
+        use Outcome::{Absent, Deleted, Found, Stored};
+        let expected = [
+            (Absent, &b""[..]),
+            (Stored, b""),
+            (Stored, b""),
+            (Found, b"first"),
+            (Found, b"second value"),
+            (Deleted, b""),
+            (Absent, b""),
+        ];
+        assert_eq!(outcomes(&answer), expected.map(|(outcome, value)| (outcome, value.to_vec())));
+        let stats = server.stop().unwrap();
+        assert_eq!((stats.counts.gets, stats.counts.hits, stats.items), (4, 2, Some(1)));
+    }
+}
+
+#[test]
+fn a_value_for_which_there_is_no_room_stays_away_and_its_length_is_told() {
+    let server = Server::start(&small()).unwrap();
+    ask(&server, 0, &packet(&server, &[(b"key", put(&[1; 100]))]));
+    let (answer, _) = ask(&server, 0, &packet(&server, &[(b"key", GET)]));
+    let header = Header::decode(&answer).unwrap();
+    let response = Responses::of(&header, &answer).unwrap().next().unwrap().unwrap();
+    assert_eq!((response.outcome, response.value_length), (Outcome::Long, 100));
+    assert_eq!(server.stop().unwrap().counts.long_values, 1);
+}
+
+#[test]
+fn what_is_no_packet_is_counted_and_refused_or_dropped() {
+    let server = Server::start(&small()).unwrap();
+    let sound = packet(&server, &[(b"key", put(b"value")), (b"key", GET)]);
+    let refused = |packet: &[u8]| {
+        let (answer, _) = ask(&server, 0, packet);
+        let header = Header::decode(&answer).unwrap();
+        assert!(answer.len() == HEADER_BYTES && header.kind == Kind::Refusal && header.sequence == 7);
+        Refusal::from_code(header.count)
+    };
+    let changed = |at: usize, byte: u8| {
+        let mut packet = sound.clone();
+        packet[at] = byte;
+        packet
+    };
+    assert_eq!(refused(&sound[..sound.len() - 8]), Refusal::Malformed);
+    assert_eq!(refused(&[&sound[..], &[0; 8]].concat()), Refusal::Malformed);
+    assert_eq!(refused(&changed(4, 3)), Refusal::Malformed, "a request too few");
+    assert_eq!(refused(&changed(16, 9)), Refusal::Malformed, "no operation");
+    assert_eq!(refused(&changed(2, 2)), Refusal::Version);
+    assert_eq!(refused(&changed(6, sound[6] ^ 1)), Refusal::Stale);
+    assert_eq!(refused(&[&sound[..], &[0; 1_472]].concat()), Refusal::Long);
+    assert_eq!(refused(&encode_directory_request(7)[..DIRECTORY_BYTES - 1]), Refusal::Room);
+    // These are not answered: what is asked after them is.
+    let socket = stranger();
+    for foreign in [&b""[..], b"x", b"GET / HTTP/1.1\r\n\r\n", &changed(3, 2), &changed(3, 4), &changed(3, 5)]
+    {
+        socket.send_to(foreign, server.addresses()[0]).unwrap();
+    }
+    let (answer, _) = ask(&server, 0, &packet(&server, &[(b"key", GET)]));
+    assert_eq!(outcomes(&answer)[0].0, Outcome::Absent, "nothing of a malformed packet was carried out");
+    let counts = server.stop().unwrap().counts;
+    assert_eq!((counts.malformed_packets, counts.stale_packets, counts.long_packets), (5, 1, 1));
+    assert_eq!(counts.foreign_packets, 6);
+    assert_eq!((counts.received_packets, counts.sent_packets), (15, 9));
+    assert_eq!((counts.puts, counts.gets), (0, 1));
+}
+
+fn two_cores(access: Access, redirects: bool) -> Server {
+    Server::start(&ServerSettings { access, redirects, cores: 2, partitions: 4, ..small() }).unwrap()
+}
+
+#[test]
+fn a_core_refuses_what_its_mode_does_not_let_it_do() {
+    for (access, writes, reads) in [
+        (Access::Erew, Outcome::Misdirected, Outcome::Misdirected),
+        (Access::Crew, Outcome::Misdirected, Outcome::Absent),
+        (Access::Crcw, Outcome::Stored, Outcome::Found),
+    ] {
+        let server = two_cores(access, false);
+        let key = key_of(&server, 1);
+        let (answer, _) = ask(&server, 0, &packet(&server, &[(&key, put(b"value")), (&key, GET)]));
+        assert_eq!(outcomes(&answer).iter().map(|one| one.0).collect::<Vec<_>>(), [writes, reads]);
+        let (answer, _) = ask(&server, 1, &packet(&server, &[(&key, put(b"value")), (&key, GET)]));
+        assert_eq!(outcomes(&answer)[1], (Outcome::Found, b"value".to_vec()));
+        assert_eq!(server.stop().unwrap().items, Some(1));
+    }
+}
+
+#[test]
+fn a_packet_for_another_core_is_forwarded_if_the_server_redirects() {
+    for access in [Access::Erew, Access::Crew] {
+        let server = two_cores(access, true);
+        let (near, far) = (key_of(&server, 0), key_of(&server, 1));
+        for _ in 0..20 {
+            let (answer, from) = ask(&server, 0, &packet(&server, &[(&far, put(b"far")), (&far, GET)]));
+            assert_eq!(outcomes(&answer)[1], (Outcome::Found, b"far".to_vec()));
+            assert_eq!(from, server.addresses()[1], "the owner answers");
+            let (answer, from) = ask(&server, 0, &packet(&server, &[(&near, put(b"near"))]));
+            assert_eq!(outcomes(&answer)[0].0, Outcome::Stored);
+            assert_eq!(from, server.addresses()[0]);
+        }
+        let counts = server.stop().unwrap().counts;
+        assert_eq!((counts.forwarded_packets, counts.misdirected, counts.puts), (20, 0, 40));
+    }
+}
+
+#[test]
+fn a_hash_that_is_not_that_of_its_key_is_noticed_if_hashes_are_verified() {
+    let server = Server::start(&ServerSettings { verify_hashes: true, ..small() }).unwrap();
+    let mut bytes = packet(&server, &[(b"key", put(b"value")), (b"other", put(b"value"))]);
+    bytes[HEADER_BYTES + 8] ^= 1;
+    let (answer, _) = ask(&server, 0, &bytes);
+    assert_eq!(
+        outcomes(&answer).iter().map(|one| one.0).collect::<Vec<_>>(),
+        [Outcome::WrongHash, Outcome::Stored]
+    );
+    let stats = server.stop().unwrap();
+    assert_eq!((stats.counts.wrong_hashes, stats.counts.puts, stats.items), (1, 1, Some(1)));
+}
+
+#[test]
+fn a_full_store_says_so_and_items_that_have_expired_give_way() {
+    for access in [Access::Erew, Access::Crcw] {
+        let settings = ServerSettings { memory_bytes: 64 << 10, record_bytes: 500, access, ..small() };
+        let stored_of_300 = |expires_at_ms: u64| {
+            let server = Server::start(&settings).unwrap();
+            let all = (0..300u32).map(|key| {
+                let put = Operation::Put { value: &[3; 500], expires_at_ms };
+                outcomes(&ask(&server, 0, &packet(&server, &[(&key.to_le_bytes(), put)])).0)[0].0
+            });
+            let stored = all.filter(|outcome| *outcome == Outcome::Stored).count();
+            assert_eq!(server.stop().unwrap().counts.refused_puts, 300 - stored as u64);
+            stored
+        };
+        let held = stored_of_300(NEVER);
+        assert!((60..150).contains(&held), "{held}");
+        // What has expired is looked for once a second, and then all of it goes.
+        let in_turn = stored_of_300(1);
+        assert!(in_turn > held + held / 2, "{in_turn} and {held}");
+    }
+}
+
+#[test]
+fn items_have_the_sizes_that_the_server_was_started_with() {
+    let shape = ItemShape { fixed: Some((3, 4)), expiring: false };
+    let server = Server::start(&ServerSettings { shape, ..small() }).unwrap();
+    let (answer, _) = ask(&server, 0, &packet(&server, &[(b"key", put(b"four")), (b"key", put(b"five5"))]));
+    assert_eq!(
+        outcomes(&answer).iter().map(|one| one.0).collect::<Vec<_>>(),
+        [Outcome::Stored, Outcome::Shape]
+    );
+}
+
+#[test]
+fn an_echo_sends_back_what_it_received() {
+    let server = Server::echo(&small()).unwrap();
+    let (answer, _) = ask(&server, 0, b"anything at all");
+    assert_eq!(answer, b"anything at all");
+    assert_eq!(server.stop().unwrap().counts.sent_bytes, 15);
+}
+
+#[test]
+fn settings_outside_their_limits_are_refused_and_named() {
+    let refused = |settings: ServerSettings, name: &str| match Server::start(&settings) {
+        Err(ServerError::Setting { name: told, .. }) => assert_eq!(told, name),
+        Err(error) => panic!("{name}: {error}"),
+        Ok(_) => panic!("{name} is accepted"),
+    };
+    refused(ServerSettings { partitions: 3, ..small() }, "partitions");
+    refused(ServerSettings { partitions: 512, ..small() }, "partitions");
+    refused(ServerSettings { cores: 0, ..small() }, "cores");
+    refused(ServerSettings { cores: 2, ..small() }, "cores");
+    refused(ServerSettings { port: 65_535, cores: 2, partitions: 2, ..small() }, "port");
+    refused(ServerSettings { memory_bytes: 1, ..small() }, "memory_bytes");
+    refused(ServerSettings { packet_bytes: 100, ..small() }, "packet_bytes");
+    refused(ServerSettings { burst: 0, ..small() }, "burst");
+    refused(ServerSettings { processors: vec![0, 1], ..small() }, "processors");
+    refused(ServerSettings { redirects: true, access: Access::Crcw, ..small() }, "redirects");
+    let server = Server::start(&small()).unwrap();
+    let port = server.addresses()[0].port();
+    let taken = Server::start(&ServerSettings { port, ..small() });
+    assert!(matches!(taken, Err(ServerError::Listen { .. })));
+    let nowhere = ServerSettings { processors: vec![1_000_000], ..small() };
+    assert!(matches!(Server::start(&nowhere), Err(ServerError::Start { core: 0, .. })));
+}

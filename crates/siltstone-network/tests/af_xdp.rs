@@ -1,0 +1,92 @@
+//! A server over AF_XDP at one end of a pair of virtual network cards, the client over the system's sockets at the
+//! other, each in a network namespace of its own. Takes root and the command `ip`:
+//!
+//! ```text
+//! cargo test -p siltstone-network --features af-xdp --test af_xdp -- --ignored
+//! ```
+
+#![cfg(feature = "af-xdp")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use nix::sched::{CloneFlags, setns};
+use siltstone_network::transport::XdpSettings;
+use siltstone_network::{Answer, Client, ClientSettings, Command, Server, ServerSettings};
+use std::fs::File;
+use std::process;
+use std::time::Duration;
+
+/// Two namespaces with a pair of network cards between them. They go when it does.
+struct Pair {
+    server: String,
+    client: String,
+}
+
+fn ip(arguments: &str) {
+    let status = process::Command::new("ip").args(arguments.split(' ')).status().unwrap();
+    assert!(status.success(), "ip {arguments}: it takes root");
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let id = process::id();
+        let pair = Pair { server: format!("siltstone-s{id}"), client: format!("siltstone-c{id}") };
+        let Pair { server, client } = &pair;
+        ip(&format!("netns add {server}"));
+        ip(&format!("netns add {client}"));
+        ip(&format!("link add veth0 netns {server} type veth peer name veth0 netns {client}"));
+        for (namespace, address) in [(server, "10.213.7.1/24"), (client, "10.213.7.2/24")] {
+            ip(&format!("-n {namespace} addr add {address} dev veth0"));
+            ip(&format!("-n {namespace} link set veth0 up"));
+        }
+        pair
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for namespace in [&self.server, &self.client] {
+            let _ = process::Command::new("ip").args(["netns", "del", namespace]).status();
+        }
+    }
+}
+
+/// Takes this thread, and those that it starts, into a namespace.
+fn enter(namespace: &str) {
+    setns(File::open(format!("/var/run/netns/{namespace}")).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
+}
+
+#[test]
+#[ignore = "takes root, and makes network namespaces"]
+fn a_server_over_af_xdp_serves_a_client_over_sockets() {
+    let pair = Pair::new();
+    for generic in [true, false] {
+        enter(&pair.server);
+        let settings = ServerSettings {
+            address: [10, 213, 7, 1].into(),
+            port: 11_411,
+            memory_bytes: 16 << 20,
+            ..ServerSettings::default()
+        };
+        let xdp = XdpSettings { interface: "veth0".to_owned(), first_queue: 0, generic };
+        let server = Server::start_xdp(&settings, &xdp).unwrap_or_else(|error| panic!("{error}"));
+        enter(&pair.client);
+        let patient = ClientSettings { time_limit: Duration::from_secs(20), ..ClientSettings::default() };
+        let mut client = Client::connect(server.addresses()[0], patient).unwrap();
+        let keys: Vec<[u8; 4]> = (0..5_000u32).map(u32::to_le_bytes).collect();
+        let put = |key| Command::Put { key, value: key, expires_at_ms: 0 };
+        let puts: Vec<Command<'_>> = keys.iter().map(|key| put(key)).collect();
+        assert!(client.execute(&puts).unwrap().iter().all(|answer| *answer == Answer::Stored));
+        let values = client.get_many(&keys).unwrap();
+        assert!(values.iter().zip(&keys).all(|(value, key)| value.as_deref() == Some(&key[..])));
+        let long = vec![7; 1_400];
+        client.put(b"long", &long).unwrap();
+        assert_eq!(client.get(b"long").unwrap(), Some(long));
+        let stats = server.stop().unwrap();
+        assert_eq!((stats.items, stats.counts.malformed_packets), (Some(5_001), 0));
+        assert!(stats.counts.received_packets >= 2 * 5_000 / 32);
+    }
+    let nowhere = XdpSettings { interface: "nowhere".to_owned(), first_queue: 0, generic: true };
+    let settings = ServerSettings { port: 11_411, memory_bytes: 1 << 20, ..ServerSettings::default() };
+    let Err(error) = Server::start_xdp(&settings, &nowhere) else { panic!("there is no such interface") };
+    assert!(error.to_string().contains("no interface nowhere"), "{error}");
+}
