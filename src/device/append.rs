@@ -3,6 +3,10 @@
 use super::{AlignedBuffer, File, Purpose};
 use crate::Result;
 
+/// The device is asked to begin with this many bytes at a time, whatever the size of pieces: each request costs it, and
+/// us, as much as 10 KiB do.
+const WRITEBACK_BYTES: u64 = 1 << 20;
+
 /// Collects bytes and writes them in pieces of a fixed size; the end is padded with zeros to the alignment.
 pub struct Appender {
     file: File,
@@ -10,6 +14,8 @@ pub struct Appender {
     buffer: AlignedBuffer,
     piece_bytes: usize,
     written_bytes: u64,
+    /// What lies before it was handed to the device.
+    writeback_base: u64,
 }
 
 impl Appender {
@@ -27,6 +33,7 @@ impl Appender {
             buffer: AlignedBuffer::with_capacity(piece_bytes),
             piece_bytes,
             written_bytes: position,
+            writeback_base: position,
         }
     }
 
@@ -63,10 +70,17 @@ impl Appender {
 
     fn flush(&mut self) -> Result<()> {
         self.file.write(self.purpose, self.written_bytes, &self.buffer)?;
-        self.file.start_writeback(self.written_bytes, self.buffer.len() as u64);
         self.written_bytes += self.buffer.len() as u64;
         self.buffer.clear();
+        if self.written_bytes - self.writeback_base >= WRITEBACK_BYTES {
+            self.start_writeback();
+        }
         Ok(())
+    }
+
+    fn start_writeback(&mut self) {
+        self.file.start_writeback(self.writeback_base, self.written_bytes - self.writeback_base);
+        self.writeback_base = self.written_bytes;
     }
 
     /// Pads and writes what is left; syncing is the caller's part. Returns the file and its length in bytes.
@@ -75,6 +89,7 @@ impl Appender {
         if !self.buffer.is_empty() {
             self.flush()?;
         }
+        self.start_writeback();
         Ok((self.file, self.written_bytes))
     }
 
