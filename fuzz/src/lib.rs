@@ -28,6 +28,7 @@ const fn reads(name: &'static str, formats: &'static [&'static str], run: fn(&[u
 /// All of them.
 pub const TARGETS: &[Target] = &[
     reads("record", &["record"], targets::record::run),
+    reads("usage", &["usage"], targets::record::counts),
     reads("log_frames", &["log"], targets::log_frames::run),
     reads("log", &["log"], targets::log::run),
     reads("manifest", &["manifest"], targets::manifest::run),
