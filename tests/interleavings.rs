@@ -6,8 +6,20 @@
 
 mod atomic {
     pub use loom::hint::spin_loop;
-    pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
     pub use loom::thread::yield_now;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// The fences that are left out, to show that the tests would miss them. Loom's threads are one of the system's.
+        pub static LEFT_OUT: Cell<Option<Ordering>> = const { Cell::new(None) };
+    }
+
+    pub fn fence(order: Ordering) {
+        if LEFT_OUT.get() != Some(order) {
+            loom::sync::atomic::fence(order);
+        }
+    }
 }
 
 macro_rules! unit_tests {
@@ -95,16 +107,30 @@ fn model(test: impl Fn() + Sync + Send + 'static) {
     builder.check(test);
 }
 
+fn read_beside_a_writer() {
+    let table = Table::new();
+    table.insert::<Crew>(0, 1);
+    let reader = table.clone();
+    let reading = thread::spawn(move || check(reader.try_get::<Crew>(), &[Some(1), Some(2)]));
+    table.overwrite::<Crew>(2);
+    reading.join().unwrap();
+}
+
 #[test]
 fn a_reader_beside_a_writer_never_sees_half_an_item() {
-    model(|| {
-        let table = Table::new();
-        table.insert::<Crew>(0, 1);
-        let reader = table.clone();
-        let reading = thread::spawn(move || check(reader.try_get::<Crew>(), &[Some(1), Some(2)]));
-        table.overwrite::<Crew>(2);
-        reading.join().unwrap();
-    });
+    model(read_beside_a_writer);
+}
+
+#[test]
+fn without_either_of_the_fences_half_an_item_is_seen() {
+    for order in [atomic::Ordering::Acquire, atomic::Ordering::Release] {
+        atomic::LEFT_OUT.set(Some(order));
+        let seen = std::panic::catch_unwind(|| model(read_beside_a_writer));
+        atomic::LEFT_OUT.set(None);
+        let told = seen.unwrap_err();
+        let told = told.downcast_ref::<String>().map_or("", |told| told);
+        assert!(told.contains("torn"), "without the {order:?} fence: {told}");
+    }
 }
 
 #[test]
