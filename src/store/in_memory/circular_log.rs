@@ -53,6 +53,8 @@ pub struct Sweep {
     /// Words appended, times buckets, that no sweep has paid for.
     owed: u64,
     next_bucket: u32,
+    /// The words of the log that something was ever written to.
+    touched: u32,
 }
 
 impl CircularLog {
@@ -117,6 +119,8 @@ impl Space for CircularLog {
         self.tail.store((place + u64::from(words)) % self.wide, Ordering::Relaxed);
         fence(Ordering::Release);
         sweep.owed += (u64::from(words) + skipped as u64) * self.buckets;
+        let end = if skipped > 0 { self.log_words } else { (first as u32).saturating_add(words) };
+        sweep.touched = sweep.touched.max(end.min(self.log_words));
         Ok(place as u32)
     }
 
@@ -136,6 +140,13 @@ impl Space for CircularLog {
 
     fn state_bytes(&self, _sweep: &Sweep) -> u64 {
         size_of::<Sweep>() as u64
+    }
+}
+
+impl Sweep {
+    /// The memory of the log that was touched: all of it once it has gone round.
+    pub(super) fn touched_bytes(&self) -> u64 {
+        u64::from(self.touched) * 8
     }
 }
 
