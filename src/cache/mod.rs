@@ -7,7 +7,7 @@
 //! answer is then one that the store gave, or would have given, at some moment between question and answer.
 //!
 //! The records stand as in MICA's cache mode (dissertation 5.3.3; [`in_memory`](crate::store::in_memory)): in circular
-//! logs, found by lossy indexes; what is asked for in the older half of a log is appended anew, which comes near LRU.
+//! logs, found by lossy indexes; what is asked for in the oldest quarter of a log is appended anew.
 
 mod shard;
 
@@ -52,7 +52,8 @@ pub struct Ticket {
 }
 
 /// A cache of records. What is new takes the place of what was put in or asked for longest ago, nearly; now and then,
-/// where too many keys come to one bucket of an index, of a record somewhat younger.
+/// where too many keys come to one bucket of an index, of a record somewhat younger. Once it is full, a record comes in
+/// when it is missed a second time.
 pub struct RecordCache {
     /// None before the cache is [enabled](Self::enable).
     shards: OnceLock<Box<[Mutex<Shard>]>>,
@@ -120,8 +121,8 @@ impl RecordCache {
         }
     }
 
-    /// Keeps what the store answered to the read that holds the ticket, if nobody has written to the key meanwhile.
-    /// Others may be evicted for it. A record of more than a quarter of a shard's memory, a 64th of all, is not kept.
+    /// Keeps what the store answered to the read that holds the ticket, if nobody has written to the key meanwhile, and
+    /// if there is room or it was missed before not long ago; then others are evicted for it. A record of more than a quarter of a shard's memory, a 64th of all, is not kept.
     pub fn insert(&self, ticket: Ticket, key: &[u8], value: &[u8], expires_at_ms: u64) {
         let capacity = self.capacity.load(Relaxed) / SHARDS;
         let fits = Shard::fits(key.len() + value.len(), capacity);

@@ -3,9 +3,12 @@
 //! The lock makes its holder the only one, so the partition needs no synchronisation of its own (EREW), and a lookup
 //! may append anew what it found. The index is made for the mean length of the records; where that turns out wrong by
 //! a factor of two, the log begins anew, empty, with another index.
+//!
+//! Deviation: a log that is full keeps only what is missed a second time within as many misses as it has records. With
+//! that it gives up less of what is worth keeping, and where nearly nothing is found there is little to copy.
 
 use super::CachedRecord;
-use crate::store::in_memory::{CacheSettings, CircularLog, Erew, HashedKey, ItemShape, Partition};
+use crate::store::in_memory::{CacheSettings, CircularLog, Erew, Eviction, HashedKey, ItemShape, Partition};
 use bytes::Bytes;
 
 /// Keys that a write shuts out together, for as long as it lasts.
@@ -21,6 +24,8 @@ const RECORD_SHARE: usize = 4;
 /// After this share of the log, and so many records, the mean length of the records is looked at.
 const MEAN_SHARE: u64 = 16;
 const MEAN_RECORDS_MIN: u64 = 64;
+/// What an item takes besides its key and value, nearly.
+const ITEM_BYTES: usize = 24;
 /// By so much the index may be too small or too large.
 const MEAN_FACTOR: u64 = 2;
 
@@ -46,6 +51,8 @@ struct Log {
     /// The mean length, in bytes, that the index was made for.
     mean_bytes: u64,
     log_bytes: u64,
+    /// Hashes of keys that were missed lately and not kept, each at a place of its own, in 16 bits.
+    missed: Box<[u16]>,
     /// Records put in, and their bytes: lately, and not yet looked at.
     records: u64,
     record_bytes: u64,
@@ -107,7 +114,7 @@ impl Shard {
     }
 
     pub fn heap_bytes(&self) -> usize {
-        self.log.as_ref().map_or(0, |log| log.items.touched_bytes() as usize)
+        self.log.as_ref().map_or(0, |log| log.items.touched_bytes() as usize + size_of_val(&*log.missed))
     }
 
     /// Puts a record in, over the oldest ones.
@@ -126,7 +133,9 @@ impl Shard {
             self.log = Log::new(self.capacity, bytes as u64);
         }
         if let Some(log) = &mut self.log {
-            log.insert(HashedKey { hash, bytes: key }, value, expires_at_ms);
+            if log.admits(hash) {
+                log.insert(HashedKey { hash, bytes: key }, value, expires_at_ms);
+            }
         }
     }
 
@@ -151,14 +160,32 @@ impl Log {
         if capacity < SHARD_BYTES_MIN {
             return None;
         }
+        let missed = capacity / (mean_bytes as usize + ITEM_BYTES);
+        let capacity = capacity - missed * size_of::<u16>();
         let guess = CacheSettings::for_memory(ItemShape::default(), capacity as u64, mean_bytes as usize);
         let index_bytes_max = capacity / 2 / PAGE_BYTES * PAGE_BYTES;
         let index_bytes = (guess.buckets as usize * BUCKET_BYTES).next_multiple_of(PAGE_BYTES);
         let index_bytes = index_bytes.min(index_bytes_max);
         let log_bytes = ((capacity - index_bytes) / PAGE_BYTES * PAGE_BYTES) as u64;
         let buckets = (index_bytes / BUCKET_BYTES) as u32;
-        let items = CacheSettings { buckets, log_bytes, ..guess }.open().ok()?;
-        Some(Log { items, mean_bytes, log_bytes, records: 0, record_bytes: 0, unseen_bytes: 0 })
+        let items =
+            CacheSettings { buckets, log_bytes, eviction: Eviction::SecondChance, ..guess }.open().ok()?;
+        let missed = vec![0; missed].into();
+        Some(Log { items, mean_bytes, log_bytes, missed, records: 0, record_bytes: 0, unseen_bytes: 0 })
+    }
+
+    /// Whether a record is to be kept: any, as long as none has to go for it; then what is missed again before as many
+    /// others as there are places for.
+    fn admits(&mut self, hash: u64) -> bool {
+        if !self.items.has_gone_round() {
+            return true;
+        }
+        let place = (((hash >> 32) * self.missed.len() as u64) >> 32) as usize;
+        let Some(missed) = self.missed.get_mut(place) else { return true };
+        let mark = (hash as u16).max(1);
+        let again = *missed == mark;
+        *missed = if again { 0 } else { mark };
+        again
     }
 
     fn insert(&mut self, key: HashedKey<'_>, value: &[u8], expires_at_ms: u64) {

@@ -32,6 +32,10 @@ pub enum Eviction {
     /// Nearly those: what is asked for is appended anew if it stands closer to the head than to the tail.
     #[default]
     ApproximateLru,
+    /// What is asked for is appended anew if it stands in the last quarter before the head. Fewer items stand in the log
+    /// twice than with `ApproximateLru`, but what is asked for seldom goes sooner: for whoever is choosy about what
+    /// comes in.
+    SecondChance,
 }
 
 /// A circular log.
@@ -102,6 +106,7 @@ impl Space for CircularLog {
             Eviction::Fifo => false,
             Eviction::Lru => true,
             Eviction::ApproximateLru => self.age(offset) > self.log_words / 2,
+            Eviction::SecondChance => self.age(offset) > self.log_words / 4 * 3,
         }
     }
 
@@ -148,6 +153,10 @@ impl Sweep {
     pub(super) fn touched_bytes(&self) -> u64 {
         u64::from(self.touched) * 8
     }
+
+    pub(super) fn touched_words(&self) -> u32 {
+        self.touched
+    }
 }
 
 #[cfg(test)]
@@ -191,6 +200,7 @@ mod tests {
             (Eviction::Fifo, false, false),
             (Eviction::Lru, true, true),
             (Eviction::ApproximateLru, false, true),
+            (Eviction::SecondChance, false, false),
         ] {
             let log = CircularLog::new(512, 32, 8, eviction).unwrap();
             let mut sweep = Sweep::default();
@@ -198,6 +208,8 @@ mod tests {
             assert_eq!(log.is_fading(place), young);
             log.reserve(&mut sweep, 300).unwrap();
             assert_eq!(log.is_fading(place), old);
+            log.reserve(&mut sweep, 100).unwrap();
+            assert_eq!(log.is_fading(place), eviction != Eviction::Fifo);
         }
     }
 }

@@ -210,6 +210,12 @@ impl<M: Mode> Partition<super::CircularLog, M> {
             + size_of::<Table<super::CircularLog, M>>() as u64
     }
 
+    /// Whether what comes next takes the place of something older.
+    #[inline]
+    pub fn has_gone_round(&self) -> bool {
+        self.table.has_gone_round(&self.state)
+    }
+
     /// Shows every item that is there, expired ones included, from the oldest on. Takes 8 bytes an item meanwhile.
     pub fn for_each_oldest_first(&self, show: impl FnMut(&[u8], &[u8], TimestampMs)) {
         self.table.for_each_oldest_first(show);

@@ -1,5 +1,6 @@
 //! Get, put and delete on one partition: its buckets, and the space of its items.
 
+use super::circular_log::{CircularLog, Sweep};
 use super::item::{Item, Record};
 use super::{Full, HashedKey, ItemShape, Space};
 use crate::batch::TimestampMs;
@@ -453,5 +454,12 @@ impl<S: Space, M: Mode> Table<S, M> {
     /// The main buckets.
     pub fn buckets(&self) -> u32 {
         self.buckets.main()
+    }
+}
+
+impl<M: Mode> Table<CircularLog, M> {
+    #[inline]
+    pub fn has_gone_round(&self, sweep: &Sweep) -> bool {
+        sweep.touched_words() >= self.space.words_max()
     }
 }
