@@ -121,8 +121,9 @@ impl RecordCache {
         }
     }
 
-    /// Keeps what the store answered to the read that holds the ticket, if nobody has written to the key meanwhile, and
-    /// if there is room or it was missed before not long ago; then others are evicted for it. A record of more than a quarter of a shard's memory, a 64th of all, is not kept.
+    /// Keeps what the store answered to the read that holds the ticket, if nobody has written to the key meanwhile,
+    /// and if there is room or it was missed before not long ago; then others are evicted for it. A record of more
+    /// than a quarter of a shard's memory, a 64th of all, is not kept.
     pub fn insert(&self, ticket: Ticket, key: &[u8], value: &[u8], expires_at_ms: u64) {
         let capacity = self.capacity.load(Relaxed) / SHARDS;
         let fits = Shard::fits(key.len() + value.len(), capacity);

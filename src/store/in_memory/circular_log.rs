@@ -32,9 +32,9 @@ pub enum Eviction {
     /// Nearly those: what is asked for is appended anew if it stands closer to the head than to the tail.
     #[default]
     ApproximateLru,
-    /// What is asked for is appended anew if it stands in the last quarter before the head. Fewer items stand in the log
-    /// twice than with `ApproximateLru`, but what is asked for seldom goes sooner: for whoever is choosy about what
-    /// comes in.
+    /// What is asked for is appended anew if it stands in the last quarter before the head. Fewer items stand in the
+    /// log twice than with `ApproximateLru`, but what is asked for seldom goes sooner: for whoever is choosy about
+    /// what comes in.
     SecondChance,
 }
 
