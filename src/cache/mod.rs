@@ -14,7 +14,7 @@ mod shard;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use bytes::Bytes;
-use shard::{SHARD_BYTES_MIN, Shard};
+use shard::{HashOf, SHARD_BYTES_MIN, Shard};
 use std::sync::OnceLock;
 
 /// How many threads may be at work at a time, at the best.
@@ -148,7 +148,7 @@ impl RecordCache {
     /// Changes the number of bytes. If the logs have to be made anew, all but one come along, one after the other, so
     /// that never more is held than before or afterwards; each is locked for as long as it takes to copy it. `hash_of`
     /// is the hash by which keys are asked for.
-    pub fn resize(&self, bytes: usize, hash_of: &dyn Fn(&[u8]) -> u64) {
+    pub fn resize(&self, bytes: usize, hash_of: HashOf<'_>) {
         let bytes = if bytes < BYTES_MIN || !self.is_enabled() { 0 } else { bytes };
         let mut log_bytes = self.log_bytes.lock();
         self.capacity.store(bytes, Relaxed);

@@ -29,6 +29,9 @@ const ITEM_BYTES: usize = 24;
 /// By so much the index may be too small or too large.
 const MEAN_FACTOR: u64 = 2;
 
+/// The hash of a key.
+pub(super) type HashOf<'a> = &'a dyn Fn(&[u8]) -> u64;
+
 /// What is known of the writes to the keys of a stripe.
 #[derive(Clone, Copy, Default)]
 struct Stripe {
@@ -132,16 +135,16 @@ impl Shard {
         if self.log.is_none() {
             self.log = Log::new(self.capacity, bytes as u64);
         }
-        if let Some(log) = &mut self.log {
-            if log.admits(hash) {
-                log.insert(HashedKey { hash, bytes: key }, value, expires_at_ms);
-            }
+        if let Some(log) = &mut self.log
+            && log.admits(hash)
+        {
+            log.insert(HashedKey { hash, bytes: key }, value, expires_at_ms);
         }
     }
 
     /// Takes another size. What is there comes along, the youngest of it if not all fits, if it is known how keys are
     /// hashed; then both logs are there meanwhile.
-    pub fn resize(&mut self, capacity: usize, hash_of: Option<&dyn Fn(&[u8]) -> u64>) {
+    pub fn resize(&mut self, capacity: usize, hash_of: Option<HashOf<'_>>) {
         self.capacity = capacity;
         let (Some(old), Some(hash_of)) = (self.log.take(), hash_of) else { return };
         let Some(mut log) = Log::new(capacity, old.mean_seen().unwrap_or(old.mean_bytes)) else { return };
