@@ -5,26 +5,30 @@
 //! same *stripe* has begun or ended since. A write holds a [`WriteGuard`] from before it changes the store until the
 //! store answers what was written; in between the record of its key is not in the cache. Whatever the threads do, an
 //! answer is then one that the store gave, or would have given, at some moment between question and answer.
+//!
+//! The records stand as in MICA's cache mode (dissertation 5.3.3; [`in_memory`](crate::store::in_memory)): in circular
+//! logs, found by lossy indexes; what is asked for in the oldest quarter of a log is appended anew.
 
 mod shard;
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use bytes::Bytes;
-use shard::Shard;
+use shard::{HashOf, SHARD_BYTES_MIN, Shard};
 use std::sync::OnceLock;
 
 /// How many threads may be at work at a time, at the best.
 const SHARDS: usize = 16;
-/// A record takes no more than this share of a shard's memory.
-const RECORD_SHARE: usize = 4;
 /// A cache of fewer bytes is as good as none.
-const BYTES_MIN: usize = 64 << 10;
+const BYTES_MIN: usize = SHARDS * SHARD_BYTES_MIN * 16 / 15 + SHARDS;
+/// This share of the cache is left free when the logs are made, so that they need not be made anew for every change of
+/// its size: not before it shrinks by more than that, or grows by more than twice that.
+const SLACK_SHARE: usize = 16;
 
 /// A value with its expiry time, in milliseconds since the Unix epoch, or 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CachedRecord {
-    /// The value. Cloning it copies no bytes.
+    /// The value, a copy of its own.
     pub value: Bytes,
     /// When it ceases to be.
     pub expires_at_ms: u64,
@@ -47,31 +51,35 @@ pub struct Ticket {
     version: Option<u32>,
 }
 
-/// A cache of records. Evicts by SIEVE (Zhang and others, NSDI 2024): from the oldest on those that were not asked for
-/// since the hand passed them last.
+/// A cache of records. What is new takes the place of what was put in or asked for longest ago, nearly; now and then,
+/// where too many keys come to one bucket of an index, of a record somewhat younger. Once it is full, a record comes in
+/// when it is missed a second time.
 pub struct RecordCache {
     /// None before the cache is [enabled](Self::enable).
     shards: OnceLock<Box<[Mutex<Shard>]>>,
     /// All that the shards may hold together, in bytes.
     capacity: AtomicUsize,
+    /// For how many bytes the logs are made, together.
+    log_bytes: Mutex<usize>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
 
 impl RecordCache {
     /// A cache of so many bytes, all of its memory included; none of it is taken before there is something to keep.
-    /// With less than 64 KiB nothing is kept.
+    /// With less than 137 KiB nothing is kept.
     pub fn new(bytes: usize) -> Self {
         let cache = RecordCache {
             shards: OnceLock::new(),
             capacity: AtomicUsize::new(0),
+            log_bytes: Mutex::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         };
         if bytes > 0 {
             cache.enable();
         }
-        cache.resize(bytes);
+        cache.resize(bytes, &|_| 0);
         cache
     }
 
@@ -113,23 +121,19 @@ impl RecordCache {
         }
     }
 
-    /// Keeps what the store answered to the read that holds the ticket, if nobody has written to the key meanwhile.
-    /// Others may be evicted for it. Answers the record for its own use, so that its bytes are copied but once.
-    pub fn insert(&self, ticket: Ticket, key: &[u8], value: &[u8], expires_at_ms: u64) -> Bytes {
+    /// Keeps what the store answered to the read that holds the ticket, if nobody has written to the key meanwhile,
+    /// and if there is room or it was missed before not long ago; then others are evicted for it. A record of more
+    /// than a quarter of a shard's memory, a 64th of all, is not kept.
+    pub fn insert(&self, ticket: Ticket, key: &[u8], value: &[u8], expires_at_ms: u64) {
         let capacity = self.capacity.load(Relaxed) / SHARDS;
-        let fits = Shard::bytes_of(key.len() + value.len()) <= capacity / RECORD_SHARE;
+        let fits = Shard::fits(key.len() + value.len(), capacity);
         let (Some(version), Some(shard)) = (ticket.version.filter(|_| fits), self.shard(ticket.hash)) else {
-            return Bytes::copy_from_slice(value);
+            return;
         };
-        let record = shard::pack(key, value);
-        let value = record.slice(key.len()..);
         let mut shard = shard.lock();
         if shard.is_current(ticket.hash, version) {
-            // As it is now: another thread may have made the cache smaller since.
-            let capacity = self.capacity.load(Relaxed) / SHARDS;
-            shard.insert(ticket.hash, record, key.len() as u32, expires_at_ms, capacity);
+            shard.insert(ticket.hash, key, value, expires_at_ms);
         }
-        value
     }
 
     /// Announces a write to a key, to be held until the store answers what was written.
@@ -141,13 +145,21 @@ impl RecordCache {
         WriteGuard { shard, hash }
     }
 
-    /// Changes the number of bytes, evicting what is too much at once.
-    pub fn resize(&self, bytes: usize) {
+    /// Changes the number of bytes. If the logs have to be made anew, all but one come along, one after the other, so
+    /// that never more is held than before or afterwards; each is locked for as long as it takes to copy it. `hash_of`
+    /// is the hash by which keys are asked for.
+    pub fn resize(&self, bytes: usize, hash_of: HashOf<'_>) {
         let bytes = if bytes < BYTES_MIN || !self.is_enabled() { 0 } else { bytes };
-        if self.capacity.swap(bytes, Relaxed) > bytes {
-            for shard in self.shards() {
-                shard.lock().shrink(bytes / SHARDS);
-            }
+        let mut log_bytes = self.log_bytes.lock();
+        self.capacity.store(bytes, Relaxed);
+        let share = *log_bytes / (SLACK_SHARE - 1);
+        if (*log_bytes..=*log_bytes + 3 * share).contains(&bytes) {
+            return;
+        }
+        *log_bytes = bytes - bytes / SLACK_SHARE;
+        for (number, shard) in self.shards().iter().enumerate() {
+            let hash_of = (number > 0).then_some(hash_of);
+            shard.lock().resize(*log_bytes / SHARDS, hash_of);
         }
     }
 
@@ -163,7 +175,7 @@ impl RecordCache {
         shards + size_of_val(self.shards())
     }
 
-    /// How many records there are.
+    /// How many records there are. Goes through the index: some 10 ns for each 5 records.
     pub fn len(&self) -> usize {
         self.shards().iter().map(|shard| shard.lock().len()).sum()
     }

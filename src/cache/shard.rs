@@ -1,31 +1,36 @@
-//! A part of the cache under a lock of its own: a table of hashes over a list in the order of coming.
+//! A part of the cache under a lock of its own: MICA's circular log and lossy index, and what is known of writes.
+//!
+//! The lock makes its holder the only one, so the partition needs no synchronisation of its own (EREW), and a lookup
+//! may append anew what it found. The index is made for the mean length of the records; where that turns out wrong by
+//! a factor of two, the log begins anew, empty, with another index.
+//!
+//! Deviation: a log that is full keeps only what is missed a second time within as many misses as it has records. With
+//! that it gives up less of what is worth keeping, and where nearly nothing is found there is little to copy.
 
 use super::CachedRecord;
+use crate::store::in_memory::{CacheSettings, CircularLog, Erew, Eviction, HashedKey, ItemShape, Partition};
 use bytes::Bytes;
 
 /// Keys that a write shuts out together, for as long as it lasts.
 const STRIPES: usize = 64;
-/// No entry.
-const NONE: u32 = u32::MAX;
-/// The table has at least so many places for each entry that there is room for, in halves.
-const PLACES_PER_ENTRY_HALVES: usize = 3;
-/// Memory is taken for so many entries at a time.
-const CHUNK: usize = 32;
-/// What the reference count of a record takes beside its bytes.
-const SHARED_BYTES: usize = 24;
+/// Memory comes in pages of so many bytes.
+const PAGE_BYTES: usize = 4096;
+/// The least memory of a shard: a page of the index, and one of the log.
+pub(super) const SHARD_BYTES_MIN: usize = 2 * PAGE_BYTES;
+/// The bytes of a bucket of the index.
+const BUCKET_BYTES: usize = 64;
+/// A record takes no more than this share of a shard's memory.
+const RECORD_SHARE: usize = 4;
+/// After this share of the log, and so many records, the mean length of the records is looked at.
+const MEAN_SHARE: u64 = 16;
+const MEAN_RECORDS_MIN: u64 = 64;
+/// What an item takes besides its key and value, nearly.
+const ITEM_BYTES: usize = 24;
+/// By so much the index may be too small or too large.
+const MEAN_FACTOR: u64 = 2;
 
-/// A record: the bytes of key and value, one behind the other.
-struct Entry {
-    hash: u64,
-    expires_at_ms: u64,
-    record: Bytes,
-    key_length: u32,
-    /// Towards the younger.
-    newer: u32,
-    /// Towards the older; of a free entry, the next one that is free.
-    older: u32,
-    visited: bool,
-}
+/// The hash of a key.
+pub(super) type HashOf<'a> = &'a dyn Fn(&[u8]) -> u64;
 
 /// What is known of the writes to the keys of a stripe.
 #[derive(Clone, Copy, Default)]
@@ -36,70 +41,52 @@ struct Stripe {
 }
 
 pub(super) struct Shard {
-    /// Entries by their numbers, in pieces that stay where they are.
-    chunks: Vec<Vec<Entry>>,
-    /// The numbers of entries, each at the place of its hash or behind it; its length is 0 or a power of two.
-    table: Box<[u32]>,
-    len: usize,
-    free: u32,
-    newest: u32,
-    oldest: u32,
-    /// Where the search for one to evict goes on, or at the oldest.
-    hand: u32,
-    /// The bytes of all records.
-    record_bytes: usize,
+    /// None before there is something to keep.
+    log: Option<Log>,
+    /// All that it may hold, in bytes; 0 for nothing.
+    capacity: usize,
     stripes: [Stripe; STRIPES],
+}
+
+/// A log of one size, with an index for records of one mean length.
+struct Log {
+    items: Partition<CircularLog, Erew>,
+    /// The mean length, in bytes, that the index was made for.
+    mean_bytes: u64,
+    log_bytes: u64,
+    /// Hashes of keys that were missed lately and not kept, each at a place of its own, in 16 bits.
+    missed: Box<[u16]>,
+    /// Records put in, and their bytes: lately, and not yet looked at.
+    records: u64,
+    record_bytes: u64,
+    unseen_bytes: u64,
 }
 
 impl Default for Shard {
     fn default() -> Self {
-        Shard {
-            chunks: Vec::new(),
-            table: Box::default(),
-            len: 0,
-            free: NONE,
-            newest: NONE,
-            oldest: NONE,
-            hand: NONE,
-            record_bytes: 0,
-            stripes: [Stripe::default(); STRIPES],
-        }
+        Shard { log: None, capacity: 0, stripes: [Stripe::default(); STRIPES] }
     }
-}
-
-/// Key and value in one piece of memory.
-pub(super) fn pack(key: &[u8], value: &[u8]) -> Bytes {
-    let mut record = Vec::with_capacity(key.len() + value.len());
-    record.extend_from_slice(key);
-    record.extend_from_slice(value);
-    Bytes::from(record)
 }
 
 fn stripe_of(hash: u64) -> usize {
     (hash >> 48) as usize % STRIPES
 }
 
-fn table_bytes(entries: usize) -> usize {
-    places_for(entries) * size_of::<u32>()
-}
-
-fn places_for(entries: usize) -> usize {
-    if entries == 0 { 0 } else { (entries * PLACES_PER_ENTRY_HALVES / 2).next_power_of_two() }
-}
-
 impl Shard {
-    /// What a record of so many bytes takes, without its part of the table.
-    pub fn bytes_of(record_bytes: usize) -> usize {
-        record_bytes + SHARED_BYTES + size_of::<Entry>()
+    /// Whether a shard of `capacity` bytes keeps records of so many.
+    pub fn fits(record_bytes: usize, capacity: usize) -> bool {
+        record_bytes <= capacity.saturating_sub(PAGE_BYTES) / RECORD_SHARE
     }
 
     /// The record of a key; without one, the version under which it can be put in, unless it is being written.
     pub fn get(&mut self, hash: u64, key: &[u8]) -> Result<CachedRecord, Option<u32>> {
-        if let Some((_, number)) = self.find(hash, key) {
-            let entry = self.entry_mut(number);
-            entry.visited = true;
-            let value = entry.record.slice(key.len()..);
-            return Ok(CachedRecord { value, expires_at_ms: entry.expires_at_ms });
+        // Whoever asks knows what time it is; here nothing expires.
+        const BEGINNING_MS: u64 = 0;
+        let mut value = Vec::new();
+        let key = HashedKey { hash, bytes: key };
+        let found = self.log.as_mut().and_then(|log| log.items.get_and_keep(key, BEGINNING_MS, &mut value));
+        if let Some(expires_at_ms) = found {
+            return Ok(CachedRecord { value: Bytes::from(value), expires_at_ms });
         }
         let stripe = self.stripes[stripe_of(hash)];
         Err((stripe.under_way == 0).then_some(stripe.version))
@@ -113,8 +100,8 @@ impl Shard {
 
     pub fn begin_write(&mut self, hash: u64, key: &[u8]) {
         self.stripes[stripe_of(hash)].under_way += 1;
-        if let Some((place, number)) = self.find(hash, key) {
-            self.remove(place, number);
+        if let Some(log) = &mut self.log {
+            log.items.remove(HashedKey { hash, bytes: key });
         }
     }
 
@@ -124,226 +111,113 @@ impl Shard {
         stripe.version = stripe.version.wrapping_add(1);
     }
 
+    /// Goes through the index.
     pub fn len(&self) -> usize {
-        self.len
+        self.log.as_ref().map_or(0, |log| log.items.len() as usize)
     }
 
     pub fn heap_bytes(&self) -> usize {
-        self.record_bytes
-            + self.chunks.len() * CHUNK * size_of::<Entry>()
-            + self.chunks.capacity() * size_of::<Vec<Entry>>()
-            + size_of_val(&*self.table)
+        self.log.as_ref().map_or(0, |log| log.items.touched_bytes() as usize + size_of_val(&*log.missed))
     }
 
-    fn try_entry(&self, number: u32) -> Option<&Entry> {
-        self.chunks.get(number as usize / CHUNK)?.get(number as usize % CHUNK)
-    }
-
-    fn entry(&self, number: u32) -> &Entry {
-        &self.chunks[number as usize / CHUNK][number as usize % CHUNK]
-    }
-
-    fn entry_mut(&mut self, number: u32) -> &mut Entry {
-        &mut self.chunks[number as usize / CHUNK][number as usize % CHUNK]
-    }
-
-    /// Whether another entry can be had without taking memory.
-    fn has_entry(&self) -> bool {
-        self.free != NONE || self.chunks.last().is_some_and(|chunk| chunk.len() < CHUNK)
-    }
-
-    /// Keeps an entry, if there is room; answers its number.
-    fn keep(&mut self, entry: Entry) -> Option<u32> {
-        if self.free != NONE {
-            let number = self.free;
-            self.free = self.entry(number).older;
-            *self.entry_mut(number) = entry;
-            return Some(number);
-        }
-        let before = (self.chunks.len().checked_sub(1)? * CHUNK) as u32;
-        let chunk = self.chunks.last_mut().filter(|chunk| chunk.len() < CHUNK)?;
-        chunk.push(entry);
-        Some(before + chunk.len() as u32 - 1)
-    }
-
-    /// Puts a record in, and others out for it, so that no more than `capacity` bytes are held.
-    pub fn insert(&mut self, hash: u64, record: Bytes, key_length: u32, expires_at_ms: u64, capacity: usize) {
-        let key = record.get(..key_length as usize).unwrap_or_default();
-        if let Some((place, number)) = self.find(hash, key) {
-            self.remove(place, number);
-        }
-        let bytes = record.len() + SHARED_BYTES;
-        while self.len > 0 && self.heap_bytes() + bytes > capacity {
-            self.evict();
-        }
-        if !self.has_entry() && !self.grow(bytes, capacity) {
-            self.evict();
-        }
-        if self.heap_bytes() + bytes > capacity {
+    /// Puts a record in, over the oldest ones.
+    pub fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], expires_at_ms: u64) {
+        let bytes = key.len() + value.len();
+        // As it is now: another thread may have made the cache smaller since.
+        if !Shard::fits(bytes, self.capacity) {
             return;
         }
-        let older = self.newest;
-        let entry = Entry { hash, expires_at_ms, record, key_length, newer: NONE, older, visited: false };
-        let Some(number) = self.keep(entry) else { return };
+        if let Some(mean_bytes) = self.log.as_mut().and_then(Log::better_mean) {
+            // The old one goes before the new one comes.
+            self.log = None;
+            self.log = Log::new(self.capacity, mean_bytes);
+        }
+        if self.log.is_none() {
+            self.log = Log::new(self.capacity, bytes as u64);
+        }
+        if let Some(log) = &mut self.log
+            && log.admits(hash)
+        {
+            log.insert(HashedKey { hash, bytes: key }, value, expires_at_ms);
+        }
+    }
+
+    /// Takes another size. What is there comes along, the youngest of it if not all fits, if it is known how keys are
+    /// hashed; then both logs are there meanwhile.
+    pub fn resize(&mut self, capacity: usize, hash_of: Option<HashOf<'_>>) {
+        self.capacity = capacity;
+        let (Some(old), Some(hash_of)) = (self.log.take(), hash_of) else { return };
+        let Some(mut log) = Log::new(capacity, old.mean_seen().unwrap_or(old.mean_bytes)) else { return };
+        old.items.for_each_oldest_first(|key, value, expires_at_ms| {
+            if Shard::fits(key.len() + value.len(), capacity) {
+                log.insert(HashedKey { hash: hash_of(key), bytes: key }, value, expires_at_ms);
+            }
+        });
+        self.log = Some(log);
+    }
+}
+
+impl Log {
+    /// `None` if there is no room for one, or the system does not grant the memory.
+    fn new(capacity: usize, mean_bytes: u64) -> Option<Log> {
+        if capacity < SHARD_BYTES_MIN {
+            return None;
+        }
+        let missed = capacity / (mean_bytes as usize + ITEM_BYTES);
+        let capacity = capacity - missed * size_of::<u16>();
+        let guess = CacheSettings::for_memory(ItemShape::default(), capacity as u64, mean_bytes as usize);
+        let index_bytes_max = capacity / 2 / PAGE_BYTES * PAGE_BYTES;
+        let index_bytes = (guess.buckets as usize * BUCKET_BYTES).next_multiple_of(PAGE_BYTES);
+        let index_bytes = index_bytes.min(index_bytes_max);
+        let log_bytes = ((capacity - index_bytes) / PAGE_BYTES * PAGE_BYTES) as u64;
+        let buckets = (index_bytes / BUCKET_BYTES) as u32;
+        let items =
+            CacheSettings { buckets, log_bytes, eviction: Eviction::SecondChance, ..guess }.open().ok()?;
+        let missed = vec![0; missed].into();
+        Some(Log { items, mean_bytes, log_bytes, missed, records: 0, record_bytes: 0, unseen_bytes: 0 })
+    }
+
+    /// Whether a record is to be kept: any, as long as none has to go for it; then what is missed again before as many
+    /// others as there are places for.
+    fn admits(&mut self, hash: u64) -> bool {
+        if !self.items.has_gone_round() {
+            return true;
+        }
+        let place = (((hash >> 32) * self.missed.len() as u64) >> 32) as usize;
+        let Some(missed) = self.missed.get_mut(place) else { return true };
+        let mark = (hash as u16).max(1);
+        let again = *missed == mark;
+        *missed = if again { 0 } else { mark };
+        again
+    }
+
+    fn insert(&mut self, key: HashedKey<'_>, value: &[u8], expires_at_ms: u64) {
+        let bytes = (key.bytes.len() + value.len()) as u64;
+        self.records += 1;
         self.record_bytes += bytes;
-        self.len += 1;
-        match older {
-            NONE => self.oldest = number,
-            older => self.entry_mut(older).newer = number,
-        }
-        self.newest = number;
-        self.enter(number);
-    }
-
-    /// Takes memory for more entries, if there is enough for them and `bytes` more.
-    fn grow(&mut self, bytes: usize, capacity: usize) -> bool {
-        let entries = (self.chunks.len() + 1) * CHUNK;
-        // While the table is built anew, the old one is there too.
-        let table = if places_for(entries) == self.table.len() { 0 } else { table_bytes(entries) };
-        let chunk = CHUNK * size_of::<Entry>() + 4 * size_of::<Vec<Entry>>();
-        if self.heap_bytes() + chunk + table + bytes > capacity {
-            return false;
-        }
-        if self.chunks.len() == self.chunks.capacity() {
-            self.chunks.reserve_exact(4);
-        }
-        self.chunks.push(Vec::with_capacity(CHUNK));
-        if table > 0 {
-            self.rebuild_table(entries);
-        }
-        true
-    }
-
-    fn rebuild_table(&mut self, entries: usize) {
-        self.table = vec![NONE; places_for(entries)].into();
-        let mut number = self.oldest;
-        while number != NONE {
-            self.enter(number);
-            number = self.entry(number).newer;
+        self.unseen_bytes += bytes;
+        if self.items.put(key, value, expires_at_ms).is_err() {
+            self.items.remove(key);
         }
     }
 
-    /// Evicts until no more than `capacity` bytes are held, and gives back what is then not needed.
-    pub fn shrink(&mut self, capacity: usize) {
-        if self.heap_bytes() <= capacity {
-            return;
-        }
-        let after = |shard: &Shard| {
-            let chunks = shard.len.div_ceil(CHUNK);
-            let chunk = CHUNK * size_of::<Entry>() + size_of::<Vec<Entry>>();
-            shard.record_bytes + chunks * chunk + table_bytes(chunks * CHUNK)
-        };
-        while self.len > 0 && after(self) > capacity {
-            self.evict();
-        }
-        let chunks = self.len.div_ceil(CHUNK);
-        let old = Shard { stripes: self.stripes, chunks: Vec::with_capacity(chunks), ..Shard::default() };
-        let mut old = std::mem::replace(self, old);
-        let mut number = old.oldest;
-        while number != NONE {
-            let next = old.entry(number).newer;
-            let entry = old.entry_mut(number);
-            let record = std::mem::take(&mut entry.record);
-            let (at, bytes) = (self.len as u32, record.len() + SHARED_BYTES);
-            let kept = Entry {
-                record,
-                newer: if next == NONE { NONE } else { at + 1 },
-                older: at.checked_sub(1).unwrap_or(NONE),
-                ..*entry
-            };
-            if !self.has_entry() {
-                self.chunks.push(Vec::with_capacity(CHUNK));
-            }
-            if self.keep(kept).is_none() {
-                break;
-            }
-            (self.len, self.record_bytes, self.newest) = (self.len + 1, self.record_bytes + bytes, at);
-            number = next;
-        }
-        self.oldest = if self.len == 0 { NONE } else { 0 };
-        self.rebuild_table(self.chunks.len() * CHUNK);
+    fn mean_seen(&self) -> Option<u64> {
+        (self.records >= MEAN_RECORDS_MIN).then(|| self.record_bytes / self.records)
     }
 
-    /// Evicts the next one that the hand finds unvisited.
-    fn evict(&mut self) {
-        let mut number = if self.hand == NONE { self.oldest } else { self.hand };
-        while number != NONE {
-            let entry = self.entry_mut(number);
-            if !entry.visited {
-                let (hash, newer) = (entry.hash, entry.newer);
-                let place = self.places(hash).find(|&place| self.table[place] == number);
-                if let Some(place) = place {
-                    self.remove(place, number);
-                }
-                self.hand = newer;
-                return;
-            }
-            entry.visited = false;
-            number = if entry.newer == NONE { self.oldest } else { entry.newer };
+    /// The mean length for which an index should have been made, if that is quite another. Looks at it now and then.
+    fn better_mean(&mut self) -> Option<u64> {
+        if self.unseen_bytes < self.log_bytes / MEAN_SHARE {
+            return None;
         }
-    }
-
-    /// The places at which an entry of this hash may be, from its own on: never none of them is empty.
-    fn places(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
-        let length = self.table.len();
-        let first = if length == 0 { 0 } else { hash as usize & (length - 1) };
-        (first..length).chain(0..first)
-    }
-
-    fn find(&self, hash: u64, key: &[u8]) -> Option<(usize, u32)> {
-        for place in self.places(hash) {
-            let number = self.table[place];
-            let entry = self.try_entry(number)?;
-            if entry.hash == hash && entry.record.get(..entry.key_length as usize) == Some(key) {
-                return Some((place, number));
-            }
+        let seen = self.mean_seen()?;
+        self.unseen_bytes = 0;
+        if self.record_bytes > self.log_bytes {
+            (self.records, self.record_bytes) = (self.records / 2, self.record_bytes / 2);
         }
-        None
-    }
-
-    fn enter(&mut self, number: u32) {
-        let hash = self.entry(number).hash;
-        if let Some(place) = self.places(hash).find(|&place| self.table[place] == NONE) {
-            self.table[place] = number;
-        }
-    }
-
-    fn remove(&mut self, place: usize, number: u32) {
-        self.leave(place);
-        let free = self.free;
-        let entry = self.entry_mut(number);
-        let (newer, older) = (entry.newer, entry.older);
-        let record = std::mem::take(&mut entry.record);
-        entry.older = free;
-        self.free = number;
-        self.len -= 1;
-        self.record_bytes -= record.len() + SHARED_BYTES;
-        match older {
-            NONE => self.oldest = newer,
-            older => self.entry_mut(older).newer = newer,
-        }
-        match newer {
-            NONE => self.newest = older,
-            newer => self.entry_mut(newer).older = older,
-        }
-        if self.hand == number {
-            self.hand = newer;
-        }
-    }
-
-    /// Empties a place, and moves those behind it that would not be found any more.
-    fn leave(&mut self, mut hole: usize) {
-        let mask = self.table.len() - 1;
-        let mut next = hole;
-        loop {
-            next = (next + 1) & mask;
-            let Some(entry) = self.try_entry(self.table[next]) else { break };
-            let home = entry.hash as usize & mask;
-            if (next.wrapping_sub(home) & mask) >= (next.wrapping_sub(hole) & mask) {
-                self.table[hole] = self.table[next];
-                hole = next;
-            }
-        }
-        self.table[hole] = NONE;
+        // As an item takes them: the header counts.
+        let (seen_item, made_item) = (seen + 16, self.mean_bytes + 16);
+        let is_other = seen_item * MEAN_FACTOR < made_item || made_item * MEAN_FACTOR < seen_item;
+        is_other.then_some(seen)
     }
 }

@@ -12,6 +12,7 @@ use crate::store::manifest::Role;
 use crate::store::record::RecordView;
 use crate::store::sorted::SortedStore;
 use crate::sync::{Mutex, RwLock};
+use bytes::Bytes;
 use std::sync::Arc;
 
 /// A share of the keys with its stores.
@@ -171,12 +172,14 @@ pub(super) enum Lookup {
     Known(Option<Found>),
 }
 
-/// The answer that a record of the key gives. Its bytes are copied here, once, into the cache if there is one.
+/// The answer that a record of the key gives. Its bytes are copied here, and into the cache if there is one.
 pub(super) fn known(record: &RecordView<'_>, sought: &Sought<'_>) -> Lookup {
     let value = record.value.filter(|_| !record.is_gone(sought.now_ms));
     let expires_at_ms = record.expires_at_ms;
-    let keep = |value| sought.cache.insert(sought.ticket, sought.key, value, expires_at_ms);
-    Lookup::Known(value.map(|value| Found { value: keep(value), expires_at_ms }))
+    if let Some(value) = value {
+        sought.cache.insert(sought.ticket, sought.key, value, expires_at_ms);
+    }
+    Lookup::Known(value.map(|value| Found { value: Bytes::copy_from_slice(value), expires_at_ms }))
 }
 
 /// Looks a key up in the log, at the places that an index named.

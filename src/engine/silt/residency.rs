@@ -11,8 +11,8 @@
 //! is read once for every key that is sought; without an index a store is searched, which costs some reads more, or one
 //! in a store that is ordered by buckets.
 
-use super::Core;
 use super::partition::{Piece, PieceKind};
+use super::{Core, cache_hash};
 use crate::device::scratch_bytes;
 use crate::engine::Step;
 use crate::sync::Mutex;
@@ -205,7 +205,7 @@ impl Core {
     /// there is a budget and it has room for any of that.
     pub(super) fn rebalance(&self, extra: u64) -> Option<(usize, Piece)> {
         let Some(budget) = self.residency.budget() else {
-            self.cache.resize(0);
+            self.cache.resize(0, &|_| 0);
             return None;
         };
         let _change = self.residency.change.lock();
@@ -236,7 +236,8 @@ impl Core {
                 (_, false) => {}
             }
         }
-        self.cache.resize(left.try_into().unwrap_or(usize::MAX));
+        let hash_of = |key: &[u8]| cache_hash(self.place(key).1);
+        self.cache.resize(left.try_into().unwrap_or(usize::MAX), &hash_of);
         for (number, piece) in dropped {
             let mut state = self.partitions[number].state.write();
             if let Some(view) = state.view.without(piece.store, piece.kind) {

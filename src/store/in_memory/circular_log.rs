@@ -32,6 +32,10 @@ pub enum Eviction {
     /// Nearly those: what is asked for is appended anew if it stands closer to the head than to the tail.
     #[default]
     ApproximateLru,
+    /// What is asked for is appended anew if it stands in the last quarter before the head. Fewer items stand in the
+    /// log twice than with `ApproximateLru`, but what is asked for seldom goes sooner: for whoever is choosy about
+    /// what comes in.
+    SecondChance,
 }
 
 /// A circular log.
@@ -53,6 +57,8 @@ pub struct Sweep {
     /// Words appended, times buckets, that no sweep has paid for.
     owed: u64,
     next_bucket: u32,
+    /// The words of the log that something was ever written to.
+    touched: u32,
 }
 
 impl CircularLog {
@@ -100,6 +106,7 @@ impl Space for CircularLog {
             Eviction::Fifo => false,
             Eviction::Lru => true,
             Eviction::ApproximateLru => self.age(offset) > self.log_words / 2,
+            Eviction::SecondChance => self.age(offset) > self.log_words / 4 * 3,
         }
     }
 
@@ -117,6 +124,8 @@ impl Space for CircularLog {
         self.tail.store((place + u64::from(words)) % self.wide, Ordering::Relaxed);
         fence(Ordering::Release);
         sweep.owed += (u64::from(words) + skipped as u64) * self.buckets;
+        let end = if skipped > 0 { self.log_words } else { (first as u32).saturating_add(words) };
+        sweep.touched = sweep.touched.max(end.min(self.log_words));
         Ok(place as u32)
     }
 
@@ -136,6 +145,17 @@ impl Space for CircularLog {
 
     fn state_bytes(&self, _sweep: &Sweep) -> u64 {
         size_of::<Sweep>() as u64
+    }
+}
+
+impl Sweep {
+    /// The memory of the log that was touched: all of it once it has gone round.
+    pub(super) fn touched_bytes(&self) -> u64 {
+        u64::from(self.touched) * 8
+    }
+
+    pub(super) fn touched_words(&self) -> u32 {
+        self.touched
     }
 }
 
@@ -180,6 +200,7 @@ mod tests {
             (Eviction::Fifo, false, false),
             (Eviction::Lru, true, true),
             (Eviction::ApproximateLru, false, true),
+            (Eviction::SecondChance, false, false),
         ] {
             let log = CircularLog::new(512, 32, 8, eviction).unwrap();
             let mut sweep = Sweep::default();
@@ -187,6 +208,8 @@ mod tests {
             assert_eq!(log.is_fading(place), young);
             log.reserve(&mut sweep, 300).unwrap();
             assert_eq!(log.is_fading(place), old);
+            log.reserve(&mut sweep, 100).unwrap();
+            assert_eq!(log.is_fading(place), eviction != Eviction::Fifo);
         }
     }
 }

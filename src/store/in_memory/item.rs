@@ -190,21 +190,25 @@ fn copy(words: &[AtomicU64], start: usize, length: usize, to: &mut Vec<u8>) {
     }
     let from = to.len();
     to.resize(from + length, 0);
-    let to = &mut to[from..];
+    // Whole words apart from the last one, so that each is a plain move.
+    let mut chunks = to[from..].chunks_exact_mut(8);
     let mut words = words.iter().map(|word| word.load(Relaxed));
     if shift == 0 {
-        for (bytes, word) in to.chunks_mut(8).zip(words) {
-            bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
+        for (bytes, word) in chunks.by_ref().zip(words.by_ref()) {
+            bytes.copy_from_slice(&word.to_le_bytes());
         }
+        let tail = chunks.into_remainder();
+        tail.copy_from_slice(&words.next().unwrap_or(0).to_le_bytes()[..tail.len()]);
         return;
     }
     let mut low = words.next().unwrap_or(0);
-    for bytes in to.chunks_mut(8) {
-        let high = words.next().unwrap_or(0);
-        let word = low >> shift | high << (64 - shift);
-        bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
+    for (bytes, high) in chunks.by_ref().zip(words.by_ref()) {
+        bytes.copy_from_slice(&(low >> shift | high << (64 - shift)).to_le_bytes());
         low = high;
     }
+    let word = low >> shift | words.next().unwrap_or(0) << (64 - shift);
+    let tail = chunks.into_remainder();
+    tail.copy_from_slice(&word.to_le_bytes()[..tail.len()]);
 }
 
 #[cfg(test)]

@@ -202,6 +202,26 @@ impl<S: Space, M: Mode> Partition<S, M> {
     }
 }
 
+impl<M: Mode> Partition<super::CircularLog, M> {
+    /// The memory that it takes now, in bytes: of the log only what was written to, before it has gone round.
+    pub fn touched_bytes(&self) -> u64 {
+        self.table.account(&self.state).index_bytes
+            + self.state.touched_bytes()
+            + size_of::<Table<super::CircularLog, M>>() as u64
+    }
+
+    /// Whether what comes next takes the place of something older.
+    #[inline]
+    pub fn has_gone_round(&self) -> bool {
+        self.table.has_gone_round(&self.state)
+    }
+
+    /// Shows every item that is there, expired ones included, from the oldest on. Takes 8 bytes an item meanwhile.
+    pub fn for_each_oldest_first(&self, show: impl FnMut(&[u8], &[u8], TimestampMs)) {
+        self.table.for_each_oldest_first(show);
+    }
+}
+
 impl<S: Space> Partition<S, Crew> {
     /// One that reads beside the owner.
     pub fn reader(&self) -> Reader<S> {

@@ -1,5 +1,6 @@
 //! Get, put and delete on one partition: its buckets, and the space of its items.
 
+use super::circular_log::{CircularLog, Sweep};
 use super::item::{Item, Record};
 use super::{Full, HashedKey, ItemShape, Space};
 use crate::batch::TimestampMs;
@@ -404,6 +405,23 @@ impl<S: Space, M: Mode> Table<S, M> {
         }
     }
 
+    /// Shows every item of a cache, expired ones included, from the oldest on. There must be no writer.
+    pub fn for_each_oldest_first(&self, mut show: impl FnMut(&[u8], &[u8], TimestampMs)) {
+        let entries = || (0..self.buckets.main()).flat_map(|bucket| self.entries(bucket));
+        let live = || entries().map(|entry| entry.offset).filter(|offset| self.space.is_live(*offset));
+        let mut offsets = Vec::with_capacity(live().count());
+        offsets.extend(live().map(|offset| (self.space.age(offset), offset)));
+        offsets.sort_unstable();
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        for item in offsets.iter().rev().filter_map(|(_, offset)| self.item(*offset)) {
+            key.clear();
+            value.clear();
+            item.key_into(&mut key);
+            item.value_into(&mut value);
+            show(&key, &value, item.expires_at_ms);
+        }
+    }
+
     /// Removes the expired items of a range of main buckets, modulo their number; answers how many.
     pub fn collect(
         &self,
@@ -436,5 +454,12 @@ impl<S: Space, M: Mode> Table<S, M> {
     /// The main buckets.
     pub fn buckets(&self) -> u32 {
         self.buckets.main()
+    }
+}
+
+impl<M: Mode> Table<CircularLog, M> {
+    #[inline]
+    pub fn has_gone_round(&self, sweep: &Sweep) -> bool {
+        sweep.touched_words() >= self.space.words_max()
     }
 }
