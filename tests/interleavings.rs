@@ -11,7 +11,7 @@ mod atomic {
     use std::cell::Cell;
 
     thread_local! {
-        /// The fences that are left out, to show that the tests would miss them. Loom's threads are one of the system's.
+        /// The fences that are left out, to show that they are missed. Loom's threads are one of the system's.
         pub static LEFT_OUT: Cell<Option<Ordering>> = const { Cell::new(None) };
     }
 

@@ -3,9 +3,10 @@
 //! The header word of a bucket has its version in the low 32 bits: even at rest, odd while a writer is in it. A reader
 //! that finds the same even version before and after has seen one moment; else it begins anew. Words that are read
 //! optimistically are atomics, so that a race is defined; the fences are those of a seqlock (Boehm, "Can seqlocks get
-//! along with programming language memory models?", MSPC 2012) and cost no instruction on x86-64. There a relaxed load is the
-//! `mov` of a plain one; all that is lost is that compilers leave such loads alone, where they would join two plain ones
-//! into a vector: an item of 8 + 8 bytes takes three moves instead of two.
+//! along with programming language memory models?", MSPC 2012) and cost no instruction on x86-64.
+//!
+//! There a relaxed load is the `mov` of a plain one. All that is lost is that compilers leave such loads alone, where
+//! they would join two plain ones into a vector: an item of 8 + 8 bytes takes three moves instead of two.
 
 use super::atomic::{AtomicU64, Ordering, fence, spin_loop, yield_now};
 
