@@ -110,7 +110,7 @@ impl Counts {
     pub fn pressure(&self, settings: &SiltSettings) -> Pressure {
         let waiting = |partition: &PartitionCounts| if partition.compact { 0 } else { partition.frozen };
         let frozen = self.partitions.iter().map(waiting).sum::<usize>().saturating_sub(1);
-        let frozen_max = (self.partitions.len() / 4).max(2);
+        let frozen_max = (self.partitions.len() / 8).max(2);
         let excess = self.hash_records() / self.hash_records_max(settings) - 1.0;
         Pressure { convert: frozen as f64 / frozen_max as f64, merge: (excess / EXCESS_MAX).max(0.0) }
     }
