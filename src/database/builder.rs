@@ -123,9 +123,9 @@ impl Builder {
     }
 
     /// Gives each SortedStore a filter that is wrong about one absent key in 2^`bits`: for those whose lookups mostly
-    /// miss, which then seldom read. 8 bits make it at most 0.01 reads a miss, the false positives of HashStores included,
-    /// for 8.4 bits of memory a key. It is made by merges: stores that are there get one when they are merged next. Under
-    /// a memory budget it is the first to be left on flash. Default: none.
+    /// miss, which then seldom read. 8 bits make it at most 0.01 reads a miss, the false positives of HashStores among
+    /// them, for 8.4 bits of memory a key. It is made by merges: stores that are there get one when they are merged
+    /// next. Under a memory budget it is the first to be left on flash. Default: none.
     pub fn filter_last_store(mut self, bits: u8) -> Self {
         self.settings.last_filter_bits = Some(bits);
         self
