@@ -198,17 +198,6 @@ impl RecordLayout {
         Ok(StreamHead { flags, at, expiry_bytes, key_length, value_length })
     }
 
-    /// Appends the stream form of a record unless `out` would become longer than `bytes_max`. Answers where it begins.
-    pub fn keep(&self, record: &RecordView<'_>, out: &mut Vec<u8>, bytes_max: usize) -> Option<u32> {
-        let start = out.len();
-        let bytes = self.stream_overhead_max() + record.key.len() + record.value.map_or(0, <[u8]>::len);
-        if start + bytes > bytes_max {
-            return None;
-        }
-        self.encode_stream(record, 0, out);
-        Some(start as u32)
-    }
-
     /// The most bytes that the stream form adds to key and value.
     fn stream_overhead_max(&self) -> usize {
         1 + if self.fixed.is_none() { 3 + 4 } else { 0 } + if self.expiring { EXPIRY_BYTES } else { 0 }

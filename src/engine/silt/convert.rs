@@ -82,8 +82,8 @@ impl ConvertJob {
                     piece_bytes: core.piece_bytes(),
                 };
                 let writer = SortedStoreWriter::create(&core.directory, &name, settings)?;
-                let (log, kept) = (core.log.view(), core.piece_bytes());
-                let cursor = LogCursor::new(log, frozen.clone(), core.placing, Purpose::Convert, kept);
+                let log = core.log.view();
+                let cursor = LogCursor::new(log, frozen.clone(), core.placing, Purpose::Convert);
                 let expected = frozen.len().into();
                 let ribbon = match core.settings.filter.unwrap_or(FilterKind::Ribbon) {
                     FilterKind::Ribbon => Some(RibbonBuilder::new(expected, core.settings.filter_bits)?),

@@ -34,6 +34,8 @@ struct Schedule {
     merging_frozen: bool,
     compact: Vec<bool>,
     novelty: f64,
+    /// How many records of HashStores the merge under way has gone over.
+    merged_records: u64,
 }
 
 impl Jobs {
@@ -47,6 +49,7 @@ impl Jobs {
                 merging_frozen: false,
                 compact: vec![false; partitions],
                 novelty: 1.0,
+                merged_records: 0,
             }),
             convert_bytes: AtomicU64::new(0),
             merge_bytes: AtomicU64::new(0),
@@ -84,7 +87,7 @@ impl Core {
             }
         };
         let partitions = schedule.compact.iter().enumerate().map(partition).collect();
-        Counts { partitions, novelty: schedule.novelty }
+        Counts { partitions, novelty: schedule.novelty, merged_records: schedule.merged_records }
     }
 
     /// Looks again at how much work waits: after a LogStore was frozen or a job has ended.
@@ -196,6 +199,11 @@ impl Core {
         let done = job.step(self)?;
         self.jobs.merge_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
         self.keep_within_budget();
+        if !done {
+            let mut schedule = self.jobs.schedule.lock();
+            schedule.merged_records = job.merged_records();
+            self.refresh(&schedule);
+        }
         if done && let Some(job) = slot.take() {
             let novelty = job.finish(self)?;
             self.jobs.merge_bytes.store(0, Ordering::Relaxed);
@@ -204,6 +212,7 @@ impl Core {
                 schedule.novelty = novelty;
             }
             schedule.merging = None;
+            schedule.merged_records = 0;
             self.refresh(&schedule);
             drop(schedule);
             self.rebalance(0);

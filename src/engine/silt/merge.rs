@@ -36,7 +36,10 @@ pub(super) struct MergeJob {
     /// The stores that are merged, by number.
     inputs: Vec<u64>,
     frozen: Vec<Arc<FrozenLog>>,
+    hash_records: u64,
     sorted_records: u64,
+    /// The records of all that is merged.
+    records: u64,
     novelty: f64,
     cursor: MergeCursor,
     writer: SortedStoreWriter,
@@ -95,7 +98,7 @@ impl MergeJob {
         let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
         for frozen in &frozen {
             let log = core.log.view();
-            sources.push(Box::new(LogCursor::new(log, frozen.clone(), core.placing, Purpose::Merge, 0)));
+            sources.push(Box::new(LogCursor::new(log, frozen.clone(), core.placing, Purpose::Merge)));
         }
         let piece = core.piece_bytes();
         for (_, store) in &view.hash_stores {
@@ -122,7 +125,9 @@ impl MergeJob {
             number,
             inputs,
             frozen,
+            hash_records: view.hash_records(),
             sorted_records: view.sorted_records(),
+            records: young + view.sorted_records(),
             novelty,
             cursor: MergeCursor::new(sources, Some(now_ms)),
             filter: core.last_filter(settings.expected_records)?,
@@ -149,6 +154,12 @@ impl MergeJob {
             }
         }
         Ok(false)
+    }
+
+    /// About how many records of HashStores it has gone over: all are gone over at the same pace.
+    pub fn merged_records(&self) -> u64 {
+        let share = self.cursor.taken() as f64 / self.records.max(1) as f64;
+        (self.hash_records as f64 * share.min(1.0)) as u64
     }
 
     /// The memory held, in bytes.

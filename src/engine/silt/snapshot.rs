@@ -48,7 +48,7 @@ fn cursor(core: &Core, snapshot: &PartitionSnapshot, log: &LogView, now_ms: Time
     let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
     for frozen in std::iter::once(&snapshot.active).chain(&snapshot.view.frozen) {
         let (log, frozen) = (log.clone(), frozen.clone());
-        sources.push(Box::new(LogCursor::new(log, frozen, core.placing, Purpose::Iterate, PIECE_BYTES)));
+        sources.push(Box::new(LogCursor::new(log, frozen, core.placing, Purpose::Iterate)));
     }
     for (_, store) in &snapshot.view.hash_stores {
         sources.push(store.cursor(core.placing, Purpose::Iterate, PIECE_BYTES));

@@ -8,12 +8,14 @@ use super::Filter;
 use crate::index::DecodeError;
 use crate::index::decoding::Reader;
 use crate::index::partial_key_cuckoo::{
-    CuckooSettings, MatchingSlots, PartialKeyCuckoo, SLOTS_PER_BUCKET, Slot,
+    CuckooSettings, MatchingSlots, PartialKeyCuckoo, SLOTS_PER_BUCKET, Slot, TagSource,
 };
 
 const STRUCTURE: &str = "cuckoo filter";
 const MAGIC: [u8; 4] = *b"SSCF";
-const VERSION: u16 = 1;
+/// The version tells what tags are made of.
+const VERSION_TAGS_OF_FINGERPRINT: u16 = 1;
+const VERSION_TAGS_OF_PLACEMENT: u16 = 2;
 
 /// A rank is kept for every so many slots, and the slots after it are counted: 1/8 bit a slot.
 const SLOTS_PER_RANK: u32 = 256;
@@ -129,11 +131,16 @@ impl CuckooFilter {
     /// # Errors
     /// Whatever the format does not allow, with its place in the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(STRUCTURE, bytes, MAGIC, VERSION)?;
+        let versions = [VERSION_TAGS_OF_FINGERPRINT, VERSION_TAGS_OF_PLACEMENT];
+        let (mut reader, version) = Reader::of_versions(STRUCTURE, bytes, MAGIC, &versions)?;
+        let tags = match version {
+            VERSION_TAGS_OF_FINGERPRINT => TagSource::Fingerprint,
+            _ => TagSource::Placement,
+        };
         let tag_bits = reader.u8("tag bits")?;
         let buckets_per_region_log2 = reader.u8("buckets a region")?;
         let regions = reader.u32("regions")?;
-        let settings = CuckooSettings { regions, buckets_per_region_log2, tag_bits };
+        let settings = CuckooSettings { regions, buckets_per_region_log2, tag_bits, tags };
         settings
             .check()
             .map_err(|error| reader.error(6, "settings within limits".into(), error.to_string()))?;
@@ -154,8 +161,7 @@ impl CuckooFilter {
     }
 
     fn matching_slots(&self, placement: u64, fingerprint: u64) -> MatchingSlots {
-        let tag = self.settings.tag_of(fingerprint);
-        let buckets = self.settings.buckets_of(placement, tag);
+        let (tag, buckets) = self.settings.tag_and_buckets(placement, fingerprint);
         MatchingSlots::new(buckets, |bucket| {
             let others = self.nonzero(self.bucket(bucket) ^ (self.lowest_bits * u64::from(tag)));
             let others = others >> (self.settings.tag_bits - 1);
@@ -207,7 +213,11 @@ impl Filter for CuckooFilter {
 
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend(MAGIC);
-        out.extend(VERSION.to_le_bytes());
+        let version = match self.settings.tags {
+            TagSource::Fingerprint => VERSION_TAGS_OF_FINGERPRINT,
+            TagSource::Placement => VERSION_TAGS_OF_PLACEMENT,
+        };
+        out.extend(version.to_le_bytes());
         out.push(self.settings.tag_bits);
         out.push(self.settings.buckets_per_region_log2);
         out.extend(self.settings.regions.to_le_bytes());
@@ -232,7 +242,12 @@ mod tests {
         tag_bits: u8,
         keys: &[(u64, u64)],
     ) -> PartialKeyCuckoo {
-        let settings = CuckooSettings { regions, buckets_per_region_log2, tag_bits };
+        let settings =
+            CuckooSettings { regions, buckets_per_region_log2, tag_bits, ..CuckooSettings::default() };
+        indexed_as(settings, keys)
+    }
+
+    fn indexed_as(settings: CuckooSettings, keys: &[(u64, u64)]) -> PartialKeyCuckoo {
         let mut index = PartialKeyCuckoo::new(settings, 32).unwrap();
         for (number, &(placement, fingerprint)) in keys.iter().enumerate() {
             if index.insert(placement, fingerprint, number as u32).is_err() {
@@ -313,7 +328,18 @@ mod tests {
     #[test]
     fn its_bytes_are_the_golden_ones() {
         let filter = CuckooFilter::from_index(&indexed(3, 2, 15, &Numbers(6).keys(40)));
+        assert_golden("cuckoo_filter_v2.bin", &encoded(&filter));
+    }
+
+    #[test]
+    fn version_1_is_read_and_means_what_it_meant() {
+        let keys = Numbers(6).keys(40);
+        let tags = TagSource::Fingerprint;
+        let settings = CuckooSettings { regions: 3, buckets_per_region_log2: 2, tag_bits: 15, tags };
+        let filter = CuckooFilter::from_index(&indexed_as(settings, &keys));
         assert_golden("cuckoo_filter.bin", &encoded(&filter));
+        let read = CuckooFilter::decode(&encoded(&filter)).unwrap();
+        assert!(keys.iter().take(read.len() as usize).all(|&(p, f)| read.may_contain(p, f)));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! Where it deviates:
 //! - The table is cut into *regions*, each the home of one contiguous range of placements. A table that is read region
 //!   by region is therefore sorted by region, and can be merged as a stream.
+//! - A tag is made of the placement and the first bucket of the fingerprint, not the other way round: so the tags of a
+//!   region tell the order of its keys, but for those that are alike, without a look at the keys.
 //! - A tag is never 0, and 0 is an empty slot: it does the work of the paper's valid bit.
 //! - A position takes as many bits as were asked for, not a fixed 32.
 //! - The chain of displacements is searched breadth-first before anything moves, instead of walked at random: chains
@@ -16,7 +18,7 @@ mod slots;
 mod tests;
 
 use crate::index::BuildError;
-pub use geometry::{BUCKETS_MAX, CuckooSettings, SLOTS_PER_BUCKET};
+pub use geometry::{BUCKETS_MAX, CuckooSettings, SLOTS_PER_BUCKET, TagSource};
 use slots::Slots;
 
 /// The number of a slot: its bucket times [`SLOTS_PER_BUCKET`] plus its place in the bucket.
@@ -83,8 +85,7 @@ impl PartialKeyCuckoo {
     /// # Errors
     /// [`CuckooFull`] if there is no room; then nothing has changed, and other keys may still find room.
     pub fn insert(&mut self, placement: u64, fingerprint: u64, position: u32) -> Result<Slot, CuckooFull> {
-        let tag = self.settings.tag_of(fingerprint);
-        let homes = self.settings.buckets_of(placement, tag);
+        let (tag, homes) = self.settings.tag_and_buckets(placement, fingerprint);
         let slot = homes
             .into_iter()
             .find_map(|bucket| self.free_slot(bucket))
@@ -98,8 +99,7 @@ impl PartialKeyCuckoo {
     /// The slots that may hold this key, with their positions: at most 8. Two cache lines are read for the tags,
     /// and one more for each candidate.
     pub fn candidates(&self, placement: u64, fingerprint: u64) -> Candidates<'_> {
-        let tag = self.settings.tag_of(fingerprint);
-        let buckets = self.settings.buckets_of(placement, tag);
+        let (tag, buckets) = self.settings.tag_and_buckets(placement, fingerprint);
         let slots = MatchingSlots::new(buckets, |bucket| {
             let tags = self.slots.tags(bucket).into_iter().enumerate();
             tags.fold(0, |matches, (way, other)| matches | u8::from(other == tag) << way)
@@ -167,7 +167,8 @@ impl PartialKeyCuckoo {
     }
 
     /// The occupied slots of a region in slot order, with tag and position. Every placement in region *r* is lower than
-    /// every one in region *r* + 1. There are none in a region beyond the last.
+    /// every one in region *r* + 1; inside a region placements ascend with the tags ([`TagSource::Placement`]). There
+    /// are none in a region beyond the last.
     pub fn region_slots(&self, region: u32) -> impl Iterator<Item = (Slot, u16, u32)> + '_ {
         let slots = u64::from(self.settings.slots_per_region());
         let first = (u64::from(region) * slots).min(u64::from(self.slots()));

@@ -3,7 +3,7 @@ use crate::index::testing::Numbers;
 use std::collections::BTreeMap;
 
 fn settings(regions: u32, buckets_per_region_log2: u8, tag_bits: u8) -> CuckooSettings {
-    CuckooSettings { regions, buckets_per_region_log2, tag_bits }
+    CuckooSettings { regions, buckets_per_region_log2, tag_bits, ..CuckooSettings::default() }
 }
 
 /// Fills a table until the first failure; the position of a key is its number.
@@ -146,12 +146,40 @@ fn absent_keys_meet_an_equal_tag_as_seldom_as_the_paper_says() {
 }
 
 #[test]
+fn tags_ascend_with_the_placements_of_a_region() {
+    let (index, keys, _) = filled(settings(3, 6, 15), 9);
+    for region in 0..3 {
+        let mut slots: Vec<(u16, u32)> =
+            index.region_slots(region).map(|(_, tag, position)| (tag, position)).collect();
+        slots.sort_unstable_by_key(|&(_, position)| keys[position as usize].0);
+        assert!(slots.is_sorted_by_key(|&(tag, _)| tag));
+        let alike = slots.windows(2).filter(|pair| pair[0].0 == pair[1].0).count();
+        assert!(alike <= 5, "{alike} of {} tags are like the one before", slots.len());
+    }
+}
+
+#[test]
+fn short_keys_that_are_hashes_fill_a_table_as_well() {
+    let mut index = PartialKeyCuckoo::new(settings(4, 8, 15), 32).unwrap();
+    let mut numbers = Numbers(12);
+    // Keys of 8 bytes in one of 16 partitions: both halves of the hash are the same bits but for their place.
+    let mut next = || {
+        let key = numbers.next() >> 4 | 7 << 60;
+        (key << 4 | key >> 60, key)
+    };
+    while {
+        let (placement, fingerprint) = next();
+        index.insert(placement, fingerprint, 0).is_ok()
+    } {}
+    assert!(index.occupancy() > 0.9, "{}", index.occupancy());
+}
+
+#[test]
 fn a_tag_leads_back_and_forth_between_two_different_buckets() {
     let settings = settings(6, 5, 15);
     let mut numbers = Numbers(8);
     for _ in 0..10_000 {
-        let tag = settings.tag_of(numbers.next());
-        let [first, second] = settings.buckets_of(numbers.next(), tag);
+        let (tag, [first, second]) = settings.tag_and_buckets(numbers.next(), numbers.next());
         assert_ne!(first, second);
         assert_eq!((first >> 5, settings.other_bucket(second, tag)), (second >> 5, first));
     }

@@ -259,8 +259,9 @@ impl FrozenLog {
     }
 }
 
-/// The records of a frozen LogStore in the order of their hashes. One region of the index at a time: its records are
-/// read for their hashes and sorted. Large ones are then read again; the log's tail is hot in the page cache.
+/// The records of a frozen LogStore in the order of their hashes. One region of the index at a time: its tags ascend
+/// with the hashes, so that each record is read once, when its turn comes; only where tags are alike the keys are looked
+/// at first. The log's tail is hot in the page cache.
 pub struct LogCursor {
     view: LogView,
     frozen: Arc<FrozenLog>,
@@ -269,42 +270,21 @@ pub struct LogCursor {
     next_region: u32,
     /// The records of the region that are still to come, the next one at the end.
     order: Vec<Ordered>,
-    /// Records of the region, as far as there is room.
-    kept: Vec<u8>,
-    kept_bytes_max: usize,
     buffer: AlignedBuffer,
-    current: Option<(KeyHash, Current)>,
+    current: Option<(KeyHash, RecordSpan)>,
 }
 
-/// A record of the region: 12 bytes, since there are some thousand of them.
+/// A record of the region: 8 bytes, since there are some thousand of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Ordered {
-    /// The high half of the placement.
-    placement_high: u32,
+    tag: u16,
     /// The position, as the index packs it.
     packed: u32,
-    /// Where in `kept` its bytes begin, or [`NOT_KEPT`].
-    kept_at: u32,
-}
-
-const NOT_KEPT: u32 = u32::MAX;
-
-/// Where the current record is.
-enum Current {
-    Read(RecordSpan),
-    Kept(RecordSpan),
 }
 
 impl LogCursor {
-    /// A cursor before the first record. It keeps records of a region in `kept_bytes_max` bytes, and reads the others
-    /// twice.
-    pub fn new(
-        view: LogView,
-        frozen: Arc<FrozenLog>,
-        placing: Placing,
-        purpose: Purpose,
-        kept_bytes_max: usize,
-    ) -> Self {
+    /// A cursor before the first record.
+    pub fn new(view: LogView, frozen: Arc<FrozenLog>, placing: Placing, purpose: Purpose) -> Self {
         LogCursor {
             view,
             frozen,
@@ -312,47 +292,35 @@ impl LogCursor {
             purpose,
             next_region: 0,
             order: Vec::new(),
-            kept: Vec::new(),
-            kept_bytes_max,
             buffer: AlignedBuffer::default(),
             current: None,
         }
     }
 
     fn load_region(&mut self) -> Result<bool> {
+        let frozen = self.frozen.clone();
         while self.order.is_empty() {
-            if self.frozen.tables.iter().all(|table| self.next_region >= table.region_count()) {
+            if frozen.tables.iter().all(|table| self.next_region >= table.region_count()) {
                 return Ok(false);
             }
-            self.kept.clear();
-            let region = |table: &PartialKeyCuckoo| table.settings().slots_per_region() as usize;
-            let slots: usize = self.frozen.tables.iter().map(|table| region(table)).sum();
-            self.order.reserve_exact(slots.min(self.frozen.len() as usize));
-            let frozen = self.frozen.clone();
-            for (_, _, packed) in frozen.tables.iter().flat_map(|table| table.region_slots(self.next_region))
-            {
-                let position = self.frozen.position(packed);
-                let record = self.view.read(self.purpose, position, &mut self.buffer)?;
-                let placement_high = (self.placing.place(record.key).placement >> 32) as u32;
-                let kept_at = self.view.layout().keep(&record, &mut self.kept, self.kept_bytes_max);
-                let kept_at = kept_at.unwrap_or(NOT_KEPT);
-                self.order.push(Ordered { placement_high, packed, kept_at });
-            }
+            let slots: u32 = frozen.tables.iter().map(|table| table.settings().slots_per_region()).sum();
+            self.order.reserve_exact(slots.min(frozen.len()) as usize);
+            let slots = frozen.tables.iter().flat_map(|table| table.region_slots(self.next_region));
+            self.order.extend(slots.map(|(_, tag, packed)| Ordered { tag, packed }));
             self.next_region += 1;
             self.order.sort_unstable_by(|one, two| two.cmp(one));
-            self.order_equal_placements()?;
+            self.order_equal_tags()?;
         }
         Ok(true)
     }
 
-    /// Records whose placements begin alike follow each other by their whole hashes, then by their keys, and those of
-    /// the same key from the youngest on.
-    fn order_equal_placements(&mut self) -> Result<()> {
+    /// Records of the same tag follow each other by their hashes, then by their keys, and those of the same key from
+    /// the youngest on.
+    fn order_equal_tags(&mut self) -> Result<()> {
         let mut start = 0;
         while start < self.order.len() {
-            let high = self.order[start].placement_high;
-            let alike = |ordered: &&Ordered| ordered.placement_high == high;
-            let run = self.order[start..].iter().take_while(alike).count();
+            let tag = self.order[start].tag;
+            let run = self.order[start..].iter().take_while(|ordered| ordered.tag == tag).count();
             if run > 1 {
                 let mut keyed = Vec::with_capacity(run);
                 for &ordered in &self.order[start..start + run] {
@@ -378,31 +346,19 @@ impl Cursor for LogCursor {
         if self.order.is_empty() && !self.load_region()? {
             return Ok(false);
         }
-        let Some(Ordered { packed, kept_at, .. }) = self.order.pop() else { return Ok(false) };
-        let kept = self.kept.get(kept_at as usize..);
-        let (current, record) = match kept.and_then(|bytes| self.view.layout().decode_stream(bytes).ok()) {
-            Some((_, record, _)) => (Current::Kept(RecordSpan::within(&self.kept, &record)), record),
-            None => {
-                let position = self.frozen.position(packed);
-                let span = self.view.read_span(self.purpose, position, &mut self.buffer)?;
-                let record = span.view(&self.buffer);
-                (Current::Read(span), record)
-            }
-        };
-        self.current = Some((self.placing.place(record.key), current));
+        let Some(Ordered { packed, .. }) = self.order.pop() else { return Ok(false) };
+        let span = self.view.read_span(self.purpose, self.frozen.position(packed), &mut self.buffer)?;
+        let hash = self.placing.place(span.view(&self.buffer).key);
+        self.current = Some((hash, span));
         Ok(true)
     }
 
     fn entry(&self) -> Option<Entry<'_>> {
-        let (hash, current) = self.current.as_ref()?;
-        let record = match current {
-            Current::Kept(span) => span.view(&self.kept),
-            Current::Read(span) => span.view(&self.buffer),
-        };
-        Some(Entry { hash: *hash, record })
+        let (hash, span) = self.current.as_ref()?;
+        Some(Entry { hash: *hash, record: span.view(&self.buffer) })
     }
 
     fn heap_bytes(&self) -> usize {
-        self.order.capacity() * size_of::<Ordered>() + self.kept.capacity() + self.buffer.heap_bytes()
+        self.order.capacity() * size_of::<Ordered>() + self.buffer.heap_bytes()
     }
 }
