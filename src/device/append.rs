@@ -5,7 +5,7 @@ use crate::Result;
 
 /// The device is asked to begin with this many bytes at a time, whatever the size of pieces: each request costs it, and
 /// us, as much as 10 KiB do.
-const WRITEBACK_BYTES: u64 = 1 << 20;
+pub(super) const WRITEBACK_BYTES: u64 = 1 << 20;
 
 /// Collects bytes and writes them in pieces of a fixed size; the end is padded with zeros to the alignment.
 pub struct Appender {

@@ -1,6 +1,7 @@
 //! The counted, named faces of a directory and of a file.
 
 use super::LOCK;
+use super::append::WRITEBACK_BYTES;
 use super::batch::{QUEUE_DEPTH, QUEUE_DEPTH_MAX};
 use super::system::SystemDirectory;
 use super::{Access, AlignedBuffer, DirectoryBackend, FileBackend, IoCounters, IoSnapshot, Purpose};
@@ -49,6 +50,12 @@ impl Directory {
     /// The access that stores asked for.
     pub fn access(&self) -> Access {
         self.access
+    }
+
+    /// How much of a buffered file that is written is best sent to the device at a time, in bytes. Large pieces cost
+    /// least; but where lookups read past the page cache they wait behind each, and smaller ones keep that short.
+    pub fn writeback_bytes(&self) -> u64 {
+        if self.access.is_direct() { 256 << 10 } else { WRITEBACK_BYTES }
     }
 
     /// The counts of all files of this directory.

@@ -43,6 +43,13 @@ pub enum Access {
     DirectOrBuffered,
 }
 
+impl Access {
+    /// Whether the page cache is to be passed by, where that can be.
+    pub fn is_direct(self) -> bool {
+        self != Access::Buffered
+    }
+}
+
 /// A file, as the room's variants implement it. Offsets and lengths are in bytes.
 pub trait FileBackend: Send + Sync {
     /// Reads into `buffer` from `offset` on and returns how many bytes there were: fewer than asked for only at the

@@ -211,7 +211,7 @@ impl MergeJob {
 impl Core {
     /// What background work reads or writes in one piece, in bytes.
     pub(super) fn piece_bytes(&self) -> usize {
-        let bytes = piece_bytes(&self.settings, self.keys.load(Relaxed));
+        let bytes = piece_bytes(&self.settings, self.keys.load(Relaxed), self.directory.access());
         bytes.min(self.residency.piece_bytes_max())
     }
 

@@ -6,6 +6,7 @@
 //! and favours the partitions where a merge frees most.
 
 use super::settings::{FilterKind, HashStoreKind, SiltSettings};
+use crate::device::Access;
 use crate::index::partial_key_cuckoo::CuckooSettings;
 use crate::store::log::{LOG_TABLES_MAX, LogStore, LogStoreSettings};
 
@@ -26,8 +27,9 @@ const LOG_RECORDS_TELLING: u32 = 64;
 pub(super) const POSITION_BITS_MAX: u8 = 32;
 /// Pieces of a merge have a byte for so many keys.
 const KEYS_PER_PIECE_BYTE: u64 = 1024;
-/// The smallest piece of a merge, in bytes.
+/// The smallest piece of a merge through the page cache, and past it, in bytes.
 const PIECE_BYTES_MIN: usize = 16 << 10;
+const DIRECT_PIECE_BYTES_MIN: usize = 64 << 10;
 
 /// The counts of one partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -176,10 +178,12 @@ pub(super) fn position_bits(last: &LogStore, end: u64, slots: u32) -> u8 {
     (2.0 * bytes_per_record * f64::from(slots)).log2().ceil().clamp(16.0, f64::from(POSITION_BITS_MAX)) as u8
 }
 
-/// What a merge reads and writes in one piece, in bytes: it grows with the data, so that its memory a key does not.
-pub(super) fn piece_bytes(settings: &SiltSettings, keys: u64) -> usize {
+/// What a merge reads and writes in one piece, in bytes: it grows with the data, so that its memory a key does not. Past
+/// the page cache pieces are larger, as each waits for the device, but not so large that lookups wait long behind one.
+pub(super) fn piece_bytes(settings: &SiltSettings, keys: u64, access: Access) -> usize {
     let wanted = (keys / KEYS_PER_PIECE_BYTE).next_power_of_two() as usize;
-    wanted.clamp(PIECE_BYTES_MIN, settings.piece_bytes_max.max(PIECE_BYTES_MIN))
+    let least = if access.is_direct() { DIRECT_PIECE_BYTES_MIN } else { PIECE_BYTES_MIN };
+    wanted.max(least).min(settings.piece_bytes_max.max(PIECE_BYTES_MIN))
 }
 
 #[cfg(test)]

@@ -31,8 +31,6 @@ use std::sync::Arc;
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// What is read at first of a record whose size is not known, in bytes, at the most.
 const READ_BYTES_GUESS: usize = 4096;
-/// How often the system is asked to begin writing back, in bytes.
-const WRITEBACK_BYTES: u64 = 1 << 20;
 
 /// The log. Appends are serialised by a lock, which reads take only for records that are not yet written; otherwise
 /// they look up the list of segments under a shared lock.
@@ -193,7 +191,7 @@ impl Log {
         tail.buffer.clear();
         tail.buffer.shrink_to(self.buffer_bytes_max.load(Ordering::Relaxed));
         self.written.store(tail.buffer_base, Ordering::Release);
-        if tail.buffer_base - tail.writeback_base >= WRITEBACK_BYTES {
+        if tail.buffer_base - tail.writeback_base >= self.directory.writeback_bytes() {
             let start = tail.segment.offset_of(tail.writeback_base);
             tail.segment.file.start_writeback(start, tail.buffer_base - tail.writeback_base);
             tail.writeback_base = tail.buffer_base;
