@@ -3,9 +3,13 @@
 use crate::input::overwrite;
 use siltstone::store::log::format::parse_frame;
 use siltstone::store::record::RecordLayout;
+use siltstone::store::slots::{SLOT_CHECKSUM_BYTES, checked_slots_per_block, slot_checksum};
 
 /// Where a store's footer says whether a copy of it stands before it.
 const COPIED_AT: usize = 92;
+/// The kinds of stores whose slots have checksums.
+const CHECKED_SLOTS: u8 = 4;
+const CHECKED_TABLE: u8 = 5;
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
@@ -24,8 +28,9 @@ pub fn with_crc(bytes: &[u8]) -> Vec<u8> {
     [bytes, &crc32c::crc32c(bytes).to_le_bytes()].concat()
 }
 
-/// Makes the checksums of a store file right: header, blocks, sections, footer and its copy. `None` if it is too short for that.
-pub fn seal_store(bytes: &mut [u8]) -> Option<()> {
+/// Makes the checksums of a store file right: header, blocks or slots, sections, footer and its copy. `None` if it is too
+/// short for that.
+pub fn seal_store(layout: &RecordLayout, bytes: &mut [u8]) -> Option<()> {
     let header_crc = crc32c::crc32c(bytes.get(..28)?);
     set_u32(bytes, 28, header_crc);
     let footer = bytes.len().checked_sub(128)?;
@@ -40,11 +45,25 @@ pub fn seal_store(bytes: &mut [u8]) -> Option<()> {
         }
     }
     if (512..=65_536).contains(&block_bytes) {
+        let slot_bytes = match bytes[12] {
+            CHECKED_SLOTS => layout.slot_bytes(false),
+            CHECKED_TABLE => layout.slot_bytes(true),
+            _ => None,
+        };
+        let per_block = slot_bytes.map_or(1, |slot_bytes| checked_slots_per_block(slot_bytes, block_bytes));
         let blocks = bytes.chunks_exact_mut(block_bytes).skip(1);
-        for (block_number, block) in (0u128..).zip(blocks).take(64) {
-            let place = (u128::from(number) << 64 | block_number).to_le_bytes();
-            let crc = crc32c::crc32c_append(crc32c::crc32c(&place), &block[4..]);
-            set_u32(block, 0, crc);
+        for (block_number, block) in (0u64..).zip(blocks).take(64) {
+            let Some(slot_bytes) = slot_bytes else {
+                let place = (u128::from(number) << 64 | u128::from(block_number)).to_le_bytes();
+                let crc = crc32c::crc32c_append(crc32c::crc32c(&place), &block[4..]);
+                set_u32(block, 0, crc);
+                continue;
+            };
+            let slots = block.chunks_exact_mut(slot_bytes + SLOT_CHECKSUM_BYTES);
+            for (slot_number, slot) in (block_number * per_block as u64..).zip(slots) {
+                let (slot, crc) = slot.split_at_mut(slot_bytes);
+                crc.copy_from_slice(&slot_checksum(number, slot_number, slot));
+            }
         }
     }
     // A block may have overlapped the footer: that comes last.
@@ -57,8 +76,8 @@ pub fn seal_store(bytes: &mut [u8]) -> Option<()> {
 }
 
 /// The same for a dictionary, which has a header of its own.
-pub fn seal_dictionary(bytes: &mut [u8]) {
-    let _ = seal_store(bytes);
+pub fn seal_dictionary(layout: &RecordLayout, bytes: &mut [u8]) {
+    let _ = seal_store(layout, bytes);
     if bytes.len() >= 108 {
         let crc = crc32c::crc32c(&bytes[..104]);
         set_u32(bytes, 104, crc);

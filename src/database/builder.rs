@@ -149,7 +149,8 @@ impl Builder {
         self
     }
 
-    /// How SortedStores are indexed. Default: the best that was measured for the shape of the records.
+    /// How SortedStores are indexed. Default: the best that was measured for the shape of the records; with
+    /// [`IndexKind::SlotPerfect`] gets read less, and keys take 0.1 B to 0.2 B more.
     pub fn index(mut self, kind: IndexKind) -> Self {
         self.settings.index = Some(kind);
         self

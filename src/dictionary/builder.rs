@@ -200,7 +200,8 @@ impl DictionaryBuilder {
             let problem = "an update keeps how keys are hashed: build anew to change it".into();
             return refused("hashed_keys", problem);
         }
-        let form = SortedStoreSettings::form_for(&header.layout(), self.block_bytes, false);
+        let form =
+            SortedStoreSettings::form_for(&header.layout(), self.block_bytes, false, self.index.kind());
         check_index(self.index, form)
     }
 
@@ -224,7 +225,7 @@ impl DictionaryBuilder {
 /// Tries count slots, so that they need them.
 pub(super) fn check_index(index: DictionaryIndex, form: Form) -> Result<()> {
     match index {
-        DictionaryIndex::SparseTrie | DictionaryIndex::DenseTrie if form != Form::Slots => {
+        DictionaryIndex::SparseTrie | DictionaryIndex::DenseTrie if form == Form::Stream => {
             let problem = "a trie is for records of a fixed size that is smaller than a block: use fences";
             Err(Error::Setting { name: "index", problem: problem.into() })
         }
@@ -340,7 +341,7 @@ fn store_settings(
     SortedStoreSettings {
         number: header.number,
         layout,
-        form: SortedStoreSettings::form_for(&layout, block_bytes, false),
+        form: SortedStoreSettings::form_for(&layout, block_bytes, false, index.kind()),
         block_bytes,
         index: index.kind(),
         packed: true,

@@ -4,17 +4,16 @@ use super::Dictionary;
 use crate::Result;
 use crate::device::{Purpose, ReadRequest, with_scratch};
 use crate::key::check_key;
-use crate::store::sorted::{Search, SortedIndexKind};
+use crate::store::sorted::{Search, SortedIndexKind, Span};
 use bytes::Bytes;
-use std::ops::Range;
 
 /// A batch of reads ends when it has so many reads or bytes.
 const BATCH_READS_MAX: usize = 1024;
 const BATCH_BYTES_MAX: usize = 4 << 20;
 
-/// A key of many, and the blocks that it may stand in.
+/// A key of many, and where it may stand.
 struct Sought {
-    blocks: Range<u64>,
+    span: Span,
     /// Which of the keys it is.
     number: usize,
 }
@@ -86,7 +85,7 @@ impl Dictionary {
             return keys.iter().map(|key| self.find(key, &mut found)).collect();
         }
         let sought = self.locate_many(&keys)?;
-        let groups: Vec<&[Sought]> = sought.chunk_by(|one, next| one.blocks == next.blocks).collect();
+        let groups: Vec<&[Sought]> = sought.chunk_by(|one, next| one.span == next.span).collect();
         let mut values: Vec<Option<T>> = keys.iter().map(|_| None).collect();
         let mut requests = Vec::new();
         let mut rest = &groups[..];
@@ -103,7 +102,7 @@ impl Dictionary {
         Ok(values)
     }
 
-    /// Where each of the keys may stand, in the order of the blocks.
+    /// Where each of the keys may stand, in the order of the file.
     fn locate_many(&self, keys: &[&[u8]]) -> Result<Vec<Sought>> {
         let mut sought = Vec::with_capacity(keys.len());
         let placing = self.header().placing();
@@ -112,11 +111,19 @@ impl Dictionary {
             if !self.may_have(key) {
                 continue;
             }
-            if let Some(blocks) = self.store().blocks_for(placing.place(key)) {
-                sought.push(Sought { blocks, number });
+            if let Some(span) = self.store().span_for(placing.place(key)) {
+                sought.push(Sought { span, number });
             }
         }
-        sought.sort_unstable_by_key(|one| (one.blocks.start, one.blocks.end));
+        sought.sort_unstable_by_key(|one| one.span.order());
+        // Keys of one block share the read of it.
+        let blocks = |one: &Sought| self.store().blocks_of(&one.span);
+        for group in sought.chunk_by_mut(|one, next| blocks(one) == blocks(next)) {
+            if let [first, _, ..] = group {
+                let shared = Span::Blocks(blocks(first));
+                group.iter_mut().for_each(|one| one.span = shared.clone());
+            }
+        }
         Ok(sought)
     }
 
@@ -124,18 +131,18 @@ impl Dictionary {
     fn batch_len(&self, groups: &[&[Sought]]) -> usize {
         let mut bytes = 0;
         let fits = |group: &&&[Sought]| {
-            bytes += group.first().map_or(0, |one| self.store().file().place_of(&one.blocks).1);
+            bytes += group.first().map_or(0, |one| self.store().place_of(&one.span).1);
             bytes <= BATCH_BYTES_MAX
         };
         groups.iter().take(BATCH_READS_MAX).take_while(fits).count().max(1)
     }
 
-    /// Reads the blocks of each group.
+    /// Reads for each group.
     fn read(&self, groups: &[&[Sought]], requests: &mut Vec<ReadRequest>) -> Result<()> {
         let file = self.store().file();
         requests.resize_with(groups.len(), || ReadRequest::new(0, 0));
         for (one, request) in groups.iter().filter_map(|group| group.first()).zip(requests.iter_mut()) {
-            let (offset, length) = file.place_of(&one.blocks);
+            let (offset, length) = self.store().place_of(&one.span);
             request.aim(offset, length);
         }
         file.file().read_many(Purpose::Get, requests)
@@ -152,7 +159,7 @@ impl Dictionary {
         with_scratch(|buffer| {
             buffer.clear();
             buffer.extend_from_slice(request.bytes());
-            let record = self.store().find(sought.blocks.clone(), buffer, key)?;
+            let record = self.store().find(sought.span.clone(), buffer, key)?;
             Ok(record.and_then(|record| record.value).map(found))
         })
     }

@@ -87,7 +87,9 @@ impl DictionaryIndex {
             SortedIndexKind::EntropyTrie => DictionaryIndex::SparseTrie,
             SortedIndexKind::DenseTrie => DictionaryIndex::DenseTrie,
             // No dictionary that has a block-perfect index is opened: there would be no order to search in.
-            SortedIndexKind::BlockPerfect | SortedIndexKind::Absent => DictionaryIndex::None,
+            SortedIndexKind::BlockPerfect | SortedIndexKind::SlotPerfect | SortedIndexKind::Absent => {
+                DictionaryIndex::None
+            }
         }
     }
 }

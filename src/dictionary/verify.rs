@@ -5,9 +5,8 @@ use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
 use crate::device::{AlignedBuffer, Purpose};
 use crate::key::KeyHash;
 use crate::progress::Progress;
-use crate::store::block::Block;
 use crate::store::record::{RecordProblem, RecordView};
-use crate::store::sorted::{Form, SortedIndexKind};
+use crate::store::sorted::SortedIndexKind;
 use crate::{Error, Result};
 
 /// More damage than this is counted by the first so many places.
@@ -78,8 +77,7 @@ impl Verifier<'_> {
     }
 
     fn check_block(&mut self, number: u64, bytes: &[u8]) {
-        let file = self.dictionary.store().file();
-        let block = match Block::open(file.file(), file.footer().number, number, bytes) {
+        let block = match self.dictionary.store().block(number, bytes) {
             Ok(block) => block,
             Err(error) => {
                 self.damage(DamagedPart::Blocks, &error);
@@ -112,7 +110,7 @@ impl Verifier<'_> {
         let pending = std::mem::take(&mut self.pending);
         let (mut at, mut begins) = (0, begins);
         loop {
-            match self.decode(&pending[at..]) {
+            match self.dictionary.store().decode(&pending[at..]) {
                 Ok((record, taken)) => {
                     self.check_record(&record, begins, number);
                     at += taken;
@@ -128,20 +126,6 @@ impl Verifier<'_> {
         self.begins = Some(begins);
         self.pending = pending;
         self.pending.drain(..at);
-    }
-
-    fn decode<'a>(&self, bytes: &'a [u8]) -> std::result::Result<(RecordView<'a>, usize), RecordProblem> {
-        let store = self.dictionary.store();
-        let layout = store.layout();
-        match store.form() {
-            Form::Stream => layout.decode_stream(bytes).map(|(_, record, taken)| (record, taken)),
-            Form::Slots => {
-                let slot_bytes = layout.slot_bytes(false).unwrap_or(1);
-                let slot = bytes.get(..slot_bytes).ok_or(RecordProblem::Short(slot_bytes))?;
-                let malformed = RecordProblem::Malformed("a record of the dictionary's size");
-                layout.decode_slot(slot, false).map(|record| (record, slot_bytes)).ok_or(malformed)
-            }
-        }
     }
 
     fn check_record(&mut self, record: &RecordView<'_>, first: u64, last: u64) {

@@ -19,7 +19,7 @@ pub struct BlockPerfectSettings {
     /// About how many records will be pushed. A number too high costs memory. One below half of the true number makes
     /// the buckets too large to be solved, so that lookups answer whole buckets.
     pub expected_records: u64,
-    /// The records that fill a block, 2 to 256.
+    /// The records that fill a block, 1 to 256. With 1 the index tells the place of each record, in 1.5 bits.
     pub records_per_block: u32,
     /// The records of a bucket on average, which a merge has to hold in memory: taken as within four blocks' and 512.
     /// Fewer cost memory: 0.06 bits a record with 128, 0.15 with 64.
@@ -44,11 +44,11 @@ impl BlockPerfectBuilder {
     /// [`BuildError::Setting`] if a setting is outside its limits.
     pub fn new(settings: BlockPerfectSettings) -> Result<Self, BuildError> {
         let BlockPerfectSettings { expected_records, records_per_block, bucket_records } = settings;
-        if !(2..=256).contains(&records_per_block) {
+        if !(1..=256).contains(&records_per_block) {
             let got = records_per_block.into();
-            return Err(BuildError::Setting { name: "records_per_block", got, limit: "2 to 256" });
+            return Err(BuildError::Setting { name: "records_per_block", got, limit: "1 to 256" });
         }
-        let target = Target::Blocks(records_per_block);
+        let target = target(records_per_block);
         let consensus = ConsensusBuilder::with_buckets_of(target, expected_records, bucket_records);
         Ok(Self { records_per_block, consensus })
     }
@@ -107,6 +107,11 @@ impl BlockPerfect {
         self.len().div_ceil(self.records_per_block.into())
     }
 
+    /// The records that fill a block.
+    pub fn records_per_block(&self) -> u32 {
+        self.records_per_block
+    }
+
     /// The bucket that a placement belongs to. Buckets ascend with placements, and the records of a bucket stand in
     /// successive blocks, of which the first may begin with records of earlier buckets.
     pub fn bucket_of(&self, placement: u64) -> u64 {
@@ -136,7 +141,7 @@ impl BlockPerfect {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         let records_per_block = read_records_per_block(&mut reader)?;
-        let consensus = ConsensusIndex::decode(&mut reader, Target::Blocks(records_per_block))?;
+        let consensus = ConsensusIndex::decode(&mut reader, target(records_per_block))?;
         reader.end()?;
         Ok(Self { records_per_block, consensus })
     }
@@ -144,9 +149,14 @@ impl BlockPerfect {
 
 fn read_records_per_block(reader: &mut Reader<'_>) -> Result<u32, DecodeError> {
     let records_per_block = u32::from(reader.u16("records a block")?);
-    let allowed = (2..=256).contains(&records_per_block);
-    reader.check(2, allowed, || "2 to 256 records a block".into(), || records_per_block.to_string())?;
+    let allowed = (1..=256).contains(&records_per_block);
+    reader.check(2, allowed, || "1 to 256 records a block".into(), || records_per_block.to_string())?;
     Ok(records_per_block)
+}
+
+/// Blocks of one record are slots.
+fn target(records_per_block: u32) -> Target {
+    if records_per_block == 1 { Target::Slots } else { Target::Blocks(records_per_block) }
 }
 
 /// A [`BlockPerfect`] without its seeds, which are nearly all of it: 0.02 bits a record. It tells which bytes of the
@@ -165,7 +175,7 @@ impl BlockPerfectOutline {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         let records_per_block = read_records_per_block(&mut reader)?;
-        let consensus = Outline::decode(&mut reader, Target::Blocks(records_per_block))?;
+        let consensus = Outline::decode(&mut reader, target(records_per_block))?;
         reader.end()?;
         Ok(Self { records_per_block, consensus: Arc::new(consensus) })
     }
@@ -183,6 +193,11 @@ impl BlockPerfectOutline {
     /// The number of blocks: all full but the last one.
     pub fn blocks(&self) -> u64 {
         self.len().div_ceil(self.records_per_block.into())
+    }
+
+    /// The records that fill a block.
+    pub fn records_per_block(&self) -> u32 {
+        self.records_per_block
     }
 
     /// As [`BlockPerfect::bucket_of`].
@@ -259,7 +274,9 @@ mod tests {
 
     #[test]
     fn a_decoded_index_finds_the_one_block_of_every_record() {
-        for (count, records_per_block) in [(0, 4), (1, 4), (2, 2), (5_000, 4), (5_000, 63), (5_000, 256)] {
+        for (count, records_per_block) in
+            [(0, 4), (1, 4), (2, 2), (5_000, 1), (5_000, 4), (5_000, 63), (5_000, 256)]
+        {
             let (index, records) = built(count, records_per_block);
             let decoded = BlockPerfect::decode(&encoded(&index)).unwrap();
             assert_eq!(encoded(&decoded), encoded(&index));
@@ -273,7 +290,8 @@ mod tests {
 
     #[test]
     fn an_outline_locates_as_the_index_does_from_the_bytes_that_it_names() {
-        for (count, records_per_block) in [(0, 4), (1, 4), (5_000, 4), (5_000, 63), (9_000, 256)] {
+        for (count, records_per_block) in [(0, 4), (1, 4), (5_000, 1), (5_000, 4), (5_000, 63), (9_000, 256)]
+        {
             let (index, _) = built(count, records_per_block);
             let bytes = encoded(&index);
             let seeds_at = bytes.len() - index.outline().seeds_bytes() as usize;
@@ -303,7 +321,7 @@ mod tests {
 
     #[test]
     fn damaged_bytes_are_refused_or_harmless() {
-        for (count, records_per_block) in [(0, 4), (3, 4), (1_500, 7)] {
+        for (count, records_per_block) in [(0, 4), (3, 4), (1_500, 1), (1_500, 7)] {
             let (index, _) = built(count, records_per_block);
             assert_withstands_damage(&encoded(&index), BlockPerfect::decode, |index| {
                 for (placement, _) in Numbers(1).keys(200) {
@@ -320,7 +338,7 @@ mod tests {
 
     #[test]
     fn settings_outside_their_limits_are_refused() {
-        for records_per_block in [0, 1, 257] {
+        for records_per_block in [0, 257] {
             let settings =
                 BlockPerfectSettings { expected_records: 1, records_per_block, bucket_records: 512 };
             assert!(matches!(BlockPerfectBuilder::new(settings), Err(BuildError::Setting { .. })));

@@ -24,6 +24,7 @@ fn checksum(store_number: u64, block_number: u64, rest: &[u8]) -> u32 {
 pub struct BlockBuilder {
     store_number: u64,
     block_bytes: usize,
+    header_bytes: usize,
     bytes: Vec<u8>,
     first_record: Option<u16>,
 }
@@ -31,9 +32,23 @@ pub struct BlockBuilder {
 impl BlockBuilder {
     /// Starts with an empty block. `block_bytes` is a power of two from 512 to 65,536.
     pub fn new(store_number: u64, block_bytes: usize) -> Self {
+        BlockBuilder::with_header(store_number, block_bytes, BLOCK_HEADER_BYTES)
+    }
+
+    /// Starts with an empty block that has no header: what stands in it is checked by itself.
+    pub fn bare(store_number: u64, block_bytes: usize) -> Self {
+        BlockBuilder::with_header(store_number, block_bytes, 0)
+    }
+
+    fn with_header(store_number: u64, block_bytes: usize, header_bytes: usize) -> Self {
         let mut bytes = Vec::with_capacity(block_bytes);
-        bytes.resize(BLOCK_HEADER_BYTES, 0);
-        BlockBuilder { store_number, block_bytes, bytes, first_record: None }
+        bytes.resize(header_bytes, 0);
+        BlockBuilder { store_number, block_bytes, header_bytes, bytes, first_record: None }
+    }
+
+    /// How many bytes stand in the block, without its header.
+    pub fn used(&self) -> usize {
+        self.bytes.len() - self.header_bytes
     }
 
     /// The bytes that still fit into the block.
@@ -43,12 +58,12 @@ impl BlockBuilder {
 
     /// Whether nothing stands in the block yet.
     pub fn is_empty(&self) -> bool {
-        self.bytes.len() == BLOCK_HEADER_BYTES
+        self.used() == 0
     }
 
     /// Notes that a record begins at the next byte.
     pub fn begin_record(&mut self) {
-        let at = (self.bytes.len() - BLOCK_HEADER_BYTES) as u16;
+        let at = self.used() as u16;
         self.first_record.get_or_insert(at);
     }
 
@@ -61,15 +76,17 @@ impl BlockBuilder {
 
     /// Pads and seals the block; shows its bytes to `write`, and starts the next one.
     pub fn seal(&mut self, block_number: u64, write: impl FnOnce(&[u8]) -> Result<()>) -> Result<()> {
-        let used = (self.bytes.len() - BLOCK_HEADER_BYTES) as u16;
+        let used = self.used() as u16;
         self.bytes.resize(self.block_bytes, 0);
-        self.bytes[4..6].copy_from_slice(&used.to_le_bytes());
-        self.bytes[6..8].copy_from_slice(&self.first_record.unwrap_or(NO_RECORD_BEGINS).to_le_bytes());
-        let crc = checksum(self.store_number, block_number, &self.bytes[4..]);
-        self.bytes[0..4].copy_from_slice(&crc.to_le_bytes());
+        if self.header_bytes > 0 {
+            self.bytes[4..6].copy_from_slice(&used.to_le_bytes());
+            self.bytes[6..8].copy_from_slice(&self.first_record.unwrap_or(NO_RECORD_BEGINS).to_le_bytes());
+            let crc = checksum(self.store_number, block_number, &self.bytes[4..]);
+            self.bytes[0..4].copy_from_slice(&crc.to_le_bytes());
+        }
         let outcome = write(&self.bytes);
         self.bytes.clear();
-        self.bytes.resize(BLOCK_HEADER_BYTES, 0);
+        self.bytes.resize(self.header_bytes, 0);
         self.first_record = None;
         outcome
     }

@@ -417,17 +417,20 @@ impl StoreFile {
 }
 
 impl StoreFile {
-    /// As [`read_blocks`](StoreFile::read_blocks), and answers where in `buffer` the blocks stand: a read is widened to
-    /// the file's alignment, and blocks may be smaller than that.
-    pub fn place_blocks(
+    /// Reads some bytes, as [`place_of`](StoreFile::place_of) says where, and answers where in `buffer` they stand: a
+    /// read is widened to the file's alignment.
+    pub fn read_place(
         &self,
         purpose: Purpose,
-        blocks: Range<u64>,
+        (offset, length): (u64, usize),
         buffer: &mut AlignedBuffer,
     ) -> Result<Range<usize>> {
-        let bytes = self.read_blocks(purpose, blocks, buffer)?;
+        if length == 0 {
+            return Ok(0..0);
+        }
+        let bytes = self.file.read(purpose, offset, length, buffer)?;
         let (address, length) = (bytes.as_ptr().addr(), bytes.len());
-        let start = if length == 0 { 0 } else { address - buffer.as_ptr().addr() };
+        let start = address - buffer.as_ptr().addr();
         Ok(start..start + length)
     }
 }

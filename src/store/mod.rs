@@ -12,6 +12,7 @@ pub mod log;
 pub mod manifest;
 pub mod merge;
 pub mod record;
+pub mod slots;
 pub mod sort;
 pub mod sorted;
 pub mod usage;

@@ -9,7 +9,7 @@ use crate::{Builder, Database, Error};
 use std::collections::BTreeMap;
 
 /// The kinds of file: a name, the shape and the structures of the database, and how the file's name begins and ends.
-const SUBJECTS: [(&str, Shape, &str, &str); 11] = [
+const SUBJECTS: [(&str, Shape, &str, &str); 12] = [
     ("manifest", VARIABLE, "MANIFEST", "MANIFEST"),
     ("manifest mirror", VARIABLE, "MANIFEST.", "mirror"),
     ("log, any size", VARIABLE, "log-", ""),
@@ -19,6 +19,7 @@ const SUBJECTS: [(&str, Shape, &str, &str); 11] = [
     ("cuckoo table", TRIE, "", ".hash"),
     ("sorted store of a stream", VARIABLE, "", ".sorted"),
     ("sorted store of slots, block-perfect", PERFECT, "", ".sorted"),
+    ("sorted store of checked slots, slot-perfect", PERFECT_SLOTS, "", ".sorted"),
     ("sorted store of slots, entropy-coded trie", TRIE, "", ".sorted"),
     ("sorted store of slots, fences", TAGGED_SLOTS, "", ".sorted"),
 ];
@@ -28,6 +29,7 @@ const VARIABLE: Shape = (false, IndexKind::Fences, HashStoreKind::HashOrdered, F
 const TAGGED: Shape = (false, IndexKind::Fences, HashStoreKind::HashOrdered, FilterKind::CuckooTags);
 const TAGGED_SLOTS: Shape = (true, IndexKind::Fences, HashStoreKind::HashOrdered, FilterKind::CuckooTags);
 const PERFECT: Shape = (true, IndexKind::BlockPerfect, HashStoreKind::HashOrdered, FilterKind::Ribbon);
+const PERFECT_SLOTS: Shape = (true, IndexKind::SlotPerfect, HashStoreKind::HashOrdered, FilterKind::Ribbon);
 const TRIE: Shape = (true, IndexKind::EntropyTrie, HashStoreKind::CuckooTable, FilterKind::Ribbon);
 
 const KEYS: u64 = 240;

@@ -46,7 +46,7 @@ pub fn run(data: &[u8]) {
     let mut bytes = contents(&directory, "store");
     input.mutate(&mut bytes);
     if input.u8() % 8 > 0 {
-        seal_store(&mut bytes);
+        seal_store(&layout, &mut bytes);
     }
     let directory = directory_with("store", &bytes);
     let mut buffer = AlignedBuffer::default();

@@ -12,9 +12,10 @@ use std::sync::LazyLock;
 /// What a database is made with: whether its records have a fixed size, its HashStores and its index.
 type Made = (bool, HashStoreKind, IndexKind);
 
-const MADE: [Made; 4] = [
+const MADE: [Made; 5] = [
     (true, HashStoreKind::CuckooTable, IndexKind::EntropyTrie),
     (true, HashStoreKind::HashOrdered, IndexKind::BlockPerfect),
+    (true, HashStoreKind::HashOrdered, IndexKind::SlotPerfect),
     (true, HashStoreKind::CuckooTable, IndexKind::Fences),
     (false, HashStoreKind::HashOrdered, IndexKind::Fences),
 ];
@@ -77,7 +78,7 @@ fn forge(files: &SimulatedDirectory, made: Made, name: &str, input: &mut Input<'
     let _ = match name {
         "MANIFEST" | "MANIFEST.mirror" => seal_manifest(&mut bytes),
         segment if segment.starts_with("log-") => seal_segment(&layout(made), &mut bytes),
-        _ => seal_store(&mut bytes),
+        _ => seal_store(&layout(made), &mut bytes),
     };
     files.remove_name(name).expect("it is listed");
     put(&directory, name, &bytes);

@@ -2,7 +2,8 @@
 
 use crate::input::{Input, contents, directory, directory_with};
 use crate::seal::seal_dictionary;
-use siltstone::Dictionary;
+use siltstone::store::record::RecordLayout;
+use siltstone::{Dictionary, DictionaryIndex};
 
 /// Runs it.
 pub fn run(data: &[u8]) {
@@ -11,8 +12,12 @@ pub fn run(data: &[u8]) {
     let directory = directory();
     let mut builder = Dictionary::builder().block_bytes(512);
     let value_length = usize::from(input.u8() % 64);
-    if input.u8() & 1 != 0 {
-        builder = builder.fixed(8, value_length);
+    let mut layout = RecordLayout { fixed: None, expiring: false };
+    let shape = input.u8();
+    if shape & 1 != 0 {
+        layout.fixed = Some((8, value_length));
+        let index = if shape & 2 != 0 { DictionaryIndex::DenseTrie } else { DictionaryIndex::Fences };
+        builder = builder.fixed(8, value_length).index(index);
     }
     let Ok(mut writer) = builder.create_in(directory.clone(), "dictionary") else { return };
     for number in 0..u64::from(input.u8()) {
@@ -22,7 +27,7 @@ pub fn run(data: &[u8]) {
     let mut bytes = contents(&directory, "dictionary");
     input.mutate(&mut bytes);
     if input.u8() % 8 > 0 {
-        seal_dictionary(&mut bytes);
+        seal_dictionary(&layout, &mut bytes);
     }
     exercise(&bytes);
 }

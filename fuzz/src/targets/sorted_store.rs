@@ -15,12 +15,16 @@ pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let layout = input.layout();
     let block_bytes = 512 << (input.u8() % 2);
-    let form = SortedStoreSettings::form_for(&layout, block_bytes, input.u8() & 1 != 0);
-    let index = match (form, input.u8() % 3) {
-        (Form::Stream, _) | (_, 0) => SortedIndexKind::Fences,
-        (Form::Slots, 1) => SortedIndexKind::EntropyTrie,
-        (Form::Slots, _) => SortedIndexKind::BlockPerfect,
-    };
+    let with_deletes = input.u8() & 1 != 0;
+    let wanted = [
+        SortedIndexKind::Fences,
+        SortedIndexKind::EntropyTrie,
+        SortedIndexKind::BlockPerfect,
+        SortedIndexKind::DenseTrie,
+        SortedIndexKind::SlotPerfect,
+    ][usize::from(input.u8() % 5)];
+    let form = SortedStoreSettings::form_for(&layout, block_bytes, with_deletes, wanted);
+    let index = if form == Form::Stream { SortedIndexKind::Fences } else { wanted };
     let directory = directory();
     let count = u64::from(input.u8());
     let settings = SortedStoreSettings {
@@ -53,7 +57,7 @@ pub fn run(data: &[u8]) {
     let mut bytes = contents(&directory, "store");
     input.mutate(&mut bytes);
     if input.u8() % 8 > 0 {
-        seal_store(&mut bytes);
+        seal_store(&layout, &mut bytes);
     }
     let directory = directory_with("store", &bytes);
     let Ok(store) = SortedStore::open(&directory, "store", 1, layout) else { return };

@@ -9,9 +9,8 @@ use crate::device::{AlignedBuffer, Purpose, ReadRequest, read_batch, with_scratc
 use crate::engine::Found;
 use crate::store::hash::HashStore;
 use crate::store::record::RecordView;
-use crate::store::sorted::{Located, SortedStore};
+use crate::store::sorted::{Located, SortedStore, Span};
 use crate::sync::atomic::AtomicU64;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -31,7 +30,7 @@ struct Open<'a> {
 /// What an open key waits for.
 struct Awaited {
     store: Arc<SortedStore>,
-    blocks: Range<u64>,
+    span: Span,
 }
 
 /// The buffers of a batch, which count for the account as long as they are there.
@@ -107,7 +106,7 @@ fn read_round<'a>(
     }
     requests.resize_with(requests.len().max(waiting.len()), || ReadRequest::new(0, 0));
     for ((_, awaited), request) in waiting.iter().zip(requests.iter_mut()) {
-        let (offset, length) = awaited.store.file().place_of(&awaited.blocks);
+        let (offset, length) = awaited.store.place_of(&awaited.span);
         request.aim(offset, length);
     }
     let files = waiting.iter().map(|(_, awaited)| awaited.store.file().file());
@@ -115,7 +114,7 @@ fn read_round<'a>(
     read_batch(Purpose::Get, &mut reads)?;
     let mut still_open = Vec::new();
     for ((key, awaited), request) in waiting.into_iter().zip(requests.iter_mut()) {
-        let record = awaited.store.find(awaited.blocks, request.bytes_mut(), key.sought.key)?;
+        let record = awaited.store.find(awaited.span, request.bytes_mut(), key.sought.key)?;
         match record.map(|record| known(&record, &key.sought)) {
             Some(Lookup::Known(value)) => found[key.number] = value,
             Some(Lookup::Unknown) | None => still_open.push(key),
@@ -126,7 +125,7 @@ fn read_round<'a>(
 
 /// What is known of a key in one store before it is read.
 enum Seen {
-    InBlocks(Awaited),
+    In(Awaited),
     Answered(Lookup),
 }
 
@@ -151,7 +150,7 @@ impl Open<'_> {
                 _ => return Ok(Next::Known(None)),
             };
             match with_scratch(|buffer| self.look_at(store, buffer))? {
-                Seen::InBlocks(awaited) => return Ok(Next::Read(awaited)),
+                Seen::In(awaited) => return Ok(Next::Read(awaited)),
                 Seen::Answered(Lookup::Known(value)) => return Ok(Next::Known(value)),
                 Seen::Answered(Lookup::Unknown) => {}
             }
@@ -164,9 +163,7 @@ impl Open<'_> {
         if let HashStore::Ordered(store) = store {
             match store.locate(Purpose::Get, hash, buffer)? {
                 Located::Nowhere => return Ok(Seen::Answered(Lookup::Unknown)),
-                Located::Blocks(blocks) => {
-                    return Ok(Seen::InBlocks(Awaited { store: store.clone(), blocks }));
-                }
+                Located::In(span) => return Ok(Seen::In(Awaited { store: store.clone(), span })),
                 Located::Anywhere => {}
             }
         }

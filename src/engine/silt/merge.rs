@@ -6,19 +6,18 @@ use crate::Result;
 use crate::batch::TimestampMs;
 use crate::device::Purpose;
 use crate::index::filter::RangedFilterBuilder;
-use crate::store::block::BLOCK_HEADER_BYTES;
 use crate::store::log::{FrozenLog, LogCursor};
 use crate::store::manifest::{Edit, Role, Shape, StoreEntry};
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::sorted::{
-    Form, SortedCursor, SortedIndexKind, SortedStoreSettings, SortedStoreWriter, StoreFilter,
+    Form, SortedCursor, SortedIndexKind, SortedStoreSettings, SortedStoreWriter, StoreFilter, slots_per_block,
 };
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// So many records a block can be placed by a block-perfect index.
-const RECORDS_PER_BLOCK: RangeInclusive<usize> = 2..=256;
+const RECORDS_PER_BLOCK: RangeInclusive<u32> = 2..=256;
 /// The bytes after which a step ends, however few records they were.
 const BYTES_PER_STEP: usize = 4 << 20;
 /// Of each new measurement of the novelty this share counts.
@@ -55,17 +54,22 @@ pub(super) fn sorted_settings(
     piece_bytes: usize,
 ) -> SortedStoreSettings {
     let (layout, block_bytes) = (shape.layout, shape.block_bytes);
-    let form = SortedStoreSettings::form_for(&layout, block_bytes, false);
-    let slot_bytes = layout.slot_bytes(false).unwrap_or(usize::MAX).max(1);
-    let records_per_block = (block_bytes as usize - BLOCK_HEADER_BYTES) / slot_bytes;
-    let index = match index {
-        _ if form == Form::Stream => SortedIndexKind::Fences,
+    let wanted = match index {
         IndexKind::EntropyTrie => SortedIndexKind::EntropyTrie,
-        IndexKind::BlockPerfect if RECORDS_PER_BLOCK.contains(&records_per_block) => {
-            SortedIndexKind::BlockPerfect
-        }
-        IndexKind::BlockPerfect | IndexKind::Fences => SortedIndexKind::Fences,
+        IndexKind::BlockPerfect => SortedIndexKind::BlockPerfect,
+        IndexKind::SlotPerfect => SortedIndexKind::SlotPerfect,
+        IndexKind::Fences => SortedIndexKind::Fences,
     };
+    let form = SortedStoreSettings::form_for(&layout, block_bytes, false, wanted);
+    let slots_per_block = slots_per_block(&layout, form, block_bytes);
+    let is_fit = match wanted {
+        _ if form == Form::Stream => false,
+        SortedIndexKind::BlockPerfect => RECORDS_PER_BLOCK.contains(&slots_per_block),
+        SortedIndexKind::SlotPerfect => form == Form::CheckedSlots,
+        _ => true,
+    };
+    let index = if is_fit { wanted } else { SortedIndexKind::Fences };
+    let form = SortedStoreSettings::form_for(&layout, block_bytes, false, index);
     let (expected_records, expected_bytes) = (0, 0);
     SortedStoreSettings {
         number,

@@ -178,8 +178,9 @@ pub(super) fn position_bits(last: &LogStore, end: u64, slots: u32) -> u8 {
     (2.0 * bytes_per_record * f64::from(slots)).log2().ceil().clamp(16.0, f64::from(POSITION_BITS_MAX)) as u8
 }
 
-/// What a merge reads and writes in one piece, in bytes: it grows with the data, so that its memory a key does not. Past
-/// the page cache pieces are larger, as each waits for the device, but not so large that lookups wait long behind one.
+/// What a merge reads and writes in one piece, in bytes: it grows with the data, so that its memory a key does not.
+/// Past the page cache pieces are larger, as each waits for the device, but not so large that lookups wait long behind
+/// one.
 pub(super) fn piece_bytes(settings: &SiltSettings, keys: u64, access: Access) -> usize {
     let wanted = (keys / KEYS_PER_PIECE_BYTE).next_power_of_two() as usize;
     let least = if access.is_direct() { DIRECT_PIECE_BYTES_MIN } else { PIECE_BYTES_MIN };

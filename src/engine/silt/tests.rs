@@ -29,7 +29,9 @@ fn key(number: u64) -> [u8; 8] {
 #[test]
 fn records_are_found_in_every_store_and_after_reopening() {
     for kind in [HashStoreKind::CuckooTable, HashStoreKind::HashOrdered] {
-        for index in [IndexKind::EntropyTrie, IndexKind::Fences, IndexKind::BlockPerfect] {
+        for index in
+            [IndexKind::EntropyTrie, IndexKind::Fences, IndexKind::BlockPerfect, IndexKind::SlotPerfect]
+        {
             let files = MemoryDirectory::default();
             let setup = |builder: Builder| builder.fixed(8, 8).hash_store(kind).index(index);
             let (database, _) = open(&files, setup);

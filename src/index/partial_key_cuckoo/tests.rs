@@ -165,7 +165,7 @@ fn short_keys_that_are_hashes_fill_a_table_as_well() {
     // Keys of 8 bytes in one of 16 partitions: both halves of the hash are the same bits but for their place.
     let mut next = || {
         let key = numbers.next() >> 4 | 7 << 60;
-        (key << 4 | key >> 60, key)
+        (key.rotate_left(4), key)
     };
     while {
         let (placement, fingerprint) = next();

@@ -9,8 +9,9 @@ use crate::store::block::Block;
 use crate::store::checksum;
 use crate::store::fields::Fields;
 use crate::store::file::{FOOTER_BYTES, HEADER_BYTES, StoreFile, StoreFooter, encode_header};
-use crate::store::hash::CUCKOO_TABLE_KIND;
+use crate::store::hash::{CUCKOO_TABLE_KIND, is_cuckoo_table};
 use crate::store::record::RecordLayout;
+use crate::store::slots::CheckedSlots;
 use crate::store::sorted::{Form, StoreFilter, StoreIndex, slots_per_block};
 use crate::{Error, Result};
 
@@ -167,13 +168,36 @@ fn guess_footer(file: &File, length: u64, wanted: &StoreToOpen<'_>) -> Result<St
         (kind, block_bytes) = stated;
     }
     let each = u64::from(block_bytes).max(1);
+    let layout = &wanted.belonging.layout;
+    let slot_bytes = match kind {
+        CUCKOO_TABLE_KIND => layout.slot_bytes(true),
+        kind if kind == Form::CheckedSlots as u8 => layout.slot_bytes(false),
+        _ => None,
+    };
+    let checked = slot_bytes.map(|slot_bytes| CheckedSlots {
+        store_number: wanted.number,
+        slot_bytes,
+        block_bytes: block_bytes as usize,
+        slots: u64::MAX,
+    });
+    let mut records = 0;
     for number in 0..(length / each).saturating_sub(1) {
         let bytes = read_if_readable(file, (number + 1) * each, block_bytes as usize, &mut buffer)?;
-        if bytes.is_some_and(|bytes| Block::open(file, wanted.number, number, bytes).is_ok()) {
-            blocks = number + 1;
+        let Some(bytes) = bytes else { continue };
+        match &checked {
+            Some(checked) => {
+                let sound = checked.sound_in_block(file, number, bytes);
+                if sound > 0 {
+                    (blocks, records) = (number + 1, number * checked.per_block() + sound);
+                }
+            }
+            None if Block::open(file, wanted.number, number, bytes).is_ok() => blocks = number + 1,
+            None => {}
         }
     }
-    Ok(StoreFooter::guessed(kind, wanted.number, block_bytes, blocks))
+    let mut footer = StoreFooter::guessed(kind, wanted.number, block_bytes, blocks);
+    footer.records = records;
+    Ok(footer)
 }
 
 /// The kind of a store and the size of its blocks, from its header if that is sound.
@@ -222,7 +246,7 @@ fn load(file: &StoreFile, layout: &RecordLayout) -> Result<Finders> {
         Error::Io { source, .. } if source.raw_os_error() == Some(super::EIO) => Ok(()),
         other => Err(other),
     };
-    if file.footer().kind == CUCKOO_TABLE_KIND {
+    if is_cuckoo_table(file.footer().kind) {
         let table = match file.read_section(&file.footer().filter, crate::device::Purpose::Recover) {
             Ok(bytes) => CuckooFilter::decode(&bytes).ok(),
             Err(error) => readable(error).map(|()| None)?,

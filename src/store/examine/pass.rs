@@ -6,10 +6,11 @@ use crate::device::{AlignedBuffer, Purpose};
 use crate::index::block_perfect::BlockPerfect;
 use crate::index::filter::{CuckooFilter, Filter};
 use crate::key::KeyHash;
-use crate::store::block::{BLOCK_HEADER_BYTES, Block};
+use crate::store::block::Block;
 use crate::store::file::{FOOTER_BYTES, Section, StoreFile};
-use crate::store::hash::CUCKOO_TABLE_KIND;
+use crate::store::hash::{CuckooGeometry, is_cuckoo_table};
 use crate::store::record::{RecordProblem, RecordView};
+use crate::store::slots::CheckedSlots;
 use crate::store::sorted::{Form, StoreFilter, StoreIndex};
 use crate::{Error, Result};
 use std::ops::Range;
@@ -91,7 +92,7 @@ impl StoreView<'_> {
 
     fn check_sections(&self, examined: &mut Examined) -> Result<()> {
         let footer = self.file.footer();
-        let is_table = footer.kind == CUCKOO_TABLE_KIND;
+        let is_table = is_cuckoo_table(footer.kind);
         let index_is_there = self.index.is_some_and(|index| !matches!(index, StoreIndex::Absent));
         let filter_is_there = if is_table { self.table.is_some() } else { self.filter.is_some() };
         let needs_index = self.end_is_known && !is_table;
@@ -126,11 +127,27 @@ impl StoreView<'_> {
         Ok(())
     }
 
+    /// Where the slots of a cuckoo table are.
+    fn geometry(&self) -> Option<CuckooGeometry> {
+        let footer = self.file.footer();
+        let is_table = is_cuckoo_table(footer.kind);
+        CuckooGeometry::new(self.belonging.layout, footer).filter(|_| is_table)
+    }
+
     /// The number of slots in a full block of a cuckoo table.
     fn slots_per_block(&self) -> Option<u64> {
-        let slot_bytes = self.belonging.layout.slot_bytes(true)?;
-        let payload_bytes = (self.file.footer().block_bytes as usize).checked_sub(BLOCK_HEADER_BYTES)?;
-        Some((payload_bytes / slot_bytes) as u64).filter(|slots| *slots > 0)
+        self.geometry().map(|geometry| geometry.slots_per_block)
+    }
+
+    /// Where the slots are, if each has a checksum.
+    fn checked(&self) -> Option<CheckedSlots> {
+        match self.geometry() {
+            Some(geometry) => geometry.checked,
+            None => {
+                let layout = &self.belonging.layout;
+                Form::of(self.file, layout).ok().and_then(|form| form.checked(self.file, layout))
+            }
+        }
     }
 
     /// Whether a lookup of this hash reads these blocks; why not, if not.
@@ -160,7 +177,7 @@ impl StoreView<'_> {
         if self.is_in_order() {
             return (before, after.max(before));
         }
-        if let Some(StoreIndex::BlockPerfect(index)) = self.index {
+        if let Some(StoreIndex::BlockPerfect { index, .. }) = self.index {
             return (bucket_start(index, before), bucket_end(index, after));
         }
         match (self.table, self.slots_per_block()) {
@@ -175,7 +192,7 @@ impl StoreView<'_> {
     fn is_in_order(&self) -> bool {
         let footer = self.file.footer();
         let in_buckets = !self.end_is_known || StoreIndex::is_in_buckets(footer);
-        footer.kind == Form::Stream as u8 || (footer.kind == Form::Slots as u8 && !in_buckets)
+        footer.kind == Form::Stream as u8 || (!is_cuckoo_table(footer.kind) && !in_buckets)
     }
 }
 
@@ -244,6 +261,8 @@ struct Pass<'v, 'f> {
     visit: &'f mut Visit<'f>,
     is_table: bool,
     slot_bytes: usize,
+    /// Where the slots are, if each has a checksum.
+    checked: Option<CheckedSlots>,
     runs: Vec<Run>,
     /// How many of them, the last ones, do not know yet what comes after them.
     open_runs: usize,
@@ -260,12 +279,14 @@ struct Pass<'v, 'f> {
 
 impl<'v, 'f> Pass<'v, 'f> {
     fn new(view: &'v StoreView<'v>, visit: &'f mut Visit<'f>) -> Self {
-        let is_table = view.file.footer().kind == CUCKOO_TABLE_KIND;
+        let is_table = is_cuckoo_table(view.file.footer().kind);
+        let layout = &view.belonging.layout;
         Pass {
             view,
             visit,
             is_table,
-            slot_bytes: view.belonging.layout.slot_bytes(is_table).unwrap_or(usize::MAX),
+            slot_bytes: layout.slot_bytes(is_table).unwrap_or(usize::MAX),
+            checked: view.checked(),
             runs: Vec::new(),
             open_runs: 0,
             pending: Vec::new(),
@@ -281,13 +302,14 @@ impl<'v, 'f> Pass<'v, 'f> {
     fn take(&mut self, number: u64, bytes: Option<&[u8]>) -> Result<()> {
         let file = self.view.file;
         self.lowest_in_block = None;
-        let opened = match bytes {
-            Some(bytes) => Block::open(file.file(), file.footer().number, number, bytes),
-            None => Err(file.file().corrupt(0, "a block that can be read", "an error of the device")),
+        let opened = match (bytes, &self.checked) {
+            (Some(bytes), Some(checked)) => checked.open_block(file.file(), number, bytes, true),
+            (Some(bytes), None) => Block::open(file.file(), file.footer().number, number, bytes),
+            (None, _) => Err(file.file().corrupt(0, "a block that can be read", "an error of the device")),
         };
         match opened {
             Err(error) => self.lose(number, Damage::of(&error, DamagedPart::Blocks, 0)),
-            Ok(block) if self.is_table || file.footer().kind == Form::Slots as u8 => {
+            Ok(block) if self.is_table || file.footer().kind != Form::Stream as u8 => {
                 self.take_slots(number, block.payload)?;
             }
             Ok(block) => self.take_stream(number, &block)?,
@@ -329,7 +351,9 @@ impl<'v, 'f> Pass<'v, 'f> {
     }
 
     fn take_slots(&mut self, number: u64, payload: &[u8]) -> Result<()> {
-        for slot in payload.chunks_exact(self.slot_bytes.min(payload.len() + 1)) {
+        let stride = self.checked.map_or(self.slot_bytes, |checked| checked.stride());
+        for slot in payload.chunks_exact(stride.clamp(1, payload.len() + 1)) {
+            let slot = slot.get(..self.slot_bytes).unwrap_or_default();
             match self.view.belonging.layout.decode_slot(slot, self.is_table) {
                 Some(record) => self.take_record(&record, number..number + 1)?,
                 None => self.lose_misplaced(number, "a record in each slot", "other bytes"),

@@ -1,5 +1,7 @@
 //! The on-flash cuckoo table: the records of a LogStore in the order of its slots.
 //!
+//! Each slot is checked by itself, so that a get reads the sectors that hold it and no more.
+//!
 //! Deviation: empty slots are not written. The filter tells how many taken slots come before one, so the table is full
 //! and not 93 % full; docs/formats/cuckoo_table.md draws it. The regions of the LogStore's index keep the table
 //! mergeable in one pass: a region holds one range of hashes, and is sorted in memory when it is read.
@@ -8,30 +10,52 @@ use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::index::filter::{CuckooFilter, Filter};
 use crate::key::{KeyHash, Placing};
 use crate::store::block::{BLOCK_HEADER_BYTES, Block, BlockBuilder};
-use crate::store::file::{FilterKind, StoreFile, StoreFileWriter};
+use crate::store::file::{FilterKind, StoreFile, StoreFileWriter, StoreFooter};
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::{RecordLayout, RecordSpan, RecordView};
+use crate::store::slots::{CheckedSlots, checked_slots_per_block, slot_checksum};
 use crate::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What the footer calls this kind of store.
-pub const CUCKOO_TABLE_KIND: u8 = 3;
+/// What the footer calls a table whose blocks have checksums, as tables were written once.
+const PLAIN_CUCKOO_TABLE_KIND: u8 = 3;
+/// What the footer calls a table whose slots have checksums.
+pub const CUCKOO_TABLE_KIND: u8 = 5;
+
+/// Whether a store of this kind is a cuckoo table.
+pub fn is_cuckoo_table(kind: u8) -> bool {
+    [PLAIN_CUCKOO_TABLE_KIND, CUCKOO_TABLE_KIND].contains(&kind)
+}
 
 /// Where records stand in the table's blocks.
 #[derive(Debug, Clone, Copy)]
-struct Geometry {
+pub(in crate::store) struct Geometry {
     layout: RecordLayout,
     slot_bytes: usize,
-    slots_per_block: u64,
+    /// From the beginning of one slot to that of the next, in bytes.
+    stride: usize,
+    pub slots_per_block: u64,
+    /// Where the slots are, if each has a checksum.
+    pub checked: Option<CheckedSlots>,
 }
 
 impl Geometry {
-    /// `None` if no record of the layout fits into a block.
-    fn new(layout: RecordLayout, block_bytes: u32) -> Option<Geometry> {
+    /// Of a table of so many records; `None` if none of the layout fits into a block.
+    pub fn new(layout: RecordLayout, footer: &StoreFooter) -> Option<Geometry> {
         let slot_bytes = layout.slot_bytes(true)?;
-        let slots_per_block = ((block_bytes as usize).checked_sub(BLOCK_HEADER_BYTES)? / slot_bytes) as u64;
-        (slots_per_block > 0).then_some(Geometry { layout, slot_bytes, slots_per_block })
+        let block_bytes = footer.block_bytes as usize;
+        let is_plain = footer.kind == PLAIN_CUCKOO_TABLE_KIND;
+        let (store_number, slots) = (footer.number, footer.records);
+        let checked = CheckedSlots { store_number, slot_bytes, block_bytes, slots };
+        let slots_per_block = match is_plain {
+            true => block_bytes.checked_sub(BLOCK_HEADER_BYTES)? / slot_bytes,
+            false => checked_slots_per_block(slot_bytes, block_bytes),
+        };
+        let stride = if is_plain { slot_bytes } else { checked.stride() };
+        let checked = (!is_plain).then_some(checked);
+        let slots_per_block = slots_per_block as u64;
+        (slots_per_block > 0).then_some(Geometry { layout, slot_bytes, stride, slots_per_block, checked })
     }
 
     fn blocks(&self, ranks: &Range<u64>) -> Range<u64> {
@@ -39,7 +63,8 @@ impl Geometry {
     }
 
     fn slot<'b>(&self, payload: &'b [u8], index: usize) -> Option<&'b [u8]> {
-        payload.get(index * self.slot_bytes..(index + 1) * self.slot_bytes)
+        let at = index * self.stride;
+        payload.get(at..at + self.slot_bytes)
     }
 }
 
@@ -53,15 +78,16 @@ pub struct CuckooTable {
 impl CuckooTable {
     /// Whether records of this layout can stand in a table with such blocks: they must be of one size, below a block's.
     pub fn suits(layout: &RecordLayout, block_bytes: u32) -> bool {
-        Geometry::new(*layout, block_bytes).is_some()
+        let Some(slot_bytes) = layout.slot_bytes(true) else { return false };
+        checked_slots_per_block(slot_bytes, block_bytes as usize) > 0
     }
 
     /// Opens a table and reads its filter back.
     pub fn open(directory: &Directory, name: &str, number: u64, layout: RecordLayout) -> Result<CuckooTable> {
         let file = StoreFile::open(directory, name, number)?;
         let footer = file.footer();
-        let geometry = Geometry::new(layout, footer.block_bytes);
-        let (CUCKOO_TABLE_KIND, Some(geometry)) = (footer.kind, geometry) else {
+        let geometry = Geometry::new(layout, footer).filter(|_| is_cuckoo_table(footer.kind));
+        let Some(geometry) = geometry else {
             let got = format!("a store of kind {}", footer.kind);
             return Err(file.file().corrupt(0, "a cuckoo table of the database's records", got));
         };
@@ -96,7 +122,8 @@ impl CuckooTable {
         self.filter.heap_bytes()
     }
 
-    /// The record of a key. One read for each slot that has its tag: 1 + 2^-12 if it is there, 2^-12 if not.
+    /// The record of a key. One read for each slot that has its tag, of the sectors that hold it: 1 + 2^-12 if it is
+    /// there, 2^-12 if not.
     pub fn get<'b>(
         &self,
         purpose: Purpose,
@@ -107,13 +134,9 @@ impl CuckooTable {
         let mut found = None;
         for candidate in self.filter.candidate_slots(hash.placement, hash.fingerprint) {
             let rank = u64::from(candidate.rank);
-            let blocks = self.geometry.blocks(&(rank..rank + 1));
-            let place = self.file.place_blocks(purpose, blocks.clone(), buffer)?;
-            let bytes = buffer.get(place).unwrap_or_default();
-            let (file, number) = (self.file.file(), self.file.footer().number);
-            let block = Block::open_for_get(file, number, blocks.start, bytes)?;
-            let slot = self.geometry.slot(block.payload, (rank % self.geometry.slots_per_block) as usize);
-            let record = slot.and_then(|slot| self.geometry.layout.decode_slot(slot, true));
+            let place = self.read(purpose, rank, buffer)?;
+            let slot = buffer.get(place).unwrap_or_default();
+            let record = self.geometry.layout.decode_slot(slot, true);
             if let Some(record) = record
                 && record.key == key
             {
@@ -124,17 +147,42 @@ impl CuckooTable {
         Ok(found.map(|span| span.view(buffer)))
     }
 
+    /// Reads a slot and checks it; answers where in `buffer` it stands.
+    fn read(&self, purpose: Purpose, rank: u64, buffer: &mut AlignedBuffer) -> Result<Range<usize>> {
+        let (file, number) = (self.file.file(), self.file.footer().number);
+        let slot_bytes = self.geometry.slot_bytes;
+        if let Some(checked) = &self.geometry.checked {
+            let (first_block, _) = self.file.place_of(&(0..0));
+            let place = (first_block + checked.offset_of(rank), checked.stride());
+            let place = self.file.read_place(purpose, place, buffer)?;
+            if !file.trusts_gets() {
+                checked.open(file, rank, buffer.get(place.clone()).unwrap_or_default())?;
+            }
+            return Ok(place.start..place.start + slot_bytes);
+        }
+        let block = rank / self.geometry.slots_per_block;
+        let place = self.file.read_place(purpose, self.file.place_of(&(block..block + 1)), buffer)?;
+        Block::open_for_get(file, number, block, buffer.get(place.clone()).unwrap_or_default())?;
+        let index = (rank % self.geometry.slots_per_block) as usize;
+        let start = place.start + BLOCK_HEADER_BYTES + index * slot_bytes;
+        Ok(start..start + slot_bytes)
+    }
+
     fn block<'b>(&self, number: u64, bytes: &'b [u8]) -> Result<Block<'b>> {
-        Block::open(self.file.file(), self.file.footer().number, number, bytes)
+        match &self.geometry.checked {
+            Some(checked) => checked.open_block(self.file.file(), number, bytes, true),
+            None => Block::open(self.file.file(), self.file.footer().number, number, bytes),
+        }
     }
 }
 
 /// Takes the records of a LogStore in the order of its slots and makes a [`CuckooTable`] of them.
 pub struct CuckooTableWriter {
     file: StoreFileWriter,
-    geometry: Geometry,
+    layout: RecordLayout,
+    number: u64,
+    slots_per_block: u64,
     block: BlockBuilder,
-    in_block: u64,
     slot: Vec<u8>,
     records: u64,
     deleted: u64,
@@ -150,47 +198,53 @@ impl CuckooTableWriter {
         block_bytes: u32,
         piece_bytes: usize,
     ) -> Result<Self> {
-        let geometry = Geometry::new(layout, block_bytes).ok_or_else(|| Error::Setting {
-            name: "hash_store",
-            problem: "a cuckoo table needs records of a fixed size that is smaller than a block".into(),
-        })?;
+        if !CuckooTable::suits(&layout, block_bytes) {
+            return Err(Error::Setting {
+                name: "hash_store",
+                problem: "a cuckoo table needs records of a fixed size that is smaller than a block".into(),
+            });
+        }
         let (kind, purpose) = (CUCKOO_TABLE_KIND, Purpose::Convert);
         let file = StoreFileWriter::create(directory, name, kind, number, block_bytes, purpose, piece_bytes)?;
-        let block = BlockBuilder::new(number, block_bytes as usize);
-        Ok(CuckooTableWriter { file, geometry, block, in_block: 0, slot: Vec::new(), records: 0, deleted: 0 })
+        let block = BlockBuilder::bare(number, block_bytes as usize);
+        let slot_bytes = layout.slot_bytes(true).unwrap_or(1);
+        let slots_per_block = checked_slots_per_block(slot_bytes, block_bytes as usize) as u64;
+        let (slot, records, deleted) = (Vec::new(), 0, 0);
+        Ok(CuckooTableWriter { file, layout, number, slots_per_block, block, slot, records, deleted })
     }
 
     /// Adds the record of the next taken slot.
     pub fn push(&mut self, record: &RecordView<'_>) -> Result<()> {
-        if self.in_block == self.geometry.slots_per_block {
+        if self.records > 0 && self.records.is_multiple_of(self.slots_per_block) {
             self.seal()?;
         }
         self.slot.clear();
-        self.geometry.layout.encode_slot(record, true, &mut self.slot);
-        self.block.begin_record();
+        self.layout.encode_slot(record, true, &mut self.slot);
         self.block.fill(&self.slot);
-        self.in_block += 1;
+        self.block.fill(&slot_checksum(self.number, self.records, &self.slot));
         self.records += 1;
         self.deleted += u64::from(record.value.is_none());
         Ok(())
     }
 
     fn seal(&mut self) -> Result<()> {
-        self.in_block = 0;
         let file = &mut self.file;
         self.block.seal(file.next_block(), |block| file.append_block(block))
     }
 
     /// Writes what is left and saves the filter. Nothing is synced here.
     pub fn finish(mut self, filter: CuckooFilter) -> Result<CuckooTable> {
-        if self.in_block > 0 {
+        if !self.block.is_empty() {
             self.seal()?;
         }
         let mut bytes = Vec::new();
         filter.encode(&mut bytes);
         let filter_section = (FilterKind::Cuckoo as u8, &bytes[..]);
         let file = self.file.finish(self.records, self.deleted, (0, &[]), filter_section)?;
-        Ok(CuckooTable { file: Arc::new(file), geometry: self.geometry, filter })
+        let geometry = Geometry::new(self.layout, file.footer()).ok_or_else(|| {
+            file.file().corrupt(0, "a table of records that fit into its blocks", "larger ones")
+        })?;
+        Ok(CuckooTable { file: Arc::new(file), geometry, filter })
     }
 
     /// The memory held, in bytes.
@@ -240,9 +294,10 @@ impl CuckooCursor {
             let block = table.block(number, bytes)?;
             let first = ranks.start.saturating_sub(number * per_block).min(per_block);
             let end = (ranks.end - (number * per_block).min(ranks.end)).min(per_block);
-            let slot_bytes = table.geometry.slot_bytes;
-            let slots = block.payload.get(first as usize * slot_bytes..end as usize * slot_bytes);
-            self.region.extend_from_slice(slots.unwrap_or_default());
+            for index in first..end {
+                let slot = table.geometry.slot(block.payload, index as usize);
+                self.region.extend_from_slice(slot.unwrap_or_default());
+            }
         }
         for (index, slot) in self.region.chunks_exact(table.geometry.slot_bytes).enumerate() {
             if let Some(record) = table.geometry.layout.decode_slot(slot, true) {
@@ -257,8 +312,9 @@ impl CuckooCursor {
     }
 
     fn view(&self, index: u32) -> Option<RecordView<'_>> {
-        let slot = self.table.geometry.slot(&self.region, index as usize)?;
-        self.table.geometry.layout.decode_slot(slot, true)
+        let Geometry { layout, slot_bytes, .. } = &self.table.geometry;
+        let at = index as usize * slot_bytes;
+        layout.decode_slot(self.region.get(at..at + slot_bytes)?, true)
     }
 }
 

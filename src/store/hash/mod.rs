@@ -5,7 +5,8 @@
 
 mod cuckoo_table;
 
-pub use cuckoo_table::{CUCKOO_TABLE_KIND, CuckooCursor, CuckooTable, CuckooTableWriter};
+pub(in crate::store) use cuckoo_table::Geometry as CuckooGeometry;
+pub use cuckoo_table::{CUCKOO_TABLE_KIND, CuckooCursor, CuckooTable, CuckooTableWriter, is_cuckoo_table};
 
 use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};

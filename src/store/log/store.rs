@@ -260,8 +260,8 @@ impl FrozenLog {
 }
 
 /// The records of a frozen LogStore in the order of their hashes. One region of the index at a time: its tags ascend
-/// with the hashes, so that each record is read once, when its turn comes; only where tags are alike the keys are looked
-/// at first. The log's tail is hot in the page cache.
+/// with the hashes, so that each record is read once, when its turn comes; only where tags are alike the keys are
+/// looked at first. The log's tail is hot in the page cache.
 pub struct LogCursor {
     view: LogView,
     frozen: Arc<FrozenLog>,

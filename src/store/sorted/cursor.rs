@@ -1,11 +1,10 @@
 //! Going through a store in its own order.
 
-use super::{Form, SortedStore};
+use super::SortedStore;
 use crate::Result;
 use crate::device::{Purpose, with_scratch};
 use crate::index::block_perfect::BlockPerfectOutline;
 use crate::key::{KeyHash, Placing};
-use crate::store::block::Block;
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::{RecordLayout, RecordProblem, RecordSpan, RecordView};
 use std::collections::VecDeque;
@@ -100,7 +99,7 @@ impl SortedCursor {
             let bytes = file.read_blocks(self.purpose, blocks.clone(), buffer)?;
             self.payload.reserve_exact(bytes.len());
             for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
-                let block = Block::open(file.file(), file.footer().number, number, bytes)?;
+                let block = self.store.block(number, bytes)?;
                 self.payload.extend_from_slice(block.payload);
                 self.block_ends.push_back(self.payload.len());
             }
@@ -140,13 +139,14 @@ impl SortedCursor {
         with_scratch(|buffer| -> Result<()> {
             let bytes = file.read_blocks(self.purpose, blocks.clone(), buffer)?;
             for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
-                let block = Block::open(file.file(), file.footer().number, number, bytes)?;
-                self.bucket.waiting.reserve_exact(block.payload.len() / slot_bytes);
-                for slot in block.payload.chunks_exact(slot_bytes) {
-                    let Some(record) = layout.decode_slot(slot, false) else { continue };
+                let payload = store.block(number, bytes)?.payload;
+                self.bucket.waiting.reserve_exact(payload.len() / slot_bytes);
+                let mut at = 0;
+                while let Ok((record, taken)) = store.decode(&payload[at..]) {
                     let hash = self.placing.place(record.key);
-                    let place = self.bucket.keep(slot);
+                    let place = self.bucket.keep(&payload[at..at + slot_bytes]);
                     self.bucket.waiting.push((hash, place));
+                    at += taken;
                 }
             }
             Ok(())
@@ -154,19 +154,6 @@ impl SortedCursor {
         self.next_block = blocks.end;
         self.bucket.sort(layout, slot_bytes);
         Ok(true)
-    }
-
-    fn decode<'a>(&self, bytes: &'a [u8]) -> std::result::Result<(RecordView<'a>, usize), RecordProblem> {
-        let layout = &self.store.layout;
-        match self.store.form {
-            Form::Stream => layout.decode_stream(bytes).map(|(_, record, taken)| (record, taken)),
-            Form::Slots => {
-                let slot_bytes = layout.slot_bytes(false).unwrap_or(1);
-                let slot = bytes.get(..slot_bytes).ok_or(RecordProblem::Short(slot_bytes))?;
-                let malformed = RecordProblem::Malformed("a record of the database's size");
-                layout.decode_slot(slot, false).map(|record| (record, slot_bytes)).ok_or(malformed)
-            }
-        }
     }
 }
 
@@ -224,7 +211,7 @@ impl Cursor for SortedCursor {
         }
         self.current = None;
         loop {
-            let problem = match self.decode(&self.payload[self.at..]) {
+            let problem = match self.store.decode(&self.payload[self.at..]) {
                 Ok((record, taken)) => {
                     let hash = self.placing.place(record.key);
                     let span = RecordSpan::within(&self.payload, &record);

@@ -26,8 +26,18 @@ pub enum SortedIndexKind {
     /// A perfect hash of each bucket to its blocks, which are all full. Only for slots, two or more in a block; inside
     /// a bucket the records have no order.
     BlockPerfect,
+    /// A perfect hash of each bucket to the slots of its records: it tells the record and not only its block. Only for
+    /// slots; inside a bucket the records have no order.
+    SlotPerfect,
     /// None: a record may stand in any block.
     Absent,
+}
+
+impl SortedIndexKind {
+    /// Whether it tells the slot of a record, and not only its block.
+    pub fn tells_slots(self) -> bool {
+        matches!(self, SortedIndexKind::DenseTrie | SortedIndexKind::SlotPerfect)
+    }
 }
 
 /// The kinds of saved indexes; whether a trie is dense stands in itself.
@@ -77,9 +87,9 @@ impl StoreIndexBuilder {
                 expected_records: settings.expected_records,
                 expected_blocks: settings.expected_blocks,
             }))),
-            SortedIndexKind::BlockPerfect => Err(Error::Setting {
+            SortedIndexKind::BlockPerfect | SortedIndexKind::SlotPerfect => Err(Error::Setting {
                 name: "index",
-                problem: "a block-perfect index chooses where records stand: it is built with its store only"
+                problem: "a perfect index chooses where records stand: it is built with its store only"
                     .into(),
             }),
             SortedIndexKind::Absent => Ok(StoreIndexBuilder::Absent),
@@ -127,8 +137,13 @@ pub enum StoreIndex {
     },
     /// See [`SortedIndexKind::Fences`].
     Fences(Fences),
-    /// See [`SortedIndexKind::BlockPerfect`].
-    BlockPerfect(BlockPerfect),
+    /// See [`SortedIndexKind::BlockPerfect`] and [`SortedIndexKind::SlotPerfect`].
+    BlockPerfect {
+        /// The index.
+        index: BlockPerfect,
+        /// How many of the units that it locates stand in a block: 1 unless it tells slots.
+        units_per_block: u64,
+    },
     /// See [`SortedIndexKind::Absent`].
     Absent,
 }
@@ -137,6 +152,12 @@ impl StoreIndex {
     fn trie(trie: EntropyTrie, slots_per_block: u32) -> StoreIndex {
         let units_per_block = u64::from((slots_per_block / trie.settings().records_per_block.max(1)).max(1));
         StoreIndex::EntropyTrie { trie, units_per_block }
+    }
+
+    /// A perfect index over blocks of so many slots.
+    pub(super) fn perfect(index: BlockPerfect, slots_per_block: u32) -> StoreIndex {
+        let units_per_block = units_per_block(index.records_per_block(), slots_per_block);
+        StoreIndex::BlockPerfect { index, units_per_block }
     }
 
     /// Whether the records of the store are ordered by buckets only.
@@ -166,7 +187,7 @@ impl StoreIndex {
             SECTION_ENTROPY_TRIE => {
                 let trie = EntropyTrie::decode(&bytes).map_err(damaged)?;
                 let records = trie.settings().records_per_block;
-                let fits = form == Form::Slots && [1, slots_per_block].contains(&records);
+                let fits = form != Form::Stream && [1, slots_per_block].contains(&records);
                 if !fits || trie.len() != file.footer().records {
                     let expected =
                         format!("a trie of {} slots, {slots_per_block} a block", file.footer().records);
@@ -180,13 +201,14 @@ impl StoreIndex {
                 let outline = index.outline();
                 let head_bytes = (bytes.len() as u64).saturating_sub(outline.seeds_bytes());
                 let pages = Pages::of(&bytes, head_bytes, 0);
-                return Ok((StoreIndex::BlockPerfect(index), Some(Buckets { outline, pages })));
+                let buckets = Buckets::new(outline, pages, slots_per_block);
+                return Ok((StoreIndex::perfect(index, slots_per_block), Some(buckets)));
             }
             SECTION_PAGED_BLOCK_PERFECT => {
                 let (pages, bytes) = Pages::split(file, section, &bytes)?;
                 let index = BlockPerfect::decode(bytes).map_err(damaged)?;
-                let outline = index.outline();
-                return Ok((StoreIndex::BlockPerfect(index), Some(Buckets { outline, pages })));
+                let buckets = Buckets::new(index.outline(), pages, slots_per_block);
+                return Ok((StoreIndex::perfect(index, slots_per_block), Some(buckets)));
             }
             SECTION_FENCES => Fences::decode(&bytes).map(StoreIndex::Fences).map_err(damaged)?,
             kind => return Err(file.file().corrupt(offset, "an index", format!("a section of kind {kind}"))),
@@ -206,11 +228,12 @@ impl StoreIndex {
                 fences.encode(&mut bytes);
                 SECTION_FENCES
             }
-            StoreIndex::BlockPerfect(index) => {
+            StoreIndex::BlockPerfect { index, units_per_block } => {
                 index.encode(&mut bytes);
                 let outline = index.outline();
                 let (bytes, pages) = Pages::encode(&bytes, bytes.len() as u64 - outline.seeds_bytes());
-                return (SECTION_PAGED_BLOCK_PERFECT, bytes, Some(Buckets { outline, pages }));
+                let buckets = Buckets { outline, pages, units_per_block: *units_per_block };
+                return (SECTION_PAGED_BLOCK_PERFECT, bytes, Some(buckets));
             }
             StoreIndex::Absent => SECTION_NONE,
         };
@@ -225,7 +248,8 @@ impl StoreIndex {
                 if dense { SortedIndexKind::DenseTrie } else { SortedIndexKind::EntropyTrie }
             }
             StoreIndex::Fences(_) => SortedIndexKind::Fences,
-            StoreIndex::BlockPerfect(_) => SortedIndexKind::BlockPerfect,
+            StoreIndex::BlockPerfect { units_per_block: 2.., .. } => SortedIndexKind::SlotPerfect,
+            StoreIndex::BlockPerfect { .. } => SortedIndexKind::BlockPerfect,
             StoreIndex::Absent => SortedIndexKind::Absent,
         }
     }
@@ -233,15 +257,23 @@ impl StoreIndex {
     /// The blocks in which the record of a key stands, if it is there.
     #[inline]
     pub fn locate(&self, hash: KeyHash) -> Range<u64> {
+        let (units, units_per_block) = self.locate_units(hash);
+        blocks_of(units, units_per_block)
+    }
+
+    /// The units in which the record of a key stands, if it is there, and how many of them stand in a block: slots, or
+    /// blocks if that is 1.
+    #[inline]
+    pub(super) fn locate_units(&self, hash: KeyHash) -> (Range<u64>, u64) {
         match self {
-            StoreIndex::EntropyTrie { trie, units_per_block: 1 } => trie.locate(hash.placement),
             StoreIndex::EntropyTrie { trie, units_per_block } => {
-                let units = trie.locate(hash.placement);
-                units.start / units_per_block..units.end.div_ceil(*units_per_block)
+                (trie.locate(hash.placement), *units_per_block)
             }
-            StoreIndex::Fences(fences) => fences.locate(hash.placement),
-            StoreIndex::BlockPerfect(index) => index.locate(hash.placement),
-            StoreIndex::Absent => 0..u64::MAX,
+            StoreIndex::Fences(fences) => (fences.locate(hash.placement), 1),
+            StoreIndex::BlockPerfect { index, units_per_block } => {
+                (index.locate(hash.placement), *units_per_block)
+            }
+            StoreIndex::Absent => (0..u64::MAX, 1),
         }
     }
 
@@ -250,7 +282,7 @@ impl StoreIndex {
         match self {
             StoreIndex::EntropyTrie { trie, .. } => trie.heap_bytes(),
             StoreIndex::Fences(fences) => fences.heap_bytes(),
-            StoreIndex::BlockPerfect(index) => index.heap_bytes(),
+            StoreIndex::BlockPerfect { index, .. } => index.heap_bytes(),
             StoreIndex::Absent => 0,
         }
     }
@@ -263,11 +295,32 @@ pub(crate) struct Buckets {
     pub(super) outline: BlockPerfectOutline,
     /// Where the rest is, and how to check it.
     pub(super) pages: Pages,
+    /// How many of the units that it locates stand in a block: 1 unless it tells slots.
+    pub(super) units_per_block: u64,
+}
+
+/// How many units of an index stand in a block of so many slots, if a unit is so many records.
+fn units_per_block(records_per_unit: u32, slots_per_block: u32) -> u64 {
+    if records_per_unit == 1 { u64::from(slots_per_block.max(1)) } else { 1 }
+}
+
+/// The blocks that hold some units.
+#[inline]
+pub(super) fn blocks_of(units: Range<u64>, units_per_block: u64) -> Range<u64> {
+    if units_per_block == 1 {
+        return units;
+    }
+    units.start / units_per_block..units.end.div_ceil(units_per_block)
 }
 
 impl Buckets {
+    fn new(outline: BlockPerfectOutline, pages: Pages, slots_per_block: u32) -> Buckets {
+        let units_per_block = units_per_block(outline.records_per_block(), slots_per_block);
+        Buckets { outline, pages, units_per_block }
+    }
+
     /// Reads it from the beginning of the saved index.
-    pub(super) fn open(file: &StoreFile) -> Result<Buckets> {
+    pub(super) fn open(file: &StoreFile, slots_per_block: u32) -> Result<Buckets> {
         let section = &file.footer().index;
         let pages = Pages::open(file, section)?;
         let mut buffer = AlignedBuffer::default();
@@ -279,10 +332,10 @@ impl Buckets {
             let got = format!("{} of {} bytes", pages.head_bytes, pages.index_bytes);
             return Err(file.file().corrupt(offset, "an outline of the whole index", got));
         }
-        Ok(Buckets { outline, pages })
+        Ok(Buckets::new(outline, pages, slots_per_block))
     }
 
-    /// The blocks in which the record of a key stands, if it is there. One read.
+    /// The units in which the record of a key stands, if it is there. One read.
     pub(super) fn locate(
         &self,
         file: &StoreFile,

@@ -1,8 +1,9 @@
 //! The SortedStore (SILT 3.3): records in hash order on flash, found by a compact index with one read.
 //!
-//! Two forms of blocks, of which docs/formats/sorted_store.md tells more: *slots*, for records of one size that is
-//! smaller than a block, and *stream*, for all others; there a record may go on in the next blocks, which are then read
-//! together. The same structure behind a filter is the hash-ordered form of a HashStore, since it can hold deletes too.
+//! Three forms of blocks, of which docs/formats/sorted_store.md tells more: *slots*, for records of one size that is
+//! smaller than a block; *checked slots*, of which each can be read and checked by itself; and *stream*, for all
+//! others: there a record may go on in the next blocks, which are then read together. The same structure behind a
+//! filter is the hash-ordered form of a HashStore, since it can hold deletes too.
 //!
 //! Deviations: the order is that of a 64-bit hash and not of the key, since users' keys are no hashes; records of any
 //! size need no second place for what does not fit a slot (the paper's inlining, section 4), since the index finds
@@ -15,15 +16,16 @@ mod search;
 mod writer;
 
 pub use cursor::SortedCursor;
-use index::Buckets;
+use index::{Buckets, blocks_of};
 pub use index::{SortedIndexKind, StoreFilter, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
 pub use search::Search;
-pub(in crate::store) use writer::slots_per_block;
+pub(crate) use writer::slots_per_block;
 pub use writer::{SortedStoreSettings, SortedStoreWriter};
 
 use super::block::{BLOCK_HEADER_BYTES, Block};
 use super::file::StoreFile;
-use super::record::{RecordLayout, RecordView};
+use super::record::{RecordLayout, RecordProblem, RecordView};
+use super::slots::{CheckedSlots, checked_slots_per_block};
 use crate::Result;
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::key::{KeyHash, Placing};
@@ -38,20 +40,53 @@ pub enum Form {
     Stream = 1,
     /// A whole number of records of one size in each block.
     Slots = 2,
+    /// The same, each with a checksum of its own.
+    CheckedSlots = 4,
 }
 
 impl Form {
     /// The form in which a file says that it holds records of this layout.
     pub(in crate::store) fn of(file: &StoreFile, layout: &RecordLayout) -> Result<Form> {
-        let block_bytes = file.footer().block_bytes as usize;
-        let slot_fits = |bytes: usize| (1..=block_bytes - BLOCK_HEADER_BYTES).contains(&bytes);
-        match file.footer().kind {
-            kind if kind == Form::Stream as u8 => Ok(Form::Stream),
-            kind if kind == Form::Slots as u8 && layout.slot_bytes(false).is_some_and(slot_fits) => {
-                Ok(Form::Slots)
-            }
-            kind => Err(file.file().corrupt(0, "a sorted store", format!("a store of kind {kind}"))),
+        let footer = file.footer();
+        let refused =
+            || Err(file.file().corrupt(0, "a sorted store", format!("a store of kind {}", footer.kind)));
+        let form = match footer.kind {
+            kind if kind == Form::Stream as u8 => return Ok(Form::Stream),
+            kind if kind == Form::Slots as u8 => Form::Slots,
+            kind if kind == Form::CheckedSlots as u8 => Form::CheckedSlots,
+            _ => return refused(),
+        };
+        if form.slots_in(layout, footer.block_bytes).is_none() {
+            return refused();
         }
+        let blocks_of_slots = |checked: CheckedSlots| checked.slots.div_ceil(checked.per_block());
+        match form.checked(file, layout).map(blocks_of_slots) {
+            Some(blocks) if blocks != footer.blocks => {
+                let got = format!("{} records in {} blocks", footer.records, footer.blocks);
+                Err(file.file().corrupt(file.length(), format!("{blocks} blocks of slots"), got))
+            }
+            _ => Ok(form),
+        }
+    }
+
+    /// How many records stand in a full block, if they stand in slots and one fits.
+    fn slots_in(self, layout: &RecordLayout, block_bytes: u32) -> Option<u32> {
+        let slot_bytes = layout.slot_bytes(false).filter(|bytes| *bytes > 0)?;
+        let block_bytes = block_bytes as usize;
+        let slots = match self {
+            Form::Stream => return None,
+            Form::Slots => block_bytes.saturating_sub(BLOCK_HEADER_BYTES) / slot_bytes,
+            Form::CheckedSlots => checked_slots_per_block(slot_bytes, block_bytes),
+        };
+        Some(slots as u32).filter(|slots| *slots > 0)
+    }
+
+    /// Where the slots of a file stand, if they are checked one by one.
+    pub(in crate::store) fn checked(self, file: &StoreFile, layout: &RecordLayout) -> Option<CheckedSlots> {
+        let footer = file.footer();
+        let slot_bytes = layout.slot_bytes(false).filter(|_| self == Form::CheckedSlots)?;
+        let block_bytes = footer.block_bytes as usize;
+        Some(CheckedSlots { store_number: footer.number, slot_bytes, block_bytes, slots: footer.records })
     }
 }
 
@@ -61,6 +96,8 @@ pub struct SortedStore {
     file: Arc<StoreFile>,
     layout: RecordLayout,
     form: Form,
+    /// Where the slots are, if each can be checked by itself.
+    checked: Option<CheckedSlots>,
     /// `None`: on flash, or there is none.
     index: Option<Arc<StoreIndex>>,
     /// `None`: on flash, or there is none.
@@ -74,10 +111,27 @@ pub struct SortedStore {
 pub enum Located {
     /// It is not there.
     Nowhere,
-    /// In these blocks, which count from 0.
-    Blocks(Range<u64>),
+    /// There.
+    In(Span),
     /// It has to be searched for: the index is not in memory.
     Anywhere,
+}
+
+/// A part of a store that is read at once to look for a record. All numbers count from 0.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Span {
+    /// Whole blocks.
+    Blocks(Range<u64>),
+    /// Slots that are checked one by one: the sectors that hold them are read, and not the blocks.
+    Slots(Range<u64>),
+}
+
+impl Span {
+    /// By its place in the store.
+    pub fn order(&self) -> (u64, u64) {
+        let (Span::Blocks(range) | Span::Slots(range)) = self;
+        (range.start, range.end)
+    }
 }
 
 static ABSENT: StoreIndex = StoreIndex::Absent;
@@ -107,13 +161,22 @@ impl SortedStore {
     pub fn in_file(file: StoreFile, layout: RecordLayout, with_index: bool) -> Result<SortedStore> {
         let form = Form::of(&file, &layout)?;
         StoreFilter::check_kind(&file)?;
-        let mut store =
-            SortedStore { file: Arc::new(file), layout, form, index: None, filter: None, buckets: None };
+        let mut store = SortedStore::of(file, layout, form);
         let needs_index = StoreIndex::is_in_one_piece(&store.file);
         if StoreIndex::is_in_buckets(store.file.footer()) && !needs_index {
-            store.buckets = Some(Arc::new(Buckets::open(&store.file)?));
+            store.buckets = Some(Arc::new(Buckets::open(&store.file, store.slots_per_block())?));
         }
         if with_index || needs_index { store.with_index() } else { Ok(store) }
+    }
+
+    /// Nothing of it in memory.
+    fn of(file: StoreFile, layout: RecordLayout, form: Form) -> SortedStore {
+        let checked = form.checked(&file, &layout);
+        SortedStore { file: Arc::new(file), layout, form, checked, index: None, filter: None, buckets: None }
+    }
+
+    fn slots_per_block(&self) -> u32 {
+        slots_per_block(&self.layout, self.form, self.file.footer().block_bytes)
     }
 
     fn handle(&self) -> SortedStore {
@@ -121,6 +184,7 @@ impl SortedStore {
             file: self.file.clone(),
             layout: self.layout,
             form: self.form,
+            checked: self.checked,
             index: self.index.clone(),
             filter: self.filter.clone(),
             buckets: self.buckets.clone(),
@@ -133,8 +197,7 @@ impl SortedStore {
         if self.index.is_some() {
             return Ok(self.handle());
         }
-        let slots_per_block = slots_per_block(&self.layout, self.form, self.file.footer().block_bytes);
-        let (index, buckets) = StoreIndex::load(&self.file, self.form, slots_per_block)?;
+        let (index, buckets) = StoreIndex::load(&self.file, self.form, self.slots_per_block())?;
         Ok(SortedStore { index: Some(Arc::new(index)), buckets: buckets.map(Arc::new), ..self.handle() })
     }
 
@@ -221,7 +284,7 @@ impl SortedStore {
         let footer = self.file.footer();
         StoreIndexSettings {
             kind,
-            slots_per_block: slots_per_block(&self.layout, self.form, footer.block_bytes),
+            slots_per_block: self.slots_per_block(),
             expected_records: footer.records,
             expected_blocks: footer.blocks,
         }
@@ -258,35 +321,72 @@ impl SortedStore {
         (footer.index.length.saturating_sub(outline), footer.filter.length)
     }
 
-    /// The blocks to read for a key; `None` if the filter tells that it is not there. They count from 0.
+    /// What to read for a key; `None` if the filter tells that it is not there.
     #[inline]
-    pub fn blocks_for(&self, hash: KeyHash) -> Option<Range<u64>> {
+    pub fn span_for(&self, hash: KeyHash) -> Option<Span> {
         if let Some(filter) = &self.filter
             && !filter.may_contain(hash)
         {
             return None;
         }
-        self.within(self.index().locate(hash))
+        let (units, units_per_block) = self.index().locate_units(hash);
+        self.span(units, units_per_block)
     }
 
-    fn within(&self, blocks: Range<u64>) -> Option<Range<u64>> {
-        let end = blocks.end.min(self.file.footer().blocks);
-        (blocks.start < end).then_some(blocks.start..end)
+    /// The blocks that may hold a key; `None` if the filter tells that it is not there. They count from 0.
+    pub fn blocks_for(&self, hash: KeyHash) -> Option<Range<u64>> {
+        self.span_for(hash).map(|span| self.blocks_of(&span))
+    }
+
+    /// The blocks that have any part of a span.
+    pub fn blocks_of(&self, span: &Span) -> Range<u64> {
+        match span {
+            Span::Blocks(blocks) => blocks.clone(),
+            Span::Slots(slots) => blocks_of(slots.clone(), self.slots_per_block().into()),
+        }
+    }
+
+    /// What to read for the units that an index answers.
+    #[inline]
+    fn span(&self, units: Range<u64>, units_per_block: u64) -> Option<Span> {
+        if units_per_block > 1 && self.checked.is_some() {
+            let slots = units.start..units.end.min(self.records());
+            return (slots.start < slots.end).then_some(Span::Slots(slots));
+        }
+        let blocks = blocks_of(units, units_per_block);
+        let blocks = blocks.start..blocks.end.min(self.file.footer().blocks);
+        (blocks.start < blocks.end).then_some(Span::Blocks(blocks))
+    }
+
+    /// Where in the file a span stands: offset and length in bytes.
+    #[inline]
+    pub fn place_of(&self, span: &Span) -> (u64, usize) {
+        match (span, &self.checked) {
+            (Span::Slots(slots), Some(checked)) => {
+                let extent = checked.extent_of(slots);
+                let (first_block, _) = self.file.place_of(&(0..0));
+                (first_block + extent.start, (extent.end - extent.start) as usize)
+            }
+            _ => self.file.place_of(&self.blocks_of(span)),
+        }
     }
 
     /// Where the record of a key may stand. Costs a read of a piece of the index, through `buffer`, if there are
     /// buckets and the index is on flash; else nothing.
     #[inline]
     pub fn locate(&self, purpose: Purpose, hash: KeyHash, buffer: &mut AlignedBuffer) -> Result<Located> {
-        let blocks = match (&self.index, &self.filter) {
-            (Some(_), _) => self.blocks_for(hash),
+        let span = match (&self.index, &self.filter) {
+            (Some(_), _) => self.span_for(hash),
             (None, Some(filter)) if !filter.may_contain(hash) => None,
             (None, _) => match self.buckets() {
-                Some(buckets) => self.within(buckets.locate(&self.file, purpose, hash, buffer)?),
+                Some(buckets) => {
+                    let units = buckets.locate(&self.file, purpose, hash, buffer)?;
+                    self.span(units, buckets.units_per_block)
+                }
                 None => return Ok(Located::Anywhere),
             },
         };
-        Ok(blocks.map_or(Located::Nowhere, Located::Blocks))
+        Ok(span.map_or(Located::Nowhere, Located::In))
     }
 
     /// Shows the record of a key to `found`, if it is there, wherever index and filter are. With both in memory at most
@@ -302,10 +402,10 @@ impl SortedStore {
     ) -> Result<Option<T>> {
         match self.locate(purpose, hash, buffer)? {
             Located::Nowhere => Ok(None),
-            Located::Blocks(blocks) => {
-                let place = self.file.place_blocks(purpose, blocks.clone(), buffer)?;
+            Located::In(span) => {
+                let place = self.file.read_place(purpose, self.place_of(&span), buffer)?;
                 let bytes = buffer.get_mut(place).unwrap_or_default();
-                Ok(self.find(blocks, bytes, key)?.map(|record| found(&record)))
+                Ok(self.find(span, bytes, key)?.map(|record| found(&record)))
             }
             Located::Anywhere => Search { store: self, placing, purpose, hash, key }.run(found),
         }
@@ -319,42 +419,96 @@ impl SortedStore {
         key: &[u8],
         buffer: &'b mut AlignedBuffer,
     ) -> Result<Option<RecordView<'b>>> {
-        let Some(blocks) = self.blocks_for(hash) else { return Ok(None) };
-        let place = self.file.place_blocks(purpose, blocks.clone(), buffer)?;
+        let Some(span) = self.span_for(hash) else { return Ok(None) };
+        let place = self.file.read_place(purpose, self.place_of(&span), buffer)?;
         let bytes = buffer.get_mut(place).unwrap_or_default();
-        self.find(blocks, bytes, key)
+        self.find(span, bytes, key)
     }
 
-    /// The record of a key in `bytes`, which were read from `blocks`. They are checked, and moved together where a
+    /// The record of a key in `bytes`, which were read from `span`. They are checked, and moved together where a
     /// record goes over the end of a block.
-    pub fn find<'b>(
+    pub fn find<'b>(&self, span: Span, bytes: &'b mut [u8], key: &[u8]) -> Result<Option<RecordView<'b>>> {
+        let block_bytes = self.file.footer().block_bytes as usize;
+        if let Some(checked) = &self.checked {
+            return self.find_checked(checked, span, bytes, key);
+        }
+        let blocks = self.blocks_of(&span);
+        if self.form == Form::Stream {
+            let stream = self.gather(blocks.start, bytes, block_bytes)?;
+            let bytes: &'b [u8] = bytes;
+            return Ok(self.find_in_stream(bytes.get(stream).unwrap_or_default(), key));
+        }
+        let bytes: &'b [u8] = bytes;
+        for (number, block) in (blocks.start..).zip(bytes.chunks_exact(block_bytes)) {
+            let block = self.block_for_get(number, block)?;
+            if let Some(record) = self.find_slot(block.payload, key) {
+                return Ok(Some(record));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The same for slots that are checked one by one. That of the key has to be sound; if none is the key's, all.
+    fn find_checked<'b>(
         &self,
-        blocks: Range<u64>,
-        bytes: &'b mut [u8],
+        checked: &CheckedSlots,
+        span: Span,
+        bytes: &'b [u8],
         key: &[u8],
     ) -> Result<Option<RecordView<'b>>> {
-        let block_bytes = self.file.footer().block_bytes as usize;
-        match self.form {
-            Form::Slots => {
-                let bytes: &'b [u8] = bytes;
-                for (number, block) in (blocks.start..).zip(bytes.chunks_exact(block_bytes)) {
-                    let block = self.block(number, block)?;
-                    if let Some(record) = self.find_slot(block.payload, key) {
-                        return Ok(Some(record));
-                    }
-                }
-                Ok(None)
+        let (slots, start) = match span {
+            Span::Blocks(blocks) => {
+                (checked.in_blocks(&blocks), blocks.start * self.file.footer().block_bytes as u64)
             }
-            Form::Stream => {
-                let stream = self.gather(blocks.start, bytes, block_bytes)?;
-                let bytes: &'b [u8] = bytes;
-                Ok(self.find_in_stream(bytes.get(stream).unwrap_or_default(), key))
+            Span::Slots(slots) => (slots.clone(), checked.offset_of(slots.start)),
+        };
+        let slot_at = |number: u64| {
+            let at = (checked.offset_of(number) - start) as usize;
+            bytes.get(at..at + checked.stride()).unwrap_or_default()
+        };
+        let file = self.file.file();
+        for number in slots.clone() {
+            let slot = slot_at(number);
+            let content = slot.get(..checked.slot_bytes).unwrap_or_default();
+            let Some(record) = self.layout.decode_slot(content, false).filter(|record| record.key == key)
+            else {
+                continue;
+            };
+            if !file.trusts_gets() {
+                checked.open(file, number, slot)?;
             }
+            return Ok(Some(record));
+        }
+        if !file.trusts_gets() {
+            slots.clone().try_for_each(|number| checked.open(file, number, slot_at(number)).map(drop))?;
+        }
+        Ok(None)
+    }
+
+    /// Checks the bytes of a block.
+    pub fn block<'b>(&self, number: u64, bytes: &'b [u8]) -> Result<Block<'b>> {
+        match &self.checked {
+            Some(checked) => checked.open_block(self.file.file(), number, bytes, true),
+            None => Block::open(self.file.file(), self.file.footer().number, number, bytes),
         }
     }
 
-    fn block<'b>(&self, number: u64, bytes: &'b [u8]) -> Result<Block<'b>> {
+    fn block_for_get<'b>(&self, number: u64, bytes: &'b [u8]) -> Result<Block<'b>> {
         Block::open_for_get(self.file.file(), self.file.footer().number, number, bytes)
+    }
+
+    /// The first record in the payload of blocks, and the bytes that it takes there.
+    pub fn decode<'b>(
+        &self,
+        payload: &'b [u8],
+    ) -> std::result::Result<(RecordView<'b>, usize), RecordProblem> {
+        let Some(slot_bytes) = self.layout.slot_bytes(false).filter(|_| self.form != Form::Stream) else {
+            return self.layout.decode_stream(payload).map(|(_, record, taken)| (record, taken));
+        };
+        let stride = self.checked.map_or(slot_bytes, |checked| checked.stride());
+        let slot = payload.get(..stride).ok_or(RecordProblem::Short(stride))?;
+        let record = slot.get(..slot_bytes).and_then(|slot| self.layout.decode_slot(slot, false));
+        Ok((record.ok_or(RecordProblem::Malformed("a record of the store's size"))?, stride))
     }
 
     fn find_slot<'b>(&self, payload: &'b [u8], key: &[u8]) -> Option<RecordView<'b>> {
@@ -371,7 +525,7 @@ impl SortedStore {
         let (mut start, mut end) = (None, 0);
         for at in (0..bytes.len() / block_bytes).map(|index| index * block_bytes) {
             let number = first + (at / block_bytes) as u64;
-            let block = self.block(number, &bytes[at..at + block_bytes])?;
+            let block = self.block_for_get(number, &bytes[at..at + block_bytes])?;
             let payload_at = at + block_bytes - (block_bytes - BLOCK_HEADER_BYTES);
             let payload = payload_at..payload_at + block.payload.len();
             match (start, block.first_record) {

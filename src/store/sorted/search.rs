@@ -6,7 +6,6 @@ use super::{Form, SortedCursor, SortedStore};
 use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};
 use crate::key::{KeyHash, Placing};
-use crate::store::block::Block;
 use crate::store::merge::Cursor;
 use crate::store::record::{RecordProblem, RecordView};
 use std::sync::Arc;
@@ -104,7 +103,7 @@ impl Search<'_> {
             }
             let bytes = self.store.file().read_blocks(self.purpose, blocks.clone(), &mut buffer)?;
             for bytes in bytes.chunks_exact(footer.block_bytes as usize) {
-                let opened = Block::open(self.store.file().file(), footer.number, next, bytes)?;
+                let opened = self.store.block(next, bytes)?;
                 next += 1;
                 if begins.is_some() {
                     payload.extend_from_slice(opened.payload);
@@ -139,20 +138,7 @@ impl Search<'_> {
     fn first_key<'p>(&self, payload: &'p [u8]) -> std::result::Result<&'p [u8], RecordProblem> {
         match self.store.form() {
             Form::Stream => self.store.layout().decode_stream_key(payload),
-            Form::Slots => self.first(payload).map(|(record, _)| record.key),
-        }
-    }
-
-    fn first<'p>(&self, payload: &'p [u8]) -> std::result::Result<(RecordView<'p>, usize), RecordProblem> {
-        let layout = self.store.layout();
-        match self.store.form() {
-            Form::Stream => layout.decode_stream(payload).map(|(_, record, taken)| (record, taken)),
-            Form::Slots => {
-                let slot_bytes = layout.slot_bytes(false).unwrap_or(1);
-                let slot = payload.get(..slot_bytes).ok_or(RecordProblem::Short(slot_bytes))?;
-                let record = layout.decode_slot(slot, false).ok_or(RecordProblem::Malformed("a record"))?;
-                Ok((record, slot_bytes))
-            }
+            Form::Slots | Form::CheckedSlots => self.store.decode(payload).map(|(record, _)| record.key),
         }
     }
 
@@ -160,7 +146,7 @@ impl Search<'_> {
     fn judge<T>(&self, probe: &Probe, found: &mut impl FnMut(&RecordView<'_>) -> T) -> Verdict<T> {
         let mut payload = &probe.payload[..];
         let mut last = None;
-        while let Ok((record, taken)) = self.first(payload) {
+        while let Ok((record, taken)) = self.store.decode(payload) {
             if record.key == self.key {
                 return Verdict::Known(Some(found(&record)));
             }

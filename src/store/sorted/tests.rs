@@ -33,7 +33,7 @@ fn settings(layout: RecordLayout, index: SortedIndexKind, expected_records: u64)
     SortedStoreSettings {
         number: 1,
         layout,
-        form: SortedStoreSettings::form_for(&layout, 512, false),
+        form: SortedStoreSettings::form_for(&layout, 512, false, index),
         block_bytes: 512,
         index,
         expected_records,
@@ -73,19 +73,74 @@ fn every_record_of_a_fixed_size_is_found_with_one_read() {
         (fences, true),
         (SortedIndexKind::DenseTrie, false),
         (SortedIndexKind::BlockPerfect, false),
+        (SortedIndexKind::SlotPerfect, false),
     ] {
+        let per_block = if index.tells_slots() { 21 } else { 25 };
         for count in [0, 1, 2, 24, 25, 26, 5000] {
             let directory = directory();
             let records = records(count, PLACING, |number| Some(vec![number as u8; 12]));
             let settings = SortedStoreSettings { packed, ..settings(layout, index, count) };
             let store = build(&directory, settings, &records);
             let blocks = store.file().footer().blocks;
-            assert!(blocks == count.div_ceil(25) || (index == fences && !packed && blocks > count / 25));
+            let is_full = blocks == count.div_ceil(per_block);
+            assert!(is_full || (index == fences && !packed && blocks > count / per_block));
             assert!(check(&store, &directory, &records, PLACING) <= 1.0);
             let opened = Arc::new(SortedStore::open(&directory, "1", 1, layout).unwrap());
             check(&opened, &directory, &records, PLACING);
             assert_eq!(opened.records(), count);
         }
+    }
+}
+
+#[test]
+fn an_index_that_tells_slots_has_no_more_read_than_the_record_and_its_checksum() {
+    let layout = RecordLayout { fixed: Some((8, 100)), expiring: false };
+    for (index, read_bytes) in [
+        (SortedIndexKind::DenseTrie, 112),
+        (SortedIndexKind::SlotPerfect, 112),
+        (SortedIndexKind::BlockPerfect, 512),
+    ] {
+        let directory = directory();
+        let records = records(2000, PLACING, |number| Some(vec![number as u8; 100]));
+        let store = build(&directory, settings(layout, index, 2000), &records);
+        let before = directory.io().of(Purpose::Get);
+        for ((hash, key), value) in &records {
+            let mut buffer = AlignedBuffer::default();
+            let found = store.get(Purpose::Get, *hash, key, &mut buffer).unwrap().unwrap();
+            assert_eq!(found.value, value.as_deref());
+        }
+        let after = directory.io().of(Purpose::Get);
+        assert_eq!(
+            (after.reads - before.reads, after.read_bytes - before.read_bytes),
+            (2000, 2000 * read_bytes)
+        );
+    }
+}
+
+#[test]
+fn a_damaged_slot_is_an_error_for_its_key_and_for_keys_that_are_not_there_but_not_for_its_neighbours() {
+    let layout = RecordLayout { fixed: Some((8, 100)), expiring: false };
+    for index in [SortedIndexKind::SlotPerfect, SortedIndexKind::BlockPerfect] {
+        let directory = directory();
+        let records = records(40, PLACING, |number| Some(vec![number as u8; 100]));
+        let settings = SortedStoreSettings { form: Form::CheckedSlots, ..settings(layout, index, 40) };
+        drop(build(&directory, settings, &records));
+        // In the value of the second slot of the second block.
+        let file = directory.open("1", Access::Buffered).unwrap();
+        let mut buffer = AlignedBuffer::default();
+        let at = 512 + 512 + 112 + 50;
+        let right = file.read(Purpose::Get, at, 1, &mut buffer).unwrap()[0];
+        file.write(Purpose::Get, at, &[right ^ 1]).unwrap();
+        let store = Arc::new(SortedStore::open(&directory, "1", 1, layout).unwrap());
+        let get = |key: &[u8]| {
+            let mut buffer = AlignedBuffer::default();
+            store.get(Purpose::Get, PLACING.place(key), key, &mut buffer).map(|found| found.is_some())
+        };
+        let outcomes: Vec<_> = records.keys().map(|(_, key)| get(key)).collect();
+        assert_eq!(outcomes.iter().filter(|outcome| outcome.is_err()).count(), 1, "{index:?}");
+        assert!(outcomes.iter().flatten().all(|found| *found));
+        let absent = (1u64 << 40..).map(|number| get(&number.to_le_bytes())).take(2000);
+        assert!(absent.filter(|outcome| outcome.is_err()).count() > 10, "{index:?}");
     }
 }
 

@@ -9,10 +9,14 @@ use crate::store::block::{BLOCK_HEADER_BYTES, BlockBuilder};
 use crate::store::file::{FilterKind, StoreFileWriter};
 use crate::store::merge::Entry;
 use crate::store::record::RecordLayout;
+use crate::store::slots::{SLOT_CHECKSUM_BYTES, slot_checksum};
 use std::sync::Arc;
 
 /// A record goes over the end of a block rather than leave more than this share of the block unused.
 const UNUSED_SHARE: usize = 32;
+
+/// Slots get checksums of their own if that costs no more than this share of the room.
+const CHECKED_SHARE: u32 = 64;
 
 /// A bucket of a block-perfect index, which is held in memory, takes so many pieces at the most.
 const PIECES_PER_BUCKET: usize = 4;
@@ -47,18 +51,29 @@ pub struct SortedStoreSettings {
 }
 
 impl SortedStoreSettings {
-    /// The form for records of a layout: slots where a block holds one or more of them, unless deletes must be kept.
-    pub fn form_for(layout: &RecordLayout, block_bytes: u32, with_deletes: bool) -> Form {
-        let payload_bytes = block_bytes as usize - BLOCK_HEADER_BYTES;
-        match layout.slot_bytes(false) {
-            Some(slot_bytes) if !with_deletes && slot_bytes <= payload_bytes => Form::Slots,
+    /// The form for records of a layout that `index` is to find: slots where a block holds one or more of them, unless
+    /// deletes must be kept. Each has a checksum of its own where the index tells slots, so that no more than the slot
+    /// has to be read, or where it takes hardly any room.
+    pub fn form_for(
+        layout: &RecordLayout,
+        block_bytes: u32,
+        with_deletes: bool,
+        index: SortedIndexKind,
+    ) -> Form {
+        let plain = Form::Slots.slots_in(layout, block_bytes).filter(|_| !with_deletes);
+        let checked = Form::CheckedSlots.slots_in(layout, block_bytes).filter(|_| !with_deletes);
+        let is_packed = matches!(index, SortedIndexKind::BlockPerfect | SortedIndexKind::EntropyTrie);
+        let is_cheap = checked.unwrap_or(0) * CHECKED_SHARE >= plain.unwrap_or(0) * (CHECKED_SHARE - 1);
+        match (plain, checked) {
+            (_, Some(_)) if index.tells_slots() || (is_packed && is_cheap) => Form::CheckedSlots,
+            (Some(_), _) => Form::Slots,
             _ => Form::Stream,
         }
     }
 
     fn expected_blocks(&self) -> u64 {
         match self.form {
-            Form::Slots => {
+            Form::Slots | Form::CheckedSlots => {
                 let slots_per_block = slots_per_block(&self.layout, self.form, self.block_bytes);
                 self.expected_records.div_ceil(slots_per_block.into())
             }
@@ -70,12 +85,8 @@ impl SortedStoreSettings {
 }
 
 /// How many records of a form stand in a full block, if they take the same room; else 1.
-pub(in crate::store) fn slots_per_block(layout: &RecordLayout, form: Form, block_bytes: u32) -> u32 {
-    let payload_bytes = block_bytes.saturating_sub(BLOCK_HEADER_BYTES as u32);
-    match (form, layout.slot_bytes(false)) {
-        (Form::Slots, Some(slot_bytes)) => (payload_bytes / (slot_bytes as u32).max(1)).max(1),
-        _ => 1,
-    }
+pub(crate) fn slots_per_block(layout: &RecordLayout, form: Form, block_bytes: u32) -> u32 {
+    form.slots_in(layout, block_bytes).unwrap_or(1)
 }
 
 /// What finds a place for records and their places again.
@@ -90,10 +101,10 @@ impl IndexBuilder {
     fn new(settings: &SortedStoreSettings) -> Result<Self> {
         let slots_per_block = slots_per_block(&settings.layout, settings.form, settings.block_bytes);
         let expected_records = settings.expected_records;
-        if settings.index == SortedIndexKind::BlockPerfect {
+        if matches!(settings.index, SortedIndexKind::BlockPerfect | SortedIndexKind::SlotPerfect) {
             let slot_bytes = settings.layout.slot_bytes(false).unwrap_or(1).max(1);
             let bucket_records = (PIECES_PER_BUCKET * settings.piece_bytes / slot_bytes) as u32;
-            let records_per_block = slots_per_block;
+            let records_per_block = if settings.index.tells_slots() { 1 } else { slots_per_block };
             let settings = BlockPerfectSettings { expected_records, records_per_block, bucket_records };
             let index = Box::new(BlockPerfectBuilder::new(settings)?);
             return Ok(IndexBuilder::BlockPerfect { index, bucket: Bucket::default() });
@@ -115,30 +126,63 @@ impl IndexBuilder {
     }
 }
 
-/// The slots of one bucket of a block-perfect index, in the order in which they came.
+/// The slots of one bucket of a perfect index, in the order in which they came.
 #[derive(Default)]
 struct Bucket {
     slots: Vec<u8>,
-    /// The block of each, once they are known.
+    /// The block of each, or the slot if the index tells it, once they are known.
     blocks: Vec<u64>,
     order: Vec<u32>,
 }
 
+/// What the writer fills: blocks, of which the file is made.
+struct Blocks {
+    file: StoreFileWriter,
+    block: BlockBuilder,
+    store_number: u64,
+    /// How many slots stand in a block, if each gets a checksum.
+    checked_per_block: Option<u64>,
+}
+
+impl Blocks {
+    /// Writes the block and begins the next one.
+    fn seal(&mut self) -> Result<()> {
+        let file = &mut self.file;
+        self.block.seal(file.next_block(), |block| file.append_block(block))
+    }
+
+    /// Writes the block if anything stands in it.
+    fn seal_last(&mut self) -> Result<()> {
+        if self.block.is_empty() { Ok(()) } else { self.seal() }
+    }
+
+    /// Puts a slot into the block, or into the next one if there is no room.
+    fn place_slot(&mut self, slot: &[u8]) -> Result<()> {
+        let checksum_bytes = if self.checked_per_block.is_some() { SLOT_CHECKSUM_BYTES } else { 0 };
+        if slot.len() + checksum_bytes > self.block.room() {
+            self.seal()?;
+        }
+        self.block.begin_record();
+        let before = self.block.used() / (slot.len() + checksum_bytes).max(1);
+        self.block.fill(slot);
+        if let Some(per_block) = self.checked_per_block {
+            let number = self.file.next_block() * per_block + before as u64;
+            self.block.fill(&slot_checksum(self.store_number, number, slot));
+        }
+        Ok(())
+    }
+}
+
 impl Bucket {
     /// Writes the slots to their blocks. The first block may be begun already, and the last one is left to be filled.
-    fn place(&mut self, block: &mut BlockBuilder, file: &mut StoreFileWriter) -> Result<()> {
+    fn place(&mut self, to: &mut Blocks) -> Result<()> {
         let slot_bytes = self.slots.len() / self.blocks.len().max(1);
         self.order.extend(0..self.blocks.len() as u32);
         let blocks = &self.blocks;
         self.order.sort_by_key(|&slot| blocks.get(slot as usize));
         for &slot in &self.order {
             let at = slot as usize * slot_bytes;
-            let slot = self.slots.get(at..at + slot_bytes).unwrap_or_default();
-            if slot.len() > block.room() {
-                block.seal(file.next_block(), |block| file.append_block(block))?;
-            }
-            block.begin_record();
-            block.fill(slot);
+            to.place_slot(self.slots.get(at..at + slot_bytes).unwrap_or_default())?;
         }
         self.slots.clear();
         self.blocks.clear();
@@ -154,8 +198,7 @@ impl Bucket {
 /// Takes records in hash order and makes a [`SortedStore`] of them.
 pub struct SortedStoreWriter {
     settings: SortedStoreSettings,
-    file: StoreFileWriter,
-    block: BlockBuilder,
+    blocks: Blocks,
     index: IndexBuilder,
     group: Group,
     records: u64,
@@ -183,16 +226,19 @@ impl SortedStoreWriter {
             settings.purpose,
             settings.piece_bytes,
         )?;
-        let block = BlockBuilder::new(settings.number, settings.block_bytes as usize);
-        Ok(SortedStoreWriter {
-            settings,
-            file,
-            block,
-            index,
-            group: Group::default(),
-            records: 0,
-            deleted: 0,
-        })
+        let (store_number, block_bytes) = (settings.number, settings.block_bytes as usize);
+        let blocks = match settings.form {
+            Form::CheckedSlots => {
+                let per_block = slots_per_block(&settings.layout, settings.form, settings.block_bytes);
+                let block = BlockBuilder::bare(store_number, block_bytes);
+                Blocks { file, block, store_number, checked_per_block: Some(per_block.into()) }
+            }
+            Form::Slots | Form::Stream => {
+                let block = BlockBuilder::new(store_number, block_bytes);
+                Blocks { file, block, store_number, checked_per_block: None }
+            }
+        };
+        Ok(SortedStoreWriter { settings, blocks, index, group: Group::default(), records: 0, deleted: 0 })
     }
 
     /// The records so far.
@@ -208,7 +254,7 @@ impl SortedStoreWriter {
         if let IndexBuilder::BlockPerfect { index, bucket } = &mut self.index {
             if let Some(blocks) = index.push(placement)? {
                 bucket.blocks.extend_from_slice(blocks);
-                bucket.place(&mut self.block, &mut self.file)?;
+                bucket.place(&mut self.blocks)?;
             }
             let slot_bytes = self.settings.layout.slot_bytes(false).unwrap_or(0);
             if bucket.slots.capacity() - bucket.slots.len() < slot_bytes {
@@ -217,7 +263,11 @@ impl SortedStoreWriter {
             self.settings.layout.encode_slot(&entry.record, false, &mut bucket.slots);
             return Ok(());
         }
-        let packed = self.settings.packed && self.settings.form == Form::Slots;
+        let packed = match self.settings.form {
+            Form::Slots => self.settings.packed,
+            Form::CheckedSlots => true,
+            Form::Stream => false,
+        };
         let begins_group = match self.group.records.last() {
             Some(&(last, _)) => packed || !self.index.would_share(last, placement),
             None => false,
@@ -226,7 +276,9 @@ impl SortedStoreWriter {
             self.place_group()?;
         }
         match self.settings.form {
-            Form::Slots => self.settings.layout.encode_slot(&entry.record, false, &mut self.group.bytes),
+            Form::Slots | Form::CheckedSlots => {
+                self.settings.layout.encode_slot(&entry.record, false, &mut self.group.bytes)
+            }
             Form::Stream => self.settings.layout.encode_stream(&entry.record, 0, &mut self.group.bytes),
         }
         self.group.records.push((placement, self.group.bytes.len()));
@@ -236,20 +288,16 @@ impl SortedStoreWriter {
     fn place_group(&mut self) -> Result<()> {
         let group = std::mem::take(&mut self.group);
         let mut start = 0;
-        if group.bytes.len() > self.block.room() {
-            let room = self.block.room();
+        let room = self.blocks.block.room();
+        if group.bytes.len() > room {
             let may_straddle = self.settings.form == Form::Stream
                 && room > self.settings.block_bytes as usize / UNUSED_SHARE;
-            if !may_straddle && !self.block.is_empty() {
-                self.seal()?;
+            if !may_straddle && !self.blocks.block.is_empty() {
+                self.blocks.seal()?;
             }
         }
         for &(placement, end) in &group.records {
-            let record = &group.bytes[start..end];
-            if self.settings.form == Form::Slots && record.len() > self.block.room() {
-                self.seal()?;
-            }
-            self.place_record(placement, record)?;
+            self.place_record(placement, &group.bytes[start..end])?;
             start = end;
         }
         self.group = group;
@@ -260,28 +308,29 @@ impl SortedStoreWriter {
     }
 
     fn place_record(&mut self, placement: u64, mut record: &[u8]) -> Result<()> {
-        if self.block.room() == 0 {
-            self.seal()?;
-        }
-        let first = self.file.next_block();
-        self.block.begin_record();
-        loop {
-            let taken = self.block.fill(record);
-            record = &record[taken..];
-            if record.is_empty() {
-                break;
+        let blocks = &mut self.blocks;
+        let first = if self.settings.form == Form::Stream {
+            if blocks.block.room() == 0 {
+                blocks.seal()?;
             }
-            self.seal()?;
-        }
+            let first = blocks.file.next_block();
+            blocks.block.begin_record();
+            loop {
+                let taken = blocks.block.fill(record);
+                record = &record[taken..];
+                if record.is_empty() {
+                    break first;
+                }
+                blocks.seal()?;
+            }
+        } else {
+            blocks.place_slot(record)?;
+            blocks.file.next_block()
+        };
         match &mut self.index {
-            IndexBuilder::InOrder(index) => index.push(placement, first..self.file.next_block() + 1),
+            IndexBuilder::InOrder(index) => index.push(placement, first..blocks.file.next_block() + 1),
             IndexBuilder::BlockPerfect { .. } => Ok(()),
         }
-    }
-
-    fn seal(&mut self) -> Result<()> {
-        let file = &mut self.file;
-        self.block.seal(file.next_block(), |block| file.append_block(block))
     }
 
     /// Writes what is left, saves index and filter. Nothing is synced here.
@@ -292,18 +341,16 @@ impl SortedStoreWriter {
             IndexBuilder::BlockPerfect { index, mut bucket } => {
                 let (index, blocks) = index.finish();
                 bucket.blocks = blocks;
-                bucket.place(&mut self.block, &mut self.file)?;
-                StoreIndex::BlockPerfect(index)
+                bucket.place(&mut self.blocks)?;
+                let SortedStoreSettings { layout, form, block_bytes, .. } = &self.settings;
+                StoreIndex::perfect(index, slots_per_block(layout, *form, *block_bytes))
             }
         };
-        if !self.block.is_empty() {
-            let file = &mut self.file;
-            self.block.seal(file.next_block(), |block| file.append_block(block))?;
-        }
+        self.blocks.seal_last()?;
         let (index_kind, index_bytes, buckets) = index.encode();
         let (filter_kind, filter_bytes) =
             filter.as_ref().map_or((FilterKind::None, Vec::new()), StoreFilter::encode);
-        let file = self.file.finish(
+        let file = self.blocks.file.finish(
             self.records,
             self.deleted,
             (index_kind, &index_bytes),
@@ -311,12 +358,10 @@ impl SortedStoreWriter {
         )?;
         let SortedStoreSettings { layout, form, .. } = self.settings;
         Ok(SortedStore {
-            file: Arc::new(file),
-            layout,
-            form,
             index: Some(Arc::new(index)),
             filter: filter.map(Arc::new),
             buckets: buckets.map(Arc::new),
+            ..SortedStore::of(file, layout, form)
         })
     }
 
@@ -324,18 +369,16 @@ impl SortedStoreWriter {
     /// ([`StoreFileWriter::finish_temporary`]).
     pub fn finish_temporary(mut self) -> Result<SortedStore> {
         self.place_group()?;
-        if !self.block.is_empty() {
-            self.seal()?;
-        }
-        let file = self.file.finish_temporary(self.records, self.deleted)?;
+        self.blocks.seal_last()?;
+        let file = self.blocks.file.finish_temporary(self.records, self.deleted)?;
         let SortedStoreSettings { layout, form, .. } = self.settings;
-        Ok(SortedStore { file: Arc::new(file), layout, form, index: None, filter: None, buckets: None })
+        Ok(SortedStore::of(file, layout, form))
     }
 
     /// The memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        self.file.heap_bytes()
-            + self.block.heap_bytes()
+        self.blocks.file.heap_bytes()
+            + self.blocks.block.heap_bytes()
             + self.group.bytes.capacity()
             + self.group.records.capacity() * size_of::<(u64, usize)>()
             + match &self.index {

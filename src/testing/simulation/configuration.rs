@@ -149,8 +149,13 @@ fn changeable_settings(random: &mut fastrand::Rng) -> SiltSettings {
             [random.usize(..3)],
         filter: [None, Some(FilterKind::CuckooTags), Some(FilterKind::Ribbon)][random.usize(..3)],
         filter_bits: random.u8(4..=16),
-        index: [None, Some(IndexKind::EntropyTrie), Some(IndexKind::Fences), Some(IndexKind::BlockPerfect)]
-            [random.usize(..4)],
+        index: [
+            None,
+            Some(IndexKind::EntropyTrie),
+            Some(IndexKind::Fences),
+            Some(IndexKind::BlockPerfect),
+            Some(IndexKind::SlotPerfect),
+        ][random.usize(..5)],
         log_segment_bytes: between(random, 4096, 100_000),
         log_bytes_max: between(random, 4096, 1 << 20),
         piece_bytes_max: between(random, 32 << 10, 256 << 10) as usize,

@@ -82,6 +82,7 @@ enum IndexArg {
     EntropyTrie,
     Fences,
     BlockPerfect,
+    SlotPerfect,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -159,6 +160,7 @@ impl From<IndexArg> for IndexKind {
             IndexArg::EntropyTrie => IndexKind::EntropyTrie,
             IndexArg::Fences => IndexKind::Fences,
             IndexArg::BlockPerfect => IndexKind::BlockPerfect,
+            IndexArg::SlotPerfect => IndexKind::SlotPerfect,
         }
     }
 }

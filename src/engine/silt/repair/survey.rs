@@ -9,7 +9,7 @@ use crate::key::Placing;
 use crate::store::examine::{Belonging, ExaminedLog, LogToExamine, OpenedStore, StoreToOpen};
 use crate::store::hash::CUCKOO_TABLE_KIND;
 use crate::store::manifest::{MANIFEST_NAME, MIRROR_NAME, Manifest, PartitionEntry, Role, Shape, StoreEntry};
-use crate::store::sorted::{Form, SortedStoreSettings};
+use crate::store::sorted::{Form, SortedIndexKind, SortedStoreSettings};
 use crate::{Error, Result};
 
 /// A live store of which anything is damaged.
@@ -82,7 +82,9 @@ impl Survey {
         let kind = match entry.role {
             Role::CuckooTable => CUCKOO_TABLE_KIND,
             Role::HashOrdered => Form::Stream as u8,
-            Role::Sorted => SortedStoreSettings::form_for(&layout, block_bytes, false) as u8,
+            Role::Sorted => {
+                SortedStoreSettings::form_for(&layout, block_bytes, false, SortedIndexKind::Fences) as u8
+            }
         };
         StoreToOpen { name, number: entry.number, kind, block_bytes, belonging: self.belonging(partition) }
     }

@@ -18,12 +18,13 @@ struct Kind {
     filter: FilterKind,
 }
 
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     kind(true, IndexKind::BlockPerfect, HashStoreKind::HashOrdered),
     kind(true, IndexKind::EntropyTrie, HashStoreKind::CuckooTable),
     kind(true, IndexKind::Fences, HashStoreKind::CuckooTable),
     kind(false, IndexKind::Fences, HashStoreKind::HashOrdered),
     Kind { filter: FilterKind::CuckooTags, ..kind(false, IndexKind::Fences, HashStoreKind::HashOrdered) },
+    kind(true, IndexKind::SlotPerfect, HashStoreKind::HashOrdered),
 ];
 
 const fn kind(fixed: bool, index: IndexKind, hash_store: HashStoreKind) -> Kind {
@@ -207,7 +208,8 @@ fn of_a_database_with_1_percent_of_its_blocks_damaged_every_record_outside_them_
         let affected = history.keys().filter(|key| report.found.may_affect(key)).count();
         // The records of a bucket, 512 of them, stand in any of its blocks, 35 of this size; those of a cuckoo table's
         // region, which here is a whole table, in any of the region's.
-        let share = if kind.index == IndexKind::BlockPerfect { 2 } else { 6 };
+        let in_buckets = [IndexKind::BlockPerfect, IndexKind::SlotPerfect].contains(&kind.index);
+        let share = if in_buckets { 2 } else { 6 };
         let is_scattered = kind.hash_store == HashStoreKind::CuckooTable;
         assert!(is_scattered || affected < history.len() / share, "{kind:?}: {affected} affected");
     }

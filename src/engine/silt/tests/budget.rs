@@ -26,6 +26,7 @@ fn forms_of(builder: impl Fn() -> Builder) -> Vec<(&'static str, Builder, usize)
     let fixed = |index| builder().fixed(8, 32).index(index);
     vec![
         ("block-perfect", fixed(IndexKind::BlockPerfect), 32),
+        ("slot-perfect", fixed(IndexKind::SlotPerfect), 32),
         ("fences", fixed(IndexKind::Fences), 32),
         ("entropy trie", fixed(IndexKind::EntropyTrie), 32),
         ("cuckoo tables", fixed(IndexKind::Fences).hash_store(HashStoreKind::CuckooTable), 32),

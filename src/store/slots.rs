@@ -1,0 +1,166 @@
+//! Slots that are checked one by one (docs/formats/checked_slots.md): who knows the slot of a record reads the sectors
+//! that hold it, and need not read the block around them to check it.
+
+use super::block::Block;
+use super::checksum;
+use crate::Result;
+use crate::device::File;
+use std::ops::Range;
+
+/// What stands behind each slot: its CRC32C, started with the store's number and its own.
+pub const SLOT_CHECKSUM_BYTES: usize = 4;
+
+/// How the slots of a store stand in its blocks: those numbered `n × per_block` and following in block n, side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckedSlots {
+    /// The number of the store.
+    pub store_number: u64,
+    /// The bytes of a slot without its checksum.
+    pub slot_bytes: usize,
+    /// The bytes of a block.
+    pub block_bytes: usize,
+    /// How many there are in all.
+    pub slots: u64,
+}
+
+/// How many slots with their checksums stand in a block.
+pub fn checked_slots_per_block(slot_bytes: usize, block_bytes: usize) -> usize {
+    block_bytes / (slot_bytes + SLOT_CHECKSUM_BYTES)
+}
+
+/// The checksum of a slot.
+pub fn slot_checksum(store_number: u64, slot_number: u64, slot: &[u8]) -> [u8; SLOT_CHECKSUM_BYTES] {
+    let place = (u128::from(store_number) << 64 | u128::from(slot_number)).to_le_bytes();
+    checksum::crc32c_append(checksum::crc32c(&place), slot).to_le_bytes()
+}
+
+impl CheckedSlots {
+    /// From the beginning of one slot to that of the next, in bytes.
+    pub fn stride(&self) -> usize {
+        self.slot_bytes + SLOT_CHECKSUM_BYTES
+    }
+
+    /// How many slots stand in a full block.
+    pub fn per_block(&self) -> u64 {
+        checked_slots_per_block(self.slot_bytes, self.block_bytes).max(1) as u64
+    }
+
+    /// The slots of some blocks.
+    pub fn in_blocks(&self, blocks: &Range<u64>) -> Range<u64> {
+        let first_of = |block: u64| block.saturating_mul(self.per_block()).min(self.slots);
+        first_of(blocks.start)..first_of(blocks.end)
+    }
+
+    /// Where a slot begins behind the beginning of the first block, in bytes.
+    pub fn offset_of(&self, slot: u64) -> u64 {
+        let (block, index) = (slot / self.per_block(), slot % self.per_block());
+        block * self.block_bytes as u64 + index * self.stride() as u64
+    }
+
+    /// Where some slots stand behind the beginning of the first block, from the first byte of the first to the last one
+    /// of the last one's checksum.
+    pub fn extent_of(&self, slots: &Range<u64>) -> Range<u64> {
+        if slots.is_empty() {
+            return 0..0;
+        }
+        self.offset_of(slots.start)..self.offset_of(slots.end - 1) + self.stride() as u64
+    }
+
+    /// Checks a slot and takes the checksum off.
+    pub fn open<'a>(&self, file: &File, slot_number: u64, bytes: &'a [u8]) -> Result<&'a [u8]> {
+        let damaged = |expected: String, got: String| {
+            let offset = self.offset_of(slot_number).saturating_add(self.block_bytes as u64);
+            Err(file.corrupt(offset, expected, got))
+        };
+        let Some((slot, stated)) = bytes.split_at_checked(self.slot_bytes) else {
+            return damaged(format!("a slot of {} bytes", self.stride()), format!("{} bytes", bytes.len()));
+        };
+        let computed = slot_checksum(self.store_number, slot_number, slot);
+        if stated != computed {
+            let expected = format!("a slot with checksum {stated:02x?}");
+            return damaged(expected, format!("{computed:02x?}"));
+        }
+        Ok(slot)
+    }
+
+    /// The slots of a block with their checksums, which are computed if `check` says so.
+    pub fn open_block<'a>(
+        &self,
+        file: &File,
+        block_number: u64,
+        bytes: &'a [u8],
+        check: bool,
+    ) -> Result<Block<'a>> {
+        let slots = self.in_blocks(&(block_number..block_number.saturating_add(1)));
+        let length = (slots.end - slots.start) as usize * self.stride();
+        let Some(payload) = bytes.get(..length) else {
+            let offset = block_number.saturating_add(1).saturating_mul(self.block_bytes as u64);
+            return Err(file.corrupt(offset, format!("{length} bytes of slots"), bytes.len().to_string()));
+        };
+        if check {
+            for (number, slot) in slots.zip(payload.chunks_exact(self.stride())) {
+                self.open(file, number, slot)?;
+            }
+        }
+        Ok(Block { payload, first_record: (length > 0).then_some(0) })
+    }
+
+    /// How many slots at the beginning of a block are sound, where it is not known how many there are.
+    pub fn sound_in_block(&self, file: &File, block_number: u64, bytes: &[u8]) -> u64 {
+        let numbers = block_number.saturating_mul(self.per_block())..;
+        let slots = numbers.zip(bytes.chunks_exact(self.stride()));
+        slots.take_while(|(number, slot)| self.open(file, *number, slot).is_ok()).count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::memory::MemoryDirectory;
+    use crate::device::{Access, Directory};
+
+    const SLOTS: CheckedSlots =
+        CheckedSlots { store_number: 3, slot_bytes: 100, block_bytes: 512, slots: 10 };
+
+    fn block(number: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for slot in SLOTS.in_blocks(&(number..number + 1)) {
+            let content = [slot as u8; 100];
+            bytes.extend(content);
+            bytes.extend(slot_checksum(SLOTS.store_number, slot, &content));
+        }
+        bytes.resize(512, 0);
+        bytes
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_slot_and_every_other_place_is_found_out() {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let file = directory.create("f", Access::Buffered).unwrap();
+        let good = block(1);
+        assert_eq!(SLOTS.open(&file, 5, &good[104..208]).unwrap(), &[5; 100]);
+        assert!(SLOTS.open(&file, 4, &good[104..208]).is_err());
+        let other = CheckedSlots { store_number: 4, ..SLOTS };
+        assert!(other.open(&file, 5, &good[104..208]).is_err());
+        for bit in 0..104 * 8 {
+            let mut bad = good[104..208].to_vec();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(SLOTS.open(&file, 5, &bad).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn blocks_hold_the_slots_that_their_numbers_say() {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let file = directory.create("f", Access::Buffered).unwrap();
+        for (number, slots) in [(0, 4), (1, 4), (2, 2), (3, 0)] {
+            let bytes = block(number);
+            let opened = SLOTS.open_block(&file, number, &bytes, true).unwrap();
+            assert_eq!(opened.payload.len(), slots * 104);
+            assert_eq!(SLOTS.sound_in_block(&file, number, &bytes), slots as u64);
+        }
+        assert_eq!(SLOTS.extent_of(&(3..5)), 312..616);
+        assert_eq!(SLOTS.extent_of(&(9..9)), 0..0);
+        assert!(SLOTS.open_block(&file, 0, &block(0)[..300], false).is_err());
+    }
+}
