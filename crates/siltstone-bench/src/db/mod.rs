@@ -53,6 +53,8 @@ pub struct Settings {
     pub seed: u64,
     /// When a benchmark ends, even if it has not done everything.
     pub duration: Option<Duration>,
+    /// How many bytes of keys and values the writer of readwhilewriting puts a second; as many as it can if `None`.
+    pub write_rate_limit: Option<u64>,
     /// Sets up the database beyond what stands here.
     pub set_up: Arc<dyn Fn(Builder) -> Builder + Send + Sync>,
     /// Ends the benchmarks when it becomes true.
@@ -79,6 +81,7 @@ impl Default for Settings {
             durability: Durability::default(),
             seed: 301,
             duration: None,
+            write_rate_limit: None,
             set_up: Arc::new(|builder| builder),
             stop: Arc::default(),
             heap_bytes: None,

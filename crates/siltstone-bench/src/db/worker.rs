@@ -86,11 +86,16 @@ impl<'a> Worker<'a> {
         Ok(self.work)
     }
 
-    /// Overwrites random keys until the others have finished.
+    /// Overwrites random keys until the others have finished, at the rate that was asked for.
     pub fn accompany(mut self) -> Result<()> {
+        let started = Instant::now();
         while !self.shared.finished.load(Relaxed) && !self.must_stop() {
             let number = self.random.below(self.shared.keys.count());
             self.put(number)?;
+            if let Some(rate) = self.shared.settings.write_rate_limit {
+                let due = Duration::from_secs_f64(self.work.bytes as f64 / rate.max(1) as f64);
+                std::thread::sleep(due.saturating_sub(started.elapsed()));
+            }
         }
         Ok(())
     }

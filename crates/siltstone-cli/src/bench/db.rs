@@ -4,6 +4,7 @@ use super::tuning::Tuning;
 use crate::interrupt::Interrupt;
 use crate::open::{DurabilityArg, parse_time};
 use crate::outcome::{Outcome, Result, help};
+use crate::quantity::parse_byte_rate;
 use crate::stats;
 use clap::Args;
 use siltstone_bench::db::{Benchmark, Report, Settings};
@@ -65,6 +66,9 @@ pub struct DbArgs {
     /// End each benchmark after this time, such as 10s
     #[arg(long, value_parser = parse_time)]
     duration: Option<Duration>,
+    /// How much the writer of readwhilewriting puts a second, such as 20MB/s; as much as it can by default
+    #[arg(long, value_name = "BYTES", value_parser = parse_byte_rate)]
+    benchmark_write_rate_limit: Option<f64>,
     /// Print how the latencies are distributed
     #[arg(long)]
     histogram: bool,
@@ -102,6 +106,7 @@ impl DbArgs {
             durability: if self.sync { siltstone::Durability::Synced } else { self.durability.into() },
             seed: self.seed,
             duration: self.duration,
+            write_rate_limit: self.benchmark_write_rate_limit.map(|rate| rate as u64),
             set_up: Arc::new(move |builder| tuning.apply(builder)),
             stop: interrupt.flag(),
             heap_bytes: crate::heap_bytes(),
