@@ -1,5 +1,8 @@
 //! The threads that drive an engine's background work, and the pace at which writers are let in.
 //!
+//! Work goes on no faster than writes ask for: after a step a thread rests, the longer the further the engine is ahead,
+//! so that lookups share the device with as little as can be. While somebody waits for all of it nobody rests.
+//!
 //! Back-pressure is smooth: as the engine's pressure rises from one half to one, each written byte owes more and more
 //! time, paid in short sleeps; only beyond that does a writer wait for a step to end.
 
@@ -11,7 +14,7 @@ use crate::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -25,6 +28,8 @@ const DELAY_BYTES_MIN: usize = 64;
 const SLEEP_NS_MIN: u64 = 200_000;
 /// One write sleeps no longer than this; the rest stays owed.
 const SLEEP_NS_MAX: u64 = 2_000_000;
+/// A thread rests no longer than so many times the step before it.
+const LEAD_MAX: f64 = 8.0;
 /// How long a thread waits before it looks again by itself.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -41,6 +46,8 @@ struct Shared {
     stopping: AtomicBool,
     sleepers: Mutex<usize>,
     work: Condvar,
+    /// How many wait for all work to be done.
+    settling: AtomicUsize,
     progress: Mutex<Option<Error>>,
     progressed: Condvar,
     owed_ns: AtomicU64,
@@ -63,6 +70,7 @@ impl Workers {
             threads,
             stopping: AtomicBool::new(false),
             sleepers: Mutex::new(0),
+            settling: AtomicUsize::new(0),
             work: Condvar::new(),
             progress: Mutex::new(None),
             progressed: Condvar::new(),
@@ -95,6 +103,14 @@ impl Workers {
     /// Returns when no background work is left, doing it here if there is no worker thread; an error if some was given
     /// up.
     pub fn settle(&self) -> Result<()> {
+        let shared = &self.shared;
+        shared.settling.fetch_add(1, Relaxed);
+        let outcome = self.work_off();
+        shared.settling.fetch_sub(1, Relaxed);
+        outcome
+    }
+
+    fn work_off(&self) -> Result<()> {
         let shared = &self.shared;
         while shared.engine.has_work() {
             if shared.threads == 0 || shared.stopping.load(Relaxed) {
@@ -138,6 +154,7 @@ impl Shared {
                 self.usage.save(now_ms, || self.engine.stats().keys());
             }
             // A panic here would leave writers waiting for ever; they are told instead.
+            let began = Instant::now();
             let stepped = catch_unwind(AssertUnwindSafe(|| self.engine.step(self.clock.now_ms())));
             let Ok(outcome) = stepped else {
                 let cause = "a background thread panicked, which is a defect of siltstone".to_owned();
@@ -149,7 +166,9 @@ impl Shared {
             let worked = matches!(outcome, Ok(Step::Worked));
             *self.progress.lock() = outcome.err();
             self.progressed.notify_all();
-            if !worked {
+            if worked {
+                self.rest(began.elapsed());
+            } else {
                 let mut sleepers = self.sleepers.lock();
                 *sleepers += 1;
                 // What is left may be somebody else's, who goes on without this thread.
@@ -158,6 +177,20 @@ impl Shared {
                 }
                 *sleepers -= 1;
             }
+        }
+    }
+
+    /// Rests after a step of some length as long as the engine is ahead of what writes ask for, or until they ask.
+    fn rest(&self, step: Duration) {
+        let lead = self.engine.lead();
+        if lead <= 0.0 || self.settling.load(Relaxed) > 0 {
+            return;
+        }
+        let mut sleepers = self.sleepers.lock();
+        if !self.stopping.load(Relaxed) {
+            *sleepers += 1;
+            self.work.wait_for(&mut sleepers, step.mul_f64(lead.min(LEAD_MAX)).min(PATIENCE));
+            *sleepers -= 1;
         }
     }
 

@@ -150,6 +150,12 @@ pub trait Engine: Send + Sync {
         self.has_work()
     }
 
+    /// How far the work under way is ahead of what writes ask of it: 0 if they wait for it or soon will; else the
+    /// larger, the more of the time it may rest. Cheap.
+    fn lead(&self) -> f64 {
+        0.0
+    }
+
     /// An error if no more writes are accepted, and why. Cheap.
     fn check_writable(&self) -> Result<()>;
 

@@ -22,6 +22,7 @@ pub(super) struct Jobs {
     pub convert_bytes: AtomicU64,
     pub merge_bytes: AtomicU64,
     pressure: AtomicU64,
+    lead: AtomicU64,
     has_work: AtomicBool,
     wants_thread: AtomicBool,
 }
@@ -54,6 +55,7 @@ impl Jobs {
             convert_bytes: AtomicU64::new(0),
             merge_bytes: AtomicU64::new(0),
             pressure: AtomicU64::new(0),
+            lead: AtomicU64::new(0),
             has_work: AtomicBool::new(false),
             wants_thread: AtomicBool::new(false),
         }
@@ -70,6 +72,10 @@ impl Jobs {
 
     pub fn pressure(&self) -> f64 {
         f64::from_bits(self.pressure.load(Ordering::Acquire))
+    }
+
+    pub fn lead(&self) -> f64 {
+        f64::from_bits(self.lead.load(Ordering::Acquire))
     }
 }
 
@@ -110,6 +116,8 @@ impl Core {
             || schedule.merging.is_none() && counts.choose_merge(&self.settings).is_some();
         self.jobs.wants_thread.store(wants_thread, Ordering::Release);
         self.jobs.pressure.store(pressure.convert.max(pressure.merge).to_bits(), Ordering::Release);
+        let lead = if schedule.merging.is_some() { counts.lead(&self.settings) } else { 0.0 };
+        self.jobs.lead.store(lead.to_bits(), Ordering::Release);
         self.jobs.has_work.store(has_work, Ordering::Release);
         self.keep_within_budget();
     }

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// So many records a block can be placed by a block-perfect index.
 const RECORDS_PER_BLOCK: RangeInclusive<u32> = 2..=256;
 /// The bytes after which a step ends, however few records they were.
-const BYTES_PER_STEP: usize = 4 << 20;
+const BYTES_PER_STEP: usize = 1 << 20;
 /// Of each new measurement of the novelty this share counts.
 const NOVELTY_WEIGHT: f64 = 0.5;
 

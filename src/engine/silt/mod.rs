@@ -270,6 +270,10 @@ impl Engine for Silt {
         (self.core.jobs.want_thread() || self.core.residency.has_work()) && self.core.check_writable().is_ok()
     }
 
+    fn lead(&self) -> f64 {
+        self.core.jobs.lead()
+    }
+
     fn check_writable(&self) -> Result<()> {
         self.core.check_writable()
     }

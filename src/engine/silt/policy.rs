@@ -113,6 +113,16 @@ impl Counts {
         None
     }
 
+    /// How far the merge under way is ahead of the bound that it keeps, in LogStores: 0 if there is other work.
+    pub fn lead(&self, settings: &SiltSettings) -> f64 {
+        if self.partitions.iter().any(|partition| partition.frozen > 0 || partition.compact) {
+            return 0.0;
+        }
+        let keys = self.keys() as u64 / self.partitions.len().max(1) as u64;
+        let log_store = f64::from(log_slots(settings, keys)) * OCCUPANCY;
+        ((self.hash_records_max(settings) - self.hash_records()) / log_store).max(0.0)
+    }
+
     /// How far background work is behind.
     pub fn pressure(&self, settings: &SiltSettings) -> Pressure {
         let waiting = |partition: &PartitionCounts| if partition.compact { 0 } else { partition.frozen };
@@ -266,6 +276,17 @@ mod tests {
         assert!(counts.pressure(&settings()).merge >= 1.0);
         counts.merged_records = 100;
         assert_eq!(counts.pressure(&settings()).merge, 0.0);
+    }
+
+    #[test]
+    fn a_merge_leads_by_what_it_has_made_room_for_unless_something_else_waits() {
+        let mut counts = counts(&[300, 300, 100, 100], 1000);
+        assert_eq!(counts.lead(&settings()), 0.0);
+        counts.merged_records = 200;
+        let log_store = 16.0 * OCCUPANCY;
+        assert_eq!(counts.lead(&settings()), (750.0 - 600.0) / log_store);
+        counts.partitions[2].frozen = 1;
+        assert_eq!(counts.lead(&settings()), 0.0);
     }
 
     #[test]
