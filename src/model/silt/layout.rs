@@ -60,7 +60,7 @@ const BUCKET_BITS: f64 = 11.0;
 /// both of each record in a region of a LogStore.
 const WAITING_BYTES: f64 = 28.0;
 const FILTER_BUILDING_BYTES: f64 = 13.0;
-const REGION_RECORD_BYTES: f64 = 12.0;
+const REGION_RECORD_BYTES: f64 = 8.0;
 /// Keys in a range of the filter of a SortedStore, what each range takes beside its ribbon filter, and what building it
 /// keeps of each key.
 const KEYS_PER_RANGE: f64 = 4096.0;
