@@ -308,7 +308,12 @@ impl<'v, 'f> Pass<'v, 'f> {
             (None, _) => Err(file.file().corrupt(0, "a block that can be read", "an error of the device")),
         };
         match opened {
-            Err(error) => self.lose(number, Damage::of(&error, DamagedPart::Blocks, 0)),
+            Err(error) => {
+                self.lose(number, Damage::of(&error, DamagedPart::Blocks, 0));
+                if let (Some(bytes), Some(checked)) = (bytes, self.checked) {
+                    self.save_slots(&checked, number, bytes)?;
+                }
+            }
             Ok(block) if self.is_table || file.footer().kind != Form::Stream as u8 => {
                 self.take_slots(number, block.payload)?;
             }
@@ -348,6 +353,23 @@ impl<'v, 'f> Pass<'v, 'f> {
         }
         let path = self.view.file.file().path();
         self.lose(number, Damage::new(path, DamagedPart::Records, 0, 0).because(expected, got));
+    }
+
+    /// Takes the slots of a damaged block that are sound by themselves.
+    fn save_slots(&mut self, checked: &CheckedSlots, number: u64, bytes: &[u8]) -> Result<()> {
+        let file = self.view.file.file();
+        for (slot_number, slot) in
+            checked.in_blocks(&(number..number + 1)).zip(bytes.chunks_exact(checked.stride()))
+        {
+            if let Ok(slot) = checked.open(file, slot_number, slot)
+                && let Some(record) = self.view.belonging.layout.decode_slot(slot, self.is_table)
+            {
+                self.take_record(&record, number..number + 1)?;
+            }
+        }
+        // They do not tell what comes behind the damage.
+        self.lowest_in_block = None;
+        Ok(())
     }
 
     fn take_slots(&mut self, number: u64, payload: &[u8]) -> Result<()> {

@@ -216,6 +216,28 @@ fn of_a_database_with_1_percent_of_its_blocks_damaged_every_record_outside_them_
 }
 
 #[test]
+fn of_a_damaged_block_whose_slots_are_checked_one_by_one_the_others_are_kept() {
+    let mut lost_of = Vec::new();
+    for kind in [KINDS[0], KINDS[5]] {
+        let (_, directory) = memory();
+        let history = closed(kind, &directory, 3000);
+        let sound = all(&directory);
+        let mut damaged = 0;
+        for (name, bytes) in sound.iter().filter(|(name, _)| name.ends_with(".sorted")) {
+            for at in (1..bytes.len() / 1024).map(|block| block * 512 + 20) {
+                overwrite(&directory, name, at as u64, &[bytes[at] ^ 4]);
+                damaged += 1;
+            }
+        }
+        let report = repair(&directory).unwrap();
+        let lost = check(kind, &directory, &report, &history);
+        assert!(lost > 0, "{kind:?}");
+        lost_of.push(lost as f64 / f64::from(damaged));
+    }
+    assert!(lost_of[0] > 1.0 && lost_of[1] <= 1.0, "{lost_of:?} lost for each damaged block");
+}
+
+#[test]
 fn whatever_is_damaged_outside_of_blocks_and_frames_nothing_is_lost() {
     for kind in KINDS {
         let (_, directory) = memory();
