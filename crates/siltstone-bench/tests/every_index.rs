@@ -47,7 +47,7 @@ fn settings_that_do_not_fit_are_refused() {
     assert!(matches!(error, IndexError::NoSuchSetting { .. }));
     for (structure, options) in [
         (Structure::Fences, Options { items_per_block: Some(0), ..none }),
-        (Structure::BlockPerfect, Options { items_per_block: Some(1), ..none }),
+        (Structure::BlockPerfect, Options { items_per_block: Some(257), ..none }),
         (Structure::EntropyTrie, Options { bucket: Some(0), ..none }),
         (Structure::RibbonFilter, Options { bits: Some(33), ..none }),
         (Structure::CuckooFilter, Options { bits: Some(255), ..none }),
