@@ -57,13 +57,15 @@ impl CheckedSlots {
         block * self.block_bytes as u64 + index * self.stride() as u64
     }
 
-    /// Where some slots stand behind the beginning of the first block, from the first byte of the first to the last one
-    /// of the last one's checksum.
-    pub fn extent_of(&self, slots: &Range<u64>) -> Range<u64> {
-        if slots.is_empty() {
-            return 0..0;
-        }
-        self.offset_of(slots.start)..self.offset_of(slots.end - 1) + self.stride() as u64
+    /// Where some slots stand in the file, whose blocks begin behind its header's: offset and length in bytes, from the
+    /// first byte of the first to the last one of the last one's checksum.
+    pub fn place_of(&self, slots: &Range<u64>) -> (u64, usize) {
+        let start = self.offset_of(slots.start);
+        let end = match slots.is_empty() {
+            true => start,
+            false => self.offset_of(slots.end - 1) + self.stride() as u64,
+        };
+        (self.block_bytes as u64 + start, (end - start) as usize)
     }
 
     /// Checks a slot and takes the checksum off.
@@ -105,11 +107,12 @@ impl CheckedSlots {
         Ok(Block { payload, first_record: (length > 0).then_some(0) })
     }
 
-    /// How many slots at the beginning of a block are sound, where it is not known how many there are.
-    pub fn sound_in_block(&self, file: &File, block_number: u64, bytes: &[u8]) -> u64 {
+    /// How many slots a block has at the least, where it is not known how many there are: up to the last sound one.
+    pub fn least_in_block(&self, file: &File, block_number: u64, bytes: &[u8]) -> u64 {
         let numbers = block_number.saturating_mul(self.per_block())..;
-        let slots = numbers.zip(bytes.chunks_exact(self.stride()));
-        slots.take_while(|(number, slot)| self.open(file, *number, slot).is_ok()).count() as u64
+        let slots = (1..).zip(numbers.zip(bytes.chunks_exact(self.stride())));
+        let sound = slots.filter(|(_, (number, slot))| self.open(file, *number, slot).is_ok());
+        sound.map(|(count, _)| count).last().unwrap_or(0)
     }
 }
 
@@ -157,10 +160,13 @@ mod tests {
             let bytes = block(number);
             let opened = SLOTS.open_block(&file, number, &bytes, true).unwrap();
             assert_eq!(opened.payload.len(), slots * 104);
-            assert_eq!(SLOTS.sound_in_block(&file, number, &bytes), slots as u64);
+            assert_eq!(SLOTS.least_in_block(&file, number, &bytes), slots as u64);
         }
-        assert_eq!(SLOTS.extent_of(&(3..5)), 312..616);
-        assert_eq!(SLOTS.extent_of(&(9..9)), 0..0);
+        let mut damaged = block(1);
+        damaged[0] ^= 1;
+        assert_eq!(SLOTS.least_in_block(&file, 1, &damaged), 4);
+        assert_eq!(SLOTS.place_of(&(3..5)), (512 + 312, 304));
+        assert_eq!(SLOTS.place_of(&(9..9)).1, 0);
         assert!(SLOTS.open_block(&file, 0, &block(0)[..300], false).is_err());
     }
 }

@@ -186,9 +186,9 @@ fn guess_footer(file: &File, length: u64, wanted: &StoreToOpen<'_>) -> Result<St
         let Some(bytes) = bytes else { continue };
         match &checked {
             Some(checked) => {
-                let sound = checked.sound_in_block(file, number, bytes);
-                if sound > 0 {
-                    (blocks, records) = (number + 1, number * checked.per_block() + sound);
+                let least = checked.least_in_block(file, number, bytes);
+                if least > 0 {
+                    (blocks, records) = (number + 1, number * checked.per_block() + least);
                 }
             }
             None if Block::open(file, wanted.number, number, bytes).is_ok() => blocks = number + 1,

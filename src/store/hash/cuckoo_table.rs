@@ -152,9 +152,7 @@ impl CuckooTable {
         let (file, number) = (self.file.file(), self.file.footer().number);
         let slot_bytes = self.geometry.slot_bytes;
         if let Some(checked) = &self.geometry.checked {
-            let (first_block, _) = self.file.place_of(&(0..0));
-            let place = (first_block + checked.offset_of(rank), checked.stride());
-            let place = self.file.read_place(purpose, place, buffer)?;
+            let place = self.file.read_place(purpose, checked.place_of(&(rank..rank + 1)), buffer)?;
             if !file.trusts_gets() {
                 checked.open(file, rank, buffer.get(place.clone()).unwrap_or_default())?;
             }

@@ -362,11 +362,7 @@ impl SortedStore {
     #[inline]
     pub fn place_of(&self, span: &Span) -> (u64, usize) {
         match (span, &self.checked) {
-            (Span::Slots(slots), Some(checked)) => {
-                let extent = checked.extent_of(slots);
-                let (first_block, _) = self.file.place_of(&(0..0));
-                (first_block + extent.start, (extent.end - extent.start) as usize)
-            }
+            (Span::Slots(slots), Some(checked)) => checked.place_of(slots),
             _ => self.file.place_of(&self.blocks_of(span)),
         }
     }

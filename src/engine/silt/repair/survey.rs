@@ -82,8 +82,10 @@ impl Survey {
         let kind = match entry.role {
             Role::CuckooTable => CUCKOO_TABLE_KIND,
             Role::HashOrdered => Form::Stream as u8,
+            // What the default index has; another one's kind stands in the header, unless that is damaged too.
             Role::Sorted => {
-                SortedStoreSettings::form_for(&layout, block_bytes, false, SortedIndexKind::Fences) as u8
+                SortedStoreSettings::form_for(&layout, block_bytes, false, SortedIndexKind::BlockPerfect)
+                    as u8
             }
         };
         StoreToOpen { name, number: entry.number, kind, block_bytes, belonging: self.belonging(partition) }
