@@ -215,6 +215,27 @@ fn of_a_database_with_1_percent_of_its_blocks_damaged_every_record_outside_them_
     }
 }
 
+/// The kind that was guessed for it was that of slots without checksums.
+#[test]
+fn a_default_store_of_large_records_that_has_lost_both_its_ends_is_found_by_checksums() {
+    let (_, directory) = memory();
+    let builder = || Database::builder("memory").partitions(1).background_threads(0).fixed(8, 1012);
+    let database = builder().open_in(directory.clone()).unwrap();
+    for number in 0..101u64 {
+        database.put(number.to_le_bytes(), vec![number as u8; 1012]).unwrap();
+    }
+    database.compact().unwrap();
+    drop(database);
+    let sound = all(&directory);
+    let (name, bytes) = sound.iter().find(|(name, _)| name.ends_with(".sorted")).unwrap();
+    overwrite(&directory, name, 0, &[7; 32]);
+    overwrite(&directory, name, bytes.len() as u64 - 256, &[7; 256]);
+    assert!(!repair(&directory).unwrap().found.damage.is_empty());
+    let database = builder().open_in(directory).unwrap();
+    let kept = (0..101u64).filter(|number| database.get(number.to_le_bytes()).unwrap().is_some());
+    assert_eq!(kept.count(), 101);
+}
+
 #[test]
 fn of_a_damaged_block_whose_slots_are_checked_one_by_one_the_others_are_kept() {
     let mut lost_of = Vec::new();
