@@ -6,6 +6,7 @@ use crate::device::{Access, Directory};
 use crate::engine::silt::{Silt, SiltSettings};
 use crate::progress::Progress;
 use crate::stats::Usage;
+use crate::store::names::list_files;
 use crate::store::usage;
 use crate::{Error, Result};
 use std::path::Path;
@@ -113,9 +114,7 @@ fn lock(directory: &Directory) -> Result<Box<dyn Send + Sync>> {
     if Silt::stands_in(directory)? {
         return directory.lock();
     }
-    let is_store =
-        |name: &String| name.ends_with(".hash") || name.ends_with(".sorted") || name.starts_with("log-");
-    match directory.list()?.into_iter().find(is_store) {
+    match list_files(directory)?.into_iter().find(|file| file.is_log_or_store()) {
         Some(_) => Err(Error::Corrupt {
             file: directory.path_of("MANIFEST"),
             offset: 0,

@@ -11,6 +11,7 @@ pub mod in_memory;
 pub mod log;
 pub mod manifest;
 pub mod merge;
+pub mod names;
 pub mod record;
 pub mod slots;
 pub mod sort;

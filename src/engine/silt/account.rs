@@ -1,9 +1,9 @@
 //! The accounts of the engine: memory by item, records, bytes on flash.
 
 use super::Core;
-use super::open::store_name;
 use crate::device::scratch_bytes;
 use crate::stats::{DegradedStore, RamAccount, Stats};
+use crate::store::manifest::StoreEntry;
 use crate::store::sorted::SortedStore;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -129,7 +129,7 @@ impl Core {
             for (number, role, store) in view.ordered_stores() {
                 let (index_on_flash, filter_on_flash) = (!store.has_index(), !store.has_filter());
                 if index_on_flash || filter_on_flash {
-                    let file = store_name(number, role);
+                    let file = StoreEntry { number, role }.file_name();
                     degraded.push(DegradedStore { file, index_on_flash, filter_on_flash });
                 }
             }

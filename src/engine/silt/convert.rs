@@ -9,15 +9,11 @@ use crate::store::hash::{CuckooTableWriter, HashStore};
 use crate::store::log::{FrozenLog, LogCursor, LogView};
 use crate::store::manifest::{Edit, Role, StoreEntry};
 use crate::store::merge::Cursor;
+use crate::store::names::FileName;
 use crate::store::sorted::{Form, SortedIndexKind, SortedStoreSettings, SortedStoreWriter, StoreFilter};
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// The name of a HashStore's file.
-pub(super) fn hash_store_name(number: u64) -> String {
-    format!("{number:08x}.hash")
-}
 
 /// A conversion under way.
 pub(super) struct ConvertJob {
@@ -52,7 +48,7 @@ impl ConvertJob {
             None => return Err(Error::Interrupted),
         };
         let number = core.take_number();
-        let name = hash_store_name(number);
+        let name = FileName::HashStore(number).to_string();
         let (layout, block_bytes) = (core.shape.layout, core.shape.block_bytes);
         let target = match core.hash_store_kind() {
             HashStoreKind::CuckooTable => Target::Cuckoo {

@@ -9,6 +9,7 @@ use crate::index::filter::RangedFilterBuilder;
 use crate::store::log::{FrozenLog, LogCursor};
 use crate::store::manifest::{Edit, Role, Shape, StoreEntry};
 use crate::store::merge::{Cursor, MergeCursor};
+use crate::store::names::FileName;
 use crate::store::sorted::{
     Form, SortedCursor, SortedIndexKind, SortedStoreSettings, SortedStoreWriter, StoreFilter, slots_per_block,
 };
@@ -22,11 +23,6 @@ const RECORDS_PER_BLOCK: RangeInclusive<u32> = 2..=256;
 const BYTES_PER_STEP: usize = 1 << 20;
 /// Of each new measurement of the novelty this share counts.
 const NOVELTY_WEIGHT: f64 = 0.5;
-
-/// The name of a SortedStore's file.
-pub(super) fn sorted_store_name(number: u64) -> String {
-    format!("{number:08x}.sorted")
-}
 
 /// A merge under way.
 pub(super) struct MergeJob {
@@ -135,7 +131,11 @@ impl MergeJob {
             novelty,
             cursor: MergeCursor::new(sources, Some(now_ms)),
             filter: core.last_filter(settings.expected_records)?,
-            writer: SortedStoreWriter::create(&core.directory, &sorted_store_name(number), settings)?,
+            writer: SortedStoreWriter::create(
+                &core.directory,
+                &FileName::SortedStore(number).to_string(),
+                settings,
+            )?,
         }))
     }
 
@@ -197,10 +197,10 @@ impl MergeJob {
             std::mem::replace(&mut state.view, Arc::new(view))
         };
         for (number, _) in removed.hash_stores.iter().filter(|(number, _)| self.inputs.contains(number)) {
-            core.directory.remove(&super::convert::hash_store_name(*number))?;
+            core.directory.remove(&FileName::HashStore(*number).to_string())?;
         }
         if let Some((number, _)) = removed.sorted {
-            core.directory.remove(&sorted_store_name(number))?;
+            core.directory.remove(&FileName::SortedStore(number).to_string())?;
         }
         core.release_log(&ledger)?;
         core.counters.merges.fetch_add(1, Relaxed);

@@ -2,10 +2,8 @@
 //! stores, whose indexes and filters stay on flash until `residency` reads them back; only the log is replayed, from
 //! the first record that stands in no store.
 
-use super::convert::hash_store_name;
 use super::jobs::Jobs;
 use super::ledger::Ledger;
-use super::merge::sorted_store_name;
 use super::partition::{Partition, State, View};
 use super::policy::{POSITION_BITS_MAX, log_store_settings};
 use super::residency::{Residency, check_budget};
@@ -18,6 +16,7 @@ use crate::progress::Progress;
 use crate::store::hash::{CuckooTable, HashStore};
 use crate::store::log::{Log, LogSettings, LogStore};
 use crate::store::manifest::{Manifest, PartitionEntry, Role, Shape};
+use crate::store::names::{FileName, list_files};
 use crate::store::record::RecordLayout;
 use crate::store::sorted::SortedStore;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
@@ -203,7 +202,7 @@ fn check_shape(settings: &SiltSettings, shape: &Shape) -> Result<()> {
 fn check_stores_are_there(directory: &Directory, manifest: &Manifest) -> Result<()> {
     let names = directory.list()?;
     for store in manifest.partitions().iter().flat_map(|partition| &partition.stores) {
-        let name = store_name(store.number, store.role);
+        let name = store.file_name();
         if names.binary_search(&name).is_err() {
             return Err(Error::Corrupt {
                 file: directory.path_of(&name),
@@ -219,23 +218,19 @@ fn check_stores_are_there(directory: &Directory, manifest: &Manifest) -> Result<
 /// Removes what a crash left of stores that never came to be, or that had been merged.
 fn remove_orphans(directory: &Directory, manifest: &Manifest) -> Result<()> {
     let stores = manifest.partitions().iter().flat_map(|partition| &partition.stores);
-    let live: HashSet<String> = stores.map(|store| store_name(store.number, store.role)).collect();
-    for name in directory.list()? {
-        let number = name.strip_suffix(".hash").or_else(|| name.strip_suffix(".sorted"));
-        let is_store = number.is_some_and(|number| u64::from_str_radix(number, 16).is_ok());
-        if (is_store && !live.contains(&name)) || name.starts_with("MANIFEST.") && name.ends_with(".new") {
+    let live: HashSet<String> = stores.map(|store| store.file_name()).collect();
+    for file in list_files(directory)? {
+        let name = file.to_string();
+        let is_orphan = match file {
+            FileName::NewManifest | FileName::NewMirror => true,
+            FileName::HashStore(_) | FileName::SortedStore(_) => !live.contains(&name),
+            FileName::Manifest | FileName::Mirror | FileName::Segment(_) => false,
+        };
+        if is_orphan {
             directory.remove(&name)?;
         }
     }
     Ok(())
-}
-
-/// The name of a store's file.
-pub(super) fn store_name(number: u64, role: Role) -> String {
-    match role {
-        Role::CuckooTable | Role::HashOrdered => hash_store_name(number),
-        Role::Sorted => sorted_store_name(number),
-    }
 }
 
 fn open_partition(
@@ -247,7 +242,7 @@ fn open_partition(
 ) -> Result<Partition> {
     let mut view = View::default();
     for store in &entry.stores {
-        let (number, name) = (store.number, store_name(store.number, store.role));
+        let (number, name) = (store.number, store.file_name());
         let opened = || SortedStore::open_on_flash(directory, &name, number, shape.layout).map(Arc::new);
         match store.role {
             Role::CuckooTable => {

@@ -1,7 +1,6 @@
 //! What needs all partitions at one moment: iteration and checkpoints.
 
 use super::Core;
-use super::open::store_name;
 use super::partition::View;
 use crate::Result;
 use crate::batch::TimestampMs;
@@ -101,7 +100,7 @@ impl Core {
             self.log.end()
         };
         for store in manifest.partitions().iter().flat_map(|partition| &partition.stores) {
-            self.directory.share(&store_name(store.number, store.role), target)?;
+            self.directory.share(&store.file_name(), target)?;
         }
         let copy = Directory::system(target, self.directory.access())?;
         let converted = manifest.partitions().iter().map(|partition| partition.converted_to);

@@ -6,6 +6,7 @@ use crate::damage::{Damage, DamagedPart};
 use crate::device::{Access, AlignedBuffer, Directory, File};
 use crate::store::log::format::{Frame, LOG_VERSION, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::store::log::segment_name;
+use crate::store::names::segment_bases;
 use crate::store::record::{RecordLayout, RecordView};
 use crate::{Error, Result};
 use std::ops::Range;
@@ -38,14 +39,6 @@ pub struct ExaminedLog {
     pub records: u64,
     /// The files of the log that are needed.
     pub files: Vec<String>,
-}
-
-/// The bases of all segments in a directory, ascending.
-pub fn segment_bases(directory: &Directory) -> Result<Vec<u64>> {
-    let base_of = |name: &String| u64::from_str_radix(name.strip_prefix("log-")?, 16).ok();
-    let mut bases: Vec<u64> = directory.list()?.iter().filter_map(base_of).collect();
-    bases.sort_unstable();
-    Ok(bases)
 }
 
 impl LogToExamine {

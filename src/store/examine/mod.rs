@@ -10,7 +10,7 @@ mod open;
 mod pass;
 
 pub use frames::{Seen, examine_frames};
-pub use log::{ExaminedLog, LogToExamine, segment_bases};
+pub use log::{ExaminedLog, LogToExamine};
 pub use open::{OpenedStore, StoreToOpen, examine_store};
 pub use pass::Examined;
 

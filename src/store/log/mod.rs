@@ -19,6 +19,7 @@ pub use store::{
 
 use crate::batch::Durability;
 use crate::device::{Access, Directory, Purpose};
+use crate::store::names::FileName;
 use crate::store::record::{RecordLayout, RecordView};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, RwLock};
@@ -72,7 +73,7 @@ struct Syncing {
 
 /// The name of the segment whose first frame has this position.
 pub(in crate::store) fn segment_name(base: u64) -> String {
-    format!("log-{base:016x}")
+    FileName::Segment(base).to_string()
 }
 
 impl Log {

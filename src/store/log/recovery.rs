@@ -12,6 +12,7 @@ use super::{Log, segment_name};
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::progress::Progress;
 use crate::store::confirm::confirm;
+use crate::store::names::segment_bases;
 use crate::store::record::{RecordLayout, RecordProblem, RecordView};
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -120,9 +121,7 @@ impl Log {
 /// The bases of the segments that hold anything at or behind `from`, or end there: the next one may not be durable. The
 /// others are removed.
 fn live_segments(directory: &Directory, from: u64) -> Result<Vec<u64>> {
-    let base_of = |name: &String| u64::from_str_radix(name.strip_prefix("log-")?, 16).ok();
-    let mut bases: Vec<u64> = directory.list()?.iter().filter_map(base_of).collect();
-    bases.sort_unstable();
+    let mut bases = segment_bases(directory)?;
     let last = bases.last().copied().unwrap_or(0).max(from);
     if last > POSITION_MAX {
         return Err(Error::Corrupt {

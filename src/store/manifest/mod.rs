@@ -8,13 +8,9 @@ pub use format::{Edit, MANIFEST_VERSION, Role, Shape, StoreEntry};
 
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::store::confirm::confirm;
+use crate::store::names::{FileName, MANIFEST_NAME, MIRROR_NAME};
 use crate::{Error, Result};
 use format::{MANIFEST_HEADER_BYTES, decode_commit, encode_commit};
-
-/// The manifest's name.
-pub const MANIFEST_NAME: &str = "MANIFEST";
-/// The name of its mirror.
-pub const MIRROR_NAME: &str = "MANIFEST.mirror";
 
 /// A manifest longer than this is written anew when it has doubled, in bytes.
 const REWRITE_BYTES: u64 = 256 << 10;
@@ -26,6 +22,16 @@ pub struct PartitionEntry {
     pub converted_to: u64,
     /// The stores, the oldest first.
     pub stores: Vec<StoreEntry>,
+}
+
+impl StoreEntry {
+    /// The name of its file.
+    pub fn file_name(&self) -> String {
+        match self.role {
+            Role::CuckooTable | Role::HashOrdered => FileName::HashStore(self.number).to_string(),
+            Role::Sorted => FileName::SortedStore(self.number).to_string(),
+        }
+    }
 }
 
 /// The open manifest of a database.

@@ -11,15 +11,14 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
-use super::open::store_name;
 use super::{Silt, SiltSettings};
 use crate::Result;
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::{Directory, Purpose};
 use crate::progress::Progress;
-use crate::store::examine::segment_bases;
 use crate::store::log::Log;
-use crate::store::manifest::{MANIFEST_NAME, MIRROR_NAME, Manifest};
+use crate::store::manifest::Manifest;
+use crate::store::names::{FileName, MANIFEST_NAME, MIRROR_NAME, segment_bases};
 use rewrite::Rewriting;
 use survey::Survey;
 
@@ -82,7 +81,7 @@ fn write_anew(
     for damaged in &survey.damaged_stores {
         let stores = &mut partitions[damaged.partition].stores;
         let Some(at) = stores.iter().position(|store| store.number == damaged.entry.number) else { continue };
-        obsolete.push(store_name(damaged.entry.number, damaged.entry.role));
+        obsolete.push(damaged.entry.file_name());
         match rewriting.store(damaged, &mut |bytes| course.advance(bytes))? {
             Some(new) => stores[at] = new,
             None => drop(stores.remove(at)),
@@ -90,7 +89,7 @@ fn write_anew(
     }
     if !survey.log.damage.is_empty() {
         for base in segment_bases(directory)? {
-            obsolete.push(format!("log-{base:016x}"));
+            obsolete.push(FileName::Segment(base).to_string());
         }
         // A position that no file of the old log could have reached: what is found there is of the new one.
         let begin = survey.log.files_end + 1;

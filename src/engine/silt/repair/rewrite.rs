@@ -1,7 +1,6 @@
 //! Writing what is sound of a damaged file to a new one.
 
-use super::super::convert::hash_store_name;
-use super::super::merge::{sorted_settings, sorted_store_name};
+use super::super::merge::sorted_settings;
 use super::super::{IndexKind, SiltSettings};
 use super::survey::{DamagedStore, Survey};
 use crate::device::{Directory, Purpose};
@@ -10,6 +9,7 @@ use crate::key::Placing;
 use crate::store::examine::{Advance, OpenedStore};
 use crate::store::manifest::{Role, StoreEntry};
 use crate::store::merge::{Cursor, Entry};
+use crate::store::names::{FileName, list_files};
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
 use crate::store::sorted::{Form, SortedIndexKind, SortedStoreSettings, SortedStoreWriter, StoreFilter};
 use crate::{Error, Result};
@@ -34,8 +34,8 @@ pub(super) struct Rewriting<'a> {
 impl<'a> Rewriting<'a> {
     /// No file so far. New stores get numbers that no file has.
     pub fn new(directory: &'a Directory, survey: &'a Survey, settings: &'a SiltSettings) -> Result<Self> {
-        let number = |name: &String| u64::from_str_radix(name.split_once('.')?.0, 16).ok();
-        let after = directory.list()?.iter().filter_map(number).map(|number| number.saturating_add(1)).max();
+        let numbers = list_files(directory)?.into_iter().filter_map(FileName::store_number);
+        let after = numbers.map(|number| number.saturating_add(1)).max();
         let next_number = survey.next_number.max(after.unwrap_or(0));
         Ok(Rewriting { directory, survey, settings, next_number, new_files: Vec::new(), kept_records: 0 })
     }
@@ -138,11 +138,15 @@ impl NewStore {
         let sorted = sorted_settings(shape, index, number, Purpose::Maintain, PIECE_BYTES);
         let sorted = SortedStoreSettings { expected_records: records, expected_bytes: bytes, ..sorted };
         let (role, name, settings) = match role {
-            Role::Sorted => (role, sorted_store_name(number), sorted),
+            Role::Sorted => (role, FileName::SortedStore(number).to_string(), sorted),
             // Where a record stood in a cuckoo table says its filter alone, and that of a part of them there is not.
             Role::CuckooTable | Role::HashOrdered => {
                 let (form, index) = (Form::Stream, SortedIndexKind::Fences);
-                (Role::HashOrdered, hash_store_name(number), SortedStoreSettings { form, index, ..sorted })
+                (
+                    Role::HashOrdered,
+                    FileName::HashStore(number).to_string(),
+                    SortedStoreSettings { form, index, ..sorted },
+                )
             }
         };
         let hashes = (role == Role::HashOrdered).then(Vec::new);

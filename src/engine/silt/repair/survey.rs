@@ -1,6 +1,5 @@
 //! Finding out what of a database is sound.
 
-use super::super::open::store_name;
 use super::super::verify::{lost_in_log, take};
 use super::Course;
 use crate::damage::{Damage, DamagedPart, VerifyReport};
@@ -8,7 +7,8 @@ use crate::device::{Access, Directory};
 use crate::key::Placing;
 use crate::store::examine::{Belonging, ExaminedLog, LogToExamine, OpenedStore, StoreToOpen};
 use crate::store::hash::CUCKOO_TABLE_KIND;
-use crate::store::manifest::{MANIFEST_NAME, MIRROR_NAME, Manifest, PartitionEntry, Role, Shape, StoreEntry};
+use crate::store::manifest::{Manifest, PartitionEntry, Role, Shape, StoreEntry};
+use crate::store::names::{FileName, MANIFEST_NAME, MIRROR_NAME, segment_bases};
 use crate::store::sorted::{Form, SortedIndexKind, SortedStoreSettings};
 use crate::{Error, Result};
 
@@ -99,7 +99,7 @@ impl Survey {
         course: &mut Course<'_, '_>,
     ) -> Result<()> {
         let entry = self.partitions[partition].stores[age];
-        let name = store_name(entry.number, entry.role);
+        let name = entry.file_name();
         let belonging = self.belonging(partition);
         let known = self.report.damage.len();
         match OpenedStore::open(directory, &self.to_open(partition, &entry, &name)) {
@@ -165,10 +165,10 @@ fn length_of(directory: &Directory, name: &str) -> Result<u64> {
 fn bytes_of_live_files(directory: &Directory, partitions: &[PartitionEntry]) -> Result<u64> {
     let mut bytes = 0;
     for store in partitions.iter().flat_map(|partition| &partition.stores) {
-        bytes += length_of(directory, &store_name(store.number, store.role))?;
+        bytes += length_of(directory, &store.file_name())?;
     }
-    for name in directory.list()?.iter().filter(|name| name.starts_with("log-")) {
-        bytes += length_of(directory, name)?;
+    for base in segment_bases(directory)? {
+        bytes += length_of(directory, &FileName::Segment(base).to_string())?;
     }
     Ok(bytes)
 }

@@ -1,0 +1,145 @@
+//! The names of a database's files: formatted and parsed here and nowhere else.
+//!
+//! A directory may hold files of other owners. A file belongs to the database only if its name is exactly the one that
+//! is formatted from the number in it: `log-0`, `cafe.hash` and `1.sorted` belong to somebody else, are never removed,
+//! and do not matter when a database is opened.
+
+use crate::Result;
+use crate::device::Directory;
+use std::fmt;
+
+/// The name of the manifest.
+pub const MANIFEST_NAME: &str = "MANIFEST";
+/// The name of the mirror of the manifest.
+pub const MIRROR_NAME: &str = "MANIFEST.mirror";
+/// The name of a manifest that is being written, until it replaces [`MANIFEST_NAME`].
+pub const NEW_MANIFEST_NAME: &str = "MANIFEST.new";
+/// The name of a mirror that is being written, until it replaces [`MIRROR_NAME`].
+pub const NEW_MIRROR_NAME: &str = "MANIFEST.mirror.new";
+
+/// A file of a database, as its name says. Formatting it returns the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileName {
+    /// The manifest.
+    Manifest,
+    /// Its mirror.
+    Mirror,
+    /// A manifest that is being written.
+    NewManifest,
+    /// A mirror that is being written.
+    NewMirror,
+    /// A segment of the log, with the position of its first frame.
+    Segment(u64),
+    /// A HashStore, with its number.
+    HashStore(u64),
+    /// A SortedStore, with its number.
+    SortedStore(u64),
+}
+
+impl fmt::Display for FileName {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileName::Manifest => to.write_str(MANIFEST_NAME),
+            FileName::Mirror => to.write_str(MIRROR_NAME),
+            FileName::NewManifest => to.write_str(NEW_MANIFEST_NAME),
+            FileName::NewMirror => to.write_str(NEW_MIRROR_NAME),
+            FileName::Segment(base) => write!(to, "log-{base:016x}"),
+            FileName::HashStore(number) => write!(to, "{number:08x}.hash"),
+            FileName::SortedStore(number) => write!(to, "{number:08x}.sorted"),
+        }
+    }
+}
+
+impl FileName {
+    /// The file that a name belongs to; `None` if it is not a file of a database.
+    pub fn parse(name: &str) -> Option<FileName> {
+        let number = |digits: &str| u64::from_str_radix(digits, 16).ok();
+        let parsed = match name {
+            MANIFEST_NAME => FileName::Manifest,
+            MIRROR_NAME => FileName::Mirror,
+            NEW_MANIFEST_NAME => FileName::NewManifest,
+            NEW_MIRROR_NAME => FileName::NewMirror,
+            _ => match (name.strip_prefix("log-"), name.split_once('.')) {
+                (Some(base), _) => FileName::Segment(number(base)?),
+                (None, Some((store, "hash"))) => FileName::HashStore(number(store)?),
+                (None, Some((store, "sorted"))) => FileName::SortedStore(number(store)?),
+                _ => return None,
+            },
+        };
+        (parsed.to_string() == name).then_some(parsed)
+    }
+
+    /// Whether a segment of the log or a store has this name.
+    pub fn is_log_or_store(self) -> bool {
+        self.segment_base().is_some() || self.store_number().is_some()
+    }
+
+    /// The number of a store.
+    pub fn store_number(self) -> Option<u64> {
+        match self {
+            FileName::HashStore(number) | FileName::SortedStore(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The position of the first frame of a segment of the log.
+    pub fn segment_base(self) -> Option<u64> {
+        if let FileName::Segment(base) = self { Some(base) } else { None }
+    }
+}
+
+/// The files of a database in a directory, in the order of [`FileName`]: segments and stores by their numbers.
+pub fn list_files(directory: &Directory) -> Result<Vec<FileName>> {
+    let mut files: Vec<_> = directory.list()?.iter().filter_map(|name| FileName::parse(name)).collect();
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// The positions of the first frames of all segments of the log in a directory, ascending.
+pub fn segment_bases(directory: &Directory) -> Result<Vec<u64>> {
+    Ok(list_files(directory)?.into_iter().filter_map(FileName::segment_base).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_files_only_if_its_number_formats_to_it() {
+        let names = [FileName::Manifest, FileName::Mirror, FileName::NewManifest, FileName::NewMirror];
+        let numbers = [0, 1, 0xcafe, u32::MAX.into(), 1 << 32, u64::MAX];
+        let kinds = [FileName::Segment, FileName::HashStore, FileName::SortedStore];
+        let numbered = numbers.iter().flat_map(|&number| kinds.map(|kind| kind(number)));
+        for name in numbered.chain(names) {
+            assert_eq!(FileName::parse(&name.to_string()), Some(name));
+        }
+        let others = [
+            "",
+            "log-",
+            "log-0",
+            "log-00",
+            "log-+0",
+            "log-2024",
+            "log-20240101",
+            "log-00000000000000000",
+            "log-+000000000000001",
+            "log-00000000000000FF",
+            "log-0000000000000000.bak",
+            "log-000000000000000g",
+            "cafe.hash",
+            "1.sorted",
+            "+0000001.hash",
+            "00000000.hash.new",
+            "000000001.hash",
+            "0000CAFE.hash",
+            ".hash",
+            "MANIFEST.backup.new",
+            "MANIFEST.old",
+            "manifest",
+            "USAGE",
+            "LOCK",
+            "00000001.txt",
+        ];
+        others.iter().for_each(|name| assert_eq!(FileName::parse(name), None, "{name}"));
+    }
+}
