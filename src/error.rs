@@ -117,6 +117,17 @@ pub enum Error {
     /// The database was closed.
     #[error("the database was closed")]
     Closed,
+    /// The database was opened for reading only.
+    #[error("the database was opened read-only; open it without `Builder::read_only` to write")]
+    ReadOnly,
+    /// The process that wants to write is a child, by `fork`, of the one that opened the database.
+    #[error(
+        "this process was forked from process {opened_by}, which opened the database and alone may write; close it there and open it here"
+    )]
+    Forked {
+        /// The process that opened the database.
+        opened_by: u32,
+    },
     /// The engine does not offer what was asked for.
     #[error("the engine {engine} does not offer {operation}")]
     Unsupported {

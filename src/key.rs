@@ -2,6 +2,7 @@
 
 use crate::{Error, Result};
 use siphasher::sip128::SipHasher13;
+use std::fmt;
 
 /// The longest key, in bytes.
 pub const KEY_LENGTH_MAX: usize = 65_535;
@@ -61,13 +62,22 @@ impl KeyHash {
     }
 }
 
-/// How a database hashes its keys; fixed when it is created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a database hashes its keys; fixed when it is created. `Debug` does not show the seed.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum KeyHasher {
     /// SipHash-1-3 with 128 bits of output under a secret seed, so that no adversary can choose keys that collide.
     Keyed([u64; 2]),
     /// The keys are uniform hashes already: their first 16 bytes are taken as they are (shorter ones are repeated).
     Identity,
+}
+
+impl fmt::Debug for KeyHasher {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            KeyHasher::Keyed(_) => "Keyed(..)",
+            KeyHasher::Identity => "Identity",
+        })
+    }
 }
 
 impl KeyHasher {
@@ -128,6 +138,17 @@ mod tests {
         assert!(check_key(&vec![0; KEY_LENGTH_MAX]).is_ok());
         assert!(check_key(&vec![0; KEY_LENGTH_MAX + 1]).is_err());
         assert!(check_value(b"").is_ok());
+    }
+
+    #[test]
+    fn no_debug_output_shows_the_seed() {
+        let hasher = KeyHasher::Keyed([0x0123_4567_89ab_cdef, 4_242_424_242_424]);
+        let placing = Placing { hasher, partitions_log2: 4 };
+        let report = crate::VerifyReport { hasher: Some(hasher), ..Default::default() };
+        for shown in [format!("{hasher:?}"), format!("{placing:#?}"), format!("{report:?}")] {
+            assert!(shown.contains("Keyed(..)"), "{shown}");
+            assert!(!shown.contains("4242424242424") && !shown.contains("81985529216486895"), "{shown}");
+        }
     }
 
     #[test]

@@ -12,10 +12,11 @@ use crate::engine::{Engine, Step};
 use crate::sync::yield_now;
 use crate::{Error, Result};
 use parking_lot::{Condvar, Mutex};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// The pressure at which writers begin to be slowed.
@@ -32,6 +33,9 @@ const SLEEP_NS_MAX: u64 = 2_000_000;
 const LEAD_MAX: f64 = 8.0;
 /// How long a thread waits before it looks again by itself.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What a worker thread runs.
+type Body = Box<dyn FnOnce() + Send>;
 
 pub(super) struct Workers {
     shared: Arc<Shared>,
@@ -63,6 +67,17 @@ impl Workers {
         usage: Arc<UsageCounters>,
         threads: usize,
     ) -> Result<Workers> {
+        Workers::start_with(engine, clock, usage, threads, |thread, body| thread.spawn(body))
+    }
+
+    /// [`start`](Workers::start), with another way to start a thread.
+    fn start_with(
+        engine: Arc<dyn Engine>,
+        clock: Clock,
+        usage: Arc<UsageCounters>,
+        threads: usize,
+        mut spawn: impl FnMut(thread::Builder, Body) -> io::Result<JoinHandle<()>>,
+    ) -> Result<Workers> {
         let shared = Arc::new(Shared {
             engine,
             clock,
@@ -78,13 +93,20 @@ impl Workers {
             delayed_writes: AtomicU64::new(0),
             delayed_ns: AtomicU64::new(0),
         });
-        let mut handles = Vec::new();
+        let workers = Workers { shared, threads: Mutex::default() };
         for number in 0..threads {
-            let shared = shared.clone();
-            let thread = std::thread::Builder::new().name(format!("siltstone-{number}"));
-            handles.push(thread.spawn(move || shared.run()).map_err(Error::io("start", "a worker thread"))?);
+            let shared = workers.shared.clone();
+            let thread = thread::Builder::new().name(format!("siltstone-{number}"));
+            match spawn(thread, Box::new(move || shared.run())) {
+                Ok(handle) => workers.threads.lock().push(handle),
+                Err(error) => {
+                    // Those that were started would go on writing when the directory is no longer locked.
+                    workers.stop();
+                    return Err(Error::io("start", "a worker thread")(error));
+                }
+            }
         }
-        Ok(Workers { shared, threads: Mutex::new(handles) })
+        Ok(workers)
     }
 
     /// Lets a write of so many bytes in, at once or after the time that it owes.
@@ -219,7 +241,7 @@ impl Shared {
         if self.threads > 0 && self.owed_ns.fetch_add(owed, Relaxed) + owed >= SLEEP_NS_MIN {
             let pay = self.owed_ns.swap(0, Relaxed).min(SLEEP_NS_MAX);
             let asleep = Instant::now();
-            std::thread::sleep(Duration::from_nanos(pay));
+            thread::sleep(Duration::from_nanos(pay));
             // A sleep lasts longer than asked; what was overpaid is not owed again.
             let over = asleep.elapsed().as_nanos() as u64 - pay;
             let _ = self.owed_ns.fetch_update(Relaxed, Relaxed, |owed| Some(owed.saturating_sub(over)));
@@ -242,5 +264,31 @@ impl Shared {
         }
         self.progressed.wait_for(&mut progress, PATIENCE);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::memory::MemoryDirectory;
+    use crate::device::{Access, Directory};
+    use crate::engine::silt::{Silt, SiltSettings};
+
+    #[test]
+    fn a_thread_that_cannot_be_started_leaves_none_of_the_others_behind() {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let settings = SiltSettings::default();
+        Silt::create(&directory, &settings.shape, [1, 2]).unwrap();
+        let engine: Arc<dyn Engine> = Arc::new(Silt::open(directory, settings, 0, &mut |_, _| true).unwrap());
+        let usage = Arc::new(UsageCounters::open(None, 0).unwrap());
+        let mut started = 0;
+        let spawn = |thread: thread::Builder, body: Body| {
+            started += 1;
+            if started < 3 { thread.spawn(body) } else { Err(io::ErrorKind::WouldBlock.into()) }
+        };
+        let outcome = Workers::start_with(engine.clone(), Clock::default(), usage, 4, spawn);
+        assert!(matches!(outcome, Err(Error::Io { operation: "start", .. })));
+        // A thread that runs holds the engine.
+        assert_eq!((started, Arc::strong_count(&engine)), (3, 1));
     }
 }

@@ -47,6 +47,11 @@ impl Directory {
         Ok(Directory::new(SystemDirectory::open(path)?, access))
     }
 
+    /// Whether files are opened for reading only, and every change is refused.
+    pub fn is_read_only(&self) -> bool {
+        self.backend.is_read_only()
+    }
+
     /// The access that stores asked for.
     pub fn access(&self) -> Access {
         self.access

@@ -105,6 +105,10 @@ pub trait DirectoryBackend: Send + Sync {
     fn set_aside(&self, _names: &[&str], _folder: &str) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
+    /// Whether files are opened for reading only, and every change is refused (`ReadOnlyFilesystem`).
+    fn is_read_only(&self) -> bool {
+        false
+    }
     /// How the directory is called in errors.
     fn path(&self) -> PathBuf;
 }

@@ -169,6 +169,10 @@ impl DirectoryBackend for SystemDirectory {
         self.sync()
     }
 
+    fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
     fn path(&self) -> PathBuf {
         self.path.clone()
     }
