@@ -1,7 +1,5 @@
 //! The formats of the command line.
 
-#[path = "../../crates/siltstone-cli/src/dedup/chunks.rs"]
-pub mod chunks;
 #[path = "../../crates/siltstone-cli/src/dedup/formats.rs"]
 pub mod formats;
 #[path = "../../crates/siltstone-cli/src/transfer/mod.rs"]

@@ -32,7 +32,7 @@ pub struct DeleteArgs {
 
 pub fn run(args: DeleteArgs) -> Result {
     let key = input::argument(&args.key, args.notation.typed())?;
-    let database = args.location.open()?;
+    let database = args.location.open_single("delete")?;
     let options = WriteOptions::default().durability(args.durability.into());
     let mut outcome = Outcome::Negative;
     database.update_with(key, options, |found| {

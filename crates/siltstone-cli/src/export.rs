@@ -34,7 +34,7 @@ pub struct ExportArgs {
 }
 
 pub fn run(args: ExportArgs) -> Result {
-    let database = args.location.open()?;
+    let database = args.location.open_single("export")?;
     deliver(args.output.as_deref(), args.format == Format::Binary, |target| export(&database, &args, target))
 }
 

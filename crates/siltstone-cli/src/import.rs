@@ -49,7 +49,7 @@ pub fn run(args: ImportArgs) -> Result {
             File::open(&args.input).with_context(|| format!("cannot open {}", args.input.display()))?;
         Box::new(BufReader::with_capacity(1 << 20, file))
     };
-    let database = args.location.open_or_create(&args.creation)?;
+    let database = args.location.open_or_create("import", &args.creation)?;
     let mut imported = 0;
     let outcome = import(&database, args.format, source, &interrupt, &mut imported)
         .with_context(|| format!("{} ({imported} records were imported)", args.input.display()));

@@ -18,6 +18,7 @@ mod model;
 mod notation;
 mod open;
 mod outcome;
+mod place;
 mod plan;
 mod put;
 mod quantity;

@@ -1,6 +1,6 @@
 //! Opening databases: the flags that all commands share, and the progress of a long opening.
 
-use crate::dedup;
+use crate::place;
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -99,31 +99,31 @@ pub struct Place {
 }
 
 impl Place {
-    /// Where the database stands; that of a dedup index stands in it.
+    /// The directory that was named: a database, or a dedup index.
     pub fn directory(&self) -> PathBuf {
-        let named = self.directory.as_ref().or(self.db.as_ref()).cloned().unwrap_or_default();
-        dedup::chunks_of(&named).unwrap_or(named)
+        self.directory.as_ref().or(self.db.as_ref()).cloned().unwrap_or_default()
     }
 }
 
 impl Location {
-    /// Where the database stands; that of a dedup index stands in it.
-    pub fn directory(&self) -> PathBuf {
-        dedup::chunks_of(&self.db).unwrap_or_else(|| self.db.clone())
+    /// The database that lookups read: the directory, or the chunks of a dedup index.
+    pub fn readable(&self) -> PathBuf {
+        place::readable(&self.db)
     }
 
-    /// Opens the database, which must be there.
+    /// Opens the database that lookups read, which must exist.
     pub fn open(&self) -> anyhow::Result<Database> {
-        self.open_with(|builder| builder.create(false))
+        open(Database::builder(self.readable()).create(false))
     }
 
-    /// Opens the database or creates it.
-    pub fn open_or_create(&self, creation: &Creation) -> anyhow::Result<Database> {
-        self.open_with(|builder| creation.apply(builder))
+    /// Opens the database that `command` changes or copies, which must exist and must not belong to a dedup index.
+    pub fn open_single(&self, command: &str) -> anyhow::Result<Database> {
+        open(Database::builder(place::single(&self.db, command)?).create(false))
     }
 
-    fn open_with(&self, set_up: impl FnOnce(Builder) -> Builder) -> anyhow::Result<Database> {
-        open(set_up(Database::builder(self.directory())))
+    /// Opens the database that `command` writes to, or creates it.
+    pub fn open_or_create(&self, command: &str, creation: &Creation) -> anyhow::Result<Database> {
+        open(creation.apply(Database::builder(place::single(&self.db, command)?)))
     }
 }
 

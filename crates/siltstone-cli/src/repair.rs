@@ -1,13 +1,16 @@
 //! `siltstone repair`: keeps all that is sound of a damaged database.
 
+use crate::dedup;
 use crate::interrupt::Interrupt;
 use crate::open::{Place, byte_bar, show_bytes};
 use crate::outcome::{Outcome, Result, complain, help};
+use crate::place;
 use crate::verify;
 use clap::Args;
 use serde_json::json;
 use siltstone::{Database, RepairOptions, RepairReport};
 use std::io::{Write, stdout};
+use std::path::Path;
 
 const EXAMPLES: &str = "
   siltstone repair DIR
@@ -15,36 +18,56 @@ const EXAMPLES: &str = "
 
 /// Keep all that is sound of a damaged database
 ///
-/// Writes the sound records of damaged files to new ones, and sets the damaged files aside in DIR/damaged-0001 (or the
-/// next number). Says which keys may be lost, and of which an older value may be answered. A sound database is not
-/// changed; an interrupted repair has changed nothing. Answers 1 if records may be lost.
+/// Writes the intact records of damaged files to new ones, and sets the damaged files aside in DIR/damaged-0001 (or the
+/// next number). Names the keys that may be lost, and those for which an older value may be returned. An intact database
+/// is not changed; an interrupted repair has changed nothing. Exits with 1 if records may be lost.
+///
+/// Of a dedup index both databases are repaired. If either loses records, the next `siltstone dedup` reads all files
+/// again.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct RepairArgs {
     #[command(flatten)]
     place: Place,
-    /// Print a line of JSON
+    /// Print a line of JSON for each database
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: RepairArgs) -> Result {
     let interrupt = Interrupt::listen()?;
-    let bar = byte_bar("repairing");
-    let mut progress = |done, all| show_bytes(&bar, done, all) && !interrupt.is_raised();
-    let report = Database::repair(args.place.directory(), &RepairOptions::default(), &mut progress);
-    bar.finish_and_clear();
-    let report = report?;
-    if args.json {
-        print_json(&report)?
-    } else {
-        print(&report)?
+    let directory = args.place.directory();
+    let mut outcome = Outcome::Done;
+    let mut repair_one = |database: &Path| -> anyhow::Result<bool> {
+        let report = repair(database, &interrupt)?;
+        if args.json {
+            print_json(database, &report)?
+        } else {
+            print(database, &report)?
+        }
+        let loses = !report.found.lost().is_empty();
+        if loses {
+            outcome = Outcome::Negative;
+        }
+        Ok(loses)
+    };
+    match place::is_index(&directory) {
+        true => dedup::repair(&directory, &interrupt, &mut repair_one)?,
+        false => drop(repair_one(&directory)?),
     }
-    Ok(if report.found.lost().is_empty() { Outcome::Done } else { Outcome::Negative })
+    Ok(outcome)
 }
 
-fn print_json(report: &RepairReport) -> anyhow::Result<()> {
-    let mut line = verify::found(&report.found);
+fn repair(database: &Path, interrupt: &Interrupt) -> siltstone::Result<RepairReport> {
+    let bar = byte_bar("repairing");
+    let mut progress = |done, all| show_bytes(&bar, done, all) && !interrupt.is_raised();
+    let report = Database::repair(database, &RepairOptions::default(), &mut progress);
+    bar.finish_and_clear();
+    report
+}
+
+fn print_json(database: &Path, report: &RepairReport) -> anyhow::Result<()> {
+    let mut line = verify::found(database, &report.found);
     if let Some(fields) = line.as_object_mut() {
         let folder = report.set_aside.as_ref().map(|folder| folder.display().to_string());
         fields.insert("set_aside".into(), json!(folder));
@@ -55,16 +78,17 @@ fn print_json(report: &RepairReport) -> anyhow::Result<()> {
     Ok(writeln!(stdout().lock(), "{line}")?)
 }
 
-fn print(report: &RepairReport) -> anyhow::Result<()> {
+fn print(database: &Path, report: &RepairReport) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     report.found.damage.iter().for_each(|damage| complain(format_args!("{damage}")));
     let Some(folder) = &report.set_aside else {
-        writeln!(out, "nothing is damaged, and nothing was changed")?;
+        writeln!(out, "{}: nothing is damaged, and nothing was changed", database.display())?;
         return Ok(());
     };
     writeln!(
         out,
-        "{} damaged places; {} records of damaged files kept in {} new files",
+        "{}: {} damaged places; {} records of damaged files kept in {} new files",
+        database.display(),
         report.found.damage.len(),
         report.kept_records,
         report.new_files.len()

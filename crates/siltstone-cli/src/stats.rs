@@ -1,10 +1,12 @@
 //! `siltstone stats`: what a database holds and costs.
 
-use crate::open::Location;
+use crate::open::{self, Location};
 use crate::outcome::{Outcome, Result, help};
+use crate::place;
 use clap::Args;
-use siltstone::Stats;
+use serde_json::json;
 use siltstone::device::Purpose;
+use siltstone::{Database, Stats};
 use siltstone_bench::accounts;
 use std::io::{self, Write, stdout};
 
@@ -15,24 +17,29 @@ const EXAMPLES: &str = "
 /// Print what the database holds and what memory and disk it takes
 ///
 /// Counts of what was asked go on from one opening to the next; those of the device begin when the database is opened,
-/// so here they tell what opening it took.
+/// so here they are the cost of opening it. A dedup index has two databases: chunks and files.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct StatsArgs {
     #[command(flatten)]
     location: Location,
-    /// Print a line of JSON
+    /// Print a line of JSON for each database
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: StatsArgs) -> Result {
-    let stats = args.location.open()?.stats();
     let mut out = stdout().lock();
-    if args.json {
-        writeln!(out, "{}", accounts::stats(&stats))?;
-    } else {
-        print(&mut out, &stats)?;
+    for directory in place::databases(&args.location.db) {
+        let stats = open::open(Database::builder(&directory).create(false))?.stats();
+        if args.json {
+            let mut line = accounts::stats(&stats);
+            line["path"] = json!(directory.display().to_string());
+            writeln!(out, "{line}")?;
+        } else {
+            writeln!(out, "{}", directory.display())?;
+            print(&mut out, &stats)?;
+        }
     }
     out.flush()?;
     Ok(Outcome::Done)

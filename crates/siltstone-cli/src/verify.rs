@@ -3,10 +3,12 @@
 use crate::interrupt::Interrupt;
 use crate::open::{Place, byte_bar, show_bytes};
 use crate::outcome::{Outcome, Result, complain, help};
+use crate::place;
 use clap::Args;
 use serde_json::{Value, json};
 use siltstone::{Damage, Database, KeyRange, VerifyReport};
 use std::io::{Write, stdout};
+use std::path::Path;
 
 const EXAMPLES: &str = "
   siltstone verify DIR
@@ -14,41 +16,54 @@ const EXAMPLES: &str = "
 
 /// Read everything and say what is damaged
 ///
-/// Lists every damaged place with the keys whose records stood there, or the range of their hashes. Changes nothing,
-/// and reads also what cannot be opened any more. Answers 1 if anything is damaged; `siltstone repair` mends it.
+/// Lists every damaged place with the keys whose records were there, or the range of their hashes. Changes nothing, and
+/// also reads a database that cannot be opened. Of a dedup index both databases are read. Exits with 1 if anything is
+/// damaged; `siltstone repair` fixes it.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct VerifyArgs {
     #[command(flatten)]
     place: Place,
-    /// Print a line of JSON
+    /// Print a line of JSON for each database
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: VerifyArgs) -> Result {
     let interrupt = Interrupt::listen()?;
-    let bar = byte_bar("verifying");
-    let mut progress = |done, all| show_bytes(&bar, done, all) && !interrupt.is_raised();
-    let report = Database::verify_closed(args.place.directory(), &mut progress);
-    bar.finish_and_clear();
-    let report = report?;
-    print(&report, args.json)?;
-    Ok(if report.damage.is_empty() { Outcome::Done } else { Outcome::Negative })
+    let mut outcome = Outcome::Done;
+    for database in place::databases(&args.place.directory()) {
+        let report = verify(&database, &interrupt)?;
+        print(&database, &report, args.json)?;
+        if !report.damage.is_empty() {
+            outcome = Outcome::Negative;
+        }
+    }
+    Ok(outcome)
 }
 
-/// Prints what was checked, and complains of each damaged place.
-pub fn print(report: &VerifyReport, json: bool) -> anyhow::Result<()> {
+/// Reads a whole database and returns what is damaged, with a progress bar.
+pub fn verify(directory: &Path, interrupt: &Interrupt) -> siltstone::Result<VerifyReport> {
+    let bar = byte_bar("verifying");
+    let mut progress = |done, all| show_bytes(&bar, done, all) && !interrupt.is_raised();
+    let report = Database::verify_closed(directory, &mut progress);
+    bar.finish_and_clear();
+    report
+}
+
+/// Prints what was checked, and each damaged place to standard error.
+pub fn print(path: &Path, report: &VerifyReport, json: bool) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     if json {
-        writeln!(out, "{}", found(report))?;
+        writeln!(out, "{}", found(path, report))?;
     } else {
         writeln!(
             out,
-            "{} records, {} bytes checked, {} places damaged",
+            "{} records, {} bytes checked, {} places damaged in {}",
             report.checked_records,
             report.checked_bytes,
-            report.damage.len()
+            report.damage.len(),
+            path.display()
         )?;
         if report.torn_bytes > 0 {
             writeln!(out, "{} bytes at the end of the log were not written whole", report.torn_bytes)?;
@@ -59,8 +74,9 @@ pub fn print(report: &VerifyReport, json: bool) -> anyhow::Result<()> {
 }
 
 /// A report in JSON. Hashes are strings of 16 hexadecimal digits.
-pub fn found(report: &VerifyReport) -> Value {
+pub fn found(path: &Path, report: &VerifyReport) -> Value {
     json!({
+        "path": path.display().to_string(),
         "checked_bytes": report.checked_bytes,
         "checked_records": report.checked_records,
         "torn_bytes": report.torn_bytes,

@@ -63,6 +63,23 @@ impl Files {
     }
 }
 
+/// Runs a command and returns its exit code, standard output and standard error.
+fn siltstone<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_siltstone")).args(args).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// Flips a bit in the middle of the longest file of a database.
+fn damage(database: &Path) {
+    let entries = fs::read_dir(database).unwrap().map(|entry| entry.unwrap().path());
+    let longest = entries.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    let mut bytes = fs::read(&longest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(longest, bytes).unwrap();
+}
+
 fn size_of(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
@@ -138,6 +155,8 @@ fn an_interrupted_run_goes_on_where_it_was() {
         numbers(&whole, ["bytes"])[0],
     ];
     assert_eq!(read_then + read_now, bytes, "nothing is read twice");
+    let of_all_files = ["files", "bytes", "chunks"];
+    assert_eq!(numbers(&rest, of_all_files), numbers(&whole, of_all_files), "also what was read before");
     assert_eq!(rest["indexed"], whole["indexed"]);
 }
 
@@ -192,15 +211,87 @@ fn the_table_tells_what_was_asked_for() {
         "files",
         "bytes",
         "chunks",
+        "new chunks",
         "unique chunks",
         "dedup ratio",
-        "lookups a second",
-        "inserts a second",
-        "RAM bytes a key",
-        "flash reads a lookup",
+        "lookups per second",
+        "inserts per second",
+        "RAM bytes per key",
+        "flash reads per lookup",
         "write amplification",
         "bytes on disk",
     ] {
         assert!(table.lines().any(|line| line.starts_with(row)), "{row}: {table}");
     }
+}
+
+/// An index of 400 files of one chunk, and the report of the run.
+fn index_of_small_files(files: &Files) -> Value {
+    (0..400).for_each(|number| files.write(&format!("{number}"), &noise(number, 900)));
+    let report = files.dedup("index", &[]);
+    let index = files.path("index");
+    assert_eq!(siltstone(&["compact", "--db", index.to_str().unwrap()]).0, Some(0));
+    report
+}
+
+#[test]
+fn verify_and_repair_of_an_index_read_both_databases_and_lost_records_are_indexed_again() {
+    for database in ["chunks", "files"] {
+        let files = Files::new();
+        let whole = index_of_small_files(&files);
+        let index = files.path("index");
+        let index = index.to_str().unwrap();
+        assert_eq!(siltstone(&["verify", index]).0, Some(0));
+        damage(&files.path("index").join(database));
+        let (code, out, _) = siltstone(&["verify", index]);
+        assert_eq!(code, Some(1), "the damage in {database} is found: {out}");
+        let (code, out, _) = siltstone(&["repair", "--json", index]);
+        assert_eq!(code, Some(1), "records of {database} are lost: {out}");
+        assert_eq!(out.lines().count(), 2, "a line for each database: {out}");
+        assert_eq!(siltstone(&["verify", index]).0, Some(0));
+        let again = files.dedup("index", &[]);
+        let counts = ["files", "bytes", "chunks", "bytes_read"];
+        assert_eq!(numbers(&again, counts), numbers(&whole, counts), "all files are read again ({database})");
+        assert_eq!(again["indexed"], whole["indexed"], "and every chunk counts once ({database})");
+        let later = files.dedup("index", &[]);
+        assert_eq!(numbers(&later, ["bytes_read", "run"]), [0, 3]);
+    }
+}
+
+#[test]
+fn a_checkpoint_of_an_index_is_an_index() {
+    let files = Files::new();
+    let whole = index_of_small_files(&files);
+    let (index, copy) = (files.path("index"), files.path("copy"));
+    let (code, _, error) =
+        siltstone(&["checkpoint", "--db", index.to_str().unwrap(), copy.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{error}");
+    let again = files.dedup("copy", &[]);
+    assert_eq!(numbers(&again, ["files_unchanged", "bytes_read"]), [400, 0]);
+    assert_eq!(again["indexed"], whole["indexed"]);
+    let (code, out, _) = siltstone(&["stats", "--json", "--db", copy.to_str().unwrap()]);
+    assert_eq!((code, out.lines().count()), (Some(0), 2), "{out}");
+    let (code, _, error) =
+        siltstone(&["checkpoint", "--db", index.to_str().unwrap(), copy.to_str().unwrap()]);
+    assert_eq!(code, Some(3));
+    assert!(error.contains("not empty"), "{error}");
+}
+
+#[test]
+fn commands_that_would_make_an_index_wrong_refuse_it() {
+    let files = Files::new();
+    files.write("one", &noise(1, 10_000));
+    files.dedup("index", &[]);
+    let index = files.path("index");
+    let index = index.to_str().unwrap();
+    for args in
+        [&["put", "--db", index, "k", "v"][..], &["delete", "--db", index, "k"], &["export", "--db", index]]
+    {
+        let (code, _, error) = siltstone(args);
+        assert_eq!(code, Some(3), "{args:?}");
+        assert!(error.contains("dedup index"), "{error}");
+    }
+    fs::remove_file(files.path("index").join("parameters.json")).unwrap();
+    let output = files.command("index", &[]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("parameters.json"));
 }

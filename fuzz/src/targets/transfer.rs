@@ -30,7 +30,10 @@ pub fn jsonl(data: &[u8]) {
 
 /// The records of a dedup index.
 pub fn dedup(data: &[u8]) {
-    assert_eq!(Metadata::first_place(data).is_some(), data.len() >= 16 && METADATA_BYTES >= 16);
+    if let Some(metadata) = Metadata::decode(data) {
+        assert_eq!(metadata.encode()[..40], data[..40]);
+        assert_eq!(data.len(), METADATA_BYTES);
+    }
     if let Ok(entry) = FileEntry::decode(data) {
         assert_eq!(FileEntry::decode(&entry.encode()).expect("what was encoded is decoded"), entry);
     }

@@ -1,9 +1,9 @@
 //! `siltstone bench device`: what the drive itself can do below a database.
 
-use crate::dedup;
 use crate::interrupt::Interrupt;
 use crate::open::parse_time;
 use crate::outcome::{Outcome, Result, help};
+use crate::place;
 use clap::Args;
 use siltstone::Access;
 use siltstone_bench::device::{DeviceError, Report, Settings};
@@ -54,7 +54,7 @@ pub struct DeviceArgs {
 pub fn run(args: DeviceArgs) -> Result {
     let interrupt = Interrupt::listen()?;
     let report = siltstone_bench::device::run(&Settings {
-        directory: dedup::chunks_of(&args.db).unwrap_or(args.db),
+        directory: place::readable(&args.db),
         block_size: args.block_size,
         depth: args.depth,
         threads: args.threads,

@@ -1,15 +1,14 @@
-//! Which files are indexed, and how far: a small database beside that of the chunks.
+//! Which files are indexed, and how far: a small database next to that of the chunks.
 
-use super::chunks::{Chunking, HashKind};
-use super::formats::{FileEntry, State, Totals};
+use super::formats::{FileEntry, Metadata, State, Totals};
 use crate::open;
-use anyhow::{bail, ensure};
+use anyhow::bail;
 use siltstone::{Batch, Database, Durability, WriteOptions};
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The key of the catalogue's own record; those of files begin with a slash.
+/// The key of the catalogue's own record; the keys of files begin with a slash.
 const STATE_KEY: &[u8] = b"state";
 
 /// Which files are indexed, and how far. What is set is kept in memory until [`commit`](Catalogue::commit).
@@ -20,44 +19,26 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Opens the catalogue or begins one. What is chosen must be what the index was made with.
-    pub fn open(
-        directory: &Path,
-        average_size: Option<u32>,
-        hash: Option<HashKind>,
-        hash_bytes: Option<u8>,
-    ) -> anyhow::Result<Catalogue> {
-        let default = Chunking::default();
-        let asked = Chunking {
-            average_size: average_size.unwrap_or(default.average_size),
-            hash: hash.unwrap_or(default.hash),
-            hash_bytes: hash_bytes.unwrap_or(default.hash_bytes),
-        };
-        asked.check()?;
+    /// Opens the catalogue of the index of `chunks`, or begins one, for the next run. After records of the index were
+    /// lost, or the catalogue's own record is missing, the chunks are counted again and all files count as unread.
+    pub fn open(directory: &Path, chunks: &Database) -> anyhow::Result<Catalogue> {
         let database = open::open(Database::builder(directory).partitions(1).log_slots_min(256))?;
-        let mut state = match database.get(STATE_KEY)? {
-            Some(value) => State::decode(&value)?,
-            None => State { chunking: asked, runs: 0, next_file_id: 0, totals: Totals::default() },
+        let state = read_state(&database)?;
+        let mut state = match state {
+            Some(state) if !state.recount => state,
+            _ => recount(chunks)?,
         };
-        let made = &state.chunking;
-        let same = average_size.is_none_or(|size| size == made.average_size)
-            && hash.is_none_or(|hash| hash == made.hash)
-            && hash_bytes.is_none_or(|bytes| bytes == made.hash_bytes);
-        ensure!(
-            same,
-            "this index was made with --average-size {} --hash {} --hash-bytes {}: \
-             leave these flags away, or name another directory with --db",
-            made.average_size,
-            made.hash.name(),
-            made.hash_bytes
-        );
         state.runs += 1;
         Ok(Catalogue { database, state, pending: HashMap::new() })
     }
 
-    /// How files are cut and chunks hashed.
-    pub fn chunking(&self) -> &Chunking {
-        &self.state.chunking
+    /// Notes durably, in the catalogue in `directory`, that records of the index are lost.
+    pub fn note_loss(directory: &Path) -> anyhow::Result<()> {
+        let database = open::open(Database::builder(directory).create(false))?;
+        let state = State { recount: true, ..read_state(&database)?.unwrap_or_default() };
+        let synced = WriteOptions::default().durability(Durability::Synced);
+        database.put_with(STATE_KEY, state.encode(), synced)?;
+        Ok(database.close()?)
     }
 
     /// The number of this run, from 1 on.
@@ -80,7 +61,8 @@ impl Catalogue {
         if let Some(entry) = self.pending.get(path) {
             return Ok(Some(*entry));
         }
-        self.database.get(key(path)?)?.map(|value| FileEntry::decode(&value)).transpose()
+        let entry = self.database.get(key(path)?)?.map(|value| FileEntry::decode(&value)).transpose()?;
+        Ok(entry.filter(|entry| entry.id >= self.state.first_valid_id))
     }
 
     /// Sets what is known of a file.
@@ -94,7 +76,7 @@ impl Catalogue {
         self.state.next_file_id
     }
 
-    /// Makes durable all that was set, at once. The chunks that it tells of must be durable already.
+    /// Makes durable all that was set, atomically. The chunks of these files must be durable already.
     pub fn commit(&mut self) -> anyhow::Result<()> {
         let mut batch = Batch::new();
         for (path, entry) in &self.pending {
@@ -116,6 +98,31 @@ impl Catalogue {
     pub fn close(&self) -> anyhow::Result<()> {
         Ok(self.database.close()?)
     }
+}
+
+fn read_state(database: &Database) -> anyhow::Result<Option<State>> {
+    database.get(STATE_KEY)?.map(|value| State::decode(&value)).transpose()
+}
+
+/// The state of an index that has these chunks and of which no file is known. Reads all chunks.
+fn recount(chunks: &Database) -> anyhow::Result<State> {
+    let mut state = State::default();
+    for record in chunks.iter()? {
+        let record = record?;
+        let Some(metadata) = Metadata::decode(&record.value) else {
+            bail!(
+                "the record of a chunk has {} bytes: run `siltstone verify` on the index",
+                record.value.len()
+            )
+        };
+        state.totals.unique_chunks += 1;
+        state.totals.unique_bytes += u64::from(metadata.length);
+        state.runs = state.runs.max(metadata.run);
+        state.next_file_id = state.next_file_id.max(metadata.file_id);
+    }
+    // The number of a version is never used twice: the next one is higher than all that chunks name.
+    state.first_valid_id = state.next_file_id + 1;
+    Ok(state)
 }
 
 fn key(path: &Path) -> anyhow::Result<&[u8]> {

@@ -1,8 +1,14 @@
-//! Cutting files and hashing what comes out.
+//! Cutting files and hashing the chunks.
+//!
+//! Files are cut by FastCDC (2020) with normalization level 1: a chunk has at least a quarter of the average size and at
+//! most four times as much, but for the last one of a file. A cut depends on the last 64 bytes before it, through a table
+//! of 256 numbers of 64 bits, so that an insertion changes only the chunks around it. `docs/formats/dedup.md` has the
+//! parameters. Where an index finds a chunk again depends on the cuts: `fixtures/dedup-cuts-v1.txt` pins them.
 
 use anyhow::ensure;
 use clap::ValueEnum;
-use fastcdc::v2020::StreamCDC;
+use fastcdc::v2020::{Normalization, StreamCDC};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::io::{self, BufReader, Read};
 
@@ -12,21 +18,17 @@ const HASH_BYTES_MAX: usize = 32;
 const READ_BYTES: usize = 1 << 20;
 
 /// The hashes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum HashKind {
     /// BLAKE3, the faster
     #[default]
-    Blake3 = 1,
+    Blake3,
     /// SHA-256
-    Sha256 = 2,
+    Sha256,
 }
 
 impl HashKind {
-    /// The hash of that number in the catalogue.
-    pub fn from_number(number: u8) -> Option<HashKind> {
-        [HashKind::Blake3, HashKind::Sha256].into_iter().find(|kind| *kind as u8 == number)
-    }
-
     /// The name, as it is typed.
     pub fn name(self) -> &'static str {
         match self {
@@ -44,7 +46,7 @@ impl HashKind {
 }
 
 /// How files are cut and chunks hashed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunking {
     /// The average size of a chunk, in bytes; the smallest has a quarter of it, the largest four times as much.
     pub average_size: u32,
@@ -89,7 +91,8 @@ impl Chunking {
     pub fn chunks(&self, source: impl Read) -> impl Iterator<Item = io::Result<Chunk>> {
         let average = self.average_size as usize;
         let source = BufReader::with_capacity(READ_BYTES.max(4 * average), source);
-        StreamCDC::new(source, average / 4, average, 4 * average).map(|chunk| {
+        let cuts = StreamCDC::with_level(source, average / 4, average, 4 * average, Normalization::Level1);
+        cuts.map(|chunk| {
             let chunk = chunk?;
             let mut hash = self.hash.hash(&chunk.data).to_vec();
             hash.truncate(self.hash_bytes.into());
@@ -124,6 +127,25 @@ mod tests {
         assert_eq!(chunks.iter().map(|(_, length)| u64::from(*length)).sum::<u64>(), 4 << 20);
         let average = (4 << 20) / chunks.len();
         assert!((3_000..6_000).contains(&average), "{average}");
+    }
+
+    /// The lengths of the chunks of the same mebibyte for several average sizes, a line each.
+    const CUTS: &str = include_str!("../../../../fixtures/dedup-cuts-v1.txt");
+
+    #[test]
+    fn the_cuts_are_those_that_indexes_were_made_with() {
+        let bytes = noise(1 << 20);
+        let line = |average_size| {
+            let chunking = Chunking { average_size, ..Chunking::default() };
+            let lengths: Vec<_> =
+                chunking.chunks(&bytes[..]).map(|chunk| chunk.unwrap().length.to_string()).collect();
+            format!("{average_size}: {}\n", lengths.join(" "))
+        };
+        let cuts = [256, 1000, 4096, 65_536].map(line).concat();
+        if std::env::var_os("SILTSTONE_BLESS").is_some() {
+            std::fs::write("../../fixtures/dedup-cuts-v1.txt", &cuts).unwrap();
+        }
+        assert_eq!(cuts, CUTS);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The bytes of the index's records; `docs/formats/dedup.md` has their diagrams.
 
-use super::chunks::{Chunking, HashKind};
 use anyhow::{bail, ensure};
 
 /// The length of a chunk's metadata, in bytes.
@@ -37,10 +36,18 @@ impl Metadata {
         bytes
     }
 
-    /// Where the value says that its chunk was first seen: the version of the file and the offset.
-    pub fn first_place(value: &[u8]) -> Option<(u64, u64)> {
+    /// The metadata of a value; `None` if it has another length.
+    pub fn decode(value: &[u8]) -> Option<Metadata> {
         let mut fields = Reader(value);
-        Some((fields.u64()?, fields.u64()?))
+        let metadata = Metadata {
+            file_id: fields.u64()?,
+            offset: fields.u64()?,
+            position: fields.u64()?,
+            seen_at_ms: fields.u64()?,
+            length: fields.u32()?,
+            run: fields.u32()?,
+        };
+        (fields.0.len() == METADATA_BYTES - 40).then_some(metadata)
     }
 }
 
@@ -128,22 +135,24 @@ pub struct Totals {
     pub unique_bytes: u64,
 }
 
-/// The catalogue's own record: how the index was made, and how far it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The catalogue's own record: how much is indexed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
-    /// How files are cut and chunks hashed.
-    pub chunking: Chunking,
     /// Runs until now.
     pub runs: u32,
-    /// The number of the next version of a file.
+    /// The highest number of a version of a file.
     pub next_file_id: u64,
+    /// Entries of files with lower numbers are not valid: records were lost since, so that the files are read again.
+    pub first_valid_id: u64,
+    /// Records were lost and the chunks are not yet counted again: all numbers here may be wrong.
+    pub recount: bool,
     /// What was indexed.
     pub totals: Totals,
 }
 
 const MAGIC: [u8; 8] = *b"SILTDEDU";
 const VERSION: u32 = 1;
-const STATE_BYTES: usize = 8 + 4 + 4 + 1 + 1 + 4 + 6 * 8;
+const STATE_BYTES: usize = 8 + 4 + 4 + 8 + 8 + 1 + 5 * 8;
 
 impl State {
     /// The value.
@@ -152,10 +161,10 @@ impl State {
         let mut fields = Fields(&mut bytes);
         fields.put(&MAGIC);
         fields.put(&VERSION.to_le_bytes());
-        fields.put(&self.chunking.average_size.to_le_bytes());
-        fields.put(&[self.chunking.hash as u8, self.chunking.hash_bytes]);
         fields.put(&self.runs.to_le_bytes());
         fields.put(&self.next_file_id.to_le_bytes());
+        fields.put(&self.first_valid_id.to_le_bytes());
+        fields.put(&[u8::from(self.recount)]);
         let Totals { files, bytes: indexed, chunks, unique_chunks, unique_bytes } = self.totals;
         for total in [files, indexed, chunks, unique_chunks, unique_bytes] {
             fields.put(&total.to_le_bytes());
@@ -176,10 +185,12 @@ impl State {
             "the catalogue is of format version {version}, but this program reads version {VERSION}: index anew"
         );
         let state = (|| {
-            let average_size = fields.u32()?;
-            let [hash, hash_bytes] = fields.take()?;
-            let chunking = Chunking { average_size, hash: HashKind::from_number(hash)?, hash_bytes };
-            let (runs, next_file_id) = (fields.u32()?, fields.u64()?);
+            let (runs, next_file_id, first_valid_id) = (fields.u32()?, fields.u64()?, fields.u64()?);
+            let recount = match fields.take()? {
+                [0] => false,
+                [1] => true,
+                _ => return None,
+            };
             let totals = Totals {
                 files: fields.u64()?,
                 bytes: fields.u64()?,
@@ -187,10 +198,10 @@ impl State {
                 unique_chunks: fields.u64()?,
                 unique_bytes: fields.u64()?,
             };
-            Some(State { chunking, runs, next_file_id, totals })
+            Some(State { runs, next_file_id, first_valid_id, recount, totals })
         })();
         match state {
-            Some(state) if fields.0.is_empty() && state.chunking.check().is_ok() => Ok(state),
+            Some(state) if fields.0.is_empty() => Ok(state),
             _ => bail!("the catalogue is damaged: its own record cannot be read"),
         }
     }
@@ -231,9 +242,10 @@ mod tests {
 
     fn state() -> State {
         State {
-            chunking: Chunking { average_size: 4096, hash: HashKind::Sha256, hash_bytes: 20 },
             runs: 3,
             next_file_id: 4,
+            first_valid_id: 2,
+            recount: true,
             totals: Totals { files: 5, bytes: 6, chunks: 7, unique_chunks: 8, unique_bytes: 9 },
         }
     }
@@ -258,8 +270,8 @@ mod tests {
     fn metadata_has_44_bytes_and_tells_where_the_chunk_was_first() {
         let metadata =
             Metadata { file_id: 7, offset: 8192, position: 2, seen_at_ms: 1, length: 4096, run: 1 };
-        assert_eq!(Metadata::first_place(&metadata.encode()), Some((7, 8192)));
-        assert_eq!(Metadata::first_place(&[0; 15]), None);
+        assert_eq!(Metadata::decode(&metadata.encode()), Some(metadata));
+        assert_eq!(Metadata::decode(&[0; METADATA_BYTES - 1]), None);
         assert_eq!(metadata.encode()[32..36], 4096u32.to_le_bytes());
     }
 

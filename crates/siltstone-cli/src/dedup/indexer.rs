@@ -93,7 +93,9 @@ impl Indexer {
         let mut inserted: HashSet<&[u8]> = HashSet::new();
         for ((key, metadata), found) in keys.iter().zip(&self.waiting).zip(found) {
             let is_new = match found {
-                Some(value) => Metadata::first_place(&value) == Some((metadata.file_id, metadata.offset)),
+                Some(value) => Metadata::decode(&value).is_some_and(|first| {
+                    (first.file_id, first.offset) == (metadata.file_id, metadata.offset)
+                }),
                 None if inserted.insert(key) => {
                     let value: [u8; METADATA_BYTES] = metadata.encode();
                     self.batch.put(key, value)?;

@@ -1,13 +1,17 @@
-//! `siltstone dedup`: indexes the chunks of real files, and tells how many of them are there once more.
+//! `siltstone dedup`: indexes the chunks of real files and reports how many of them are duplicates.
 //!
-//! Files are cut by content (FastCDC, 2020), every chunk is hashed and looked up in a database of fixed-size records,
-//! and inserted when it is new. A second database, the catalogue, remembers how far each file is, so that a later run
-//! goes on where an interrupted one was and reads only what has changed. Both stand in the directory of the index.
+//! Files are cut by content (FastCDC, 2020). Every chunk is hashed and looked up in a database of fixed-size records, and
+//! inserted when it is new. A second database, the catalogue, holds how far each file is indexed, so that a later run
+//! continues an interrupted one and reads only what has changed. `place` has the layout of the directory.
+//!
+//! The two databases are one thing: chunks become durable before the catalogue says so, a copy has both, and after a
+//! repair that lost records of either all files are read again.
 
 mod catalogue;
 mod chunks;
 mod formats;
 mod indexer;
+mod parameters;
 mod recorder;
 mod report;
 mod scan;
@@ -15,7 +19,9 @@ mod walk;
 
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, complain, help};
-use anyhow::{Context, ensure};
+use crate::place::{CHUNKS, FILES, PARAMETERS};
+use crate::verify;
+use anyhow::{Context, bail, ensure};
 use catalogue::Catalogue;
 use chunks::{Chunking, HashKind};
 use clap::Args;
@@ -24,6 +30,7 @@ use recorder::Recorder;
 use report::Report;
 use scan::Scan;
 use siltstone::Database;
+use siltstone::device::SystemDirectory;
 use std::fs;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
@@ -35,27 +42,27 @@ const EXAMPLES: &str = "
   siltstone dedup --record chunks.trace ~/src
   siltstone stats --db backup.index";
 
-/// The database of the chunks, in the directory of an index.
-const CHUNKS: &str = "chunks";
-/// The catalogue of the files, in the directory of an index.
-const FILES: &str = "files";
 /// Slots of a LogStore's index: few, because a key here costs the reading of 4 KiB, so that memory is worth more than
 /// conversions are.
 const LOG_SLOTS_MIN: u32 = 1024;
 
-/// Index the chunks of files and tell how often they are there
+/// Index the chunks of files and count the duplicates
 ///
-/// Cuts the files below every PATH by their content, hashes each chunk, looks it up in an index on flash, and inserts
-/// it with 44 bytes of metadata when it is new. Symbolic links are not followed; files that cannot be read are told and
-/// counted. Ctrl-C stops cleanly; the next run with the same index goes on there. Later runs read only what has changed
-/// and report what is new.
+/// Cuts the files below every PATH by their content (FastCDC), hashes each chunk, looks it up in an index on flash, and
+/// inserts it with 44 bytes of metadata when it is new. Symbolic links are not followed; files that cannot be read are
+/// reported and counted. Ctrl-C stops cleanly; the next run with the same index continues there. Later runs read only
+/// what has changed and report what is new.
+///
+/// The index in DIR consists of two databases. `siltstone verify`, `repair`, `checkpoint`, `stats` and `compact` work on
+/// both; `get` and `list` read its chunks.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct DedupArgs {
     /// The directory of the index
     #[arg(long, value_name = "DIR", default_value = "dedup-index", env = "SILTSTONE_DB")]
     db: PathBuf,
-    /// The average size of a chunk, in bytes: even, 256 to 4,194,304; kept in the index [default: 4096]
+    /// The average size of a chunk, in bytes: a multiple of 8 from 256 to 4,194,304; chunks have a quarter of it to four
+    /// times as much; kept in the index [default: 4096]
     #[arg(long, value_name = "BYTES")]
     average_size: Option<u32>,
     /// The hash of the chunks; kept in the index [default: blake3]
@@ -78,29 +85,23 @@ pub struct DedupArgs {
     paths: Vec<PathBuf>,
 }
 
-/// Where the chunks stand, if `directory` is that of an index.
-pub fn chunks_of(directory: &Path) -> Option<PathBuf> {
-    let chunks = directory.join(CHUNKS);
-    (chunks.is_dir() && directory.join(FILES).is_dir()).then_some(chunks)
-}
-
 pub fn run(args: DedupArgs) -> Result {
     let interrupt = Interrupt::listen()?;
     let roots = walk::roots(&args.paths)?;
-    prepare(&args.db)?;
-    let catalogue = Catalogue::open(&args.db.join(FILES), args.average_size, args.hash, args.hash_bytes()?)?;
-    let database = open_chunks(&args.db.join(CHUNKS), catalogue.chunking())?;
+    let chunking = prepare(&args.db, &args)?;
+    let database = open_chunks(&args.db.join(CHUNKS), &chunking)?;
+    let catalogue = Catalogue::open(&args.db.join(FILES), &database)?;
     ensure!(
         catalogue.totals().unique_chunks == 0 || database.stats().records > 0,
-        "{}: the chunks of this index are gone, but its catalogue is not: remove the directory and index anew",
+        "{}: the chunks of this index are gone, but its catalogue is not: remove the directory and index again",
         args.db.display()
     );
     let started = Instant::now();
     let before = database.stats();
     database.reset_ram_peak();
-    let mut indexer = Indexer::new(database.clone(), catalogue.chunking().hash_bytes);
+    let mut indexer = Indexer::new(database.clone(), chunking.hash_bytes);
     indexer.record(args.record.as_deref().map(Recorder::create).transpose()?);
-    let mut scan = Scan::new(catalogue, indexer, &interrupt, args.verbose);
+    let mut scan = Scan::new(chunking, catalogue, indexer, &interrupt, args.verbose);
     let own = args.record.iter().chain([&args.db]);
     let canonical =
         |path: &PathBuf| fs::canonicalize(path).with_context(|| format!("cannot find {}", path.display()));
@@ -112,35 +113,104 @@ pub fn run(args: DedupArgs) -> Result {
     database.close()?;
     print(&report, args.json)?;
     if interrupt.is_raised() {
-        complain(format_args!("interrupted; the same command goes on where it was"));
+        complain(format_args!("interrupted; the same command continues there"));
         return Ok(Outcome::Interrupted);
     }
     Ok(Outcome::Done)
 }
 
 impl DedupArgs {
-    fn hash_bytes(&self) -> anyhow::Result<Option<u8>> {
-        self.hash_bytes
-            .as_deref()
-            .map(|bytes| bytes.parse().context("a number of bytes is wanted"))
-            .transpose()
+    /// The parameters of a new index.
+    fn chunking(&self) -> anyhow::Result<Chunking> {
+        let default = Chunking::default();
+        let hash_bytes = self.hash_bytes.as_deref().map(str::parse).transpose();
+        let chunking = Chunking {
+            average_size: self.average_size.unwrap_or(default.average_size),
+            hash: self.hash.unwrap_or(default.hash),
+            hash_bytes: hash_bytes.context("--hash-bytes: expected 20 or 32")?.unwrap_or(default.hash_bytes),
+        };
+        chunking.check()?;
+        Ok(chunking)
     }
 }
 
-/// Makes the directory of the index, unless something else stands there.
-fn prepare(directory: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+/// Repairs both databases of an index with `repair_one`, which returns whether records are lost. If any are, the next
+/// run reads all files again. A repair that is killed is to be started again.
+pub fn repair(
+    directory: &Path,
+    interrupt: &Interrupt,
+    repair_one: &mut dyn FnMut(&Path) -> anyhow::Result<bool>,
+) -> anyhow::Result<()> {
+    let (chunks, files) = (directory.join(CHUNKS), directory.join(FILES));
+    let files_lose = repair_one(&files)?;
+    // The loss is noted before the chunks are repaired: afterwards nothing shows it any more.
+    if files_lose || !verify::verify(&chunks, interrupt)?.lost().is_empty() {
+        Catalogue::note_loss(&files)?;
+    }
+    repair_one(&chunks)?;
+    Ok(())
+}
+
+/// Writes a consistent copy of an index, which is an index once it is complete.
+pub fn checkpoint(directory: &Path, target: &Path) -> anyhow::Result<()> {
+    let chunking = parameters::read(directory)?
+        .with_context(|| format!("{}: {PARAMETERS} is missing", directory.display()))?;
+    SystemDirectory::create(target)?;
+    let taken = fs::read_dir(target).with_context(|| format!("cannot list {}", target.display()))?.next();
+    ensure!(taken.is_none(), "{}: this directory is not empty; name an empty or a new one", target.display());
+    // Both are open, and so locked, until both are copied: the catalogue never knows more than the chunks.
+    let open = |name: &str| crate::open::open(Database::builder(directory.join(name)).create(false));
+    let (chunks, files) = (open(CHUNKS)?, open(FILES)?);
+    chunks.checkpoint(target.join(CHUNKS))?;
+    files.checkpoint(target.join(FILES))?;
+    chunks.close()?;
+    files.close()?;
+    parameters::write(target, &chunking)
+}
+
+/// Makes the directory of the index unless there is one, and returns the parameters of the index.
+fn prepare(directory: &Path, args: &DedupArgs) -> anyhow::Result<Chunking> {
+    let asked = args.chunking()?;
+    SystemDirectory::create(directory)?;
     let entries = fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))?;
+    let partial = parameters::partial_name();
+    let (mut databases, mut other) = (false, None);
     for entry in entries {
         let name = entry?.file_name();
-        ensure!(
-            name == CHUNKS || name == FILES,
-            "{}: this directory holds other files and no index of chunks ({}); name an empty or a new directory with --db",
+        match name.to_str() {
+            Some(CHUNKS | FILES) => databases = true,
+            Some(name) if name == PARAMETERS || name == partial => {}
+            _ => other = Some(name),
+        }
+    }
+    if let Some(name) = other {
+        bail!(
+            "{}: this directory has other files ({}); name an empty or a new directory with --db",
             directory.display(),
             name.to_string_lossy()
         );
     }
-    Ok(())
+    let Some(made) = parameters::read(directory)? else {
+        ensure!(
+            !databases,
+            "{}: {PARAMETERS} is missing, which has the parameters of the index: copy the file from a checkpoint",
+            directory.display()
+        );
+        parameters::write(directory, &asked)?;
+        return Ok(asked);
+    };
+    let same = args.average_size.is_none_or(|size| size == made.average_size)
+        && args.hash.is_none_or(|hash| hash == made.hash)
+        && args.hash_bytes.as_ref().is_none_or(|_| asked.hash_bytes == made.hash_bytes);
+    ensure!(
+        same,
+        "this index was made with --average-size {} --hash {} --hash-bytes {}: \
+         omit these options, or name another directory with --db",
+        made.average_size,
+        made.hash.name(),
+        made.hash_bytes
+    );
+    Ok(made)
 }
 
 fn open_chunks(directory: &Path, chunking: &Chunking) -> anyhow::Result<Database> {

@@ -10,7 +10,8 @@ use siltstone_bench::accounts;
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// What a run has found and what it took.
+/// What a run has found and what it cost. `files`, `bytes` and `chunks` are those of the files below the paths as they
+/// are now; `indexed`, `unique_chunks` and `dedup_ratio` count every version of a file that any run has read.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The number of the run, from 1 on.
@@ -97,7 +98,7 @@ impl Report {
     /// The report of a run that has ended; the statistics are those of the index before and after it.
     pub fn new(scan: &Scan<'_>, before: &Stats, after: &Stats, time: Duration, interrupted: bool) -> Report {
         let (files, counts, indexed) = (&scan.files, scan.indexer.counts(), scan.catalogue.totals());
-        let chunking = scan.catalogue.chunking();
+        let chunking = &scan.chunking;
         let (catalogue_ram_bytes, catalogue_disk_bytes) = scan.catalogue.cost();
         let (io, keys) = (after.io - before.io, indexed.unique_chunks as f64);
         let user_bytes = after.user_bytes.saturating_sub(before.user_bytes);
@@ -119,9 +120,9 @@ impl Report {
                 .iter()
                 .map(|(path, why)| (path.display().to_string(), why.clone()))
                 .collect(),
-            bytes: files.unchanged_bytes + counts.bytes,
+            bytes: files.unchanged_bytes + files.resumed_bytes + counts.bytes,
             bytes_read: counts.bytes,
-            chunks: files.unchanged_chunks + counts.lookups,
+            chunks: files.unchanged_chunks + files.resumed_chunks + counts.lookups,
             chunks_read: counts.lookups,
             new_chunks: counts.new_chunks,
             new_bytes: counts.new_bytes,
@@ -149,7 +150,11 @@ impl Report {
 
     /// Writes the table.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "The files of this run")?;
         self.print_files(out)?;
+        writeln!(out, "\nThe index: all versions of files that were ever read")?;
+        self.print_index(out)?;
+        writeln!(out, "\nWhat the index costs")?;
         self.print_cost(out)
     }
 
@@ -164,19 +169,22 @@ impl Report {
         row("files", grouped(self.files), remark)?;
         row("bytes", grouped(self.bytes), format!("{} read in this run", grouped(self.bytes_read)))?;
         row("chunks", grouped(self.chunks), format!("{} looked up in this run", grouped(self.chunks_read)))?;
-        let remark =
-            format!("{} new in this run, {} bytes", grouped(self.new_chunks), grouped(self.new_bytes));
-        row("unique chunks", grouped(self.unique_chunks), remark)?;
-        let remark = format!(
-            "{} bytes indexed by {} runs, {} of them unique",
-            grouped(self.indexed.bytes),
-            self.run,
-            grouped(self.indexed.unique_bytes)
-        );
-        row("dedup ratio", format!("{:.3}", self.dedup_ratio), remark)?;
+        let remark = format!("{} bytes, in no file before", grouped(self.new_bytes));
+        row("new chunks", grouped(self.new_chunks), remark)?;
         row("seconds", format!("{:.2}", self.seconds), format!("{:.1} MB/s", self.mb_per_s))?;
-        row("lookups a second", grouped(self.lookups_per_s as u64), String::new())?;
-        row("inserts a second", grouped(self.inserts_per_s as u64), String::new())
+        row("lookups per second", grouped(self.lookups_per_s as u64), String::new())?;
+        row("inserts per second", grouped(self.inserts_per_s as u64), String::new())
+    }
+
+    /// What the index holds: every version of every file that any run has read.
+    fn print_index(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut row =
+            |name: &str, value: String, remark: String| writeln!(out, "{name:<26} {value:>16}  {remark}");
+        let Totals { files, bytes, chunks, unique_chunks, unique_bytes } = self.indexed;
+        row("versions of files", grouped(files), format!("of {} runs", self.run))?;
+        row("chunks", grouped(chunks), format!("{} bytes", grouped(bytes)))?;
+        row("unique chunks", grouped(unique_chunks), format!("{} bytes", grouped(unique_bytes)))?;
+        row("dedup ratio", format!("{:.3}", self.dedup_ratio), "bytes per unique byte".to_owned())
     }
 
     fn print_cost(&self, out: &mut impl Write) -> io::Result<()> {
@@ -184,12 +192,12 @@ impl Report {
         let mut row =
             |name: &str, value: String, remark: String| writeln!(out, "{name:<26} {value:>16}  {remark}");
         let remark = format!("{} bytes; at most {:.3}", grouped(self.ram_bytes), self.ram_bytes_per_key_max);
-        row("RAM bytes a key", format!("{:.3}", self.ram_bytes_per_key), remark)?;
+        row("RAM bytes per key", format!("{:.3}", self.ram_bytes_per_key), remark)?;
         for (item, bytes) in &self.ram_items {
             row(&format!("  {item}"), per_key(*bytes), format!("{} bytes", grouped(*bytes)))?;
         }
         let remark = format!("{:.0} bytes each", ratio(self.read_bytes_per_get, self.reads_per_get));
-        row("flash reads a lookup", format!("{:.4}", self.reads_per_get), remark)?;
+        row("flash reads per lookup", format!("{:.4}", self.reads_per_get), remark)?;
         row("write amplification", format!("{:.2}", self.write_amplification), String::new())?;
         let remark = format!(
             "the catalogue of the files takes {} more, and {} of RAM",

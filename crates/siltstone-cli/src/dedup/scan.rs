@@ -20,6 +20,7 @@ const COMMIT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// One run over the files.
 pub struct Scan<'a> {
+    pub chunking: Chunking,
     pub catalogue: Catalogue,
     pub indexer: Indexer,
     pub files: FileCounts,
@@ -39,6 +40,10 @@ pub struct FileCounts {
     pub changed: u64,
     /// Files that an interrupted run had begun, and that were read from there on.
     pub resumed: u64,
+    /// Their bytes that earlier runs have read.
+    pub resumed_bytes: u64,
+    /// The chunks of these bytes.
+    pub resumed_chunks: u64,
     /// Files that are indexed already.
     pub unchanged: u64,
     /// Their bytes.
@@ -62,8 +67,15 @@ enum End {
 
 impl<'a> Scan<'a> {
     /// A run that begins now.
-    pub fn new(catalogue: Catalogue, indexer: Indexer, interrupt: &'a Interrupt, verbose: bool) -> Self {
+    pub fn new(
+        chunking: Chunking,
+        catalogue: Catalogue,
+        indexer: Indexer,
+        interrupt: &'a Interrupt,
+        verbose: bool,
+    ) -> Self {
         Scan {
+            chunking,
             catalogue,
             indexer,
             files: FileCounts::default(),
@@ -167,6 +179,8 @@ impl<'a> Scan<'a> {
             }
             Some(entry) if entry.stamp == stamp => {
                 self.files.resumed += 1;
+                self.files.resumed_bytes += entry.done_bytes;
+                self.files.resumed_chunks += entry.chunks;
                 return Ok(Some(entry));
             }
             Some(_) => (&mut self.files.changed, "changed"),
@@ -192,7 +206,7 @@ impl<'a> Scan<'a> {
         path: &Path,
         entry: &mut FileEntry,
     ) -> anyhow::Result<std::io::Result<End>> {
-        let chunking: Chunking = self.catalogue.chunking().clone();
+        let chunking = self.chunking.clone();
         for chunk in chunking.chunks(file) {
             let chunk = match chunk {
                 Ok(chunk) => chunk,
@@ -230,7 +244,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Makes the chunks durable, and then what the catalogue tells of them.
+    /// Makes the chunks durable, and then the catalogue's entries of their files.
     fn commit(&mut self) -> anyhow::Result<()> {
         self.flush()?;
         self.indexer.sync().context("cannot sync the chunks")?;

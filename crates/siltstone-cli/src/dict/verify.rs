@@ -28,6 +28,6 @@ pub fn run(args: VerifyArgs) -> Result {
     let interrupt = Interrupt::listen()?;
     let dictionary = open(&args.path, false)?;
     let report = with_bar("verifying", &interrupt, |progress| dictionary.verify(progress))?;
-    crate::verify::print(&report, args.json)?;
+    crate::verify::print(&args.path, &report, args.json)?;
     Ok(if report.damage.is_empty() { Outcome::Done } else { Outcome::Negative })
 }

@@ -30,7 +30,7 @@ pub fn read(db: &Path) -> anyhow::Result<Found> {
     match location.open() {
         Ok(database) => sample(&database, db),
         Err(error) if matches!(error.downcast_ref(), Some(Error::Locked { .. })) => {
-            counted(db, Database::kept_usage(location.directory())?)
+            counted(db, Database::kept_usage(location.readable())?)
         }
         Err(error) => Err(error),
     }
