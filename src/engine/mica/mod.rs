@@ -6,9 +6,9 @@
 //! | `settings` | how much memory, and for what |
 //! | `write` | writes, one or many: all or none over partitions |
 //!
-//! Partitions are CREW: a get takes no lock and writes nothing that is shared; writes of a partition follow one
-//! another. Deviation: the dissertation's server gives each partition to one core; here any thread may write, and waits
-//! for its turn. Nothing survives the process. A key that has expired gives its space back when it is written anew, or
+//! Partitions are CREW: a get waits for no lock; writes of a partition follow one another. In a cache a get also appends
+//! the item again where the eviction policy asks for it, unless a writer holds the partition. Deviation: the
+//! dissertation's server gives each partition to one core; here any thread may write, and waits for its turn. Nothing survives the process. A key that has expired gives its space back when it is written anew, or
 //! when the memory is full.
 
 mod settings;
@@ -126,13 +126,20 @@ impl<S: Space> Engine for Mica<S> {
         Capabilities { ordered: false, persistent: false, lossy: S::LOSSY }
     }
 
-    /// One that is found in a cache does not become young by it: whoever reads takes no lock. What is written does.
+    /// The reader itself takes no lock. An item of a cache that the policy wants appended again is, if no writer is in
+    /// its partition at that moment: of gets that meet a writer the policy sees a sample (dissertation 5.3.1).
     fn get(&self, key: &[u8], now_ms: TimestampMs) -> Result<Option<Found>> {
         self.check_open()?;
         let (partition, key) = self.place(key);
-        let mut value = Vec::new();
-        let found = self.partitions[partition].reader.get(key, now_ms, &mut value);
-        Ok(found.map(|expires_at_ms| Found { value: Bytes::from(value), expires_at_ms }))
+        let shard = &self.partitions[partition];
+        let mut bytes = Vec::new();
+        let Some(value) = shard.reader.get(key, now_ms, &mut bytes) else { return Ok(None) };
+        if shard.reader.is_fading(value)
+            && let Some(mut owner) = shard.owner.try_lock()
+        {
+            owner.partition.keep(key, value);
+        }
+        Ok(Some(Found { value: Bytes::from(bytes), expires_at_ms: value.expires_at_ms }))
     }
 
     fn get_many(&self, keys: &[&[u8]], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
@@ -143,18 +150,29 @@ impl<S: Space> Engine for Mica<S> {
             let (partition, key) = self.place(key);
             asked[partition].push((at, key));
         }
+        let mut fading = Vec::new();
         for (shard, asked) in self.partitions.iter().zip(&asked) {
             shard.reader.get_many(
                 asked.len(),
                 |number| asked[number].1,
                 now_ms,
                 |number, value| {
-                    found[asked[number].0] = value.map(|(value, expires_at_ms)| Found {
-                        value: Bytes::copy_from_slice(value),
-                        expires_at_ms,
+                    let (at, key) = asked[number];
+                    found[at] = value.map(|(bytes, value)| {
+                        if shard.reader.is_fading(value) {
+                            fading.push((key, value));
+                        }
+                        let expires_at_ms = value.expires_at_ms;
+                        Found { value: Bytes::copy_from_slice(bytes), expires_at_ms }
                     });
                 },
             );
+            if !fading.is_empty()
+                && let Some(mut owner) = shard.owner.try_lock()
+            {
+                fading.iter().for_each(|(key, value)| owner.partition.keep(*key, *value));
+            }
+            fading.clear();
         }
         Ok(found)
     }

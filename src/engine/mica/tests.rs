@@ -106,3 +106,52 @@ fn settings_outside_their_limits_are_refused() {
         assert!(matches!(outcome, Err(Error::Setting { .. })), "{bad:?}");
     }
 }
+
+/// A cache of one partition, and how many records of 1,000 bytes its log holds.
+fn cache_of(eviction: Eviction) -> (Arc<dyn Engine>, u32) {
+    let settings =
+        MicaSettings { memory_bytes: 128 << 10, partitions: 1, eviction: Some(eviction), ..small() };
+    let full = engine(&settings);
+    (0..300).for_each(|key| put(&*full, key, &[1; 1_000], NEVER, 1).unwrap());
+    (engine(&settings), full.stats().records as u32)
+}
+
+/// Whether the key is there, by a way that is no use of it.
+fn get_unused(engine: &dyn Engine, key: u32) -> bool {
+    engine.iterate(0).unwrap().any(|record| record.unwrap().key == key.to_le_bytes()[..])
+}
+
+/// Whether a key is there after a round and a tenth of the log, having been used when it stood at `share` of it.
+fn survives(eviction: Eviction, share: f64, use_it: fn(&dyn Engine)) -> bool {
+    let (cache, round) = cache_of(eviction);
+    let at = |share: f64| (f64::from(round) * share) as u32;
+    put(&*cache, 0, &[1; 1_000], NEVER, 1).unwrap();
+    (1..at(share)).for_each(|key| put(&*cache, key, &[2; 1_000], NEVER, 1).unwrap());
+    use_it(&*cache);
+    (at(share)..at(1.1)).for_each(|key| put(&*cache, key, &[2; 1_000], NEVER, 1).unwrap());
+    get_unused(&*cache, 0)
+}
+
+#[test]
+fn a_use_keeps_a_record_in_a_cache_as_long_as_its_eviction_policy_says() {
+    const KEY: [u8; 4] = [0; 4];
+    let uses: [(&str, fn(&dyn Engine)); 4] = [
+        ("get", |cache| assert!(get(cache, 0).is_some())),
+        ("get_many", |cache| assert!(cache.get_many(&[&KEY, &[9; 4]], 0).unwrap()[0].is_some())),
+        ("put in place", |cache| put(cache, 0, &[3; 1_000], NEVER, 1).unwrap()),
+        ("update", |cache| {
+            cache.update(&KEY, Durability::Buffered, 1, &mut |_| Ok(Change::Keep)).unwrap();
+        }),
+    ];
+    for (name, use_it) in uses {
+        for (eviction, kept) in [
+            (Eviction::Fifo, [false, false, false]),
+            (Eviction::Lru, [true, true, true]),
+            (Eviction::ApproximateLru, [false, true, true]),
+            (Eviction::SecondChance, [false, false, true]),
+        ] {
+            let got = [0.25, 0.65, 0.9].map(|share| survives(eviction, share, use_it));
+            assert_eq!(got, kept, "{eviction:?}, {name}");
+        }
+    }
+}

@@ -34,6 +34,15 @@ pub trait Mode: sealed::Sealed + Send + Sync + 'static {
     /// Leaves it.
     fn unlock(header: &AtomicU64);
 
+    /// Comes between taking memory that another writer may have given back and the first write to it. A reader that
+    /// sees what is written there then also sees the version that changed when the memory was given back.
+    #[inline]
+    fn before_reuse() {
+        if Self::CONCURRENT_READS {
+            fence(Ordering::Release);
+        }
+    }
+
     /// Adds to a count that writers keep; wraps, so that a number can be taken away.
     #[inline]
     fn add(count: &AtomicU64, number: u64) {

@@ -1,7 +1,7 @@
 //! Many requests at once, with multi-stage prefetching (dissertation 5.3.3): while one is carried out, the items of a
 //! later one and the bucket of a still later one are on their way from memory, so that their misses overlap.
 
-use super::table::{Table, Writers};
+use super::table::{Table, Value, Writers};
 use super::{Full, HashedKey, Space};
 use crate::batch::TimestampMs;
 use crate::index::buckets::Mode;
@@ -76,14 +76,14 @@ impl<S: Space, M: Mode> Table<S, M> {
         }
     }
 
-    /// The values of many keys: `show` is given the number of each, and its value and expiry time if it is there.
+    /// The values of many keys: `show` is given the number of each, its value and what is known of it.
     #[inline]
     pub fn get_many<'a>(
         &self,
         count: usize,
         key: impl Fn(usize) -> HashedKey<'a>,
         now_ms: TimestampMs,
-        mut show: impl FnMut(usize, Option<(&[u8], TimestampMs)>),
+        mut show: impl FnMut(usize, Option<(&[u8], Value)>),
     ) {
         let need = |at| {
             let key = key(at);
@@ -93,7 +93,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         self.pipeline(count, need, |at| {
             value.clear();
             let found = self.get(key(at), now_ms, &mut value);
-            show(at, found.map(|found| (&value[..], found.expires_at_ms)));
+            show(at, found.map(|found| (&value[..], found)));
         });
     }
 

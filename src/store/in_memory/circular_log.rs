@@ -21,20 +21,23 @@ pub(super) const LOG_WORDS_MAX: u64 = 1 << 31;
 /// What a log's length is a multiple of, in words: a page.
 pub(super) const LOG_WORDS_MULTIPLE: u64 = 512;
 
-/// Which items a full cache gives up.
+/// Which items a full cache evicts. A get and a put of an item are its uses; a put whose value does not fit in place
+/// appends the item under every policy.
+///
+/// A thread that does not own the partition, as every thread of a [`Database`](crate::Database), appends an item that it
+/// got only if no writer is in the partition at that moment: of those gets the policy counts a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Eviction {
-    /// The oldest.
+    /// The item that was inserted first.
     Fifo,
-    /// Those that were not asked for longest: what is asked for is appended anew.
+    /// The least recently used item: each use appends the item again, so a get costs a copy in the log.
     Lru,
-    /// Nearly those: what is asked for is appended anew if it stands closer to the head than to the tail.
+    /// About the least recently used item: a use appends the item again if it stands in the older half of the log.
     #[default]
     ApproximateLru,
-    /// What is asked for is appended anew if it stands in the last quarter before the head. Fewer items stand in the
-    /// log twice than with `ApproximateLru`, but what is asked for seldom goes sooner: for whoever is choosy about
-    /// what comes in.
+    /// A use appends the item again if it stands in the oldest quarter of the log. Fewer items stand in the log twice
+    /// than with `ApproximateLru`, but items that are seldom used are evicted sooner.
     SecondChance,
 }
 

@@ -9,7 +9,6 @@
 //! | `table` | 5.3.3: get, put and delete on both |
 //! | `batch` | 5.3.3: multi-stage prefetching |
 //! | `partition` | 5.3.1: partitions, and who owns them in which mode |
-//! | `sharded` | a cache that all threads share |
 //!
 //! Nothing here is unsafe: words are atomics, read and written with relaxed order, which are plain moves on x86-64. The
 //! hash of a key is given by whoever asks, as MICA's clients do.
@@ -20,7 +19,6 @@ mod item;
 mod partition;
 mod segregated_fits;
 mod settings;
-mod sharded;
 mod table;
 
 #[cfg(test)]
@@ -33,7 +31,6 @@ pub use item::ItemShape;
 pub use partition::{Partition, Reader, Shared};
 pub use segregated_fits::{FreeLists, SegregatedFits};
 pub use settings::{CacheSettings, StoreSettings};
-pub use sharded::ShardedCache;
 pub(crate) use table::Prepared;
 pub use table::{Account, Value};
 

@@ -2,7 +2,7 @@
 //! writer is `&mut` in EREW and CREW, and readers beside it are there in CREW alone.
 
 use super::item::Record;
-use super::table::{Account, Prepared, Table};
+use super::table::{Account, Prepared, Table, Value};
 use super::{Full, HashedKey, Mode, Reply, Request, Space};
 use crate::batch::TimestampMs;
 use crate::device::PageKind;
@@ -64,10 +64,16 @@ impl<S: Space, M: Mode> Partition<S, M> {
         to: &mut Vec<u8>,
     ) -> Option<TimestampMs> {
         let value = self.table.get(key, now_ms, to)?;
+        self.keep(key, value);
+        Some(value.expires_at_ms)
+    }
+
+    /// Appends the item of a cache, found by a [`Reader`], again if the policy says so.
+    #[inline]
+    pub fn keep(&mut self, key: HashedKey<'_>, value: Value) {
         if S::LOSSY {
             self.table.reinsert(&mut &mut self.state, key, value);
         }
-        Some(value.expires_at_ms)
     }
 
     /// The values of `count` keys, with their misses overlapped: `show` is given the number of each, and its value and
@@ -78,9 +84,11 @@ impl<S: Space, M: Mode> Partition<S, M> {
         count: usize,
         key: impl Fn(usize) -> HashedKey<'a>,
         now_ms: TimestampMs,
-        show: impl FnMut(usize, Option<(&[u8], TimestampMs)>),
+        mut show: impl FnMut(usize, Option<(&[u8], TimestampMs)>),
     ) {
-        self.table.get_many(count, key, now_ms, show);
+        self.table.get_many(count, key, now_ms, |at, found| {
+            show(at, found.map(|(bytes, value)| (bytes, value.expires_at_ms)));
+        });
     }
 
     /// Gives the key a value, in place of an older one.
@@ -237,23 +245,31 @@ impl<S: Space> Partition<S, Crcw> {
 }
 
 impl<S: Space> Reader<S> {
-    /// Appends the value of a key to `to`, and answers its expiry time; `None` if it is not there or has expired. What
-    /// is read here does not count for the policy of a cache, whose owner samples (dissertation 5.3.1).
+    /// Appends the value of a key to `to`, and returns what is known of it; `None` if it is absent or has expired. A
+    /// read alone does not count for the policy of a cache: where [`is_fading`](Reader::is_fading) returns true, the
+    /// owner has to [`keep`](Partition::keep) the item.
     #[inline]
-    pub fn get(&self, key: HashedKey<'_>, now_ms: TimestampMs, to: &mut Vec<u8>) -> Option<TimestampMs> {
-        self.table.get(key, now_ms, to).map(|value| value.expires_at_ms)
+    pub fn get(&self, key: HashedKey<'_>, now_ms: TimestampMs, to: &mut Vec<u8>) -> Option<Value> {
+        self.table.get(key, now_ms, to)
     }
 
-    /// The values of `count` keys, as [`Partition::get_many`].
+    /// The values of `count` keys, with their misses overlapped: `show` is given the number of each, its value and what
+    /// is known of it. Items that are fading are for the caller to [`keep`](Partition::keep).
     #[inline]
     pub fn get_many<'a>(
         &self,
         count: usize,
         key: impl Fn(usize) -> HashedKey<'a>,
         now_ms: TimestampMs,
-        show: impl FnMut(usize, Option<(&[u8], TimestampMs)>),
+        show: impl FnMut(usize, Option<(&[u8], Value)>),
     ) {
         self.table.get_many(count, key, now_ms, show);
+    }
+
+    /// Whether the policy of a cache appends the item again once it was asked for.
+    #[inline]
+    pub fn is_fading(&self, value: Value) -> bool {
+        self.table.is_fading(value)
     }
 }
 

@@ -97,6 +97,14 @@ impl<S: Space, M: Mode> Table<S, M> {
         Table { buckets, space, shape, items: AtomicU64::new(0), mode: PhantomData }
     }
 
+    /// Lets a writer in. It may write to memory that another one has given back.
+    #[inline]
+    fn enter<W: Writers<S::State>>(writers: &mut W) -> W::Guard<'_> {
+        let guard = writers.enter();
+        M::before_reuse();
+        guard
+    }
+
     pub fn pages(&self) -> [&Pages; 2] {
         [self.buckets.words(), self.space.pages()]
     }
@@ -263,9 +271,11 @@ impl<S: Space, M: Mode> Table<S, M> {
         let old = self.find_locked(locked, home, record.key).map(|(entry, item)| (entry, item.capacity));
         if let Some((entry, capacity)) = old
             && self.shape.may_stand_in(words, capacity)
+            // A put is a use: where the policy counts uses, the item is appended again.
+            && !self.space.is_fading(entry.offset)
         {
             // Others may append over the items of a cache, which belong to the log and not to the bucket.
-            let _state = S::LOSSY.then(|| writers.enter());
+            let _state = S::LOSSY.then(|| Self::enter(writers));
             if self.space.is_live(entry.offset) {
                 self.shape.write(self.words_at(entry.offset), capacity, record);
                 return Ok(0..0);
@@ -286,7 +296,7 @@ impl<S: Space, M: Mode> Table<S, M> {
             return Err(Full::Shape);
         }
         let words = self.shape.words_of(record);
-        let mut state = writers.enter();
+        let mut state = Self::enter(writers);
         let offset = self.space.reserve(&mut state, words)?;
         let due = self.space.due(&mut state);
         let _state = S::LOSSY.then_some(state);
@@ -319,7 +329,7 @@ impl<S: Space, M: Mode> Table<S, M> {
             Some((entry, capacity)) => {
                 self.buckets.replace(locked, entry, prepared.offset);
                 if !S::LOSSY {
-                    self.space.release(&mut writers.enter(), entry.offset, capacity);
+                    self.space.release(&mut Self::enter(writers), entry.offset, capacity);
                 }
             }
             None if S::LOSSY => {
@@ -339,17 +349,23 @@ impl<S: Space, M: Mode> Table<S, M> {
 
     /// Gives the place of a prepared item back.
     pub fn abandon(&self, writers: &mut impl Writers<S::State>, prepared: Prepared) {
-        self.space.release(&mut writers.enter(), prepared.offset, prepared.words);
+        self.space.release(&mut Self::enter(writers), prepared.offset, prepared.words);
     }
 
-    /// Appends an item of a cache anew if its policy says so.
+    /// Whether the policy of a cache appends the item again once it was asked for.
+    #[inline]
+    pub fn is_fading(&self, value: Value) -> bool {
+        S::LOSSY && self.space.is_fading(value.offset)
+    }
+
+    /// Appends an item of a cache again if its policy says so.
     pub fn reinsert(&self, writers: &mut impl Writers<S::State>, key: HashedKey<'_>, value: Value) {
         if !self.space.is_fading(value.offset) {
             return;
         }
         let home = self.buckets.home(key.hash);
         let locked = self.buckets.lock::<M>(home);
-        let mut state = writers.enter();
+        let mut state = Self::enter(writers);
         let Some((entry, item)) = self.find_locked(&locked, home, key.bytes) else { return };
         let Ok(offset) = self.space.reserve(&mut state, item.capacity) else { return };
         // Forwards: where the new place overwrites the old one, it begins before it.
@@ -373,7 +389,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         self.buckets.remove(&locked, home, entry);
         if !S::LOSSY {
             M::add(&self.items, 1u64.wrapping_neg());
-            self.space.release(&mut writers.enter(), entry.offset, capacity);
+            self.space.release(&mut Self::enter(writers), entry.offset, capacity);
         }
         true
     }
@@ -443,7 +459,7 @@ impl<S: Space, M: Mode> Table<S, M> {
                 self.buckets.remove(&locked, home, entry);
                 if !S::LOSSY {
                     M::add(&self.items, 1u64.wrapping_neg());
-                    self.space.release(&mut writers.enter(), entry.offset, capacity);
+                    self.space.release(&mut Self::enter(writers), entry.offset, capacity);
                 }
                 removed += 1;
             }

@@ -153,9 +153,13 @@ impl<S: Space> Hand for Reader<S> {
     ) {
         let key = |at: usize| requests[at].key;
         self.get_many(requests.len(), key, now_ms, |at, found| {
-            let reply =
-                found.map_or(Reply::Absent, |(value, expires_at_ms)| Reply::Found { value, expires_at_ms });
-            answer(at, reply);
+            answer(
+                at,
+                found.map_or(Reply::Absent, |(bytes, value)| Reply::Found {
+                    value: bytes,
+                    expires_at_ms: value.expires_at_ms,
+                }),
+            );
         });
     }
 

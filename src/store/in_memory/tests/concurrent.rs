@@ -116,37 +116,3 @@ fn writers_that_meet_leave_whole_values_and_lose_no_space() {
     assert_eq!(shared.free_words(), free_words);
     many_writers(&cache::<Crcw>().share());
 }
-
-#[test]
-fn a_sharded_cache_is_for_all_threads_and_takes_other_sizes() {
-    let cache = ShardedCache::new(256 << 10, 40, 2).unwrap();
-    let insert = |number: u64| {
-        let key = number.to_le_bytes();
-        cache.insert_forever(hashed(&key, spread), &[number as u8; 30]);
-    };
-    let find = |number: u64| {
-        let mut value = Vec::new();
-        cache.get(hashed(&number.to_le_bytes(), spread), 0, &mut value).map(|_| value)
-    };
-    let count = if cfg!(miri) { 50 } else { 1_000 };
-    std::thread::scope(|scope| {
-        for thread in 0..3 {
-            scope.spawn(move || {
-                for number in (thread..count).step_by(3) {
-                    insert(number);
-                    assert!(find(number).is_none_or(|value| value == [number as u8; 30]));
-                }
-            });
-        }
-    });
-    let found = (0..count).filter(|number| find(*number).is_some()).count() as u64;
-    assert!(found >= count - count / 20 && cache.len() == found, "{found}");
-    assert!(cache.remove(hashed(&0u64.to_le_bytes(), spread)) && find(0).is_none());
-    insert(1);
-    cache.insert_forever(hashed(&1u64.to_le_bytes(), spread), &vec![0; 1 << 20]);
-    assert!(find(1).is_none(), "what cannot be kept is absent, not old");
-    assert!((200 << 10..=270 << 10).contains(&cache.heap_bytes()), "{}", cache.heap_bytes());
-    cache.resize(1 << 20).unwrap();
-    assert!(cache.is_empty() && cache.heap_bytes() > 900 << 10);
-    assert!(cache.resize(1).is_err() && ShardedCache::new(1 << 20, 40, 11).is_err());
-}
