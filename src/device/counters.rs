@@ -17,8 +17,6 @@ pub enum Purpose {
     Convert,
     /// Merging HashStores into a SortedStore.
     Merge,
-    /// Collecting what is no longer valid.
-    Collect,
     /// Naming the live files.
     Manifest,
     /// Opening a database.
@@ -31,13 +29,12 @@ pub enum Purpose {
 
 impl Purpose {
     /// All purposes, in the order of their display.
-    pub const ALL: [Purpose; 10] = [
+    pub const ALL: [Purpose; 9] = [
         Purpose::Get,
         Purpose::Put,
         Purpose::Log,
         Purpose::Convert,
         Purpose::Merge,
-        Purpose::Collect,
         Purpose::Manifest,
         Purpose::Recover,
         Purpose::Iterate,
@@ -52,7 +49,6 @@ impl Purpose {
             Purpose::Log => "log",
             Purpose::Convert => "convert",
             Purpose::Merge => "merge",
-            Purpose::Collect => "collect",
             Purpose::Manifest => "manifest",
             Purpose::Recover => "recover",
             Purpose::Iterate => "iterate",

@@ -2,20 +2,20 @@
 
 use super::{EMPTY, PartialKeyCuckoo, SLOTS_PER_BUCKET, Slot, split};
 
-/// The longest chain that is moved (SILT section 3.1).
-const DISPLACEMENTS_MAX: u8 = 128;
-
-/// How many buckets are looked at before the table counts as full. Where a region has fewer, all of them are.
+/// How many buckets are searched before the table counts as full; all of them where a region has fewer.
 const BUCKETS_SEARCHED_MAX: usize = 2048;
+
+/// The parent of the buckets that a search begins with.
+const NO_PARENT: u16 = u16::MAX;
+const _: () = assert!(BUCKETS_SEARCHED_MAX <= NO_PARENT as usize);
 
 /// A bucket that the search has come to.
 #[derive(Debug, Clone, Copy)]
 struct Visit {
     bucket: u32,
-    /// The visit that led here, by an item in this place of its bucket, after so many other moves.
+    /// The visit that led here, by the item in this slot of its bucket.
     parent: u16,
     parent_way: u8,
-    moves: u8,
 }
 
 /// What a search remembers. It is made anew for each one, since only a table that is nearly full needs any.
@@ -62,20 +62,16 @@ impl PartialKeyCuckoo {
     fn shortest_chain(&self, homes: [u32; 2], search: &mut Search) -> Option<(Visit, Slot)> {
         let mask = self.region_mask();
         for bucket in homes {
-            search.visit(Visit { bucket, parent: 0, parent_way: 0, moves: 0 }, mask);
+            search.visit(Visit { bucket, parent: NO_PARENT, parent_way: 0 }, mask);
         }
         let mut next = 0;
         while let Some(&from) = search.queue.get(next) {
             if let Some(free) = self.free_slot(from.bucket) {
                 return Some((from, free));
             }
-            if from.moves < DISPLACEMENTS_MAX {
-                for (way, tag) in self.slots.tags(from.bucket).into_iter().enumerate() {
-                    let bucket = self.settings.other_bucket(from.bucket, tag);
-                    let visit =
-                        Visit { bucket, parent: next as u16, parent_way: way as u8, moves: from.moves + 1 };
-                    search.visit(visit, mask);
-                }
+            for (way, tag) in self.slots.tags(from.bucket).into_iter().enumerate() {
+                let bucket = self.settings.other_bucket(from.bucket, tag);
+                search.visit(Visit { bucket, parent: next as u16, parent_way: way as u8 }, mask);
             }
             next += 1;
         }
@@ -84,8 +80,7 @@ impl PartialKeyCuckoo {
 
     /// Moves the items of a chain, the last one first, and answers the slot that comes free at its start.
     fn move_chain(&mut self, queue: &[Visit], mut visit: Visit, mut free: Slot) -> Slot {
-        while visit.moves > 0 {
-            let parent = queue[usize::from(visit.parent)];
+        while let Some(&parent) = queue.get(usize::from(visit.parent)) {
             let from = parent.bucket * SLOTS_PER_BUCKET + u32::from(visit.parent_way);
             let (bucket, way) = split(from);
             self.put(free, self.slots.tags(bucket)[way], self.slots.position(bucket, way));
