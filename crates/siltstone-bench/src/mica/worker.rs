@@ -81,8 +81,9 @@ impl<S: Space> Serve for Reader<S> {
             |at| requests[at].key,
             0,
             |at, found| match found {
-                Some((value, expires_at_ms)) => {
-                    tally.count(&requests[at], Reply::Found { value, expires_at_ms });
+                Some((bytes, value)) => {
+                    let expires_at_ms = value.expires_at_ms;
+                    tally.count(&requests[at], Reply::Found { value: bytes, expires_at_ms });
                 }
                 None => tally.count(&requests[at], Reply::Absent),
             },
