@@ -3,7 +3,20 @@
 mod direct;
 mod file;
 pub(super) mod pages;
-#[cfg_attr(not(all(feature = "io-uring", target_os = "linux")), path = "no_ring.rs")]
+#[cfg_attr(
+    not(all(
+        feature = "io-uring",
+        target_os = "linux",
+        any(
+            target_arch = "x86_64",
+            target_arch = "aarch64",
+            target_arch = "riscv64",
+            target_arch = "loongarch64",
+            target_arch = "powerpc64"
+        )
+    )),
+    path = "no_ring.rs"
+)]
 pub(super) mod ring;
 
 use super::{Access, DirectoryBackend, FileBackend, LOCK};
