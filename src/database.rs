@@ -12,9 +12,9 @@ pub use repair::RepairOptions;
 use crate::batch::{Batch, Durability, NEVER, TimestampMs, Write};
 use crate::damage::VerifyReport;
 use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Record, Records, Step};
-use crate::key::{check_key, check_value};
+use crate::key::check_value;
 use crate::progress::Progress;
-use crate::stats::Stats;
+use crate::stats::{Shape, Stats};
 use crate::{Error, Result};
 use bytes::Bytes;
 use clock::Clock;
@@ -51,6 +51,7 @@ struct Inner {
     durability: Durability,
     clock: Clock,
     usage: Arc<UsageCounters>,
+    shape: Shape,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -95,7 +96,7 @@ impl Database {
 
     /// The value of a key with its expiry time.
     pub fn get_found(&self, key: impl AsRef<[u8]>) -> Result<Option<Found>> {
-        check_key(key.as_ref())?;
+        self.inner.shape.check_key(key.as_ref())?;
         let found = self.engine().get(key.as_ref(), self.inner.clock.now_ms())?;
         self.inner.usage.count_gets(1, usize::from(found.is_none()));
         Ok(found)
@@ -109,7 +110,7 @@ impl Database {
     /// The values of many keys, in their order, with overlapping reads.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
         let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        keys.iter().try_for_each(|key| check_key(key))?;
+        keys.iter().try_for_each(|key| self.inner.shape.check_key(key))?;
         let found = self.engine().get_many(&keys, self.inner.clock.now_ms())?;
         self.inner.usage.count_gets(found.len(), found.iter().filter(|found| found.is_none()).count());
         Ok(found.into_iter().map(|found| found.map(|found| found.value)).collect())
@@ -133,7 +134,7 @@ impl Database {
         options: WriteOptions,
     ) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        check_key(key)?;
+        self.inner.shape.check_key(key)?;
         check_value(value)?;
         self.apply(&[Write::Put { key, value, expires_at_ms: options.expires_at_ms }], options)
     }
@@ -145,7 +146,7 @@ impl Database {
 
     /// [`delete`](Database::delete) with a durability of its own.
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
-        check_key(key.as_ref())?;
+        self.inner.shape.check_key(key.as_ref())?;
         self.apply(&[Write::Delete { key: key.as_ref() }], options)
     }
 
@@ -157,6 +158,7 @@ impl Database {
     /// [`write`](Database::write) with a durability of its own; the expiry times are the batch's.
     pub fn write_with(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
         let writes: Vec<Write<'_>> = batch.writes().collect();
+        writes.iter().try_for_each(|write| self.inner.shape.check_key(write.key()))?;
         if writes.is_empty() { Ok(()) } else { self.apply(&writes, options) }
     }
 
@@ -202,7 +204,7 @@ impl Database {
         mut change: impl FnMut(Option<&Found>) -> Result<Change>,
     ) -> Result<()> {
         let key = key.as_ref();
-        check_key(key)?;
+        self.inner.shape.check_key(key)?;
         self.inner.workers.admit(key.len())?;
         let durability = options.durability.unwrap_or(self.inner.durability);
         let usage = &self.inner.usage;

@@ -2,7 +2,8 @@
 
 use crate::index::{BuildError, DecodeError};
 use crate::store::in_memory::Full;
-use std::path::PathBuf;
+use crate::store::names::FileName;
+use std::path::{Path, PathBuf};
 
 /// The result of everything that can fail in this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -22,7 +23,7 @@ pub enum Error {
         source: std::sync::Arc<std::io::Error>,
     },
     /// Bytes on disk are not what was written there. Nothing else is affected.
-    #[error("{}: damaged at byte {offset}: expected {expected}, got {got}; what is sound can still be read, and `siltstone repair` keeps it", file.display())]
+    #[error("{}: damaged at byte {offset}: expected {expected}, got {got}{}", file.display(), mend(file))]
     Corrupt {
         /// The damaged file.
         file: PathBuf,
@@ -34,10 +35,10 @@ pub enum Error {
         got: String,
     },
     /// A key is empty or longer than 65,535 bytes.
-    #[error(
-        "the key has {length} bytes: a key has 1 to {} bytes; hash longer ones first",
-        crate::key::KEY_LENGTH_MAX
-    )]
+    #[error("{}: a key has 1 to 65,535 bytes", match length {
+        0 => "the key is empty".to_owned(),
+        _ => format!("the key has {length} bytes; use a hash of it"),
+    })]
     KeyLength {
         /// The length of the key that was given, in bytes.
         length: usize,
@@ -63,6 +64,15 @@ pub enum Error {
         /// The size that was given, in bytes.
         got: usize,
     },
+    /// A key is too short to be a hash, in a database whose keys are hashes.
+    #[error(
+        "the key has {got} bytes, but the keys of this database are hashes of {} bytes or more; create one without `hashed_keys` for other keys",
+        crate::key::HASH_LENGTH_MIN
+    )]
+    HashLength {
+        /// The length of the key that was given, in bytes.
+        got: usize,
+    },
     /// A fixed-size database that was made without expiry was given an expiry time.
     #[error(
         "this fixed-size database was created without room for expiry times; create it with `Builder::expiring(true)`"
@@ -80,6 +90,36 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
         /// One of the files that stand there.
+        found: String,
+    },
+    /// The path of a database is that of a file.
+    #[error("{}: this is a file, and a database is a directory; name another path", path.display())]
+    NotADirectory {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A copy is to be written to a directory that holds something.
+    #[error("{}: this directory is not empty ({found}); name an empty or a new directory", path.display())]
+    NotEmpty {
+        /// The directory.
+        path: PathBuf,
+        /// One of the files that stand there.
+        found: String,
+    },
+    /// The directory holds stores of a database, but neither of its manifests.
+    #[error("{}: MANIFEST and MANIFEST.mirror are both missing beside {found}, and without them nothing here can be read; copy one of them back", path.display())]
+    NoManifest {
+        /// The directory.
+        path: PathBuf,
+        /// One of the stores or logs.
+        found: String,
+    },
+    /// The file is no dictionary.
+    #[error("{}: this is no dictionary: {found}; `siltstone dict build` makes one", path.display())]
+    NotADictionary {
+        /// The file.
+        path: PathBuf,
+        /// What stands where its header would be.
         found: String,
     },
     /// The files are of a version that this program cannot read.
@@ -151,6 +191,15 @@ pub enum Error {
     /// An index could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
+}
+
+/// What to do about a damaged file: `repair` knows the files of databases, and no dictionaries.
+fn mend(file: &Path) -> &'static str {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    match FileName::parse(&name) {
+        Some(_) => "; what is sound can still be read, and `siltstone repair` keeps it",
+        None => "",
+    }
 }
 
 fn hint(source: &std::io::Error) -> &'static str {

@@ -80,7 +80,21 @@ impl fmt::Debug for KeyHasher {
     }
 }
 
+/// The shortest key that is taken for a hash, in bytes: the placement.
+pub const HASH_LENGTH_MIN: usize = 8;
+
 impl KeyHasher {
+    /// Checks that a key may be hashed so.
+    ///
+    /// # Errors
+    /// [`Error::HashLength`] for a key that is too short to be a hash.
+    pub fn check_key(&self, key: &[u8]) -> Result<()> {
+        match self {
+            KeyHasher::Identity if key.len() < HASH_LENGTH_MIN => Err(Error::HashLength { got: key.len() }),
+            _ => Ok(()),
+        }
+    }
+
     /// A seed that nobody can guess.
     pub(crate) fn random_seed() -> Result<[u64; 2]> {
         let mut seed = [0; 16];

@@ -89,5 +89,5 @@ pub use engine::silt::{FilterKind, HashStoreKind, IndexKind};
 pub use engine::{Change, EngineKind, Found, Record, Step};
 pub use error::{Error, Result};
 pub use progress::Progress;
-pub use stats::{DegradedStore, RamAccount, Stats, Usage};
+pub use stats::{DegradedStore, RamAccount, Shape, Stats, StoreKind, Usage};
 pub use store::in_memory as mica;

@@ -1,6 +1,8 @@
 //! The accounts, as users read them.
 
 use crate::device::IoSnapshot;
+use crate::key::{KeyHasher, check_key};
+use crate::{Error, Result};
 
 /// Memory by item, in bytes: the first of the three accounts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,6 +28,52 @@ impl RamAccount {
     pub fn total_bytes(&self) -> u64 {
         self.items.iter().map(|(_, bytes)| bytes).sum()
     }
+}
+
+/// What shapes the records of a database; fixed when it is created.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shape {
+    /// The lengths of all keys and all values, in bytes, if they are fixed.
+    pub fixed: Option<(usize, usize)>,
+    /// The keys are hashes already.
+    pub hashed_keys: bool,
+    /// Records have room for an expiry time.
+    pub expiring: bool,
+    /// The number of partitions.
+    pub partitions: u32,
+    /// The size of a block on flash, in bytes; 0 if everything is in memory.
+    pub block_bytes: u32,
+    /// The version of the format on disk; 0 if everything is in memory.
+    pub format_version: u32,
+}
+
+impl Shape {
+    /// Checks that a key can be in the database: those that are read are checked as those that are written.
+    pub(crate) fn check_key(&self, key: &[u8]) -> Result<()> {
+        check_key(key)?;
+        match self.fixed {
+            Some((expected, _)) if expected != key.len() => {
+                Err(Error::RecordSize { what: "key", expected, got: key.len() })
+            }
+            _ if self.hashed_keys => KeyHasher::Identity.check_key(key),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How many stores have the same structures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoreKind {
+    /// Which stores: `hash` or `sorted`.
+    pub store: &'static str,
+    /// Their index.
+    pub index: &'static str,
+    /// Their filter, or `none`.
+    pub filter: &'static str,
+    /// How many.
+    pub count: u64,
 }
 
 /// A store of which parts are on flash that could be in memory: lookups in it cost more reads.
@@ -60,10 +108,19 @@ pub struct Usage {
     pub key_bytes: u64,
     /// The bytes of the values that were put.
     pub value_bytes: u64,
+    /// Bytes that were written to the device, for whatever purpose.
+    pub written_bytes: u64,
     /// The records of the last store; of all stores, if it has none. About how many keys there are.
     pub records: u64,
     /// When this was last written to the file, in milliseconds since the Unix epoch.
     pub saved_at_ms: u64,
+}
+
+impl Usage {
+    /// Bytes written to the device for each byte of keys and values that were put, since the database was created.
+    pub fn write_amplification(&self) -> f64 {
+        self.written_bytes as f64 / (self.key_bytes + self.value_bytes).max(1) as f64
+    }
 }
 
 /// What a database holds, has done, and costs. Amplifications are quotients of these counts.
@@ -72,6 +129,10 @@ pub struct Usage {
 pub struct Stats {
     /// The engine's name.
     pub engine: &'static str,
+    /// What shapes the records.
+    pub shape: Shape,
+    /// The structures of the stores.
+    pub stores: Vec<StoreKind>,
     /// Records in all stores; keys that were overwritten or deleted and not yet merged count more than once.
     pub records: u64,
     /// Records in the last store alone.

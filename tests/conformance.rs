@@ -7,8 +7,10 @@ mod beds;
 use beds::{Bed, MANY, all_beds, beds, contents, expected, fill};
 use siltstone::batch::NEVER;
 use siltstone::device::Purpose;
-use siltstone::key::KEY_LENGTH_MAX;
-use siltstone::{Batch, Bytes, Change, Database, Durability, Error, Record, Step, WriteOptions};
+use siltstone::key::{HASH_LENGTH_MIN, KEY_LENGTH_MAX};
+use siltstone::{
+    Batch, Builder, Bytes, Change, Database, Durability, EngineKind, Error, Record, Step, WriteOptions,
+};
 use std::collections::BTreeMap;
 
 /// Long ago, and far from now, in milliseconds since the Unix epoch.
@@ -303,7 +305,9 @@ fn keys_and_values_may_have_any_length_up_to_the_limits() {
         let lengths =
             [(1, 0), (1, 1), (2, 4_095), (8, 4_096), (40, 4_097), (255, 70_000), (256, 0), (4_096, 10)];
         let longest = [(KEY_LENGTH_MAX, 0), (KEY_LENGTH_MAX, 1 << 16), (33, 3 << 20)];
-        let lengths: Vec<(usize, usize)> = lengths.into_iter().chain(longest).collect();
+        let shortest = if bed.shape.hashed_keys { HASH_LENGTH_MIN } else { 1 };
+        let is_long = |(key_length, _): &(usize, usize)| *key_length >= shortest;
+        let lengths: Vec<(usize, usize)> = lengths.into_iter().chain(longest).filter(is_long).collect();
         let key = |at: usize, length: usize| vec![at as u8 + 1; length];
         let value =
             |at: usize, length: usize| -> Vec<u8> { (0..length).map(|byte| (byte * 7 + at) as u8).collect() };
@@ -320,6 +324,53 @@ fn keys_and_values_may_have_any_length_up_to_the_limits() {
                 );
             }
             assert_eq!(contents(&database).len(), lengths.len(), "{bed}, {stage:?}");
+        }
+    }
+}
+
+#[test]
+fn a_key_that_cannot_be_there_is_refused_by_reads_and_writes_alike() {
+    for engine in EngineKind::ALL {
+        let fixed = |builder: Builder| builder.fixed(8, 3);
+        let hashed = |builder: Builder| builder.hashed_keys();
+        let both = |builder: Builder| builder.fixed(8, 3).hashed_keys();
+        let shapes: [(fn(Builder) -> Builder, &[&[u8]]); 3] = [
+            (fixed, &[b"", b"1234567", b"123456789"]),
+            (hashed, &[b"", b"1234567"]),
+            (both, &[b"", b"1234567"]),
+        ];
+        for (shape, wrong_keys) in shapes {
+            let directory = tempfile::tempdir().unwrap();
+            let open = || shape(Database::builder(directory.path()).engine(engine)).open().unwrap();
+            let mut database = open();
+            database.put(b"12345678", b"abc").unwrap();
+            if database.capabilities().persistent {
+                drop(database);
+                database = Database::builder(directory.path()).open().unwrap();
+            }
+            for key in wrong_keys {
+                let mut batch = Batch::new();
+                let outcomes = [
+                    ("get", database.get(key).map(drop)),
+                    ("get_found", database.get_found(key).map(drop)),
+                    ("contains", database.contains(key).map(drop)),
+                    ("get_many", database.get_many(&[&b"12345678"[..], key]).map(drop)),
+                    ("contains_many", database.contains_many(&[key]).map(drop)),
+                    ("put", database.put(key, b"abc")),
+                    ("delete", database.delete(key)),
+                    ("update", database.update(key, |_| Ok(Change::Keep))),
+                    ("insert_if_absent", database.insert_if_absent(key, b"abc").map(drop)),
+                    ("write", batch.delete(key).map(drop).and_then(|()| database.write(&batch))),
+                ];
+                for (name, outcome) in outcomes {
+                    let refused = matches!(
+                        outcome,
+                        Err(Error::KeyLength { .. } | Error::RecordSize { .. } | Error::HashLength { .. })
+                    );
+                    assert!(refused, "{engine:?}: {name} of {key:?}: {outcome:?}");
+                }
+            }
+            assert_eq!(database.get(b"12345678").unwrap().as_deref(), Some(&b"abc"[..]));
         }
     }
 }

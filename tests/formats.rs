@@ -109,6 +109,7 @@ fn usage_of_a_database() {
         deletes: 5,
         key_bytes: 6,
         value_bytes: 7,
+        written_bytes: 9,
         records: 8,
         saved_at_ms: 1_700_000_000_123,
     };

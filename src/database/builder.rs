@@ -8,6 +8,7 @@ use crate::engine::silt::{FilterKind, HashStoreKind, IndexKind, Silt, SiltSettin
 use crate::engine::{Engine, EngineKind};
 use crate::key::KeyHasher;
 use crate::progress::Progress;
+use crate::store::names::list_files;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -223,7 +224,7 @@ impl Builder {
         let path = self.path.clone();
         match std::fs::metadata(&path) {
             Ok(metadata) if metadata.is_dir() => {}
-            Ok(_) => return Err(Error::NotADatabase { path, found: "a file of that name".into() }),
+            Ok(_) => return Err(Error::NotADirectory { path }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.create => {
                 std::fs::create_dir_all(&path).map_err(Error::io("create", &path))?;
             }
@@ -249,7 +250,9 @@ impl Builder {
         let workers =
             Workers::start(engine.clone(), self.clock.clone(), usage.clone(), self.background_threads)?;
         let Builder { durability, clock, .. } = self;
-        Ok(Database { inner: Arc::new(Inner { workers, engine, durability, clock, usage, _lock: lock }) })
+        let shape = engine.shape();
+        let inner = Inner { workers, engine, durability, clock, usage, shape, _lock: lock };
+        Ok(Database { inner: Arc::new(inner) })
     }
 
     /// An empty engine in memory. The directory holds its lock, and no other file.
@@ -276,7 +279,7 @@ impl Builder {
         self.settings.check()?;
         if !Silt::stands_in(&directory)? {
             match first_file(&directory)? {
-                Some(found) => return Err(Error::NotADatabase { path: directory.path(), found }),
+                Some(found) => return Err(no_database(&directory, found)?),
                 None if !self.create => return Err(Error::NotFound { path: directory.path() }),
                 None => {
                     let seed = self.seed.map_or_else(KeyHasher::random_seed, Ok)?;
@@ -290,6 +293,15 @@ impl Builder {
     }
 }
 
+/// Why a directory with this file and no manifest holds no database that can be opened.
+fn no_database(directory: &Directory, found: String) -> Result<Error> {
+    let path = directory.path();
+    Ok(match list_files(directory)?.into_iter().find(|file| file.is_log_or_store()) {
+        Some(found) => Error::NoManifest { path, found: found.to_string() },
+        None => Error::NotADatabase { path, found },
+    })
+}
+
 /// A file that stands in the directory and belongs to its user, if there is one.
 fn first_file(directory: &Directory) -> Result<Option<String>> {
     Ok(directory.list()?.into_iter().find(|name| name != "LOCK" && name != "lost+found"))
@@ -300,7 +312,7 @@ pub(super) fn prepare_empty_directory(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).map_err(Error::io("create", path))?;
     let mut entries = std::fs::read_dir(path).map_err(Error::io("list", path))?;
     match entries.next() {
-        Some(Ok(entry)) => Err(Error::NotADatabase {
+        Some(Ok(entry)) => Err(Error::NotEmpty {
             path: path.to_owned(),
             found: entry.file_name().to_string_lossy().into_owned(),
         }),

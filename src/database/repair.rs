@@ -115,15 +115,7 @@ fn lock(directory: &Directory) -> Result<Box<dyn Send + Sync>> {
         return directory.lock();
     }
     match list_files(directory)?.into_iter().find(|file| file.is_log_or_store()) {
-        Some(_) => Err(Error::Corrupt {
-            file: directory.path_of("MANIFEST"),
-            offset: 0,
-            expected:
-                "a manifest, or its mirror MANIFEST.mirror: without them nobody can tell which stores are \
-                       live, nor where their keys stand"
-                    .into(),
-            got: "neither".into(),
-        }),
+        Some(found) => Err(Error::NoManifest { path: directory.path(), found: found.to_string() }),
         None => Err(Error::NotFound { path: directory.path() }),
     }
 }

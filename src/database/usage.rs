@@ -44,6 +44,12 @@ pub(super) struct UsageCounters {
     file_bytes: AtomicU64,
     /// Where the file stands; nowhere for engines that keep nothing.
     directory: Option<Directory>,
+    /// Bytes that the directory had written when the database was opened.
+    written_before: u64,
+}
+
+fn written_bytes(directory: &Directory) -> u64 {
+    directory.io().total().write_bytes
 }
 
 impl UsageCounters {
@@ -58,6 +64,7 @@ impl UsageCounters {
             opened_at_ms: now_ms,
             saved_at_ms: AtomicU64::new(now_ms),
             saved_operations: AtomicU64::new(0),
+            written_before: directory.as_ref().map_or(0, written_bytes),
             directory,
         })
     }
@@ -118,6 +125,8 @@ impl UsageCounters {
             add(&mut usage.key_bytes, &stripe.key_bytes);
             add(&mut usage.value_bytes, &stripe.value_bytes);
         }
+        let written = self.directory.as_ref().map_or(0, written_bytes).saturating_sub(self.written_before);
+        usage.written_bytes = usage.written_bytes.saturating_add(written);
         usage
     }
 

@@ -4,7 +4,7 @@ use super::format::Header;
 use super::{Dictionary, DictionaryIndex, DictionaryOptions, PIECE_BYTES, split};
 use crate::batch::{NEVER, Write};
 use crate::device::{Access, Directory, Purpose};
-use crate::key::{KeyHasher, check_key, check_value};
+use crate::key::{KeyHasher, check_key, check_key_length, check_value, check_value_length};
 use crate::progress::Progress;
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::record::RecordView;
@@ -179,8 +179,9 @@ impl DictionaryBuilder {
             return refused("block_bytes", problem);
         }
         if let Some((key_length, value_length)) = self.fixed {
-            crate::key::check_key_length(key_length)?;
-            crate::key::check_value_length(value_length)?;
+            let no_size = |error: Error| Error::Setting { name: "fixed", problem: error.to_string() };
+            check_key_length(key_length).map_err(no_size)?;
+            check_value_length(value_length).map_err(no_size)?;
             if self.hashed_keys && key_length < 8 {
                 let problem = format!("keys of {key_length} bytes are no hashes: they need 8 or more");
                 return refused("hashed_keys", problem);
@@ -251,8 +252,8 @@ impl DictionaryWriter {
     /// sorted and written to a temporary file, which takes a second or so.
     ///
     /// # Errors
-    /// [`Error::KeyLength`], [`Error::ValueLength`] or [`Error::RecordSize`] for what the dictionary cannot hold, and
-    /// the record is not added; those of writing, [`Error::DuplicateKey`], [`Error::Interrupted`], after which the
+    /// [`Error::KeyLength`], [`Error::HashLength`], [`Error::ValueLength`] or [`Error::RecordSize`] for what the
+    /// dictionary cannot hold, and the record is not added; those of writing, [`Error::DuplicateKey`], [`Error::Interrupted`], after which the
     /// writer should be dropped.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
@@ -270,6 +271,7 @@ impl DictionaryWriter {
 
     fn push(&mut self, write: &Write<'_>) -> Result<()> {
         check_key(write.key())?;
+        self.header.hasher.check_key(write.key())?;
         self.header.layout().check(write)?;
         self.sort.push(&RecordView::from(*write), &mut *self.progress)
     }

@@ -36,6 +36,11 @@ pub(super) struct Header {
     pub value_bytes: u64,
 }
 
+/// The error for a file that never was a dictionary.
+fn no_dictionary(file: &File, found: String) -> Error {
+    Error::NotADictionary { path: file.path().to_owned(), found }
+}
+
 impl Header {
     pub fn layout(&self) -> RecordLayout {
         RecordLayout { fixed: self.fixed, expiring: false }
@@ -81,7 +86,7 @@ impl Header {
     pub fn read(file: &File) -> Result<Header> {
         let length = file.length()?;
         if length < HEADER_BLOCK_BYTES as u64 {
-            return Err(file.corrupt(0, "a dictionary", format!("a file of {length} bytes")));
+            return Err(no_dictionary(file, format!("it has {length} bytes")));
         }
         let mut buffer = AlignedBuffer::default();
         let block = file.read(Purpose::Recover, 0, HEADER_BLOCK_BYTES, &mut buffer)?;
@@ -109,7 +114,7 @@ impl Header {
         let crc = rest.first_chunk().ok_or_else(short)?;
         let mut fields = Fields::new(covered.get(STORE_HEADER_BYTES..).ok_or_else(short)?);
         if fields.bytes(MAGIC.len()) != Some(MAGIC) {
-            return Err(file.corrupt(at, "the header of a dictionary", "other bytes"));
+            return Err(no_dictionary(file, "its header is another".into()));
         }
         let found = fields.u32().ok_or_else(short)?;
         if found != DICTIONARY_VERSION {

@@ -10,7 +10,7 @@ use crate::Result;
 use crate::batch::{Durability, TimestampMs, Write};
 use crate::damage::VerifyReport;
 use crate::progress::Progress;
-use crate::stats::Stats;
+use crate::stats::{Shape, Stats};
 use bytes::Bytes;
 use std::path::Path;
 
@@ -108,6 +108,9 @@ pub type Records = Box<dyn Iterator<Item = Result<Record>> + Send>;
 pub trait Engine: Send + Sync {
     /// Which engine it is.
     fn kind(&self) -> EngineKind;
+
+    /// What shapes its records. Cheap.
+    fn shape(&self) -> Shape;
 
     /// What it can do beyond the common interface.
     fn capabilities(&self) -> Capabilities;

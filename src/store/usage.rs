@@ -14,7 +14,7 @@ pub const USAGE_NAME: &str = "USAGE";
 /// The version of the format.
 pub const USAGE_VERSION: u32 = 1;
 /// The bytes of the file.
-pub const USAGE_BYTES: usize = 96;
+pub const USAGE_BYTES: usize = 104;
 
 const MAGIC: &[u8; 8] = b"SILTUSED";
 /// What is being written, until it takes the file's place.
@@ -33,6 +33,7 @@ pub fn encode(usage: &Usage) -> [u8; USAGE_BYTES] {
         usage.deletes,
         usage.key_bytes,
         usage.value_bytes,
+        usage.written_bytes,
         usage.records,
         usage.saved_at_ms,
     ];
@@ -59,6 +60,7 @@ pub fn decode(bytes: &[u8]) -> Option<Usage> {
         deletes: fields.u64()?,
         key_bytes: fields.u64()?,
         value_bytes: fields.u64()?,
+        written_bytes: fields.u64()?,
         records: fields.u64()?,
         saved_at_ms: fields.u64()?,
     };

@@ -25,7 +25,7 @@ use crate::damage::VerifyReport;
 use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Record, Records, Step};
 use crate::key::KeyHasher;
 use crate::progress::Progress;
-use crate::stats::{RamAccount, Stats};
+use crate::stats::{RamAccount, Shape, Stats};
 use crate::store::in_memory::{CircularLog, Crew, HashedKey, Partition, Reader, SegregatedFits, Space};
 use crate::{Error, Result};
 use bytes::Bytes;
@@ -120,6 +120,17 @@ impl<S: Space> Mica<S> {
 impl<S: Space> Engine for Mica<S> {
     fn kind(&self) -> EngineKind {
         EngineKind::Mica
+    }
+
+    fn shape(&self) -> Shape {
+        let lengths = |(key_length, value_length): (u32, u32)| (key_length as usize, value_length as usize);
+        Shape {
+            fixed: self.shape.fixed.map(lengths),
+            hashed_keys: self.hasher == KeyHasher::Identity,
+            expiring: self.shape.expiring || self.shape.fixed.is_none(),
+            partitions: 1 << self.partition_bits,
+            ..Shape::default()
+        }
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -282,6 +293,7 @@ impl<S: Space> Engine for Mica<S> {
         }
         Stats {
             engine: EngineKind::Mica.name(),
+            shape: self.shape(),
             records,
             writes: self.writes.load(Relaxed),
             user_bytes: self.user_bytes.load(Relaxed),

@@ -2,8 +2,10 @@
 
 use super::Core;
 use crate::device::scratch_bytes;
-use crate::stats::{DegradedStore, RamAccount, Stats};
-use crate::store::manifest::StoreEntry;
+use crate::key::KeyHasher;
+use crate::stats::{DegradedStore, RamAccount, Shape, Stats, StoreKind};
+use crate::store::hash::HashStore;
+use crate::store::manifest::{MANIFEST_VERSION, Role, StoreEntry};
 use crate::store::sorted::SortedStore;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,6 +15,43 @@ const STORE_BYTES: u64 = 800;
 const PARTITION_BYTES: u64 = 640;
 
 impl Core {
+    /// What shapes the records.
+    pub(super) fn shape(&self) -> Shape {
+        Shape {
+            fixed: self.shape.layout.fixed,
+            hashed_keys: self.shape.hasher == KeyHasher::Identity,
+            expiring: self.shape.layout.expiring,
+            partitions: 1 << self.shape.partitions_log2,
+            block_bytes: self.shape.block_bytes,
+            format_version: MANIFEST_VERSION,
+        }
+    }
+
+    /// The structures of the stores, and how many have each.
+    fn store_kinds(&self) -> Vec<StoreKind> {
+        let mut kinds: Vec<StoreKind> = Vec::new();
+        for partition in &self.partitions {
+            let view = partition.state.read().view.clone();
+            let ordered = view.ordered_stores().map(|(_, role, store)| {
+                let name = if role == Role::Sorted { "sorted" } else { "hash" };
+                let (index, filter) = store.kinds();
+                (name, index, filter)
+            });
+            let tables = view.hash_stores.iter().filter(|(_, store)| matches!(store, HashStore::Cuckoo(_)));
+            for (store, index, filter) in
+                ordered.chain(tables.map(|_| ("hash", "cuckoo_table", "cuckoo_tags")))
+            {
+                let is_same =
+                    |kind: &&mut StoreKind| (kind.store, kind.index, kind.filter) == (store, index, filter);
+                match kinds.iter_mut().find(is_same) {
+                    Some(kind) => kind.count += 1,
+                    None => kinds.push(StoreKind { store, index, filter, count: 1 }),
+                }
+            }
+        }
+        kinds
+    }
+
     /// Memory by item, now.
     pub(super) fn ram(&self) -> RamAccount {
         let mut ram = RamAccount::default();
@@ -68,6 +107,8 @@ impl Core {
         let ram_peak = if ram.total_bytes() > ram_peak.total_bytes() { ram.clone() } else { ram_peak };
         let mut stats = Stats {
             engine: "silt",
+            shape: self.shape(),
+            stores: self.store_kinds(),
             writes: self.counters.writes.load(Relaxed),
             user_bytes: self.counters.user_bytes.load(Relaxed),
             io: self.directory.io(),

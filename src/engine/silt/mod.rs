@@ -199,6 +199,10 @@ impl Engine for Silt {
         EngineKind::Silt
     }
 
+    fn shape(&self) -> crate::stats::Shape {
+        self.core.shape()
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities { ordered: false, persistent: true, lossy: false }
     }

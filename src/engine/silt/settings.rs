@@ -192,8 +192,9 @@ impl ShapeSettings {
             return Err(Error::Setting { name: "block_bytes", problem });
         }
         if let Some((key_length, value_length)) = self.fixed {
-            crate::key::check_key_length(key_length)?;
-            crate::key::check_value_length(value_length)?;
+            let refused = |error: Error| Error::Setting { name: "fixed", problem: error.to_string() };
+            crate::key::check_key_length(key_length).map_err(refused)?;
+            crate::key::check_value_length(value_length).map_err(refused)?;
             if self.hashed_keys == Some(true) && key_length < 8 {
                 let problem = format!("keys of {key_length} bytes are no hashes: they need 8 or more");
                 return Err(Error::Setting { name: "hashed_keys", problem });

@@ -240,6 +240,24 @@ impl StoreIndex {
         (section, bytes, None)
     }
 
+    /// The names of the index and of the filter in a file that ends so; `by_slot` if its blocks are found by slot.
+    pub fn names(footer: &StoreFooter, by_slot: bool) -> (&'static str, &'static str) {
+        let index = match footer.index.kind {
+            SECTION_ENTROPY_TRIE => "entropy_trie",
+            SECTION_FENCES => "fences",
+            SECTION_BLOCK_PERFECT | SECTION_PAGED_BLOCK_PERFECT if by_slot => "slot_perfect",
+            SECTION_BLOCK_PERFECT | SECTION_PAGED_BLOCK_PERFECT => "block_perfect",
+            _ => "none",
+        };
+        let is = |kind: FilterKind| footer.filter.kind == kind as u8;
+        let filter = match () {
+            () if is(FilterKind::Cuckoo) => "cuckoo_tags",
+            () if is(FilterKind::Ribbon) || is(FilterKind::Ranged) => "ribbon",
+            () => "none",
+        };
+        (index, filter)
+    }
+
     /// Which index it is.
     pub fn kind(&self) -> SortedIndexKind {
         match self {

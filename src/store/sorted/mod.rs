@@ -235,6 +235,11 @@ impl SortedStore {
         self.index.is_some() || self.file.footer().index.kind == 0
     }
 
+    /// The names of its index and of its filter, as the file has them.
+    pub fn kinds(&self) -> (&'static str, &'static str) {
+        StoreIndex::names(self.file.footer(), self.form == Form::CheckedSlots)
+    }
+
     /// Whether its filter is in memory, or it has none.
     pub fn has_filter(&self) -> bool {
         self.filter.is_some() || self.file.footer().filter.kind == 0
