@@ -71,6 +71,15 @@ pub enum KeyHasher {
     Identity,
 }
 
+/// A number that nobody can guess.
+pub(crate) fn random_number() -> Result<u64> {
+    let mut number = [0; 8];
+    getrandom::fill(&mut number).map_err(|error| {
+        Error::io("draw random bytes from", "the system")(std::io::Error::other(error.to_string()))
+    })?;
+    Ok(u64::from_le_bytes(number))
+}
+
 impl fmt::Debug for KeyHasher {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
@@ -97,12 +106,7 @@ impl KeyHasher {
 
     /// A seed that nobody can guess.
     pub(crate) fn random_seed() -> Result<[u64; 2]> {
-        let mut seed = [0; 16];
-        getrandom::fill(&mut seed).map_err(|error| {
-            Error::io("draw random bytes from", "the system")(std::io::Error::other(error.to_string()))
-        })?;
-        let whole = u128::from_le_bytes(seed);
-        Ok([whole as u64, (whole >> 64) as u64])
+        Ok([random_number()?, random_number()?])
     }
 
     /// The hash of `key`. About 20 ns for a short key.

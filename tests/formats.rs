@@ -11,7 +11,9 @@ use siltstone::index::filter::{CuckooFilter, RibbonFilter};
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo, TagSource};
 use siltstone::key::{KeyHash, KeyHasher, Placing};
 use siltstone::store::block::{Block, BlockBuilder};
+use siltstone::store::checksum::Secret;
 use siltstone::store::hash::{CuckooTable, CuckooTableWriter};
+use siltstone::store::log::format::LogFormat;
 use siltstone::store::log::{Log, LogSettings};
 use siltstone::store::manifest::{Edit, Manifest, Role, Shape, StoreEntry};
 use siltstone::store::merge::{Cursor, Entry};
@@ -343,7 +345,8 @@ fn a_store_with_a_block_perfect_index_without_pages_is_still_read() {
 fn a_log_of_two_segments() {
     let written = directory();
     let base = 0x1_0000;
-    let log = Log::create(&written, ANY_SIZE, 0xD00D, 200, base).unwrap();
+    let format = LogFormat { layout: ANY_SIZE, database_id: 0xD00D, secret: Secret::new(0x5EC2E7) };
+    let log = Log::create(&written, format, 200, base).unwrap();
     let long = [7; 200];
     let batches = [
         vec![RecordView { key: b"one", value: Some(b"1"), expires_at_ms: 0 }],
@@ -364,13 +367,7 @@ fn a_log_of_two_segments() {
     assert_eq!(first, "log-0000000000010000");
     let files = [(first.as_str(), "log_first_segment.bin"), (second.as_str(), "log_second_segment.bin")];
     let read = golden_directory(&written, &files);
-    let settings = LogSettings {
-        layout: ANY_SIZE,
-        database_id: 0xD00D,
-        segment_bytes: 200,
-        from: base,
-        durable: log.end(),
-    };
+    let settings = LogSettings { format, segment_bytes: 200, from: base, durable: log.end() };
     let (opened, recovered) = Log::open(&read, &settings, &mut |_, _| true).unwrap();
     assert_eq!((recovered.end, recovered.lost_tail_bytes), (log.end(), 0));
     let mut expected = positions.into_iter().zip(batches.iter().flatten());
@@ -391,6 +388,7 @@ fn manifests() {
         partitions_log2: 2,
         block_bytes: BLOCK_BYTES,
         database_id: 0xD00D,
+        secret: Secret::new(0x5EC2E7),
     };
     let of_hashed_keys =
         Shape { layout: ANY_SIZE, hasher: KeyHasher::Identity, partitions_log2: 4, ..of_fixed };

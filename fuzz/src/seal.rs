@@ -1,12 +1,15 @@
 //! Checksums that let damaged bytes pass for sound ones, so that what lies behind the checksums is reached too.
 
 use crate::input::overwrite;
-use siltstone::store::log::format::parse_frame;
+use siltstone::store::checksum::Secret;
+use siltstone::store::log::format::LogFormat;
 use siltstone::store::record::RecordLayout;
 use siltstone::store::slots::{SLOT_CHECKSUM_BYTES, checked_slots_per_block, slot_checksum};
 
 /// Where a store's footer says whether a copy of it stands before it.
 const COPIED_AT: usize = 92;
+/// The secret of the logs that targets make up.
+pub const SECRET: Secret = Secret::new(0x5EC2_E7ED);
 /// The kinds of stores whose slots have checksums.
 const CHECKED_SLOTS: u8 = 4;
 const CHECKED_TABLE: u8 = 5;
@@ -98,15 +101,21 @@ pub fn seal_manifest(bytes: &mut [u8]) -> Option<()> {
     Some(())
 }
 
+/// The secret of a database, from its manifest.
+pub fn secret_in(manifest: &[u8]) -> Option<Secret> {
+    Some(Secret::new(u64_at(manifest, 52)?))
+}
+
 /// Makes the checksums of a segment of the log right: header and frames, as far as their lengths lead.
-pub fn seal_segment(layout: &RecordLayout, bytes: &mut [u8]) -> Option<()> {
+pub fn seal_segment(layout: RecordLayout, secret: Secret, bytes: &mut [u8]) -> Option<()> {
+    let format = LogFormat { layout, database_id: 0, secret };
     let header_crc = crc32c::crc32c(bytes.get(..60)?);
     set_u32(bytes, 60, header_crc);
     let base = u64_at(bytes, 24)?;
     let mut at = 64;
-    while let Ok((_, taken)) = parse_frame(layout, bytes.get(at..)?) {
+    while let Ok((_, taken)) = format.parse_frame(bytes.get(at..)?) {
         let position = base.wrapping_add(at as u64 - 64);
-        let sealed = frame(position, bytes.get(at + 4..at + taken)?);
+        let sealed = frame(secret, position, bytes.get(at + 4..at + taken)?);
         overwrite(bytes, at, &sealed);
         at += taken;
     }
@@ -114,8 +123,12 @@ pub fn seal_segment(layout: &RecordLayout, bytes: &mut [u8]) -> Option<()> {
 }
 
 /// The frame of the log with this body, at this position.
-pub fn frame(position: u64, body: &[u8]) -> Vec<u8> {
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&position.to_le_bytes()), body);
+pub fn frame(secret: Secret, position: u64, body: &[u8]) -> Vec<u8> {
+    let mixed = secret.number() ^ position;
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let mixed = mixed ^ (mixed >> 31);
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&mixed.to_le_bytes()), body);
     [&crc.to_le_bytes()[..], body].concat()
 }
 

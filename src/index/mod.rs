@@ -21,7 +21,7 @@ mod elias_fano;
 pub mod entropy_trie;
 pub mod fences;
 pub mod filter;
-mod mixing;
+pub(crate) mod mixing;
 pub mod partial_key_cuckoo;
 pub mod slot_perfect;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! is opened, read, verified, written and merged.
 
 use crate::input::{Input, contents, put};
-use crate::seal::{seal_manifest, seal_segment, seal_store};
+use crate::seal::{seal_manifest, seal_segment, seal_store, secret_in};
 use siltstone::device::{Access, Directory};
 use siltstone::store::record::RecordLayout;
 use siltstone::testing::{Damage, SimulatedDirectory};
@@ -74,10 +74,13 @@ fn damage(files: &SimulatedDirectory, made: Made, input: &mut Input<'_>) -> bool
 fn forge(files: &SimulatedDirectory, made: Made, name: &str, input: &mut Input<'_>) {
     let directory = Directory::new(files.clone(), Access::Buffered);
     let mut bytes = contents(&directory, name);
+    let is_there = files.names().expect("the power is on").iter().any(|name| name == "MANIFEST");
+    let manifest = if is_there { contents(&directory, "MANIFEST") } else { Vec::new() };
     input.mutate(&mut bytes);
     let _ = match name {
         "MANIFEST" | "MANIFEST.mirror" => seal_manifest(&mut bytes),
-        segment if segment.starts_with("log-") => seal_segment(&layout(made), &mut bytes),
+        segment if segment.starts_with("log-") => secret_in(&manifest)
+            .and_then(|secret| seal_segment(layout(made), secret, &mut bytes)),
         _ => seal_store(&layout(made), &mut bytes),
     };
     files.remove_name(name).expect("it is listed");

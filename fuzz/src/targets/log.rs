@@ -1,33 +1,33 @@
 //! A log of several segments with frames of any content, right checksums or wrong ones: opening and scanning.
 
 use crate::input::{Input, directory, put};
-use crate::seal::frame;
+use crate::seal::{SECRET, frame};
 use siltstone::device::{AlignedBuffer, Purpose};
-use siltstone::store::log::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use siltstone::store::log::format::{LogFormat, SEGMENT_HEADER_BYTES};
 use siltstone::store::log::{Log, LogSettings};
 
 /// Runs it.
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let layout = input.layout();
+    let format = LogFormat { layout, database_id: 7, secret: SECRET };
     let directory = directory();
     let mut base = u64::from(input.u16());
     let settings = LogSettings {
-        layout,
-        database_id: 7,
+        format,
         segment_bytes: 4096,
         from: base.saturating_add(u64::from(input.u8())),
         durable: u64::from(input.u16()),
     };
     for _ in 0..input.u8() % 4 {
-        let mut bytes = SegmentHeader { database_id: 7, base }.encode().to_vec();
+        let mut bytes = format.header(base).encode().to_vec();
         for _ in 0..input.u8() % 16 {
             let position = base + (bytes.len() - SEGMENT_HEADER_BYTES) as u64;
             let length = usize::from(input.u8());
             let body = input.bytes(length);
             match input.u8() % 8 {
                 0 => bytes.extend_from_slice(body),
-                _ => bytes.extend(frame(position, body)),
+                _ => bytes.extend(frame(SECRET, position, body)),
             }
         }
         put(&directory, &format!("log-{base:016x}"), &bytes);

@@ -1,20 +1,21 @@
 //! Frames, sync markers and segment headers of the log, as they come and with a right checksum.
 
 use crate::input::Input;
-use crate::seal::frame;
-use siltstone::store::log::format::{SegmentHeader, decode_frame, find_sync_marker, parse_frame};
+use crate::seal::{SECRET, frame};
+use siltstone::store::log::format::{LogFormat, SegmentHeader};
 
 /// Runs it.
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let (layout, position) = (input.layout(), input.u64() >> 1);
+    let format = LogFormat { layout, database_id: 7, secret: SECRET };
     let _ = SegmentHeader::decode(input.0);
-    let _ = find_sync_marker(position, input.0);
-    let _ = parse_frame(&layout, input.0);
-    let _ = decode_frame(&layout, position, input.0);
-    let sealed = frame(position, input.0);
-    let _ = find_sync_marker(position, &sealed);
-    if let Ok((_, taken)) = decode_frame(&layout, position, &sealed) {
+    let _ = format.find_sync_marker(position, input.0);
+    let _ = format.parse_frame(input.0);
+    let _ = format.decode_frame(position, input.0);
+    let sealed = frame(SECRET, position, input.0);
+    assert!(format.find_sync_marker(position, &sealed).is_none_or(|synced| synced <= position));
+    if let Ok((_, taken)) = format.decode_frame(position, &sealed) {
         assert!(taken <= sealed.len());
     }
 }

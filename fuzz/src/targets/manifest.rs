@@ -1,7 +1,7 @@
 //! A manifest of any bytes, and one of commits with right checksums and any content.
 
 use crate::input::{Input, directory_with};
-use crate::seal::commit;
+use crate::seal::{SECRET, commit};
 use siltstone::key::KeyHasher;
 use siltstone::store::manifest::{Manifest, Shape};
 
@@ -15,6 +15,7 @@ pub fn run(data: &[u8]) {
         partitions_log2: u32::from(input.u8() % 11),
         block_bytes: 512 << (input.u8() % 8),
         database_id: 7,
+        secret: SECRET,
     };
     let mut bytes = shape.encode().to_vec();
     for sequence in 0..u64::from(input.u8() % 8) {

@@ -11,8 +11,9 @@ use super::{Core, Counters, HashStoreKind, IndexKind, ShapeSettings, Silt, SiltS
 use crate::batch::TimestampMs;
 use crate::cache::RecordCache;
 use crate::device::{AlignedBuffer, Directory};
-use crate::key::{KeyHasher, Placing};
+use crate::key::{KeyHasher, Placing, random_number};
 use crate::progress::Progress;
+use crate::store::checksum::Secret;
 use crate::store::hash::{CuckooTable, HashStore};
 use crate::store::log::{Log, LogSettings, LogStore};
 use crate::store::manifest::{Manifest, PartitionEntry, Role, Shape};
@@ -34,7 +35,8 @@ impl Silt {
         Manifest::stands_in(directory)
     }
 
-    /// Creates an empty database. `seed` is the secret of its hash.
+    /// Creates an empty database. `seed` is the secret of its hash; its id and the secret of its log are drawn by
+    /// chance.
     pub fn create(directory: &Directory, settings: &ShapeSettings, seed: [u64; 2]) -> Result<()> {
         let hashed_keys = settings.hashed_keys.unwrap_or(false);
         let shape = Shape {
@@ -45,7 +47,8 @@ impl Silt {
             hasher: if hashed_keys { KeyHasher::Identity } else { KeyHasher::Keyed(seed) },
             partitions_log2: settings.partitions.unwrap_or(PARTITIONS_DEFAULT).ilog2(),
             block_bytes: settings.block_bytes.unwrap_or(BLOCK_BYTES_DEFAULT),
-            database_id: seed[0] ^ seed[1].rotate_left(32),
+            database_id: random_number()?,
+            secret: Secret::new(random_number()?),
         };
         Manifest::create(directory, &shape)
     }
@@ -70,8 +73,7 @@ impl Silt {
         let slots_max = residency.log_slots_max(1 << shape.partitions_log2);
         let converted = || manifest.partitions().iter().map(|partition| partition.converted_to);
         let log_settings = LogSettings {
-            layout: shape.layout,
-            database_id: shape.database_id,
+            format: shape.log_format(),
             segment_bytes: settings.log_segment_bytes,
             from: converted().min().unwrap_or(0),
             durable: converted().max().unwrap_or(0),

@@ -7,10 +7,9 @@
 use super::{Advance, read_if_readable};
 use crate::device::{AlignedBuffer, File};
 use crate::store::log::format::{
-    FLAG_FRAME, FLAG_SYNC_MARKER, FRAME_CRC_BYTES, Frame, MARKER_BYTES, SEGMENT_HEADER_BYTES, decode_frame,
-    parse_frame,
+    FLAG_FRAME, FLAG_SYNC_MARKER, FRAME_CRC_BYTES, Frame, LogFormat, MARKER_BYTES, SEGMENT_HEADER_BYTES,
 };
-use crate::store::record::{RecordLayout, RecordProblem};
+use crate::store::record::RecordProblem;
 use crate::{Error, Result};
 use bytes::Bytes;
 use std::ops::Range;
@@ -47,7 +46,7 @@ pub enum Seen<'a> {
 
 struct Frames<'a> {
     file: &'a File,
-    layout: &'a RecordLayout,
+    format: &'a LogFormat,
     base: u64,
     end: u64,
     window: AlignedBuffer,
@@ -64,21 +63,21 @@ struct Frames<'a> {
 /// answered so.
 pub fn examine_frames(
     file: &File,
-    layout: &RecordLayout,
+    format: &LogFormat,
     base: u64,
     positions: Range<u64>,
     advance: &mut Advance<'_>,
     see: &mut dyn FnMut(Seen<'_>) -> Result<()>,
 ) -> Result<()> {
     let (window, held) = (AlignedBuffer::default(), 0..0);
-    let mut frames = Frames { file, layout, base, end: positions.end, window, held, read_bytes: 0 };
+    let mut frames = Frames { file, format, base, end: positions.end, window, held, read_bytes: 0 };
     let mut position = positions.start;
     while position < positions.end {
         let next = match frames.sound_at(position)? {
             Some(length) => {
                 let positions = position..position + length;
                 let bytes = frames.bytes(position, length)?.unwrap_or_default();
-                if let Ok((frame, _)) = parse_frame(layout, bytes) {
+                if let Ok((frame, _)) = format.parse_frame(bytes) {
                     see(Seen::Frame { positions, frame })?;
                 }
                 position + length
@@ -123,9 +122,9 @@ impl Frames<'_> {
     /// The length of the sound frame at a position.
     fn sound_at(&mut self, position: u64) -> Result<Option<u64>> {
         let Some(length) = self.stated_length(position)? else { return Ok(None) };
-        let layout = self.layout;
+        let format = self.format;
         let sound =
-            self.bytes(position, length)?.is_some_and(|bytes| decode_frame(layout, position, bytes).is_ok());
+            self.bytes(position, length)?.is_some_and(|bytes| format.decode_frame(position, bytes).is_ok());
         Ok(sound.then_some(length))
     }
 
@@ -133,7 +132,7 @@ impl Frames<'_> {
     fn stated_length(&mut self, position: u64) -> Result<Option<u64>> {
         let end = self.end;
         let head = HEAD_BYTES.min(end - position);
-        let layout = self.layout;
+        let format = self.format;
         let Some(head) = self.bytes(position, head)? else { return Ok(None) };
         let Some(flags) = head.get(FRAME_CRC_BYTES) else { return Ok(None) };
         if flags & FLAG_FRAME == 0 || flags & FLAGS_UNUSED != 0 {
@@ -142,7 +141,7 @@ impl Frames<'_> {
         let length = if flags & FLAG_SYNC_MARKER != 0 {
             MARKER_BYTES as u64
         } else {
-            match parse_frame(layout, head) {
+            match format.parse_frame(head) {
                 Ok((_, length)) => length as u64,
                 Err(RecordProblem::Short(needed)) => needed as u64,
                 Err(RecordProblem::Malformed(_)) => return Ok(None),
@@ -168,9 +167,9 @@ impl Frames<'_> {
         if let Some(length) = self.stated_length(position)? {
             let next = position + length;
             if next == self.end || self.sound_at(next)?.is_some() {
-                let layout = self.layout;
+                let format = self.format;
                 let bytes = self.bytes(position, length)?.unwrap_or_default();
-                let key = match parse_frame(layout, bytes) {
+                let key = match format.parse_frame(bytes) {
                     Ok((Frame::Record { record, .. }, _)) => Some(Bytes::copy_from_slice(record.key)),
                     _ => None,
                 };

@@ -4,20 +4,18 @@ use super::frames::{Seen, examine_frames};
 use super::{Advance, read_if_readable};
 use crate::damage::{Damage, DamagedPart};
 use crate::device::{Access, AlignedBuffer, Directory, File};
-use crate::store::log::format::{Frame, LOG_VERSION, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::store::log::format::{Frame, LOG_VERSION, LogFormat, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::store::log::segment_name;
 use crate::store::names::segment_bases;
-use crate::store::record::{RecordLayout, RecordView};
+use crate::store::record::RecordView;
 use crate::{Error, Result};
 use std::ops::Range;
 
 /// A log as it should be.
 #[derive(Debug, Clone, Copy)]
 pub struct LogToExamine {
-    /// The shape of its records.
-    pub layout: RecordLayout,
-    /// Which database it belongs to.
-    pub database_id: u64,
+    /// What its bytes depend on.
+    pub format: LogFormat,
     /// The position of the first frame that is still needed.
     pub from: u64,
     /// A position before which everything is known to have been synced.
@@ -83,7 +81,7 @@ impl LogToExamine {
             if positions.is_empty() || self.is_foreign(&file)? {
                 continue;
             }
-            examine_frames(&file, &self.layout, base, positions, advance, &mut |seen| match seen {
+            examine_frames(&file, &self.format, base, positions, advance, &mut |seen| match seen {
                 Seen::Frame { positions, frame: Frame::Record { record, .. } } => {
                     visit(positions.start, &record)
                 }
@@ -112,7 +110,7 @@ impl LogToExamine {
     }
 
     fn is_foreign(&self, file: &File) -> Result<bool> {
-        Ok(self.header(file)?.0.is_some_and(|header| header.database_id != self.database_id))
+        Ok(self.header(file)?.0.is_some_and(|header| header.database_id != self.format.database_id))
     }
 }
 
@@ -186,8 +184,8 @@ impl Course<'_> {
         let start = base.max(self.log.from);
         let found = Damage::new(file.path(), DamagedPart::LogHeader, 0, SEGMENT_HEADER_BYTES as u64);
         match header {
-            Some(header) if header.database_id != self.log.database_id => {
-                let expected = format!("a log of database {:016x}", self.log.database_id);
+            Some(header) if header.database_id != self.log.format.database_id => {
+                let expected = format!("a log of database {:016x}", self.log.format.database_id);
                 let found = Damage { part: DamagedPart::File, length, ..found };
                 let found = found.because(expected, format!("one of database {:016x}", header.database_id));
                 self.gap(start..end.max(start + 1), true, found);
@@ -218,8 +216,8 @@ impl Course<'_> {
         positions: Range<u64>,
         advance: &mut Advance<'_>,
     ) -> Result<()> {
-        let layout = self.log.layout;
-        examine_frames(file, &layout, base, positions.clone(), advance, &mut |seen| {
+        let format = self.log.format;
+        examine_frames(file, &format, base, positions.clone(), advance, &mut |seen| {
             self.see(file, base, seen);
             Ok(())
         })?;

@@ -1,6 +1,6 @@
 //! Copying a log while it is written to.
 
-use super::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use super::format::SEGMENT_HEADER_BYTES;
 use super::recovery::{Scan, damaged};
 use super::{Log, segment_name};
 use crate::Result;
@@ -20,12 +20,11 @@ impl Log {
                 continue;
             }
             let file = target.create(&segment_name(segment.base), Access::Buffered)?;
-            let header = SegmentHeader { database_id: self.database_id, base: segment.base };
-            file.write(Purpose::Maintain, 0, &header.encode())?;
+            file.write(Purpose::Maintain, 0, &self.format.header(segment.base).encode())?;
             // What stands before `from` is not needed: a hole is left.
             let start = segment.base.max(from);
             let mut offset = SEGMENT_HEADER_BYTES as u64 + (start - segment.base);
-            let mut scan = Scan::new(&self.layout, segment, start, until);
+            let mut scan = Scan::new(&self.format, segment, start, until);
             let mut piece = Vec::new();
             while let Some(outcome) = scan.advance()? {
                 outcome.map_err(|problem| damaged(segment, scan.position, problem))?;

@@ -1,7 +1,7 @@
 //! Reading all of a log that is open.
 
 use super::Log;
-use super::format::{Frame, SEGMENT_HEADER_BYTES, SegmentHeader};
+use super::format::{Frame, SEGMENT_HEADER_BYTES};
 use crate::Result;
 use crate::damage::{Damage, DamagedPart};
 use crate::device::{AlignedBuffer, Purpose};
@@ -28,12 +28,12 @@ impl Log {
             let (file, base) = (&segment.file, segment.base);
             let mut buffer = AlignedBuffer::default();
             let header = file.read(Purpose::Maintain, 0, SEGMENT_HEADER_BYTES, &mut buffer)?;
-            if header != (SegmentHeader { database_id: self.database_id, base }).encode() {
+            if header != self.format.header(base).encode() {
                 let found = Damage::new(file.path(), DamagedPart::LogHeader, 0, SEGMENT_HEADER_BYTES as u64);
                 let found = found.because("the header of a segment of the log", "other bytes");
                 damage.push((base..base, found));
             }
-            examine_frames(file, &self.layout, base, base.max(from)..until, advance, &mut |seen| {
+            examine_frames(file, &self.format, base, base.max(from)..until, advance, &mut |seen| {
                 match seen {
                     Seen::Frame { frame: Frame::Record { .. }, .. } => records += 1,
                     Seen::Frame { .. } => {}

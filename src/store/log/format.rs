@@ -1,9 +1,10 @@
 //! The bytes of the log: segments that begin with a header and hold frames. docs/formats/log.md draws them.
 //!
-//! A frame is a checksum and a record in stream form, whose flags carry three more bits. The checksum is started with
-//! the frame's position, so that a frame which stands anywhere else is none.
+//! A frame is a checksum and a record in stream form, whose flags carry three more bits. The checksum starts with the
+//! database's secret and the frame's position, so that a copy of a frame anywhere else, or one that somebody made up
+//! and stored as a value, is none.
 
-use crate::store::checksum;
+use crate::store::checksum::{self, Secret};
 use crate::store::fields::Fields;
 use crate::store::record::{RecordLayout, RecordProblem, RecordView};
 
@@ -75,86 +76,108 @@ pub enum Frame<'a> {
     SyncMarker(u64),
 }
 
-fn checksum(position: u64, body: &[u8]) -> u32 {
-    checksum::crc32c_append(checksum::crc32c(&position.to_le_bytes()), body)
+/// What the bytes of a database's log depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogFormat {
+    /// The shape of the records.
+    pub layout: RecordLayout,
+    /// The database's id, which all segments bear.
+    pub database_id: u64,
+    /// What the checksums of frames start with.
+    pub secret: Secret,
 }
 
-fn seal(position: u64, frame: &mut [u8]) {
-    let (crc, body) = frame.split_at_mut(FRAME_CRC_BYTES);
-    crc.copy_from_slice(&checksum(position, body).to_le_bytes());
-}
-
-/// Appends the frame of a record that will stand at `position`.
-pub fn encode_record(
-    layout: &RecordLayout,
-    position: u64,
-    record: &RecordView<'_>,
-    batch_goes_on: bool,
-    out: &mut Vec<u8>,
-) {
-    let start = out.len();
-    out.extend_from_slice(&[0; FRAME_CRC_BYTES]);
-    let more = if batch_goes_on { FLAG_BATCH_GOES_ON } else { 0 };
-    layout.encode_stream(record, FLAG_FRAME | more, out);
-    seal(position, &mut out[start..]);
-}
-
-/// Appends a sync marker that will stand at `position`.
-pub fn encode_sync_marker(position: u64, synced: u64, out: &mut Vec<u8>) {
-    let start = out.len();
-    out.extend_from_slice(&[0; FRAME_CRC_BYTES]);
-    out.push(FLAG_FRAME | FLAG_SYNC_MARKER);
-    out.extend_from_slice(&synced.to_le_bytes());
-    seal(position, &mut out[start..]);
-}
-
-/// Reads the frame at the front of `bytes`, which stand at `position`: what it holds and the bytes it takes.
-pub fn decode_frame<'a>(
-    layout: &RecordLayout,
-    position: u64,
-    bytes: &'a [u8],
-) -> Result<(Frame<'a>, usize), RecordProblem> {
-    let (frame, length) = parse_frame(layout, bytes)?;
-    let (crc, body) = bytes.split_first_chunk::<FRAME_CRC_BYTES>().ok_or(RecordProblem::Short(5))?;
-    if checksum(position, &body[..length - FRAME_CRC_BYTES]) != u32::from_le_bytes(*crc) {
-        return Err(RecordProblem::Malformed("a frame with a right checksum"));
+impl LogFormat {
+    /// The header of the segment whose first frame has the position `base`.
+    pub fn header(&self, base: u64) -> SegmentHeader {
+        SegmentHeader { database_id: self.database_id, base }
     }
-    Ok((frame, length))
-}
 
-/// As [`decode_frame`], for bytes whose checksum is known to be right.
-pub fn parse_frame<'a>(layout: &RecordLayout, bytes: &'a [u8]) -> Result<(Frame<'a>, usize), RecordProblem> {
-    let body = bytes.get(FRAME_CRC_BYTES..).ok_or(RecordProblem::Short(5))?;
-    let flags = *body.first().ok_or(RecordProblem::Short(5))?;
-    if flags & FLAG_FRAME == 0 {
-        return Err(RecordProblem::Malformed("a frame's first flag"));
+    fn seal(&self, position: u64, frame: &mut [u8]) {
+        let (crc, body) = frame.split_at_mut(FRAME_CRC_BYTES);
+        crc.copy_from_slice(&self.secret.checksum(position, body).to_le_bytes());
     }
-    if flags & FLAG_SYNC_MARKER != 0 {
-        let mut fields = Fields::new(body.get(1..).unwrap_or_default());
-        let synced = fields.u64().ok_or(RecordProblem::Short(MARKER_BYTES))?;
-        return Ok((Frame::SyncMarker(synced), MARKER_BYTES));
-    }
-    let (flags, record, length) = layout.decode_stream(body).map_err(|problem| match problem {
-        RecordProblem::Short(needed) => RecordProblem::Short(needed + FRAME_CRC_BYTES),
-        malformed => malformed,
-    })?;
-    let frame = Frame::Record { record, batch_goes_on: flags & FLAG_BATCH_GOES_ON != 0 };
-    Ok((frame, FRAME_CRC_BYTES + length))
-}
 
-/// The highest sync marker among bytes that stand at `position`, at whatever place in them; `None` if there is none.
-pub fn find_sync_marker(position: u64, bytes: &[u8]) -> Option<u64> {
-    const FLAGS: u8 = FLAG_FRAME | FLAG_SYNC_MARKER;
-    let marker_at = |at: usize| -> Option<u64> {
-        let frame = bytes.get(at..at + MARKER_BYTES)?;
-        let (crc, body) = frame.split_first_chunk::<FRAME_CRC_BYTES>()?;
-        if body.first() != Some(&FLAGS) {
-            return None;
+    /// Appends the frame of a record that will stand at `position`.
+    pub fn encode_record(
+        &self,
+        position: u64,
+        record: &RecordView<'_>,
+        batch_goes_on: bool,
+        out: &mut Vec<u8>,
+    ) {
+        let start = out.len();
+        out.extend_from_slice(&[0; FRAME_CRC_BYTES]);
+        let more = if batch_goes_on { FLAG_BATCH_GOES_ON } else { 0 };
+        self.layout.encode_stream(record, FLAG_FRAME | more, out);
+        self.seal(position, &mut out[start..]);
+    }
+
+    /// Appends a sync marker that will stand at `position`; `synced` is not behind that.
+    pub fn encode_sync_marker(&self, position: u64, synced: u64, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&[0; FRAME_CRC_BYTES]);
+        out.push(FLAG_FRAME | FLAG_SYNC_MARKER);
+        out.extend_from_slice(&synced.to_le_bytes());
+        self.seal(position, &mut out[start..]);
+    }
+
+    /// Reads the frame at the front of `bytes`, which stand at `position`: what it holds and the bytes it takes.
+    pub fn decode_frame<'a>(
+        &self,
+        position: u64,
+        bytes: &'a [u8],
+    ) -> Result<(Frame<'a>, usize), RecordProblem> {
+        let (frame, length) = self.parse_frame(bytes)?;
+        let (crc, body) = bytes.split_first_chunk::<FRAME_CRC_BYTES>().ok_or(RecordProblem::Short(5))?;
+        let computed = self.secret.checksum(position, &body[..length - FRAME_CRC_BYTES]);
+        if computed != u32::from_le_bytes(*crc) {
+            return Err(RecordProblem::Malformed("a frame with a right checksum"));
         }
-        let right = checksum(position + at as u64, body) == u32::from_le_bytes(*crc);
-        if right { Fields::new(&body[1..]).u64() } else { None }
-    };
-    (0..bytes.len()).filter_map(marker_at).max()
+        match frame {
+            Frame::SyncMarker(synced) if synced > position => {
+                Err(RecordProblem::Malformed("a sync marker of what stands before it"))
+            }
+            frame => Ok((frame, length)),
+        }
+    }
+
+    /// As [`decode_frame`](LogFormat::decode_frame), for bytes whose checksum is known to be right.
+    pub fn parse_frame<'a>(&self, bytes: &'a [u8]) -> Result<(Frame<'a>, usize), RecordProblem> {
+        let body = bytes.get(FRAME_CRC_BYTES..).ok_or(RecordProblem::Short(5))?;
+        let flags = *body.first().ok_or(RecordProblem::Short(5))?;
+        if flags & FLAG_FRAME == 0 {
+            return Err(RecordProblem::Malformed("a frame's first flag"));
+        }
+        if flags & FLAG_SYNC_MARKER != 0 {
+            let mut fields = Fields::new(body.get(1..).unwrap_or_default());
+            let synced = fields.u64().ok_or(RecordProblem::Short(MARKER_BYTES))?;
+            return Ok((Frame::SyncMarker(synced), MARKER_BYTES));
+        }
+        let (flags, record, length) = self.layout.decode_stream(body).map_err(|problem| match problem {
+            RecordProblem::Short(needed) => RecordProblem::Short(needed + FRAME_CRC_BYTES),
+            malformed => malformed,
+        })?;
+        let frame = Frame::Record { record, batch_goes_on: flags & FLAG_BATCH_GOES_ON != 0 };
+        Ok((frame, FRAME_CRC_BYTES + length))
+    }
+
+    /// The highest position that a sync marker among bytes at `position` states, wherever in them it stands; `None` if
+    /// there is none.
+    pub fn find_sync_marker(&self, position: u64, bytes: &[u8]) -> Option<u64> {
+        const FLAGS: u8 = FLAG_FRAME | FLAG_SYNC_MARKER;
+        let marker_at = |at: usize| -> Option<u64> {
+            let frame = bytes.get(at..at + MARKER_BYTES)?;
+            if frame[FRAME_CRC_BYTES] != FLAGS {
+                return None;
+            }
+            match self.decode_frame(position + at as u64, frame) {
+                Ok((Frame::SyncMarker(synced), _)) => Some(synced),
+                _ => None,
+            }
+        };
+        (0..bytes.len()).filter_map(marker_at).max()
+    }
 }
 
 /// How far one search for markers must reach into the next one's bytes.
@@ -164,35 +187,68 @@ pub const MARKER_OVERLAP_BYTES: usize = MARKER_BYTES - 1;
 mod tests {
     use super::*;
 
-    const LAYOUT: RecordLayout = RecordLayout { fixed: None, expiring: false };
+    const FORMAT: LogFormat = LogFormat {
+        layout: RecordLayout { fixed: None, expiring: false },
+        database_id: 5,
+        secret: Secret::new(6),
+    };
 
     #[test]
     fn a_frame_is_one_only_where_it_was_written_and_whole() {
         let record = RecordView { key: b"key", value: Some(b"value"), expires_at_ms: 0 };
         let mut bytes = Vec::new();
-        encode_record(&LAYOUT, 100, &record, true, &mut bytes);
-        let (frame, taken) = decode_frame(&LAYOUT, 100, &bytes).unwrap();
+        FORMAT.encode_record(100, &record, true, &mut bytes);
+        let (frame, taken) = FORMAT.decode_frame(100, &bytes).unwrap();
         assert_eq!((frame, taken), (Frame::Record { record, batch_goes_on: true }, bytes.len()));
-        assert!(decode_frame(&LAYOUT, 101, &bytes).is_err());
+        assert!(FORMAT.decode_frame(101, &bytes).is_err());
         for length in 0..bytes.len() {
-            assert!(matches!(decode_frame(&LAYOUT, 100, &bytes[..length]), Err(RecordProblem::Short(_))));
+            assert!(matches!(FORMAT.decode_frame(100, &bytes[..length]), Err(RecordProblem::Short(_))));
         }
-        assert!(decode_frame(&LAYOUT, 0, &[0; 64]).is_err(), "zeros are no frame");
+        assert!(FORMAT.decode_frame(0, &[0; 64]).is_err(), "zeros are no frame");
     }
 
     #[test]
     fn a_sync_marker_is_found_wherever_it_stands() {
         let mut bytes = vec![0xA0; 37];
-        encode_sync_marker(1037, 500, &mut bytes);
+        FORMAT.encode_sync_marker(1037, 500, &mut bytes);
         bytes.extend_from_slice(&[0xA0; 9]);
-        assert_eq!(find_sync_marker(1000, &bytes), Some(500));
-        assert_eq!(find_sync_marker(1001, &bytes), None);
-        assert_eq!(decode_frame(&LAYOUT, 1037, &bytes[37..]), Ok((Frame::SyncMarker(500), MARKER_BYTES)));
+        assert_eq!(FORMAT.find_sync_marker(1000, &bytes), Some(500));
+        assert_eq!(FORMAT.find_sync_marker(1001, &bytes), None);
+        assert_eq!(FORMAT.decode_frame(1037, &bytes[37..]), Ok((Frame::SyncMarker(500), MARKER_BYTES)));
+    }
+
+    #[test]
+    fn a_sync_marker_states_no_position_behind_its_own() {
+        for (synced, is_one) in [(1000, true), (1001, false), (u64::MAX, false)] {
+            let mut bytes = Vec::new();
+            FORMAT.encode_sync_marker(1000, synced, &mut bytes);
+            assert_eq!(FORMAT.find_sync_marker(1000, &bytes), is_one.then_some(synced));
+            assert_eq!(FORMAT.decode_frame(1000, &bytes).is_ok(), is_one);
+        }
+    }
+
+    #[test]
+    fn a_frame_of_another_secret_is_none_and_no_debug_output_shows_the_secret() {
+        let other = LogFormat { secret: Secret::new(0xABCD_EF01), ..FORMAT };
+        let record = RecordView { key: b"key", value: Some(b"value"), expires_at_ms: 0 };
+        let mut bytes = Vec::new();
+        other.encode_record(100, &record, false, &mut bytes);
+        assert!(other.decode_frame(100, &bytes).is_ok() && FORMAT.decode_frame(100, &bytes).is_err());
+        let shown = format!("{other:?}");
+        assert!(shown.ends_with("secret: Secret(..) }"), "{shown}");
+    }
+
+    #[test]
+    fn the_difference_of_two_secrets_differs_at_each_position() {
+        let (one, other) = (Secret::new(1), Secret::new(1 << 40));
+        let differences: std::collections::HashSet<u32> =
+            (0..1000).map(|position| one.start(position) ^ other.start(position)).collect();
+        assert_eq!(differences.len(), 1000, "CRC alone would make it the same everywhere");
     }
 
     #[test]
     fn a_header_comes_back_and_a_damaged_one_does_not() {
-        let header = SegmentHeader { database_id: 5, base: 1 << 40 };
+        let header = FORMAT.header(1 << 40);
         let mut bytes = header.encode();
         assert_eq!(SegmentHeader::decode(&bytes), Some((LOG_VERSION, Some(header))));
         bytes[20] ^= 1;

@@ -20,11 +20,11 @@ pub use store::{
 use crate::batch::Durability;
 use crate::device::{Access, Directory, Purpose};
 use crate::store::names::FileName;
-use crate::store::record::{RecordLayout, RecordView};
+use crate::store::record::RecordView;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, RwLock};
 use crate::{Error, Result};
-use format::{MARKER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_record, encode_sync_marker};
+use format::{LogFormat, MARKER_BYTES, SEGMENT_HEADER_BYTES};
 use segment::{Segment, Segments};
 use std::sync::Arc;
 
@@ -37,8 +37,7 @@ const READ_BYTES_GUESS: usize = 4096;
 /// they look up the list of segments under a shared lock.
 pub struct Log {
     directory: Directory,
-    layout: RecordLayout,
-    database_id: u64,
+    format: LogFormat,
     segment_bytes: u64,
     segments: RwLock<Arc<Segments>>,
     tail: Mutex<Tail>,
@@ -80,19 +79,17 @@ impl Log {
     /// Starts an empty log at `position`.
     pub fn create(
         directory: &Directory,
-        layout: RecordLayout,
-        database_id: u64,
+        format: LogFormat,
         segment_bytes: u64,
         position: u64,
     ) -> Result<Log> {
-        let segment = Self::create_segment(directory, database_id, position)?;
-        Ok(Self::assemble(directory, layout, database_id, segment_bytes, vec![Arc::new(segment)], position))
+        let segment = Self::create_segment(directory, &format, position)?;
+        Ok(Self::assemble(directory, format, segment_bytes, vec![Arc::new(segment)], position))
     }
 
     fn assemble(
         directory: &Directory,
-        layout: RecordLayout,
-        database_id: u64,
+        format: LogFormat,
         segment_bytes: u64,
         segments: Vec<Arc<Segment>>,
         end: u64,
@@ -101,8 +98,7 @@ impl Log {
         let first_base = segments[0].base;
         Log {
             directory: directory.clone(),
-            layout,
-            database_id,
+            format,
             segment_bytes,
             segments: RwLock::new(Arc::new(Segments(segments))),
             tail: Mutex::new(Tail {
@@ -121,14 +117,14 @@ impl Log {
     }
 
     /// Makes a log that begins at `position` and holds nothing, durably once the directory is synced.
-    pub fn begin(directory: &Directory, database_id: u64, position: u64) -> Result<String> {
-        Self::create_segment(directory, database_id, position)?.file.sync(Purpose::Recover)?;
+    pub fn begin(directory: &Directory, format: &LogFormat, position: u64) -> Result<String> {
+        Self::create_segment(directory, format, position)?.file.sync(Purpose::Recover)?;
         Ok(segment_name(position))
     }
 
-    fn create_segment(directory: &Directory, database_id: u64, base: u64) -> Result<Segment> {
+    fn create_segment(directory: &Directory, format: &LogFormat, base: u64) -> Result<Segment> {
         let file = directory.create(&segment_name(base), Access::Buffered)?;
-        file.write(Purpose::Log, 0, &SegmentHeader { database_id, base }.encode())?;
+        file.write(Purpose::Log, 0, &format.header(base).encode())?;
         Ok(Segment::new(file, base))
     }
 
@@ -161,7 +157,7 @@ impl Log {
             left -= 1;
             let position = tail.buffer_base + tail.buffer.len() as u64;
             let start = tail.buffer.len();
-            encode_record(&self.layout, position, &record, left > 0, &mut tail.buffer);
+            self.format.encode_record(position, &record, left > 0, &mut tail.buffer);
             let frame_bytes = (tail.buffer.len() - start).min(READ_BYTES_GUESS);
             if frame_bytes > self.frame_bytes.load(Ordering::Relaxed) {
                 self.frame_bytes.store(frame_bytes, Ordering::Relaxed);
@@ -203,7 +199,7 @@ impl Log {
     fn start_segment(&self, tail: &mut Tail) -> Result<()> {
         self.flush(tail)?;
         let base = tail.buffer_base;
-        let segment = Arc::new(Self::create_segment(&self.directory, self.database_id, base)?);
+        let segment = Arc::new(Self::create_segment(&self.directory, &self.format, base)?);
         tail.segment.finish(base);
         tail.segment = segment.clone();
         tail.writeback_base = base;
@@ -250,7 +246,7 @@ impl Log {
     fn mark(&self, synced: u64) -> Result<()> {
         let mut tail = self.tail.lock();
         let position = tail.buffer_base + tail.buffer.len() as u64;
-        encode_sync_marker(position, synced, &mut tail.buffer);
+        self.format.encode_sync_marker(position, synced, &mut tail.buffer);
         if position == synced {
             self.recordless.store(position + MARKER_BYTES as u64, Ordering::Release);
         }

@@ -4,8 +4,7 @@
 //! The sync markers tell them apart: damage lies before a position that had been synced, and is an error.
 
 use super::format::{
-    Frame, LOG_VERSION, MARKER_OVERLAP_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, decode_frame,
-    find_sync_marker, parse_frame,
+    Frame, LOG_VERSION, LogFormat, MARKER_OVERLAP_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader,
 };
 use super::segment::Segment;
 use super::{Log, segment_name};
@@ -13,7 +12,7 @@ use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::progress::Progress;
 use crate::store::confirm::confirm;
 use crate::store::names::segment_bases;
-use crate::store::record::{RecordLayout, RecordProblem, RecordView};
+use crate::store::record::{RecordProblem, RecordView};
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,10 +33,8 @@ pub struct Recovered {
 
 /// What a log is opened with.
 pub struct LogSettings {
-    /// The shape of the records.
-    pub layout: RecordLayout,
-    /// Which database the log belongs to.
-    pub database_id: u64,
+    /// What its bytes depend on.
+    pub format: LogFormat,
     /// The size at which a segment is followed by another, in bytes.
     pub segment_bytes: u64,
     /// The position of the first record that is still needed.
@@ -68,7 +65,7 @@ impl Log {
         recovered.end = end.map_or(settings.from, |(position, _)| position);
         if segments.is_empty() {
             // Synced, unlike those that follow it: so the first segment that is needed is never missing but by damage.
-            let first = Self::create_segment(directory, settings.database_id, settings.from)?;
+            let first = Self::create_segment(directory, &settings.format, settings.from)?;
             first.file.sync(Purpose::Recover)?;
             directory.sync(Purpose::Recover)?;
             segments.push(first);
@@ -77,14 +74,7 @@ impl Log {
             pair[0].finish(pair[1].base);
         }
         let segments = segments.into_iter().map(Arc::new).collect();
-        let log = Self::assemble(
-            directory,
-            settings.layout,
-            settings.database_id,
-            settings.segment_bytes,
-            segments,
-            recovered.end,
-        );
+        let log = Self::assemble(directory, settings.format, settings.segment_bytes, segments, recovered.end);
         Ok((Arc::new(log), recovered))
     }
 
@@ -103,7 +93,7 @@ impl Log {
             if until <= from {
                 continue;
             }
-            let mut scan = Scan::new(&self.layout, segment, segment.base.max(from), until);
+            let mut scan = Scan::new(&self.format, segment, segment.base.max(from), until);
             while let Some(outcome) = scan.advance()? {
                 outcome.map_err(|problem| damaged(segment, scan.position, problem))?;
                 if let Some(Frame::Record { record, .. }) = scan.frame() {
@@ -179,7 +169,7 @@ impl Opening<'_> {
             let segment = Segment::new(file, base);
             let until = base + length - SEGMENT_HEADER_BYTES as u64;
             let mut sound = base.max(from);
-            let mut scan = Scan::new(&self.settings.layout, &segment, sound, until);
+            let mut scan = Scan::new(&self.settings.format, &segment, sound, until);
             let mut broken = false;
             while let Some(outcome) = scan.advance()? {
                 if outcome.is_err() {
@@ -234,7 +224,7 @@ impl Opening<'_> {
         }
         let mut buffer = AlignedBuffer::default();
         let bytes = file.read(Purpose::Recover, 0, SEGMENT_HEADER_BYTES, &mut buffer)?;
-        let expected = SegmentHeader { database_id: self.settings.database_id, base };
+        let expected = self.settings.format.header(base);
         match SegmentHeader::decode(bytes) {
             Some((LOG_VERSION, Some(header))) if header == expected => Ok(true),
             Some((LOG_VERSION, Some(header))) => {
@@ -260,7 +250,7 @@ impl Opening<'_> {
                 let bytes = (length - offset).min(WINDOW_BYTES as u64) as usize;
                 let window = file.read(Purpose::Recover, offset, bytes, &mut buffer)?;
                 let position = base + offset - SEGMENT_HEADER_BYTES as u64;
-                synced = synced.max(find_sync_marker(position, window).unwrap_or(0));
+                synced = synced.max(self.settings.format.find_sync_marker(position, window).unwrap_or(0));
                 confirm(&file, offset, window)?;
                 let step = if bytes == WINDOW_BYTES { bytes - MARKER_OVERLAP_BYTES } else { bytes };
                 offset += step as u64;
@@ -304,7 +294,7 @@ impl Opening<'_> {
 
 /// The frames of a segment, one after the other.
 pub(super) struct Scan<'a> {
-    layout: &'a RecordLayout,
+    format: &'a LogFormat,
     segment: &'a Segment,
     /// Behind the frame that was shown last.
     pub position: u64,
@@ -318,9 +308,9 @@ pub(super) struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    pub fn new(layout: &'a RecordLayout, segment: &'a Segment, from: u64, until: u64) -> Self {
+    pub fn new(format: &'a LogFormat, segment: &'a Segment, from: u64, until: u64) -> Self {
         Scan {
-            layout,
+            format,
             segment,
             position: from,
             frame_position: from,
@@ -353,7 +343,7 @@ impl<'a> Scan<'a> {
                 self.refilled = true;
             }
             let start = (self.position - self.window_base) as usize;
-            match decode_frame(self.layout, self.position, &self.window[start..]) {
+            match self.format.decode_frame(self.position, &self.window[start..]) {
                 Ok((_, taken)) => {
                     self.position += taken as u64;
                     return Ok(Some(Ok(taken)));
@@ -379,7 +369,7 @@ impl<'a> Scan<'a> {
     /// The frame that [`advance`](Scan::advance) went over, whose checksum it found right.
     fn frame(&self) -> Option<Frame<'_>> {
         let start = (self.frame_position - self.window_base) as usize;
-        parse_frame(self.layout, self.window.get(start..)?).ok().map(|(frame, _)| frame)
+        self.format.parse_frame(self.window.get(start..)?).ok().map(|(frame, _)| frame)
     }
 }
 

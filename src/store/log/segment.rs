@@ -1,7 +1,7 @@
 //! The segments of a log, and reading a record from them by its position.
 
 use super::Log;
-use super::format::{FRAME_CRC_BYTES, Frame, SEGMENT_HEADER_BYTES, decode_frame};
+use super::format::{FRAME_CRC_BYTES, Frame, SEGMENT_HEADER_BYTES};
 use crate::Result;
 use crate::device::{AlignedBuffer, File, Purpose};
 use crate::store::record::{RecordLayout, RecordProblem, RecordSpan, RecordView};
@@ -66,7 +66,7 @@ impl LogView {
 
     /// The shape of the records.
     pub fn layout(&self) -> &RecordLayout {
-        &self.log.layout
+        &self.log.format.layout
     }
 
     /// Reads the record at a position into `buffer` and shows it there. One read, two for a large record of a database
@@ -87,8 +87,8 @@ impl LogView {
         position: u64,
         buffer: &mut AlignedBuffer,
     ) -> Result<RecordSpan> {
-        let mut wanted = match self.log.layout.fixed {
-            Some(_) => FRAME_CRC_BYTES + self.log.layout.stream_bytes_max(),
+        let mut wanted = match self.log.format.layout.fixed {
+            Some(_) => FRAME_CRC_BYTES + self.log.format.layout.stream_bytes_max(),
             None => match self.log.frame_bytes.load(Ordering::Relaxed) {
                 0 => super::READ_BYTES_GUESS,
                 longest => longest,
@@ -96,7 +96,7 @@ impl LogView {
         };
         loop {
             self.fetch(purpose, position, wanted, buffer)?;
-            let got = match decode_frame(&self.log.layout, position, buffer) {
+            let got = match self.log.format.decode_frame(position, buffer) {
                 Ok((Frame::Record { record, .. }, _)) => return Ok(RecordSpan::within(buffer, &record)),
                 Err(RecordProblem::Short(needed)) if buffer.len() == wanted && needed > wanted => {
                     wanted = needed;

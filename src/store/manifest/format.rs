@@ -3,8 +3,9 @@
 //! docs/formats/manifest.md draws them.
 
 use crate::key::KeyHasher;
-use crate::store::checksum;
+use crate::store::checksum::{self, Secret};
 use crate::store::fields::Fields;
+use crate::store::log::format::LogFormat;
 use crate::store::record::RecordLayout;
 
 /// The version of the format; that of the whole database.
@@ -27,8 +28,10 @@ pub struct Shape {
     pub partitions_log2: u32,
     /// The size of a block, in bytes.
     pub block_bytes: u32,
-    /// Tells the database's files from those of others.
+    /// Tells the database's log from those of others.
     pub database_id: u64,
+    /// Tells the frames of the log from bytes that were stored as values.
+    pub secret: Secret,
 }
 
 const FLAG_FIXED: u8 = 1;
@@ -56,6 +59,7 @@ impl Shape {
         header[28..36].copy_from_slice(&self.database_id.to_le_bytes());
         header[36..44].copy_from_slice(&seed[0].to_le_bytes());
         header[44..52].copy_from_slice(&seed[1].to_le_bytes());
+        header[52..60].copy_from_slice(&self.secret.number().to_le_bytes());
         let crc = checksum::crc32c(&header[..MANIFEST_HEADER_BYTES - 4]);
         header[MANIFEST_HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
         header
@@ -74,6 +78,7 @@ impl Shape {
         let (key_length, value_length) = (fields.u32()? as usize, fields.u32()? as usize);
         let database_id = fields.u64()?;
         let seed = [fields.u64()?, fields.u64()?];
+        let secret = Secret::new(fields.u64()?);
         let shape = Shape {
             layout: RecordLayout {
                 fixed: (flags & FLAG_FIXED != 0).then_some((key_length, value_length)),
@@ -83,8 +88,14 @@ impl Shape {
             partitions_log2,
             block_bytes,
             database_id,
+            secret,
         };
         Some((version, (bytes == shape.encode() && shape.is_possible()).then_some(shape)))
+    }
+
+    /// What the bytes of the log depend on.
+    pub fn log_format(&self) -> LogFormat {
+        LogFormat { layout: self.layout, database_id: self.database_id, secret: self.secret }
     }
 
     fn is_possible(&self) -> bool {
@@ -208,6 +219,7 @@ mod tests {
             partitions_log2: 4,
             block_bytes: 4096,
             database_id: 99,
+            secret: Secret::new(98),
         };
         let mut bytes = shape.encode();
         assert_eq!(Shape::decode(&bytes), Some((MANIFEST_VERSION, Some(shape))));

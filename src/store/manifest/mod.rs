@@ -371,6 +371,7 @@ mod tests {
     use super::*;
     use crate::device::memory::MemoryDirectory;
     use crate::key::KeyHasher;
+    use crate::store::checksum::Secret;
     use crate::store::record::RecordLayout;
 
     const SHAPE: Shape = Shape {
@@ -379,6 +380,7 @@ mod tests {
         partitions_log2: 1,
         block_bytes: 4096,
         database_id: 7,
+        secret: Secret::new(8),
     };
 
     fn edit(partition: u32, removed: &[u64], added: &[(u64, Role)]) -> Edit {

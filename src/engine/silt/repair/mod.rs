@@ -97,7 +97,7 @@ fn write_anew(
             partitions[partition].stores.push(new);
         }
         partitions.iter_mut().for_each(|partition| partition.converted_to = begin);
-        rewriting.new_files.push(Log::begin(directory, survey.shape.database_id, begin)?);
+        rewriting.new_files.push(Log::begin(directory, &survey.shape.log_format(), begin)?);
     }
     directory.sync(Purpose::Maintain)?;
     let names = directory.list()?;

@@ -40,8 +40,7 @@ impl Survey {
         let (shape, partitions) = (*manifest.shape(), manifest.partitions().to_vec());
         let converted = || partitions.iter().map(|partition| partition.converted_to);
         let to_examine = LogToExamine {
-            layout: shape.layout,
-            database_id: shape.database_id,
+            format: shape.log_format(),
             from: converted().min().unwrap_or(0),
             durable: converted().max().unwrap_or(0),
         };

@@ -9,6 +9,8 @@ use crate::testing::{Crash, SimulatedDirectory, Survival};
 use crate::{Builder, Database, Durability, Error, Result, WriteOptions};
 use std::collections::BTreeMap;
 
+mod forged;
+
 /// What a database looks like.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
