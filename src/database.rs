@@ -2,6 +2,7 @@
 
 mod builder;
 mod clock;
+mod lock;
 mod repair;
 mod usage;
 mod workers;
@@ -18,6 +19,7 @@ use crate::stats::{Shape, Stats};
 use crate::{Error, Result};
 use bytes::Bytes;
 use clock::Clock;
+use lock::DirectoryLock;
 use std::path::Path;
 use std::sync::Arc;
 use usage::UsageCounters;
@@ -26,7 +28,12 @@ use workers::Workers;
 /// A key-value store in a directory of its own.
 ///
 /// Handles are cheap to clone and can be used from any thread. The database is closed when the last one is dropped;
-/// [`close`](Database::close) does it at once and tells whether it went well.
+/// [`close`](Database::close) does it at once, whatever other handles there are, and tells whether it went well.
+///
+/// The directory stays the same one when the process changes its working directory and when the directory is renamed.
+/// Only the process that opened the database may write: in a child made by `fork` writes, syncs and background work
+/// answer [`Error::Forked`], and dropping a handle there changes nothing. Like all memory that threads share, handles
+/// may be used in such a child only if no other thread was using the database at the time of the fork.
 ///
 /// ```
 /// # fn main() -> siltstone::Result<()> {
@@ -52,7 +59,7 @@ struct Inner {
     clock: Clock,
     usage: Arc<UsageCounters>,
     shape: Shape,
-    _lock: Box<dyn Send + Sync>,
+    lock: Arc<DirectoryLock>,
 }
 
 /// How a write is done, where it differs from the database's defaults.
@@ -83,6 +90,11 @@ impl Database {
     /// Sets up a database in the directory `path`.
     pub fn builder(path: impl AsRef<Path>) -> Builder {
         Builder::new(path.as_ref())
+    }
+
+    /// Opens a database for reading only: [`Builder::read_only`].
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Database> {
+        Database::builder(path).read_only(true).open()
     }
 
     fn engine(&self) -> &dyn Engine {
@@ -164,9 +176,12 @@ impl Database {
 
     fn apply(&self, writes: &[Write<'_>], options: WriteOptions) -> Result<()> {
         let bytes = writes.iter().map(Write::user_bytes).sum();
+        self.inner.lock.check_process()?;
         self.inner.workers.admit(bytes)?;
+        let locked = self.inner.lock.to_write()?;
         let durability = options.durability.unwrap_or(self.inner.durability);
         self.engine().write(writes, durability, self.inner.clock.now_ms())?;
+        drop(locked);
         self.inner.usage.count_writes(writes);
         self.inner.workers.wake();
         Ok(())
@@ -205,7 +220,9 @@ impl Database {
     ) -> Result<()> {
         let key = key.as_ref();
         self.inner.shape.check_key(key)?;
+        self.inner.lock.check_process()?;
         self.inner.workers.admit(key.len())?;
+        let locked = self.inner.lock.to_write()?;
         let durability = options.durability.unwrap_or(self.inner.durability);
         let usage = &self.inner.usage;
         self.engine().update(key, durability, self.inner.clock.now_ms(), &mut |found| {
@@ -221,6 +238,7 @@ impl Database {
             }
             Ok(change)
         })?;
+        drop(locked);
         self.inner.workers.wake();
         Ok(())
     }
@@ -232,30 +250,35 @@ impl Database {
 
     /// Returns when all writes before it survive a loss of power.
     pub fn sync(&self) -> Result<()> {
+        let _locked = self.inner.lock.to_write()?;
         self.engine().sync()
     }
 
     /// Does one bounded piece of background work. For databases that were opened with no worker thread.
     pub fn step(&self) -> Result<Step> {
+        let _locked = self.inner.lock.to_work()?;
         self.engine().step(self.inner.clock.now_ms())
     }
 
     /// Returns when no background work is left to do.
     pub fn settle(&self) -> Result<()> {
+        self.inner.lock.check_process()?;
         self.inner.workers.settle()
     }
 
     /// Merges everything into the last store and returns when that is done.
     pub fn compact(&self) -> Result<()> {
+        let locked = self.inner.lock.to_write()?;
         self.engine().request_compaction()?;
+        drop(locked);
         self.settle()
     }
 
     /// Writes a consistent copy into the directory `target`, which must be empty or not yet there. Files that never
     /// change are shared by hard links where the file system allows it; the copy opens as a database of its own.
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<()> {
-        builder::prepare_empty_directory(target.as_ref())?;
-        self.engine().checkpoint(target.as_ref())
+        let _locked = self.inner.lock.to_write()?;
+        self.engine().checkpoint(&builder::create_empty_directory(target.as_ref())?)
     }
 
     /// Reads everything and says what is damaged. [`verify_closed`](Database::verify_closed) does so for a database
@@ -280,6 +303,7 @@ impl Database {
     /// # Errors
     /// [`Error::Setting`] for a budget that is too small; it names the least.
     pub fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
+        self.inner.lock.check_process()?;
         self.engine().set_memory_budget(bytes)?;
         self.inner.workers.wake();
         Ok(())
@@ -300,11 +324,10 @@ impl Database {
         self.engine().capabilities()
     }
 
-    /// Stops background work and makes everything durable. Later calls answer [`Error::Closed`].
+    /// Waits for calls that are under way, stops background work, makes everything durable and unlocks the directory,
+    /// also if there are other handles. Later calls answer [`Error::Closed`].
     pub fn close(&self) -> Result<()> {
-        self.inner.workers.stop();
-        self.inner.save_usage();
-        match self.engine().close() {
+        match self.inner.close() {
             Err(Error::Closed) => Ok(()),
             outcome => outcome,
         }
@@ -312,17 +335,26 @@ impl Database {
 }
 
 impl Inner {
-    fn save_usage(&self) {
-        self.usage.save(self.clock.now_ms(), || self.engine.stats().keys());
+    fn close(&self) -> Result<()> {
+        self.lock.check_process()?;
+        self.workers.stop();
+        self.lock.release(|was_open| {
+            if was_open {
+                self.usage.save(self.clock.now_ms(), || self.engine.stats().keys());
+            }
+            self.engine.close()
+        })
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.workers.stop();
-        self.save_usage();
-        // Nobody is left to be told; `close` is there for those who want to know.
-        let _ = self.engine.close();
+        match self.lock.check_process() {
+            // Nobody is left to be told; `close` is there for those who want to know.
+            Ok(()) => drop(self.close()),
+            // The threads are the other process's, and so is everything else.
+            Err(_) => self.workers.abandon(),
+        }
     }
 }
 
@@ -339,3 +371,6 @@ impl Iterator for Iter {
         self.records.next()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -133,10 +133,12 @@ pub enum Error {
         supported: u32,
     },
     /// Somebody else has the database open, or works on the dictionary.
-    #[error("{}: it is in use by another process, or by another handle of this one; close it there first", path.display())]
+    #[error("{}: it is in use by {}; close it there first", path.display(), user(*process))]
     Locked {
         /// The directory of the database, or the file of the dictionary.
         path: PathBuf,
+        /// The process that writes to it; `None` if only readers have it open, or if it is not known.
+        process: Option<u32>,
     },
     /// An earlier write or sync failed: nothing more is accepted until the database is opened anew.
     #[error(
@@ -208,6 +210,14 @@ fn hint(source: &std::io::Error) -> &'static str {
         ErrorKind::StorageFull => "; free some space and reopen: what was acknowledged as durable is safe",
         ErrorKind::PermissionDenied => "; check the owner and mode of the directory",
         _ => "",
+    }
+}
+
+fn user(process: Option<u32>) -> String {
+    match process {
+        Some(own) if own == std::process::id() => "another handle of this process".to_owned(),
+        Some(process) => format!("process {process}"),
+        None => "another process, or by another handle of this one".to_owned(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! How a database is set up and opened.
 
-use super::{Database, Inner, clock::Clock, usage::UsageCounters, workers::Workers};
+use super::{Database, Inner, clock::Clock, lock::DirectoryLock, usage::UsageCounters, workers::Workers};
 use crate::batch::Durability;
 use crate::device::{Access, Directory};
 use crate::engine::mica::{self, ItemShape, MicaSettings};
@@ -10,6 +10,7 @@ use crate::key::KeyHasher;
 use crate::progress::Progress;
 use crate::store::names::list_files;
 use crate::{Error, Result};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -20,6 +21,7 @@ pub struct Builder {
     path: PathBuf,
     engine: EngineKind,
     create: bool,
+    read_only: bool,
     durability: Durability,
     access: Access,
     verify_checksums: bool,
@@ -37,6 +39,7 @@ impl Builder {
             path: path.to_owned(),
             engine: EngineKind::default(),
             create: true,
+            read_only: false,
             durability: Durability::default(),
             access: Access::default(),
             verify_checksums: true,
@@ -58,6 +61,15 @@ impl Builder {
     /// Whether to create a database where there is none. Default: yes.
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
+        self
+    }
+
+    /// Opens the database for reading only: no file is changed or made, none is locked for others who read, and neither
+    /// the right to write nor a medium that can be written is needed. A writer is kept out as long as a reader has the
+    /// database open, and the other way round ([`Error::Locked`]). Writes, `sync`, `compact` and `checkpoint` answer
+    /// [`Error::ReadOnly`]. What the database was asked meanwhile is not counted in its usage. Default: no.
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
         self
     }
 
@@ -220,46 +232,87 @@ impl Builder {
     }
 
     /// Opens the database in its directory, or creates it.
+    ///
+    /// Settings that are refused leave nothing behind. A database that never held a record is created anew if another
+    /// shape is asked for.
     pub fn open(self) -> Result<Database> {
-        let path = self.path.clone();
-        match std::fs::metadata(&path) {
-            Ok(metadata) if metadata.is_dir() => {}
-            Ok(_) => return Err(Error::NotADirectory { path }),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.create => {
-                std::fs::create_dir_all(&path).map_err(Error::io("create", &path))?;
+        self.check()?;
+        let (path, access) = (self.path.clone(), self.access);
+        let opened = match (self.read_only, self.create) {
+            (true, _) => Directory::system_read_only(&path, access),
+            (false, false) => Directory::system(&path, access),
+            (false, true) => {
+                // What a database that is there was created with is checked when it is opened.
+                if !path.exists() {
+                    self.check_creation()?;
+                }
+                Directory::create_system(&path, access)
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(Error::NotFound { path });
-            }
-            Err(error) => return Err(Error::io("open", path)(error)),
-        }
-        let access = self.access;
-        self.open_in(Directory::system(&path, access)?)
+        };
+        self.open_in(opened.map_err(|error| not_opened(path, error))?)
     }
 
     /// Opens the database in any directory of the device room.
     pub fn open_in(mut self, directory: Directory) -> Result<Database> {
+        self.check()?;
         let directory = directory.trust_gets(!self.verify_checksums);
-        let lock = directory.lock()?;
+        // Before the lock, which leaves a file.
+        self.check_place(&directory)?;
+        let lock = if self.read_only { directory.lock_shared()? } else { directory.lock()? };
+        let lock = Arc::new(DirectoryLock::new(lock, self.read_only));
         let engine = match self.engine {
             EngineKind::Silt => self.open_silt(directory.clone())?,
-            EngineKind::Mica => self.open_mica(&directory)?,
+            EngineKind::Mica => self.open_mica()?,
         };
         let directory = engine.capabilities().persistent.then_some(directory);
         let usage = Arc::new(UsageCounters::open(directory, self.clock.now_ms())?);
+        let Builder { durability, clock, background_threads, .. } = self;
         let workers =
-            Workers::start(engine.clone(), self.clock.clone(), usage.clone(), self.background_threads)?;
-        let Builder { durability, clock, .. } = self;
+            Workers::start(engine.clone(), lock.clone(), clock.clone(), usage.clone(), background_threads)?;
         let shape = engine.shape();
-        let inner = Inner { workers, engine, durability, clock, usage, shape, _lock: lock };
+        let inner = Inner { workers, engine, durability, clock, usage, shape, lock };
         Ok(Database { inner: Arc::new(inner) })
     }
 
-    /// An empty engine in memory. The directory holds its lock, and no other file.
-    fn open_mica(&self, directory: &Directory) -> Result<Arc<dyn Engine>> {
-        if let Some(found) = first_file(directory)? {
-            return Err(Error::NotADatabase { path: directory.path(), found });
+    /// Checks the settings, whatever database they are for.
+    fn check(&self) -> Result<()> {
+        match self.engine {
+            EngineKind::Silt => self.settings.check(),
+            EngineKind::Mica if self.read_only => {
+                let (engine, operation) = (EngineKind::Mica.name(), "opening for reading only");
+                Err(Error::Unsupported { engine, operation })
+            }
+            EngineKind::Mica => self.mica_settings().check(),
         }
+    }
+
+    /// Checks what only matters to a database that is created.
+    fn check_creation(&self) -> Result<()> {
+        if self.engine == EngineKind::Silt { self.settings.check_creation() } else { Ok(()) }
+    }
+
+    /// An error if the directory holds other files, or nothing where there should be a database.
+    fn check_place(&self, directory: &Directory) -> Result<()> {
+        if self.engine == EngineKind::Silt && Silt::stands_in(directory)? {
+            return Ok(());
+        }
+        let creates = self.create && !self.read_only;
+        match first_file(directory)? {
+            Some(found) if self.engine == EngineKind::Silt => Err(no_database(directory, found)?),
+            Some(found) => Err(Error::NotADatabase { path: directory.path(), found }),
+            None if !creates => Err(Error::NotFound { path: directory.path() }),
+            None => Ok(()),
+        }
+    }
+
+    fn mica_settings(&self) -> MicaSettings {
+        let partitions = self.settings.shape.partitions.unwrap_or(self.mica.partitions);
+        let memory_bytes = self.settings.memory_budget.unwrap_or(self.mica.memory_bytes);
+        MicaSettings { partitions, memory_bytes, ..self.mica.clone() }
+    }
+
+    /// An empty engine in memory.
+    fn open_mica(&self) -> Result<Arc<dyn Engine>> {
         let shape = &self.settings.shape;
         let length = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         let fixed = shape.fixed.map(|(key_length, value_length)| (length(key_length), length(value_length)));
@@ -269,23 +322,16 @@ impl Builder {
             (_, Some(seed)) => KeyHasher::Keyed(seed),
             (_, None) => KeyHasher::Keyed(KeyHasher::random_seed()?),
         };
-        let partitions = shape.partitions.unwrap_or(self.mica.partitions);
-        let memory_bytes = self.settings.memory_budget.unwrap_or(self.mica.memory_bytes);
-        let settings = MicaSettings { partitions, memory_bytes, ..self.mica.clone() };
-        mica::open(&settings, ItemShape { fixed, expiring }, hasher)
+        mica::open(&self.mica_settings(), ItemShape { fixed, expiring }, hasher)
     }
 
     fn open_silt(&mut self, directory: Directory) -> Result<Arc<dyn Engine>> {
-        self.settings.check()?;
+        // Again: somebody may have been there before the lock was taken.
+        self.check_place(&directory)?;
         if !Silt::stands_in(&directory)? {
-            match first_file(&directory)? {
-                Some(found) => return Err(no_database(&directory, found)?),
-                None if !self.create => return Err(Error::NotFound { path: directory.path() }),
-                None => {
-                    let seed = self.seed.map_or_else(KeyHasher::random_seed, Ok)?;
-                    Silt::create(&directory, &self.settings.shape, seed)?;
-                }
-            }
+            self.check_creation()?;
+            let seed = self.seed.map_or_else(KeyHasher::random_seed, Ok)?;
+            Silt::create(&directory, &self.settings.shape, seed)?;
         }
         let mut go_on = |_, _| true;
         let progress = self.progress.as_deref_mut().unwrap_or(&mut go_on);
@@ -302,20 +348,30 @@ fn no_database(directory: &Directory, found: String) -> Result<Error> {
     })
 }
 
+/// The error of a directory that could not be opened.
+fn not_opened(path: PathBuf, error: Error) -> Error {
+    let Error::Io { source, .. } = &error else { return error };
+    match source.kind() {
+        ErrorKind::NotFound => Error::NotFound { path },
+        ErrorKind::NotADirectory if path.exists() => Error::NotADirectory { path },
+        _ => error,
+    }
+}
+
 /// A file that stands in the directory and belongs to its user, if there is one.
 fn first_file(directory: &Directory) -> Result<Option<String>> {
     Ok(directory.list()?.into_iter().find(|name| name != "LOCK" && name != "lost+found"))
 }
 
-/// Makes the directory if it is not there, and refuses one that holds anything.
-pub(super) fn prepare_empty_directory(path: &Path) -> Result<()> {
-    std::fs::create_dir_all(path).map_err(Error::io("create", path))?;
+/// Makes the directory durably if it is not there, and refuses one that holds anything.
+pub(super) fn create_empty_directory(path: &Path) -> Result<Directory> {
+    let directory = Directory::create_system(path, Access::Buffered)?;
     let mut entries = std::fs::read_dir(path).map_err(Error::io("list", path))?;
     match entries.next() {
         Some(Ok(entry)) => Err(Error::NotEmpty {
             path: path.to_owned(),
             found: entry.file_name().to_string_lossy().into_owned(),
         }),
-        _ => Ok(()),
+        _ => Ok(directory),
     }
 }

@@ -141,7 +141,7 @@ impl UsageCounters {
     /// Writes the file, if anything was asked since it was written last. Nobody depends on it: an error is passed over.
     pub fn save(&self, now_ms: u64, records: impl FnOnce() -> u64) {
         let operations = self.operations();
-        if let Some(directory) = &self.directory
+        if let Some(directory) = self.directory.as_ref().filter(|directory| !directory.is_read_only())
             && self.saved_operations.swap(operations, Relaxed) != operations
         {
             self.saved_at_ms.store(now_ms, Relaxed);

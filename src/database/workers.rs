@@ -7,6 +7,7 @@
 //! time, paid in short sleeps; only beyond that does a writer wait for a step to end.
 
 use super::clock::Clock;
+use super::lock::DirectoryLock;
 use super::usage::UsageCounters;
 use crate::engine::{Engine, Step};
 use crate::sync::yield_now;
@@ -44,6 +45,7 @@ pub(super) struct Workers {
 
 struct Shared {
     engine: Arc<dyn Engine>,
+    lock: Arc<DirectoryLock>,
     clock: Clock,
     usage: Arc<UsageCounters>,
     threads: usize,
@@ -63,16 +65,18 @@ impl Workers {
     /// Starts `threads` threads; with none, writers do a step themselves when the pressure reaches one.
     pub fn start(
         engine: Arc<dyn Engine>,
+        lock: Arc<DirectoryLock>,
         clock: Clock,
         usage: Arc<UsageCounters>,
         threads: usize,
     ) -> Result<Workers> {
-        Workers::start_with(engine, clock, usage, threads, |thread, body| thread.spawn(body))
+        Workers::start_with(engine, lock, clock, usage, threads, |thread, body| thread.spawn(body))
     }
 
     /// [`start`](Workers::start), with another way to start a thread.
     fn start_with(
         engine: Arc<dyn Engine>,
+        lock: Arc<DirectoryLock>,
         clock: Clock,
         usage: Arc<UsageCounters>,
         threads: usize,
@@ -80,6 +84,7 @@ impl Workers {
     ) -> Result<Workers> {
         let shared = Arc::new(Shared {
             engine,
+            lock,
             clock,
             usage,
             threads,
@@ -168,6 +173,13 @@ impl Workers {
     }
 }
 
+impl Workers {
+    /// Forgets the threads, which are not those of this process.
+    pub fn abandon(&mut self) {
+        std::mem::forget(std::mem::take(self.threads.get_mut()));
+    }
+}
+
 impl Shared {
     fn run(&self) {
         while !self.stopping.load(Relaxed) {
@@ -224,6 +236,7 @@ impl Shared {
 
     /// A step of the work that waits. If somebody else is at it, that one has to get on.
     fn step_or_yield(&self) -> Result<()> {
+        let _locked = self.lock.to_work()?;
         if self.engine.step(self.clock.now_ms())? == Step::Idle {
             yield_now();
         }
@@ -286,7 +299,8 @@ mod tests {
             started += 1;
             if started < 3 { thread.spawn(body) } else { Err(io::ErrorKind::WouldBlock.into()) }
         };
-        let outcome = Workers::start_with(engine.clone(), Clock::default(), usage, 4, spawn);
+        let lock = Arc::new(DirectoryLock::new(Box::new(()), false));
+        let outcome = Workers::start_with(engine.clone(), lock, Clock::default(), usage, 4, spawn);
         assert!(matches!(outcome, Err(Error::Io { operation: "start", .. })));
         // A thread that runs holds the engine.
         assert_eq!((started, Arc::strong_count(&engine)), (3, 1));

@@ -47,6 +47,16 @@ impl Directory {
         Ok(Directory::new(SystemDirectory::open(path)?, access))
     }
 
+    /// A directory of the operating system for reading only, which must be there.
+    pub fn system_read_only(path: &Path, access: Access) -> Result<Self> {
+        Ok(Directory::new(SystemDirectory::open_read_only(path)?, access))
+    }
+
+    /// A directory of the operating system, made durably where it is missing.
+    pub fn create_system(path: &Path, access: Access) -> Result<Self> {
+        Ok(Directory::new(SystemDirectory::create(path)?, access))
+    }
+
     /// Whether files are opened for reading only, and every change is refused.
     pub fn is_read_only(&self) -> bool {
         self.backend.is_read_only()
@@ -128,7 +138,24 @@ impl Directory {
     /// # Errors
     /// [`Error::Locked`] if somebody else has it.
     pub fn lock(&self) -> Result<Box<dyn Send + Sync>> {
-        self.backend.lock(LOCK).map_err(not_locked(self.path()))
+        self.backend.lock(LOCK).map_err(|error| self.not_locked(error))
+    }
+
+    /// Takes a shared lock of the directory until it is dropped. Changes nothing in it, and needs no right to.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if somebody has the exclusive lock.
+    pub fn lock_shared(&self) -> Result<Box<dyn Send + Sync>> {
+        self.backend.lock_shared().map_err(|error| self.not_locked(error))
+    }
+
+    fn not_locked(&self, error: io::Error) -> Error {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                Error::Locked { path: self.path(), process: self.backend.lock_holder() }
+            }
+            _ => Error::io("lock", self.path())(error),
+        }
     }
 
     /// Takes the exclusive lock of one of its files until it is dropped. Who reads the file does not ask for it.
@@ -136,12 +163,15 @@ impl Directory {
     /// # Errors
     /// [`Error::Locked`] if somebody else has it.
     pub fn lock_file(&self, name: &str) -> Result<Box<dyn Send + Sync>> {
-        self.backend.lock(name).map_err(not_locked(self.path_of(name)))
+        self.backend.lock(name).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => Error::Locked { path: self.path_of(name), process: None },
+            _ => Error::io("lock", self.path_of(name))(error),
+        })
     }
 
     /// Makes `name` stand in the directory `target` too, by a hard link where that can be done, else by a copy.
-    pub fn share(&self, name: &str, target: &Path) -> Result<()> {
-        self.backend.share(name, target).map_err(Error::io("link", target.join(name)))
+    pub fn share(&self, name: &str, target: &Directory) -> Result<()> {
+        self.backend.share(name, &*target.backend).map_err(Error::io("link", target.path_of(name)))
     }
 
     /// Makes a new directory in this one, of the first name that is free of `folder`, a hyphen and a number, and lets
@@ -158,13 +188,6 @@ impl Directory {
                 Err(error) => return Err(Error::io("link", self.path_of(&folder))(error)),
             }
         }
-    }
-}
-
-fn not_locked(path: PathBuf) -> impl FnOnce(io::Error) -> Error {
-    move |error| match error.kind() {
-        io::ErrorKind::WouldBlock => Error::Locked { path },
-        _ => Error::io("lock", path)(error),
     }
 }
 

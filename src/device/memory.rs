@@ -2,9 +2,9 @@
 
 use super::{Access, DirectoryBackend, FileBackend, LOCK};
 use parking_lot::{Mutex, RwLock};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, Error, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 type Bytes = Arc<RwLock<Vec<u8>>>;
@@ -20,7 +20,14 @@ struct MemoryFile(Bytes);
 
 /// The names that are locked. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct NameLocks(Arc<Mutex<BTreeSet<String>>>);
+pub(crate) struct NameLocks(Arc<Mutex<BTreeMap<String, Holders>>>);
+
+/// Who has a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holders {
+    One,
+    Shared(usize),
+}
 
 /// Ends when it is dropped.
 struct NameLock {
@@ -29,18 +36,39 @@ struct NameLock {
 }
 
 impl NameLocks {
-    /// The lock of a name; `WouldBlock` if somebody has it.
+    /// The exclusive lock of a name; `WouldBlock` if somebody has it.
     pub(crate) fn take(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
-        if !self.0.lock().insert(name.to_owned()) {
-            return Err(ErrorKind::WouldBlock.into());
-        }
+        self.hold(name, |holders| holders.is_none().then_some(Holders::One))
+    }
+
+    /// A shared lock of a name; `WouldBlock` if somebody has the exclusive one.
+    pub(crate) fn take_shared(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
+        self.hold(name, |holders| match holders {
+            None => Some(Holders::Shared(1)),
+            Some(Holders::Shared(count)) => Some(Holders::Shared(count + 1)),
+            Some(Holders::One) => None,
+        })
+    }
+
+    fn hold(
+        &self,
+        name: &str,
+        join: impl FnOnce(Option<Holders>) -> Option<Holders>,
+    ) -> io::Result<Box<dyn Send + Sync>> {
+        let mut locks = self.0.lock();
+        let joined = join(locks.get(name).copied()).ok_or(ErrorKind::WouldBlock)?;
+        locks.insert(name.to_owned(), joined);
         Ok(Box::new(NameLock { locks: self.clone(), name: name.to_owned() }))
     }
 }
 
 impl Drop for NameLock {
     fn drop(&mut self) {
-        self.locks.0.lock().remove(&self.name);
+        let mut locks = self.locks.0.lock();
+        match locks.get_mut(&self.name) {
+            Some(Holders::Shared(count)) if *count > 1 => *count -= 1,
+            _ => drop(locks.remove(&self.name)),
+        }
     }
 }
 
@@ -91,8 +119,12 @@ impl DirectoryBackend for MemoryDirectory {
         self.locks.take(name)
     }
 
-    fn share(&self, name: &str, target: &Path) -> io::Result<()> {
-        std::fs::write(target.join(name), &*self.find(name)?.read())
+    fn lock_shared(&self) -> io::Result<Box<dyn Send + Sync>> {
+        self.locks.take_shared(LOCK)
+    }
+
+    fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()> {
+        target.create(name, Access::Buffered)?.write_at(0, &self.find(name)?.read())
     }
 
     fn set_aside(&self, names: &[&str], folder: &str) -> io::Result<()> {

@@ -25,7 +25,7 @@ pub use system::pages::{HUGE_PAGE_BYTES, PageKind, Pages};
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The file whose lock is the directory's; it is no file of a store, and never listed.
 pub const LOCK: &str = "LOCK";
@@ -97,13 +97,26 @@ pub trait DirectoryBackend: Send + Sync {
     /// Takes the exclusive lock of a file until it is dropped; `WouldBlock` if somebody else has it, `NotFound` if
     /// there is no such file. [`LOCK`], which stands for the directory, is made if it is missing and never listed.
     fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>>;
+    /// Takes a shared lock of the directory until it is dropped: others may share it, and nobody has the exclusive one.
+    /// Changes nothing in the directory.
+    fn lock_shared(&self) -> io::Result<Box<dyn Send + Sync>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// The process that has the exclusive lock of the directory, where that is known.
+    fn lock_holder(&self) -> Option<u32> {
+        None
+    }
     /// Makes `name` stand in the directory `target` too: by a hard link where that can be done, else by a copy.
-    fn share(&self, name: &str, target: &Path) -> io::Result<()>;
+    fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()>;
     /// Makes a new directory `folder` in this one and lets `names` stand there too, durably: by hard links where that
     /// can be done, else by copies. They are no files of the store there, and never listed. `AlreadyExists` if there is
     /// one of that name.
     fn set_aside(&self, _names: &[&str], _folder: &str) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+    /// The descriptor of the directory, if it is one of the operating system.
+    fn handle(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
     /// Whether files are opened for reading only, and every change is refused (`ReadOnlyFilesystem`).
     fn is_read_only(&self) -> bool {

@@ -80,10 +80,10 @@ impl RandomReads {
 mod tests {
     use super::*;
     use crate::device::memory::MemoryDirectory;
-    use crate::device::{Access, FileBackend};
+    use crate::device::{Access, DirectoryBackend, FileBackend};
     use std::collections::BTreeSet;
     use std::io;
-    use std::path::{Path, PathBuf};
+    use std::path::PathBuf;
     use std::sync::Arc;
 
     /// A directory that writes down which blocks of which files were read.
@@ -92,7 +92,7 @@ mod tests {
 
     struct WatchedFile(Box<dyn FileBackend>, String, Watched);
 
-    impl crate::device::DirectoryBackend for Watched {
+    impl DirectoryBackend for Watched {
         fn create(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
             self.0.create(name, access)
         }
@@ -114,7 +114,7 @@ mod tests {
         fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
             self.0.lock(name)
         }
-        fn share(&self, name: &str, target: &Path) -> io::Result<()> {
+        fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()> {
             self.0.share(name, target)
         }
         fn path(&self) -> PathBuf {

@@ -9,10 +9,10 @@ pub mod silt;
 use crate::Result;
 use crate::batch::{Durability, TimestampMs, Write};
 use crate::damage::VerifyReport;
+use crate::device::Directory;
 use crate::progress::Progress;
 use crate::stats::{Shape, Stats};
 use bytes::Bytes;
-use std::path::Path;
 
 /// The engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -172,8 +172,8 @@ pub trait Engine: Send + Sync {
     /// Asks for everything to be merged into the last store; the steps that follow do it.
     fn request_compaction(&self) -> Result<()>;
 
-    /// Writes a consistent copy into the existing, empty directory `target`, sharing files where that can be done.
-    fn checkpoint(&self, target: &Path) -> Result<()>;
+    /// Writes a consistent copy into the empty directory `target`, sharing files where that can be done.
+    fn checkpoint(&self, target: &Directory) -> Result<()>;
 
     /// Reads everything and says what is damaged. `progress` is given the bytes done and the bytes in all.
     fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport>;

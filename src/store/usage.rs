@@ -71,7 +71,7 @@ pub fn decode(bytes: &[u8]) -> Option<Usage> {
 /// is none.
 pub fn tidy(directory: &Directory) -> Result<u64> {
     let names = directory.list()?;
-    if names.iter().any(|name| name == NEW_NAME) {
+    if names.iter().any(|name| name == NEW_NAME) && !directory.is_read_only() {
         directory.remove(NEW_NAME)?;
     }
     if !names.iter().any(|name| name == USAGE_NAME) {

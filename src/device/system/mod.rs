@@ -2,6 +2,7 @@
 
 mod direct;
 mod file;
+mod lock;
 pub(super) mod pages;
 #[cfg_attr(
     not(all(
@@ -22,17 +23,17 @@ pub(super) mod ring;
 use super::{Access, DirectoryBackend, FileBackend, LOCK};
 use crate::{Error, Result};
 use file::SystemFile;
-use rustix::fs::{FlockOperation, flock};
-use std::fs::{self, OpenOptions};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-/// A directory of the file system.
+/// A directory of the file system. Files are looked up below its handle: it stays the same directory when the process
+/// changes its working directory, and when the directory is given another name. Only errors name its path.
 pub struct SystemDirectory {
     path: PathBuf,
-    /// The directory itself, for syncing its entries.
-    handle: fs::File,
+    handle: File,
     /// Whether files are opened for reading alone, and nothing is changed.
     read_only: bool,
 }
@@ -57,75 +58,121 @@ impl SystemDirectory {
         Ok(SystemDirectory { read_only: true, ..SystemDirectory::open(path)? })
     }
 
-    fn check_writable(&self) -> io::Result<()> {
-        if self.read_only { Err(ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
-    }
-
-    /// Opens a directory and makes it, and those above it, where they are missing. What was made survives a loss of
-    /// power.
+    /// Opens a directory and makes it, and those above it, where they are missing. Its name survives a loss of power,
+    /// also if an earlier process made it and did not come to sync it. Costs a sync of the directory above.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be made or opened.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
-        create_durably(&path).map_err(Error::io("create", &path))?;
-        SystemDirectory::open(path)
+        let handle = create_durably(&path).map_err(Error::io("create", &path))?;
+        Ok(SystemDirectory { path, handle, read_only: false })
     }
 
-    /// The path of a file. A name may come from bytes on disk, so it must not lead out of the directory.
-    fn file_path(&self, name: &str) -> io::Result<PathBuf> {
-        if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
-            return Err(io::Error::new(
-                ErrorKind::InvalidInput,
-                "this is no name of a file in the directory",
-            ));
-        }
-        Ok(self.path.join(name))
+    fn check_writable(&self) -> io::Result<()> {
+        if self.read_only { Err(ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
+    }
+
+    fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        open_at(&self.handle, checked(name)?, flags)
     }
 }
 
-fn open_directory(path: &Path) -> io::Result<fs::File> {
-    let handle = fs::File::open(path)?;
+/// A name may come from bytes on disk, so it must not lead out of the directory.
+fn checked(name: &str) -> io::Result<&str> {
+    if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "this is no name of a file in the directory"));
+    }
+    Ok(name)
+}
+
+fn retry<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    Ok(rustix::io::retry_on_intr(call)?)
+}
+
+/// Opens what has this name in a directory.
+fn open_at(directory: impl AsFd, name: &str, flags: OFlags) -> io::Result<File> {
+    let mode = Mode::from_raw_mode(0o666);
+    Ok(retry(|| rustix::fs::openat(&directory, name, flags | OFlags::CLOEXEC, mode))?.into())
+}
+
+fn open_directory(path: &Path) -> io::Result<File> {
+    let handle = File::open(path)?;
     if handle.metadata()?.is_dir() { Ok(handle) } else { Err(ErrorKind::NotADirectory.into()) }
 }
 
-fn create_durably(path: &Path) -> io::Result<()> {
-    let missing: Vec<&Path> =
-        path.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.exists()).collect();
-    fs::create_dir_all(path)?;
-    for made in missing {
-        let above = made.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        fs::File::open(above)?.sync_all()?;
+/// Directories are made from the top down, each synced by name before the next. So after a crash only the deepest one
+/// that is there may not be, and that is synced in any case.
+fn create_durably(path: &Path) -> io::Result<File> {
+    match open_directory(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+        Ok(handle) => {
+            return match sync_name(&handle) {
+                // Who may not read the directory above has not made this one.
+                Err(error) if error.kind() != ErrorKind::PermissionDenied => Err(error),
+                _ => Ok(handle),
+            };
+        }
     }
+    if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
+        create_durably(above)?;
+    }
+    match std::fs::create_dir(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let handle = open_directory(path)?;
+    sync_name(&handle)?;
+    Ok(handle)
+}
+
+/// Syncs the directory in which this one stands.
+fn sync_name(directory: &File) -> io::Result<()> {
+    sync_entries(&open_at(directory, "..", OFlags::RDONLY | OFlags::DIRECTORY)?)
+}
+
+/// Returns when the entries of a directory survive a loss of power.
+fn sync_entries(directory: &File) -> io::Result<()> {
+    directory.sync_all()?;
+    #[cfg(test)]
+    synced::note(directory);
     Ok(())
 }
 
 impl DirectoryBackend for SystemDirectory {
     fn create(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
         self.check_writable()?;
-        let path = self.file_path(name)?;
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?;
         match SystemFile::new(file, access) {
             Ok(file) => Ok(Box::new(file)),
             Err(error) => {
-                fs::remove_file(&path)?;
+                self.remove(name)?;
                 Err(error)
             }
         }
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
-        let file = OpenOptions::new().read(true).write(!self.read_only).open(self.file_path(name)?)?;
-        Ok(Box::new(SystemFile::new(file, access)?))
+        let flags = if self.read_only { OFlags::RDONLY } else { OFlags::RDWR };
+        Ok(Box::new(SystemFile::new(self.open_file(name, flags)?, access)?))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(&self.path)? {
+        for entry in Dir::read_from(&self.handle)? {
             let entry = entry?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name != LOCK && !entry.file_type()?.is_dir() {
-                names.push(name);
+            let is_directory = match entry.file_type() {
+                FileType::Unknown => {
+                    let found =
+                        rustix::fs::statat(&self.handle, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
+                    FileType::from_raw_mode(found.st_mode).is_dir()
+                }
+                known => known.is_dir(),
+            };
+            let name = entry.file_name().to_string_lossy();
+            if name != LOCK && !is_directory {
+                names.push(name.into_owned());
             }
         }
         Ok(names)
@@ -133,52 +180,48 @@ impl DirectoryBackend for SystemDirectory {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         self.check_writable()?;
-        fs::remove_file(self.file_path(name)?)
+        Ok(rustix::fs::unlinkat(&self.handle, checked(name)?, AtFlags::empty())?)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.check_writable()?;
-        fs::rename(self.file_path(from)?, self.file_path(to)?)
+        Ok(rustix::fs::renameat(&self.handle, checked(from)?, &self.handle, checked(to)?)?)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.handle.sync_all()
+        self.check_writable()?;
+        sync_entries(&self.handle)
     }
 
-    /// An advisory lock (`flock`) of the file, which stays when the lock is given back. It belongs to the open file, so
-    /// a second one in the same process is refused too, and it ends with the process, however that ends.
     fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
         self.check_writable()?;
-        let path = self.file_path(name)?;
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(name == LOCK).truncate(false).open(&path)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        // Another file may have taken its name before it was locked.
-        let (locked, named) = (file.metadata()?, fs::metadata(&path)?);
-        if (locked.dev(), locked.ino()) != (named.dev(), named.ino()) {
-            return Err(ErrorKind::WouldBlock.into());
-        }
-        Ok(Box::new(file))
+        Ok(Box::new(match name {
+            LOCK => lock::lock_directory(&self.handle)?,
+            name => lock::lock_one(&self.handle, checked(name)?)?,
+        }))
+    }
+
+    fn lock_shared(&self) -> io::Result<Box<dyn Send + Sync>> {
+        Ok(Box::new(lock::lock_directory_shared(&self.handle)?))
+    }
+
+    fn lock_holder(&self) -> Option<u32> {
+        lock::holder(&self.handle)
     }
 
     /// The copy, where a link cannot be made, is synced before it stands there. The entry itself is durable when the
     /// directory `target` was synced.
-    fn share(&self, name: &str, target: &Path) -> io::Result<()> {
-        let (from, to) = (self.file_path(name)?, target.join(name));
-        match fs::hard_link(&from, &to) {
-            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => {
-                copy_durably(&from, &to)
-            }
-            outcome => outcome,
-        }
+    fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()> {
+        let target = target.handle().ok_or(ErrorKind::Unsupported)?;
+        share_below(&self.handle, checked(name)?, target)
     }
 
     fn set_aside(&self, names: &[&str], folder: &str) -> io::Result<()> {
         self.check_writable()?;
-        let target = self.file_path(folder)?;
-        fs::create_dir(&target)?;
-        names.iter().try_for_each(|name| self.share(name, &target))?;
-        open_directory(&target)?.sync_all()?;
+        rustix::fs::mkdirat(&self.handle, checked(folder)?, Mode::from_raw_mode(0o777))?;
+        let target = self.open_file(folder, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        names.iter().try_for_each(|name| share_below(&self.handle, checked(name)?, target.as_fd()))?;
+        sync_entries(&target)?;
         self.sync()
     }
 
@@ -186,22 +229,68 @@ impl DirectoryBackend for SystemDirectory {
         self.read_only
     }
 
+    fn handle(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.handle.as_fd())
+    }
+
     fn path(&self) -> PathBuf {
         self.path.clone()
     }
 }
 
+/// Links a file of one directory into another, or copies it where that cannot be done.
+fn share_below(directory: &File, name: &str, target: BorrowedFd<'_>) -> io::Result<()> {
+    let linked = rustix::fs::linkat(directory, name, target, name, AtFlags::empty()).map_err(io::Error::from);
+    match linked {
+        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => {
+            copy_durably(directory, name, target)
+        }
+        outcome => outcome,
+    }
+}
+
 /// Copies under a passing name first, so that a half copy never bears the true one.
-fn copy_durably(from: &Path, to: &Path) -> io::Result<()> {
-    let mut passing = to.as_os_str().to_owned();
-    passing.push(".copy");
+fn copy_durably(directory: &File, name: &str, target: BorrowedFd<'_>) -> io::Result<()> {
+    let passing = format!("{name}.copy");
     let copy = || {
-        let mut target = fs::File::create(&passing)?;
-        io::copy(&mut fs::File::open(from)?, &mut target)?;
-        target.sync_all()?;
-        fs::rename(&passing, to)
+        let mut from = open_at(directory, name, OFlags::RDONLY)?;
+        let mut to = open_at(target, &passing, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
+        io::copy(&mut from, &mut to)?;
+        to.sync_all()?;
+        Ok(rustix::fs::renameat(target, &passing, target, name)?)
     };
-    copy().inspect_err(|_| drop(fs::remove_file(&passing)))
+    copy().inspect_err(|_| {
+        let _ = rustix::fs::unlinkat(target, &passing, AtFlags::empty());
+    })
+}
+
+/// The directories that a thread has synced, for tests: a loss of power cannot be had for real.
+#[cfg(test)]
+pub(crate) mod synced {
+    use std::cell::RefCell;
+    use std::fs::File;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
+
+    thread_local! {
+        static SYNCED: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    pub(super) fn note(directory: &File) {
+        let metadata = directory.metadata().unwrap();
+        SYNCED.with_borrow_mut(|synced| synced.push((metadata.dev(), metadata.ino())));
+    }
+
+    /// Forgets what this thread has synced.
+    pub(crate) fn forget() {
+        SYNCED.with_borrow_mut(Vec::clear);
+    }
+
+    /// Whether this thread has synced the entries of the directory since.
+    pub(crate) fn has(path: &Path) -> bool {
+        let metadata = std::fs::metadata(path).unwrap();
+        SYNCED.with_borrow(|synced| synced.contains(&(metadata.dev(), metadata.ino())))
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@ use crate::device::{
     Access, AlignedBuffer, Appender, Directory, File, IoCount, Purpose, ReadRequest, SystemDirectory,
 };
 use std::io::ErrorKind;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 /// On the file system where the tests were built, which has direct I/O more often than the one of `/tmp`.
@@ -210,24 +211,94 @@ fn a_missing_directory_is_created_with_those_above_it_but_not_opened() {
 #[test]
 fn a_shared_file_stands_in_both_directories() {
     let (from, to) = (folder(), folder());
-    let directory = directory(from.path());
+    let (directory, target) = (directory(from.path()), directory(to.path()));
     directory.create("data", Access::Buffered).unwrap().write(Purpose::Log, 0, b"shared").unwrap();
-    directory.share("data", to.path()).unwrap();
+    directory.share("data", &target).unwrap();
     directory.remove("data").unwrap();
     assert_eq!(std::fs::read(to.path().join("data")).unwrap(), b"shared");
-    assert_eq!(kind(&directory.share("data", to.path()).unwrap_err()), ErrorKind::NotFound);
+    assert_eq!(kind(&directory.share("data", &target).unwrap_err()), ErrorKind::NotFound);
     directory.create("data", Access::Buffered).unwrap();
-    assert_eq!(kind(&directory.share("data", to.path()).unwrap_err()), ErrorKind::AlreadyExists);
+    assert_eq!(kind(&directory.share("data", &target).unwrap_err()), ErrorKind::AlreadyExists);
 }
 
 #[test]
 fn a_copy_for_another_file_system_is_whole_and_leaves_no_other_file() {
     let (from, to) = (folder(), folder());
     std::fs::write(from.path().join("data"), pattern(100_000)).unwrap();
-    super::copy_durably(&from.path().join("data"), &to.path().join("data")).unwrap();
+    let [from, target] = [from.path(), to.path()].map(|path| std::fs::File::open(path).unwrap());
+    super::copy_durably(&from, "data", target.as_fd()).unwrap();
     assert_eq!(std::fs::read(to.path().join("data")).unwrap(), pattern(100_000));
-    assert!(super::copy_durably(&from.path().join("none"), &to.path().join("none")).is_err());
+    assert!(super::copy_durably(&from, "none", target.as_fd()).is_err());
     assert_eq!(std::fs::read_dir(to.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn the_names_of_new_directories_are_synced_from_the_top_down() {
+    let folder = folder();
+    let path = folder.path().join("one/two/three");
+    super::synced::forget();
+    SystemDirectory::create(&path).unwrap();
+    for above in path.ancestors().skip(1).take(3) {
+        assert!(super::synced::has(above), "{}", above.display());
+    }
+    // An earlier process may have made it and not come to sync it.
+    super::synced::forget();
+    SystemDirectory::create(&path).unwrap();
+    assert!(super::synced::has(&folder.path().join("one/two")));
+}
+
+#[test]
+fn a_renamed_directory_is_still_the_same_one() {
+    let folder = folder();
+    let (before, after) = (folder.path().join("before"), folder.path().join("after"));
+    std::fs::create_dir(&before).unwrap();
+    let directory = directory(&before);
+    directory.create("a", Access::Buffered).unwrap();
+    let lock = directory.lock().unwrap();
+    std::fs::rename(&before, &after).unwrap();
+    // What has the old name now is another directory.
+    std::fs::create_dir(&before).unwrap();
+    directory.create("b", Access::Buffered).unwrap();
+    directory.rename("a", "c").unwrap();
+    directory.open("b", Access::Buffered).unwrap();
+    directory.set_aside(&["b"], "aside").unwrap();
+    directory.sync(Purpose::Manifest).unwrap();
+    directory.remove("b").unwrap();
+    assert_eq!(directory.list().unwrap(), ["c"]);
+    assert!(after.join("aside-0001/b").exists());
+    assert_eq!(std::fs::read_dir(&before).unwrap().count(), 0);
+    assert!(matches!(self::directory(&after).lock(), Err(Error::Locked { .. })));
+    drop(lock);
+}
+
+#[test]
+fn readers_share_the_lock_and_a_writer_excludes_them_and_is_named() {
+    let folder = folder();
+    let writer = directory(folder.path());
+    let reader = || Directory::new(SystemDirectory::open_read_only(folder.path()).unwrap(), Access::Buffered);
+    let shared = [reader().lock_shared().unwrap(), reader().lock_shared().unwrap()];
+    // Readers leave no file, and writers know of none that reads.
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert!(matches!(writer.lock(), Err(Error::Locked { process: None, .. })));
+    drop(shared);
+    let lock = writer.lock().unwrap();
+    let own = Some(std::process::id());
+    assert!(matches!(reader().lock_shared(), Err(Error::Locked { process, .. }) if process == own));
+    assert!(matches!(writer.lock(), Err(Error::Locked { process, .. }) if process == own));
+    drop(lock);
+    drop(reader().lock_shared().unwrap());
+}
+
+#[test]
+fn a_second_writer_is_kept_out_though_the_file_of_the_lock_was_removed() {
+    let folder = folder();
+    let directory = directory(folder.path());
+    let lock = directory.lock().unwrap();
+    std::fs::remove_file(folder.path().join("LOCK")).unwrap();
+    assert!(matches!(directory.lock(), Err(Error::Locked { .. })));
+    assert!(matches!(directory.lock_shared(), Err(Error::Locked { .. })));
+    drop(lock);
+    drop(directory.lock().unwrap());
 }
 
 #[test]

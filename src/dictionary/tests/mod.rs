@@ -487,7 +487,7 @@ fn who_changes_a_dictionary_keeps_others_out_but_no_readers() {
     for directory in directories {
         let model = model(20_000, None);
         build(&directory, builder_of(None, false, 4096), &model);
-        let is_locked = |error: Error| matches!(error, Error::Locked { path } if path.ends_with(FILE));
+        let is_locked = |error: Error| matches!(error, Error::Locked { path, .. } if path.ends_with(FILE));
         let mut met = false;
         let changed = Dictionary::reindex_in(directory.clone(), FILE, DictionaryIndex::None, &mut |_, _| {
             met = true;

@@ -22,6 +22,7 @@ pub use settings::MicaSettings;
 
 use crate::batch::{Durability, TimestampMs, Write};
 use crate::damage::VerifyReport;
+use crate::device::Directory;
 use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Record, Records, Step};
 use crate::key::KeyHasher;
 use crate::progress::Progress;
@@ -30,7 +31,6 @@ use crate::store::in_memory::{CircularLog, Crew, HashedKey, Partition, Reader, S
 use crate::{Error, Result};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -258,7 +258,7 @@ impl<S: Space> Engine for Mica<S> {
         Err(Error::Unsupported { engine: EngineKind::Mica.name(), operation: "another memory budget" })
     }
 
-    fn checkpoint(&self, _target: &Path) -> Result<()> {
+    fn checkpoint(&self, _target: &Directory) -> Result<()> {
         self.check_open()?;
         Err(Error::Unsupported { engine: EngineKind::Mica.name(), operation: "checkpoint" })
     }

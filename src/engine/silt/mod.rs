@@ -54,7 +54,6 @@ use jobs::Jobs;
 use ledger::Ledger;
 use partition::{Partition, Sought};
 use residency::Residency;
-use std::path::Path;
 use std::sync::Arc;
 
 /// The SILT engine.
@@ -296,7 +295,7 @@ impl Engine for Silt {
         self.core.request_compaction()
     }
 
-    fn checkpoint(&self, target: &Path) -> Result<()> {
+    fn checkpoint(&self, target: &Directory) -> Result<()> {
         self.core.check_writable()?;
         self.core.checkpoint(target)
     }

@@ -26,7 +26,7 @@ use crate::{Error, Result};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-const PARTITIONS_DEFAULT: u32 = 16;
+pub(super) const PARTITIONS_DEFAULT: u32 = 16;
 const BLOCK_BYTES_DEFAULT: u32 = 4096;
 
 impl Silt {

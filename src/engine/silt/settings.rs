@@ -1,5 +1,7 @@
 //! What can be chosen of a SILT engine, with the limits.
 
+use super::open::PARTITIONS_DEFAULT;
+use super::residency::check_budget;
 use crate::{Error, Result};
 
 /// What shapes the records and the files; kept in the database when it is created. `None` means: as it is, or the
@@ -174,6 +176,12 @@ impl SiltSettings {
             }
         }
         self.shape.check()
+    }
+
+    /// Checks what matters beyond that where a database is created with them.
+    pub fn check_creation(&self) -> Result<()> {
+        let partitions = self.shape.partitions.unwrap_or(PARTITIONS_DEFAULT);
+        self.memory_budget.map_or(Ok(()), |budget| check_budget(budget, partitions as usize))
     }
 }
 

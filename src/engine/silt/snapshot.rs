@@ -10,7 +10,6 @@ use crate::store::log::{FrozenLog, LogCursor, LogView};
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::sorted::SortedCursor;
 use bytes::Bytes;
-use std::path::Path;
 use std::sync::Arc;
 
 /// What is read at a time of each store, in bytes.
@@ -89,7 +88,7 @@ impl Iterator for PartitionRecords {
 
 impl Core {
     /// Writes a consistent copy into an empty directory. Writers wait only until the end of the log is known.
-    pub(super) fn checkpoint(&self, target: &Path) -> Result<()> {
+    pub(super) fn checkpoint(&self, target: &Directory) -> Result<()> {
         // No store is made live and none is removed as long as the manifest is held.
         let mut ledger = self.ledger.lock();
         self.fail_stop(|| self.commit_pending(&mut ledger))?;
@@ -102,9 +101,8 @@ impl Core {
         for store in manifest.partitions().iter().flat_map(|partition| &partition.stores) {
             self.directory.share(&store.file_name(), target)?;
         }
-        let copy = Directory::system(target, self.directory.access())?;
         let converted = manifest.partitions().iter().map(|partition| partition.converted_to);
-        self.log.copy_to(&copy, converted.min().unwrap_or(0), end)?;
-        manifest.write_copy(&copy)
+        self.log.copy_to(target, converted.min().unwrap_or(0), end)?;
+        manifest.write_copy(target)
     }
 }

@@ -16,11 +16,11 @@ pub use crash::{Crash, Survival};
 pub use damage::Damage;
 pub use faults::Faults;
 
-use crate::device::{Access, DirectoryBackend, FileBackend, LOCK, NameLocks, SystemDirectory};
+use crate::device::{Access, DirectoryBackend, FileBackend, LOCK, NameLocks};
 use disk::{Disk, Inode};
 use parking_lot::{Mutex, MutexGuard};
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What a device writes whole or not at all, in bytes.
@@ -190,10 +190,14 @@ impl DirectoryBackend for SimulatedDirectory {
         self.locks.take(name)
     }
 
-    /// Copies what was written into a real directory.
-    fn share(&self, name: &str, target: &Path) -> io::Result<()> {
+    fn lock_shared(&self) -> io::Result<Box<dyn Send + Sync>> {
+        self.disk.lock().check_power()?;
+        self.locks.take_shared(LOCK)
+    }
+
+    /// Copies what was written.
+    fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()> {
         let bytes = self.disk.lock().contents(name)?;
-        let target = SystemDirectory::open(target).map_err(io::Error::other)?;
         target.create(name, Access::Buffered)?.write_at(0, &bytes)
     }
 

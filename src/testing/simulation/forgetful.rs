@@ -4,7 +4,7 @@
 use crate::device::{Access, DirectoryBackend, FileBackend};
 use crate::testing::simulated::SimulatedDirectory;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What an engine can forget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl DirectoryBackend for Forgetful {
         self.directory.lock(name)
     }
 
-    fn share(&self, name: &str, target: &Path) -> io::Result<()> {
+    fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()> {
         self.directory.share(name, target)
     }
 

@@ -1,0 +1,107 @@
+//! The lock of a directory, and of a single file: `flock`, which ends with the process, however that ends.
+//!
+//! The lock of a directory is that of the directory itself, so it needs neither a file nor the right to write, and
+//! nothing that happens to `LOCK` lets a second writer in. Where directories cannot be locked (NFS), `LOCK` is locked
+//! in their place; everywhere it names the process that writes.
+
+use super::{open_at, retry};
+use crate::device::LOCK;
+use rustix::fs::{FlockOperation, OFlags, flock, statat};
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+/// A lock that is held. A child of the process that took it has the same open files: it neither ends the lock nor
+/// writes.
+pub(super) struct HeldLock {
+    files: Vec<File>,
+    /// `LOCK`, with the number of this process in it.
+    named: Option<File>,
+    process: u32,
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
+        if let Some(file) = &self.named {
+            // A number that stays there misleads nobody: it is read only while somebody has the lock.
+            let _ = file.set_len(0);
+        }
+        // Not only closed: a child of this process may still have them open.
+        for file in self.named.iter().chain(&self.files) {
+            let _ = flock(file, FlockOperation::Unlock);
+        }
+    }
+}
+
+/// Takes the exclusive lock of a directory; `WouldBlock` if it is taken.
+pub(super) fn lock_directory(directory: &File) -> io::Result<HeldLock> {
+    let whole = lock_whole(directory, FlockOperation::NonBlockingLockExclusive)?;
+    let file = lock_file(directory, LOCK, OFlags::RDWR | OFlags::CREATE)?;
+    let named = name_process(&file).is_ok().then(|| file.try_clone()).transpose()?;
+    let files = whole.into_iter().chain([file]).collect();
+    Ok(HeldLock { files, named, process: std::process::id() })
+}
+
+/// Takes a shared lock of a directory, which excludes exclusive ones, and changes nothing in it.
+pub(super) fn lock_directory_shared(directory: &File) -> io::Result<HeldLock> {
+    let operation = FlockOperation::NonBlockingLockShared;
+    let mut files = Vec::from_iter(lock_whole(directory, operation)?);
+    match open_at(directory, LOCK, OFlags::RDONLY) {
+        Ok(file) => {
+            retry(|| flock(&file, operation))?;
+            files.push(file);
+        }
+        // What locks the directory itself needs no file.
+        Err(_) if !files.is_empty() => {}
+        Err(error) => return Err(error),
+    }
+    Ok(HeldLock { files, named: None, process: std::process::id() })
+}
+
+/// Locks the directory itself; `None` where directories cannot be locked.
+fn lock_whole(directory: &File, operation: FlockOperation) -> io::Result<Option<File>> {
+    // A handle of its own: a lock belongs to what was opened, so a second one of this process is refused too.
+    let handle = open_at(directory, ".", OFlags::RDONLY | OFlags::DIRECTORY)?;
+    match retry(|| flock(&handle, operation)) {
+        Ok(()) => Ok(Some(handle)),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Takes the exclusive lock of a file of the directory.
+pub(super) fn lock_one(directory: &File, name: &str) -> io::Result<HeldLock> {
+    let files = vec![lock_file(directory, name, OFlags::RDWR)?];
+    Ok(HeldLock { files, named: None, process: std::process::id() })
+}
+
+fn lock_file(directory: &File, name: &str, flags: OFlags) -> io::Result<File> {
+    let file = open_at(directory, name, flags)?;
+    retry(|| flock(&file, FlockOperation::NonBlockingLockExclusive))?;
+    // Another file may have taken its name before it was locked.
+    let (locked, named) = (file.metadata()?, statat(directory, name, rustix::fs::AtFlags::empty())?);
+    if (locked.dev(), locked.ino()) != (named.st_dev as u64, named.st_ino as u64) {
+        return Err(ErrorKind::WouldBlock.into());
+    }
+    Ok(file)
+}
+
+fn name_process(file: &File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)
+}
+
+/// The process that has the directory locked for writing, as `LOCK` says; `None` if none has, or if it does not say.
+pub(super) fn holder(directory: &File) -> Option<u32> {
+    // Who can share the lock is kept out by readers only.
+    match lock_directory_shared(directory) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+        _ => return None,
+    }
+    let mut bytes = [0; 16];
+    let length = open_at(directory, LOCK, OFlags::RDONLY).ok()?.read_at(&mut bytes, 0).ok()?;
+    std::str::from_utf8(&bytes[..length]).ok()?.trim_end().parse().ok()
+}

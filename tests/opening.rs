@@ -1,0 +1,98 @@
+//! Claims about the place where a database stands: its directory may be renamed and the working directory changed, and
+//! a forked child does no harm. In a program of its own, since it changes what belongs to the whole process.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use siltstone::{Database, Error};
+use std::path::Path;
+
+/// Writes, converts and merges, so that files are made, renamed and removed.
+fn work(database: &Database, round: u32) {
+    for number in 0..2_000u32 {
+        database.put(number.to_be_bytes(), (number ^ round).to_be_bytes()).unwrap();
+    }
+    database.compact().unwrap();
+}
+
+fn check(database: &Database, round: u32) {
+    for number in (0..2_000u32).step_by(37) {
+        let value = database.get(number.to_be_bytes()).unwrap().unwrap();
+        assert_eq!(value[..], (number ^ round).to_be_bytes());
+    }
+    assert!(database.verify(&mut |_, _| true).unwrap().damage.is_empty());
+}
+
+#[test]
+fn a_database_outlives_a_change_of_the_working_directory_and_a_new_name_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    std::env::set_current_dir(folder.path()).unwrap();
+    let database = Database::builder("before").partitions(2).open().unwrap();
+    work(&database, 1);
+    std::env::set_current_dir("/").unwrap();
+    work(&database, 2);
+    let [before, after] = ["before", "after"].map(|name| folder.path().join(name));
+    std::fs::rename(&before, &after).unwrap();
+    // What takes the old name is none of its business.
+    std::fs::create_dir(&before).unwrap();
+    work(&database, 3);
+    database.checkpoint(folder.path().join("copy")).unwrap();
+    check(&database, 3);
+    database.close().unwrap();
+    assert_eq!(std::fs::read_dir(&before).unwrap().count(), 0);
+    for path in [after, folder.path().join("copy")] {
+        check(&Database::builder(path).create(false).open().unwrap(), 3);
+    }
+}
+
+/// What a child finds when it tries everything that changes files; 0 if all was refused as it should be.
+fn outcome_in_child(database: Database, target: &Path) -> i32 {
+    let refused = |outcome: siltstone::Result<()>| matches!(outcome, Err(Error::Forked { .. }));
+    let outcomes = [
+        database.put("key", "child"),
+        database.delete("key"),
+        database.insert_if_absent("other", "child").map(drop),
+        database.sync(),
+        database.step().map(drop),
+        database.settle(),
+        database.compact(),
+        database.checkpoint(target),
+        database.set_memory_budget(None),
+        database.close(),
+    ];
+    let reads = matches!(database.get("key"), Ok(Some(value)) if &value[..] == b"parent");
+    drop(database);
+    i32::from(!(reads && !target.exists() && outcomes.into_iter().all(refused)))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_forked_child_that_writes_is_refused_and_leaves_the_lock_to_its_parent() {
+    for background_threads in [0, 2] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db");
+        let target = folder.path().join("copy");
+        let open = || Database::builder(&path).background_threads(background_threads).open();
+        let database = open().unwrap();
+        database.put("key", "parent").unwrap();
+        database.settle().unwrap();
+        // SAFETY: the child uses only this database, at which no other thread is at work, and the allocator, which
+        // the C library makes usable after a fork; it ends by `_exit`.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let code = outcome_in_child(database, &target);
+            // SAFETY: it ends this process without running what is the parent's to run.
+            unsafe { libc::_exit(code) };
+        }
+        assert!(child > 0);
+        let mut status = 0;
+        // SAFETY: the process is our child, and `status` is ours.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "status {status:#x}");
+        // The child has given up neither the lock nor the files.
+        assert!(matches!(open(), Err(Error::Locked { .. })));
+        database.put("after", "parent").unwrap();
+        database.close().unwrap();
+        let again = open().unwrap();
+        assert_eq!(again.iter().unwrap().count(), 2);
+    }
+}
