@@ -2,9 +2,9 @@
 //! Shuttle, which tries out the orders in which threads may come (`tests/shuttle.rs`).
 
 #[cfg(not(shuttle))]
-pub(crate) use parking_lot::{Mutex, RwLock};
+pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock};
 #[cfg(shuttle)]
-pub(crate) use shuttle_parking_lot::{Mutex, RwLock};
+pub(crate) use shuttle_parking_lot::{Mutex, MutexGuard, RwLock};
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::{sync::atomic, thread::yield_now};

@@ -3,6 +3,8 @@
 //! Tests of all crates, the fuzz targets and the benchmarks use them; nothing here is part of the public face. All is
 //! driven by seeds: the same seed and the same calls give the same outcome on every machine.
 
+#[cfg(shuttle)]
+pub mod concurrent;
 pub mod flips;
 pub mod linearizability;
 pub mod operations;
@@ -13,7 +15,7 @@ pub mod victim;
 
 pub use operations::{Operation, OperationKind, Workload};
 pub use reference::{Ending, Reference, Violation};
-pub use simulated::{Crash, Damage, Faults, SimulatedDirectory, Survival};
+pub use simulated::{Call, Crash, Damage, FailingCall, Faults, SimulatedDirectory, Survival};
 pub use simulation::Simulation;
 pub use victim::Victim;
 

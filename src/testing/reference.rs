@@ -10,6 +10,7 @@ use crate::batch::{Durability, NEVER, TimestampMs, Write};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// A value with its expiry time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,6 +111,8 @@ pub struct Reference {
     /// What the writes before `history` made: durable for sure.
     base: Records,
     history: Vec<Entry>,
+    /// So many entries are in `base` already, of those since the last loss of power.
+    settled: usize,
     /// So many entries of `history` survive the process.
     written: usize,
     /// So many entries of `history` survive a loss of power.
@@ -146,6 +149,18 @@ impl Reference {
         self.see(&entry);
         self.history.push(entry);
         assert!(self.doubts() <= DOUBTS_MAX, "too many writes are in doubt");
+    }
+
+    /// How many entries the sequence has, counted since the last loss of power or closing.
+    pub fn length(&self) -> usize {
+        self.settled + self.history.len()
+    }
+
+    /// The first `length` entries of the sequence survive a loss of power: a sync of everything was called after they
+    /// had been acknowledged, and was acknowledged itself.
+    pub fn synced_to(&mut self, length: usize) {
+        let length = length.saturating_sub(self.settled);
+        (self.written, self.synced) = (self.written.max(length), self.synced.max(length));
     }
 
     /// How many writes are in doubt.
@@ -200,28 +215,33 @@ impl Reference {
         keys.into_iter().try_for_each(|key| self.check(key, found.get(key), now_ms))
     }
 
-    /// Whether these may be all the records after the database was opened again; if so, it goes on from them.
+    /// Whether these may be all the records after the database was opened again; if so, it goes on from them, and says
+    /// how many entries of the sequence may be there, by [`length`](Reference::length).
     pub fn restarted(
         &mut self,
         ending: Ending,
         found: &Records,
         now_ms: TimestampMs,
-    ) -> Result<(), Violation> {
+    ) -> Result<RangeInclusive<usize>, Violation> {
         let promised = match ending {
             Ending::Closed => self.history.len(),
             Ending::ProcessKilled => self.written,
             Ending::PowerLost => self.synced,
         };
         let doubtful = self.doubtful();
-        let mut matches = Vec::new();
+        let (mut matches, mut shortest) = (Vec::new(), usize::MAX);
         for combination in 0..1u32 << doubtful.len() {
             let done =
                 |at: usize| doubtful.binary_search(&at).map_or(true, |bit| combination >> bit & 1 == 1);
-            matches.extend(self.matching(promised, done, found, now_ms).map(|end| (end, combination)));
+            if let Some(ends) = self.matching(promised, done, found, now_ms) {
+                shortest = shortest.min(*ends.start());
+                matches.push((*ends.end(), combination));
+            }
         }
         let Some(end) = matches.iter().map(|(end, _)| *end).max() else {
             return Err(self.explain(promised, found, now_ms));
         };
+        let possible = self.settled + shortest..=self.settled + end;
         match ending {
             Ending::ProcessKilled => self.go_on(end, &doubtful, &matches, found),
             // What survived the loss of power is on the device, and will survive the next one.
@@ -229,7 +249,7 @@ impl Reference {
                 *self = Reference { base: found.clone(), ..Reference::default() };
             }
         }
-        Ok(())
+        Ok(possible)
     }
 
     /// The entries that may be missing.
@@ -258,6 +278,7 @@ impl Reference {
 
     /// The first `count` entries become durable for sure.
     fn settle(&mut self, count: usize) {
+        self.settled += count;
         for entry in self.history.drain(..count) {
             entry.apply(&mut self.base);
         }
@@ -265,25 +286,25 @@ impl Reference {
         self.synced = self.synced.saturating_sub(count);
     }
 
-    /// The longest beginning of the sequence, of at least `promised` entries, that makes the records what they are;
-    /// `done` says which entries are in the sequence.
+    /// The shortest and the longest beginning of the sequence, of at least `promised` entries, that make the records what
+    /// they are; `done` says which entries are in the sequence.
     fn matching(
         &self,
         promised: usize,
         done: impl Fn(usize) -> bool,
         found: &Records,
         now_ms: TimestampMs,
-    ) -> Option<usize> {
+    ) -> Option<RangeInclusive<usize>> {
         let mut records = self.base.clone();
         let differs = |records: &Records, key: &Bytes| {
             records.get(key).filter(|cell| cell.is_alive(now_ms)) != found.get(key)
         };
         let keys: BTreeSet<&Bytes> = records.keys().chain(found.keys()).collect();
         let mut differences = keys.into_iter().filter(|key| differs(&records, key)).count();
-        let mut longest = None;
+        let mut ends = None;
         for end in 0..=self.history.len() {
             if end >= promised && differences == 0 {
-                longest = Some(end);
+                ends = Some(ends.map_or(end, |ends: RangeInclusive<usize>| *ends.start())..=end);
             }
             let Some(entry) = self.history.get(end).filter(|_| done(end)) else { continue };
             let keys: BTreeSet<&Bytes> = entry.writes.iter().map(|(key, _)| key).collect();
@@ -291,7 +312,7 @@ impl Reference {
             entry.apply(&mut records);
             differences = differences + keys.iter().filter(|key| differs(&records, key)).count() - before;
         }
-        longest
+        ends
     }
 
     /// Goes on after the end of a process, with the sequence up to `end`. What was found tells of some doubtful entries

@@ -258,7 +258,7 @@ impl Run {
     fn crash(&mut self, crash: Crash) -> std::result::Result<(), Violation> {
         self.backend = self.backend.crash(crash, &mut self.random);
         self.store = LogStore::open(&self.backend, self.store.mistake).unwrap();
-        self.reference.restarted(crash.into(), &self.store.records, 0)
+        self.reference.restarted(crash.into(), &self.store.records, 0).map(drop)
     }
 }
 

@@ -5,12 +5,13 @@ mod flips;
 mod kill;
 mod linearize;
 mod simulate;
+mod simulate_threads;
 
 use arguments::Arguments;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: siltstone-bench simulate [--seeds N] [--first SEED] [--keep-going] [--json]
+usage: siltstone-bench simulate [--threads] [--seeds N] [--first SEED] [--keep-going] [--json]
        siltstone-bench linearize [--seconds N] [--threads N] [--seed N] [--dir DIR] [--json]
        siltstone-bench kill [--times N] [--seed N] [--dir DIR] [--json]
        siltstone-bench flips [--samples N] [--seed SEED] [--json]";

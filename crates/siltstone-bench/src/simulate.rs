@@ -16,6 +16,9 @@ fn scratch() -> std::io::Result<tempfile::TempDir> {
 }
 
 pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
+    if arguments.flag("--threads") {
+        return super::simulate_threads::run(arguments);
+    }
     let seeds = arguments.number("--seeds")?.unwrap_or(1000);
     let first = arguments.number("--first")?.unwrap_or(0);
     // Goes on after a failure, and only lists it.

@@ -47,12 +47,16 @@ impl Action {
     }
 }
 
+/// When an operation returned of which nobody knows whether it happened: its caller was told an error. It may happen at
+/// any moment after its call, or never.
+pub const NEVER_RETURNED: u64 = u64::MAX;
+
 /// An operation on a key: at moments that are all different.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// When it was called.
     pub called: u64,
-    /// When it returned.
+    /// When it returned, or [`NEVER_RETURNED`].
     pub returned: u64,
     /// What it did.
     pub action: Action,
@@ -94,7 +98,9 @@ pub fn check(initial: Option<u64>, history: &[Event]) -> Result<(), Box<NotLinea
     let mut moments: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * history.len());
     for (number, event) in history.iter().enumerate() {
         moments.push((event.called, false, number));
-        moments.push((event.returned, true, number));
+        if event.returned != NEVER_RETURNED {
+            moments.push((event.returned, true, number));
+        }
     }
     moments.sort_unstable();
     let mut under_way: Vec<Option<usize>> = Vec::new();

@@ -9,5 +9,5 @@ mod load;
 #[cfg(test)]
 mod tests;
 
-pub use checker::{Action, Event, NotLinearizable, check};
+pub use checker::{Action, Event, NEVER_RETURNED, NotLinearizable, check};
 pub use load::{Load, Tally};

@@ -1,7 +1,7 @@
 //! The state of a simulated device: files, the directory's entries, the faults and the moment of the power's loss.
 
 use super::content::Content;
-use super::{Faults, SECTOR_BYTES};
+use super::{Call, FailingCall, Faults, SECTOR_BYTES};
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Error, ErrorKind};
 
@@ -23,6 +23,13 @@ pub(super) enum EntryChange {
 }
 
 impl EntryChange {
+    fn name(&self) -> &str {
+        match self {
+            EntryChange::Link { name, .. } | EntryChange::Unlink { name } => name,
+            EntryChange::Rename { to, .. } => to,
+        }
+    }
+
     pub fn apply(&self, entries: &mut BTreeMap<String, Inode>) {
         match self {
             EntryChange::Link { name, inode } => drop(entries.insert(name.clone(), *inode)),
@@ -42,6 +49,7 @@ pub(super) struct Disk {
     pub durable_entries: BTreeMap<String, Inode>,
     pub pending_entries: Vec<(u64, EntryChange)>,
     pub faults: Faults,
+    pub failing_call: Option<FailingCall>,
     random: fastrand::Rng,
     next_inode: Inode,
     changes: u64,
@@ -61,6 +69,7 @@ impl Disk {
             durable_entries: BTreeMap::new(),
             pending_entries: Vec::new(),
             faults: Faults::default(),
+            failing_call: None,
             random: fastrand::Rng::with_seed(seed),
             next_inode: 0,
             changes: 0,
@@ -78,7 +87,7 @@ impl Disk {
         let mut disk = self.clone();
         disk.files.values_mut().for_each(|content| content.handles = 0);
         disk.forget_unreachable();
-        disk.faults = Faults::default();
+        (disk.faults, disk.failing_call) = (Faults::default(), None);
         disk.random = fastrand::Rng::with_seed(seed);
         (disk.off, disk.power_off_at) = (false, u64::MAX);
         disk
@@ -136,6 +145,37 @@ impl Disk {
         happens
     }
 
+    /// Whether a call fails: because it was chosen, or by chance. `name` is asked only if the name matters.
+    fn fails(&mut self, call: Call, name: impl Fn(&Disk) -> bool, chance: impl Fn(&Faults) -> f64) -> bool {
+        self.is_chosen(call, name) || self.happens(chance)
+    }
+
+    fn is_chosen(&mut self, call: Call, concerns: impl Fn(&Disk) -> bool) -> bool {
+        let Some(failing) = self.failing_call else { return false };
+        if failing.call.is_some_and(|chosen| chosen != call) || !concerns(self) {
+            return false;
+        }
+        if failing.after > 0 {
+            self.failing_call = Some(FailingCall { after: failing.after - 1, ..failing });
+            return false;
+        }
+        if !failing.for_ever {
+            self.failing_call = None;
+        }
+        self.fault_count += 1;
+        true
+    }
+
+    /// Whether the chosen call is one on files of such a name.
+    fn concerns_name(&self, name: &str) -> bool {
+        self.failing_call.is_some_and(|failing| name.contains(failing.name_part))
+    }
+
+    fn concerns(&self, inode: Inode) -> bool {
+        let part = self.failing_call.map_or("", |failing| failing.name_part);
+        part.is_empty() || self.entries.iter().any(|(name, named)| *named == inode && name.contains(part))
+    }
+
     fn change_failed(&mut self, error: Error) -> Error {
         self.failed_changes += 1;
         error
@@ -168,10 +208,11 @@ impl Disk {
     }
 
     /// Changes the directory. Done by half means: done or not, as chance has it.
-    fn change_entries(&mut self, change: EntryChange) -> io::Result<()> {
+    fn change_entries(&mut self, call: Call, change: EntryChange) -> io::Result<()> {
         let interrupted = self.begin_change(CHANGE_NS)?;
         let lost = interrupted && self.random.bool();
-        if !lost && self.happens(|faults| faults.directory_error) {
+        let concerns = |disk: &Disk| disk.concerns_name(change.name());
+        if !lost && self.fails(call, concerns, |faults| faults.directory_error) {
             return Err(self.change_failed(input_output_error()));
         }
         if !lost {
@@ -187,7 +228,7 @@ impl Disk {
             return Err(ErrorKind::AlreadyExists.into());
         }
         let inode = self.add(Content::default());
-        self.change_entries(EntryChange::Link { name: name.to_owned(), inode })?;
+        self.change_entries(Call::Create, EntryChange::Link { name: name.to_owned(), inode })?;
         self.content(inode)?.handles += 1;
         Ok(inode)
     }
@@ -221,7 +262,7 @@ impl Disk {
         }
         for name in names {
             let inode = self.find(name)?;
-            self.change_entries(EntryChange::Link { name: format!("{folder}/{name}"), inode })?;
+            self.change_entries(Call::Link, EntryChange::Link { name: format!("{folder}/{name}"), inode })?;
         }
         self.sync_directory()
     }
@@ -229,20 +270,21 @@ impl Disk {
     pub fn remove(&mut self, name: &str) -> io::Result<()> {
         self.check_power()?;
         self.find(name)?;
-        self.change_entries(EntryChange::Unlink { name: name.to_owned() })
+        self.change_entries(Call::Remove, EntryChange::Unlink { name: name.to_owned() })
     }
 
     pub fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         self.check_power()?;
         let inode = self.find(from)?;
-        self.change_entries(EntryChange::Rename { from: from.to_owned(), to: to.to_owned(), inode })
+        let change = EntryChange::Rename { from: from.to_owned(), to: to.to_owned(), inode };
+        self.change_entries(Call::Rename, change)
     }
 
     pub fn sync_directory(&mut self) -> io::Result<()> {
         if self.begin_change(SYNC_NS)? {
             return Err(power_lost());
         }
-        if self.happens(|faults| faults.directory_error) {
+        if self.fails(Call::SyncDirectory, |_| true, |faults| faults.directory_error) {
             return Err(self.change_failed(input_output_error()));
         }
         self.durable_entries.clone_from(&self.entries);
@@ -260,7 +302,7 @@ impl Disk {
     pub fn read(&mut self, inode: Inode, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.check_power()?;
         self.spend(READ_NS);
-        if self.happens(|faults| faults.read_error) {
+        if self.fails(Call::Read, |disk| disk.concerns(inode), |faults| faults.read_error) {
             return Err(input_output_error());
         }
         let bytes = &self.content(inode)?.written;
@@ -283,7 +325,7 @@ impl Disk {
         let interrupted = self.begin_change(CHANGE_NS)?;
         let failure = if interrupted {
             Some(power_lost())
-        } else if self.happens(|faults| faults.write_error) {
+        } else if self.fails(Call::Write, |disk| disk.concerns(inode), |faults| faults.write_error) {
             Some(input_output_error())
         } else {
             None
@@ -325,7 +367,8 @@ impl Disk {
     pub fn truncate(&mut self, inode: Inode, length: u64) -> io::Result<()> {
         let interrupted = self.begin_change(CHANGE_NS)?;
         let lost = interrupted && self.random.bool();
-        if !lost && self.happens(|faults| faults.write_error) {
+        let concerns = |disk: &Disk| disk.concerns(inode);
+        if !lost && self.fails(Call::Truncate, concerns, |faults| faults.write_error) {
             return Err(self.change_failed(input_output_error()));
         }
         let moment = self.changes;
@@ -339,7 +382,7 @@ impl Disk {
         if self.begin_change(SYNC_NS)? {
             return Err(power_lost());
         }
-        if self.happens(|faults| faults.sync_error) {
+        if self.fails(Call::Sync, |disk| disk.concerns(inode), |faults| faults.sync_error) {
             self.failed_syncs += 1;
             let (dropped, mut random) = (self.random.bool(), self.random.fork());
             self.content(inode)?.fail_sync(dropped, |_| random.bool());

@@ -1,4 +1,55 @@
-//! What goes wrong while a device runs.
+//! What goes wrong while a device runs: by chance, or at one chosen call.
+
+/// A call of the device that can fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// A read of a file.
+    Read,
+    /// A write of a file.
+    Write,
+    /// A sync of a file.
+    Sync,
+    /// A truncation of a file.
+    Truncate,
+    /// The creation of a file.
+    Create,
+    /// The removal of a name.
+    Remove,
+    /// A renaming.
+    Rename,
+    /// Another name for a file.
+    Link,
+    /// A sync of the directory.
+    SyncDirectory,
+}
+
+impl Call {
+    /// All of them.
+    pub const ALL: [Call; 9] = [
+        Call::Read,
+        Call::Write,
+        Call::Sync,
+        Call::Truncate,
+        Call::Create,
+        Call::Remove,
+        Call::Rename,
+        Call::Link,
+        Call::SyncDirectory,
+    ];
+}
+
+/// One failure at a chosen call. It fails as [`Faults`] describes it for calls of its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailingCall {
+    /// The kind of call, or any.
+    pub call: Option<Call>,
+    /// Only calls for files whose name contains this; all if it is empty.
+    pub name_part: &'static str,
+    /// So many such calls succeed first.
+    pub after: u64,
+    /// All later such calls fail too.
+    pub for_ever: bool,
+}
 
 /// How often which operation fails, each as a chance from 0 (never, the default) to 1 (always).
 #[derive(Debug, Clone, Default, PartialEq)]

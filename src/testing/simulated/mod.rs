@@ -14,11 +14,11 @@ mod tests;
 
 pub use crash::{Crash, Survival};
 pub use damage::Damage;
-pub use faults::Faults;
+pub use faults::{Call, FailingCall, Faults};
 
 use crate::device::{Access, DirectoryBackend, FileBackend, LOCK, NameLocks};
+use crate::sync::{Mutex, MutexGuard};
 use disk::{Disk, Inode};
-use parking_lot::{Mutex, MutexGuard};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,6 +55,11 @@ impl SimulatedDirectory {
     /// What goes wrong from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.disk.lock().faults = faults;
+    }
+
+    /// Lets one call fail from now on; `None` takes that back.
+    pub fn set_failing_call(&self, failing: Option<FailingCall>) {
+        self.disk.lock().failing_call = failing;
     }
 
     /// Switches the power off at the `operations`-th change from now on (1 is the next one): that one is done by half,

@@ -358,7 +358,7 @@ impl<'a> Run<'a> {
     fn check_opened(&mut self, ending: Ending) -> Outcome {
         let records = self.database()?.iter().and_then(collect);
         let records = records.map_err(|error| Violation::new(format!("iter after opening: {error}")))?;
-        self.reference.restarted(ending, &records, self.now_ms())?;
+        let _ends = self.reference.restarted(ending, &records, self.now_ms())?;
         let keys = self.simulation.workload.keys;
         for _ in 0..keys.min(KEYS_CHECKED) {
             let key = self.random.u32(..keys);
