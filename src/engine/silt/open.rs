@@ -244,11 +244,11 @@ fn open_partition(
 ) -> Result<Partition> {
     let mut view = View::default();
     for store in &entry.stores {
-        let (number, name) = (store.number, store.file_name());
-        let opened = || SortedStore::open_on_flash(directory, &name, number, shape.layout).map(Arc::new);
+        let (number, tag, name) = (store.number, store.tag, store.file_name());
+        let opened = || SortedStore::open_on_flash(directory, &name, tag, shape.layout).map(Arc::new);
         match store.role {
             Role::CuckooTable => {
-                let table = CuckooTable::open(directory, &name, number, shape.layout)?;
+                let table = CuckooTable::open(directory, &name, tag, shape.layout)?;
                 view.hash_stores.insert(0, (number, HashStore::Cuckoo(Arc::new(table))));
             }
             Role::HashOrdered => view.hash_stores.insert(0, (number, HashStore::Ordered(opened()?))),

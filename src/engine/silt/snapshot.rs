@@ -6,6 +6,7 @@ use crate::Result;
 use crate::batch::TimestampMs;
 use crate::device::{Directory, Purpose};
 use crate::engine::{Record, Records};
+use crate::key::random_number;
 use crate::store::log::{FrozenLog, LogCursor, LogView};
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::sorted::SortedCursor;
@@ -102,7 +103,9 @@ impl Core {
             self.directory.share(&store.file_name(), target)?;
         }
         let converted = manifest.partitions().iter().map(|partition| partition.converted_to);
-        self.log.copy_to(target, converted.min().unwrap_or(0), end)?;
-        manifest.write_copy(target)
+        // With an id of its own: once either was written to, the log of one is not taken for that of the other.
+        let database_id = random_number()?;
+        self.log.copy_to(target, database_id, converted.min().unwrap_or(0), end)?;
+        manifest.write_copy(target, database_id)
     }
 }

@@ -27,9 +27,16 @@ pub struct PartitionEntry {
 impl StoreEntry {
     /// The name of its file.
     pub fn file_name(&self) -> String {
-        match self.role {
-            Role::CuckooTable | Role::HashOrdered => FileName::HashStore(self.number).to_string(),
-            Role::Sorted => FileName::SortedStore(self.number).to_string(),
+        self.role.file_name(self.number)
+    }
+}
+
+impl Role {
+    /// The name of the file of a store with this number.
+    pub fn file_name(self, number: u64) -> String {
+        match self {
+            Role::CuckooTable | Role::HashOrdered => FileName::HashStore(number).to_string(),
+            Role::Sorted => FileName::SortedStore(number).to_string(),
         }
     }
 }
@@ -232,10 +239,10 @@ impl Manifest {
         Ok(())
     }
 
-    /// Writes a manifest with the present state into another directory. The identity stays the same, since the
-    /// segments of the log bear it too.
-    pub fn write_copy(&self, target: &Directory) -> Result<()> {
-        write_new(target, &self.shape, &self.partitions).map(drop)
+    /// Writes a manifest with the present state into another directory, for a database with this id. It has the same
+    /// stores, and the same secret, since the frames of the log are copied as they are.
+    pub fn write_copy(&self, target: &Directory, database_id: u64) -> Result<()> {
+        write_new(target, &Shape { database_id, ..self.shape }, &self.partitions).map(drop)
     }
 
     /// Reads the manifest and its mirror again, and answers for each that does not say what is known here what is
@@ -384,7 +391,8 @@ mod tests {
     };
 
     fn edit(partition: u32, removed: &[u64], added: &[(u64, Role)]) -> Edit {
-        let added = added.iter().map(|&(number, role)| StoreEntry { number, role }).collect();
+        let added =
+            added.iter().map(|&(number, role)| StoreEntry { number, tag: 100 + number, role }).collect();
         Edit { partition, converted_to: 10, removed: removed.to_vec(), added }
     }
 
@@ -472,7 +480,7 @@ mod tests {
             manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])]).unwrap();
         }
         let written = directory.io().of(Purpose::Manifest).write_bytes;
-        assert!(written < 2 * 2 * 500 * 49, "{written} bytes for commits of 49 each, in two files");
+        assert!(written < 2 * 2 * 500 * 57, "{written} bytes for commits of 57 each, in two files");
     }
 
     #[test]

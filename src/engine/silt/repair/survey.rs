@@ -87,7 +87,7 @@ impl Survey {
                     as u8
             }
         };
-        StoreToOpen { name, number: entry.number, kind, block_bytes, belonging: self.belonging(partition) }
+        StoreToOpen { name, tag: entry.tag, kind, block_bytes, belonging: self.belonging(partition) }
     }
 
     fn examine_store(
