@@ -335,7 +335,16 @@ impl Builder {
         }
         let mut go_on = |_, _| true;
         let progress = self.progress.as_deref_mut().unwrap_or(&mut go_on);
-        Ok(Arc::new(Silt::open(directory, self.settings.clone(), self.clock.now_ms(), progress)?))
+        let (settings, now_ms) = (&self.settings, self.clock.now_ms());
+        let mut opened = Silt::open(directory.clone(), settings.clone(), now_ms, progress);
+        if self.create && matches!(opened, Err(Error::Setting { .. })) {
+            settings.check_creation()?;
+            let seed = self.seed.map_or_else(KeyHasher::random_seed, Ok)?;
+            if Silt::reshape(&directory, &settings.shape, seed, now_ms)? {
+                opened = Silt::open(directory, settings.clone(), now_ms, progress);
+            }
+        }
+        Ok(Arc::new(opened?))
     }
 }
 

@@ -24,6 +24,7 @@ mod open;
 mod partition;
 mod policy;
 mod repair;
+mod reshape;
 mod residency;
 mod settings;
 mod snapshot;

@@ -18,16 +18,12 @@ use crate::store::hash::{CuckooTable, HashStore};
 use crate::store::log::{Log, LogSettings, LogStore};
 use crate::store::manifest::{Manifest, PartitionEntry, Role, Shape};
 use crate::store::names::{FileName, list_files};
-use crate::store::record::RecordLayout;
 use crate::store::sorted::SortedStore;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Mutex, RwLock};
 use crate::{Error, Result};
 use std::collections::HashSet;
 use std::sync::Arc;
-
-pub(super) const PARTITIONS_DEFAULT: u32 = 16;
-const BLOCK_BYTES_DEFAULT: u32 = 4096;
 
 impl Silt {
     /// Whether a database of this engine stands in the directory.
@@ -38,18 +34,7 @@ impl Silt {
     /// Creates an empty database. `seed` is the secret of its hash; its id and the secret of its log are drawn by
     /// chance.
     pub fn create(directory: &Directory, settings: &ShapeSettings, seed: [u64; 2]) -> Result<()> {
-        let hashed_keys = settings.hashed_keys.unwrap_or(false);
-        let shape = Shape {
-            layout: RecordLayout {
-                fixed: settings.fixed,
-                expiring: settings.expiring.unwrap_or(settings.fixed.is_none()),
-            },
-            hasher: if hashed_keys { KeyHasher::Identity } else { KeyHasher::Keyed(seed) },
-            partitions_log2: settings.partitions.unwrap_or(PARTITIONS_DEFAULT).ilog2(),
-            block_bytes: settings.block_bytes.unwrap_or(BLOCK_BYTES_DEFAULT),
-            database_id: random_number()?,
-            secret: Secret::new(random_number()?),
-        };
+        let shape = settings.shape(seed, random_number()?, Secret::new(random_number()?));
         Manifest::create(directory, &shape)
     }
 
@@ -62,7 +47,7 @@ impl Silt {
     ) -> Result<Silt> {
         let mut manifest = Manifest::open(&directory)?.rewrite_beyond(settings.manifest_bytes_max);
         let shape = *manifest.shape();
-        check_shape(&settings, &shape)?;
+        check_shape(&settings.shape, &shape)?;
         check_stores_are_there(&directory, &manifest)?;
         manifest.make_durable()?;
         let placing = Placing { hasher: shape.hasher, partitions_log2: shape.partitions_log2 };
@@ -161,14 +146,13 @@ impl Core {
     }
 }
 
-fn check_shape(settings: &SiltSettings, shape: &Shape) -> Result<()> {
+pub(super) fn check_shape(asked: &ShapeSettings, shape: &Shape) -> Result<()> {
     let differs = |name: &'static str, asked: String, has: String| {
         let problem = format!(
             "{asked} was asked for, but the database was created with {has}; leave it out to open it as it is"
         );
         Err(Error::Setting { name, problem })
     };
-    let asked = &settings.shape;
     if let Some(fixed) = asked.fixed
         && shape.layout.fixed != Some(fixed)
     {

@@ -200,6 +200,11 @@ impl Manifest {
         &self.partitions
     }
 
+    /// Whether the database has had no store and has released nothing of its log.
+    pub fn is_unused(&self) -> bool {
+        self.next_number == 1 && self.partitions.iter().all(|partition| partition.converted_to == 0)
+    }
+
     /// The first number that no store had when the manifest was opened.
     pub fn next_number(&self) -> u64 {
         self.next_number
