@@ -222,7 +222,9 @@ fn the_store_of_another_database_or_of_a_copy_is_refused_and_told() {
 #[test]
 fn what_a_database_was_made_with_must_be_stated_the_same_again() {
     for bed in beds() {
-        drop(bed.open());
+        let database = bed.open();
+        database.put(bed.key(1), bed.value(1, 1)).unwrap();
+        drop(database);
         let other = match bed.shape.fixed {
             Some((key_length, value_length)) => bed.builder().fixed(key_length, value_length + 1),
             None => bed.builder().fixed(20, 44),
