@@ -83,6 +83,14 @@ pub(super) fn sorted_settings(
     }
 }
 
+/// What a merge is planned for if of `young` records a share of `novelty` is new: never less than half of what may come,
+/// since a perfect index solves buckets of up to twice the records that it expects. Where more than half of the young
+/// records replace others, an index that is planned so takes up to 0.1 bits per key more.
+fn expected(sorted: u64, young: u64, novelty: f64) -> u64 {
+    let new = (young as f64 * novelty) as u64;
+    sorted.saturating_add(new).max(sorted.saturating_add(young) / 2)
+}
+
 impl MergeJob {
     /// Begins with what the partition holds; `None` if there is nothing to merge.
     pub fn start(
@@ -118,8 +126,8 @@ impl MergeJob {
         let sorted_bytes = view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
         let (number, tag) = (core.take_number(), random_number()?);
         let settings = SortedStoreSettings {
-            expected_records: view.sorted_records() + (young as f64 * novelty) as u64,
-            expected_bytes: sorted_bytes + (young_bytes as f64 * novelty) as u64,
+            expected_records: expected(view.sorted_records(), young, novelty),
+            expected_bytes: expected(sorted_bytes, young_bytes, novelty),
             ..core.sorted_settings(tag)
         };
         Ok(Some(MergeJob {
