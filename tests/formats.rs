@@ -113,6 +113,7 @@ fn usage_of_a_database() {
         value_bytes: 7,
         written_bytes: 9,
         records: 8,
+        counted_writes: 10,
         saved_at_ms: 1_700_000_000_123,
     };
     assert_eq!(usage::decode(&golden("usage.bin", &usage::encode(&counted))), Some(counted));

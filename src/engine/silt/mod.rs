@@ -8,6 +8,7 @@
 //! | `convert` | 3.2: a full LogStore becomes a HashStore |
 //! | `merge` | 3.3: HashStores are merged into the SortedStore |
 //! | `policy` | 5, dissertation 2.4: when, and how large (d, H, P) |
+//! | `count` | how many keys there are, from a sample |
 //! | `residency` | 4: fail-graceful indexing; the memory budget |
 //! | `open` | 4: crash tolerance; what the paper leaves open is done by the log's durability levels |
 //!
@@ -17,6 +18,7 @@
 mod account;
 mod batch;
 mod convert;
+mod count;
 mod jobs;
 mod ledger;
 mod merge;
@@ -249,6 +251,11 @@ impl Engine for Silt {
     fn iterate(&self, now_ms: TimestampMs) -> Result<Records> {
         self.core.check_open()?;
         snapshot::records(&self.core, now_ms)
+    }
+
+    fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64> {
+        self.core.check_open()?;
+        self.core.approximate_len(now_ms)
     }
 
     fn sync(&self) -> Result<()> {
