@@ -28,7 +28,7 @@ pub fn run(data: &[u8]) {
     let directory = directory();
     let count = u64::from(input.u8());
     let settings = SortedStoreSettings {
-        tag: 1,
+        number: 1,
         layout,
         form,
         block_bytes,

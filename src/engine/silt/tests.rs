@@ -3,7 +3,6 @@
 mod background;
 mod budget;
 mod copies;
-mod count;
 mod files;
 mod reads;
 mod recovery;
