@@ -248,6 +248,17 @@ impl Database {
         Ok(Iter { records: self.engine().iterate(self.inner.clock.now_ms())?, _database: self.clone() })
     }
 
+    /// How many keys there are, about: with a standard error of at most 0.6 %, and less where most keys are in the last
+    /// store. Exact where nothing was written since a [`compact`](Database::compact), where there are at most 512 records
+    /// in each partition, and in an engine in memory; `iter()?.count()` is always exact. Keys that have expired may
+    /// count until they are merged.
+    ///
+    /// Reads up to 32,768 records, or 512 of each partition, and at least some blocks of each store: milliseconds. Memory
+    /// for that is taken as by an iterator.
+    pub fn approximate_len(&self) -> Result<u64> {
+        self.engine().approximate_len(self.inner.clock.now_ms())
+    }
+
     /// Returns when all writes before it survive a loss of power.
     pub fn sync(&self) -> Result<()> {
         let _locked = self.inner.lock.to_write()?;
@@ -292,7 +303,7 @@ impl Database {
         let mut stats = self.engine().stats();
         (stats.delayed_writes, stats.delayed_ns) = self.inner.workers.delayed();
         stats.disk_bytes += self.inner.usage.file_bytes();
-        stats.usage = self.inner.usage.until(self.inner.clock.now_ms(), stats.keys());
+        stats.usage = self.inner.usage.until(self.inner.clock.now_ms());
         stats
     }
 
@@ -340,7 +351,8 @@ impl Inner {
         self.workers.stop();
         self.lock.release(|was_open| {
             if was_open {
-                self.usage.save(self.clock.now_ms(), || self.engine.stats().keys());
+                let now_ms = self.clock.now_ms();
+                self.usage.save(now_ms, || self.engine.approximate_len(now_ms));
             }
             self.engine.close()
         })

@@ -110,8 +110,11 @@ pub struct Usage {
     pub value_bytes: u64,
     /// Bytes that were written to the device, for whatever purpose.
     pub written_bytes: u64,
-    /// The records of the last store; of all stores, if it has none. About how many keys there are.
+    /// How many keys there were when they were counted last, as [`approximate_len`](crate::Database::approximate_len)
+    /// does: when the file was written after puts and deletes of more than a hundredth of the keys.
     pub records: u64,
+    /// The puts and deletes until they were counted last.
+    pub counted_writes: u64,
     /// When this was last written to the file, in milliseconds since the Unix epoch.
     pub saved_at_ms: u64,
 }
@@ -166,11 +169,6 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// About how many keys there are: the records of the last store or, if it has none, of all stores.
-    pub fn keys(&self) -> u64 {
-        if self.merged_records > 0 { self.merged_records } else { self.records }
-    }
-
     /// Bytes written to the device for each byte that the user wrote.
     pub fn write_amplification(&self) -> f64 {
         self.io.total().write_bytes as f64 / self.user_bytes.max(1) as f64

@@ -259,7 +259,7 @@ fn every_kind_of_store_index_and_filter_stands_in_them() {
         for store in Manifest::open(&directory).unwrap().partitions().iter().flat_map(|entry| &entry.stores) {
             let end = if store.role == Role::Sorted { "sorted" } else { "hash" };
             let file =
-                StoreFile::open(&directory, &format!("{:08x}.{end}", store.number), store.number).unwrap();
+                StoreFile::open(&directory, &format!("{:08x}.{end}", store.number), store.tag).unwrap();
             let footer = file.footer();
             if footer.records > 10 {
                 kinds.insert((store.role as u8, footer.kind, footer.index.kind, footer.filter.kind));

@@ -555,6 +555,7 @@ fn the_accounts_tell_what_was_asked_and_what_it_took() {
         database.compact().unwrap();
         let stats = database.stats();
         assert_eq!(stats.records, MANY, "{bed}: merged, each key counts once");
+        assert_eq!(database.approximate_len().unwrap(), MANY, "{bed}");
         assert!(stats.ram_peak.total_bytes() >= stats.ram.total_bytes(), "{bed}");
         database.reset_ram_peak();
         let reset = database.stats();

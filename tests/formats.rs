@@ -32,7 +32,7 @@ const FIXED: RecordLayout = RecordLayout { fixed: Some((8, 4)), expiring: false 
 const FIXED_EXPIRING: RecordLayout = RecordLayout { fixed: Some((3, 2)), expiring: true };
 const SEED: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
 const PLACING: Placing = Placing { hasher: KeyHasher::Keyed(SEED), partitions_log2: 2 };
-const NUMBER: u64 = 9;
+const TAG: u64 = 9;
 const BLOCK_BYTES: u32 = 512;
 const PIECE_BYTES: usize = 4096;
 
@@ -113,6 +113,7 @@ fn usage_of_a_database() {
         value_bytes: 7,
         written_bytes: 9,
         records: 8,
+        counted_writes: 10,
         saved_at_ms: 1_700_000_000_123,
     };
     assert_eq!(usage::decode(&golden("usage.bin", &usage::encode(&counted))), Some(counted));
@@ -166,7 +167,7 @@ fn records_in_slot_form() {
 
 #[test]
 fn a_block() {
-    let mut builder = BlockBuilder::new(NUMBER, BLOCK_BYTES as usize);
+    let mut builder = BlockBuilder::new(TAG, BLOCK_BYTES as usize);
     builder.fill(b"the end of a record");
     builder.begin_record();
     builder.fill(b"another record");
@@ -178,7 +179,7 @@ fn a_block() {
     builder.seal(7, keep).unwrap();
     let golden = golden("block.bin", &bytes);
     let file = directory().create("for errors", Access::Buffered).unwrap();
-    let block = Block::open(&file, NUMBER, 7, &golden).unwrap();
+    let block = Block::open(&file, TAG, 7, &golden).unwrap();
     assert_eq!((block.payload, block.first_record), (&b"the end of a recordanother record"[..], Some(19)));
 }
 
@@ -186,7 +187,7 @@ fn a_block() {
 fn a_store_file() {
     let written = directory();
     let create = |name| {
-        StoreFileWriter::create(&written, name, 2, NUMBER, BLOCK_BYTES, Purpose::Merge, PIECE_BYTES).unwrap()
+        StoreFileWriter::create(&written, name, 2, TAG, BLOCK_BYTES, Purpose::Merge, PIECE_BYTES).unwrap()
     };
     let mut writer = create("s");
     for number in 0..3 {
@@ -194,10 +195,10 @@ fn a_store_file() {
     }
     writer.finish(40, 3, (1, b"the bytes of an index"), (2, b"those of a filter")).unwrap();
     let read = golden_directory(&written, &[("s", "store_file.bin")]);
-    let file = StoreFile::open(&read, "s", NUMBER).unwrap();
+    let file = StoreFile::open(&read, "s", TAG).unwrap();
     let footer = file.footer();
     assert_eq!((footer.kind, footer.blocks, footer.records, footer.deleted), (2, 3, 40, 3));
-    assert_eq!((footer.number, footer.block_bytes), (NUMBER, BLOCK_BYTES));
+    assert_eq!((footer.tag, footer.block_bytes), (TAG, BLOCK_BYTES));
     assert_eq!((footer.index.kind, footer.filter.kind), (1, 2));
     assert_eq!(file.read_section(&footer.index, Purpose::Get).unwrap(), b"the bytes of an index");
     assert_eq!(file.read_section(&footer.filter, Purpose::Get).unwrap(), b"those of a filter");
@@ -227,8 +228,7 @@ fn cuckoo_index(count: u32, tags: TagSource) -> PartialKeyCuckoo {
 fn a_cuckoo_table() {
     let value: Value = |number| (number % 5 != 0).then(|| number.to_le_bytes().to_vec());
     let (written, index) = (directory(), cuckoo_index(150, TagSource::Placement));
-    let mut writer =
-        CuckooTableWriter::create(&written, "h", NUMBER, FIXED, BLOCK_BYTES, PIECE_BYTES).unwrap();
+    let mut writer = CuckooTableWriter::create(&written, "h", TAG, FIXED, BLOCK_BYTES, PIECE_BYTES).unwrap();
     for (_, _, number) in (0..3).flat_map(|region| index.region_slots(region)) {
         let value = value(number);
         let record = RecordView { key: &key(number), value: value.as_deref(), expires_at_ms: 0 };
@@ -242,7 +242,7 @@ fn a_cuckoo_table() {
 }
 
 fn check_cuckoo_table(read: &Directory, value: Value) {
-    let table = CuckooTable::open(read, "h", NUMBER, FIXED).unwrap();
+    let table = CuckooTable::open(read, "h", TAG, FIXED).unwrap();
     let mut buffer = AlignedBuffer::default();
     for number in 0..150 {
         let hash = PLACING.place(&key(number));
@@ -260,7 +260,7 @@ fn check_sorted_store(
 ) {
     let (written, records) = (directory(), records(150, value));
     let settings = SortedStoreSettings {
-        number: NUMBER,
+        tag: TAG,
         layout,
         form: SortedStoreSettings::form_for(&layout, BLOCK_BYTES, filter.is_some(), index),
         block_bytes: BLOCK_BYTES,
@@ -279,7 +279,7 @@ fn check_sorted_store(
     }
     writer.finish(filter).unwrap();
     let read = golden_directory(&written, &[("s", fixture)]);
-    let store = Arc::new(SortedStore::open(&read, "s", NUMBER, layout).unwrap());
+    let store = Arc::new(SortedStore::open(&read, "s", TAG, layout).unwrap());
     let mut cursor = SortedCursor::new(store.clone(), PLACING, Purpose::Iterate, PIECE_BYTES);
     let mut buffer = AlignedBuffer::default();
     for ((hash, key), value) in &records {
@@ -327,7 +327,7 @@ fn stores_in_hash_order() {
 #[test]
 fn a_store_with_a_block_perfect_index_without_pages_is_still_read() {
     let read = directory_of_old("s", "sorted_slots_block_perfect_unpaged.bin");
-    let whole = SortedStore::open_on_flash(&read, "s", NUMBER, FIXED).unwrap();
+    let whole = SortedStore::open_on_flash(&read, "s", TAG, FIXED).unwrap();
     assert!(whole.has_index(), "it cannot be checked piece by piece before all of it was read");
     let dropped = whole.without_index();
     let mut buffer = AlignedBuffer::default();
@@ -400,7 +400,10 @@ fn manifests() {
             partition: 3,
             converted_to,
             removed: removed.to_vec(),
-            added: added.iter().map(|&(number, role)| StoreEntry { number, role }).collect(),
+            added: added
+                .iter()
+                .map(|&(number, role)| StoreEntry { number, tag: number << 56 | 7, role })
+                .collect(),
         };
         manifest.commit(&[edit(100, &[], &[(1, Role::HashOrdered)])]).unwrap();
         manifest
@@ -410,10 +413,11 @@ fn manifests() {
         let opened = Manifest::open(&read).unwrap();
         assert_eq!((opened.shape(), opened.next_number()), (&shape, 4));
         let partition = &opened.partitions()[3];
-        let stores: Vec<_> = partition.stores.iter().map(|store| (store.number, store.role)).collect();
+        let stores: Vec<_> =
+            partition.stores.iter().map(|store| (store.number, store.tag, store.role)).collect();
         assert_eq!(
             (partition.converted_to, &stores[..]),
-            (200, &[(3, Role::Sorted), (2, Role::CuckooTable)][..])
+            (200, &[(3, 3 << 56 | 7, Role::Sorted), (2, 2 << 56 | 7, Role::CuckooTable)][..])
         );
         assert_eq!(opened.partitions().len(), 1 << shape.partitions_log2);
     }

@@ -297,9 +297,7 @@ impl Builder {
             return Ok(());
         }
         let creates = self.create && !self.read_only;
-        // What an interrupted creation left is removed by the next one.
-        let is_free = self.engine == EngineKind::Silt && Silt::is_half_created(directory)?;
-        match first_file(directory)?.filter(|_| !is_free) {
+        match first_file(directory)? {
             Some(found) if self.engine == EngineKind::Silt => Err(no_database(directory, found)?),
             Some(found) => Err(Error::NotADatabase { path: directory.path(), found }),
             None if !creates => Err(Error::NotFound { path: directory.path() }),
@@ -337,7 +335,16 @@ impl Builder {
         }
         let mut go_on = |_, _| true;
         let progress = self.progress.as_deref_mut().unwrap_or(&mut go_on);
-        Ok(Arc::new(Silt::open(directory, self.settings.clone(), self.clock.now_ms(), progress)?))
+        let (settings, now_ms) = (&self.settings, self.clock.now_ms());
+        let mut opened = Silt::open(directory.clone(), settings.clone(), now_ms, progress);
+        if self.create && matches!(opened, Err(Error::Setting { .. })) {
+            settings.check_creation()?;
+            let seed = self.seed.map_or_else(KeyHasher::random_seed, Ok)?;
+            if Silt::reshape(&directory, &settings.shape, seed, now_ms)? {
+                opened = Silt::open(directory, settings.clone(), now_ms, progress);
+            }
+        }
+        Ok(Arc::new(opened?))
     }
 }
 

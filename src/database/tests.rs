@@ -4,6 +4,7 @@ use super::*;
 use crate::device::Directory;
 use crate::device::memory::MemoryDirectory;
 use crate::device::system::synced;
+use crate::testing::{Crash, SimulatedDirectory, Survival};
 use crate::{Access, Change};
 
 #[test]
@@ -118,5 +119,58 @@ fn close_waits_for_the_writes_under_way() {
         assert_eq!(missing.count(), 0);
         assert!(next.verify(&mut |_, _| true).unwrap().damage.is_empty());
         next.close().unwrap();
+    }
+}
+
+#[test]
+fn a_database_that_never_held_a_record_takes_another_shape() {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    let builder = || Database::builder("memory");
+    let first = builder().fixed(3, 3).hashed_keys().open_in(directory.clone());
+    assert!(first.is_err(), "keys of 3 bytes are no hashes");
+    let first = builder().fixed(9, 3).hashed_keys().open_in(directory.clone()).unwrap();
+    assert!(matches!(first.put("a", "b"), Err(Error::RecordSize { .. })));
+    first.sync().unwrap();
+    first.close().unwrap();
+    // What is not to be created is left as it is.
+    let asked = || builder().fixed(1, 1).partitions(4).block_bytes(512);
+    assert!(matches!(asked().create(false).open_in(directory.clone()), Err(Error::Setting { .. })));
+    let second = asked().open_in(directory.clone()).unwrap();
+    second.put("a", "b").unwrap();
+    second.delete("a").unwrap();
+    second.close().unwrap();
+    let third = builder().fixed(2, 2).open_in(directory.clone());
+    assert!(matches!(third, Err(Error::Setting { name: "fixed", .. })));
+    let third = builder().open_in(directory).unwrap();
+    third.put("a", "c").unwrap();
+    assert_eq!(third.get("a").unwrap().as_deref(), Some(&b"c"[..]));
+    assert!(third.verify(&mut |_, _| true).unwrap().damage.is_empty());
+}
+
+#[test]
+fn a_loss_of_power_while_the_shape_changes_leaves_the_one_or_the_other() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let device = SimulatedDirectory::new(1);
+    let open = |device: &SimulatedDirectory, length: usize| {
+        let builder = Database::builder("simulated").background_threads(0).fixed(length, length);
+        builder.open_in(Directory::new(device.clone(), Access::Buffered))
+    };
+    open(&device, 3).unwrap().close().unwrap();
+    for survival in [Survival::Nothing, Survival::Prefix, Survival::Scattered, Survival::Everything] {
+        for changes in 1.. {
+            let before = device.crash(Crash::ProcessKilled, &mut random);
+            before.power_off_after(changes);
+            let outcome = open(&before, 1);
+            if !before.is_off() {
+                assert!(changes > 3);
+                outcome.unwrap();
+                break;
+            }
+            drop(outcome);
+            let after = before.crash(Crash::PowerLost(survival), &mut random);
+            let database = open(&after, 1).unwrap();
+            database.put("a", "b").unwrap();
+            assert!(database.verify(&mut |_, _| true).unwrap().damage.is_empty());
+        }
     }
 }

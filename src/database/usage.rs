@@ -6,12 +6,15 @@ use crate::batch::Write;
 use crate::device::Directory;
 use crate::stats::Usage;
 use crate::store::usage;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Threads that count share so many sets of counters, lest they wait for each other's cache line.
 const STRIPES: usize = 16;
 /// The file is at most about so old, where there are worker threads.
 const SAVE_INTERVAL_MS: u64 = 60_000;
+/// The keys are counted again after a put or delete for so many of them.
+const KEYS_PER_UNCOUNTED_WRITE: u64 = 100;
 
 static NEXT_STRIPE: AtomicUsize = AtomicUsize::new(0);
 
@@ -36,6 +39,8 @@ pub(super) struct UsageCounters {
     stripes: [Stripe; STRIPES],
     /// As it was when the database was opened.
     before: Usage,
+    /// The keys when they were counted last, and the puts and deletes until then.
+    counted: Mutex<(u64, u64)>,
     opened_at_ms: u64,
     saved_at_ms: AtomicU64,
     /// The operations of this opening that the file has.
@@ -57,9 +62,11 @@ impl UsageCounters {
     /// changed.
     pub fn open(directory: Option<Directory>, now_ms: u64) -> Result<UsageCounters> {
         let file_bytes = directory.as_ref().map_or(Ok(0), usage::tidy)?;
+        let before = directory.as_ref().and_then(usage::read).unwrap_or_default();
         Ok(UsageCounters {
             stripes: Default::default(),
-            before: directory.as_ref().and_then(usage::read).unwrap_or_default(),
+            counted: Mutex::new((before.records, before.counted_writes)),
+            before,
             file_bytes: AtomicU64::new(file_bytes),
             opened_at_ms: now_ms,
             saved_at_ms: AtomicU64::new(now_ms),
@@ -112,9 +119,11 @@ impl UsageCounters {
         self.stripes.iter().map(of).sum()
     }
 
-    /// All counts until now. `records` is how many the database holds.
-    pub fn until(&self, now_ms: u64, records: u64) -> Usage {
-        let mut usage = Usage { records, saved_at_ms: self.saved_at_ms.load(Relaxed), ..self.before };
+    /// All counts until now.
+    pub fn until(&self, now_ms: u64) -> Usage {
+        let (records, counted_writes) = *self.counted.lock();
+        let saved_at_ms = self.saved_at_ms.load(Relaxed);
+        let mut usage = Usage { records, counted_writes, saved_at_ms, ..self.before };
         usage.open_ms = usage.open_ms.saturating_add(now_ms.saturating_sub(self.opened_at_ms));
         for stripe in &self.stripes {
             let add = |sum: &mut u64, count: &AtomicU64| *sum = sum.saturating_add(count.load(Relaxed));
@@ -138,14 +147,27 @@ impl UsageCounters {
             && self.saved_at_ms.compare_exchange(saved_at_ms, now_ms, Relaxed, Relaxed).is_ok()
     }
 
-    /// Writes the file, if anything was asked since it was written last. Nobody depends on it: an error is passed over.
-    pub fn save(&self, now_ms: u64, records: impl FnOnce() -> u64) {
+    /// Counts the keys with `count`, if there were puts and deletes of more than a hundredth of them since.
+    fn count_keys(&self, count: impl FnOnce() -> Result<u64>) {
+        let Usage { puts, deletes, records, counted_writes, .. } = self.until(0);
+        let writes = puts.saturating_add(deletes);
+        if writes.saturating_sub(counted_writes) > records / KEYS_PER_UNCOUNTED_WRITE
+            && let Ok(records) = count()
+        {
+            *self.counted.lock() = (records, writes);
+        }
+    }
+
+    /// Writes the file, if anything was asked since it was written last; `count` counts the keys. Nobody depends on it:
+    /// an error is passed over.
+    pub fn save(&self, now_ms: u64, count: impl FnOnce() -> Result<u64>) {
         let operations = self.operations();
         if let Some(directory) = self.directory.as_ref().filter(|directory| !directory.is_read_only())
             && self.saved_operations.swap(operations, Relaxed) != operations
         {
             self.saved_at_ms.store(now_ms, Relaxed);
-            if usage::write(directory, &self.until(now_ms, records())).is_ok() {
+            self.count_keys(count);
+            if usage::write(directory, &self.until(now_ms)).is_ok() {
                 self.file_bytes.store(usage::USAGE_BYTES as u64, Relaxed);
             }
         }
@@ -173,7 +195,7 @@ mod tests {
                 Write::Put { key: b"key", value: b"value", expires_at_ms: 0 },
                 Write::Delete { key: b"key" },
             ]);
-            counters.save(3_000, || 7);
+            counters.save(3_000, || Ok(7));
             let found = usage::read(&directory).unwrap();
             let counts = (found.gets, found.misses, found.puts, found.deletes);
             assert_eq!(counts, (10 * opening, 3 * opening, opening, opening));
@@ -188,14 +210,14 @@ mod tests {
         let counters = UsageCounters::open(Some(directory.clone()), 0).unwrap();
         assert!(!counters.is_due(59_999));
         assert!(counters.is_due(60_000) && !counters.is_due(60_000));
-        counters.save(60_000, || 0);
+        counters.save(60_000, || Ok(0));
         assert_eq!(usage::read(&directory), None);
         counters.count_gets(1, 0);
-        counters.save(60_001, || 0);
+        counters.save(60_001, || Ok(0));
         assert_eq!(usage::read(&directory).unwrap().gets, 1);
         let nowhere = UsageCounters::open(None, 0).unwrap();
         nowhere.count_delete();
         assert!(!nowhere.is_due(60_000));
-        assert_eq!(nowhere.until(5, 0).deletes, 1);
+        assert_eq!(nowhere.until(5).deletes, 1);
     }
 }

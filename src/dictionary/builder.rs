@@ -45,8 +45,8 @@ impl Default for DictionaryBuilder {
             duplicates: Duplicates::default(),
             progress: None,
             random: || {
-                let [[seed0, seed1], [number, _]] = [KeyHasher::random_seed()?, KeyHasher::random_seed()?];
-                Ok([seed0, seed1, number])
+                let [[seed0, seed1], [tag, _]] = [KeyHasher::random_seed()?, KeyHasher::random_seed()?];
+                Ok([seed0, seed1, tag])
             },
         }
     }
@@ -140,10 +140,10 @@ impl DictionaryBuilder {
     /// # Errors
     /// As [`create`](DictionaryBuilder::create).
     pub fn create_in(self, directory: Directory, name: &str) -> Result<DictionaryWriter> {
-        let [seed0, seed1, number] = (self.random)()?;
+        let [seed0, seed1, tag] = (self.random)()?;
         let hasher = if self.hashed_keys { KeyHasher::Identity } else { KeyHasher::Keyed([seed0, seed1]) };
         let hasher = self.base.as_ref().map_or(hasher, |base| base.header().hasher);
-        let header = Header { fixed: self.fixed, hasher, number, first_end: 0, key_bytes: 0, value_bytes: 0 };
+        let header = Header { fixed: self.fixed, hasher, tag, first_end: 0, key_bytes: 0, value_bytes: 0 };
         self.check(&header)?;
         let temporary = match &self.temporary {
             Some(path) => Directory::system(path, Access::Buffered)?,
@@ -341,7 +341,7 @@ fn store_settings(
         (info.records, info.key_bytes.saturating_add(info.value_bytes))
     });
     SortedStoreSettings {
-        number: header.number,
+        tag: header.tag,
         layout,
         form: SortedStoreSettings::form_for(&layout, block_bytes, false, index.kind()),
         block_bytes,

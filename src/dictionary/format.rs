@@ -26,8 +26,8 @@ const HASHER_IDENTITY: u8 = 1;
 pub(super) struct Header {
     pub fixed: Option<(usize, usize)>,
     pub hasher: KeyHasher,
-    /// The number of the store, drawn at random: no block of another dictionary can pass for one of this.
-    pub number: u64,
+    /// The tag of the store, drawn at random: no block of another dictionary can pass for one of this.
+    pub tag: u64,
     /// The length of the file as it was built, in bytes. Whatever follows is another index.
     pub first_end: u64,
     /// The bytes of all keys.
@@ -63,7 +63,7 @@ impl Header {
         fields.extend_from_slice(&[hasher, u8::from(self.fixed.is_some()), 0, 0]);
         fields.extend_from_slice(&(key_length as u32).to_le_bytes());
         fields.extend_from_slice(&(value_length as u32).to_le_bytes());
-        for field in [seed0, seed1, self.number, self.first_end, self.key_bytes, self.value_bytes] {
+        for field in [seed0, seed1, self.tag, self.first_end, self.key_bytes, self.value_bytes] {
             fields.extend_from_slice(&field.to_le_bytes());
         }
         block[STORE_HEADER_BYTES..CHECKSUM_AT].copy_from_slice(&fields);
@@ -152,7 +152,7 @@ impl Header {
         Some(Header {
             fixed,
             hasher,
-            number: fields.u64()?,
+            tag: fields.u64()?,
             first_end: fields.u64()?,
             key_bytes: fields.u64()?,
             value_bytes: fields.u64()?,

@@ -195,7 +195,7 @@ impl DictionaryOptions {
             return Err(file.corrupt(length, expected, format!("{length}: the file was cut short")));
         }
         let open_until = |file, end| {
-            let file = StoreFile::open_until(file, header.number, end)?;
+            let file = StoreFile::open_until(file, header.tag, end)?;
             header.check_against(&file)?;
             let store = SortedStore::in_file(file, header.layout(), !self.without_index)?;
             if store.is_in_buckets() {

@@ -67,7 +67,7 @@ impl Dictionary {
         let (kind, bytes, _) = builder.finish()?.encode();
         let file = directory.open(name, directory.access())?;
         let header = dictionary.header();
-        let first = StoreFile::open_until(file, header.number, header.first_end)?;
+        let first = StoreFile::open_until(file, header.tag, header.first_end)?;
         first.append_index(Purpose::Maintain, PIECE_BYTES, (kind, &bytes))?;
         options.open_in(directory, name)
     }

@@ -139,6 +139,9 @@ pub trait Engine: Send + Sync {
     /// All records as they are at this moment. Later writes are not seen.
     fn iterate(&self, now_ms: TimestampMs) -> Result<Records>;
 
+    /// About how many keys there are.
+    fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64>;
+
     /// Returns when all writes before it survive a loss of power.
     fn sync(&self) -> Result<()>;
 

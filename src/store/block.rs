@@ -1,7 +1,7 @@
 //! Blocks: the unit in which stores are read, each with a checksum of its own.
 //!
 //! A block begins with a header of eight bytes (docs/formats/block.md): the CRC32C of everything behind it, started
-//! with the store's number and the block's, so that a block that stands in the wrong place is found out; how many bytes
+//! with the store's tag and the block's number, so that a block that stands in the wrong place is found out; how many bytes
 //! are used; and where in it the first record begins. A record may go on in the next block.
 
 use crate::device::File;
@@ -15,14 +15,14 @@ pub const BLOCK_HEADER_BYTES: usize = 8;
 const NO_RECORD_BEGINS: u16 = u16::MAX;
 
 /// The checksum of a block's bytes behind the checksum itself.
-fn checksum(store_number: u64, block_number: u64, rest: &[u8]) -> u32 {
-    let place = (u128::from(store_number) << 64 | u128::from(block_number)).to_le_bytes();
+fn checksum(store_tag: u64, block_number: u64, rest: &[u8]) -> u32 {
+    let place = (u128::from(store_tag) << 64 | u128::from(block_number)).to_le_bytes();
     checksum::crc32c_append(checksum::crc32c(&place), rest)
 }
 
 /// Fills blocks with payload and seals them.
 pub struct BlockBuilder {
-    store_number: u64,
+    store_tag: u64,
     block_bytes: usize,
     header_bytes: usize,
     bytes: Vec<u8>,
@@ -31,19 +31,19 @@ pub struct BlockBuilder {
 
 impl BlockBuilder {
     /// Starts with an empty block. `block_bytes` is a power of two from 512 to 65,536.
-    pub fn new(store_number: u64, block_bytes: usize) -> Self {
-        BlockBuilder::with_header(store_number, block_bytes, BLOCK_HEADER_BYTES)
+    pub fn new(store_tag: u64, block_bytes: usize) -> Self {
+        BlockBuilder::with_header(store_tag, block_bytes, BLOCK_HEADER_BYTES)
     }
 
     /// Starts with an empty block that has no header: what stands in it is checked by itself.
-    pub fn bare(store_number: u64, block_bytes: usize) -> Self {
-        BlockBuilder::with_header(store_number, block_bytes, 0)
+    pub fn bare(store_tag: u64, block_bytes: usize) -> Self {
+        BlockBuilder::with_header(store_tag, block_bytes, 0)
     }
 
-    fn with_header(store_number: u64, block_bytes: usize, header_bytes: usize) -> Self {
+    fn with_header(store_tag: u64, block_bytes: usize, header_bytes: usize) -> Self {
         let mut bytes = Vec::with_capacity(block_bytes);
         bytes.resize(header_bytes, 0);
-        BlockBuilder { store_number, block_bytes, header_bytes, bytes, first_record: None }
+        BlockBuilder { store_tag, block_bytes, header_bytes, bytes, first_record: None }
     }
 
     /// How many bytes stand in the block, without its header.
@@ -81,7 +81,7 @@ impl BlockBuilder {
         if self.header_bytes > 0 {
             self.bytes[4..6].copy_from_slice(&used.to_le_bytes());
             self.bytes[6..8].copy_from_slice(&self.first_record.unwrap_or(NO_RECORD_BEGINS).to_le_bytes());
-            let crc = checksum(self.store_number, block_number, &self.bytes[4..]);
+            let crc = checksum(self.store_tag, block_number, &self.bytes[4..]);
             self.bytes[0..4].copy_from_slice(&crc.to_le_bytes());
         }
         let outcome = write(&self.bytes);
@@ -108,23 +108,23 @@ pub struct Block<'a> {
 
 impl<'a> Block<'a> {
     /// Checks the bytes of block `block_number` of `file`.
-    pub fn open(file: &File, store_number: u64, block_number: u64, bytes: &'a [u8]) -> Result<Block<'a>> {
-        Block::open_checked(file, store_number, block_number, bytes, true)
+    pub fn open(file: &File, store_tag: u64, block_number: u64, bytes: &'a [u8]) -> Result<Block<'a>> {
+        Block::open_checked(file, store_tag, block_number, bytes, true)
     }
 
     /// The same for a lookup, which leaves the checksum out where the file's directory says so.
     pub fn open_for_get(
         file: &File,
-        store_number: u64,
+        store_tag: u64,
         block_number: u64,
         bytes: &'a [u8],
     ) -> Result<Block<'a>> {
-        Block::open_checked(file, store_number, block_number, bytes, !file.trusts_gets())
+        Block::open_checked(file, store_tag, block_number, bytes, !file.trusts_gets())
     }
 
     fn open_checked(
         file: &File,
-        store_number: u64,
+        store_tag: u64,
         block_number: u64,
         bytes: &'a [u8],
         with_checksum: bool,
@@ -136,7 +136,7 @@ impl<'a> Block<'a> {
         let [c0, c1, c2, c3, used0, used1, first0, first1] = *header;
         if with_checksum {
             let stated = u32::from_le_bytes([c0, c1, c2, c3]);
-            let computed = checksum(store_number, block_number, &bytes[4..]);
+            let computed = checksum(store_tag, block_number, &bytes[4..]);
             if stated != computed {
                 let expected = format!("a block with checksum {stated:#010x}");
                 return Err(file.corrupt(offset(), expected, format!("{computed:#010x}")));

@@ -54,8 +54,8 @@ impl Section {
 pub struct StoreFooter {
     /// Which kind of store it is, in the words of the store's own format.
     pub kind: u8,
-    /// The number of the store, of which its name is made.
-    pub number: u64,
+    /// Drawn at random for each file, so that no other file is taken for this one. The manifest has it too.
+    pub tag: u64,
     /// The size of a block, in bytes.
     pub block_bytes: u32,
     /// The number of data blocks.
@@ -74,19 +74,9 @@ pub struct StoreFooter {
 
 impl StoreFooter {
     /// The footer of a file whose own cannot be read: of so many blocks, with no index and no filter.
-    pub(super) fn guessed(kind: u8, number: u64, block_bytes: u32, blocks: u64) -> StoreFooter {
+    pub(super) fn guessed(kind: u8, tag: u64, block_bytes: u32, blocks: u64) -> StoreFooter {
         let (index, filter) = (Section::default(), Section::default());
-        StoreFooter {
-            kind,
-            number,
-            block_bytes,
-            blocks,
-            records: 0,
-            deleted: 0,
-            index,
-            filter,
-            copied: false,
-        }
+        StoreFooter { kind, tag, block_bytes, blocks, records: 0, deleted: 0, index, filter, copied: false }
     }
 
     fn encode(&self) -> [u8; FOOTER_BYTES] {
@@ -95,7 +85,7 @@ impl StoreFooter {
         out.extend_from_slice(&STORE_VERSION.to_le_bytes());
         out.extend_from_slice(&[self.kind, self.index.kind, self.filter.kind, 0]);
         out.extend_from_slice(&self.block_bytes.to_le_bytes());
-        for field in [self.number, self.blocks, self.records, self.deleted] {
+        for field in [self.tag, self.blocks, self.records, self.deleted] {
             out.extend_from_slice(&field.to_le_bytes());
         }
         for section in [&self.index, &self.filter] {
@@ -138,7 +128,7 @@ impl StoreFooter {
         let parse = |fields: &mut Fields<'_>| {
             Some(StoreFooter {
                 kind,
-                number: fields.u64()?,
+                tag: fields.u64()?,
                 block_bytes,
                 blocks: fields.u64()?,
                 records: fields.u64()?,
@@ -152,13 +142,23 @@ impl StoreFooter {
     }
 }
 
-pub(super) fn encode_header(kind: u8, number: u64, block_bytes: u32) -> [u8; HEADER_BYTES] {
+/// What a file is expected to be, for errors.
+pub(super) fn expected_tag(tag: u64) -> String {
+    format!("the store with tag {tag:016x}")
+}
+
+/// What a file is that is another one, for errors.
+pub(super) fn found_tag(tag: u64) -> String {
+    format!("another store's file, with tag {tag:016x}")
+}
+
+pub(super) fn encode_header(kind: u8, tag: u64, block_bytes: u32) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     header[..8].copy_from_slice(MAGIC);
     header[8..12].copy_from_slice(&STORE_VERSION.to_le_bytes());
     header[12] = kind;
     header[16..20].copy_from_slice(&block_bytes.to_le_bytes());
-    header[20..28].copy_from_slice(&number.to_le_bytes());
+    header[20..28].copy_from_slice(&tag.to_le_bytes());
     let crc = checksum::crc32c(&header[..28]);
     header[28..].copy_from_slice(&crc.to_le_bytes());
     header
@@ -168,7 +168,7 @@ pub(super) fn encode_header(kind: u8, number: u64, block_bytes: u32) -> [u8; HEA
 pub struct StoreFileWriter {
     appender: Appender,
     kind: u8,
-    number: u64,
+    tag: u64,
     block_bytes: u32,
     blocks: u64,
 }
@@ -179,16 +179,16 @@ impl StoreFileWriter {
         directory: &Directory,
         name: &str,
         kind: u8,
-        number: u64,
+        tag: u64,
         block_bytes: u32,
         purpose: Purpose,
         piece_bytes: usize,
     ) -> Result<Self> {
         let file = directory.create(name, directory.access())?;
         let mut appender = Appender::new(file, purpose, piece_bytes.max(block_bytes as usize));
-        appender.append(&encode_header(kind, number, block_bytes))?;
+        appender.append(&encode_header(kind, tag, block_bytes))?;
         appender.align(u64::from(block_bytes))?;
-        Ok(StoreFileWriter { appender, kind, number, block_bytes, blocks: 0 })
+        Ok(StoreFileWriter { appender, kind, tag, block_bytes, blocks: 0 })
     }
 
     /// The number of the block that comes next.
@@ -210,7 +210,7 @@ impl StoreFileWriter {
     fn footer(&self, records: u64, deleted: u64) -> StoreFooter {
         StoreFooter {
             kind: self.kind,
-            number: self.number,
+            tag: self.tag,
             block_bytes: self.block_bytes,
             blocks: self.blocks,
             records,
@@ -282,14 +282,14 @@ pub struct StoreFile {
 
 impl StoreFile {
     /// Opens a file and checks that it is what its name says.
-    pub fn open(directory: &Directory, name: &str, number: u64) -> Result<StoreFile> {
+    pub fn open(directory: &Directory, name: &str, tag: u64) -> Result<StoreFile> {
         let file = directory.open(name, directory.access())?;
         let length = file.length()?;
-        StoreFile::open_until(file, number, length)
+        StoreFile::open_until(file, tag, length)
     }
 
     /// [`open`](StoreFile::open) for a file whose footer ends at `end`, a position in bytes, whatever follows there.
-    pub fn open_until(file: File, number: u64, end: u64) -> Result<StoreFile> {
+    pub fn open_until(file: File, tag: u64, end: u64) -> Result<StoreFile> {
         let length = end;
         let mut buffer = AlignedBuffer::default();
         if length < (HEADER_BYTES + FOOTER_BYTES) as u64 {
@@ -300,9 +300,11 @@ impl StoreFile {
         let footer =
             StoreFooter::decode(&file, at, file.read(Purpose::Recover, at, FOOTER_BYTES, &mut buffer)?)?;
         let header = file.read(Purpose::Recover, 0, HEADER_BYTES, &mut buffer)?;
-        if header != encode_header(footer.kind, number, footer.block_bytes) || footer.number != number {
-            let got = format!("that of store {}", footer.number);
-            return Err(file.corrupt(0, format!("the header of store {number}"), got));
+        if footer.tag != tag {
+            return Err(file.corrupt(at, expected_tag(tag), found_tag(footer.tag)));
+        }
+        if header != encode_header(footer.kind, tag, footer.block_bytes) {
+            return Err(file.corrupt(0, "the header that the footer says", "other bytes"));
         }
         StoreFile::with_footer(file, footer, length)
     }

@@ -41,7 +41,8 @@ pub struct MergeCursor {
     /// At this time records that are gone are dropped; `None` keeps them.
     drop_gone_at_ms: Option<TimestampMs>,
     last_key: Vec<u8>,
-    taken: u64,
+    /// Of each source.
+    taken: Vec<u64>,
     hidden: u64,
 }
 
@@ -58,18 +59,29 @@ impl MergeCursor {
     pub fn new(sources: Vec<Box<dyn Cursor>>, drop_gone_at_ms: Option<TimestampMs>) -> Self {
         MergeCursor {
             heap: Vec::with_capacity(sources.len()),
+            taken: vec![0; sources.len()],
             sources,
             started: false,
             drop_gone_at_ms,
             last_key: Vec::new(),
-            taken: 0,
             hidden: 0,
         }
     }
 
     /// How many records were taken from all sources so far.
     pub fn taken(&self) -> u64 {
-        self.taken
+        self.taken.iter().sum()
+    }
+
+    /// How many records the cursor has left behind: all that were taken but those that the sources are at.
+    pub fn passed(&self) -> u64 {
+        self.taken() - self.heap.len() as u64
+    }
+
+    /// How many records of the last source, the oldest one, it has left behind.
+    pub fn passed_of_last(&self) -> u64 {
+        let Some(last) = self.sources.len().checked_sub(1) else { return 0 };
+        self.taken[last] - u64::from(self.heap.iter().any(|head| head.source == last))
     }
 
     /// How many records were passed over so far since a younger one of their key was yielded.
@@ -117,7 +129,7 @@ impl MergeCursor {
         if !self.sources[source].advance()? {
             return Ok(None);
         }
-        self.taken += 1;
+        self.taken[source] += 1;
         Ok(self.sources[source].entry().map(|entry| Head { hash: entry.hash, source }))
     }
 
@@ -176,6 +188,7 @@ impl Cursor for MergeCursor {
         self.sources.iter().map(|source| source.heap_bytes()).sum::<usize>()
             + self.last_key.capacity()
             + self.heap.capacity() * size_of::<Head>()
+            + self.taken.capacity() * 8
     }
 }
 

@@ -7,14 +7,14 @@ use crate::Result;
 use crate::device::File;
 use std::ops::Range;
 
-/// What stands behind each slot: its CRC32C, started with the store's number and its own.
+/// What stands behind each slot: its CRC32C, started with the store's tag and the slot's number.
 pub const SLOT_CHECKSUM_BYTES: usize = 4;
 
 /// How the slots of a store stand in its blocks: those numbered `n × per_block` and following in block n, side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckedSlots {
-    /// The number of the store.
-    pub store_number: u64,
+    /// The tag of the store.
+    pub store_tag: u64,
     /// The bytes of a slot without its checksum.
     pub slot_bytes: usize,
     /// The bytes of a block.
@@ -29,8 +29,8 @@ pub fn checked_slots_per_block(slot_bytes: usize, block_bytes: usize) -> usize {
 }
 
 /// The checksum of a slot.
-pub fn slot_checksum(store_number: u64, slot_number: u64, slot: &[u8]) -> [u8; SLOT_CHECKSUM_BYTES] {
-    let place = (u128::from(store_number) << 64 | u128::from(slot_number)).to_le_bytes();
+pub fn slot_checksum(store_tag: u64, slot_number: u64, slot: &[u8]) -> [u8; SLOT_CHECKSUM_BYTES] {
+    let place = (u128::from(store_tag) << 64 | u128::from(slot_number)).to_le_bytes();
     checksum::crc32c_append(checksum::crc32c(&place), slot).to_le_bytes()
 }
 
@@ -77,7 +77,7 @@ impl CheckedSlots {
         let Some((slot, stated)) = bytes.split_at_checked(self.slot_bytes) else {
             return damaged(format!("a slot of {} bytes", self.stride()), format!("{} bytes", bytes.len()));
         };
-        let computed = slot_checksum(self.store_number, slot_number, slot);
+        let computed = slot_checksum(self.store_tag, slot_number, slot);
         if stated != computed {
             let expected = format!("a slot with checksum {stated:02x?}");
             return damaged(expected, format!("{computed:02x?}"));
@@ -122,15 +122,14 @@ mod tests {
     use crate::device::memory::MemoryDirectory;
     use crate::device::{Access, Directory};
 
-    const SLOTS: CheckedSlots =
-        CheckedSlots { store_number: 3, slot_bytes: 100, block_bytes: 512, slots: 10 };
+    const SLOTS: CheckedSlots = CheckedSlots { store_tag: 3, slot_bytes: 100, block_bytes: 512, slots: 10 };
 
     fn block(number: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for slot in SLOTS.in_blocks(&(number..number + 1)) {
             let content = [slot as u8; 100];
             bytes.extend(content);
-            bytes.extend(slot_checksum(SLOTS.store_number, slot, &content));
+            bytes.extend(slot_checksum(SLOTS.store_tag, slot, &content));
         }
         bytes.resize(512, 0);
         bytes
@@ -143,7 +142,7 @@ mod tests {
         let good = block(1);
         assert_eq!(SLOTS.open(&file, 5, &good[104..208]).unwrap(), &[5; 100]);
         assert!(SLOTS.open(&file, 4, &good[104..208]).is_err());
-        let other = CheckedSlots { store_number: 4, ..SLOTS };
+        let other = CheckedSlots { store_tag: 4, ..SLOTS };
         assert!(other.open(&file, 5, &good[104..208]).is_err());
         for bit in 0..104 * 8 {
             let mut bad = good[104..208].to_vec();

@@ -14,7 +14,7 @@ pub const USAGE_NAME: &str = "USAGE";
 /// The version of the format.
 pub const USAGE_VERSION: u32 = 1;
 /// The bytes of the file.
-pub const USAGE_BYTES: usize = 104;
+pub const USAGE_BYTES: usize = 112;
 
 const MAGIC: &[u8; 8] = b"SILTUSED";
 /// What is being written, until it takes the file's place.
@@ -35,6 +35,7 @@ pub fn encode(usage: &Usage) -> [u8; USAGE_BYTES] {
         usage.value_bytes,
         usage.written_bytes,
         usage.records,
+        usage.counted_writes,
         usage.saved_at_ms,
     ];
     for (field, number) in bytes[16..].chunks_exact_mut(8).zip(numbers) {
@@ -62,6 +63,7 @@ pub fn decode(bytes: &[u8]) -> Option<Usage> {
         value_bytes: fields.u64()?,
         written_bytes: fields.u64()?,
         records: fields.u64()?,
+        counted_writes: fields.u64()?,
         saved_at_ms: fields.u64()?,
     };
     (bytes == encode(&usage)).then_some(usage)

@@ -71,6 +71,7 @@ pub fn usage(usage: &Usage) -> Value {
         "key_bytes": usage.key_bytes,
         "value_bytes": usage.value_bytes,
         "records": usage.records,
+        "counted_writes": usage.counted_writes,
         "saved_at_ms": usage.saved_at_ms,
     })
 }

@@ -31,13 +31,18 @@ pub struct StatsArgs {
 pub fn run(args: StatsArgs) -> Result {
     let mut out = stdout().lock();
     for directory in place::databases(&args.location.db) {
-        let stats = open::open(Database::builder(&directory).create(false))?.stats();
+        let database = open::open(Database::builder(&directory).create(false))?;
+        let stats = database.stats();
+        // After the statistics: it reads.
+        let keys = database.approximate_len()?;
         if args.json {
             let mut line = accounts::stats(&stats);
+            line["keys"] = json!(keys);
             line["path"] = json!(directory.display().to_string());
             writeln!(out, "{line}")?;
         } else {
             writeln!(out, "{}", directory.display())?;
+            writeln!(out, "{:<28} {keys:>16}", "keys, about")?;
             print(&mut out, &stats)?;
         }
     }

@@ -28,7 +28,7 @@ pub fn run(data: &[u8]) {
     let directory = directory();
     let count = u64::from(input.u8());
     let settings = SortedStoreSettings {
-        number: 1,
+        tag: 1,
         layout,
         form,
         block_bytes,

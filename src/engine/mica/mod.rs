@@ -228,6 +228,11 @@ impl<S: Space> Engine for Mica<S> {
         Ok(Box::new(records.into_iter().map(Ok)))
     }
 
+    fn approximate_len(&self, _now_ms: TimestampMs) -> Result<u64> {
+        self.check_open()?;
+        Ok(self.partitions.iter().map(|shard| shard.owner.lock().partition.len()).sum())
+    }
+
     fn sync(&self) -> Result<()> {
         self.check_open()
     }

@@ -5,7 +5,7 @@ use crate::device::scratch_bytes;
 use crate::key::KeyHasher;
 use crate::stats::{DegradedStore, RamAccount, Shape, Stats, StoreKind};
 use crate::store::hash::HashStore;
-use crate::store::manifest::{MANIFEST_VERSION, Role, StoreEntry};
+use crate::store::manifest::{MANIFEST_VERSION, Role};
 use crate::store::sorted::SortedStore;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -170,7 +170,7 @@ impl Core {
             for (number, role, store) in view.ordered_stores() {
                 let (index_on_flash, filter_on_flash) = (!store.has_index(), !store.has_filter());
                 if index_on_flash || filter_on_flash {
-                    let file = StoreEntry { number, role }.file_name();
+                    let file = role.file_name(number);
                     degraded.push(DegradedStore { file, index_on_flash, filter_on_flash });
                 }
             }

@@ -5,6 +5,7 @@ use super::settings::Mistake;
 use super::{Core, FilterKind, HashStoreKind};
 use crate::device::{AlignedBuffer, Purpose};
 use crate::index::filter::{CuckooFilter, RibbonBuilder};
+use crate::key::random_number;
 use crate::store::hash::{CuckooTableWriter, HashStore};
 use crate::store::log::{FrozenLog, LogCursor, LogView};
 use crate::store::manifest::{Edit, Role, StoreEntry};
@@ -19,6 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(super) struct ConvertJob {
     partition: usize,
     number: u64,
+    tag: u64,
     frozen: Arc<FrozenLog>,
     filter_bits: u8,
     target: Target,
@@ -47,7 +49,7 @@ impl ConvertJob {
             Some(frozen) => frozen.clone(),
             None => return Err(Error::Interrupted),
         };
-        let number = core.take_number();
+        let (number, tag) = (core.take_number(), random_number()?);
         let name = FileName::HashStore(number).to_string();
         let (layout, block_bytes) = (core.shape.layout, core.shape.block_bytes);
         let target = match core.hash_store_kind() {
@@ -55,7 +57,7 @@ impl ConvertJob {
                 writer: Box::new(CuckooTableWriter::create(
                     &core.directory,
                     &name,
-                    number,
+                    tag,
                     layout,
                     block_bytes,
                     core.piece_bytes(),
@@ -66,7 +68,7 @@ impl ConvertJob {
             },
             HashStoreKind::HashOrdered => {
                 let settings = SortedStoreSettings {
-                    number,
+                    tag,
                     layout,
                     form: Form::Stream,
                     block_bytes,
@@ -88,7 +90,7 @@ impl ConvertJob {
                 Target::Ordered { writer: Box::new(writer), cursor: Box::new(cursor), ribbon }
             }
         };
-        Ok(ConvertJob { partition, number, frozen, filter_bits: core.settings.filter_bits, target })
+        Ok(ConvertJob { partition, number, tag, frozen, filter_bits: core.settings.filter_bits, target })
     }
 
     /// Moves some records; answers whether all were moved.
@@ -163,7 +165,7 @@ impl ConvertJob {
             partition: self.partition as u32,
             converted_to: if releases_too_much { core.log.end() } else { self.frozen.end() },
             removed: Vec::new(),
-            added: vec![StoreEntry { number: self.number, role }],
+            added: vec![StoreEntry { number: self.number, tag: self.tag, role }],
         };
         let mut ledger = core.ledger.lock();
         {

@@ -6,6 +6,7 @@ use crate::Result;
 use crate::batch::TimestampMs;
 use crate::device::Purpose;
 use crate::index::filter::RangedFilterBuilder;
+use crate::key::random_number;
 use crate::store::log::{FrozenLog, LogCursor};
 use crate::store::manifest::{Edit, Role, Shape, StoreEntry};
 use crate::store::merge::{Cursor, MergeCursor};
@@ -28,6 +29,7 @@ const NOVELTY_WEIGHT: f64 = 0.5;
 pub(super) struct MergeJob {
     partition: usize,
     number: u64,
+    tag: u64,
     /// The stores that are merged, by number.
     inputs: Vec<u64>,
     frozen: Vec<Arc<FrozenLog>>,
@@ -45,7 +47,7 @@ pub(super) struct MergeJob {
 pub(super) fn sorted_settings(
     shape: &Shape,
     index: IndexKind,
-    number: u64,
+    tag: u64,
     purpose: Purpose,
     piece_bytes: usize,
 ) -> SortedStoreSettings {
@@ -68,7 +70,7 @@ pub(super) fn sorted_settings(
     let form = SortedStoreSettings::form_for(&layout, block_bytes, false, index);
     let (expected_records, expected_bytes) = (0, 0);
     SortedStoreSettings {
-        number,
+        tag,
         layout,
         form,
         block_bytes,
@@ -79,6 +81,14 @@ pub(super) fn sorted_settings(
         purpose,
         piece_bytes,
     }
+}
+
+/// What a merge is planned for if of `young` records a share of `novelty` is new: never less than half of what may come,
+/// since a perfect index solves buckets of up to twice the records that it expects. Where more than half of the young
+/// records replace others, an index that is planned so takes up to 0.1 bits per key more.
+fn expected(sorted: u64, young: u64, novelty: f64) -> u64 {
+    let new = (young as f64 * novelty) as u64;
+    sorted.saturating_add(new).max(sorted.saturating_add(young) / 2)
 }
 
 impl MergeJob {
@@ -114,15 +124,16 @@ impl MergeJob {
             / core.partitions.len() as u64
             + view.hash_stores.iter().map(|(_, store)| store.file().length()).sum::<u64>();
         let sorted_bytes = view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
-        let number = core.take_number();
+        let (number, tag) = (core.take_number(), random_number()?);
         let settings = SortedStoreSettings {
-            expected_records: view.sorted_records() + (young as f64 * novelty) as u64,
-            expected_bytes: sorted_bytes + (young_bytes as f64 * novelty) as u64,
-            ..core.sorted_settings(number)
+            expected_records: expected(view.sorted_records(), young, novelty),
+            expected_bytes: expected(sorted_bytes, young_bytes, novelty),
+            ..core.sorted_settings(tag)
         };
         Ok(Some(MergeJob {
             partition,
             number,
+            tag,
             inputs,
             frozen,
             hash_records: view.hash_records(),
@@ -185,7 +196,7 @@ impl MergeJob {
             partition: self.partition as u32,
             converted_to: self.frozen.iter().map(|frozen| frozen.end()).max().unwrap_or(0),
             removed: self.inputs.clone(),
-            added: vec![StoreEntry { number: self.number, role: Role::Sorted }],
+            added: vec![StoreEntry { number: self.number, tag: self.tag, role: Role::Sorted }],
         };
         core.commit(&mut ledger, Some(edit))?;
         let removed = {
@@ -229,8 +240,8 @@ impl Core {
         Ok(Some(RangedFilterBuilder::new(records, bits)?))
     }
 
-    fn sorted_settings(&self, number: u64) -> SortedStoreSettings {
-        sorted_settings(&self.shape, self.index_kind(), number, Purpose::Merge, self.piece_bytes())
+    fn sorted_settings(&self, tag: u64) -> SortedStoreSettings {
+        sorted_settings(&self.shape, self.index_kind(), tag, Purpose::Merge, self.piece_bytes())
     }
 
     /// Lets go of the log on behalf of a partition that has nothing in it.

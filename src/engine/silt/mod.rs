@@ -8,6 +8,7 @@
 //! | `convert` | 3.2: a full LogStore becomes a HashStore |
 //! | `merge` | 3.3: HashStores are merged into the SortedStore |
 //! | `policy` | 5, dissertation 2.4: when, and how large (d, H, P) |
+//! | `count` | how many keys there are, from a sample |
 //! | `residency` | 4: fail-graceful indexing; the memory budget |
 //! | `open` | 4: crash tolerance; what the paper leaves open is done by the log's durability levels |
 //!
@@ -17,7 +18,7 @@
 mod account;
 mod batch;
 mod convert;
-mod create;
+mod count;
 mod jobs;
 mod ledger;
 mod merge;
@@ -25,6 +26,7 @@ mod open;
 mod partition;
 mod policy;
 mod repair;
+mod reshape;
 mod residency;
 mod settings;
 mod snapshot;
@@ -109,15 +111,7 @@ impl Core {
 
     fn check_writable(&self) -> Result<()> {
         self.check_open()?;
-        if self.directory.is_read_only() {
-            return Err(Error::ReadOnly);
-        }
         self.check_healthy()
-    }
-
-    /// Whether background work may go on: with a directory that may only be read this is reading alone.
-    fn may_step(&self) -> bool {
-        matches!(self.check_writable(), Ok(()) | Err(Error::ReadOnly))
     }
 
     /// An error if an earlier write or sync failed.
@@ -259,6 +253,11 @@ impl Engine for Silt {
         snapshot::records(&self.core, now_ms)
     }
 
+    fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64> {
+        self.core.check_open()?;
+        self.core.approximate_len(now_ms)
+    }
+
     fn sync(&self) -> Result<()> {
         self.core.check_writable()?;
         if self.core.log.is_synced() {
@@ -268,10 +267,6 @@ impl Engine for Silt {
     }
 
     fn step(&self, now_ms: TimestampMs) -> Result<Step> {
-        if self.core.directory.is_read_only() {
-            self.core.check_open()?;
-            return self.core.step_load();
-        }
         if self.core.check_writable().is_err() {
             return Ok(Step::Idle);
         }
@@ -279,11 +274,11 @@ impl Engine for Silt {
     }
 
     fn has_work(&self) -> bool {
-        (self.core.jobs.has_work() || self.core.residency.has_work()) && self.core.may_step()
+        (self.core.jobs.has_work() || self.core.residency.has_work()) && self.core.check_writable().is_ok()
     }
 
     fn wants_thread(&self) -> bool {
-        (self.core.jobs.want_thread() || self.core.residency.has_work()) && self.core.may_step()
+        (self.core.jobs.want_thread() || self.core.residency.has_work()) && self.core.check_writable().is_ok()
     }
 
     fn lead(&self) -> f64 {
@@ -331,9 +326,6 @@ impl Engine for Silt {
         self.core.check_healthy()?;
         if closed_before {
             return Err(Error::Closed);
-        }
-        if self.core.directory.is_read_only() {
-            return Ok(());
         }
         self.core.fail_stop(|| {
             self.core.commit_pending(&mut self.core.ledger.lock())?;

@@ -7,15 +7,16 @@ use super::ledger::Ledger;
 use super::partition::{Partition, State, View};
 use super::policy::{POSITION_BITS_MAX, log_store_settings};
 use super::residency::{Residency, check_budget};
-use super::{Core, Counters, HashStoreKind, IndexKind, Silt, SiltSettings};
+use super::{Core, Counters, HashStoreKind, IndexKind, ShapeSettings, Silt, SiltSettings};
 use crate::batch::TimestampMs;
 use crate::cache::RecordCache;
 use crate::device::{AlignedBuffer, Directory};
-use crate::key::{KeyHasher, Placing};
+use crate::key::{KeyHasher, Placing, random_number};
 use crate::progress::Progress;
+use crate::store::checksum::Secret;
 use crate::store::hash::{CuckooTable, HashStore};
 use crate::store::log::{Log, LogSettings, LogStore};
-use crate::store::manifest::{Manifest, PartitionEntry, Role, Shape, StoreEntry};
+use crate::store::manifest::{Manifest, PartitionEntry, Role, Shape};
 use crate::store::names::{FileName, list_files};
 use crate::store::sorted::SortedStore;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
@@ -25,13 +26,19 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Silt {
-    /// Opens a database. In a directory that may only be read ([`Directory::is_read_only`]) nothing is changed: what was
-    /// being written when the system went down is left out and not cut off, the log is replayed into memory, and every
-    /// write, sync and compaction is answered with [`Error::ReadOnly`].
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] for everything that verifying a closed database reports of what is opened here: the manifest,
-    /// the log, and the ends and indexes of stores.
+    /// Whether a database of this engine stands in the directory.
+    pub fn stands_in(directory: &Directory) -> Result<bool> {
+        Manifest::stands_in(directory)
+    }
+
+    /// Creates an empty database. `seed` is the secret of its hash; its id and the secret of its log are drawn by
+    /// chance.
+    pub fn create(directory: &Directory, settings: &ShapeSettings, seed: [u64; 2]) -> Result<()> {
+        let shape = settings.shape(seed, random_number()?, Secret::new(random_number()?));
+        Manifest::create(directory, &shape)
+    }
+
+    /// Opens a database.
     pub fn open(
         directory: Directory,
         settings: SiltSettings,
@@ -40,11 +47,9 @@ impl Silt {
     ) -> Result<Silt> {
         let mut manifest = Manifest::open(&directory)?.rewrite_beyond(settings.manifest_bytes_max);
         let shape = *manifest.shape();
-        check_shape(&settings, &shape)?;
+        check_shape(&settings.shape, &shape)?;
         check_stores_are_there(&directory, &manifest)?;
-        if !directory.is_read_only() {
-            manifest.make_durable()?;
-        }
+        manifest.make_durable()?;
         let placing = Placing { hasher: shape.hasher, partitions_log2: shape.partitions_log2 };
         if let Some(budget) = settings.memory_budget {
             check_budget(budget, 1 << shape.partitions_log2)?;
@@ -64,11 +69,9 @@ impl Silt {
             .iter()
             .map(|entry| open_partition(&directory, &shape, &settings, slots_max, entry))
             .collect::<Result<Vec<_>>>()?;
-        if !directory.is_read_only() {
-            manifest.mirror()?;
-            // Only now: as long as anything is missing, what seems to be an orphan may be what is left of it.
-            remove_orphans(&directory, &manifest)?;
-        }
+        manifest.mirror()?;
+        // Only now: as long as anything is missing, what seems to be an orphan may be what is left of it.
+        remove_orphans(&directory, &manifest)?;
         let counters = Counters { lost_tail_bytes: recovered.lost_tail_bytes, ..Counters::default() };
         let mut core = Core {
             jobs: Jobs::new(partitions.len()),
@@ -143,14 +146,13 @@ impl Core {
     }
 }
 
-fn check_shape(settings: &SiltSettings, shape: &Shape) -> Result<()> {
+pub(super) fn check_shape(asked: &ShapeSettings, shape: &Shape) -> Result<()> {
     let differs = |name: &'static str, asked: String, has: String| {
         let problem = format!(
             "{asked} was asked for, but the database was created with {has}; leave it out to open it as it is"
         );
         Err(Error::Setting { name, problem })
     };
-    let asked = &settings.shape;
     if let Some(fixed) = asked.fixed
         && shape.layout.fixed != Some(fixed)
     {
@@ -217,19 +219,6 @@ fn remove_orphans(directory: &Directory, manifest: &Manifest) -> Result<()> {
     Ok(())
 }
 
-/// Opens a live store. Verifying does it too, so that it reports whatever opening would refuse.
-pub(super) fn open_store(directory: &Directory, shape: &Shape, store: &StoreEntry) -> Result<HashStore> {
-    let (number, name) = (store.number, store.file_name());
-    Ok(match store.role {
-        Role::CuckooTable => {
-            HashStore::Cuckoo(Arc::new(CuckooTable::open(directory, &name, number, shape.layout)?))
-        }
-        Role::HashOrdered | Role::Sorted => {
-            HashStore::Ordered(Arc::new(SortedStore::open_on_flash(directory, &name, number, shape.layout)?))
-        }
-    })
-}
-
 fn open_partition(
     directory: &Directory,
     shape: &Shape,
@@ -239,9 +228,15 @@ fn open_partition(
 ) -> Result<Partition> {
     let mut view = View::default();
     for store in &entry.stores {
-        match (store.role, open_store(directory, shape, store)?) {
-            (Role::Sorted, HashStore::Ordered(opened)) => view.sorted = Some((store.number, opened)),
-            (_, opened) => view.hash_stores.insert(0, (store.number, opened)),
+        let (number, tag, name) = (store.number, store.tag, store.file_name());
+        let opened = || SortedStore::open_on_flash(directory, &name, tag, shape.layout).map(Arc::new);
+        match store.role {
+            Role::CuckooTable => {
+                let table = CuckooTable::open(directory, &name, tag, shape.layout)?;
+                view.hash_stores.insert(0, (number, HashStore::Cuckoo(Arc::new(table))));
+            }
+            Role::HashOrdered => view.hash_stores.insert(0, (number, HashStore::Ordered(opened()?))),
+            Role::Sorted => view.sorted = Some((number, opened()?)),
         }
     }
     let keys = view.sorted_records() + view.hash_records();

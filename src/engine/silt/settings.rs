@@ -1,8 +1,14 @@
 //! What can be chosen of a SILT engine, with the limits.
 
-use super::create::PARTITIONS_DEFAULT;
 use super::residency::check_budget;
+use crate::key::KeyHasher;
+use crate::store::checksum::Secret;
+use crate::store::manifest::Shape;
+use crate::store::record::RecordLayout;
 use crate::{Error, Result};
+
+const PARTITIONS_DEFAULT: u32 = 16;
+const BLOCK_BYTES_DEFAULT: u32 = 4096;
 
 /// What shapes the records and the files; kept in the database when it is created. `None` means: as it is, or the
 /// default when it is created.
@@ -186,6 +192,22 @@ impl SiltSettings {
 }
 
 impl ShapeSettings {
+    /// The shape of a database that is created with these settings. `seed` is the secret of its hash.
+    pub(super) fn shape(&self, seed: [u64; 2], database_id: u64, secret: Secret) -> Shape {
+        let hashed_keys = self.hashed_keys.unwrap_or(false);
+        Shape {
+            layout: RecordLayout {
+                fixed: self.fixed,
+                expiring: self.expiring.unwrap_or(self.fixed.is_none()),
+            },
+            hasher: if hashed_keys { KeyHasher::Identity } else { KeyHasher::Keyed(seed) },
+            partitions_log2: self.partitions.unwrap_or(PARTITIONS_DEFAULT).ilog2(),
+            block_bytes: self.block_bytes.unwrap_or(BLOCK_BYTES_DEFAULT),
+            database_id,
+            secret,
+        }
+    }
+
     fn check(&self) -> Result<()> {
         if let Some(partitions) = self.partitions
             && !(partitions.is_power_of_two() && partitions <= 1024)

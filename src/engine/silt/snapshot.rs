@@ -6,6 +6,7 @@ use crate::Result;
 use crate::batch::TimestampMs;
 use crate::device::{Directory, Purpose};
 use crate::engine::{Record, Records};
+use crate::key::random_number;
 use crate::store::log::{FrozenLog, LogCursor, LogView};
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::sorted::SortedCursor;
@@ -16,9 +17,9 @@ use std::sync::Arc;
 const PIECE_BYTES: usize = 64 << 10;
 
 /// A partition at one moment.
-struct PartitionSnapshot {
-    active: Arc<FrozenLog>,
-    view: Arc<View>,
+pub(super) struct PartitionSnapshot {
+    pub active: Arc<FrozenLog>,
+    pub view: Arc<View>,
 }
 
 /// All records as they are now, partition by partition.
@@ -37,22 +38,29 @@ pub(super) fn records(core: &Arc<Core>, now_ms: TimestampMs) -> Result<Records> 
     drop(locked);
     let core = core.clone();
     Ok(Box::new(snapshots.into_iter().flat_map(move |snapshot| {
-        let cursor = cursor(&core, &snapshot, &log, now_ms);
+        let cursor = cursor(&core, &snapshot, &log, now_ms, PIECE_BYTES);
         PartitionRecords { cursor, failed: false }
     })))
 }
 
-fn cursor(core: &Core, snapshot: &PartitionSnapshot, log: &LogView, now_ms: TimestampMs) -> MergeCursor {
+/// All records of a partition in hash order, each store read `piece_bytes` at a time.
+pub(super) fn cursor(
+    core: &Core,
+    snapshot: &PartitionSnapshot,
+    log: &LogView,
+    now_ms: TimestampMs,
+    piece_bytes: usize,
+) -> MergeCursor {
     let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
     for frozen in std::iter::once(&snapshot.active).chain(&snapshot.view.frozen) {
         let (log, frozen) = (log.clone(), frozen.clone());
         sources.push(Box::new(LogCursor::new(log, frozen, core.placing, Purpose::Iterate)));
     }
     for (_, store) in &snapshot.view.hash_stores {
-        sources.push(store.cursor(core.placing, Purpose::Iterate, PIECE_BYTES));
+        sources.push(store.cursor(core.placing, Purpose::Iterate, piece_bytes));
     }
     if let Some((_, store)) = &snapshot.view.sorted {
-        let cursor = SortedCursor::new(store.clone(), core.placing, Purpose::Iterate, PIECE_BYTES);
+        let cursor = SortedCursor::new(store.clone(), core.placing, Purpose::Iterate, piece_bytes);
         sources.push(Box::new(cursor));
     }
     MergeCursor::new(sources, Some(now_ms))
@@ -102,7 +110,9 @@ impl Core {
             self.directory.share(&store.file_name(), target)?;
         }
         let converted = manifest.partitions().iter().map(|partition| partition.converted_to);
-        self.log.copy_to(target, converted.min().unwrap_or(0), end)?;
-        manifest.write_copy(target)
+        // With an id of its own: once either was written to, the log of one is not taken for that of the other.
+        let database_id = random_number()?;
+        self.log.copy_to(target, database_id, converted.min().unwrap_or(0), end)?;
+        manifest.write_copy(target, database_id)
     }
 }

@@ -3,6 +3,7 @@
 mod background;
 mod budget;
 mod copies;
+mod count;
 mod files;
 mod reads;
 mod recovery;

@@ -8,7 +8,9 @@ use crate::index::filter::CuckooFilter;
 use crate::store::block::Block;
 use crate::store::checksum;
 use crate::store::fields::Fields;
-use crate::store::file::{FOOTER_BYTES, HEADER_BYTES, StoreFile, StoreFooter, encode_header};
+use crate::store::file::{
+    FOOTER_BYTES, HEADER_BYTES, StoreFile, StoreFooter, encode_header, expected_tag, found_tag,
+};
 use crate::store::hash::{CUCKOO_TABLE_KIND, is_cuckoo_table};
 use crate::store::record::RecordLayout;
 use crate::store::slots::CheckedSlots;
@@ -20,8 +22,8 @@ use crate::{Error, Result};
 pub struct StoreToOpen<'a> {
     /// The name of its file.
     pub name: &'a str,
-    /// Its number.
-    pub number: u64,
+    /// Its tag.
+    pub tag: u64,
     /// The kind that it has, should neither end of the file say so.
     pub kind: u8,
     /// The size of a block that it has then, in bytes.
@@ -54,13 +56,12 @@ impl OpenedStore {
         file.drop_cache();
         let length = file.length()?;
         let mut damage = Vec::new();
-        let (footer, end_is_known) = match find_footer(&file, length, wanted.number, &mut damage)? {
+        let (footer, end_is_known) = match find_footer(&file, length, wanted.tag, &mut damage)? {
             Some(footer) => (footer, true),
             None => (guess_footer(&file, length, wanted)?, false),
         };
-        if footer.number != wanted.number {
-            let got = format!("that of store {}", footer.number);
-            return Ok(Err(lost_file(&file, length, format!("the file of store {}", wanted.number), got)));
+        if footer.tag != wanted.tag {
+            return Ok(Err(lost_file(&file, length, expected_tag(wanted.tag), found_tag(footer.tag))));
         }
         if end_is_known {
             check_header(&file, length, &footer, &mut damage)?;
@@ -130,12 +131,7 @@ fn has_right_checksum(bytes: &[u8]) -> bool {
 }
 
 /// The footer, or its copy if that alone is sound.
-fn find_footer(
-    file: &File,
-    length: u64,
-    number: u64,
-    damage: &mut Vec<Damage>,
-) -> Result<Option<StoreFooter>> {
+fn find_footer(file: &File, length: u64, tag: u64, damage: &mut Vec<Damage>) -> Result<Option<StoreFooter>> {
     let mut buffer = AlignedBuffer::default();
     for copies in 1..=2 {
         let Some(at) = length.checked_sub(copies * FOOTER_BYTES as u64) else { break };
@@ -152,7 +148,9 @@ fn find_footer(
     }
     if damage.is_empty() {
         let found = Damage::new(file.path(), DamagedPart::StoreFooter, 0, length);
-        damage.push(found.because(format!("the footer of store {number}"), format!("{length} bytes")));
+        damage.push(
+            found.because(format!("the footer of the store with tag {tag:016x}"), format!("{length} bytes")),
+        );
     }
     Ok(None)
 }
@@ -163,7 +161,7 @@ fn guess_footer(file: &File, length: u64, wanted: &StoreToOpen<'_>) -> Result<St
     let (mut kind, mut block_bytes) = (wanted.kind, wanted.block_bytes);
     if length >= HEADER_BYTES as u64
         && let Some(header) = read_if_readable(file, 0, HEADER_BYTES, &mut buffer)?
-        && let Some(stated) = stated_in(header, wanted.number)
+        && let Some(stated) = stated_in(header, wanted.tag)
     {
         (kind, block_bytes) = stated;
     }
@@ -175,7 +173,7 @@ fn guess_footer(file: &File, length: u64, wanted: &StoreToOpen<'_>) -> Result<St
         _ => None,
     };
     let checked = slot_bytes.map(|slot_bytes| CheckedSlots {
-        store_number: wanted.number,
+        store_tag: wanted.tag,
         slot_bytes,
         block_bytes: block_bytes as usize,
         slots: u64::MAX,
@@ -191,32 +189,32 @@ fn guess_footer(file: &File, length: u64, wanted: &StoreToOpen<'_>) -> Result<St
                     (blocks, records) = (number + 1, number * checked.per_block() + least);
                 }
             }
-            None if Block::open(file, wanted.number, number, bytes).is_ok() => blocks = number + 1,
+            None if Block::open(file, wanted.tag, number, bytes).is_ok() => blocks = number + 1,
             None => {}
         }
     }
-    let mut footer = StoreFooter::guessed(kind, wanted.number, block_bytes, blocks);
+    let mut footer = StoreFooter::guessed(kind, wanted.tag, block_bytes, blocks);
     footer.records = records;
     Ok(footer)
 }
 
 /// The kind of a store and the size of its blocks, from its header if that is sound.
-fn stated_in(header: &[u8], number: u64) -> Option<(u8, u32)> {
+fn stated_in(header: &[u8], tag: u64) -> Option<(u8, u32)> {
     let mut fields = Fields::new(header);
     fields.bytes(12)?;
     let kind = fields.u8()?;
     fields.bytes(3)?;
     let block_bytes = fields.u32()?;
-    (header == encode_header(kind, number, block_bytes)).then_some((kind, block_bytes))
+    (header == encode_header(kind, tag, block_bytes)).then_some((kind, block_bytes))
 }
 
 fn check_header(file: &File, length: u64, footer: &StoreFooter, damage: &mut Vec<Damage>) -> Result<()> {
     let mut buffer = AlignedBuffer::default();
     let wanted = HEADER_BYTES.min(length as usize);
     let header = read_if_readable(file, 0, wanted, &mut buffer)?.unwrap_or_default();
-    if header != encode_header(footer.kind, footer.number, footer.block_bytes) {
+    if header != encode_header(footer.kind, footer.tag, footer.block_bytes) {
         let found = Damage::new(file.path(), DamagedPart::StoreHeader, 0, HEADER_BYTES as u64);
-        damage.push(found.because(format!("the header of store {}", footer.number), "other bytes"));
+        damage.push(found.because("the header that the footer says", "other bytes"));
     }
     Ok(())
 }

@@ -46,8 +46,8 @@ impl Geometry {
         let slot_bytes = layout.slot_bytes(true)?;
         let block_bytes = footer.block_bytes as usize;
         let is_plain = footer.kind == PLAIN_CUCKOO_TABLE_KIND;
-        let (store_number, slots) = (footer.number, footer.records);
-        let checked = CheckedSlots { store_number, slot_bytes, block_bytes, slots };
+        let (store_tag, slots) = (footer.tag, footer.records);
+        let checked = CheckedSlots { store_tag, slot_bytes, block_bytes, slots };
         let slots_per_block = match is_plain {
             true => block_bytes.checked_sub(BLOCK_HEADER_BYTES)? / slot_bytes,
             false => checked_slots_per_block(slot_bytes, block_bytes),
@@ -83,8 +83,8 @@ impl CuckooTable {
     }
 
     /// Opens a table and reads its filter back.
-    pub fn open(directory: &Directory, name: &str, number: u64, layout: RecordLayout) -> Result<CuckooTable> {
-        let file = StoreFile::open(directory, name, number)?;
+    pub fn open(directory: &Directory, name: &str, tag: u64, layout: RecordLayout) -> Result<CuckooTable> {
+        let file = StoreFile::open(directory, name, tag)?;
         let footer = file.footer();
         let geometry = Geometry::new(layout, footer).filter(|_| is_cuckoo_table(footer.kind));
         let Some(geometry) = geometry else {
@@ -149,7 +149,7 @@ impl CuckooTable {
 
     /// Reads a slot and checks it; answers where in `buffer` it stands.
     fn read(&self, purpose: Purpose, rank: u64, buffer: &mut AlignedBuffer) -> Result<Range<usize>> {
-        let (file, number) = (self.file.file(), self.file.footer().number);
+        let (file, tag) = (self.file.file(), self.file.footer().tag);
         let slot_bytes = self.geometry.slot_bytes;
         if let Some(checked) = &self.geometry.checked {
             let place = self.file.read_place(purpose, checked.place_of(&(rank..rank + 1)), buffer)?;
@@ -160,7 +160,7 @@ impl CuckooTable {
         }
         let block = rank / self.geometry.slots_per_block;
         let place = self.file.read_place(purpose, self.file.place_of(&(block..block + 1)), buffer)?;
-        Block::open_for_get(file, number, block, buffer.get(place.clone()).unwrap_or_default())?;
+        Block::open_for_get(file, tag, block, buffer.get(place.clone()).unwrap_or_default())?;
         let index = (rank % self.geometry.slots_per_block) as usize;
         let start = place.start + BLOCK_HEADER_BYTES + index * slot_bytes;
         Ok(start..start + slot_bytes)
@@ -169,7 +169,7 @@ impl CuckooTable {
     fn block<'b>(&self, number: u64, bytes: &'b [u8]) -> Result<Block<'b>> {
         match &self.geometry.checked {
             Some(checked) => checked.open_block(self.file.file(), number, bytes, true),
-            None => Block::open(self.file.file(), self.file.footer().number, number, bytes),
+            None => Block::open(self.file.file(), self.file.footer().tag, number, bytes),
         }
     }
 }
@@ -178,7 +178,7 @@ impl CuckooTable {
 pub struct CuckooTableWriter {
     file: StoreFileWriter,
     layout: RecordLayout,
-    number: u64,
+    tag: u64,
     slots_per_block: u64,
     block: BlockBuilder,
     slot: Vec<u8>,
@@ -191,7 +191,7 @@ impl CuckooTableWriter {
     pub fn create(
         directory: &Directory,
         name: &str,
-        number: u64,
+        tag: u64,
         layout: RecordLayout,
         block_bytes: u32,
         piece_bytes: usize,
@@ -203,12 +203,12 @@ impl CuckooTableWriter {
             });
         }
         let (kind, purpose) = (CUCKOO_TABLE_KIND, Purpose::Convert);
-        let file = StoreFileWriter::create(directory, name, kind, number, block_bytes, purpose, piece_bytes)?;
-        let block = BlockBuilder::bare(number, block_bytes as usize);
+        let file = StoreFileWriter::create(directory, name, kind, tag, block_bytes, purpose, piece_bytes)?;
+        let block = BlockBuilder::bare(tag, block_bytes as usize);
         let slot_bytes = layout.slot_bytes(true).unwrap_or(1);
         let slots_per_block = checked_slots_per_block(slot_bytes, block_bytes as usize) as u64;
         let (slot, records, deleted) = (Vec::new(), 0, 0);
-        Ok(CuckooTableWriter { file, layout, number, slots_per_block, block, slot, records, deleted })
+        Ok(CuckooTableWriter { file, layout, tag, slots_per_block, block, slot, records, deleted })
     }
 
     /// Adds the record of the next taken slot.
@@ -219,7 +219,7 @@ impl CuckooTableWriter {
         self.slot.clear();
         self.layout.encode_slot(record, true, &mut self.slot);
         self.block.fill(&self.slot);
-        self.block.fill(&slot_checksum(self.number, self.records, &self.slot));
+        self.block.fill(&slot_checksum(self.tag, self.records, &self.slot));
         self.records += 1;
         self.deleted += u64::from(record.value.is_none());
         Ok(())

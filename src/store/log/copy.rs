@@ -1,6 +1,6 @@
 //! Copying a log while it is written to.
 
-use super::format::SEGMENT_HEADER_BYTES;
+use super::format::{LogFormat, SEGMENT_HEADER_BYTES};
 use super::recovery::{Scan, damaged};
 use super::{Log, segment_name};
 use crate::Result;
@@ -10,9 +10,11 @@ use crate::device::{Access, Directory, Purpose};
 const PIECE_BYTES: usize = 1 << 20;
 
 impl Log {
-    /// Copies the frames from `from` up to `end` into another directory, each checked, and syncs the files. Nothing at
-    /// or behind `from` may be released meanwhile, and everything before `end` must be written.
-    pub fn copy_to(&self, target: &Directory, from: u64, end: u64) -> Result<()> {
+    /// Copies the frames from `from` up to `end` into another directory, each checked, as the log of a database with
+    /// this id, and syncs the files. Nothing at or behind `from` may be released meanwhile, and everything before `end`
+    /// must be written.
+    pub fn copy_to(&self, target: &Directory, database_id: u64, from: u64, end: u64) -> Result<()> {
+        let format = LogFormat { database_id, ..self.format };
         let segments = self.segments.read().clone();
         for segment in segments.0.iter().filter(|segment| segment.base < end) {
             let until = segment.end().unwrap_or(end).min(end);
@@ -20,7 +22,7 @@ impl Log {
                 continue;
             }
             let file = target.create(&segment_name(segment.base), Access::Buffered)?;
-            file.write(Purpose::Maintain, 0, &self.format.header(segment.base).encode())?;
+            file.write(Purpose::Maintain, 0, &format.header(segment.base).encode())?;
             // What stands before `from` is not needed: a hole is left.
             let start = segment.base.max(from);
             let mut offset = SEGMENT_HEADER_BYTES as u64 + (start - segment.base);

@@ -125,6 +125,9 @@ pub enum Role {
 pub struct StoreEntry {
     /// Its number, of which its name is made.
     pub number: u64,
+    /// Its tag, drawn at random, which the file has too: a file of another database, or of a copy of this one that
+    /// was written to, is not taken for it, though it has the same name.
+    pub tag: u64,
     /// Its part.
     pub role: Role,
 }
@@ -183,6 +186,7 @@ impl Edit {
         }
         for store in &self.added {
             out.extend_from_slice(&store.number.to_le_bytes());
+            out.extend_from_slice(&store.tag.to_le_bytes());
             out.push(store.role as u8);
         }
     }
@@ -194,14 +198,14 @@ impl Edit {
             edit.removed.push(fields.u64()?);
         }
         for _ in 0..added {
-            let number = fields.u64()?;
+            let (number, tag) = (fields.u64()?, fields.u64()?);
             let role = match fields.u8()? {
                 1 => Role::CuckooTable,
                 2 => Role::HashOrdered,
                 3 => Role::Sorted,
                 _ => return None,
             };
-            edit.added.push(StoreEntry { number, role });
+            edit.added.push(StoreEntry { number, tag, role });
         }
         Some(edit)
     }
@@ -234,7 +238,7 @@ mod tests {
             partition: 3,
             converted_to: 1 << 33,
             removed: vec![1, 2],
-            added: vec![StoreEntry { number: 9, role: Role::Sorted }],
+            added: vec![StoreEntry { number: 9, tag: 10, role: Role::Sorted }],
         };
         let edits = vec![edit.clone(), Edit { partition: 4, ..edit }];
         let mut bytes = Vec::new();

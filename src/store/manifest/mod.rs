@@ -27,9 +27,16 @@ pub struct PartitionEntry {
 impl StoreEntry {
     /// The name of its file.
     pub fn file_name(&self) -> String {
-        match self.role {
-            Role::CuckooTable | Role::HashOrdered => FileName::HashStore(self.number).to_string(),
-            Role::Sorted => FileName::SortedStore(self.number).to_string(),
+        self.role.file_name(self.number)
+    }
+}
+
+impl Role {
+    /// The name of the file of a store with this number.
+    pub fn file_name(self, number: u64) -> String {
+        match self {
+            Role::CuckooTable | Role::HashOrdered => FileName::HashStore(number).to_string(),
+            Role::Sorted => FileName::SortedStore(number).to_string(),
         }
     }
 }
@@ -59,13 +66,6 @@ impl Manifest {
     /// Creates the manifest of an empty database, durably.
     pub fn create(directory: &Directory, shape: &Shape) -> Result<()> {
         Manifest::replace(directory, shape, &vec![PartitionEntry::default(); 1 << shape.partitions_log2])
-    }
-
-    /// How long the manifest of an empty database is, in bytes.
-    pub fn empty_length() -> u64 {
-        let mut commit = Vec::new();
-        encode_commit(0, &[], &mut commit);
-        (MANIFEST_HEADER_BYTES + commit.len()) as u64
     }
 
     /// Puts the manifest of another state in the place of the present one, atomically and durably.
@@ -200,6 +200,11 @@ impl Manifest {
         &self.partitions
     }
 
+    /// Whether the database has had no store and has released nothing of its log.
+    pub fn is_unused(&self) -> bool {
+        self.next_number == 1 && self.partitions.iter().all(|partition| partition.converted_to == 0)
+    }
+
     /// The first number that no store had when the manifest was opened.
     pub fn next_number(&self) -> u64 {
         self.next_number
@@ -239,10 +244,10 @@ impl Manifest {
         Ok(())
     }
 
-    /// Writes a manifest with the present state into another directory. The identity stays the same, since the
-    /// segments of the log bear it too.
-    pub fn write_copy(&self, target: &Directory) -> Result<()> {
-        write_new(target, &self.shape, &self.partitions).map(drop)
+    /// Writes a manifest with the present state into another directory, for a database with this id. It has the same
+    /// stores, and the same secret, since the frames of the log are copied as they are.
+    pub fn write_copy(&self, target: &Directory, database_id: u64) -> Result<()> {
+        write_new(target, &Shape { database_id, ..self.shape }, &self.partitions).map(drop)
     }
 
     /// Reads the manifest and its mirror again, and answers for each that does not say what is known here what is
@@ -252,8 +257,6 @@ impl Manifest {
         for name in [MANIFEST_NAME, MIRROR_NAME] {
             match Manifest::read(&self.directory, name) {
                 Ok(read) if self.may_be(&read) => {}
-                // As a crash may have left it: the next opening that may write makes it the same.
-                Ok(_) if name == MIRROR_NAME && self.directory.is_read_only() => {}
                 Ok(read) => {
                     let expected = format!("{} commits of the manifest", self.sequence);
                     let got = format!("others, or not all: {}", read.sequence);
@@ -261,9 +264,6 @@ impl Manifest {
                 }
                 Err(error @ (Error::Corrupt { .. } | Error::Version { .. })) => wrong.push(error),
                 Err(Error::Io { file, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                    if name == MIRROR_NAME && self.directory.is_read_only() {
-                        continue;
-                    }
                     let expected = "a manifest, or its mirror".into();
                     wrong.push(Error::Corrupt { file, offset: 0, expected, got: "no such file".into() });
                 }
@@ -396,7 +396,8 @@ mod tests {
     };
 
     fn edit(partition: u32, removed: &[u64], added: &[(u64, Role)]) -> Edit {
-        let added = added.iter().map(|&(number, role)| StoreEntry { number, role }).collect();
+        let added =
+            added.iter().map(|&(number, role)| StoreEntry { number, tag: 100 + number, role }).collect();
         Edit { partition, converted_to: 10, removed: removed.to_vec(), added }
     }
 
@@ -484,7 +485,7 @@ mod tests {
             manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])]).unwrap();
         }
         let written = directory.io().of(Purpose::Manifest).write_bytes;
-        assert!(written < 2 * 2 * 500 * 49, "{written} bytes for commits of 49 each, in two files");
+        assert!(written < 2 * 2 * 500 * 57, "{written} bytes for commits of 57 each, in two files");
     }
 
     #[test]

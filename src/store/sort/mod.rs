@@ -231,7 +231,7 @@ impl ExternalSort {
         let name = format!(".siltstone-run-{:016x}-{number}", self.tag);
         let piece_bytes = self.settings.piece_bytes();
         let settings = SortedStoreSettings {
-            number,
+            tag: self.tag.wrapping_add(number),
             layout: self.settings.layout,
             form: Form::Stream,
             block_bytes: piece_bytes.min(RUN_BLOCK_BYTES_MAX) as u32,

@@ -86,7 +86,7 @@ impl Form {
         let footer = file.footer();
         let slot_bytes = layout.slot_bytes(false).filter(|_| self == Form::CheckedSlots)?;
         let block_bytes = footer.block_bytes as usize;
-        Some(CheckedSlots { store_number: footer.number, slot_bytes, block_bytes, slots: footer.records })
+        Some(CheckedSlots { store_tag: footer.tag, slot_bytes, block_bytes, slots: footer.records })
     }
 }
 
@@ -138,18 +138,18 @@ static ABSENT: StoreIndex = StoreIndex::Absent;
 
 impl SortedStore {
     /// Opens a store and reads its index and filter back.
-    pub fn open(directory: &Directory, name: &str, number: u64, layout: RecordLayout) -> Result<SortedStore> {
-        SortedStore::open_on_flash(directory, name, number, layout)?.with_index()?.with_filter()
+    pub fn open(directory: &Directory, name: &str, tag: u64, layout: RecordLayout) -> Result<SortedStore> {
+        SortedStore::open_on_flash(directory, name, tag, layout)?.with_index()?.with_filter()
     }
 
     /// Opens a store and leaves index and filter on flash. Two or three reads, however large it is.
     pub fn open_on_flash(
         directory: &Directory,
         name: &str,
-        number: u64,
+        tag: u64,
         layout: RecordLayout,
     ) -> Result<SortedStore> {
-        let file = StoreFile::open(directory, name, number)?;
+        let file = StoreFile::open(directory, name, tag)?;
         if file.footer().index.kind == 0 {
             return Err(file.file().corrupt(file.length(), "a store with an index", "one without"));
         }
@@ -490,12 +490,12 @@ impl SortedStore {
     pub fn block<'b>(&self, number: u64, bytes: &'b [u8]) -> Result<Block<'b>> {
         match &self.checked {
             Some(checked) => checked.open_block(self.file.file(), number, bytes, true),
-            None => Block::open(self.file.file(), self.file.footer().number, number, bytes),
+            None => Block::open(self.file.file(), self.file.footer().tag, number, bytes),
         }
     }
 
     fn block_for_get<'b>(&self, number: u64, bytes: &'b [u8]) -> Result<Block<'b>> {
-        Block::open_for_get(self.file.file(), self.file.footer().number, number, bytes)
+        Block::open_for_get(self.file.file(), self.file.footer().tag, number, bytes)
     }
 
     /// The first record in the payload of blocks, and the bytes that it takes there.

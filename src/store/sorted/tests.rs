@@ -20,7 +20,7 @@ fn records(count: u64, placing: Placing, value: impl Fn(u64) -> Option<Vec<u8>>)
 }
 
 fn build(directory: &Directory, settings: SortedStoreSettings, records: &Records) -> Arc<SortedStore> {
-    let name = format!("{}", settings.number);
+    let name = format!("{}", settings.tag);
     let mut writer = SortedStoreWriter::create(directory, &name, settings).unwrap();
     for ((hash, key), value) in records {
         let record = RecordView { key, value: value.as_deref(), expires_at_ms: 0 };
@@ -31,7 +31,7 @@ fn build(directory: &Directory, settings: SortedStoreSettings, records: &Records
 
 fn settings(layout: RecordLayout, index: SortedIndexKind, expected_records: u64) -> SortedStoreSettings {
     SortedStoreSettings {
-        number: 1,
+        tag: 1,
         layout,
         form: SortedStoreSettings::form_for(&layout, 512, false, index),
         block_bytes: 512,

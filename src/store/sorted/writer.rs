@@ -27,8 +27,8 @@ const GROWTH_BYTES: usize = 4096;
 /// What a store is written with.
 #[derive(Debug, Clone)]
 pub struct SortedStoreSettings {
-    /// The number of the store.
-    pub number: u64,
+    /// The tag of the store, drawn at random.
+    pub tag: u64,
     /// The shape of the records.
     pub layout: RecordLayout,
     /// How the records stand in blocks: [`SortedStoreSettings::form_for`] tells which forms can be.
@@ -139,7 +139,7 @@ struct Bucket {
 struct Blocks {
     file: StoreFileWriter,
     block: BlockBuilder,
-    store_number: u64,
+    store_tag: u64,
     /// How many slots stand in a block, if each gets a checksum.
     checked_per_block: Option<u64>,
 }
@@ -167,7 +167,7 @@ impl Blocks {
         self.block.fill(slot);
         if let Some(per_block) = self.checked_per_block {
             let number = self.file.next_block() * per_block + before as u64;
-            self.block.fill(&slot_checksum(self.store_number, number, slot));
+            self.block.fill(&slot_checksum(self.store_tag, number, slot));
         }
         Ok(())
     }
@@ -221,21 +221,21 @@ impl SortedStoreWriter {
             directory,
             name,
             settings.form as u8,
-            settings.number,
+            settings.tag,
             settings.block_bytes,
             settings.purpose,
             settings.piece_bytes,
         )?;
-        let (store_number, block_bytes) = (settings.number, settings.block_bytes as usize);
+        let (store_tag, block_bytes) = (settings.tag, settings.block_bytes as usize);
         let blocks = match settings.form {
             Form::CheckedSlots => {
                 let per_block = slots_per_block(&settings.layout, settings.form, settings.block_bytes);
-                let block = BlockBuilder::bare(store_number, block_bytes);
-                Blocks { file, block, store_number, checked_per_block: Some(per_block.into()) }
+                let block = BlockBuilder::bare(store_tag, block_bytes);
+                Blocks { file, block, store_tag, checked_per_block: Some(per_block.into()) }
             }
             Form::Slots | Form::Stream => {
-                let block = BlockBuilder::new(store_number, block_bytes);
-                Blocks { file, block, store_number, checked_per_block: None }
+                let block = BlockBuilder::new(store_tag, block_bytes);
+                Blocks { file, block, store_tag, checked_per_block: None }
             }
         };
         Ok(SortedStoreWriter { settings, blocks, index, group: Group::default(), records: 0, deleted: 0 })

@@ -74,8 +74,8 @@ fn sample(database: &Database, db: &Path) -> anyhow::Result<Found> {
     }
     let stats = database.stats();
     let usage = stats.usage;
-    // Keys that were overwritten stand in several stores; those of the last store stand there once.
-    let items = if records < RECORDS_SAMPLED as f64 { records } else { stats.keys() as f64 };
+    let all_seen = records < RECORDS_SAMPLED as f64;
+    let items = if all_seen { records } else { database.approximate_len()? as f64 };
     Ok(Found {
         items: items.max(records),
         key_bytes: key_bytes / records,

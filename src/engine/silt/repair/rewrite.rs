@@ -5,7 +5,7 @@ use super::super::{IndexKind, SiltSettings};
 use super::survey::{DamagedStore, Survey};
 use crate::device::{Directory, Purpose};
 use crate::index::filter::RibbonFilter;
-use crate::key::Placing;
+use crate::key::{Placing, random_number};
 use crate::store::examine::{Advance, OpenedStore};
 use crate::store::manifest::{Role, StoreEntry};
 use crate::store::merge::{Cursor, Entry};
@@ -131,11 +131,11 @@ struct NewStore {
 
 impl NewStore {
     fn create(rewriting: &mut Rewriting<'_>, role: Role, records: u64, bytes: u64) -> Result<NewStore> {
-        let number = rewriting.next_number;
+        let (number, tag) = (rewriting.next_number, random_number()?);
         rewriting.next_number += 1;
         let shape = &rewriting.survey.shape;
         let index = rewriting.settings.index.unwrap_or(IndexKind::BlockPerfect);
-        let sorted = sorted_settings(shape, index, number, Purpose::Maintain, PIECE_BYTES);
+        let sorted = sorted_settings(shape, index, tag, Purpose::Maintain, PIECE_BYTES);
         let sorted = SortedStoreSettings { expected_records: records, expected_bytes: bytes, ..sorted };
         let (role, name, settings) = match role {
             Role::Sorted => (role, FileName::SortedStore(number).to_string(), sorted),
@@ -152,7 +152,7 @@ impl NewStore {
         let hashes = (role == Role::HashOrdered).then(Vec::new);
         rewriting.new_files.push(name.clone());
         let writer = SortedStoreWriter::create(rewriting.directory, &name, settings)?;
-        Ok(NewStore { entry: StoreEntry { number, role }, writer, hashes })
+        Ok(NewStore { entry: StoreEntry { number, tag, role }, writer, hashes })
     }
 
     fn push(&mut self, entry: &Entry<'_>) -> Result<()> {

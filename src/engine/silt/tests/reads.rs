@@ -1,7 +1,9 @@
 //! Claims about reading that simulations found broken once.
 
+use super::open;
 use super::simulated::{self, Expected};
-use crate::device::{Access, Directory};
+use crate::device::memory::MemoryDirectory;
+use crate::device::{Access, Directory, Purpose};
 use crate::engine::silt::HashStoreKind;
 use crate::testing::{Faults, SimulatedDirectory};
 use crate::{Database, Durability};
@@ -128,4 +130,24 @@ fn a_compaction_that_failed_in_the_background_says_so() {
         let _ = database.put("key", "value");
         assert!(database.compact().is_err());
     }
+}
+
+#[test]
+fn a_get_reads_one_block_after_merges_that_found_no_new_key_and_one_of_new_keys_alone() {
+    // LogStores so large that nothing is merged before the compaction.
+    let setup = |builder: crate::Builder| builder.fixed(8, 56).partitions(2).log_slots_min(16_384);
+    let (database, directory) = open(&MemoryDirectory::default(), setup);
+    let put = |keys: std::ops::Range<u64>| {
+        keys.for_each(|number| database.put(number.to_le_bytes(), [number as u8; 56]).unwrap());
+        database.compact().unwrap();
+    };
+    put(0..1_000);
+    (0..6).for_each(|_| put(0..1_000));
+    put(1_000..12_000);
+    let before = directory.io();
+    for number in 0..12_000u64 {
+        assert_eq!(database.get(number.to_le_bytes()).unwrap().unwrap()[..], [number as u8; 56]);
+    }
+    let gets = (directory.io() - before).of(Purpose::Get);
+    assert_eq!((gets.reads, gets.read_bytes), (12_000, 12_000 * 4_096));
 }
