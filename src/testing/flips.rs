@@ -24,16 +24,17 @@ const SUBJECTS: [(&str, Shape, &str, &str); 12] = [
     ("sorted store of slots, fences", TAGGED_SLOTS, "", ".sorted"),
 ];
 
-type Shape = (bool, IndexKind, HashStoreKind, FilterKind);
-const VARIABLE: Shape = (false, IndexKind::Fences, HashStoreKind::HashOrdered, FilterKind::Ribbon);
+pub(super) type Shape = (bool, IndexKind, HashStoreKind, FilterKind);
+pub(super) const VARIABLE: Shape = (false, IndexKind::Fences, HashStoreKind::HashOrdered, FilterKind::Ribbon);
 const TAGGED: Shape = (false, IndexKind::Fences, HashStoreKind::HashOrdered, FilterKind::CuckooTags);
 const TAGGED_SLOTS: Shape = (true, IndexKind::Fences, HashStoreKind::HashOrdered, FilterKind::CuckooTags);
-const PERFECT: Shape = (true, IndexKind::BlockPerfect, HashStoreKind::HashOrdered, FilterKind::Ribbon);
+pub(super) const PERFECT: Shape =
+    (true, IndexKind::BlockPerfect, HashStoreKind::HashOrdered, FilterKind::Ribbon);
 const PERFECT_SLOTS: Shape = (true, IndexKind::SlotPerfect, HashStoreKind::HashOrdered, FilterKind::Ribbon);
-const TRIE: Shape = (true, IndexKind::EntropyTrie, HashStoreKind::CuckooTable, FilterKind::Ribbon);
+pub(super) const TRIE: Shape = (true, IndexKind::EntropyTrie, HashStoreKind::CuckooTable, FilterKind::Ribbon);
 
 const KEYS: u64 = 240;
-const SEED: [u64; 2] = [3, 5];
+pub(super) const SEED: [u64; 2] = [3, 5];
 
 /// What became of all bits that were turned over in one kind of file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,7 +65,7 @@ pub fn subjects() -> impl Iterator<Item = &'static str> {
 pub fn run(subject: &str, samples: u64, seed: u64) -> Result<Tally, String> {
     let found = SUBJECTS.iter().find(|(name, ..)| *name == subject);
     let (_, shape, prefix, suffix) = found.ok_or_else(|| format!("{subject} is no kind of file"))?;
-    let bed = Bed::new(*shape).map_err(|error| error.to_string())?;
+    let bed = Bed::new(*shape, SEED).map_err(|error| error.to_string())?;
     let files: Vec<_> =
         bed.files.iter().filter(|(name, _)| name.starts_with(prefix) && name.ends_with(suffix)).collect();
     let bits: u64 = files.iter().map(|(_, bytes)| bytes.len() as u64 * 8).sum();
@@ -86,14 +87,20 @@ pub fn run(subject: &str, samples: u64, seed: u64) -> Result<Tally, String> {
 }
 
 /// A closed database with SortedStores, HashStores and a log.
-struct Bed {
+pub(super) struct Bed {
     shape: Shape,
-    files: BTreeMap<String, Vec<u8>>,
+    seed: [u64; 2],
+    pub files: Files,
+    /// The files as they were when it was closed for the first time.
+    pub older: Files,
     /// Every value that each key ever had, the last at the end; `None` is a delete.
     history: BTreeMap<Vec<u8>, Vec<Option<Vec<u8>>>>,
 }
 
-fn memory(files: &BTreeMap<String, Vec<u8>>) -> crate::Result<Directory> {
+/// The bytes of files, by name.
+pub(super) type Files = BTreeMap<String, Vec<u8>>;
+
+pub(super) fn memory(files: &Files) -> crate::Result<Directory> {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     for (name, bytes) in files {
         directory.create(name, Access::Buffered)?.write(Purpose::Log, 0, bytes)?;
@@ -101,9 +108,23 @@ fn memory(files: &BTreeMap<String, Vec<u8>>) -> crate::Result<Directory> {
     Ok(directory)
 }
 
+/// All files of a directory.
+pub(super) fn read_files(directory: &Directory) -> crate::Result<Files> {
+    let mut files = Files::new();
+    for name in directory.list()? {
+        let file = directory.open(&name, Access::Buffered)?;
+        let mut buffer = AlignedBuffer::default();
+        let bytes = file.read(Purpose::Get, 0, file.length()? as usize, &mut buffer)?.to_vec();
+        files.insert(name, bytes);
+    }
+    Ok(files)
+}
+
 impl Bed {
-    fn new(shape: Shape) -> crate::Result<Bed> {
-        let mut bed = Bed { shape, files: BTreeMap::new(), history: BTreeMap::new() };
+    /// A database of this shape; with another seed its values are others too, and its files have the same names.
+    pub fn new(shape: Shape, seed: [u64; 2]) -> crate::Result<Bed> {
+        let (files, older) = (Files::new(), Files::new());
+        let mut bed = Bed { shape, seed, files, older, history: BTreeMap::new() };
         let directory = memory(&bed.files)?;
         let database = bed.builder().open_in(directory.clone())?;
         bed.write(&database, 0)?;
@@ -114,20 +135,17 @@ impl Bed {
         database.settle()?;
         database.close()?;
         drop(database);
+        bed.older = read_files(&directory)?;
         // LogStores that are large enough to keep what follows in the log.
         let database = bed.builder().log_slots_min(4096).open_in(directory.clone())?;
         (3..6).try_for_each(|round| bed.write(&database, round))?;
         database.close()?;
-        for name in directory.list()? {
-            let file = directory.open(&name, Access::Buffered)?;
-            let mut buffer = AlignedBuffer::default();
-            let bytes = file.read(Purpose::Get, 0, file.length()? as usize, &mut buffer)?.to_vec();
-            bed.files.insert(name, bytes);
-        }
+        drop(database);
+        bed.files = read_files(&directory)?;
         Ok(bed)
     }
 
-    fn builder(&self) -> Builder {
+    pub fn builder(&self) -> Builder {
         let (fixed, index, hash_store, filter) = self.shape;
         let mut settings = SiltSettings {
             log_slots_min: 32,
@@ -141,14 +159,15 @@ impl Bed {
         settings.shape.partitions = Some(2);
         settings.shape.block_bytes = Some(512);
         settings.shape.fixed = fixed.then_some((8, 12));
-        Database::builder("memory").silt_settings(settings).background_threads(0).seed(SEED)
+        Database::builder("memory").silt_settings(settings).background_threads(0).seed(self.seed)
     }
 
     fn write(&mut self, database: &Database, round: u64) -> crate::Result<()> {
         for number in (0..KEYS).filter(|number| round == 0 || (number + round).is_multiple_of(2 * round)) {
             let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec();
             let length = if self.shape.0 { 12 } else { 1 + number * 7 % 50 };
-            let value: Vec<u8> = (0..length).map(|at| (number * 31 + round * 7 + at) as u8).collect();
+            let value: Vec<u8> =
+                (0..length).map(|at| (number * 31 + round * 7 + at + self.seed[0]) as u8).collect();
             let value = ((number + round) % 9 != 4).then_some(value);
             match &value {
                 Some(value) => database.put(&key, value)?,
@@ -169,15 +188,32 @@ impl Bed {
         };
         *byte ^= 1 << (bit % 8);
         tally.flips += 1;
+        self.check(&files, tally)
+    }
+
+    /// Whether opening, reading, verifying and repairing these files keep every promise.
+    pub fn check(&self, files: &Files, tally: &mut Tally) -> Result<(), String> {
         let broken = |error: Error| error.to_string();
-        let directory = memory(&files).map_err(broken)?;
-        let verified = Database::verify_closed_in(&directory, &mut |_, _| true).map_err(broken)?;
+        let directory = memory(files).map_err(broken)?;
+        let verified = match Database::verify_closed_in(&directory, &mut |_, _| true) {
+            Ok(report) => report,
+            Err(_) if self.has_lost_both_manifests(files) => {
+                let opened = self.builder().create(false).open_in(directory.clone());
+                let repaired = Database::repair_in(&directory, &mut |_, _| true);
+                tally.refused += 1;
+                return match (opened, repaired) {
+                    (Err(_), Err(_)) => Ok(()),
+                    _ => Err("verifying refuses what opening or a repair does not".into()),
+                };
+            }
+            Err(error) => return Err(broken(error)),
+        };
         let told = !verified.damage.is_empty();
         let is_whole = match self.builder().create(false).open_in(directory) {
             Ok(database) => self.read_all(&database)?,
             Err(Error::Corrupt { .. } | Error::Version { .. }) if told => {
                 tally.refused += 1;
-                return self.repair(&files, tally);
+                return self.repair(files, tally);
             }
             Err(other) => return Err(format!("it was not opened: {other}")),
         };
@@ -187,11 +223,16 @@ impl Bed {
             (true, false) => tally.harmless += 1,
             (false, false) => return Err("reading tells of damage, and verifying does not".into()),
         }
-        if told { self.repair(&files, tally) } else { Ok(()) }
+        if told { self.repair(files, tally) } else { Ok(()) }
+    }
+
+    /// Without a manifest nobody can tell what the files mean.
+    fn has_lost_both_manifests(&self, files: &Files) -> bool {
+        ["MANIFEST", "MANIFEST.mirror"].iter().all(|name| files.get(*name) != self.files.get(*name))
     }
 
     /// Reads every key. `Ok(false)`: not all could be read, but nothing was answered wrongly.
-    fn read_all(&self, database: &Database) -> Result<bool, String> {
+    pub fn read_all(&self, database: &Database) -> Result<bool, String> {
         let mut whole = true;
         for (key, values) in &self.history {
             match database.get(key) {
@@ -218,7 +259,7 @@ impl Bed {
     }
 
     /// After a repair the database is sound, and whatever is not called affected is there.
-    fn repair(&self, files: &BTreeMap<String, Vec<u8>>, tally: &mut Tally) -> Result<(), String> {
+    fn repair(&self, files: &Files, tally: &mut Tally) -> Result<(), String> {
         let failed = |error: Error| format!("repairing: {error}");
         let directory = memory(files).map_err(failed)?;
         let report = Database::repair_in(&directory, &mut |_, _| true).map_err(failed)?;
@@ -232,7 +273,7 @@ impl Bed {
             let found = database.get(key).map_err(failed)?.map(|value| value.to_vec());
             if values.last() != Some(&found) {
                 missing += 1;
-                check_excuse(&report, key, &found, values)?;
+                check_excuse(&report, self.seed, key, &found, values)?;
             }
         }
         tally.repaired_whole += u64::from(missing == 0);
@@ -244,6 +285,7 @@ impl Bed {
 /// older.
 fn check_excuse(
     report: &RepairReport,
+    seed: [u64; 2],
     key: &[u8],
     found: &Option<Vec<u8>>,
     values: &[Option<Vec<u8>>],
@@ -251,7 +293,7 @@ fn check_excuse(
     if !report.found.may_affect(key) {
         return Err(format!("the repair lost the key {key:?} and does not say so"));
     }
-    let placement = crate::key::KeyHasher::Keyed(SEED).hash(key).placement;
+    let placement = crate::key::KeyHasher::Keyed(seed).hash(key).placement;
     let may_be_older = report.found.may_be_older().iter().any(|range| range.contains(placement));
     match found {
         None => Ok(()),

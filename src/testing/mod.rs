@@ -6,6 +6,8 @@
 #[cfg(shuttle)]
 pub mod concurrent;
 pub mod flips;
+#[cfg(test)]
+mod forged;
 pub mod linearizability;
 pub mod operations;
 pub mod reference;
