@@ -297,7 +297,9 @@ impl Builder {
             return Ok(());
         }
         let creates = self.create && !self.read_only;
-        match first_file(directory)? {
+        // What an interrupted creation left is removed by the next one.
+        let is_free = self.engine == EngineKind::Silt && Silt::is_half_created(directory)?;
+        match first_file(directory)?.filter(|_| !is_free) {
             Some(found) if self.engine == EngineKind::Silt => Err(no_database(directory, found)?),
             Some(found) => Err(Error::NotADatabase { path: directory.path(), found }),
             None if !creates => Err(Error::NotFound { path: directory.path() }),

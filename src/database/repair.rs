@@ -9,6 +9,7 @@ use crate::stats::Usage;
 use crate::store::names::list_files;
 use crate::store::usage;
 use crate::{Error, Result};
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// How a database is repaired.
@@ -29,15 +30,17 @@ impl RepairOptions {
 }
 
 impl Database {
-    /// Reads everything of a database that nobody has open, also of one that cannot be opened, and says what is
-    /// damaged. Nothing is changed. `progress` is given the bytes done and the bytes in all.
+    /// Reads everything of a database that nobody has open for writing, also of one that cannot be opened, and says what
+    /// is damaged. Nothing is changed, and nothing has to be writable. `progress` is given the bytes done and the bytes
+    /// in all.
     ///
     /// # Errors
     /// [`Error::Locked`] if it is open, [`Error::NotFound`] if there is none, [`Error::Version`] if a newer program
     /// wrote it, [`Error::Interrupted`] if `progress` answered so, [`Error::Io`] if files cannot be read.
     /// [`Error::Corrupt`] only if manifest and mirror both are damaged: then nobody can tell what the files mean.
     pub fn verify_closed(path: impl AsRef<Path>, progress: &mut Progress<'_>) -> Result<VerifyReport> {
-        let directory = existing(path.as_ref(), &RepairOptions::default())?;
+        let directory =
+            existing(Directory::system_read_only(path.as_ref(), Access::default()), path.as_ref())?;
         Database::verify_closed_in(&directory, progress)
     }
 
@@ -65,13 +68,21 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`verify_closed`](Database::verify_closed).
+    /// As [`verify_closed`](Database::verify_closed); [`Error::Io`] if something is damaged and nothing may be
+    /// written.
     pub fn repair(
         path: impl AsRef<Path>,
         options: &RepairOptions,
         progress: &mut Progress<'_>,
     ) -> Result<RepairReport> {
-        Database::repair_in(&existing(path.as_ref(), options)?, progress)
+        let path = path.as_ref();
+        match Database::repair_in(&existing(Directory::system(path, options.access), path)?, progress) {
+            Err(Error::Io { source, .. }) if is_refused(&source) => Database::repair_in(
+                &existing(Directory::system_read_only(path, options.access), path)?,
+                progress,
+            ),
+            outcome => outcome,
+        }
     }
 
     /// What was asked of a database until it was last [kept](Usage), also while another process has it open; `None` if
@@ -80,7 +91,8 @@ impl Database {
     /// # Errors
     /// [`Error::NotFound`] if there is no database.
     pub fn kept_usage(path: impl AsRef<Path>) -> Result<Option<Usage>> {
-        let directory = existing(path.as_ref(), &RepairOptions::default())?;
+        let directory =
+            existing(Directory::system_read_only(path.as_ref(), Access::default()), path.as_ref())?;
         if !Silt::stands_in(&directory)? {
             return Err(Error::NotFound { path: directory.path() });
         }
@@ -89,33 +101,42 @@ impl Database {
 
     /// [`verify_closed`](Database::verify_closed) in any directory of the device room.
     pub fn verify_closed_in(directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
-        let _lock = lock(directory)?;
+        check_is_there(directory)?;
+        let _lock = directory.lock_shared()?;
         Silt::examine(directory, progress)
     }
 
     /// [`repair`](Database::repair) in any directory of the device room.
     pub fn repair_in(directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
-        let _lock = lock(directory)?;
+        check_is_there(directory)?;
+        let _lock = if directory.is_read_only() { directory.lock_shared()? } else { directory.lock()? };
         Silt::repair(directory, &SiltSettings::default(), progress)
     }
 }
 
-fn existing(path: &Path, options: &RepairOptions) -> Result<Directory> {
-    match Directory::system(path, options.access) {
-        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+/// Whether nothing may be written where this was tried.
+fn is_refused(source: &std::io::Error) -> bool {
+    matches!(source.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied)
+}
+
+fn existing(opened: Result<Directory>, path: &Path) -> Result<Directory> {
+    match opened {
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
             Err(Error::NotFound { path: path.to_owned() })
         }
         outcome => outcome,
     }
 }
 
-/// Keeps others out, if there is a database.
-fn lock(directory: &Directory) -> Result<Box<dyn Send + Sync>> {
+/// An error if there is no database.
+fn check_is_there(directory: &Directory) -> Result<()> {
     if Silt::stands_in(directory)? {
-        return directory.lock();
+        return Ok(());
     }
     match list_files(directory)?.into_iter().find(|file| file.is_log_or_store()) {
-        Some(found) => Err(Error::NoManifest { path: directory.path(), found: found.to_string() }),
-        None => Err(Error::NotFound { path: directory.path() }),
+        Some(found) if !Silt::is_half_created(directory)? => {
+            Err(Error::NoManifest { path: directory.path(), found: found.to_string() })
+        }
+        _ => Err(Error::NotFound { path: directory.path() }),
     }
 }

@@ -105,8 +105,9 @@ impl Core {
     fn refresh(&self, schedule: &Schedule) {
         let counts = self.counts(schedule);
         let pressure = counts.pressure(&self.settings);
+        let is_writable = !self.directory.is_read_only();
         self.keys.store(counts.keys() as u64, Ordering::Relaxed);
-        let has_work = schedule.converting.is_some()
+        let waits = schedule.converting.is_some()
             || schedule.merging.is_some()
             || self.pending_commits.load(Ordering::Acquire) > 0
             || counts.partitions.iter().any(|partition| partition.frozen > 0)
@@ -114,11 +115,11 @@ impl Core {
         let wants_thread = self.pending_commits.load(Ordering::Acquire) > 0
             || schedule.converting.is_none() && self.oldest_frozen(schedule).is_some()
             || schedule.merging.is_none() && counts.choose_merge(&self.settings).is_some();
-        self.jobs.wants_thread.store(wants_thread, Ordering::Release);
+        self.jobs.wants_thread.store(wants_thread && is_writable, Ordering::Release);
         self.jobs.pressure.store(pressure.convert.max(pressure.merge).to_bits(), Ordering::Release);
         let lead = if schedule.merging.is_some() { counts.lead(&self.settings) } else { 0.0 };
         self.jobs.lead.store(lead.to_bits(), Ordering::Release);
-        self.jobs.has_work.store(has_work, Ordering::Release);
+        self.jobs.has_work.store(waits && is_writable, Ordering::Release);
         self.keep_within_budget();
     }
 

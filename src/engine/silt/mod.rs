@@ -19,6 +19,7 @@ mod account;
 mod batch;
 mod convert;
 mod count;
+mod create;
 mod jobs;
 mod ledger;
 mod merge;
@@ -111,7 +112,15 @@ impl Core {
 
     fn check_writable(&self) -> Result<()> {
         self.check_open()?;
+        if self.directory.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
         self.check_healthy()
+    }
+
+    /// Whether background work may go on: with a directory that may only be read this is reading alone.
+    fn may_step(&self) -> bool {
+        matches!(self.check_writable(), Ok(()) | Err(Error::ReadOnly))
     }
 
     /// An error if an earlier write or sync failed.
@@ -267,6 +276,10 @@ impl Engine for Silt {
     }
 
     fn step(&self, now_ms: TimestampMs) -> Result<Step> {
+        if self.core.directory.is_read_only() {
+            self.core.check_open()?;
+            return self.core.step_load();
+        }
         if self.core.check_writable().is_err() {
             return Ok(Step::Idle);
         }
@@ -274,11 +287,11 @@ impl Engine for Silt {
     }
 
     fn has_work(&self) -> bool {
-        (self.core.jobs.has_work() || self.core.residency.has_work()) && self.core.check_writable().is_ok()
+        (self.core.jobs.has_work() || self.core.residency.has_work()) && self.core.may_step()
     }
 
     fn wants_thread(&self) -> bool {
-        (self.core.jobs.want_thread() || self.core.residency.has_work()) && self.core.check_writable().is_ok()
+        (self.core.jobs.want_thread() || self.core.residency.has_work()) && self.core.may_step()
     }
 
     fn lead(&self) -> f64 {
@@ -326,6 +339,9 @@ impl Engine for Silt {
         self.core.check_healthy()?;
         if closed_before {
             return Err(Error::Closed);
+        }
+        if self.core.directory.is_read_only() {
+            return Ok(());
         }
         self.core.fail_stop(|| {
             self.core.commit_pending(&mut self.core.ledger.lock())?;

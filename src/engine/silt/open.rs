@@ -11,12 +11,11 @@ use super::{Core, Counters, HashStoreKind, IndexKind, ShapeSettings, Silt, SiltS
 use crate::batch::TimestampMs;
 use crate::cache::RecordCache;
 use crate::device::{AlignedBuffer, Directory};
-use crate::key::{KeyHasher, Placing, random_number};
+use crate::key::{KeyHasher, Placing};
 use crate::progress::Progress;
-use crate::store::checksum::Secret;
 use crate::store::hash::{CuckooTable, HashStore};
 use crate::store::log::{Log, LogSettings, LogStore};
-use crate::store::manifest::{Manifest, PartitionEntry, Role, Shape};
+use crate::store::manifest::{Manifest, PartitionEntry, Role, Shape, StoreEntry};
 use crate::store::names::{FileName, list_files};
 use crate::store::sorted::SortedStore;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
@@ -26,19 +25,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Silt {
-    /// Whether a database of this engine stands in the directory.
-    pub fn stands_in(directory: &Directory) -> Result<bool> {
-        Manifest::stands_in(directory)
-    }
-
-    /// Creates an empty database. `seed` is the secret of its hash; its id and the secret of its log are drawn by
-    /// chance.
-    pub fn create(directory: &Directory, settings: &ShapeSettings, seed: [u64; 2]) -> Result<()> {
-        let shape = settings.shape(seed, random_number()?, Secret::new(random_number()?));
-        Manifest::create(directory, &shape)
-    }
-
-    /// Opens a database.
+    /// Opens a database. In a directory that may only be read ([`Directory::is_read_only`]) nothing is changed: what was
+    /// being written when the system went down is left out and not cut off, the log is replayed into memory, and every
+    /// write, sync and compaction is answered with [`Error::ReadOnly`].
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for everything that verifying a closed database reports of what is opened here: the manifest,
+    /// the log, and the ends and indexes of stores.
     pub fn open(
         directory: Directory,
         settings: SiltSettings,
@@ -49,7 +42,9 @@ impl Silt {
         let shape = *manifest.shape();
         check_shape(&settings.shape, &shape)?;
         check_stores_are_there(&directory, &manifest)?;
-        manifest.make_durable()?;
+        if !directory.is_read_only() {
+            manifest.make_durable()?;
+        }
         let placing = Placing { hasher: shape.hasher, partitions_log2: shape.partitions_log2 };
         if let Some(budget) = settings.memory_budget {
             check_budget(budget, 1 << shape.partitions_log2)?;
@@ -69,9 +64,11 @@ impl Silt {
             .iter()
             .map(|entry| open_partition(&directory, &shape, &settings, slots_max, entry))
             .collect::<Result<Vec<_>>>()?;
-        manifest.mirror()?;
-        // Only now: as long as anything is missing, what seems to be an orphan may be what is left of it.
-        remove_orphans(&directory, &manifest)?;
+        if !directory.is_read_only() {
+            manifest.mirror()?;
+            // Only now: as long as anything is missing, what seems to be an orphan may be what is left of it.
+            remove_orphans(&directory, &manifest)?;
+        }
         let counters = Counters { lost_tail_bytes: recovered.lost_tail_bytes, ..Counters::default() };
         let mut core = Core {
             jobs: Jobs::new(partitions.len()),
@@ -219,6 +216,19 @@ fn remove_orphans(directory: &Directory, manifest: &Manifest) -> Result<()> {
     Ok(())
 }
 
+/// Opens a live store. Verifying does it too, so that it reports whatever opening would refuse.
+pub(super) fn open_store(directory: &Directory, shape: &Shape, store: &StoreEntry) -> Result<HashStore> {
+    let (tag, name) = (store.tag, store.file_name());
+    Ok(match store.role {
+        Role::CuckooTable => {
+            HashStore::Cuckoo(Arc::new(CuckooTable::open(directory, &name, tag, shape.layout)?))
+        }
+        Role::HashOrdered | Role::Sorted => {
+            HashStore::Ordered(Arc::new(SortedStore::open_on_flash(directory, &name, tag, shape.layout)?))
+        }
+    })
+}
+
 fn open_partition(
     directory: &Directory,
     shape: &Shape,
@@ -228,15 +238,9 @@ fn open_partition(
 ) -> Result<Partition> {
     let mut view = View::default();
     for store in &entry.stores {
-        let (number, tag, name) = (store.number, store.tag, store.file_name());
-        let opened = || SortedStore::open_on_flash(directory, &name, tag, shape.layout).map(Arc::new);
-        match store.role {
-            Role::CuckooTable => {
-                let table = CuckooTable::open(directory, &name, tag, shape.layout)?;
-                view.hash_stores.insert(0, (number, HashStore::Cuckoo(Arc::new(table))));
-            }
-            Role::HashOrdered => view.hash_stores.insert(0, (number, HashStore::Ordered(opened()?))),
-            Role::Sorted => view.sorted = Some((number, opened()?)),
+        match (store.role, open_store(directory, shape, store)?) {
+            (Role::Sorted, HashStore::Ordered(opened)) => view.sorted = Some((store.number, opened)),
+            (_, opened) => view.hash_stores.insert(0, (store.number, opened)),
         }
     }
     let keys = view.sorted_records() + view.hash_records();

@@ -35,10 +35,10 @@ impl Core {
             self.verify_partition(partition, view, &mut report, &mut advance)?;
         }
         let from = converted_to.iter().copied().min().unwrap_or(0);
-        let (records, damage) = self.log.examine(from, &mut advance)?;
-        report.checked_records += records;
+        let log = self.log.examine(from, &mut advance)?;
+        report.checked_records += log.records;
         report.checked_bytes = total;
-        let damage = damage.into_iter();
+        let damage = log.damage.into_iter();
         report
             .damage
             .extend(damage.map(|(gap, damage)| lost_in_log(&self.shape, &converted_to, &gap, damage)));

@@ -3,9 +3,13 @@
 //! A frame's checksum is started with its position, so that one that was found anywhere is one that was written there.
 //! The length that a damaged frame states is tried first; then every place, at each of which only few bytes are looked
 //! at unless they look like a frame.
+//!
+//! A bit that turned over on its way from the device looks like damage, or like the torn end of the log. So from the
+//! first bytes on that are no frame, everything is read twice.
 
 use super::{Advance, read_if_readable};
-use crate::device::{AlignedBuffer, File};
+use crate::device::{AlignedBuffer, File, Purpose};
+use crate::store::confirm::confirm;
 use crate::store::log::format::{
     FLAG_FRAME, FLAG_SYNC_MARKER, FRAME_CRC_BYTES, Frame, LogFormat, MARKER_BYTES, SEGMENT_HEADER_BYTES,
 };
@@ -41,11 +45,23 @@ pub enum Seen<'a> {
         positions: Range<u64>,
         /// The key of the one frame that stood there, if that can be read.
         key: Option<Bytes>,
+        /// Whether the device could not read some of it.
+        is_unreadable: bool,
     },
+}
+
+/// What becomes of bytes that the device cannot read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreadable {
+    /// They are an error.
+    Fails,
+    /// They are damage.
+    IsDamage,
 }
 
 struct Frames<'a> {
     file: &'a File,
+    unreadable: Unreadable,
     format: &'a LogFormat,
     base: u64,
     end: u64,
@@ -53,6 +69,8 @@ struct Frames<'a> {
     /// The positions of what is in the window.
     held: Range<u64>,
     read_bytes: u64,
+    reads_twice: bool,
+    has_met_unreadable: bool,
 }
 
 /// Shows every sound frame at `positions` of a segment whose first frame has the position `base`, and the gaps between
@@ -63,6 +81,7 @@ struct Frames<'a> {
 /// answered so.
 pub fn examine_frames(
     file: &File,
+    unreadable: Unreadable,
     format: &LogFormat,
     base: u64,
     positions: Range<u64>,
@@ -70,9 +89,21 @@ pub fn examine_frames(
     see: &mut dyn FnMut(Seen<'_>) -> Result<()>,
 ) -> Result<()> {
     let (window, held) = (AlignedBuffer::default(), 0..0);
-    let mut frames = Frames { file, format, base, end: positions.end, window, held, read_bytes: 0 };
+    let mut frames = Frames {
+        file,
+        unreadable,
+        format,
+        base,
+        end: positions.end,
+        window,
+        held,
+        read_bytes: 0,
+        reads_twice: false,
+        has_met_unreadable: false,
+    };
     let mut position = positions.start;
     while position < positions.end {
+        frames.has_met_unreadable = false;
         let next = match frames.sound_at(position)? {
             Some(length) => {
                 let positions = position..position + length;
@@ -82,9 +113,14 @@ pub fn examine_frames(
                 }
                 position + length
             }
+            None if !frames.reads_twice => {
+                (frames.reads_twice, frames.held) = (true, 0..0);
+                position
+            }
             None => {
                 let (next, key) = frames.gap_from(position, advance)?;
-                see(Seen::Gap { positions: position..next, key })?;
+                let is_unreadable = frames.has_met_unreadable;
+                see(Seen::Gap { positions: position..next, key, is_unreadable })?;
                 next
             }
         };
@@ -105,18 +141,36 @@ impl Frames<'_> {
             let offset = position - self.base + SEGMENT_HEADER_BYTES as u64;
             self.held = 0..0;
             self.read_bytes += wanted;
-            let mut got =
-                read_if_readable(self.file, offset, wanted as usize, &mut self.window)?.map(<[u8]>::len);
+            let mut got = self.read(offset, wanted)?;
             if got.is_none() && wanted > length {
-                got =
-                    read_if_readable(self.file, offset, length as usize, &mut self.window)?.map(<[u8]>::len);
+                got = self.read(offset, length)?;
             }
-            let Some(got) = got else { return Ok(None) };
+            let Some(got) = got else {
+                self.has_met_unreadable = true;
+                return Ok(None);
+            };
             self.held = position..position + got as u64;
         }
         let start = (position - self.held.start) as usize;
         // The log's files have no alignment: the window begins with the first byte that was asked for.
         Ok(self.window.get(start..start + length as usize))
+    }
+
+    /// Fills the window. Returns how many bytes were read; `None` if the device has lost them.
+    fn read(&mut self, offset: u64, length: u64) -> Result<Option<usize>> {
+        let length = length as usize;
+        match self.unreadable {
+            Unreadable::Fails => drop(self.file.read(Purpose::Recover, offset, length, &mut self.window)?),
+            Unreadable::IsDamage => {
+                if read_if_readable(self.file, offset, length, &mut self.window)?.is_none() {
+                    return Ok(None);
+                }
+            }
+        }
+        if self.reads_twice {
+            confirm(self.file, offset, &self.window)?;
+        }
+        Ok(Some(length))
     }
 
     /// The length of the sound frame at a position.

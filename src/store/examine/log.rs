@@ -1,10 +1,19 @@
-//! Going through all of a log, whatever is damaged or missing of it.
+//! The state of a log, whatever is damaged or missing of it: which segments are needed, where the log ends, and what is
+//! damage rather than its torn end. Opening, verifying and repairing all decide it here: what one of them refuses the
+//! others report.
+//!
+//! Bytes that are no frame may be the torn end of the log after a crash, or damage to what was durable long before. What
+//! is known to have been synced tells them apart: the manifest states a position, and so do the sync markers in the
+//! log. What is not whole before such a position is damage.
 
-use super::frames::{Seen, examine_frames};
+use super::frames::{Seen, Unreadable, examine_frames};
 use super::{Advance, read_if_readable};
 use crate::damage::{Damage, DamagedPart};
-use crate::device::{Access, AlignedBuffer, Directory, File};
-use crate::store::log::format::{Frame, LOG_VERSION, LogFormat, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
+use crate::store::confirm::confirm;
+use crate::store::log::format::{
+    Frame, LOG_VERSION, LogFormat, POSITION_MAX, SEGMENT_HEADER_BYTES, SegmentHeader,
+};
 use crate::store::log::segment_name;
 use crate::store::names::segment_bases;
 use crate::store::record::RecordView;
@@ -22,6 +31,15 @@ pub struct LogToExamine {
     pub durable: u64,
 }
 
+/// A segment that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExaminedSegment {
+    /// The position of its first frame.
+    pub base: u64,
+    /// The position behind its last byte.
+    pub end: u64,
+}
+
 /// What a log was found to hold.
 #[derive(Debug, Clone, Default)]
 pub struct ExaminedLog {
@@ -35,32 +53,90 @@ pub struct ExaminedLog {
     pub files_end: u64,
     /// How many records are sound, the torn end's left out.
     pub records: u64,
-    /// The files of the log that are needed.
-    pub files: Vec<String>,
+    /// The segments that hold what stands before `end`; none if there is nothing, and the first segment never was
+    /// durable.
+    pub segments: Vec<ExaminedSegment>,
+    /// Those that hold the torn end alone.
+    pub torn: Vec<ExaminedSegment>,
+    /// Those that nobody needs: they end where the needed log begins, or before.
+    pub dead: Vec<u64>,
+    /// What is not whole counts as torn only from here on.
+    pub synced: u64,
+}
+
+impl ExaminedLog {
+    /// The names of the files that are needed.
+    pub fn files(&self) -> impl Iterator<Item = String> {
+        self.segments.iter().chain(&self.torn).map(|segment| segment_name(segment.base))
+    }
+}
+
+/// Which segments are needed.
+struct Needed {
+    dead: Vec<u64>,
+    bases: Vec<u64>,
+    /// Whether a segment is there that ends where the needed log begins. It is removed only when the next one is
+    /// durable; so that one may never have been.
+    follows_another: bool,
 }
 
 impl LogToExamine {
     /// Reads every segment that is needed, and changes nothing. A part that is not whole is damage if it had been
-    /// synced, else the torn end of the log, as it is when the log is opened.
+    /// synced, else the torn end of the log.
     ///
     /// # Errors
-    /// Those of reading, but not of what the device has lost; [`Error::Version`] for a log of another version;
-    /// [`Error::Interrupted`] if `advance` answered so.
-    pub fn examine(&self, directory: &Directory, advance: &mut Advance<'_>) -> Result<ExaminedLog> {
-        let examined = ExaminedLog { end: self.from, ..ExaminedLog::default() };
-        let whole = Whole { until: self.from, records: 0 };
-        let synced = self.durable;
-        let mut course =
-            Course { log: self, examined, gaps: Vec::new(), position: self.from, whole, in_batch: 0, synced };
-        let bases = self.needed(directory)?;
-        if let Some(&first) = bases.first().filter(|&&first| first > self.from) {
-            course.miss(directory, first, true);
-        }
+    /// Those of reading, but not of what the device has lost if that is to count as damage; [`Error::Version`] for a log
+    /// of another version; [`Error::Interrupted`] if `advance` returned false.
+    pub fn examine(
+        &self,
+        directory: &Directory,
+        unreadable: Unreadable,
+        advance: &mut Advance<'_>,
+    ) -> Result<ExaminedLog> {
+        let Needed { dead, bases, follows_another } = self.needed(directory)?;
+        let mut course = Course::new(self, unreadable, dead);
+        let is_certain = |number: usize| number == 0 && !follows_another;
         for (number, &base) in bases.iter().enumerate() {
-            let is_unborn = self.durable == 0 && bases.len() == 1;
-            course.segment(directory, base, number == 0 && !is_unborn, advance)?;
+            let file = directory.open(&segment_name(base), Access::Buffered)?;
+            // After a sync that failed the page cache may show what never reached the device.
+            file.drop_cache();
+            if base > course.position {
+                course.miss_segment(directory, base, is_certain(number));
+            }
+            let end = segment_end(&file, base)?;
+            course.segment(&file, ExaminedSegment { base, end }, is_certain(number), advance)?;
         }
-        Ok(course.finish(directory))
+        if bases.is_empty() && !follows_another {
+            course.miss_segment(directory, u64::MAX, true);
+            course.position = self.from;
+        }
+        course.finish(directory)
+    }
+
+    /// As [`examine`](LogToExamine::examine), of a log that is open, all of which must be there. `find` opens one of
+    /// `segments`, or returns `None` if it is missing; a segment that was released meanwhile is an empty one.
+    pub fn examine_open(
+        &self,
+        directory: &Directory,
+        segments: &[ExaminedSegment],
+        find: &mut dyn FnMut(ExaminedSegment) -> Result<Found>,
+        advance: &mut Advance<'_>,
+    ) -> Result<ExaminedLog> {
+        let mut course = Course::new(self, Unreadable::IsDamage, Vec::new());
+        for &segment in segments {
+            match find(segment)? {
+                Found::Released => course.position = segment.end,
+                Found::Missing => course.miss_segment(directory, segment.end, true),
+                Found::File(file) => {
+                    if segment.base > course.position {
+                        course.miss_segment(directory, segment.base, true);
+                    }
+                    let end = segment_end(&file, segment.base)?.min(segment.end);
+                    course.segment(&file, ExaminedSegment { end, ..segment }, true, advance)?;
+                }
+            }
+        }
+        course.finish(directory)
     }
 
     /// Shows every sound record before `end`, a position, with its own.
@@ -74,44 +150,84 @@ impl LogToExamine {
         advance: &mut Advance<'_>,
         visit: &mut dyn FnMut(u64, &RecordView<'_>) -> Result<()>,
     ) -> Result<()> {
-        for base in self.needed(directory)? {
+        for base in self.needed(directory)?.bases {
             let file = directory.open(&segment_name(base), Access::Buffered)?;
             let until = segment_end(&file, base)?.min(end);
             let positions = base.max(self.from)..until;
-            if positions.is_empty() || self.is_foreign(&file)? {
+            let header = self.header(&file, Unreadable::IsDamage)?.0;
+            if positions.is_empty() || header.is_some_and(|header| header != self.header_of(base)) {
                 continue;
             }
-            examine_frames(&file, &self.format, base, positions, advance, &mut |seen| match seen {
-                Seen::Frame { positions, frame: Frame::Record { record, .. } } => {
-                    visit(positions.start, &record)
-                }
-                _ => Ok(()),
-            })?;
+            let unreadable = Unreadable::IsDamage;
+            examine_frames(
+                &file,
+                unreadable,
+                &self.format,
+                base,
+                positions,
+                advance,
+                &mut |seen| match seen {
+                    Seen::Frame { positions, frame: Frame::Record { record, .. } } => {
+                        visit(positions.start, &record)
+                    }
+                    _ => Ok(()),
+                },
+            )?;
         }
         Ok(())
     }
 
-    fn needed(&self, directory: &Directory) -> Result<Vec<u64>> {
-        let mut bases = segment_bases(directory)?;
-        let first = bases.partition_point(|&base| base <= self.from).saturating_sub(1);
-        bases.drain(..first);
-        Ok(bases)
+    /// The bytes of the segments that are needed.
+    pub fn bytes(&self, directory: &Directory) -> Result<u64> {
+        let mut bytes = 0;
+        for base in self.needed(directory)?.bases {
+            bytes += directory.open(&segment_name(base), Access::Buffered)?.length()?;
+        }
+        Ok(bytes)
     }
 
-    /// The header of a segment, if it is sound, and the version that it states.
-    fn header(&self, file: &File) -> Result<(Option<SegmentHeader>, u32)> {
+    fn header_of(&self, base: u64) -> SegmentHeader {
+        self.format.header(base)
+    }
+
+    fn needed(&self, directory: &Directory) -> Result<Needed> {
+        let mut dead = segment_bases(directory)?;
+        let end_of = |base: u64| segment_end(&directory.open(&segment_name(base), Access::Buffered)?, base);
+        let after = dead.partition_point(|&base| base <= self.from);
+        let (first, follows_another) = match dead[..after] {
+            [] => (0, false),
+            [.., before, at] if at == self.from => (after - 1, end_of(before)? >= self.from),
+            [.., last] if last < self.from && end_of(last)? == self.from => (after, true),
+            [..] => (after - 1, false),
+        };
+        let bases = dead.split_off(first);
+        Ok(Needed { dead, bases, follows_another })
+    }
+
+    /// The header of a segment, if it is sound, the version that it states, and whether the device cannot read it.
+    fn header(&self, file: &File, unreadable: Unreadable) -> Result<(Option<SegmentHeader>, u32, bool)> {
         let mut buffer = AlignedBuffer::default();
         let wanted = (SEGMENT_HEADER_BYTES as u64).min(file.length()?) as usize;
-        let bytes = read_if_readable(file, 0, wanted, &mut buffer)?.unwrap_or_default();
-        Ok(match SegmentHeader::decode(bytes) {
-            Some((version, header)) => (header, version),
-            None => (None, LOG_VERSION),
-        })
+        let bytes = match unreadable {
+            Unreadable::Fails => file.read(Purpose::Recover, 0, wanted, &mut buffer)?,
+            Unreadable::IsDamage => read_if_readable(file, 0, wanted, &mut buffer)?.unwrap_or_default(),
+        };
+        let (version, header) = SegmentHeader::decode(bytes).unwrap_or((LOG_VERSION, None));
+        if header.is_none() && !bytes.is_empty() {
+            confirm(file, 0, bytes)?;
+        }
+        Ok((header, version, bytes.len() < wanted))
     }
+}
 
-    fn is_foreign(&self, file: &File) -> Result<bool> {
-        Ok(self.header(file)?.0.is_some_and(|header| header.database_id != self.format.database_id))
-    }
+/// A segment of an open log.
+pub enum Found {
+    /// Its file.
+    File(File),
+    /// It was released: nobody needs it.
+    Released,
+    /// It should be there, and is not.
+    Missing,
 }
 
 /// The position behind the last byte of a segment.
@@ -130,6 +246,8 @@ struct Whole {
 struct Gap {
     positions: Range<u64>,
     before: Whole,
+    /// How many segments hold what stands before it.
+    segments: usize,
     /// Whether it is damage even if nothing behind it was synced.
     is_certain: bool,
     damage: Damage,
@@ -137,6 +255,7 @@ struct Gap {
 
 struct Course<'a> {
     log: &'a LogToExamine,
+    unreadable: Unreadable,
     examined: ExaminedLog,
     gaps: Vec<Gap>,
     /// Behind everything that was gone over.
@@ -144,65 +263,77 @@ struct Course<'a> {
     whole: Whole,
     /// The records of a batch that is not yet whole.
     in_batch: u64,
-    synced: u64,
 }
 
-impl Course<'_> {
+impl<'a> Course<'a> {
+    fn new(log: &'a LogToExamine, unreadable: Unreadable, dead: Vec<u64>) -> Course<'a> {
+        let examined = ExaminedLog { dead, synced: log.durable, ..ExaminedLog::default() };
+        let whole = Whole { until: log.from, records: 0 };
+        Course { log, unreadable, examined, gaps: Vec::new(), position: log.from, whole, in_batch: 0 }
+    }
+
     fn gap(&mut self, positions: Range<u64>, is_certain: bool, damage: Damage) {
-        self.gaps.push(Gap { positions, before: self.whole, is_certain, damage });
+        let segments = self.examined.segments.len();
+        self.gaps.push(Gap { positions, before: self.whole, segments, is_certain, damage });
     }
 
     /// A segment that should be there is not: the next one begins at `until`.
-    fn miss(&mut self, directory: &Directory, until: u64, is_certain: bool) {
-        self.miss_positions(directory, self.position..until, is_certain);
+    fn miss_segment(&mut self, directory: &Directory, until: u64, is_certain: bool) {
+        let position = self.position;
+        let mut expected = format!("the segment of the log that holds position {position}");
+        if self.log.durable > position {
+            expected += &format!(", which was synced up to position {}", self.log.durable);
+        }
+        let damage = Damage::new(directory.path_of(&segment_name(position)), DamagedPart::File, 0, 0)
+            .because(expected, "no such file");
+        self.gap(position..until, is_certain, damage);
         self.position = until;
-    }
-
-    fn miss_positions(&mut self, directory: &Directory, missing: Range<u64>, is_certain: bool) {
-        let damage = Damage::new(directory.path_of(&segment_name(missing.start)), DamagedPart::File, 0, 0)
-            .because(format!("the log from position {} on", missing.start), "no such file");
-        self.gap(missing, is_certain, damage);
     }
 
     fn segment(
         &mut self,
-        directory: &Directory,
-        base: u64,
+        file: &File,
+        segment: ExaminedSegment,
         is_certain: bool,
         advance: &mut Advance<'_>,
     ) -> Result<()> {
-        let name = segment_name(base);
-        let file = directory.open(&name, Access::Buffered)?;
-        file.drop_cache();
-        let (length, end) = (file.length()?, segment_end(&file, base)?);
-        self.examined.files.push(name);
-        self.examined.files_end = self.examined.files_end.max(end);
-        if base > self.position {
-            self.miss(directory, base, false);
-        }
-        let (header, version) = self.log.header(&file)?;
-        let start = base.max(self.log.from);
+        let ExaminedSegment { base, end } = segment;
         let found = Damage::new(file.path(), DamagedPart::LogHeader, 0, SEGMENT_HEADER_BYTES as u64);
-        match header {
-            Some(header) if header.database_id != self.log.format.database_id => {
-                let expected = format!("a log of database {:016x}", self.log.format.database_id);
-                let found = Damage { part: DamagedPart::File, length, ..found };
-                let found = found.because(expected, format!("one of database {:016x}", header.database_id));
-                self.gap(start..end.max(start + 1), true, found);
-                self.position = end.max(self.position);
-                return Ok(());
-            }
-            Some(header) if header.base == base => {}
-            _ => {
-                let found = found.because("the header of a segment of the log", "other bytes");
-                self.gap(start..start, is_certain, found);
-            }
+        if base > POSITION_MAX {
+            let expected = format!("a position up to {POSITION_MAX}");
+            self.gap(self.position..self.position, true, found.because(expected, format!("position {base}")));
+            return Ok(());
         }
+        self.examined.files_end = self.examined.files_end.max(end);
+        let (header, version, is_unreadable) = self.log.header(file, self.unreadable)?;
+        let (start, wanted) = (base.max(self.log.from), self.log.header_of(base));
+        if let Some(header) = header.filter(|header| *header != wanted) {
+            // No crash does this: the file is whole, and another one.
+            let told = |header: SegmentHeader| {
+                format!("the log of database {:016x} from position {} on", header.database_id, header.base)
+            };
+            let found = Damage { part: DamagedPart::File, length: file.length()?, ..found };
+            self.gap(start..end.max(start + 1), true, found.because(told(wanted), told(header)));
+            self.examined.segments.push(segment);
+            self.position = end.max(self.position);
+            return Ok(());
+        }
+        if header.is_none() {
+            let found = found.because("the header of a segment of the log", "other bytes");
+            self.gap(start..start, is_certain || is_unreadable, found);
+        } else if base < self.position && !self.examined.segments.is_empty() {
+            // No crash does this: a segment begins where the one before ends.
+            let expected = format!("a segment that begins at position {}", self.position);
+            self.gap(start..start, true, found.because(expected, format!("one that begins at {base}")));
+        }
+        self.examined.segments.push(segment);
         let before = self.examined.records;
         if start < end {
-            self.frames(&file, base, start..end, advance)?;
+            self.frames(file, base, start..end, advance)?;
         }
-        if header.is_none() && version != LOG_VERSION && self.examined.records == before && end > start {
+        // A single damaged byte says another version too; but then the frames are still those of this one.
+        let is_damage = self.unreadable == Unreadable::IsDamage && self.examined.records > before;
+        if header.is_none() && version != LOG_VERSION && !is_damage && end > start {
             let file = file.path().to_owned();
             return Err(Error::Version { file, found: version, supported: LOG_VERSION });
         }
@@ -216,8 +347,8 @@ impl Course<'_> {
         positions: Range<u64>,
         advance: &mut Advance<'_>,
     ) -> Result<()> {
-        let format = self.log.format;
-        examine_frames(file, &format, base, positions.clone(), advance, &mut |seen| {
+        let (format, unreadable) = (self.log.format, self.unreadable);
+        examine_frames(file, unreadable, &format, base, positions.clone(), advance, &mut |seen| {
             self.see(file, base, seen);
             Ok(())
         })?;
@@ -233,15 +364,17 @@ impl Course<'_> {
     }
 
     fn see(&mut self, file: &File, base: u64, seen: Seen<'_>) {
-        let (positions, key) = match seen {
-            Seen::Gap { positions, key } => (positions, key),
+        let (positions, key, is_unreadable) = match seen {
+            Seen::Gap { positions, key, is_unreadable } => (positions, key, is_unreadable),
             Seen::Frame { positions, frame } => {
                 match frame {
                     Frame::Record { batch_goes_on, .. } => {
                         self.examined.records += 1;
                         self.in_batch = if batch_goes_on { self.in_batch + 1 } else { 0 };
                     }
-                    Frame::SyncMarker(position) => self.synced = self.synced.max(position),
+                    Frame::SyncMarker(position) => {
+                        self.examined.synced = self.examined.synced.max(position);
+                    }
                 }
                 if self.in_batch == 0 {
                     self.whole = Whole { until: positions.end, records: self.examined.records };
@@ -251,38 +384,58 @@ impl Course<'_> {
         };
         let offset = positions.start - base + SEGMENT_HEADER_BYTES as u64;
         let length = positions.end - positions.start;
+        let got =
+            if is_unreadable { "bytes that cannot be read" } else { "bytes that are no frame of this place" };
         let damage = Damage::new(file.path(), DamagedPart::LogFrames, offset, length)
-            .because("a record of the log", "bytes that are no frame of this place");
+            .because("a record of the log", got);
         let end = positions.end;
-        self.gap(positions, false, Damage { keys: key.into_iter().collect(), ..damage });
+        self.gap(positions, is_unreadable, Damage { keys: key.into_iter().collect(), ..damage });
         self.in_batch = 0;
         self.whole = Whole { until: end, records: self.examined.records };
     }
 
-    fn finish(mut self, directory: &Directory) -> ExaminedLog {
-        let synced = self.synced;
-        let is_gone = self.examined.files.is_empty() && self.log.durable > 0;
-        if is_gone || self.position < synced {
-            // The log reached so far at the least: nobody knows how much more there was.
-            self.miss_positions(directory, self.position..u64::MAX, true);
+    /// The log reached further than its files do; nobody knows how much more there was.
+    fn miss_end(&mut self, directory: &Directory) {
+        let (position, synced) = (self.position, self.examined.synced);
+        let last = self.examined.segments.last();
+        let (base, offset) = match last {
+            Some(last) => (last.base, position - last.base + SEGMENT_HEADER_BYTES as u64),
+            None => (position, 0),
+        };
+        let damage = Damage::new(directory.path_of(&segment_name(base)), DamagedPart::LogFrames, offset, 0)
+            .because(
+                format!("a log that reaches position {synced}, as it was synced"),
+                format!("one that ends at position {position}"),
+            );
+        self.gap(position..u64::MAX, true, damage);
+        self.position = synced;
+    }
+
+    fn finish(mut self, directory: &Directory) -> Result<ExaminedLog> {
+        let synced = self.examined.synced;
+        let is_gone = self.gaps.last().is_some_and(|gap| gap.is_certain && gap.positions.end == u64::MAX);
+        if is_gone {
             self.position = self.position.max(synced);
+        } else if self.position < synced {
+            self.miss_end(directory);
         }
         // What is not whole from here on was never synced.
         let is_torn =
             |gap: &Gap| !gap.is_certain && gap.positions.start >= synced && gap.before.until >= synced;
-        let end = match self.gaps.iter().position(is_torn) {
-            Some(at) => {
-                let Whole { until, records } = self.gaps[at].before;
-                self.examined.records = records;
-                self.gaps.truncate(at);
-                until
-            }
-            None => self.position,
-        };
-        self.examined.end = end.max(self.log.from);
-        self.examined.torn_bytes = self.position.saturating_sub(self.examined.end);
-        self.examined.files_end = self.examined.files_end.max(self.position).max(synced);
-        self.examined.damage = self.gaps.into_iter().map(|gap| (gap.positions, gap.damage)).collect();
-        self.examined
+        let mut end = self.position;
+        if let Some(at) = self.gaps.iter().position(is_torn) {
+            let Gap { before: Whole { until, records }, segments, .. } = self.gaps[at];
+            (end, self.examined.records) = (until, records);
+            self.examined.torn = self.examined.segments.split_off(segments);
+            self.gaps.truncate(at);
+        }
+        let examined = &mut self.examined;
+        examined.end = end.max(self.log.from);
+        let in_last = examined.segments.last().map_or(0, |last| last.end.saturating_sub(examined.end));
+        let in_torn = |segment: &ExaminedSegment| segment.end - segment.base;
+        examined.torn_bytes = in_last + examined.torn.iter().map(in_torn).sum::<u64>();
+        examined.files_end = examined.files_end.max(self.position).max(synced);
+        examined.damage = self.gaps.into_iter().map(|gap| (gap.positions, gap.damage)).collect();
+        Ok(self.examined)
     }
 }

@@ -9,8 +9,8 @@ mod log;
 mod open;
 mod pass;
 
-pub use frames::{Seen, examine_frames};
-pub use log::{ExaminedLog, LogToExamine};
+pub use frames::Unreadable;
+pub use log::{ExaminedLog, ExaminedSegment, Found, LogToExamine};
 pub use open::{OpenedStore, StoreToOpen, examine_store};
 pub use pass::Examined;
 

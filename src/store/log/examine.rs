@@ -1,53 +1,41 @@
 //! Reading all of a log that is open.
 
-use super::Log;
-use super::format::{Frame, SEGMENT_HEADER_BYTES};
-use crate::Result;
-use crate::damage::{Damage, DamagedPart};
-use crate::device::{AlignedBuffer, Purpose};
-use crate::store::examine::{Advance, Seen, examine_frames};
-use std::ops::Range;
+use super::{Log, segment_name};
+use crate::device::Access;
+use crate::store::examine::{Advance, ExaminedLog, ExaminedSegment, Found, LogToExamine};
+use crate::{Error, Result};
+use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 
-/// Damage, and the positions that are lost with it.
-type Gap = (Range<u64>, Damage);
-
 impl Log {
-    /// Reads every frame at or behind `from`, as far as they are written. Answers how many records are sound, and what
-    /// is damaged, each with the positions that are lost with it.
-    pub fn examine(&self, from: u64, advance: &mut Advance<'_>) -> Result<(u64, Vec<Gap>)> {
+    /// Reads every frame at or behind `from`, as far as they are written, and checks that the segments are still there
+    /// under their names.
+    pub fn examine(&self, from: u64, advance: &mut Advance<'_>) -> Result<ExaminedLog> {
         // In this order: what is written before `end` stands in these segments, though others may follow.
         let end = self.written.load(Ordering::Acquire);
         let segments = self.segments.read().clone();
-        let (mut records, mut damage) = (0, Vec::new());
-        for segment in &segments.0 {
-            let until = segment.end().unwrap_or(end);
-            if until <= from {
-                continue;
+        let segment_end = |end_of: Option<u64>| end_of.unwrap_or(end);
+        let segments: Vec<ExaminedSegment> = segments
+            .0
+            .iter()
+            .map(|segment| ExaminedSegment { base: segment.base, end: segment_end(segment.end()) })
+            .filter(|segment| segment.end > from)
+            .collect();
+        // What was before the first of them was released since `from` was looked up.
+        let from = from.max(segments.first().map_or(end, |first| first.base));
+        let log = LogToExamine { format: self.format, from, durable: end };
+        log.examine_open(&self.directory, &segments, &mut |segment| self.find(segment), advance)
+    }
+
+    fn find(&self, wanted: ExaminedSegment) -> Result<Found> {
+        match self.directory.open(&segment_name(wanted.base), Access::Buffered) {
+            Ok(file) => Ok(Found::File(file)),
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                let segments = self.segments.read().clone();
+                let is_needed = segments.0.iter().any(|segment| segment.base == wanted.base);
+                Ok(if is_needed { Found::Missing } else { Found::Released })
             }
-            let (file, base) = (&segment.file, segment.base);
-            let mut buffer = AlignedBuffer::default();
-            let header = file.read(Purpose::Maintain, 0, SEGMENT_HEADER_BYTES, &mut buffer)?;
-            if header != self.format.header(base).encode() {
-                let found = Damage::new(file.path(), DamagedPart::LogHeader, 0, SEGMENT_HEADER_BYTES as u64);
-                let found = found.because("the header of a segment of the log", "other bytes");
-                damage.push((base..base, found));
-            }
-            examine_frames(file, &self.format, base, base.max(from)..until, advance, &mut |seen| {
-                match seen {
-                    Seen::Frame { frame: Frame::Record { .. }, .. } => records += 1,
-                    Seen::Frame { .. } => {}
-                    Seen::Gap { positions, key } => {
-                        let (offset, length) =
-                            (segment.offset_of(positions.start), positions.end - positions.start);
-                        let found = Damage::new(file.path(), DamagedPart::LogFrames, offset, length)
-                            .because("a record of the log", "bytes that are no frame of this place");
-                        damage.push((positions, Damage { keys: key.into_iter().collect(), ..found }));
-                    }
-                }
-                Ok(())
-            })?;
+            Err(error) => Err(error),
         }
-        Ok((records, damage))
     }
 }

@@ -16,6 +16,9 @@ pub const LOG_VERSION: u32 = 1;
 pub const FRAME_CRC_BYTES: usize = 4;
 
 const MAGIC: &[u8; 8] = b"SILTSLOG";
+/// The highest position. No log comes so far, an exabyte; so no damage of a position makes a sum of positions and
+/// lengths overflow.
+pub const POSITION_MAX: u64 = 1 << 60;
 
 /// Set in every frame, so that zeros are none.
 pub const FLAG_FRAME: u8 = 1 << 7;

@@ -1,17 +1,15 @@
 //! Opening a log that was not closed: what is whole is kept, what was being written at the end is cut off.
 //!
-//! A frame that is not whole may be the torn end of the log after a crash, or damage to what was durable long before.
-//! The sync markers tell them apart: damage lies before a position that had been synced, and is an error.
+//! What is sound is decided by the examination that verifying and repairing use too; opening refuses damage, and carries
+//! out what was found: the torn end is cut off, and segments that nobody needs are removed. A log in a directory that
+//! may only be read is left as it is, and read up to its sound end.
 
-use super::format::{
-    Frame, LOG_VERSION, LogFormat, MARKER_OVERLAP_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader,
-};
+use super::format::{Frame, LogFormat};
 use super::segment::Segment;
 use super::{Log, segment_name};
-use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
+use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::progress::Progress;
-use crate::store::confirm::confirm;
-use crate::store::names::segment_bases;
+use crate::store::examine::{ExaminedLog, ExaminedSegment, LogToExamine, Unreadable};
 use crate::store::record::{RecordProblem, RecordView};
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -19,21 +17,19 @@ use std::sync::atomic::Ordering;
 
 /// The bytes that a scan reads at a time.
 const WINDOW_BYTES: usize = 256 << 10;
-/// No log comes so far, an exabyte; so no damage of a position makes a sum of positions and lengths overflow.
-const POSITION_MAX: u64 = 1 << 60;
 
 /// What was found when a log was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// The end of the log.
     pub end: u64,
-    /// Bytes behind it that were not whole and were cut off.
+    /// Bytes behind it that were not whole and were cut off, or are left out where nothing may be changed.
     pub lost_tail_bytes: u64,
 }
 
 /// What a log is opened with.
 pub struct LogSettings {
-    /// What its bytes depend on.
+    /// What the log's bytes depend on.
     pub format: LogFormat,
     /// The size at which a segment is followed by another, in bytes.
     pub segment_bytes: u64,
@@ -45,37 +41,36 @@ pub struct LogSettings {
 
 impl Log {
     /// Opens the log of a directory: checks every frame from `from` on, cuts off a torn end, removes segments that are
-    /// not needed any more.
+    /// not needed any more. In a directory that may only be read nothing is changed, and a torn end is left out.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if anything is damaged that had been synced, or missing: nothing is changed then.
     pub fn open(
         directory: &Directory,
         settings: &LogSettings,
         progress: &mut Progress<'_>,
     ) -> Result<(Arc<Log>, Recovered)> {
-        let bases = live_segments(directory, settings.from)?;
-        let mut opening =
-            Opening { directory, settings, segments: Vec::new(), recovered: Recovered::default() };
-        if bases.is_empty() && settings.durable > 0 {
-            return Err(opening.no_beginning(None));
+        let LogSettings { format, segment_bytes, from, durable } = *settings;
+        let log = LogToExamine { format, from, durable };
+        let total = log.bytes(directory)?;
+        let mut done = 0;
+        let examined = log.examine(directory, Unreadable::Fails, &mut |bytes| {
+            done = total.min(done + bytes);
+            progress(done, total)
+        })?;
+        if let Some((_, damage)) = examined.damage.first() {
+            return Err(damage.error());
         }
-        let end = opening.check(&bases, progress)?;
-        if let Some((position, number)) = end {
-            opening.cut(position, &bases[number..])?;
-        }
-        let Opening { mut segments, mut recovered, .. } = opening;
-        recovered.end = end.map_or(settings.from, |(position, _)| position);
-        if segments.is_empty() {
-            // Synced, unlike those that follow it: so the first segment that is needed is never missing but by damage.
-            let first = Self::create_segment(directory, &settings.format, settings.from)?;
-            first.file.sync(Purpose::Recover)?;
-            directory.sync(Purpose::Recover)?;
-            segments.push(first);
-        }
+        let segments = match directory.is_read_only() {
+            true => sound_segments(directory, &examined)?,
+            false => carry_out(directory, &format, &examined)?,
+        };
         for pair in segments.windows(2) {
             pair[0].finish(pair[1].base);
         }
         let segments = segments.into_iter().map(Arc::new).collect();
-        let log = Self::assemble(directory, settings.format, settings.segment_bytes, segments, recovered.end);
-        Ok((Arc::new(log), recovered))
+        let log = Self::assemble(directory, format, segment_bytes, segments, examined.end);
+        Ok((Arc::new(log), Recovered { end: examined.end, lost_tail_bytes: examined.torn_bytes }))
     }
 
     /// Shows every record at or behind `from` with its position, as far as they are written.
@@ -108,188 +103,47 @@ impl Log {
     }
 }
 
-/// The bases of the segments that hold anything at or behind `from`, or end there: the next one may not be durable. The
-/// others are removed.
-fn live_segments(directory: &Directory, from: u64) -> Result<Vec<u64>> {
-    let mut bases = segment_bases(directory)?;
-    let last = bases.last().copied().unwrap_or(0).max(from);
-    if last > POSITION_MAX {
-        return Err(Error::Corrupt {
-            file: directory.path_of(&segment_name(last)),
-            offset: 0,
-            expected: format!("a position up to {POSITION_MAX}"),
-            got: format!("position {last}"),
-        });
+fn open_segment(directory: &Directory, base: u64) -> Result<Segment> {
+    Ok(Segment::new(directory.open(&segment_name(base), Access::Buffered)?, base))
+}
+
+/// The segments that hold the sound part, or the one that it follows.
+fn sound_segments(directory: &Directory, examined: &ExaminedLog) -> Result<Vec<Segment>> {
+    let bases: Vec<u64> = match (&examined.segments[..], &examined.dead[..]) {
+        ([], [.., last]) => vec![*last],
+        (segments, _) => segments.iter().map(|segment| segment.base).collect(),
+    };
+    bases.into_iter().map(|base| open_segment(directory, base)).collect()
+}
+
+/// Cuts off the torn end and removes what nobody needs, durably: what was written behind the end before must never be
+/// seen behind what will be.
+fn carry_out(directory: &Directory, format: &LogFormat, examined: &ExaminedLog) -> Result<Vec<Segment>> {
+    let mut segments = Vec::new();
+    for ExaminedSegment { base, .. } in &examined.segments {
+        segments.push(open_segment(directory, *base)?);
     }
-    let mut first = bases.partition_point(|&base| base < from).saturating_sub(1);
-    if let [before, at, ..] = bases[first..]
-        && at == from
+    if let (Some(last), Some(found)) = (segments.last(), examined.segments.last())
+        && found.end > examined.end
     {
-        let length = directory.open(&segment_name(before), Access::Buffered)?.length()?;
-        // One that ends before is left over from a release that was not finished.
-        first += usize::from(before + length < from + SEGMENT_HEADER_BYTES as u64);
+        last.file.truncate(last.offset_of(examined.end))?;
+        last.file.sync(Purpose::Recover)?;
     }
-    for &base in &bases[..first] {
-        directory.remove(&segment_name(base))?;
+    for torn in &examined.torn {
+        directory.remove(&segment_name(torn.base))?;
     }
-    Ok(bases.split_off(first))
-}
-
-struct Opening<'a> {
-    directory: &'a Directory,
-    settings: &'a LogSettings,
-    segments: Vec<Segment>,
-    recovered: Recovered,
-}
-
-impl Opening<'_> {
-    /// Opens segments as long as they are sound. Answers where the sound part ends, and which of `bases` holds that
-    /// end; `None` if there is no log yet.
-    fn check(&mut self, bases: &[u64], progress: &mut Progress<'_>) -> Result<Option<(u64, usize)>> {
-        let from = self.settings.from;
-        let mut end: Option<(u64, usize)> = None;
-        for (number, &base) in bases.iter().enumerate() {
-            let file = self.directory.open(&segment_name(base), Access::Buffered)?;
-            // After a sync that failed the page cache may show what never reached the device.
-            file.drop_cache();
-            let length = file.length()?;
-            let sound_header = self.header_is_sound(&file, base, length)?;
-            match end {
-                None if base > from => return Err(self.no_beginning(Some(base))),
-                None if !sound_header && self.is_unborn(bases, length) => return Ok(Some((from, number))),
-                None if !sound_header => {
-                    return Err(file.corrupt(0, "the header of a segment of the log", "other bytes"));
-                }
-                Some((position, _)) if base != position || !sound_header => {
-                    self.refuse_loss_of_synced(position, &bases[number..])?;
-                    return Ok(end);
-                }
-                _ => {}
-            }
-            let segment = Segment::new(file, base);
-            let until = base + length - SEGMENT_HEADER_BYTES as u64;
-            let mut sound = base.max(from);
-            let mut scan = Scan::new(&self.settings.format, &segment, sound, until);
-            let mut broken = false;
-            while let Some(outcome) = scan.advance()? {
-                if outcome.is_err() {
-                    confirm(&segment.file, segment.offset_of(scan.position), scan.unread())?;
-                    broken = true;
-                    break;
-                }
-                if !matches!(scan.frame(), Some(Frame::Record { batch_goes_on: true, .. })) {
-                    sound = scan.position;
-                }
-                if scan.refilled && !progress(scan.position - from, until - from) {
-                    return Err(Error::Interrupted);
-                }
-            }
-            // A batch never goes over the end of a segment, so an unfinished one is a torn end too.
-            broken |= sound < until;
-            self.segments.push(segment);
-            end = Some((sound, number));
-            if broken {
-                self.refuse_loss_of_synced(sound, &bases[number..])?;
-                break;
-            }
-        }
-        if let Some((position, number)) = end
-            && number + 1 == bases.len()
-        {
-            self.refuse_loss_of_synced(position, &[])?;
-        }
-        Ok(end)
+    if segments.is_empty() {
+        segments.push(Log::create_segment(directory, format, examined.end)?);
     }
-
-    /// Whether the log was being created when the system went down: its first segment is synced before anything is
-    /// appended to it.
-    fn is_unborn(&self, bases: &[u64], length: u64) -> bool {
-        self.settings.durable == 0 && bases.len() == 1 && length <= SEGMENT_HEADER_BYTES as u64
+    if !examined.dead.is_empty() {
+        // The last of them says that the first segment may never have been durable: before that goes, it has to be.
+        segments[0].file.sync(Purpose::Recover)?;
     }
-
-    /// The log lacks what comes before its first segment, which `base` is.
-    fn no_beginning(&self, base: Option<u64>) -> Error {
-        let from = self.settings.from;
-        Error::Corrupt {
-            file: self.directory.path_of(&segment_name(base.unwrap_or(from))),
-            offset: 0,
-            expected: format!("the segment of the log that holds position {from}"),
-            got: base.map_or("no segment".into(), |base| format!("none before position {base}")),
-        }
+    if !examined.torn.is_empty() || !examined.dead.is_empty() {
+        directory.sync(Purpose::Recover)?;
     }
-
-    fn header_is_sound(&self, file: &File, base: u64, length: u64) -> Result<bool> {
-        if length < SEGMENT_HEADER_BYTES as u64 {
-            return Ok(false);
-        }
-        let mut buffer = AlignedBuffer::default();
-        let bytes = file.read(Purpose::Recover, 0, SEGMENT_HEADER_BYTES, &mut buffer)?;
-        let expected = self.settings.format.header(base);
-        match SegmentHeader::decode(bytes) {
-            Some((LOG_VERSION, Some(header))) if header == expected => Ok(true),
-            Some((LOG_VERSION, Some(header))) => {
-                let got = format!("one of database {:016x}", header.database_id);
-                Err(file.corrupt(0, format!("a log of database {:016x}", expected.database_id), got))
-            }
-            Some((found, _)) if found != LOG_VERSION => {
-                Err(Error::Version { file: file.path().to_owned(), found, supported: LOG_VERSION })
-            }
-            _ => confirm(file, 0, bytes).map(|()| false),
-        }
-    }
-
-    /// An error if anything behind `end`, where the sound part ends, had been synced.
-    fn refuse_loss_of_synced(&self, end: u64, bases: &[u64]) -> Result<()> {
-        let mut synced = self.settings.durable;
-        for &base in bases {
-            let file = self.directory.open(&segment_name(base), Access::Buffered)?;
-            let length = file.length()?;
-            let mut buffer = AlignedBuffer::default();
-            let mut offset = SEGMENT_HEADER_BYTES as u64 + end.saturating_sub(base);
-            while offset < length {
-                let bytes = (length - offset).min(WINDOW_BYTES as u64) as usize;
-                let window = file.read(Purpose::Recover, offset, bytes, &mut buffer)?;
-                let position = base + offset - SEGMENT_HEADER_BYTES as u64;
-                synced = synced.max(self.settings.format.find_sync_marker(position, window).unwrap_or(0));
-                confirm(&file, offset, window)?;
-                let step = if bytes == WINDOW_BYTES { bytes - MARKER_OVERLAP_BYTES } else { bytes };
-                offset += step as u64;
-            }
-        }
-        if synced <= end {
-            return Ok(());
-        }
-        let holder = bases.first().copied().unwrap_or(self.settings.from);
-        Err(Error::Corrupt {
-            file: self.directory.path_of(&segment_name(holder)),
-            offset: end.saturating_sub(holder) + SEGMENT_HEADER_BYTES as u64,
-            expected: format!("a log that is whole up to position {synced}, as it was synced"),
-            got: format!("a log that ends at {end}"),
-        })
-    }
-
-    /// Cuts the log off at `end`, which the first of `bases` holds, durably: what was written there before must never
-    /// be seen behind what will be.
-    fn cut(&mut self, end: u64, bases: &[u64]) -> Result<()> {
-        let mut removed = false;
-        for (number, &base) in bases.iter().enumerate() {
-            let file = self.directory.open(&segment_name(base), Access::Buffered)?;
-            let length = file.length()?;
-            let keep = match self.segments.iter().any(|segment| segment.base == base) && number == 0 {
-                true => end - base + SEGMENT_HEADER_BYTES as u64,
-                false => 0,
-            };
-            self.recovered.lost_tail_bytes += length.saturating_sub(keep.max(SEGMENT_HEADER_BYTES as u64));
-            if keep == 0 {
-                self.directory.remove(&segment_name(base))?;
-                removed = true;
-            } else if keep < length {
-                file.truncate(keep)?;
-                file.sync(Purpose::Recover)?;
-            }
-        }
-        if removed { self.directory.sync(Purpose::Recover) } else { Ok(()) }
-    }
+    examined.dead.iter().try_for_each(|base| directory.remove(&segment_name(*base)))?;
+    Ok(segments)
 }
 
 /// The frames of a segment, one after the other.
@@ -352,11 +206,6 @@ impl<'a> Scan<'a> {
                 Err(malformed) => return Ok(Some(Err(malformed))),
             }
         }
-    }
-
-    /// What was read and is not gone over.
-    fn unread(&self) -> &[u8] {
-        self.window.get((self.position - self.window_base) as usize..).unwrap_or_default()
     }
 
     /// The bytes of the frame that [`advance`](Scan::advance) went over.

@@ -68,6 +68,13 @@ impl Manifest {
         Manifest::replace(directory, shape, &vec![PartitionEntry::default(); 1 << shape.partitions_log2])
     }
 
+    /// How long the manifest of an empty database is, in bytes.
+    pub fn empty_length() -> u64 {
+        let mut commit = Vec::new();
+        encode_commit(0, &[], &mut commit);
+        (MANIFEST_HEADER_BYTES + commit.len()) as u64
+    }
+
     /// Puts the manifest of another state in the place of the present one, atomically and durably.
     pub fn replace(directory: &Directory, shape: &Shape, partitions: &[PartitionEntry]) -> Result<()> {
         write_new(directory, shape, partitions).map(drop)
@@ -257,6 +264,8 @@ impl Manifest {
         for name in [MANIFEST_NAME, MIRROR_NAME] {
             match Manifest::read(&self.directory, name) {
                 Ok(read) if self.may_be(&read) => {}
+                // As a crash may have left it: the next opening that may write makes it the same.
+                Ok(_) if name == MIRROR_NAME && self.directory.is_read_only() => {}
                 Ok(read) => {
                     let expected = format!("{} commits of the manifest", self.sequence);
                     let got = format!("others, or not all: {}", read.sequence);
@@ -264,6 +273,9 @@ impl Manifest {
                 }
                 Err(error @ (Error::Corrupt { .. } | Error::Version { .. })) => wrong.push(error),
                 Err(Error::Io { file, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                    if name == MIRROR_NAME && self.directory.is_read_only() {
+                        continue;
+                    }
                     let expected = "a manifest, or its mirror".into();
                     wrong.push(Error::Corrupt { file, offset: 0, expected, got: "no such file".into() });
                 }

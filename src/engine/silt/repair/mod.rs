@@ -12,13 +12,13 @@ mod survey;
 mod tests;
 
 use super::{Silt, SiltSettings};
-use crate::Result;
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::{Directory, Purpose};
 use crate::progress::Progress;
 use crate::store::log::Log;
 use crate::store::manifest::Manifest;
 use crate::store::names::{FileName, MANIFEST_NAME, MIRROR_NAME, segment_bases};
+use crate::{Error, Result};
 use rewrite::Rewriting;
 use survey::Survey;
 
@@ -56,6 +56,10 @@ impl Silt {
         let survey = Survey::take(directory, &mut course)?;
         if survey.report.damage.is_empty() {
             return Ok(RepairReport { found: survey.report, ..RepairReport::default() });
+        }
+        if directory.is_read_only() {
+            let refused = std::io::ErrorKind::ReadOnlyFilesystem.into();
+            return Err(Error::io("repair", directory.path())(refused));
         }
         let mut rewriting = Rewriting::new(directory, &survey, settings)?;
         match write_anew(directory, &survey, &mut rewriting, &mut course) {

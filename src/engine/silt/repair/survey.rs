@@ -1,14 +1,15 @@
 //! Finding out what of a database is sound.
 
+use super::super::open::open_store;
 use super::super::verify::{lost_in_log, take};
 use super::Course;
 use crate::damage::{Damage, DamagedPart, VerifyReport};
 use crate::device::{Access, Directory};
 use crate::key::Placing;
-use crate::store::examine::{Belonging, ExaminedLog, LogToExamine, OpenedStore, StoreToOpen};
+use crate::store::examine::{Belonging, ExaminedLog, LogToExamine, OpenedStore, StoreToOpen, Unreadable};
 use crate::store::hash::CUCKOO_TABLE_KIND;
 use crate::store::manifest::{Manifest, PartitionEntry, Role, Shape, StoreEntry};
-use crate::store::names::{FileName, MANIFEST_NAME, MIRROR_NAME, segment_bases};
+use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::store::sorted::{Form, SortedIndexKind, SortedStoreSettings};
 use crate::{Error, Result};
 
@@ -50,7 +51,8 @@ impl Survey {
             ..VerifyReport::default()
         };
         report.damage = damage;
-        course.total = manifest.length() + bytes_of_live_files(directory, &partitions)?;
+        course.total =
+            manifest.length() + bytes_of_stores(directory, &partitions)? + to_examine.bytes(directory)?;
         course.advance(manifest.length());
         let next_number = manifest.next_number();
         let log = ExaminedLog::default();
@@ -105,6 +107,12 @@ impl Survey {
             Ok(Ok(store)) => {
                 let examined = store.examine(&mut |bytes| course.advance(bytes), &mut |_| Ok(()))?;
                 take(examined, age > 0, &mut self.report);
+                match open_store(directory, &self.shape, &entry) {
+                    Err(error) if is_damage(&error) && self.report.damage.len() == known => {
+                        self.report.damage.push(Damage::of(&error, DamagedPart::File, store.bytes()));
+                    }
+                    _ => {}
+                }
             }
             Ok(Err(damage)) => self.lose_store(damage, &belonging, age),
             Err(Error::Io { file, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
@@ -126,7 +134,8 @@ impl Survey {
     }
 
     fn examine_log(&mut self, directory: &Directory, course: &mut Course<'_, '_>) -> Result<()> {
-        self.log = self.to_examine.examine(directory, &mut |bytes| course.advance(bytes))?;
+        let mut advance = |bytes| course.advance(bytes);
+        self.log = self.to_examine.examine(directory, Unreadable::IsDamage, &mut advance)?;
         let converted: Vec<u64> = self.partitions.iter().map(|partition| partition.converted_to).collect();
         let damage = self.log.damage.iter().cloned();
         self.report
@@ -144,8 +153,8 @@ impl Survey {
             bytes += length_of(directory, &store.name)?;
         }
         if !self.log.damage.is_empty() {
-            for name in &self.log.files {
-                bytes += length_of(directory, name)?;
+            for name in self.log.files() {
+                bytes += length_of(directory, &name)?;
             }
         }
         Ok(bytes)
@@ -161,23 +170,22 @@ fn length_of(directory: &Directory, name: &str) -> Result<u64> {
     }
 }
 
-fn bytes_of_live_files(directory: &Directory, partitions: &[PartitionEntry]) -> Result<u64> {
+fn bytes_of_stores(directory: &Directory, partitions: &[PartitionEntry]) -> Result<u64> {
     let mut bytes = 0;
     for store in partitions.iter().flat_map(|partition| &partition.stores) {
         bytes += length_of(directory, &store.file_name())?;
     }
-    for base in segment_bases(directory)? {
-        bytes += length_of(directory, &FileName::Segment(base).to_string())?;
-    }
     Ok(bytes)
+}
+
+/// Whether an error tells of damage: bytes that are wrong, or that the device has lost.
+fn is_damage(error: &Error) -> bool {
+    matches!(error, Error::Corrupt { .. } | Error::Version { .. })
+        || matches!(error, Error::Io { source, .. } if source.raw_os_error() == Some(5))
 }
 
 /// The manifest or, if that is damaged, its mirror; and what is damaged of them.
 fn read_manifest(directory: &Directory) -> Result<(Manifest, Vec<Damage>)> {
-    let is_damage = |error: &Error| {
-        matches!(error, Error::Corrupt { .. } | Error::Version { .. })
-            || matches!(error, Error::Io { source, .. } if source.raw_os_error() == Some(5))
-    };
     let told = |error: &Error, name| {
         let length = length_of(directory, name)?;
         Ok::<_, Error>(Damage { length, ..Damage::of(error, DamagedPart::Manifest, 0) })

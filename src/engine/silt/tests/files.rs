@@ -1,11 +1,16 @@
 //! Claims about the files of a database as a whole: their names, whose they are, and where they end.
 
 use super::simulated::{self, Expected};
+use crate::batch::NEVER;
 use crate::damage::VerifyReport;
-use crate::device::{Access, Directory, Purpose};
-use crate::testing::SimulatedDirectory;
-use crate::{Database, Durability};
+use crate::device::{Access, Directory, DirectoryBackend, FileBackend, Purpose};
+use crate::engine::Engine;
+use crate::engine::silt::{Silt, SiltSettings};
+use crate::testing::{Crash, SimulatedDirectory, Survival};
+use crate::{Database, Durability, Error, Result};
 use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
 
 fn directory(device: &SimulatedDirectory) -> Directory {
     Directory::new(device.clone(), Access::Buffered)
@@ -94,4 +99,202 @@ fn files_of_other_owners_are_left_alone_and_do_not_matter() {
         expected.check(&simulated::open(&device).unwrap());
         assert_eq!(strays(&device), before);
     }
+}
+
+/// Refuses every change, as a read-only medium does.
+#[derive(Clone)]
+struct ReadOnly(SimulatedDirectory);
+
+struct ReadOnlyFile(Box<dyn FileBackend>);
+
+fn refused<T>() -> io::Result<T> {
+    Err(io::ErrorKind::ReadOnlyFilesystem.into())
+}
+
+impl DirectoryBackend for ReadOnly {
+    fn create(&self, _: &str, _: Access) -> io::Result<Box<dyn FileBackend>> {
+        refused()
+    }
+    fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
+        Ok(Box::new(ReadOnlyFile(self.0.open(name, access)?)))
+    }
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
+    }
+    fn remove(&self, _: &str) -> io::Result<()> {
+        refused()
+    }
+    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
+        refused()
+    }
+    fn sync(&self) -> io::Result<()> {
+        refused()
+    }
+    fn lock(&self, _: &str) -> io::Result<Box<dyn Send + Sync>> {
+        refused()
+    }
+    fn share(&self, _: &str, _: &dyn DirectoryBackend) -> io::Result<()> {
+        refused()
+    }
+    fn lock_shared(&self) -> io::Result<Box<dyn Send + Sync>> {
+        self.0.lock_shared()
+    }
+    fn is_read_only(&self) -> bool {
+        true
+    }
+    fn path(&self) -> PathBuf {
+        self.0.path()
+    }
+}
+
+impl FileBackend for ReadOnlyFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(offset, buffer)
+    }
+    fn write_at(&self, _: u64, _: &[u8]) -> io::Result<()> {
+        refused()
+    }
+    fn sync(&self) -> io::Result<()> {
+        refused()
+    }
+    fn drop_cache(&self) {
+        self.0.drop_cache();
+    }
+    fn truncate(&self, _: u64) -> io::Result<()> {
+        refused()
+    }
+    fn length(&self) -> io::Result<u64> {
+        self.0.length()
+    }
+    fn alignment(&self) -> usize {
+        self.0.alignment()
+    }
+}
+
+fn open_read_only(device: &SimulatedDirectory, budget: Option<u64>) -> Result<Silt> {
+    let directory = Directory::new(ReadOnly(device.clone()), Access::Buffered);
+    let settings = SiltSettings { memory_budget: budget, ..simulated::settings() };
+    Silt::open(directory, settings, 0, &mut |_, _| true)
+}
+
+/// What a database that is opened read-only holds, by iterating, and by getting each key.
+fn records(silt: &Silt) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let records: BTreeMap<_, _> = silt
+        .iterate(0)
+        .unwrap()
+        .map(|record| record.map(|record| (record.key.to_vec(), record.value.to_vec())).unwrap())
+        .collect();
+    for (key, value) in &records {
+        assert_eq!(silt.get(key, 0).unwrap().unwrap().value, value[..]);
+    }
+    records
+}
+
+#[test]
+fn a_database_on_a_read_only_medium_opens_as_a_writable_one_and_changes_nothing() {
+    for seed in 0..60 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let device = SimulatedDirectory::new(seed);
+        let database = simulated::open(&device).unwrap();
+        let mut expected = Expected::default();
+        expected.put(&database, 0..60, Durability::Written);
+        device.power_off_after(1 + seed);
+        let options = crate::WriteOptions::default().durability(Durability::Written);
+        for number in 0u32..200 {
+            let _ = database.put_with(number.to_le_bytes(), [3; 90], options);
+            let _ = database.step();
+        }
+        let _ = database.close();
+        let crash = if seed % 2 == 0 { Crash::ProcessKilled } else { Crash::PowerLost(Survival::Scattered) };
+        let device = device.crash(crash, &mut random);
+        drop(database);
+        let (files, changes) = (contents(&device), device.changes());
+        let silt = open_read_only(&device, (seed % 3 == 0).then_some(300 << 10)).unwrap();
+        let read = records(&silt);
+        let write = crate::batch::Write::Put { key: b"k", value: b"v", expires_at_ms: NEVER };
+        assert!(matches!(silt.write(&[write], Durability::Written, 0), Err(Error::ReadOnly)));
+        assert!(matches!(silt.sync(), Err(Error::ReadOnly)));
+        assert!(matches!(silt.request_compaction(), Err(Error::ReadOnly)));
+        assert!(silt.verify(&mut |_, _| true).unwrap().damage.is_empty());
+        while silt.has_work() {
+            silt.step(0).unwrap();
+        }
+        assert_eq!(records(&silt), read);
+        silt.close().unwrap();
+        drop(silt);
+        let read_only = Directory::new(ReadOnly(device.clone()), Access::Buffered);
+        assert!(Database::verify_closed_in(&read_only, &mut |_, _| true).unwrap().damage.is_empty());
+        let repaired = Database::repair_in(&read_only, &mut |_, _| true).unwrap();
+        assert!(repaired.found.damage.is_empty());
+        assert_eq!((contents(&device), device.changes()), (files, changes), "seed {seed}");
+        let database = simulated::open(&device).unwrap();
+        let writable: BTreeMap<_, _> = database
+            .iter()
+            .unwrap()
+            .map(|r| r.unwrap())
+            .map(|r| (r.key.to_vec(), r.value.to_vec()))
+            .collect();
+        assert_eq!(read, writable, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_crash_at_any_change_of_a_creation_leaves_a_directory_that_the_next_opening_creates_or_opens() {
+    let changes = {
+        let device = SimulatedDirectory::new(0);
+        drop(simulated::open(&device).unwrap());
+        device.changes()
+    };
+    assert!(changes > 10);
+    for (seed, at) in (0..40).flat_map(|seed| (1..=changes).map(move |at| (seed, at))) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let device = SimulatedDirectory::new(seed);
+        device.power_off_after(at);
+        drop(simulated::open(&device));
+        let crash = match seed % 2 {
+            0 => Crash::ProcessKilled,
+            _ => Crash::PowerLost(Survival::Scattered),
+        };
+        let device = device.crash(crash, &mut random);
+        let database = simulated::open(&device).unwrap_or_else(|error| panic!("{seed}, {at}: {error}"));
+        let mut expected = Expected::default();
+        expected.check(&database);
+        expected.put(&database, 0..30, Durability::Synced);
+        let device = device.crash(Crash::PowerLost(Survival::Scattered), &mut random);
+        drop(database);
+        expected.check(&simulated::open(&device).unwrap());
+        assert!(verify(&device).damage.is_empty());
+    }
+}
+
+#[test]
+fn what_only_looks_like_half_a_creation_is_refused_and_left() {
+    let first = "log-0000000000000000";
+    let cases: [&[(&str, &[u8])]; 7] = [
+        &[("MANIFEST.new", b"my own manifest")],
+        &[("MANIFEST.new", b"SILTMANI"), ("notes.txt", b"")],
+        &[(first, b"my log")],
+        &[(first, &[0; 65])],
+        &[(first, &[0; 63])],
+        &[("MANIFEST.mirror.new", b"")],
+        &[("log-0", b"")],
+    ];
+    for files in cases {
+        let device = SimulatedDirectory::new(1);
+        files.iter().for_each(|(name, bytes)| write(&device, name, bytes));
+        let before = contents(&device);
+        let outcome = simulated::open(&device);
+        let is_refused = matches!(outcome, Err(Error::NotADatabase { .. } | Error::NoManifest { .. }));
+        assert!(is_refused, "{files:?}");
+        assert_eq!(contents(&device), before);
+    }
+    let device = SimulatedDirectory::new(1);
+    write(&device, first, &[0; 64]);
+    write(&device, "MANIFEST.new", b"");
+    let before = contents(&device);
+    let outcome = Database::builder("simulated").create(false).open_in(directory(&device));
+    assert!(matches!(outcome, Err(Error::NotFound { .. })));
+    let outcome = Database::repair_in(&directory(&device), &mut |_, _| true);
+    assert!(matches!(outcome, Err(Error::NotFound { .. })));
+    assert_eq!(contents(&device), before);
 }

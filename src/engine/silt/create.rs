@@ -1,0 +1,57 @@
+//! Creating a database, and recognising what is left of a creation that was interrupted.
+//!
+//! The first segment of the log is durable before there is a manifest: so a database without any log has lost it. The
+//! manifest comes into being by one renaming. Before that the directory holds at most an empty segment and a manifest
+//! under its passing name, which the next creation removes.
+
+use super::Silt;
+use crate::Result;
+use crate::device::{Access, Directory, Purpose};
+use crate::key::random_number;
+use crate::store::checksum::Secret;
+use crate::store::log::Log;
+use crate::store::log::format::SEGMENT_HEADER_BYTES;
+use crate::store::manifest::Manifest;
+use crate::store::names::FileName;
+
+impl Silt {
+    /// Whether a database of this engine stands in the directory.
+    pub fn stands_in(directory: &Directory) -> Result<bool> {
+        Manifest::stands_in(directory)
+    }
+
+    /// Whether the directory holds what is left of a creation that was interrupted, and nothing else.
+    pub fn is_half_created(directory: &Directory) -> Result<bool> {
+        let names = directory.list()?;
+        for name in &names {
+            if !is_of_creation(directory, name)? {
+                return Ok(false);
+            }
+        }
+        Ok(!names.is_empty())
+    }
+
+    /// Creates an empty database. `seed` is the secret of its hash; its id and the secret of its log are drawn by
+    /// chance. What is left of an earlier creation is removed.
+    pub fn create(directory: &Directory, settings: &super::ShapeSettings, seed: [u64; 2]) -> Result<()> {
+        let shape = settings.shape(seed, random_number()?, Secret::new(random_number()?));
+        if Silt::is_half_created(directory)? {
+            directory.list()?.iter().try_for_each(|name| directory.remove(name))?;
+        }
+        Log::begin(directory, &shape.log_format(), 0)?;
+        directory.sync(Purpose::Recover)?;
+        Manifest::create(directory, &shape)
+    }
+}
+
+/// Whether a creation makes a file of this name, and this one is as long as that, or empty. What it holds says nothing:
+/// after a loss of power a file system may show anything in place of what was not synced.
+fn is_of_creation(directory: &Directory, name: &str) -> Result<bool> {
+    let written = match FileName::parse(name) {
+        Some(FileName::Segment(0)) => SEGMENT_HEADER_BYTES as u64,
+        Some(FileName::NewManifest) => Manifest::empty_length(),
+        _ => return Ok(false),
+    };
+    let length = directory.open(name, Access::Buffered)?.length()?;
+    Ok(length == 0 || length == written)
+}
