@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use siltstone::device::{IoSnapshot, Purpose};
-use siltstone::{DegradedStore, Durability, RamAccount, Stats, Usage};
+use siltstone::{DegradedStore, Durability, RamAccount, Shape, Stats, StoreKind, Usage};
 
 /// The name of a durability, as it is typed.
 pub fn durability(durability: Durability) -> &'static str {
@@ -43,9 +43,46 @@ pub fn io(io: &IoSnapshot) -> Value {
     purposes.map(|purpose| (purpose.name().to_owned(), of(purpose))).collect::<Map<_, _>>().into()
 }
 
+/// The largest number below which every whole number has a float of its own.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// A number as JSON: an integer if it is whole.
+pub fn number(value: f64) -> Value {
+    match value.fract() == 0.0 && value.abs() < WHOLE_MAX {
+        true => json!(value as i64),
+        false => json!(value),
+    }
+}
+
+/// A number as text: an integer if it is whole or has six digits or more before the point, else six digits.
+pub fn number_as_text(value: f64) -> String {
+    let before_the_point = value.abs().max(1.0).log10() as usize + 1;
+    let decimals = if value.fract() == 0.0 { 0 } else { 6usize.saturating_sub(before_the_point) };
+    format!("{value:.decimals$}")
+}
+
 /// What else the engine counts.
 pub fn details(stats: &Stats) -> Value {
-    stats.details.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect::<Map<_, _>>().into()
+    let details = stats.details.iter().map(|(name, value)| ((*name).to_owned(), number(*value)));
+    details.collect::<Map<_, _>>().into()
+}
+
+/// What shapes the records of a database.
+pub fn shape(shape: &Shape) -> Value {
+    json!({
+        "fixed": shape.fixed.map(|(key_length, value_length)| [key_length, value_length]),
+        "hashed_keys": shape.hashed_keys,
+        "expiring": shape.expiring,
+        "partitions": shape.partitions,
+        "block_bytes": shape.block_bytes,
+        "format_version": shape.format_version,
+    })
+}
+
+/// The structures of the stores.
+pub fn stores(stats: &Stats) -> Value {
+    let kind = |kind: &StoreKind| json!({ "store": kind.store, "index": kind.index, "filter": kind.filter, "count": kind.count });
+    stats.stores.iter().map(kind).collect()
 }
 
 /// The stores of which parts are on flash.
@@ -70,6 +107,8 @@ pub fn usage(usage: &Usage) -> Value {
         "deletes": usage.deletes,
         "key_bytes": usage.key_bytes,
         "value_bytes": usage.value_bytes,
+        "written_bytes": usage.written_bytes,
+        "write_amplification": usage.write_amplification(),
         "records": usage.records,
         "counted_writes": usage.counted_writes,
         "saved_at_ms": usage.saved_at_ms,
@@ -80,6 +119,8 @@ pub fn usage(usage: &Usage) -> Value {
 pub fn stats(stats: &Stats) -> Value {
     json!({
         "engine": stats.engine,
+        "shape": shape(&stats.shape),
+        "stores": stores(stats),
         "records": stats.records,
         "merged_records": stats.merged_records,
         "disk_bytes": stats.disk_bytes,
@@ -109,6 +150,19 @@ mod tests {
         let told = stats(&Stats::default());
         assert_eq!(told["io"], json!({}));
         assert_eq!(told["ram_bytes"], json!(0));
+    }
+
+    #[test]
+    fn whole_numbers_have_no_point() {
+        assert_eq!((number(16.0), number(0.5)), (json!(16), json!(0.5)));
+        for (value, text) in [
+            (336.0, "336"),
+            (16_331_228_070.17544, "16331228070"),
+            (47_891.101, "47891.1"),
+            (25.821, "25.8210"),
+        ] {
+            assert_eq!(number_as_text(value), text);
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub struct Place {
 #[non_exhaustive]
 pub enum PlaceError {
     /// What stands in a directory is never removed unless we wrote it.
-    #[error("{0}: something stands here already; use --use_existing_db, name a new directory, or remove it")]
+    #[error("{0}: something stands here already; use --use-existing-db, name a new directory, or remove it")]
     Occupied(PathBuf),
     /// An existing database has a directory.
     #[error("an existing database has a directory: name it with --db")]

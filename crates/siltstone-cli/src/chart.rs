@@ -1,9 +1,10 @@
 //! Charts of lines, drawn as SVG.
 
-use anyhow::{Context, anyhow};
+use crate::output::deliver;
+use anyhow::anyhow;
 use plotters::coord::Shift;
 use plotters::prelude::*;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const PANEL: (u32, u32) = (760, 520);
 const COLOURS: [RGBColor; 8] = [
@@ -126,6 +127,15 @@ pub fn to_svg(charts: &[Chart]) -> anyhow::Result<String> {
     Ok(svg)
 }
 
+/// The name of a picture, whose end says what is written.
+pub fn parse_path(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("svg" | "html" | "htm") => Ok(path),
+        _ => Err("pictures are SVG or HTML: name a file that ends in .svg or .html".to_owned()),
+    }
+}
+
 /// Writes the charts to a file: a page if its name ends in html, else SVG.
 pub fn write(path: &Path, title: &str, charts: &[Chart]) -> anyhow::Result<()> {
     let svg = to_svg(charts)?;
@@ -137,7 +147,7 @@ pub fn write(path: &Path, title: &str, charts: &[Chart]) -> anyhow::Result<()> {
         ),
         false => svg,
     };
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    deliver(Some(path), false, |out| Ok(out.write_all(text.as_bytes())?))
 }
 
 #[cfg(test)]

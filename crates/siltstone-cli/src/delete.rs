@@ -1,7 +1,6 @@
 //! `siltstone delete`: removes a key.
 
-use crate::input;
-use crate::notation::NotationArgs;
+use crate::input::ArgumentArgs;
 use crate::open::{DurabilityArg, Location};
 use crate::outcome::{Outcome, Result, help_with_arguments};
 use clap::Args;
@@ -21,17 +20,16 @@ pub struct DeleteArgs {
     #[command(flatten)]
     location: Location,
     #[command(flatten)]
-    notation: NotationArgs,
+    typed: ArgumentArgs,
     /// How long it must have survived when the command ends
     #[arg(long, value_enum, default_value = "written")]
     durability: DurabilityArg,
     /// The key
-    #[arg(allow_hyphen_values = true)]
     key: OsString,
 }
 
 pub fn run(args: DeleteArgs) -> Result {
-    let key = input::argument(&args.key, args.notation.typed())?;
+    let key = args.typed.argument(&args.key)?;
     let database = args.location.open_single("delete")?;
     let options = WriteOptions::default().durability(args.durability.into());
     let mut outcome = Outcome::Negative;

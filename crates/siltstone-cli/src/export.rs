@@ -2,12 +2,11 @@
 
 use crate::open::Location;
 use crate::outcome::{Outcome, Result, help};
+use crate::output::deliver;
 use crate::transfer::Format;
-use anyhow::Context;
 use clap::Args;
-use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write, stdout};
-use std::path::{Path, PathBuf};
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "
   siltstone export --db DIR --output all.export
@@ -28,7 +27,7 @@ pub struct ExportArgs {
     /// With jsonl: bytes that are no text stand in hex, not in Base64
     #[arg(long)]
     hex: bool,
-    /// Write to this file; it is there only when it is whole
+    /// Write to this file, which is replaced when the output is complete
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -36,35 +35,6 @@ pub struct ExportArgs {
 pub fn run(args: ExportArgs) -> Result {
     let database = args.location.open_single("export")?;
     deliver(args.output.as_deref(), args.format == Format::Binary, |target| export(&database, &args, target))
-}
-
-/// Lets `write` write to the file, which is there only when it is whole, or to standard output.
-pub fn deliver(
-    output: Option<&Path>,
-    is_binary: bool,
-    write: impl FnOnce(&mut dyn Write) -> Result,
-) -> Result {
-    let Some(path) = output else {
-        if is_binary && stdout().is_terminal() {
-            anyhow::bail!(
-                "binary output does not belong on a terminal: use --output FILE, a pipe, or --format jsonl"
-            );
-        }
-        return write(&mut stdout().lock());
-    };
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let mut file = File::create(&partial).with_context(|| format!("cannot create {}", partial.display()))?;
-    let written = write(&mut file)
-        .and_then(|outcome| file.sync_all().map(|()| outcome).context("cannot sync"))
-        .with_context(|| format!("cannot write {}", partial.display()));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&partial);
-        return written;
-    }
-    std::fs::rename(&partial, path).with_context(|| format!("cannot rename {}", partial.display()))?;
-    written
 }
 
 fn export(database: &siltstone::Database, args: &ExportArgs, target: impl Write) -> Result {

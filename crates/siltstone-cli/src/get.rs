@@ -1,10 +1,10 @@
 //! `siltstone get`: the value of a key.
 
-use crate::input;
-use crate::notation::{Notation, NotationArgs};
+use crate::input::ArgumentArgs;
+use crate::notation::Notation;
 use crate::open::Location;
 use crate::outcome::{Outcome, Result, help_with_arguments};
-use anyhow::Context;
+use crate::output::deliver;
 use clap::Args;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write, stdout};
@@ -24,31 +24,30 @@ pub struct GetArgs {
     #[command(flatten)]
     location: Location,
     #[command(flatten)]
-    notation: NotationArgs,
-    /// Write the value to this file
+    typed: ArgumentArgs,
+    /// Write the value to this file, which is replaced when the output is complete
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write nothing: the exit code tells whether the key is there
     #[arg(long, short, conflicts_with = "output")]
     quiet: bool,
     /// The key
-    #[arg(allow_hyphen_values = true)]
     key: OsString,
 }
 
 pub fn run(args: GetArgs) -> Result {
-    let key = input::argument(&args.key, args.notation.typed())?;
+    let key = args.typed.argument(&args.key)?;
     let Some(value) = args.location.open()?.get(key)? else { return Ok(Outcome::Negative) };
-    let shown = match args.notation.typed() {
+    let shown = match args.typed.notation.typed() {
         Notation::Plain => value,
         notation => notation.show(&value).into(),
     };
     if let Some(path) = &args.output {
-        std::fs::write(path, &shown).with_context(|| format!("cannot write {}", path.display()))?;
+        deliver(Some(path), false, |out| Ok(out.write_all(&shown)?))?;
     } else if !args.quiet {
         let mut out = stdout().lock();
         out.write_all(&shown)?;
-        if out.is_terminal() || args.notation.typed() != Notation::Plain {
+        if out.is_terminal() || args.typed.notation.typed() != Notation::Plain {
             out.write_all(b"\n")?;
         }
         out.flush()?;

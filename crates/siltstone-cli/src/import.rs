@@ -1,15 +1,16 @@
 //! `siltstone import`: records out of a stream.
 
+use crate::input;
 use crate::interrupt::Interrupt;
 use crate::open::{Creation, Location};
 use crate::outcome::{Outcome, Result, complain, help};
+use crate::quantity::counted;
 use crate::transfer::Format;
 use anyhow::Context;
 use clap::Args;
 use siltstone::{Batch, Database};
-use std::fs::File;
-use std::io::{BufRead, BufReader, stdin};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "
   siltstone import --db DIR all.export
@@ -42,20 +43,14 @@ pub struct ImportArgs {
 
 pub fn run(args: ImportArgs) -> Result {
     let interrupt = Interrupt::listen()?;
-    let source: Box<dyn BufRead> = if args.input == Path::new("-") {
-        Box::new(BufReader::with_capacity(1 << 20, stdin()))
-    } else {
-        let file =
-            File::open(&args.input).with_context(|| format!("cannot open {}", args.input.display()))?;
-        Box::new(BufReader::with_capacity(1 << 20, file))
-    };
+    let source = BufReader::with_capacity(1 << 20, input::open(&args.input, &interrupt)?);
     let database = args.location.open_or_create("import", &args.creation)?;
     let mut imported = 0;
     let outcome = import(&database, args.format, source, &interrupt, &mut imported)
-        .with_context(|| format!("{} ({imported} records were imported)", args.input.display()));
+        .with_context(|| format!("{} ({} imported)", args.input.display(), counted(imported, "record")));
     database.close()?;
     if let Ok(Outcome::Interrupted) = outcome {
-        complain(format_args!("interrupted; {imported} records were imported"));
+        complain(format_args!("interrupted; {} imported", counted(imported, "record")));
     }
     outcome
 }
@@ -63,13 +58,17 @@ pub fn run(args: ImportArgs) -> Result {
 fn import(
     database: &Database,
     format: Option<Format>,
-    source: Box<dyn BufRead>,
+    source: impl BufRead,
     interrupt: &Interrupt,
     imported: &mut u64,
 ) -> Result {
     let mut batch = Batch::new();
     let mut batch_bytes = 0;
-    for record in Format::source(format, source)? {
+    let records = match Format::source(format, source) {
+        Err(_) if interrupt.is_raised() => return Ok(Outcome::Interrupted),
+        records => records?,
+    };
+    for record in records {
         let added = record.and_then(|record| {
             batch.put_until(&record.key, &record.value, record.expires_at_ms)?;
             Ok(record.key.len() + record.value.len())
@@ -79,7 +78,7 @@ fn import(
             // What came before it is kept.
             Err(error) => {
                 flush(database, &mut batch, imported)?;
-                return Err(error);
+                return if interrupt.is_raised() { Ok(Outcome::Interrupted) } else { Err(error) };
             }
         }
         if batch.len() >= BATCH_RECORDS_MAX || batch_bytes >= BATCH_BYTES_MAX {

@@ -1,29 +1,118 @@
 //! Where keys and values come from: arguments, files, standard input.
 
-use crate::notation::Notation;
+use crate::interrupt::Interrupt;
+use crate::notation::{Notation, NotationArgs};
+use crate::outcome::{complain, wrong_usage};
 use anyhow::{Context, bail};
+use clap::Args;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, stdin};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, stdin};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// How arguments may be written, for the help texts.
 pub const ARGUMENT_HELP: &str = "\
 A key or a value is taken as it is typed; `@FILE` means the contents of a file, `-` standard input, `@@…` a text that \
-begins with one @. With --hex or --escaped what is typed or read is decoded first.";
+begins with one @; with --literal all of them mean themselves. A key or a value that begins with a hyphen stands \
+after `--`. With --hex or --escaped what is typed or read is decoded first.";
+
+/// How keys and values are typed.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct ArgumentArgs {
+    #[command(flatten)]
+    pub notation: NotationArgs,
+    /// Keys and values are taken as they are typed, also those that begin with `@` or are `-`: for scripts
+    #[arg(long)]
+    literal: bool,
+}
+
+impl ArgumentArgs {
+    /// The bytes that an argument stands for.
+    ///
+    /// # Errors
+    /// As [`argument`].
+    pub fn argument(&self, text: &OsStr) -> anyhow::Result<Vec<u8>> {
+        match self.literal {
+            true => typed(text.as_bytes(), self.notation.typed()),
+            false => argument(text, self.notation.typed()),
+        }
+    }
+}
 
 /// The bytes that an argument stands for.
-pub fn argument(argument: &OsStr, notation: Notation) -> anyhow::Result<Vec<u8>> {
-    let bytes = argument.as_bytes();
-    let read = match bytes {
-        b"-" => read_within(stdin().lock(), "standard input")?,
-        [b'@', b'@', ..] => bytes[1..].to_vec(),
-        [b'@', path @ ..] => file(Path::new(OsStr::from_bytes(path)))?,
-        _ => bytes.to_vec(),
+///
+/// # Errors
+/// Wrong usage, if what was typed does not have the notation; else what was read.
+fn argument(argument: &OsStr, notation: Notation) -> anyhow::Result<Vec<u8>> {
+    match argument.as_bytes() {
+        b"-" => notation.parse(&read_within(stdin().lock(), "standard input")?),
+        [b'@', typed @ ..] if typed.first() == Some(&b'@') => self::typed(typed, notation),
+        [b'@', path @ ..] => notation.parse(&file(Path::new(OsStr::from_bytes(path)))?),
+        bytes => typed(bytes, notation),
+    }
+}
+
+/// The bytes of an argument that means itself.
+fn typed(text: &[u8], notation: Notation) -> anyhow::Result<Vec<u8>> {
+    notation.parse(text).map_err(wrong_usage)
+}
+
+/// Standard input or a file, for long reading.
+pub fn open(path: &Path, interrupt: &Interrupt) -> anyhow::Result<Patient> {
+    let is_standard_input = path == Path::new("-");
+    let file = match is_standard_input {
+        true => File::from(stdin().as_fd().try_clone_to_owned()?),
+        false => File::open(path).with_context(|| format!("cannot open {}", path.display()))?,
     };
-    notation.parse(&read)
+    let name = if is_standard_input { "standard input".to_owned() } else { path.display().to_string() };
+    Ok(Patient { file, name, interrupt: interrupt.clone(), polls: 0 })
+}
+
+/// Input that may let itself be waited for: the user is told so, and can stop the command meanwhile.
+pub struct Patient {
+    file: File,
+    name: String,
+    interrupt: Interrupt,
+    /// How often it was asked in vain since the beginning; nothing is told once something came.
+    polls: u64,
+}
+
+/// How long a signal may stay unnoticed, in nanoseconds.
+const POLL_NS: i64 = 50_000_000;
+/// After so many polls of a quiet pipe the user is told that the command waits.
+const POLLS_UNTIL_TOLD: u64 = 20;
+
+impl Patient {
+    fn wait(&mut self) -> io::Result<()> {
+        loop {
+            self.interrupt.check()?;
+            let mut polled = [PollFd::new(&self.file, PollFlags::IN)];
+            match poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: POLL_NS })) {
+                Ok(0) => {}
+                Ok(_) => break,
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            self.polls = self.polls.saturating_add(1);
+            if self.polls == if self.file.is_terminal() { 1 } else { POLLS_UNTIL_TOLD } {
+                complain(format_args!("waiting for {}; Ctrl-D ends it, Ctrl-C stops", self.name));
+            }
+        }
+        self.polls = u64::MAX;
+        Ok(())
+    }
+}
+
+impl Read for Patient {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.wait()?;
+        self.file.read(buffer)
+    }
 }
 
 /// The contents of a file, `-` being standard input.
@@ -76,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_literal_unless_they_name_a_file() {
+    fn typed_arguments_are_literal_unless_they_name_a_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("value");
         std::fs::write(&path, b"6869\n").unwrap();

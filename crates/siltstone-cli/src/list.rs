@@ -1,9 +1,9 @@
 //! `siltstone list`: the keys, or keys and values, a line each.
 
-use crate::input;
-use crate::notation::NotationArgs;
+use crate::input::ArgumentArgs;
 use crate::open::Location;
 use crate::outcome::{Outcome, Result, help_with_arguments};
+use crate::quantity::parse_whole;
 use clap::Args;
 use std::ffi::OsString;
 use std::io::{BufWriter, Write, stdout};
@@ -23,15 +23,15 @@ pub struct ListArgs {
     #[command(flatten)]
     location: Location,
     #[command(flatten)]
-    notation: NotationArgs,
+    typed: ArgumentArgs,
     /// Only keys that begin so; all records are read all the same
-    #[arg(long, value_name = "PREFIX", allow_hyphen_values = true)]
+    #[arg(long, value_name = "PREFIX")]
     prefix: Option<OsString>,
     /// The values too
     #[arg(long)]
     values: bool,
     /// Stop after so many
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<u64>)]
     limit: Option<u64>,
     /// Print only how many there are
     #[arg(long, conflicts_with = "values")]
@@ -40,10 +40,10 @@ pub struct ListArgs {
 
 pub fn run(args: ListArgs) -> Result {
     let prefix = match &args.prefix {
-        Some(prefix) => input::argument(prefix, args.notation.typed())?,
+        Some(prefix) => args.typed.argument(prefix)?,
         None => Vec::new(),
     };
-    let shown = args.notation.listed();
+    let shown = args.typed.notation.listed();
     let mut out = BufWriter::new(stdout().lock());
     let mut listed = 0;
     for record in args.location.open()?.iter()? {

@@ -18,6 +18,7 @@ mod model;
 mod notation;
 mod open;
 mod outcome;
+mod output;
 mod place;
 mod plan;
 mod put;
@@ -28,7 +29,7 @@ mod stats;
 mod transfer;
 mod verify;
 
-use clap::{Parser, Subcommand};
+use clap::{Arg, CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 #[cfg(feature = "count-heap")]
@@ -72,8 +73,27 @@ enum Command {
     Bench(bench::BenchArgs),
 }
 
+/// The command line. Whatever option has a hyphen in its name may be typed with an underscore as well, as db_bench's are.
+fn command() -> clap::Command {
+    fn with_underscores(command: clap::Command) -> clap::Command {
+        let spelled = |arg: Arg| match arg.get_long().filter(|name| name.contains('-')) {
+            Some(name) => {
+                let name = name.replace('-', "_");
+                arg.alias(name)
+            }
+            None => arg,
+        };
+        command.mut_args(spelled).mut_subcommands(with_underscores)
+    }
+    with_underscores(Cli::command())
+}
+
 fn main() -> ExitCode {
-    outcome::finish(match Cli::parse().command {
+    let cli: Cli = match outcome::parse(command()) {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
+    outcome::finish(match cli.command {
         Command::Get(args) => get::run(args),
         Command::Put(args) => put::run(args),
         Command::Delete(args) => delete::run(args),
@@ -97,12 +117,11 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn every_command_shows_an_example_and_the_exit_codes() {
-        Cli::command().debug_assert();
-        let mut cli = Cli::command();
+        command().debug_assert();
+        let mut cli = command();
         cli.build();
         let is_ours = |command: &&clap::Command| command.get_name() != "help";
         let leaves =

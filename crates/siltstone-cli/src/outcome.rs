@@ -1,8 +1,16 @@
 //! How a command ends: its exit code, and what it says on standard error.
 
 use crate::interrupt::EXIT_INTERRUPTED;
-use std::io;
+use clap::{Command, FromArgMatches};
+use serde_json::json;
+use siltstone::Error;
+use siltstone::key::HASH_LENGTH_MIN;
+use siltstone_network::ServerError;
+use std::error::Error as StdError;
+use std::fmt;
+use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Printed at the end of every `--help`.
 pub const EXIT_CODES: &str = "\
@@ -33,58 +41,137 @@ pub enum Outcome {
 /// What every command returns.
 pub type Result<T = Outcome> = anyhow::Result<T>;
 
+/// The exit code of a command that was called wrongly.
+const EXIT_USAGE: u8 = 2;
+/// The exit code of a command that failed.
+const EXIT_ERROR: u8 = 3;
+
+/// Whether errors and messages are lines of JSON.
+static IS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// The command was called with values that cannot be.
+#[derive(Debug)]
+struct WrongUsage(String);
+
+impl fmt::Display for WrongUsage {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.0)
+    }
+}
+
+impl StdError for WrongUsage {}
+
+/// An error for a wrong call: exit code 2.
+pub fn wrong_usage(message: impl fmt::Display) -> anyhow::Error {
+    WrongUsage(format!("{message:#}")).into()
+}
+
+/// Reads the command line, or returns the exit code of one that is no command.
+pub fn parse<T: FromArgMatches>(command: Command) -> std::result::Result<T, ExitCode> {
+    let options = std::env::args_os().take_while(|argument| argument != "--");
+    IS_JSON.store(options.into_iter().any(|argument| argument == "--json"), Relaxed);
+    let parsed = command.try_get_matches().and_then(|matches| T::from_arg_matches(&matches));
+    parsed.map_err(|error| {
+        if error.use_stderr() && IS_JSON.load(Relaxed) {
+            return fail(error.to_string().trim_start_matches("error: ").trim_end(), EXIT_USAGE);
+        }
+        // As with complaints: when nobody listens there is nobody to tell.
+        let _ = error.print();
+        ExitCode::from(error.exit_code() as u8)
+    })
+}
+
 /// Says what went wrong, if anything, and gives the exit code.
 pub fn finish(result: Result) -> ExitCode {
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Negative) => ExitCode::from(1),
         Ok(Outcome::Interrupted) => ExitCode::from(EXIT_INTERRUPTED),
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) if is_interrupted(&error) => ExitCode::from(EXIT_INTERRUPTED),
-        Err(error) => {
-            complain(format_args!("{}", describe(&error)));
-            ExitCode::from(3)
-        }
+        Err(error) if error.chain().any(is_broken_pipe) => ExitCode::SUCCESS,
+        Err(error) if error.chain().any(is_interrupted) => ExitCode::from(EXIT_INTERRUPTED),
+        Err(error) if error.chain().any(is_wrong_usage) => fail(&describe(&error), EXIT_USAGE),
+        Err(error) => fail(&describe(&error), EXIT_ERROR),
     }
 }
 
-/// Says something on standard error. When that is closed there is nobody to tell.
-pub fn complain(message: std::fmt::Arguments<'_>) {
-    use io::Write;
-    let _ = writeln!(io::stderr(), "siltstone: {message}");
+fn fail(message: &str, code: u8) -> ExitCode {
+    match IS_JSON.load(Relaxed) {
+        true => say(&json!({ "error": message, "exit_code": code })),
+        false => say(&format_args!("siltstone: {message}")),
+    }
+    ExitCode::from(code)
 }
+
+/// Says something on standard error that is no error of the command.
+pub fn complain(message: fmt::Arguments<'_>) {
+    match IS_JSON.load(Relaxed) {
+        true => say(&json!({ "message": message.to_string() })),
+        false => say(&format_args!("siltstone: {message}")),
+    }
+}
+
+/// When standard error is closed there is nobody to tell.
+fn say(line: &dyn fmt::Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+type Cause<'a> = &'a (dyn StdError + 'static);
 
 /// Whoever read our output has seen enough: that is no error of ours.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-    })
+fn is_broken_pipe(cause: Cause<'_>) -> bool {
+    cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-fn is_interrupted(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref::<siltstone::Error>(), Some(siltstone::Error::Interrupted))
+fn is_interrupted(cause: Cause<'_>) -> bool {
+    let within = cause.downcast_ref::<io::Error>().and_then(|error| error.get_ref()?.downcast_ref());
+    matches!(within.or(cause.downcast_ref()), Some(Error::Interrupted))
 }
 
-/// The error, with the library's mends in the words of the command line.
+fn is_wrong_usage(cause: Cause<'_>) -> bool {
+    cause.is::<WrongUsage>()
+        || matches!(cause.downcast_ref(), Some(Error::Setting { .. }))
+        || matches!(cause.downcast_ref(), Some(ServerError::Setting { .. }))
+        || crate::bench::is_wrong_usage(cause)
+}
+
+/// The error with its causes, each said once, and with the library's remedies in the words of the command line.
 fn describe(error: &anyhow::Error) -> String {
-    use siltstone::Error;
-    match error.downcast_ref::<Error>() {
-        Some(Error::NotFound { path }) => format!(
+    let mut text = String::new();
+    for cause in error.chain() {
+        let said = cause.downcast_ref().map_or_else(|| cause.to_string(), translated);
+        if text.is_empty() {
+            text = said;
+        } else if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        // The text of the library's errors holds their causes already.
+        if cause.is::<Error>() {
+            break;
+        }
+    }
+    text
+}
+
+fn translated(error: &Error) -> String {
+    match error {
+        Error::NotFound { path } => format!(
             "{}: no database here; name another directory with --db, or create one with put, import or dedup",
             path.display()
         ),
-        Some(Error::ExpiryUnsupported) => {
-            "this fixed-size database was created without room for expiry times; \
-             create it with --expiring"
-                .to_owned()
+        Error::ExpiryUnsupported => {
+            "this fixed-size database was created without room for expiry times; create it with --expiring"
+                .into()
         }
-        Some(Error::RecordSize { what, expected, got }) => format!(
+        Error::RecordSize { what, expected, got } => format!(
             "the {what} has {got} bytes, but this database was created with {what}s of {expected} bytes; \
              create one without --fixed for records of other sizes"
         ),
-        // The text of the library's errors holds their causes already.
-        Some(own) => own.to_string(),
-        None => format!("{error:#}"),
+        Error::HashLength { got } => format!(
+            "the key has {got} bytes, but the keys of this database are hashes of {HASH_LENGTH_MIN} bytes or more; \
+             create one without --hashed-keys for other keys"
+        ),
+        Error::Setting { name, problem } => format!("--{}: {problem}", name.replace('_', "-")),
+        other => other.to_string(),
     }
 }
 
@@ -98,14 +185,14 @@ mod tests {
         assert_eq!(finish(Err(broken.context("writing"))), ExitCode::SUCCESS);
         let refused: anyhow::Error = io::Error::from(io::ErrorKind::PermissionDenied).into();
         assert_eq!(finish(Err(refused)), ExitCode::from(3));
-        assert_eq!(finish(Err(siltstone::Error::Interrupted.into())), ExitCode::from(130));
+        assert_eq!(finish(Err(Error::Interrupted.into())), ExitCode::from(130));
     }
 
     #[test]
     fn mends_are_given_in_the_words_of_the_command_line() {
-        let told = describe(&siltstone::Error::ExpiryUnsupported.into());
+        let told = describe(&Error::ExpiryUnsupported.into());
         assert!(told.contains("--expiring") && !told.contains("Builder"), "{told}");
-        let told = describe(&siltstone::Error::NotFound { path: "/nowhere".into() }.into());
+        let told = describe(&Error::NotFound { path: "/nowhere".into() }.into());
         assert!(told.contains("/nowhere") && told.contains("--db"), "{told}");
     }
 }

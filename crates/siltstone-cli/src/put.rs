@@ -1,9 +1,9 @@
 //! `siltstone put`: gives a key a value.
 
-use crate::input;
-use crate::notation::NotationArgs;
-use crate::open::{Creation, DurabilityArg, Location, expiry_after, parse_time};
+use crate::input::{self, ArgumentArgs};
+use crate::open::{Creation, DurabilityArg, Location, expiry_after};
 use crate::outcome::{Outcome, Result, help_with_arguments};
+use crate::quantity::parse_time;
 use clap::Args;
 use siltstone::{Change, WriteOptions};
 use std::ffi::OsString;
@@ -25,7 +25,7 @@ pub struct PutArgs {
     #[command(flatten)]
     location: Location,
     #[command(flatten)]
-    notation: NotationArgs,
+    typed: ArgumentArgs,
     /// Take the value from this file
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     value_file: Option<PathBuf>,
@@ -39,21 +39,20 @@ pub struct PutArgs {
     #[arg(long, value_enum, default_value = "written")]
     durability: DurabilityArg,
     /// The key
-    #[arg(allow_hyphen_values = true)]
     key: OsString,
     /// The value
-    #[arg(required_unless_present = "value_file", allow_hyphen_values = true)]
+    #[arg(required_unless_present = "value_file")]
     value: Option<OsString>,
     #[command(flatten)]
     creation: Creation,
 }
 
 pub fn run(args: PutArgs) -> Result {
-    let notation = args.notation.typed();
-    let key = input::argument(&args.key, notation)?;
+    let notation = args.typed.notation.typed();
+    let key = args.typed.argument(&args.key)?;
     let value = match (&args.value_file, &args.value) {
         (Some(path), _) => notation.parse(&input::file(path)?)?,
-        (None, value) => input::argument(value.as_deref().unwrap_or_default(), notation)?,
+        (None, value) => args.typed.argument(value.as_deref().unwrap_or_default())?,
     };
     let expires_at_ms = args.expires_in.map(expiry_after).transpose()?.unwrap_or_default();
     let options = WriteOptions::default().durability(args.durability.into()).expires_at_ms(expires_at_ms);

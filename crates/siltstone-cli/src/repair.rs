@@ -5,6 +5,7 @@ use crate::interrupt::Interrupt;
 use crate::open::{Place, byte_bar, show_bytes};
 use crate::outcome::{Outcome, Result, complain, help};
 use crate::place;
+use crate::quantity::counted;
 use crate::verify;
 use clap::Args;
 use serde_json::json;
@@ -87,11 +88,11 @@ fn print(database: &Path, report: &RepairReport) -> anyhow::Result<()> {
     };
     writeln!(
         out,
-        "{}: {} damaged places; {} records of damaged files kept in {} new files",
+        "{}: {}; {} of damaged files kept in {}",
         database.display(),
-        report.found.damage.len(),
-        report.kept_records,
-        report.new_files.len()
+        counted(report.found.damage.len() as u64, "damaged place"),
+        counted(report.kept_records, "record"),
+        counted(report.new_files.len() as u64, "new file")
     )?;
     writeln!(out, "set aside in {}: {}", folder.display(), report.set_aside_files.join(", "))?;
     match &report.found.lost()[..] {

@@ -6,8 +6,8 @@ use crate::place;
 use clap::Args;
 use serde_json::json;
 use siltstone::device::Purpose;
-use siltstone::{Database, Stats};
-use siltstone_bench::accounts;
+use siltstone::{Database, Stats, StoreKind};
+use siltstone_bench::accounts::{self, number_as_text};
 use std::io::{self, Write, stdout};
 
 const EXAMPLES: &str = "
@@ -16,8 +16,9 @@ const EXAMPLES: &str = "
 
 /// Print what the database holds and what memory and disk it takes
 ///
-/// Counts of what was asked go on from one opening to the next; those of the device begin when the database is opened,
-/// so here they are the cost of opening it. A dedup index has two databases: chunks and files.
+/// "Records" counts every version of a key that is still stored, and deletes; after `siltstone compact` it is the number
+/// of keys. Counts "until now" and the write amplification are those since the database was created; those of the
+/// device begin when the database is opened, so here they are the cost of opening it. A dedup index has two databases: chunks and files.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct StatsArgs {
@@ -52,10 +53,9 @@ pub fn run(args: StatsArgs) -> Result {
 
 /// Writes the statistics as a table.
 pub fn print(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
-    let keys = stats.records.max(1) as f64;
+    print_shape(out, stats)?;
     let mut row = |name: &str, value: String| writeln!(out, "{name:<28} {value:>16}");
-    row("engine", stats.engine.to_owned())?;
-    row("records", stats.records.to_string())?;
+    row("records, all versions", stats.records.to_string())?;
     row("records in the last store", stats.merged_records.to_string())?;
     row("bytes on disk", stats.disk_bytes.to_string())?;
     row("bytes of memory", stats.ram.total_bytes().to_string())?;
@@ -63,16 +63,21 @@ pub fn print(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
         row(&format!("  {item}"), bytes.to_string())?;
     }
     row("bytes of memory, at most", stats.ram_peak.total_bytes().to_string())?;
-    row("bytes of memory a record", format!("{:.3}", stats.ram.total_bytes() as f64 / keys))?;
+    if stats.records > 0 {
+        let per_record = stats.ram.total_bytes() as f64 / stats.records as f64;
+        row("bytes of memory per record", number_as_text(per_record))?;
+    }
     for (name, count) in [
         ("gets, until now", stats.usage.gets),
         ("  of missing keys", stats.usage.misses),
         ("puts, until now", stats.usage.puts),
         ("deletes, until now", stats.usage.deletes),
         ("milliseconds open, until now", stats.usage.open_ms),
+        ("bytes written, until now", stats.usage.written_bytes),
     ] {
         row(name, count.to_string())?;
     }
+    row("write amplification", number_as_text(stats.usage.write_amplification()))?;
     row("writes", stats.writes.to_string())?;
     row("bytes of keys and values", stats.user_bytes.to_string())?;
     row("writes that had to wait", stats.delayed_writes.to_string())?;
@@ -80,9 +85,28 @@ pub fn print(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
     row("records replayed", stats.replayed_records.to_string())?;
     row("bytes of the log cut off", stats.lost_tail_bytes.to_string())?;
     for (name, value) in &stats.details {
-        row(name, format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned())?;
+        row(name, number_as_text(*value))?;
     }
     print_io(out, stats)
+}
+
+fn print_shape(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
+    let shape = &stats.shape;
+    let yes_or_no = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
+    let mut row = |name: &str, value: String| writeln!(out, "{name:<28} {value:>16}");
+    row("engine", stats.engine.to_owned())?;
+    if shape.format_version > 0 {
+        row("format version", shape.format_version.to_string())?;
+        row("bytes of a block", shape.block_bytes.to_string())?;
+    }
+    row("bytes of a key", shape.fixed.map_or("any".to_owned(), |(key, _)| key.to_string()))?;
+    row("bytes of a value", shape.fixed.map_or("any".to_owned(), |(_, value)| value.to_string()))?;
+    row("keys are hashes", yes_or_no(shape.hashed_keys))?;
+    row("records may expire", yes_or_no(shape.expiring))?;
+    for StoreKind { store, index, filter, count, .. } in &stats.stores {
+        row(&format!("{store} stores"), format!("{count}, index {index}, filter {filter}"))?;
+    }
+    Ok(())
 }
 
 fn print_io(out: &mut impl Write, stats: &Stats) -> io::Result<()> {

@@ -4,6 +4,7 @@ use crate::interrupt::Interrupt;
 use crate::open::{Place, byte_bar, show_bytes};
 use crate::outcome::{Outcome, Result, complain, help};
 use crate::place;
+use crate::quantity::counted;
 use clap::Args;
 use serde_json::{Value, json};
 use siltstone::{Damage, Database, KeyRange, VerifyReport};
@@ -59,10 +60,10 @@ pub fn print(path: &Path, report: &VerifyReport, json: bool) -> anyhow::Result<(
     } else {
         writeln!(
             out,
-            "{} records, {} bytes checked, {} places damaged in {}",
-            report.checked_records,
-            report.checked_bytes,
-            report.damage.len(),
+            "{}, {} checked, {} damaged in {}",
+            counted(report.checked_records, "record"),
+            counted(report.checked_bytes, "byte"),
+            counted(report.damage.len() as u64, "place"),
             path.display()
         )?;
         if report.torn_bytes > 0 {

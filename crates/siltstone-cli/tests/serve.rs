@@ -41,7 +41,7 @@ fn a_setting_that_cannot_be_is_named() {
             .args(args)
             .output()
             .unwrap();
-        assert_eq!(output.status.code(), Some(3), "{args:?}");
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(refused(&["--partitions", "3"]).contains("partitions = 3: a power of two"));

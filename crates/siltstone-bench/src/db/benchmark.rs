@@ -80,6 +80,11 @@ impl Benchmark {
         use Benchmark::*;
         matches!(self, ReadRandom | ReadMissing | ReadHot | MultiReadRandom | ReadWhileWriting)
     }
+
+    /// Whether it looks keys up and writes nothing.
+    pub fn only_looks_up(self) -> bool {
+        self.looks_up() && self != Benchmark::ReadWhileWriting
+    }
 }
 
 impl fmt::Display for Benchmark {

@@ -64,13 +64,16 @@ impl Runner<'_> {
     fn run(&mut self, benchmark: Benchmark, stream: u64) -> Result<Report> {
         if benchmark.is_fresh() {
             if self.settings.use_existing_db {
-                return self.skip(benchmark, "--use_existing_db is true");
+                return self.skip(benchmark, "--use-existing-db is given");
             }
             self.start_afresh()?;
         }
         if benchmark == Benchmark::Reopen {
             self.close()?;
             return self.open_timed(benchmark);
+        }
+        if benchmark.only_looks_up() && self.present.len() + self.foreign == 0 {
+            return self.skip(benchmark, "the database is empty: fill it before, as with fillrandom");
         }
         let database = self.open()?;
         let before = database.stats();

@@ -1,10 +1,12 @@
 //! `siltstone bench db`: the benchmarks of a database. The flags are db_bench's, underscores and all.
 
+use super::ground::{Ground, Grounded};
 use super::tuning::Tuning;
 use crate::interrupt::Interrupt;
-use crate::open::{DurabilityArg, parse_time};
+use crate::open::DurabilityArg;
 use crate::outcome::{Outcome, Result, help};
-use crate::quantity::parse_byte_rate;
+use crate::quantity::parse_time;
+use crate::quantity::{parse_byte_rate, parse_whole};
 use crate::stats;
 use clap::Args;
 use siltstone_bench::db::{Benchmark, Report, Settings};
@@ -14,45 +16,45 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const EXAMPLES: &str = "
-  siltstone bench db --num 1000000 --key_size 20 --value_size 44 --fixed
-  siltstone bench db --benchmarks fillrandom,compact,readrandom --value_size 1000 --json
+  siltstone bench db --num 1000000 --key-size 20 --value-size 44 --fixed
+  siltstone bench db --benchmarks fillrandom,compact,readrandom --value-size 1000 --json
   siltstone bench db --db DIR --benchmarks fillrandom,abort
-  siltstone bench db --db DIR --use_existing_db --benchmarks readrandom --threads 16";
+  siltstone bench db --db DIR --use-existing-db --benchmarks readrandom --threads 16";
 
 /// Measure a database, under db_bench's names
 ///
 /// Without --db it stands in a temporary directory. Every value that is read is checked. Benchmarks that write are
 /// timed until the last put has returned and once more until no background work is left.
 #[derive(Args)]
-#[command(rename_all = "snake_case", after_help = help_with_benchmarks())]
+#[command(after_help = help_with_benchmarks())]
 pub struct DbArgs {
     /// The benchmarks, in their order
     #[arg(long, value_delimiter = ',', value_name = "NAME,…",
           default_values = Benchmark::USUAL.iter().map(|benchmark| benchmark.name()))]
     benchmarks: Vec<Benchmark>,
     /// Keys are numbers below this; every thread writes as many
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value_t = 1_000_000, value_parser = parse_whole::<u64>)]
     num: u64,
     /// How many reads every thread does; as many as --num if not given
-    #[arg(long)]
+    #[arg(long, value_parser = parse_whole::<u64>)]
     reads: Option<u64>,
     /// Threads that write or read at the same time
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     threads: usize,
     /// The length of the keys, in bytes
-    #[arg(long, alias = "key-size", default_value_t = 16)]
+    #[arg(long, default_value_t = 16, value_parser = parse_whole::<usize>)]
     key_size: usize,
     /// The length of the values, in bytes
-    #[arg(long, alias = "value-size", default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = parse_whole::<usize>)]
     value_size: usize,
     /// The directory; a temporary one if not given
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
     /// The directory holds a database that was filled before
-    #[arg(long, alias = "use-existing-db", requires = "db")]
+    #[arg(long, requires = "db")]
     use_existing_db: bool,
     /// Records that are written or read in one call
-    #[arg(long, alias = "batch-size")]
+    #[arg(long, value_parser = parse_whole::<usize>)]
     batch_size: Option<usize>,
     /// How long a write must have survived when it returns
     #[arg(long, value_enum, default_value = "written")]
@@ -61,7 +63,7 @@ pub struct DbArgs {
     #[arg(long, conflicts_with = "durability")]
     sync: bool,
     /// From which keys, orders and values follow
-    #[arg(long, default_value_t = 301)]
+    #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
     seed: u64,
     /// End each benchmark after this time, such as 10s
     #[arg(long, value_parser = parse_time)]
@@ -89,7 +91,7 @@ fn help_with_benchmarks() -> String {
 }
 
 impl DbArgs {
-    fn settings(&self, interrupt: &Interrupt) -> Settings {
+    fn settings(&self, interrupt: &Interrupt, ground: &Ground) -> Settings {
         let tuning = self.tuning.clone();
         Settings {
             benchmarks: self.benchmarks.clone(),
@@ -100,7 +102,7 @@ impl DbArgs {
             value_size: self.value_size,
             hashed_keys: tuning.hashed_keys,
             fixed: tuning.fixed,
-            directory: self.db.clone(),
+            directory: Some(ground.directory.clone()),
             use_existing_db: self.use_existing_db,
             batch_size: self.batch_size,
             durability: if self.sync { siltstone::Durability::Synced } else { self.durability.into() },
@@ -113,10 +115,10 @@ impl DbArgs {
         }
     }
 
-    fn print(&self, report: &Report) -> std::io::Result<()> {
+    fn print(&self, report: &Report, place: &Ground) -> std::io::Result<()> {
         let mut out = stdout().lock();
         if self.json {
-            serde_json::to_writer(&mut out, report)?;
+            serde_json::to_writer(&mut out, &Grounded { report, place })?;
             writeln!(out)?;
             return out.flush();
         }
@@ -138,6 +140,10 @@ impl DbArgs {
 
 pub fn run(args: DbArgs) -> Result {
     let interrupt = Interrupt::listen()?;
-    siltstone_bench::db::run(&args.settings(&interrupt), &mut |report| args.print(report))?;
+    let ground = Ground::prepare(args.db.as_deref(), "db")?;
+    if !args.json {
+        ground.print(&format!("keys of {} bytes, values of {} bytes", args.key_size, args.value_size))?;
+    }
+    siltstone_bench::db::run(&args.settings(&interrupt, &ground), &mut |report| args.print(report, &ground))?;
     Ok(if interrupt.is_raised() { Outcome::Interrupted } else { Outcome::Done })
 }

@@ -1,9 +1,11 @@
 //! `siltstone bench device`: what the drive itself can do below a database.
 
+use super::ground::{Ground, Grounded};
 use crate::interrupt::Interrupt;
-use crate::open::parse_time;
 use crate::outcome::{Outcome, Result, help};
 use crate::place;
+use crate::quantity::parse_time;
+use crate::quantity::parse_whole;
 use clap::Args;
 use siltstone::Access;
 use siltstone_bench::device::{DeviceError, Report, Settings};
@@ -12,7 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const EXAMPLES: &str = "
-  siltstone bench device --db DIR --block_size 4096 --depth 16 --json
+  siltstone bench device --db DIR --block-size 4096 --depth 16 --json
   siltstone bench device --db DIR --depth 1 --threads 16 --direct --duration 30s";
 
 /// Measure random reads of a database's own files
@@ -20,19 +22,19 @@ const EXAMPLES: &str = "
 /// Reads blocks of its stores and logs at random, through the same device room as the database and with nothing of the
 /// database above it, so that the rate of lookups can be given as a share of it. The database may be open meanwhile.
 #[derive(Args)]
-#[command(rename_all = "snake_case", after_help = help(EXAMPLES))]
+#[command(after_help = help(EXAMPLES))]
 pub struct DeviceArgs {
     /// The directory of the database
     #[arg(long, value_name = "DIR", env = "SILTSTONE_DB")]
     db: PathBuf,
     /// The size of a read, in bytes
-    #[arg(long, alias = "block-size", default_value_t = 4096)]
+    #[arg(long, default_value_t = 4096, value_parser = parse_whole::<usize>)]
     block_size: usize,
     /// Reads of each thread that are under way at a time, 1 to 256
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, value_parser = parse_whole::<usize>)]
     depth: usize,
     /// Threads that read at the same time
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     threads: usize,
     /// How long
     #[arg(long, value_parser = parse_time, default_value = "10s")]
@@ -44,7 +46,7 @@ pub struct DeviceArgs {
     #[arg(long, conflicts_with = "direct")]
     buffered: bool,
     /// From which the blocks follow
-    #[arg(long, default_value_t = 301)]
+    #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
     seed: u64,
     /// Print a line of JSON
     #[arg(long)]
@@ -53,8 +55,12 @@ pub struct DeviceArgs {
 
 pub fn run(args: DeviceArgs) -> Result {
     let interrupt = Interrupt::listen()?;
+    let ground = Ground::prepare(Some(&place::readable(&args.db)), "db")?;
+    if !args.json {
+        ground.print(&format!("blocks of {} bytes", args.block_size))?;
+    }
     let report = siltstone_bench::device::run(&Settings {
-        directory: place::readable(&args.db),
+        directory: ground.directory.clone(),
         block_size: args.block_size,
         depth: args.depth,
         threads: args.threads,
@@ -71,14 +77,14 @@ pub fn run(args: DeviceArgs) -> Result {
         DeviceError::Device(error) => anyhow::Error::from(error),
         error => error.into(),
     })?;
-    print(&report, args.json)?;
+    print(&report, &ground, args.json)?;
     Ok(if interrupt.is_raised() { Outcome::Interrupted } else { Outcome::Done })
 }
 
-fn print(report: &Report, json: bool) -> std::io::Result<()> {
+fn print(report: &Report, place: &Ground, json: bool) -> std::io::Result<()> {
     let mut out = stdout().lock();
     if json {
-        serde_json::to_writer(&mut out, report)?;
+        serde_json::to_writer(&mut out, &Grounded { report, place })?;
         writeln!(out)?;
     } else {
         writeln!(out, "{}", report.line())?;

@@ -1,8 +1,10 @@
 //! `siltstone bench dict`: a dictionary.
 
-use crate::dict::{IndexArg, parse_bytes};
+use super::ground::{Ground, Grounded};
+use crate::dict::IndexArg;
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, help};
+use crate::quantity::parse_whole;
 use clap::Args;
 use siltstone_bench::dict::Settings;
 use std::io::{Write, stdout};
@@ -14,25 +16,25 @@ const EXAMPLES: &str = "
 
 /// Measure a dictionary: building, opening, lookups, and updates against rebuilds
 ///
-/// Files stand in a temporary directory, so that lookups are answered by the page cache. Every value that is read is
+/// The files are in a temporary directory, and lookups are answered by the page cache. Every value that is read is
 /// checked.
 #[derive(Args)]
-#[command(rename_all = "snake_case", after_help = help(EXAMPLES))]
+#[command(after_help = help(EXAMPLES))]
 pub struct DictArgs {
     /// How many keys are built at first
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value_t = 1_000_000, value_parser = parse_whole::<u64>)]
     keys: u64,
     /// How many new keys each update merges [default: as many as at first]
-    #[arg(long, alias = "batch-keys")]
+    #[arg(long, value_parser = parse_whole::<u64>)]
     batch_keys: Option<u64>,
     /// How many updates
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<u32>)]
     updates: u32,
     /// The length of the keys, in bytes
-    #[arg(long, alias = "key-size", default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = parse_whole::<usize>)]
     key_size: usize,
     /// The length of the values, in bytes
-    #[arg(long, alias = "value-size", default_value_t = 44)]
+    #[arg(long, default_value_t = 44, value_parser = parse_whole::<usize>)]
     value_size: usize,
     /// All records have one size, and the dictionary is told so
     #[arg(long)]
@@ -41,16 +43,16 @@ pub struct DictArgs {
     #[arg(long, value_enum, default_value = "fences")]
     index: IndexArg,
     /// The memory that sorting may take
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "256M")]
+    #[arg(long, value_name = "BYTES", value_parser = parse_whole::<usize>, default_value = "256MiB")]
     memory: usize,
     /// Lookups of each kind
-    #[arg(long, default_value_t = 100_000)]
+    #[arg(long, default_value_t = 100_000, value_parser = parse_whole::<u64>)]
     lookups: u64,
-    /// Where the files are written [default: the current directory]
+    /// Where the temporary directory is made [default: that of the system, TMPDIR or /tmp]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
     /// From which keys, orders and values follow
-    #[arg(long, default_value_t = 301)]
+    #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
     seed: u64,
     /// Print a line of JSON
     #[arg(long)]
@@ -59,6 +61,11 @@ pub struct DictArgs {
 
 pub fn run(args: DictArgs) -> Result {
     let interrupt = Interrupt::listen()?;
+    let above = args.directory.unwrap_or_else(std::env::temp_dir);
+    let ground = Ground::temporary(&above, "")?;
+    if !args.json {
+        ground.print(&format!("keys of {} bytes, values of {} bytes", args.key_size, args.value_size))?;
+    }
     let report = siltstone_bench::dict::run(&Settings {
         keys: args.keys,
         batch_keys: args.batch_keys.unwrap_or(args.keys),
@@ -69,7 +76,7 @@ pub fn run(args: DictArgs) -> Result {
         index: args.index.into(),
         memory_bytes: args.memory,
         lookups: args.lookups,
-        directory: args.directory,
+        directory: Some(ground.directory.clone()),
         seed: args.seed,
         stop: interrupt.flag(),
     });
@@ -79,7 +86,7 @@ pub fn run(args: DictArgs) -> Result {
     let report = report?;
     let mut out = stdout().lock();
     if args.json {
-        serde_json::to_writer(&mut out, &report)?;
+        serde_json::to_writer(&mut out, &Grounded { report: &report, place: &ground })?;
         writeln!(out)?;
     } else {
         write!(out, "{}", report.lines())?;

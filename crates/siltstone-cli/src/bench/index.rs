@@ -2,7 +2,10 @@
 
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, help};
-use anyhow::{Context, bail};
+use crate::output::deliver;
+use crate::quantity::parse_whole;
+use crate::quantity::parse_within;
+use anyhow::bail;
 use clap::{ArgGroup, Args};
 use siltstone_bench::index::{IndexError, Options, Report, Sample, Settings, Structure, plot, trade_off};
 use std::io::{Write, stdout};
@@ -10,7 +13,7 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "
   siltstone bench index --structure entropy_trie --keys 16000000 --bucket 128 --json
-  siltstone bench index --structure fences,block_perfect --items_per_block 64
+  siltstone bench index --structure fences,block_perfect --items-per-block 64
   siltstone bench index --all --keys 1000000 --plot index.svg";
 
 /// Measure the structures of the index
@@ -20,7 +23,7 @@ const EXAMPLES: &str = "
 /// chained, where each waits for the answer of the one before it. Times are the processor's, and the median of several
 /// rounds.
 #[derive(Args)]
-#[command(rename_all = "snake_case", after_help = help_with_structures())]
+#[command(after_help = help_with_structures())]
 #[command(group(ArgGroup::new("what").required(true).args(["structure", "all"])))]
 pub struct IndexArgs {
     /// The structures, in their order
@@ -30,28 +33,28 @@ pub struct IndexArgs {
     #[arg(long, conflicts_with_all = ["bucket", "items_per_block", "huffman_max", "bits"])]
     all: bool,
     /// How many keys
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    #[arg(long, default_value_t = 1_000_000, value_parser = parse_within(1u64, 1 << 32))]
     keys: u64,
     /// The average number of keys in a virtual bucket of a trie [default: 256]
-    #[arg(long, value_name = "G")]
+    #[arg(long, value_name = "G", value_parser = parse_whole::<u32>)]
     bucket: Option<u32>,
     /// The records that fill a block [default: 16, for tries 1, which is dense]
-    #[arg(long, alias = "items-per-block", value_name = "B")]
+    #[arg(long, value_name = "B", value_parser = parse_whole::<u32>)]
     items_per_block: Option<u32>,
     /// The size of the largest subtrie that has a Huffman code, in keys, 1 to 64 [default: 64]
-    #[arg(long, alias = "huffman-max", value_name = "H")]
+    #[arg(long, value_name = "H", value_parser = parse_whole::<u32>)]
     huffman_max: Option<u32>,
     /// A filter is wrong about one in 2^F keys that are not there [default: 12]
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "F", value_parser = parse_whole::<u8>)]
     bits: Option<u8>,
     /// Rounds of which the median counts
-    #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, default_value_t = 21, value_parser = parse_within(1u16, u16::MAX))]
     rounds: u16,
     /// From which the keys follow
-    #[arg(long, default_value_t = 301)]
+    #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
     seed: u64,
     /// Draw bits against nanoseconds into this file
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = crate::chart::parse_path)]
     plot: Option<PathBuf>,
     /// Print a line of JSON for each structure
     #[arg(long)]
@@ -106,7 +109,8 @@ pub fn run(args: &IndexArgs) -> Result {
         reports.push(report);
     }
     if let Some(path) = &args.plot {
-        std::fs::write(path, plot(&reports)?).with_context(|| format!("cannot write {}", path.display()))?;
+        let plot = plot(&reports)?;
+        deliver(Some(path), false, |out| Ok(out.write_all(plot.as_bytes())?))?;
     }
     Ok(Outcome::Done)
 }

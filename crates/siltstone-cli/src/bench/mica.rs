@@ -2,30 +2,31 @@
 
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, help};
+use crate::quantity::parse_whole;
 use clap::{Args, ValueEnum};
 use siltstone::mica::Eviction;
 use siltstone_bench::mica::{Access, MicaError, Report, Settings, Table};
 use std::io::{Write, stdout};
 
 const EXAMPLES: &str = "
-  siltstone bench mica --items 16777216 --get 0.95 --zipf 0.99 --hash_outside --json
-  siltstone bench mica --items 4000000 --key_size 16 --value_size 64 --threads 2 --mode crew --cache
+  siltstone bench mica --items 16777216 --get 0.95 --zipf 0.99 --hash-outside --json
+  siltstone bench mica --items 4000000 --key-size 16 --value-size 64 --threads 2 --mode crew --cache
   siltstone bench mica --items 4000000 --threads 2 --table modes";
 
 /// Measure MICA's stores in memory: gets and puts in batches
 ///
 /// Requests are drawn before any time is taken. Every value that is read is checked.
 #[derive(Args)]
-#[command(rename_all = "snake_case", after_help = help(EXAMPLES))]
+#[command(after_help = help(EXAMPLES))]
 pub struct MicaArgs {
     /// How many items are loaded
-    #[arg(long, default_value_t = 16 << 20)]
+    #[arg(long, default_value_t = 16 << 20, value_parser = parse_whole::<u64>)]
     items: u64,
     /// The length of the keys, in bytes
-    #[arg(long, alias = "key-size", default_value_t = 8)]
+    #[arg(long, default_value_t = 8, value_parser = parse_whole::<usize>)]
     key_size: usize,
     /// The length of the values, in bytes
-    #[arg(long, alias = "value-size", default_value_t = 8)]
+    #[arg(long, default_value_t = 8, value_parser = parse_whole::<usize>)]
     value_size: usize,
     /// The share of gets; the rest are puts
     #[arg(long, default_value_t = 0.95)]
@@ -34,7 +35,7 @@ pub struct MicaArgs {
     #[arg(long, default_value_t = 0.0)]
     zipf: f64,
     /// Threads, a power of two; as many partitions
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     threads: usize,
     /// Who reads and writes a partition: its owner; all and its owner; all
     #[arg(long, value_enum, default_value = "erew")]
@@ -46,25 +47,25 @@ pub struct MicaArgs {
     #[arg(long)]
     cache: bool,
     /// What gives way in cache mode
-    #[arg(long, value_enum, default_value = "approximate_lru", requires = "cache")]
+    #[arg(long, value_enum, default_value = "approximate-lru", requires = "cache")]
     eviction: EvictionArg,
     /// Items may have any size: their lengths are stored with them
     #[arg(long)]
     variable: bool,
     /// Hash the keys before any time is taken, as MICA's clients do
-    #[arg(long, alias = "hash-outside")]
+    #[arg(long)]
     hash_outside: bool,
     /// Requests of a round
-    #[arg(long, default_value_t = 16 << 20)]
+    #[arg(long, default_value_t = 16 << 20, value_parser = parse_whole::<u64>)]
     operations: u64,
     /// Requests in a batch
-    #[arg(long, alias = "batch-size", default_value_t = 256)]
+    #[arg(long, default_value_t = 256, value_parser = parse_whole::<usize>)]
     batch_size: usize,
     /// Rounds; the best and the median are told
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = parse_whole::<usize>)]
     rounds: usize,
     /// From which keys and requests follow
-    #[arg(long, default_value_t = 301)]
+    #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
     seed: u64,
     /// Run an experiment of the paper: threads up to those stated; skew; sizes of items; modes. It varies what its rows
     /// name, whatever is stated of that
@@ -91,10 +92,10 @@ pub enum ModeArg {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-#[value(rename_all = "snake_case")]
 pub enum EvictionArg {
     Fifo,
     Lru,
+    #[value(alias = "approximate_lru")]
     ApproximateLru,
 }
 

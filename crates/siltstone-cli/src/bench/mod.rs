@@ -3,6 +3,7 @@
 mod db;
 mod device;
 mod dict;
+mod ground;
 mod index;
 pub mod mica;
 mod trace;
@@ -10,12 +11,27 @@ mod tuning;
 mod udp;
 mod ycsb;
 
-use crate::outcome::{EXIT_CODES, Result};
+use crate::outcome::{Result, help};
 use clap::{Args, Subcommand};
+use siltstone::Error;
+use siltstone_bench::db::BenchError;
+use siltstone_bench::device::DeviceError;
+use siltstone_bench::dict::DictError;
+use siltstone_bench::index::IndexError;
+use siltstone_bench::mica::MicaError;
+use siltstone_bench::trace::replay::ReplayError;
+use siltstone_bench::udp::UdpError;
+use siltstone_bench::ycsb::YcsbError;
+use siltstone_network::ServerError;
+
+const EXAMPLES: &str = "
+  siltstone bench db --num 1e6 --key-size 20 --value-size 44 --fixed
+  siltstone bench ycsb --workload a --threads 16
+  siltstone bench index --all --plot index.svg";
 
 /// Measure
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = help(EXAMPLES))]
 pub struct BenchArgs {
     #[command(subcommand)]
     what: What,
@@ -44,4 +60,36 @@ pub fn run(args: BenchArgs) -> Result {
         What::Mica(args) => mica::run(args),
         What::Udp(args) => udp::run(&args),
     }
+}
+
+/// Whether a benchmark was refused for its settings.
+pub fn is_wrong_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
+    fn is<E: std::error::Error + 'static>(
+        cause: &(dyn std::error::Error + 'static),
+        wrong: fn(&E) -> bool,
+    ) -> bool {
+        cause.downcast_ref().is_some_and(wrong)
+    }
+    fn setting(error: &Error) -> bool {
+        matches!(error, Error::Setting { .. })
+    }
+    is(cause, |error: &BenchError| match error {
+        BenchError::Database(error) => setting(error),
+        other => matches!(other, BenchError::Settings(_) | BenchError::Keys(_)),
+    }) || is(cause, |error: &YcsbError| match error {
+        YcsbError::Database(error) => setting(error),
+        other => matches!(other, YcsbError::Settings(_) | YcsbError::NoOrder),
+    }) || is(cause, |error: &ReplayError| match error {
+        ReplayError::Database(error) => setting(error),
+        other => matches!(other, ReplayError::Settings(_)),
+    }) || is(cause, |error: &DictError| match error {
+        DictError::Dictionary(error) => setting(error),
+        other => matches!(other, DictError::Keys(_)),
+    }) || is(cause, |error: &MicaError| match error {
+        MicaError::Memory(error) => setting(error),
+        other => matches!(other, MicaError::Settings(_)),
+    }) || is(cause, |error: &UdpError| {
+        matches!(error, UdpError::Settings(_) | UdpError::Server(ServerError::Setting { .. }))
+    }) || is(cause, |error: &IndexError| matches!(error, IndexError::NoSuchSetting { .. }))
+        || is(cause, |error: &DeviceError| matches!(error, DeviceError::Settings(_)))
 }

@@ -1,9 +1,11 @@
 //! `siltstone bench trace`: replays a recorded trace.
 
+use super::ground::{Ground, Grounded};
 use super::tuning::Tuning;
 use crate::interrupt::Interrupt;
 use crate::open::DurabilityArg;
 use crate::outcome::{Outcome, Result, help};
+use crate::quantity::parse_whole;
 use anyhow::Context;
 use clap::Args;
 use siltstone_bench::trace::replay::{Report, Settings};
@@ -15,8 +17,8 @@ use std::sync::Arc;
 
 const EXAMPLES: &str = "
   siltstone dedup --record chunks.trace ~/src
-  siltstone bench trace chunks.trace --fixed --hashed_keys --threads 4 --json
-  zstdcat cluster52.sort.zst | siltstone bench trace - --fill_misses --operations 10000000
+  siltstone bench trace chunks.trace --fixed --hashed-keys --threads 4 --json
+  zstdcat cluster52.sort.zst | siltstone bench trace - --fill-misses --operations 10000000
   siltstone bench trace requests.csv --convert requests.trace";
 
 /// Replay a recorded trace
@@ -26,7 +28,7 @@ const EXAMPLES: &str = "
 /// Operations are sent as fast as they go, those on one key in their order, and every answer is checked, for which
 /// up to 100 bytes of memory a key are taken beside the database's. Times to live are not applied.
 #[derive(Args)]
-#[command(rename_all = "snake_case", after_help = help(EXAMPLES))]
+#[command(after_help = help(EXAMPLES))]
 pub struct TraceArgs {
     /// The trace
     #[arg(value_name = "FILE")]
@@ -35,19 +37,19 @@ pub struct TraceArgs {
     #[arg(long, value_name = "FILE")]
     convert: Option<PathBuf>,
     /// End after so many operations of the trace
-    #[arg(long)]
+    #[arg(long, value_parser = parse_whole::<u64>)]
     operations: Option<u64>,
     /// Threads that send operations at the same time
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     threads: usize,
     /// A get that finds nothing is followed by a set with the length that the trace has for the get
-    #[arg(long, alias = "fill-misses")]
+    #[arg(long)]
     fill_misses: bool,
     /// The directory; a temporary one if not given
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
     /// The directory holds a database already; what it holds beside the trace is not checked
-    #[arg(long, alias = "use-existing-db", requires = "db")]
+    #[arg(long, requires = "db")]
     use_existing_db: bool,
     /// How long a write must have survived when it returns
     #[arg(long, value_enum, default_value = "written")]
@@ -60,7 +62,7 @@ pub struct TraceArgs {
 }
 
 impl TraceArgs {
-    fn settings(&self, interrupt: &Interrupt) -> Settings {
+    fn settings(&self, interrupt: &Interrupt, ground: &Ground) -> Settings {
         let tuning = self.tuning.clone();
         Settings {
             name: self.file.display().to_string(),
@@ -69,7 +71,7 @@ impl TraceArgs {
             fill_misses: self.fill_misses,
             fixed: tuning.fixed,
             hashed_keys: tuning.hashed_keys,
-            directory: self.db.clone(),
+            directory: Some(ground.directory.clone()),
             use_existing_db: self.use_existing_db,
             durability: self.durability.into(),
             set_up: Arc::new(move |builder| tuning.apply(builder)),
@@ -77,10 +79,10 @@ impl TraceArgs {
         }
     }
 
-    fn print(&self, report: &Report) -> std::io::Result<()> {
+    fn print(&self, report: &Report, place: &Ground) -> std::io::Result<()> {
         let mut out = stdout().lock();
         if self.json {
-            serde_json::to_writer(&mut out, report)?;
+            serde_json::to_writer(&mut out, &Grounded { report, place })?;
             writeln!(out)?;
         } else {
             write!(out, "{}", report.summary())?;
@@ -116,6 +118,10 @@ pub fn run(args: TraceArgs) -> Result {
         return Ok(Outcome::Done);
     }
     let interrupt = Interrupt::listen()?;
-    args.print(&trace::replay::run(&args.settings(&interrupt), trace)?)?;
+    let ground = Ground::prepare(args.db.as_deref(), "db")?;
+    if !args.json {
+        ground.print("records of the sizes in the trace")?;
+    }
+    args.print(&trace::replay::run(&args.settings(&interrupt, &ground), trace)?, &ground)?;
     Ok(if interrupt.is_raised() { Outcome::Interrupted } else { Outcome::Done })
 }

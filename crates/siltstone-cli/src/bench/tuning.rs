@@ -1,13 +1,13 @@
 //! The flags that set up the database of a benchmark.
 
-use crate::quantity::parse_bytes;
+use crate::quantity::{parse_bytes, parse_whole};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use siltstone::{Access, Builder, EngineKind, FilterKind, HashStoreKind, IndexKind};
 
 /// How the database is set up.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "How the database is set up", rename_all = "snake_case")]
+#[command(next_help_heading = "How the database is set up")]
 pub struct Tuning {
     /// The engine
     #[arg(long, default_value = EngineKind::default().name(), value_parser = engines())]
@@ -16,28 +16,28 @@ pub struct Tuning {
     #[arg(long)]
     pub fixed: bool,
     /// The keys are hashes, and the database is told so
-    #[arg(long, alias = "hashed-keys")]
+    #[arg(long)]
     pub hashed_keys: bool,
     /// Records of a fixed size have room for an expiry time
     #[arg(long)]
     expiring: bool,
     /// The number of partitions
-    #[arg(long)]
+    #[arg(long, value_parser = parse_whole::<u32>)]
     partitions: Option<u32>,
     /// The size of a block on flash, in bytes
-    #[arg(long)]
+    #[arg(long, value_parser = parse_whole::<u32>)]
     block_bytes: Option<u32>,
     /// Keys that HashStores hold before they are merged, as a share of all
     #[arg(long)]
     merge_ratio: Option<f64>,
     /// Bits of a tag
-    #[arg(long)]
+    #[arg(long, value_parser = parse_whole::<u8>)]
     tag_bits: Option<u8>,
     /// Slots of a partition's LogStore, at the least
-    #[arg(long)]
+    #[arg(long, value_parser = parse_whole::<u32>)]
     log_slots_min: Option<u32>,
     /// Threads for background work
-    #[arg(long)]
+    #[arg(long, value_parser = parse_whole::<usize>)]
     background_threads: Option<usize>,
     /// How HashStores stand on flash
     #[arg(long, value_enum)]
@@ -46,10 +46,10 @@ pub struct Tuning {
     #[arg(long, value_enum)]
     filter: Option<FilterArg>,
     /// The base-2 logarithm of the inverse false-positive rate of ribbon filters
-    #[arg(long)]
+    #[arg(long, value_parser = parse_whole::<u8>)]
     filter_bits: Option<u8>,
     /// Bits of a filter on each SortedStore, for lookups that mostly miss: wrong about one key in 2^BITS
-    #[arg(long, value_name = "BITS")]
+    #[arg(long, value_name = "BITS", value_parser = parse_whole::<u8>)]
     filter_last_store: Option<u8>,
     /// What all memory of the database is kept within, such as 64MiB; the rest of it caches records
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]

@@ -3,14 +3,15 @@
 use super::mica::{EvictionArg, ModeArg};
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, help};
+use crate::quantity::parse_whole;
 use clap::{Args, ValueEnum};
 use siltstone_bench::udp::{Direction, Path, Settings, UdpError};
 use std::io::{Write, stdout};
 
 const EXAMPLES: &str = "
-  siltstone bench udp --requests_per_packet 1,32 --json
+  siltstone bench udp --requests-per-packet 1,32 --json
   siltstone bench udp --cores 2 --partitions 2 --get 0.5 --direction both
-  sudo siltstone bench udp --path af_xdp";
+  sudo siltstone bench udp --path af-xdp";
 
 /// Measure MICA over UDP, beside a bare echo of the same packets
 ///
@@ -18,20 +19,20 @@ const EXAMPLES: &str = "
 /// echo and the store answer the same packets by turns. Some answers are checked; with more than 1% of packets lost
 /// there is no result.
 #[derive(Args)]
-#[command(rename_all = "snake_case", after_help = help(EXAMPLES))]
+#[command(after_help = help(EXAMPLES))]
 pub struct UdpArgs {
     /// How packets come to the server: over sockets of the system; or by AF_XDP from a virtual network card, which
     /// takes root and a build with the feature af-xdp
     #[arg(long, value_enum, default_value = "sockets")]
     path: PathArg,
     /// How many items are loaded
-    #[arg(long, default_value_t = 1 << 20)]
+    #[arg(long, default_value_t = 1 << 20, value_parser = parse_whole::<u64>)]
     items: u64,
     /// The length of the keys, in bytes
-    #[arg(long, alias = "key-size", default_value_t = 8)]
+    #[arg(long, default_value_t = 8, value_parser = parse_whole::<usize>)]
     key_size: usize,
     /// The length of the values, in bytes
-    #[arg(long, alias = "value-size", default_value_t = 8)]
+    #[arg(long, default_value_t = 8, value_parser = parse_whole::<usize>)]
     value_size: usize,
     /// The share of gets; the rest are puts
     #[arg(long, default_value_t = 0.95)]
@@ -40,10 +41,10 @@ pub struct UdpArgs {
     #[arg(long, default_value_t = 0.0)]
     zipf: f64,
     /// Threads of the server, each with a socket
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     cores: usize,
     /// Partitions, a power of two and no fewer than cores
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<u32>)]
     partitions: u32,
     /// Who reads and writes a partition: its owner; all and its owner; all
     #[arg(long, value_enum, default_value = "erew")]
@@ -55,25 +56,25 @@ pub struct UdpArgs {
     #[arg(long)]
     cache: bool,
     /// What gives way in cache mode
-    #[arg(long, value_enum, default_value = "approximate_lru", requires = "cache")]
+    #[arg(long, value_enum, default_value = "approximate-lru", requires = "cache")]
     eviction: EvictionArg,
     /// Requests in a packet; several numbers are measured one after the other
-    #[arg(long, alias = "requests-per-packet", value_delimiter = ',', default_values_t = [1, 32])]
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 32])]
     requests_per_packet: Vec<usize>,
     /// Packets of a round
-    #[arg(long, default_value_t = 200_000)]
+    #[arg(long, default_value_t = 200_000, value_parser = parse_whole::<u64>)]
     packets: u64,
     /// Packets under way at the most
-    #[arg(long, default_value_t = 512)]
+    #[arg(long, default_value_t = 512, value_parser = parse_whole::<usize>)]
     window: usize,
     /// Packets that are received or sent at once
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, default_value_t = 32, value_parser = parse_whole::<usize>)]
     burst: usize,
     /// Rounds of store and echo; the median is told
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = parse_whole::<usize>)]
     rounds: usize,
     /// From which keys and requests follow
-    #[arg(long, default_value_t = 301)]
+    #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
     seed: u64,
     /// Print a line of JSON for each measurement
     #[arg(long)]
@@ -81,10 +82,11 @@ pub struct UdpArgs {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-#[value(rename_all = "snake_case")]
 enum PathArg {
     Sockets,
+    #[value(alias = "af_xdp")]
     AfXdp,
+    #[value(alias = "af_xdp_generic")]
     AfXdpGeneric,
 }
 

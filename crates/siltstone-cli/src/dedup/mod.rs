@@ -18,8 +18,9 @@ mod scan;
 mod walk;
 
 use crate::interrupt::Interrupt;
-use crate::outcome::{Outcome, Result, complain, help};
+use crate::outcome::{Outcome, Result, complain, help, wrong_usage};
 use crate::place::{CHUNKS, FILES, PARAMETERS};
+use crate::quantity::parse_whole;
 use crate::verify;
 use anyhow::{Context, bail, ensure};
 use catalogue::Catalogue;
@@ -63,7 +64,7 @@ pub struct DedupArgs {
     db: PathBuf,
     /// The average size of a chunk, in bytes: a multiple of 8 from 256 to 4,194,304; chunks have a quarter of it to four
     /// times as much; kept in the index [default: 4096]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = parse_whole::<u32>)]
     average_size: Option<u32>,
     /// The hash of the chunks; kept in the index [default: blake3]
     #[arg(long, value_enum)]
@@ -129,7 +130,7 @@ impl DedupArgs {
             hash: self.hash.unwrap_or(default.hash),
             hash_bytes: hash_bytes.context("--hash-bytes: expected 20 or 32")?.unwrap_or(default.hash_bytes),
         };
-        chunking.check()?;
+        chunking.check().map_err(wrong_usage)?;
         Ok(chunking)
     }
 }

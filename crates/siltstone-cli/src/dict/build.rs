@@ -5,6 +5,7 @@ use super::{IndexArg, SortArgs, check_target, print_info, with_progress};
 use crate::interrupt::Interrupt;
 use crate::open::{byte_bar, parse_lengths};
 use crate::outcome::{Outcome, Result, help};
+use crate::quantity::parse_whole;
 use clap::Args;
 use siltstone::{Dictionary, DictionaryBuilder};
 use std::path::PathBuf;
@@ -48,7 +49,7 @@ struct ShapeArgs {
     #[arg(long)]
     hashed_keys: bool,
     /// The size of a block, a power of two from 512 to 65,536
-    #[arg(long, value_name = "BYTES", default_value_t = 4096)]
+    #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = parse_whole::<u32>)]
     block_bytes: u32,
     /// How records are found
     #[arg(long, value_enum, default_value = "fences")]

@@ -1,6 +1,7 @@
 //! CSV and TSV: a record a row, its key in one column and its value in another or several.
 
 use crate::notation::Notation;
+use crate::quantity::counted;
 use crate::transfer::RecordSink;
 use anyhow::{Context, anyhow, ensure};
 use siltstone::{Bytes, Record};
@@ -95,10 +96,10 @@ impl<R: Read> Reader<R> {
         }
         let place = |column: &Column| match column {
             Column::Number(number) => Ok(number - 1),
-            Column::Name(name) => names
-                .iter()
-                .position(|field| field == name.as_bytes())
-                .ok_or_else(|| anyhow!("no column is named {name}: the first row is {names:?}")),
+            Column::Name(name) => names.iter().position(|field| field == name.as_bytes()).ok_or_else(|| {
+                let names: Vec<_> = names.iter().map(|name| Notation::Escaped.show(name)).collect();
+                anyhow!("no column is named {name}: the first row is {}", names.join(", "))
+            }),
         };
         Ok(Reader {
             key: place(&columns.key)?,
@@ -122,9 +123,9 @@ impl<R: Read> Reader<R> {
     fn record(&self) -> anyhow::Result<Record> {
         let field = |column: usize| {
             let (wanted, got) = (column + 1, self.row.len());
-            self.row
-                .get(column)
-                .with_context(|| format!("there are {got} columns, but column {wanted} is wanted"))
+            self.row.get(column).with_context(|| {
+                format!("column {wanted} is wanted, but the row has {}", counted(got as u64, "column"))
+            })
         };
         let value = match self.values[..] {
             [column] => self.notation.parse(field(column)?)?,
@@ -236,7 +237,7 @@ mod tests {
         assert!(format!("{error:#}").contains("line 3"), "{error:#}");
         assert!(format!("{error:#}").contains("column 2"), "{error:#}");
         let error = read(Table::Csv, &columns("other", &["v"], false), text).unwrap_err();
-        assert!(format!("{error:#}").contains("other"), "{error:#}");
+        assert!(format!("{error:#}").contains("named other: the first row is k, v"), "{error:#}");
         assert!("0".parse::<Column>().is_err());
     }
 

@@ -3,9 +3,9 @@
 use super::columns::{self, Table};
 use super::open;
 use super::source::Format;
-use crate::export::deliver;
 use crate::notation::NotationArgs;
 use crate::outcome::{Outcome, Result, help};
+use crate::output::deliver;
 use crate::transfer::{self, RecordSink};
 use clap::Args;
 use siltstone::Dictionary;
@@ -31,7 +31,7 @@ pub struct ExportArgs {
     format: Format,
     #[command(flatten)]
     notation: NotationArgs,
-    /// Write to this file; it is there only when it is whole
+    /// Write to this file, which is replaced when the output is complete
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -1,8 +1,8 @@
 //! `siltstone dict get`: the values of keys.
 
 use super::open;
-use crate::input;
-use crate::notation::{Notation, NotationArgs};
+use crate::input::{self, ArgumentArgs};
+use crate::notation::Notation;
 use crate::outcome::{Outcome, Result, help_with_arguments};
 use anyhow::Context;
 use clap::Args;
@@ -31,7 +31,7 @@ pub struct GetArgs {
     #[arg(value_name = "FILE")]
     path: PathBuf,
     #[command(flatten)]
-    notation: NotationArgs,
+    typed: ArgumentArgs,
     /// Look the keys up that stand in this file, one a line, `-` being standard input
     #[arg(long, value_name = "KEYS", conflicts_with = "key")]
     keys: Option<PathBuf>,
@@ -42,20 +42,19 @@ pub struct GetArgs {
     #[arg(long, short)]
     quiet: bool,
     /// The keys
-    #[arg(value_name = "KEY", required_unless_present = "keys", allow_hyphen_values = true)]
+    #[arg(value_name = "KEY", required_unless_present = "keys")]
     key: Vec<OsString>,
 }
 
 pub fn run(args: &GetArgs) -> Result {
     let dictionary = open(&args.path, args.without_index)?;
-    let notation = args.notation.typed();
+    let notation = args.typed.notation.typed();
     if let [key] = &args.key[..] {
-        return get_one(args, &dictionary, &input::argument(key, notation)?);
+        return get_one(args, &dictionary, &args.typed.argument(key)?);
     }
     let mut shown = Shown { out: BufWriter::new(stdout().lock()), args, all_there: true };
     let Some(path) = &args.keys else {
-        let keys =
-            args.key.iter().map(|key| input::argument(key, notation)).collect::<anyhow::Result<_>>()?;
+        let keys = args.key.iter().map(|key| args.typed.argument(key)).collect::<anyhow::Result<_>>()?;
         return shown.finish(&dictionary, keys);
     };
     let mut keys = Vec::with_capacity(KEYS_PER_BATCH);
@@ -75,13 +74,13 @@ fn get_one(args: &GetArgs, dictionary: &Dictionary, key: &[u8]) -> Result {
     if args.quiet {
         return Ok(Outcome::Done);
     }
-    let shown: Bytes = match args.notation.typed() {
+    let shown: Bytes = match args.typed.notation.typed() {
         Notation::Plain => value,
         notation => notation.show(&value).into(),
     };
     let mut out = stdout().lock();
     out.write_all(&shown)?;
-    if out.is_terminal() || args.notation.typed() != Notation::Plain {
+    if out.is_terminal() || args.typed.notation.typed() != Notation::Plain {
         out.write_all(b"\n")?;
     }
     out.flush()?;
@@ -101,7 +100,7 @@ impl<W: Write> Shown<'_, W> {
             self.all_there &= dictionary.contains_many(keys)?.into_iter().all(|there| there);
             return Ok(());
         }
-        let notation = self.args.notation.listed();
+        let notation = self.args.typed.notation.listed();
         for (key, value) in keys.iter().zip(dictionary.get_many(keys)?) {
             match value {
                 Some(value) => writeln!(self.out, "{}\t{}", notation.show(key), notation.show(&value))?,

@@ -12,7 +12,8 @@ mod verify;
 
 use crate::interrupt::Interrupt;
 use crate::open::{byte_bar, show_bytes};
-use crate::outcome::{EXIT_CODES, Result};
+use crate::outcome::{Result, help};
+use crate::quantity::parse_whole;
 use anyhow::{bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::ProgressBar;
@@ -21,9 +22,14 @@ use siltstone::{Dictionary, DictionaryBuilder, DictionaryIndex, DictionaryInfo};
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
+const EXAMPLES: &str = "
+  siltstone dict build words.dict words.csv
+  siltstone dict get words.dict house tree
+  siltstone dict update words.dict new-words.csv";
+
 /// Build, ask and update dictionaries: single files of records that many processes share
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = help(EXAMPLES))]
 pub struct DictArgs {
     #[command(subcommand)]
     what: What,
@@ -54,13 +60,14 @@ pub fn run(args: DictArgs) -> Result {
 
 /// How records are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "snake_case")]
 pub enum IndexArg {
     /// Fences between the blocks: the smallest and the fastest, for records of any size
     Fences,
     /// An entropy-coded trie pruned to blocks; for records of a fixed size that is smaller than a block
+    #[value(alias = "sparse_trie")]
     SparseTrie,
     /// An entropy-coded trie with a leaf for each record; for the same records
+    #[value(alias = "dense_trie")]
     DenseTrie,
     /// None: a lookup searches, with a handful of reads
     None,
@@ -81,8 +88,8 @@ impl From<IndexArg> for DictionaryIndex {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "How the records are sorted")]
 struct SortArgs {
-    /// The memory that sorting may take, such as 512M: 64K or more
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "256M")]
+    /// The memory that sorting may take, such as 512MiB: 64KiB or more
+    #[arg(long, value_name = "BYTES", value_parser = parse_whole::<usize>, default_value = "256MiB")]
     memory: usize,
     /// Where records are sorted that do not fit into memory [default: beside the dictionary]
     #[arg(long, value_name = "DIR")]
@@ -100,21 +107,6 @@ impl SortArgs {
         }
         if self.refuse_duplicates { builder.refuse_duplicates() } else { builder }
     }
-}
-
-/// A number of bytes, such as `4096`, `64K`, `512M` or `2G`.
-pub fn parse_bytes(text: &str) -> std::result::Result<usize, String> {
-    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit.to_ascii_uppercase().trim_end_matches("IB") {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        _ => return Err(format!("{unit} is no unit of memory: use K, M or G")),
-    };
-    let number: usize = number.parse().map_err(|_| "a number of bytes is wanted, as in 512M".to_owned())?;
-    number.checked_mul(1 << shift).ok_or_else(|| "that is too much memory".to_owned())
 }
 
 /// Shows how far the building of a dictionary is: first what was read, then what was merged. `interrupt` ends it.
@@ -200,19 +192,4 @@ fn print_info(path: &Path, info: &DictionaryInfo, json: bool) -> anyhow::Result<
         }
     }
     Ok(out.flush()?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_given_with_a_unit() {
-        assert_eq!(parse_bytes("4096"), Ok(4096));
-        assert_eq!(parse_bytes("64K"), Ok(65_536));
-        assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));
-        for wrong in ["", "M", "5T", "99999999999999999999", "18446744073709551615G"] {
-            assert!(parse_bytes(wrong).is_err(), "{wrong}");
-        }
-    }
 }

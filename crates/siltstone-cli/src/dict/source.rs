@@ -1,16 +1,17 @@
 //! Where the records of a dictionary come from: files of the formats, one after the other.
 
 use super::columns::{self, Column, Columns, Table};
+use crate::input;
 use crate::interrupt::Interrupt;
 use crate::notation::NotationArgs;
 use crate::outcome::complain;
+use crate::quantity::counted;
 use crate::transfer::{self, RecordSource};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use siltstone::DictionaryWriter;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, stdin};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -77,8 +78,8 @@ impl Taken {
         if self.expiring > 0 {
             let (expiring, expired) = (self.expiring, self.expired);
             complain(format_args!(
-                "{expiring} records had an expiry time, which a dictionary does not keep; {expired} of them were over \
-                 and left out"
+                "{} had an expiry time, which a dictionary does not keep; {expired} of them were over and left out",
+                counted(expiring, "record")
             ));
         }
     }
@@ -103,7 +104,8 @@ impl SourceArgs {
         let standard_input = [PathBuf::from("-")];
         let inputs = if self.inputs.is_empty() { &standard_input[..] } else { &self.inputs };
         for input in inputs {
-            for record in self.records(input, bar).with_context(|| input.display().to_string())? {
+            let records = self.records(input, bar, interrupt).with_context(|| input.display().to_string())?;
+            for record in records {
                 if taken.records.is_multiple_of(RECORDS_PER_LOOK) && interrupt.is_raised() {
                     return Err(siltstone::Error::Interrupted.into());
                 }
@@ -131,12 +133,13 @@ impl SourceArgs {
         self.inputs.iter().filter_map(length).map(|data| data.len()).sum()
     }
 
-    fn records(&self, input: &Path, bar: &ProgressBar) -> anyhow::Result<RecordSource<'static>> {
-        let source: Box<dyn Read> = if input == Path::new("-") {
-            Box::new(stdin())
-        } else {
-            Box::new(File::open(input).context("cannot open it")?)
-        };
+    fn records(
+        &self,
+        input: &Path,
+        bar: &ProgressBar,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<RecordSource<'static>> {
+        let source = input::open(input, interrupt)?;
         let source = BufReader::with_capacity(1 << 20, bar.wrap_read(source));
         self.parse(self.format.or(Format::of_name(input)), source)
     }

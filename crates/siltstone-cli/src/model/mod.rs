@@ -4,12 +4,18 @@ mod figures;
 mod primitives;
 mod systems;
 
-use crate::outcome::{EXIT_CODES, Result};
+use crate::outcome::{Result, help};
 use clap::{Args, Subcommand};
+use siltstone_bench::accounts;
+
+const EXAMPLES: &str = "
+  siltstone model wa --system silt --keys 1e9 --skew zipf:0.99
+  siltstone model ram --system silt --keys 1e9
+  siltstone model figures";
 
 /// Ask the analytic models
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = help(EXAMPLES))]
 pub struct ModelArgs {
     #[command(subcommand)]
     what: What,
@@ -54,11 +60,11 @@ fn print(values: &[(String, f64)], json: bool) -> std::io::Result<()> {
     use std::io::{Write, stdout};
     let mut out = stdout().lock();
     if json {
-        let object = values.iter().map(|(name, value)| (name.clone(), serde_json::json!(value)));
+        let object = values.iter().map(|(name, value)| (name.clone(), accounts::number(*value)));
         writeln!(out, "{}", serde_json::Value::Object(object.collect()))?;
     } else {
         for (name, value) in values {
-            writeln!(out, "{name:<28} {value:>16.6}")?;
+            writeln!(out, "{name:<28} {:>16}", accounts::number_as_text(*value))?;
         }
     }
     out.flush()

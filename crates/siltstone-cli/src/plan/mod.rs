@@ -50,7 +50,7 @@ pub struct PlanArgs {
     #[arg(long, value_enum, default_value = "device-time")]
     goal: GoalArg,
     /// Draw write amplification and reads over memory for all engines
-    #[arg(long, value_name = "FILE.svg|html")]
+    #[arg(long, value_name = "FILE.svg|html", value_parser = crate::chart::parse_path)]
     plot: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]

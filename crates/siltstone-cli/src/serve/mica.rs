@@ -2,9 +2,10 @@
 
 use crate::bench::mica::{EvictionArg, ModeArg};
 use crate::interrupt::Interrupt;
-use crate::open::{parse_lengths, parse_time};
+use crate::open::parse_lengths;
 use crate::outcome::{Outcome, Result, help};
-use crate::quantity::parse_bytes;
+use crate::quantity::parse_time;
+use crate::quantity::{parse_bytes, parse_whole};
 use anyhow::anyhow;
 use clap::Args;
 use serde_json::json;
@@ -28,16 +29,16 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// Everything is in memory and gone when it stops. There is neither authentication nor encryption: whoever can send
 /// packets to it reads and writes everything. Clients are those of the library siltstone-network.
 #[derive(Args)]
-#[command(rename_all = "snake_case", after_help = help(EXAMPLES))]
+#[command(after_help = help(EXAMPLES))]
 pub struct MicaArgs {
     /// The address of the first core; the others have the ports after it, or, if it is 0, any that are free
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:11411")]
     listen: SocketAddr,
     /// Threads, each with a socket of its own
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     cores: usize,
     /// Partitions, a power of two up to 256 and no fewer than cores; as many as are needed if not stated
-    #[arg(long)]
+    #[arg(long, value_parser = parse_whole::<u32>)]
     partitions: Option<u32>,
     /// Who reads and writes a partition: its owner; all and its owner; all
     #[arg(long, value_enum, default_value = "erew")]
@@ -46,7 +47,7 @@ pub struct MicaArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "256MiB")]
     memory: f64,
     /// Bytes of key and value that an item has on average
-    #[arg(long, alias = "record-bytes", default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = parse_whole::<usize>)]
     record_bytes: usize,
     /// All keys have K bytes and all values V: no byte is spent on lengths
     #[arg(long, value_name = "K,V", value_parser = parse_lengths)]
@@ -58,22 +59,22 @@ pub struct MicaArgs {
     #[arg(long)]
     cache: bool,
     /// What gives way in cache mode
-    #[arg(long, value_enum, default_value = "approximate_lru", requires = "cache")]
+    #[arg(long, value_enum, default_value = "approximate-lru", requires = "cache")]
     eviction: EvictionArg,
     /// The longest packet, 704 to 8,972 bytes
-    #[arg(long, alias = "packet-bytes", default_value_t = PACKET_BYTES_DEFAULT)]
+    #[arg(long, default_value_t = PACKET_BYTES_DEFAULT, value_parser = parse_whole::<usize>)]
     packet_bytes: usize,
     /// Packets that are received and sent at once
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, default_value_t = 32, value_parser = parse_whole::<usize>)]
     burst: usize,
     /// Any core takes any packet and forwards it to the one that has the partition
     #[arg(long)]
     redirect: bool,
     /// Compute the hashes of keys again, and refuse wrong ones
-    #[arg(long, alias = "verify-hashes")]
+    #[arg(long)]
     verify_hashes: bool,
     /// The processors on which the cores stay, one for each
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = parse_whole::<usize>)]
     processors: Vec<usize>,
     /// Take packets by AF_XDP from this interface, which has the address; core n has its queue n. Takes root
     #[cfg(feature = "af-xdp")]
@@ -84,7 +85,7 @@ pub struct MicaArgs {
     #[arg(long, requires = "interface")]
     generic: bool,
     /// Print the counters so often, as a line of JSON
-    #[arg(long, alias = "stats-interval", value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     stats_interval: Option<Duration>,
     /// Print lines of JSON: the addresses, and at the end the counters
     #[arg(long)]

@@ -2,12 +2,15 @@
 
 mod mica;
 
-use crate::outcome::{EXIT_CODES, Result};
+use crate::outcome::{Result, help};
 use clap::{Args, Subcommand};
+
+const EXAMPLES: &str = "
+  siltstone serve mica --listen 127.0.0.1:11411 --memory 1GiB";
 
 /// Serve over a network
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = help(EXAMPLES))]
 pub struct ServeArgs {
     #[command(subcommand)]
     what: What,

@@ -13,6 +13,9 @@ use std::io::{BufRead, Read, Write};
 /// The longest line: a value of the greatest length in hex or with every byte escaped, and its key.
 const LINE_BYTES_MAX: u64 = 7 << 28;
 
+/// What some programs write before UTF-8; it is no part of the text.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line<'a> {
@@ -90,10 +93,13 @@ impl<R: BufRead> Reader<R> {
             self.line.clear();
             self.number += 1;
             let read = (&mut self.source).take(LINE_BYTES_MAX).read_until(b'\n', &mut self.line);
-            match read.with_context(|| format!("cannot read line {}", self.number))? {
-                0 => return Ok(None),
-                _ if self.line.trim_ascii().is_empty() => {}
-                _ => return parse(&self.line).with_context(|| format!("line {}", self.number)).map(Some),
+            if read.with_context(|| format!("cannot read line {}", self.number))? == 0 {
+                return Ok(None);
+            }
+            let mark = if self.number == 1 { BYTE_ORDER_MARK } else { b"" };
+            let line = self.line.strip_prefix(mark).unwrap_or(&self.line);
+            if !line.trim_ascii().is_empty() {
+                return parse(line).with_context(|| format!("line {}", self.number)).map(Some);
             }
         }
     }
@@ -113,7 +119,13 @@ impl<R: BufRead> Iterator for Reader<R> {
 }
 
 fn parse(line: &[u8]) -> anyhow::Result<Record> {
-    let line: Line<'_> = serde_json::from_slice(line).context("this is no record in JSON")?;
+    // What the parser calls line 1 is the line that the caller names.
+    let wrong = |error: serde_json::Error| {
+        let told = error.to_string();
+        let told = told.split(" at line ").next().unwrap_or_default();
+        anyhow!("this is no record in JSON: {told} at column {}", error.column())
+    };
+    let line: Line<'_> = serde_json::from_slice(line).map_err(wrong)?;
     Ok(Record {
         key: one_of("key", line.key, line.key_hex, line.key_base64)?,
         value: one_of("value", line.value, line.value_hex, line.value_base64)?,
@@ -169,7 +181,8 @@ mod tests {
                 format!("{{\"key\":\"a\",\"value\":\"\"}}\n\n{wrong}\n{{\"key\":\"b\",\"value\":\"\"}}\n");
             let read: Vec<_> = Reader::new(lines.as_bytes()).collect();
             assert_eq!(read.len(), 2, "{wrong}");
-            assert!(format!("{:#}", read[1].as_ref().unwrap_err()).contains("line 3"), "{wrong}");
+            let told = format!("{:#}", read[1].as_ref().unwrap_err());
+            assert!(told.contains("line 3") && !told.contains("line 1"), "{told}");
         }
     }
 }

@@ -3,7 +3,7 @@
 pub mod binary;
 pub mod jsonl;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::ValueEnum;
 use siltstone::Record;
 use std::io::{BufRead, Write};
@@ -43,14 +43,40 @@ impl Format {
         format: Option<Format>,
         mut source: impl BufRead + 'a,
     ) -> anyhow::Result<RecordSource<'a>> {
-        let recognised = match source.fill_buf().context("cannot read the input")?.first() {
-            Some(first) if *first == binary::MAGIC[0] => Format::Binary,
-            _ => Format::Jsonl,
+        let format = match format {
+            Some(format) => format,
+            None => Format::recognised(source.fill_buf().context("cannot read the input")?)?,
         };
-        Ok(match format.unwrap_or(recognised) {
+        Ok(match format {
             Format::Binary => Box::new(binary::Reader::new(source)?),
             Format::Jsonl => Box::new(jsonl::Reader::new(source)),
         })
+    }
+
+    /// The format of what begins so.
+    fn recognised(start: &[u8]) -> anyhow::Result<Format> {
+        const COMPRESSED: [(&str, &[u8]); 5] = [
+            ("gzip", b"\x1f\x8b"),
+            ("zstd", b"\x28\xb5\x2f\xfd"),
+            ("xz", b"\xfd7zXZ"),
+            ("bzip2", b"BZh"),
+            ("zip", b"PK\x03\x04"),
+        ];
+        if start.first() == Some(&binary::MAGIC[0]) {
+            return Ok(Format::Binary);
+        }
+        let text = start.strip_prefix(jsonl::BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start();
+        if text.is_empty() || text[0] == b'{' {
+            return Ok(Format::Jsonl);
+        }
+        if let Some((name, _)) = COMPRESSED.iter().find(|(_, magic)| start.starts_with(magic)) {
+            bail!("this is compressed with {name}: decompress it first");
+        }
+        bail!(
+            "this is neither an export of siltstone nor lines of JSON: it begins with \"{}\"; state the format with \
+             --format",
+            start[..start.len().min(16)].escape_ascii()
+        )
     }
 }
 
@@ -70,6 +96,21 @@ mod tests {
             record(b"\x00\xff", b"\xfe\xed", 1_700_000_000_000),
             record(b"empty", b"", u64::MAX),
         ]
+    }
+
+    #[test]
+    fn an_input_of_another_format_is_named() {
+        for (input, told) in
+            [(&b"\x1f\x8b\x08\0"[..], "gzip"), (b"PAR1\x15\x04", "PAR1"), (b"word,meaning\n", "word,meaning")]
+        {
+            let error = Format::source(None, input).err().unwrap().to_string();
+            assert!(error.contains(told) && !error.contains("expected value"), "{error}");
+        }
+        for empty in [&b""[..], b"\n \n", b"\xef\xbb\xbf"] {
+            assert_eq!(Format::source(None, empty).unwrap().count(), 0);
+        }
+        let marked = b"\xef\xbb\xbf{\"key\":\"k\",\"value\":\"v\"}\n";
+        assert_eq!(Format::source(None, &marked[..]).unwrap().map(Result::unwrap).count(), 1);
     }
 
     #[test]

@@ -1,0 +1,292 @@
+//! How commands are called: options, numbers, exit codes, and what errors say.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use serde_json::Value;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn run_with(directory: &Path, input: &[u8], args: &[&str]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_siltstone"))
+        .args(args)
+        .current_dir(directory)
+        .env("SILTSTONE_DB", directory.join("db"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+/// The exit code, and what is said on standard error.
+fn said(directory: &Path, args: &[&str]) -> (i32, String) {
+    let output = run_with(directory, b"", args);
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+fn ok(directory: &Path, args: &[&str]) -> String {
+    let output = run_with(directory, b"", args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_mistyped_option_is_no_key_and_no_value() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    for (args, unknown) in [
+        (&["put", "--sync", "k"][..], "--sync"),
+        (&["put", "k", "--hexx"], "--hexx"),
+        (&["put", "k", "v", "--hexx"], "--hexx"),
+        (&["put", "--hlep"], "--hlep"),
+        (&["put", "-x", "v"], "-x"),
+        (&["get", "--json"], "--json"),
+        (&["get", "--hexx", "k"], "--hexx"),
+        (&["delete", "--force"], "--force"),
+        (&["list", "--prefix", "--values"], "--prefix"),
+        (&["dict", "get", "a.dict", "--quite", "k"], "--quite"),
+        (&["bench", "db", "--nums", "5"], "--nums"),
+    ] {
+        let (code, told) = said(here, args);
+        assert!(code == 2 && told.contains(unknown), "{args:?}: {code}: {told}");
+    }
+    assert!(!here.join("db").exists(), "nothing was stored");
+    let (_, told) = said(here, &["put", "--hlep"]);
+    assert!(told.contains("--help"), "{told}");
+    ok(here, &["put", "--", "--sync", "-1"]);
+    assert_eq!(ok(here, &["get", "--", "--sync"]), "-1");
+    assert_eq!(ok(here, &["list", "--prefix=--s"]), "--sync\n");
+    ok(here, &["delete", "--", "--sync"]);
+}
+
+#[test]
+fn options_have_hyphens_and_take_underscores() {
+    let directory = tempfile::tempdir().unwrap();
+    for (key_size, value_size) in [("--key-size", "--value-size"), ("--key_size", "--value_size")] {
+        let sizes = [key_size, "10", value_size, "7", "--benchmarks", "fillrandom", "--num", "100", "--json"];
+        let line = ok(directory.path(), &[&["bench", "db"], &sizes[..]].concat());
+        let report: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!((&report["key_size"], &report["value_size"]), (&10.into(), &7.into()));
+    }
+    ok(directory.path(), &["put", "--if_absent", "k", "v"]);
+    for command in [&["bench", "db"][..], &["bench", "ycsb"], &["serve", "mica"], &["bench", "mica"]] {
+        let help = ok(directory.path(), &[command, &["--help"]].concat());
+        let mut options = help.split_whitespace().filter(|word| word.starts_with("--"));
+        let underscored = options.find(|word| word.contains('_'));
+        assert_eq!(underscored, None, "{command:?}");
+    }
+}
+
+#[test]
+fn numbers_have_units_wherever_they_are_typed() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    for (typed, number) in [("1e3", 1000), ("1k", 1000), ("1KiB", 1024), ("0.5k", 500), ("1000", 1000)] {
+        let args = ["bench", "db", "--num", typed, "--benchmarks", "fillrandom", "--json"];
+        let report: Value = serde_json::from_str(&ok(here, &args)).unwrap();
+        assert_eq!(report["num"], number, "{typed}");
+    }
+    ok(here, &["put", "--block-bytes", "1KiB", "--partitions", "2", "k", "v"]);
+    let stats: Value = serde_json::from_str(&ok(here, &["stats", "--json"])).unwrap();
+    assert_eq!((&stats["shape"]["block_bytes"], &stats["shape"]["partitions"]), (&1024.into(), &2.into()));
+    for wrong in ["1.5", "many", "-5", "1e30", ""] {
+        let (code, told) = said(here, &["bench", "db", &format!("--num={wrong}")]);
+        assert!(code == 2 && !told.contains("invalid digit"), "{wrong}: {told}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_2_whoever_notices_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    for args in [
+        &["put", "--partitions", "3", "k", "v"][..],
+        &["put", "--block-bytes", "1000", "k", "v"],
+        &["put", "--fixed", "0,1", "k", "v"],
+        &["put", "--expires-in", "5x", "k", "v"],
+        &["put", "--hex", "0zff", "00"],
+        &["put", "--escaped", "\\q", "v"],
+        &["get", "--hex", "0zff"],
+        &["dedup", "--db", "index", "--average-size", "258", "."],
+        &["dict", "build", "a.dict", "--fixed", "4,4", "--hashed-keys"],
+        &["dict", "build", "a.dict", "--memory", "1"],
+        &["bench", "db", "--num", "0"],
+        &["bench", "db", "--partitions", "3", "--num", "10"],
+        &["bench", "ycsb", "--hashed-keys"],
+        &["bench", "ycsb", "--workload", "e"],
+        &["bench", "ycsb", "--threads", "0"],
+        &["bench", "dict", "--keys", "10", "--key-size", "0"],
+        &["bench", "mica", "--threads", "3"],
+        &["bench", "udp", "--partitions", "3"],
+        &["bench", "index", "--structure", "fences", "--huffman-max", "3"],
+        &["bench", "index", "--structure", "fences", "--plot", "x.png"],
+        &["plan", "--items", "1e6", "--plot", "x.png"],
+        &["serve", "mica", "--listen", "127.0.0.1:0", "--partitions", "3"],
+    ] {
+        let (code, told) = said(here, args);
+        assert!(code == 2 && !told.is_empty(), "{args:?}: {code}: {told}");
+    }
+    assert!(!here.join("x.png").exists());
+    ok(here, &["put", "--fixed", "1,1", "k", "v"]);
+    let (code, told) = said(here, &["put", "--fixed", "2,2", "kk", "vv"]);
+    assert!(code == 2 && told.contains("--fixed"), "{code}: {told}");
+    assert_eq!(said(here, &["put", "kk", "vv"]).0, 3, "a record that does not fit is no wrong option");
+}
+
+#[test]
+fn errors_say_what_is_true() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let input = |name: &str, bytes: &[u8]| fs::write(here.join(name), bytes).unwrap();
+    ok(here, &["put", "k", "v"]);
+    ok(here, &["checkpoint", "copy"]);
+    fs::create_dir(here.join("lost")).unwrap();
+    for entry in fs::read_dir(here.join("copy")).unwrap().map(Result::unwrap) {
+        if !entry.file_name().to_str().unwrap().starts_with("MANIFEST") {
+            fs::copy(entry.path(), here.join("lost").join(entry.file_name())).unwrap();
+        }
+    }
+    input("words.csv", b"word,meaning,lang\na,b\n");
+    input("short.csv", b"word\n");
+    input("packed.gz", b"\x1f\x8b\x08\0\0\0\0\0");
+    input("wrong.jsonl", b"{\"key\":\"a\",\"value\":\"b\"}\n\n{\"key\":\"a\",value}\n");
+    for (args, wanted, unwanted) in [
+        (&["checkpoint", "copy"][..], "not empty", "no database"),
+        (&["get", "--db", "lost", "k"], "MANIFEST", "no database"),
+        (&["put", "--db", "lost", "k", "v"], "both missing", "other files"),
+        (&["repair", "lost"], "both missing", "siltstone repair"),
+        (&["dict", "get", "words.csv", "x"], "no dictionary", "damaged"),
+        (&["dict", "info", "short.csv"], "no dictionary", "repair"),
+        (&["get", "--db", "words.csv", "k"], "this is a file", "other files"),
+        (&["get", ""], "the key is empty", "hash"),
+        (
+            &["dict", "build", "a.dict", "words.csv", "--key-column", "nope"],
+            "word, meaning, lang",
+            "ByteRecord",
+        ),
+        (&["dict", "build", "a.dict", "short.csv"], "1 column", "1 columns"),
+        (&["import", "packed.gz"], "compressed with gzip", "JSON"),
+        (&["import", "words.csv"], "word,meaning", "expected value"),
+        (&["import", "wrong.jsonl"], "(1 record imported): line 3: this is no record", "at line 1"),
+        (&["bench", "trace", "missing"], "missing", "(os error 2): No such"),
+    ] {
+        let (code, told) = said(here, args);
+        assert!(code == 3 && told.contains(wanted) && !told.contains(unwanted), "{args:?}: {code}: {told}");
+    }
+    let (_, told) = said(here, &["put", "--db", "new", "--fixed", "0,1", "k", "v"]);
+    assert!(told.contains("--fixed") && told.contains("the key is empty"), "{told}");
+    let listener = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (_, told) = said(here, &["serve", "mica", "--listen", &address, "--memory", "4MiB"]);
+    assert_eq!(told.matches("os error").count(), 1, "{told}");
+    let verified = ok(here, &["verify"]);
+    assert!(verified.contains(" 0 places damaged") && !verified.contains("1 records"), "{verified}");
+}
+
+#[test]
+fn errors_are_json_where_json_is_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    for (args, code, wanted) in [
+        (&["stats", "--json"][..], 3, "no database here"),
+        (&["stats", "--json", "--hexx"], 2, "--hexx"),
+        (&["bench", "db", "--num", "0", "--json"], 2, ""),
+        (&["verify", "none", "--json"], 3, "none"),
+    ] {
+        let (got, told) = said(directory.path(), args);
+        let last = told.trim_end().lines().last().unwrap();
+        let error: Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{args:?}: {told}"));
+        assert_eq!((got, &error["exit_code"]), (code, &code.into()), "{args:?}");
+        assert!(error["error"].as_str().unwrap().contains(wanted), "{args:?}: {told}");
+    }
+}
+
+#[test]
+fn literal_arguments_read_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    fs::write(here.join("secret"), "secret").unwrap();
+    for (key, value) in [("@secret", "-"), ("-", "@secret"), ("@@", "@@x")] {
+        ok(here, &["put", "--literal", "--", key, value]);
+        assert_eq!(ok(here, &["get", "--literal", "--", key]), value);
+        assert_eq!(ok(here, &["list", "--literal", "--prefix", key]).lines().count(), 1, "{key}");
+    }
+    assert_eq!(ok(here, &["get", "@@@"]), "@@x");
+    ok(here, &["delete", "--literal", "-"]);
+    assert_eq!(ok(here, &["list", "--count"]), "2\n");
+}
+
+#[test]
+fn whole_numbers_are_printed_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    ok(here, &["put", "k", "v"]);
+    let stats = ok(here, &["stats", "--json"]);
+    assert!(stats.contains("\"partitions\":16,") && !stats.contains("\"partitions\":16.0"), "{stats}");
+    let ram = ok(here, &["model", "ram", "--system", "silt", "--keys", "1e9"]);
+    let bytes = ram.lines().next().unwrap().split_whitespace().nth(1).unwrap();
+    assert!(bytes.len() > 6 && bytes.parse::<u64>().is_ok(), "{ram}");
+    let levels = ok(here, &["model", "levels", "--keys", "1e6", "--json"]);
+    assert!(levels.contains("\"evaluations\":") && !levels.contains(".0,"), "{levels}");
+}
+
+#[test]
+fn stats_tell_the_shape_the_structures_and_the_writes_of_a_lifetime() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let record = |number: u32| format!("{{\"key\":\"{number:08}\",\"value\":\"{number:04}\"}}\n");
+    let lines: String = (0..5000).map(record).collect();
+    let shape = ["import", "--fixed", "8,4", "--partitions", "2", "--block-bytes", "512", "--expiring"];
+    assert!(run_with(here, lines.as_bytes(), &shape).status.success());
+    let stats = |args: &[&str]| -> Value { serde_json::from_str(&ok(here, args)).unwrap() };
+    let before = stats(&["stats", "--json"]);
+    ok(here, &["compact"]);
+    let after = stats(&["stats", "--json"]);
+    let expected = serde_json::json!({
+        "fixed": [8, 4], "hashed_keys": false, "expiring": true, "partitions": 2, "block_bytes": 512,
+        "format_version": 1,
+    });
+    assert_eq!(after["shape"], expected);
+    let sorted =
+        serde_json::json!([{ "store": "sorted", "index": "block_perfect", "filter": "none", "count": 2 }]);
+    assert_eq!(after["stores"], sorted);
+    let user_bytes = 5000 * 12;
+    let written = |stats: &Value| stats["usage"]["written_bytes"].as_u64().unwrap();
+    assert!(written(&before) >= user_bytes, "{before}");
+    let amplification = after["usage"]["write_amplification"].as_f64().unwrap();
+    assert_eq!(amplification, written(&after) as f64 / user_bytes as f64);
+    let text = ok(here, &["stats"]);
+    for wanted in ["format version", "all versions", "index block_perfect", "write amplification"] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+}
+
+#[test]
+fn an_empty_database_is_not_measured() {
+    let directory = tempfile::tempdir().unwrap();
+    let args = ["bench", "db", "--num", "100", "--benchmarks", "readrandom,fillrandom,readrandom"];
+    let told = ok(directory.path(), &args);
+    assert!(told.contains("readrandom   : skipped (the database is empty"), "{told}");
+    assert!(told.contains("100 operations") && told.contains("(") && !told.contains("(0 keys)"), "{told}");
+}
+
+#[test]
+fn keys_that_are_no_hashes_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (code, told) = said(directory.path(), &["put", "--hashed-keys", "x", "y"]);
+    assert!(
+        code == 3 && told.contains("8 bytes or more") && told.contains("--hashed-keys"),
+        "{code}: {told}"
+    );
+}
+
+#[test]
+fn every_group_of_commands_shows_examples() {
+    let directory = tempfile::tempdir().unwrap();
+    for group in ["model", "dict", "serve", "bench"] {
+        assert!(ok(directory.path(), &[group, "--help"]).contains("Examples:"), "{group}");
+    }
+}
