@@ -209,6 +209,9 @@ fn hint(source: &std::io::Error) -> &'static str {
     match source.kind() {
         ErrorKind::StorageFull => "; free some space and reopen: what was acknowledged as durable is safe",
         ErrorKind::PermissionDenied => "; check the owner and mode of the directory",
+        _ if crate::device::is_shortage(source) => {
+            "; raise the limit on open files (`ulimit -n`), or lower `Builder::open_files_max`"
+        }
         _ => "",
     }
 }

@@ -1,8 +1,10 @@
 //! Claims about the place where a database stands: its directory may be renamed and the working directory changed, and
-//! a forked child does no harm. In a program of its own, since it changes what belongs to the whole process.
+//! a forked child does no harm, and the process may have few files
+//! open. In a program of its own, since it changes what belongs to the whole process.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use siltstone::{Database, Error};
 use std::path::Path;
 
@@ -95,4 +97,52 @@ fn a_forked_child_that_writes_is_refused_and_leaves_the_lock_to_its_parent() {
         let again = open().unwrap();
         assert_eq!(again.iter().unwrap().count(), 2);
     }
+}
+
+/// A value by its name among the details of the statistics.
+fn detail(database: &Database, name: &str) -> u64 {
+    database.stats().details.iter().find(|(found, _)| *found == name).unwrap().1 as u64
+}
+
+#[test]
+fn a_database_of_more_stores_than_may_be_open_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let open = || Database::builder(&path).partitions(256).log_slots_min(16).open_files_max(64).open();
+    let database = open().unwrap();
+    work(&database, 1);
+    let before = database.iter().unwrap();
+    work(&database, 2);
+    // Removed stores that the iterator reads are open beside the others.
+    assert_eq!(before.map(|record| record.unwrap().key).count(), 2_000);
+    assert!(detail(&database, "open_files") <= 64, "{}", detail(&database, "open_files"));
+    check(&database, 2);
+    database.checkpoint(folder.path().join("copy")).unwrap();
+    database.close().unwrap();
+    drop(database);
+    let database = open().unwrap();
+    assert!(detail(&database, "open_files") <= 64 && detail(&database, "sorted_records") == 2_000);
+    let keys: Vec<_> = (0..2_000u32).map(u32::to_be_bytes).collect();
+    let values = database.get_many(&keys).unwrap();
+    assert!((0u32..).zip(values).all(|(number, value)| value.unwrap()[..] == (number ^ 2).to_be_bytes()));
+}
+
+#[test]
+fn the_limit_on_open_files_is_raised_when_many_are_needed_and_a_low_one_is_refused_before_anything_is_made() {
+    let all = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(300), ..all }).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let builder = || Database::builder(&path).partitions(512).log_slots_min(16);
+    for refused in [builder().open_files_max(10), builder().open_files_max(u64::MAX)] {
+        let error = refused.open().err().unwrap();
+        assert!(error.to_string().contains("ulimit -n") && !path.exists(), "{error}");
+    }
+    assert_eq!(getrlimit(Resource::Nofile).current, Some(300));
+    let database = builder().open().unwrap();
+    work(&database, 1);
+    check(&database, 1);
+    assert!(detail(&database, "open_files") > 300);
+    assert_eq!(getrlimit(Resource::Nofile).current, all.maximum);
+    assert!(builder().open_files(2_000, 8) >= 512);
 }

@@ -2,7 +2,7 @@
 
 use super::{Database, Inner, clock::Clock, lock::DirectoryLock, usage::UsageCounters, workers::Workers};
 use crate::batch::Durability;
-use crate::device::{Access, Directory};
+use crate::device::{Access, Directory, open_files_default};
 use crate::engine::mica::{self, ItemShape, MicaSettings};
 use crate::engine::silt::{FilterKind, HashStoreKind, IndexKind, Silt, SiltSettings};
 use crate::engine::{Engine, EngineKind};
@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+/// A database does not do with fewer open files: its own, those that a batch of reads is at, and some stores.
+const OPEN_FILES_MIN: u64 = 64;
+
 /// Sets up a [`Database`]. What shapes the records (`fixed`, `hashed_keys`, `expiring`, `partitions`, `block_bytes`) is
 /// chosen when a database is created and kept in it; stated again later it must be the same.
 pub struct Builder {
@@ -26,6 +29,7 @@ pub struct Builder {
     access: Access,
     verify_checksums: bool,
     background_threads: usize,
+    open_files_max: Option<u64>,
     settings: SiltSettings,
     mica: MicaSettings,
     seed: Option<[u64; 2]>,
@@ -44,6 +48,7 @@ impl Builder {
             access: Access::default(),
             verify_checksums: true,
             background_threads: 2,
+            open_files_max: None,
             settings: SiltSettings::default(),
             mica: MicaSettings::default(),
             seed: None,
@@ -204,6 +209,23 @@ impl Builder {
         self
     }
 
+    /// How many files of the database are open at a time, 64 at the least. A store takes one, and gets are fastest while
+    /// at most half of this number are open; of more, those that were not used of late are closed and opened again
+    /// when they are needed, which costs some microseconds. Files with writes that are not synced and removed files
+    /// that an iterator still reads stay open beyond it. Default: three quarters of the limit of the process
+    /// (`RLIMIT_NOFILE`). When half of that are open the soft limit is raised to the hard one.
+    pub fn open_files_max(mut self, files: u64) -> Self {
+        self.open_files_max = Some(files);
+        self
+    }
+
+    /// How many files a database with these settings has open at the most once it holds `keys` records that take
+    /// `record_bytes` each, as long as no iterator holds on to stores that were merged: its stores, its log, and what
+    /// background work writes. For planning; 0 for an engine in memory.
+    pub fn open_files(&self, keys: u64, record_bytes: u64) -> u64 {
+        if self.engine == EngineKind::Silt { self.settings.open_files(keys, record_bytes) } else { 0 }
+    }
+
     /// Is told the bytes done and the bytes in all while the database is opened; answers whether to go on.
     pub fn progress(mut self, progress: impl FnMut(u64, u64) -> bool + 'static) -> Self {
         self.progress = Some(Box::new(progress));
@@ -237,6 +259,7 @@ impl Builder {
     /// shape is asked for.
     pub fn open(self) -> Result<Database> {
         self.check()?;
+        self.check_open_files()?;
         let (path, access) = (self.path.clone(), self.access);
         let opened = match (self.read_only, self.create) {
             (true, _) => Directory::system_read_only(&path, access),
@@ -249,7 +272,25 @@ impl Builder {
                 Directory::create_system(&path, access)
             }
         };
-        self.open_in(opened.map_err(|error| not_opened(path, error))?)
+        let directory = opened.map_err(|error| not_opened(path, error))?;
+        if let Some(max) = self.open_files_max {
+            directory.limit_open_files(max);
+        }
+        self.open_in(directory)
+    }
+
+    /// Checks that enough files may be open, now or after the limit was raised.
+    fn check_open_files(&self) -> Result<()> {
+        let default = open_files_default();
+        let max = self.open_files_max.unwrap_or(default);
+        if (OPEN_FILES_MIN..=default.max(OPEN_FILES_MIN)).contains(&max) {
+            return Ok(());
+        }
+        let problem = format!(
+            "{max} files are not within {OPEN_FILES_MIN} to {default}, three quarters of what this process may open; \
+             raise its limit (`ulimit -n`) for more"
+        );
+        Err(Error::Setting { name: "open_files_max", problem })
     }
 
     /// Opens the database in any directory of the device room.

@@ -1,7 +1,7 @@
 //! Many reads at once, of one file or of several, overlapped by `io_uring` where the system has it.
 
 use super::system::ring;
-use super::{AlignedBuffer, File, FileBackend, Purpose};
+use super::{AlignedBuffer, Descriptor, File, FileBackend, Purpose};
 use crate::Result;
 use std::io;
 use std::ops::Range;
@@ -79,6 +79,8 @@ pub(super) struct BatchRead<'a> {
     pub(super) file: &'a dyn FileBackend,
     pub(super) offset: u64,
     pub(super) buffer: &'a mut [u8],
+    /// What the system reads from, as long as it does.
+    pub(super) descriptor: Option<Descriptor<'a>>,
     /// How many bytes there were, once that is known.
     pub(super) outcome: Option<io::Result<usize>>,
 }
@@ -112,7 +114,13 @@ fn read_each<'a>(
         match file.widen(*offset, *length) {
             Ok(wide) => {
                 let buffer = file.prepare(purpose, &wide, buffer);
-                batch.push(BatchRead { file: file.backend(), offset: wide.start, buffer, outcome: None });
+                batch.push(BatchRead {
+                    file: file.backend(),
+                    offset: wide.start,
+                    buffer,
+                    descriptor: None,
+                    outcome: None,
+                });
                 asked.push((file, wide, wanted));
             }
             Err(error) => outcome = outcome.and(Err(error)),

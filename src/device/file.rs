@@ -62,6 +62,17 @@ impl Directory {
         self.backend.is_read_only()
     }
 
+    /// Lets at most so many files be open at a time, as far as that can be: a file with writes that are not synced, and
+    /// one that was removed while it is used, stay open. Without it, three quarters of what the process may open.
+    pub fn limit_open_files(&self, max: u64) {
+        self.backend.limit_open_files(max);
+    }
+
+    /// How many files are open and how many may be; `None` where files take no descriptors.
+    pub fn open_files(&self) -> Option<(u64, u64)> {
+        self.backend.open_files()
+    }
+
     /// The access that stores asked for.
     pub fn access(&self) -> Access {
         self.access

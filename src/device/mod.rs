@@ -20,12 +20,14 @@ pub use counters::{IoCount, IoCounters, IoSnapshot, Purpose};
 pub use file::{Directory, File};
 pub(crate) use memory::NameLocks;
 pub use random::RandomReads;
-pub use system::SystemDirectory;
+pub(crate) use system::is_shortage;
 pub use system::pages::{HUGE_PAGE_BYTES, PageKind, Pages};
+pub use system::{SystemDirectory, open_files_default};
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The file whose lock is the directory's; it is no file of a store, and never listed.
 pub const LOCK: &str = "LOCK";
@@ -75,8 +77,25 @@ pub trait FileBackend: Send + Sync {
         1
     }
     /// The descriptor to which a batch of reads may be sent past this trait; `None` if they must go through it.
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    fn descriptor(&self) -> Option<Descriptor<'_>> {
         None
+    }
+}
+
+/// A descriptor of a file, which stays open as long as this is held.
+pub enum Descriptor<'a> {
+    /// That of a file that is open as long as it is borrowed.
+    Borrowed(BorrowedFd<'a>),
+    /// That of a file which may be closed otherwise.
+    Shared(Arc<std::fs::File>),
+}
+
+impl AsFd for Descriptor<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Descriptor::Borrowed(descriptor) => *descriptor,
+            Descriptor::Shared(file) => file.as_fd(),
+        }
     }
 }
 
@@ -113,6 +132,12 @@ pub trait DirectoryBackend: Send + Sync {
     /// one of that name.
     fn set_aside(&self, _names: &[&str], _folder: &str) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Lets no more files be open at a time; others are closed and opened again when they are used.
+    fn limit_open_files(&self, _max: u64) {}
+    /// How many files are open and how many may be, where that is counted.
+    fn open_files(&self) -> Option<(u64, u64)> {
+        None
     }
     /// The descriptor of the directory, if it is one of the operating system.
     fn handle(&self) -> Option<BorrowedFd<'_>> {

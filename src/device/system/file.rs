@@ -1,29 +1,42 @@
 //! A file of the operating system, through its page cache or past it.
 
-use super::direct;
-use crate::device::{Access, FileBackend};
+use super::descriptors::{Descriptors, Opened, Source};
+use crate::device::{Access, Descriptor, FileBackend};
+use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 /// The largest alignment of an address that a backend may ask for, in bytes.
 const ADDRESS_ALIGNMENT_MAX: usize = 4096;
 
 pub(super) struct SystemFile {
-    file: File,
+    source: Source,
+    descriptors: Arc<Descriptors>,
     /// 1: through the page cache; else what direct I/O asks for, in bytes.
     alignment: usize,
 }
 
 impl SystemFile {
-    pub(super) fn new(file: File, access: Access) -> io::Result<Self> {
-        let alignment = match access {
-            Access::Buffered => 1,
-            Access::Direct => direct::make_direct(&file)?.ok_or_else(direct::refused)?,
-            Access::DirectOrBuffered => direct::make_direct(&file)?.unwrap_or(1),
-        };
-        Ok(SystemFile { file, alignment })
+    /// Opens or creates a file below the directory, as the flags say.
+    pub(super) fn open(
+        descriptors: &Arc<Descriptors>,
+        name: &str,
+        flags: OFlags,
+        access: Access,
+    ) -> io::Result<Self> {
+        let (source, alignment) = descriptors.open(name, flags, access)?;
+        Ok(SystemFile { source, descriptors: descriptors.clone(), alignment })
+    }
+
+    fn file(&self) -> io::Result<Opened<'_>> {
+        self.descriptors.file(&self.source, false)
+    }
+
+    fn file_to_write(&self) -> io::Result<Opened<'_>> {
+        self.descriptors.file(&self.source, true)
     }
 
     /// Some systems carry a misaligned direct access out through the page cache, others answer `EINVAL`: here it is
@@ -45,9 +58,10 @@ impl SystemFile {
 impl FileBackend for SystemFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.check_alignment(offset, buffer)?;
+        let file = self.file()?;
         let mut done = 0;
         while done < buffer.len() {
-            match self.file.read_at(&mut buffer[done..], offset + done as u64) {
+            match file.read_at(&mut buffer[done..], offset + done as u64) {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -63,43 +77,56 @@ impl FileBackend for SystemFile {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.check_alignment(offset, bytes)?;
-        self.file.write_all_at(bytes, offset)
+        self.file_to_write()?.write_all_at(bytes, offset)
     }
 
     /// `fdatasync`, which carries the length too, but not the times.
     fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.descriptors.sync(&self.source)
     }
 
     fn start_writeback(&self, offset: u64, length: u64) {
-        if self.alignment == 1 {
-            start_writeback(&self.file, offset, length);
+        if self.alignment == 1
+            && let Ok(file) = self.file()
+        {
+            start_writeback(&file, offset, length);
         }
     }
 
     fn drop_cache(&self) {
-        if self.alignment == 1 {
-            drop_cache(&self.file);
+        if self.alignment == 1
+            && let Ok(file) = self.file()
+        {
+            drop_cache(&file);
         }
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {
         if length < self.length()? {
-            self.file.set_len(length)?;
+            self.file_to_write()?.set_len(length)?;
         }
         Ok(())
     }
 
     fn length(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+        Ok(self.file()?.metadata()?.len())
     }
 
     fn alignment(&self) -> usize {
         self.alignment
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.file.as_fd())
+    fn descriptor(&self) -> Option<Descriptor<'_>> {
+        self.file().ok().map(|file| match file {
+            Opened::Kept(file) => Descriptor::Borrowed(file.as_fd()),
+            Opened::Pooled(file) => Descriptor::Shared(file),
+        })
+    }
+}
+
+impl Drop for SystemFile {
+    fn drop(&mut self) {
+        self.descriptors.close(&self.source);
     }
 }
 

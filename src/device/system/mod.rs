@@ -1,5 +1,6 @@
 //! Files of the operating system.
 
+mod descriptors;
 mod direct;
 mod file;
 mod lock;
@@ -22,18 +23,27 @@ pub(super) mod ring;
 
 use super::{Access, DirectoryBackend, FileBackend, LOCK};
 use crate::{Error, Result};
+use descriptors::Descriptors;
+pub(crate) use descriptors::is_shortage;
 use file::SystemFile;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How many files a database may have open in this process, if nothing else is said: three quarters of what the limit
+/// of the process (`RLIMIT_NOFILE`) can be raised to without a privilege.
+pub fn open_files_default() -> u64 {
+    descriptors::share_of(descriptors::limits().1)
+}
 
 /// A directory of the file system. Files are looked up below its handle: it stays the same directory when the process
 /// changes its working directory, and when the directory is given another name. Only errors name its path.
 pub struct SystemDirectory {
     path: PathBuf,
-    handle: File,
+    descriptors: Arc<Descriptors>,
     /// Whether files are opened for reading alone, and nothing is changed.
     read_only: bool,
 }
@@ -46,7 +56,7 @@ impl SystemDirectory {
     pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
         let handle = open_directory(&path).map_err(Error::io("open", &path))?;
-        Ok(SystemDirectory { path, handle, read_only: false })
+        Ok(SystemDirectory { path, descriptors: Arc::new(Descriptors::new(handle)), read_only: false })
     }
 
     /// Opens a directory for reading alone: its files may be those of another user or of a read-only medium. Whatever
@@ -66,15 +76,15 @@ impl SystemDirectory {
     pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
         let handle = create_durably(&path).map_err(Error::io("create", &path))?;
-        Ok(SystemDirectory { path, handle, read_only: false })
+        Ok(SystemDirectory { path, descriptors: Arc::new(Descriptors::new(handle)), read_only: false })
     }
 
     fn check_writable(&self) -> io::Result<()> {
         if self.read_only { Err(ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
     }
 
-    fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
-        open_at(&self.handle, checked(name)?, flags)
+    fn handle(&self) -> &File {
+        &self.descriptors.handle
     }
 }
 
@@ -143,29 +153,23 @@ fn sync_entries(directory: &File) -> io::Result<()> {
 impl DirectoryBackend for SystemDirectory {
     fn create(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
         self.check_writable()?;
-        let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?;
-        match SystemFile::new(file, access) {
-            Ok(file) => Ok(Box::new(file)),
-            Err(error) => {
-                self.remove(name)?;
-                Err(error)
-            }
-        }
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        Ok(Box::new(SystemFile::open(&self.descriptors, checked(name)?, flags, access)?))
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
         let flags = if self.read_only { OFlags::RDONLY } else { OFlags::RDWR };
-        Ok(Box::new(SystemFile::new(self.open_file(name, flags)?, access)?))
+        Ok(Box::new(SystemFile::open(&self.descriptors, checked(name)?, flags, access)?))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in Dir::read_from(&self.handle)? {
+        for entry in Dir::read_from(self.handle())? {
             let entry = entry?;
             let is_directory = match entry.file_type() {
                 FileType::Unknown => {
                     let found =
-                        rustix::fs::statat(&self.handle, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
+                        rustix::fs::statat(self.handle(), entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
                     FileType::from_raw_mode(found.st_mode).is_dir()
                 }
                 known => known.is_dir(),
@@ -180,49 +184,61 @@ impl DirectoryBackend for SystemDirectory {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         self.check_writable()?;
-        Ok(rustix::fs::unlinkat(&self.handle, checked(name)?, AtFlags::empty())?)
+        let name = checked(name)?;
+        let unlink = || Ok(rustix::fs::unlinkat(self.handle(), name, AtFlags::empty())?);
+        self.descriptors.remove(name, unlink)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.check_writable()?;
-        Ok(rustix::fs::renameat(&self.handle, checked(from)?, &self.handle, checked(to)?)?)
+        let (from, to) = (checked(from)?, checked(to)?);
+        let rename = || Ok(rustix::fs::renameat(self.handle(), from, self.handle(), to)?);
+        self.descriptors.rename(from, to, rename)
     }
 
     fn sync(&self) -> io::Result<()> {
         self.check_writable()?;
-        sync_entries(&self.handle)
+        sync_entries(self.handle())
     }
 
     fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
         self.check_writable()?;
         Ok(Box::new(match name {
-            LOCK => lock::lock_directory(&self.handle)?,
-            name => lock::lock_one(&self.handle, checked(name)?)?,
+            LOCK => lock::lock_directory(self.handle())?,
+            name => lock::lock_one(self.handle(), checked(name)?)?,
         }))
     }
 
     fn lock_shared(&self) -> io::Result<Box<dyn Send + Sync>> {
-        Ok(Box::new(lock::lock_directory_shared(&self.handle)?))
+        Ok(Box::new(lock::lock_directory_shared(self.handle())?))
     }
 
     fn lock_holder(&self) -> Option<u32> {
-        lock::holder(&self.handle)
+        lock::holder(self.handle())
     }
 
     /// The copy, where a link cannot be made, is synced before it stands there. The entry itself is durable when the
     /// directory `target` was synced.
     fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()> {
         let target = target.handle().ok_or(ErrorKind::Unsupported)?;
-        share_below(&self.handle, checked(name)?, target)
+        share_below(self.handle(), checked(name)?, target)
     }
 
     fn set_aside(&self, names: &[&str], folder: &str) -> io::Result<()> {
         self.check_writable()?;
-        rustix::fs::mkdirat(&self.handle, checked(folder)?, Mode::from_raw_mode(0o777))?;
-        let target = self.open_file(folder, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        names.iter().try_for_each(|name| share_below(&self.handle, checked(name)?, target.as_fd()))?;
+        rustix::fs::mkdirat(self.handle(), checked(folder)?, Mode::from_raw_mode(0o777))?;
+        let target = open_at(self.handle(), folder, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        names.iter().try_for_each(|name| share_below(self.handle(), checked(name)?, target.as_fd()))?;
         sync_entries(&target)?;
         self.sync()
+    }
+
+    fn limit_open_files(&self, max: u64) {
+        self.descriptors.limit(max);
+    }
+
+    fn open_files(&self) -> Option<(u64, u64)> {
+        Some(self.descriptors.counts())
     }
 
     fn is_read_only(&self) -> bool {
@@ -230,7 +246,7 @@ impl DirectoryBackend for SystemDirectory {
     }
 
     fn handle(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.handle.as_fd())
+        Some(self.handle().as_fd())
     }
 
     fn path(&self) -> PathBuf {

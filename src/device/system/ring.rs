@@ -7,7 +7,7 @@ use crate::device::batch::{BatchRead, QUEUE_DEPTH_MAX};
 use io_uring::{IoUring, Probe, opcode, types};
 use std::cell::RefCell;
 use std::io::ErrorKind;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::OnceLock;
 
 /// The longest read that goes through the ring, in bytes.
@@ -96,17 +96,19 @@ impl Flight<'_, '_> {
         while self.in_flight < depth && self.next < self.reads.len() {
             let read = &mut self.reads[self.next];
             self.next += 1;
-            let Some(descriptor) = read.file.descriptor() else { continue };
             if read.buffer.len() > READ_BYTES_MAX || i64::try_from(read.offset).is_err() {
                 continue;
             }
+            read.descriptor = read.file.descriptor();
+            let Some(descriptor) = &read.descriptor else { continue };
+            let descriptor = descriptor.as_fd().as_raw_fd();
             let (address, length) = (read.buffer.as_mut_ptr(), read.buffer.len() as u32);
-            let entry = opcode::Read::new(types::Fd(descriptor.as_raw_fd()), address, length)
+            let entry = opcode::Read::new(types::Fd(descriptor), address, length)
                 .offset(read.offset)
                 .build()
                 .user_data(self.next as u64 - 1);
-            // SAFETY: the descriptor is open and the buffer exclusively borrowed for as long as `self.reads` is, and
-            // `run` returns only when the kernel has completed every entry that it took, or when the ring is about to
+            // SAFETY: the descriptor is open until `read.descriptor` is dropped, at the earliest when the entry was
+            // completed, and the buffer is exclusively borrowed for as long as `self.reads` is; and `run` returns only when the kernel has completed every entry that it took, or when the ring is about to
             // be closed with those that it did not take.
             match unsafe { self.ring.submission().push(&entry) } {
                 Ok(()) => self.in_flight += 1,
@@ -123,6 +125,7 @@ impl Flight<'_, '_> {
             else {
                 continue;
             };
+            read.descriptor = None;
             // A shorter read is the end of the file if it ends inside a block; else the file itself goes on.
             if count == read.buffer.len() || !count.is_multiple_of(read.file.alignment()) {
                 read.outcome = Some(Ok(count));

@@ -159,6 +159,9 @@ impl Core {
             ("record_cache_hits", hits as f64),
             ("record_cache_misses", misses as f64),
         ];
+        if let Some((open, max)) = self.directory.open_files() {
+            stats.details.extend([("open_files", open as f64), ("open_files_max", max as f64)]);
+        }
         stats
     }
 

@@ -144,6 +144,26 @@ pub(super) fn log_reach_bytes(settings: &SiltSettings, data_bytes: u64) -> u64 {
     (settings.log_bytes_max / 2).max(data_bytes / LOG_PART_OF_DATA)
 }
 
+/// The files that are open beside stores and the log: manifest and mirror, the directory and its lock, `USAGE`, and a
+/// store that each job writes.
+const OTHER_FILES: u64 = 9;
+
+/// How many files are open at the most where LogStores are converted when they are full: the stores just before a merge
+/// ends, which holds up writers, and the log.
+pub(super) fn open_files(settings: &SiltSettings, partitions: u32, keys: u64, record_bytes: u64) -> u64 {
+    let partition_keys = keys / u64::from(partitions);
+    let partition = PartitionCounts { sorted_records: partition_keys, ..PartitionCounts::default() };
+    let counts = Counts { partitions: vec![partition; partitions as usize], ..Counts::default() };
+    let hash_records = (1.0 + EXCESS_MAX) * counts.hash_records_max(settings);
+    let slots = f64::from(log_slots(settings, partition_keys));
+    let hash_stores = (hash_records / (slots * OCCUPANCY)).ceil() as u64;
+    // LogStores that wait, and those that take records, reach over twice what one does.
+    let log_store_bytes = slots as u64 * record_bytes * u64::from(partitions);
+    let log_bytes = 2 * log_store_bytes.min(log_reach_bytes(settings, keys.saturating_mul(record_bytes)));
+    let segments = log_bytes / settings.log_segment_bytes + 2;
+    u64::from(partitions) + hash_stores + segments + OTHER_FILES
+}
+
 /// The slots of the LogStore of a partition with so many keys.
 fn log_slots(settings: &SiltSettings, partition_keys: u64) -> u32 {
     let wanted = partition_keys / u64::from(settings.keys_per_log_slot);

@@ -1,5 +1,6 @@
 //! What can be chosen of a SILT engine, with the limits.
 
+use super::policy::open_files;
 use super::residency::check_budget;
 use crate::key::KeyHasher;
 use crate::store::checksum::Secret;
@@ -182,6 +183,12 @@ impl SiltSettings {
             }
         }
         self.shape.check()
+    }
+
+    /// How many files a database has open at the most that holds so many records.
+    pub fn open_files(&self, keys: u64, record_bytes: u64) -> u64 {
+        let partitions = self.shape.partitions.unwrap_or(PARTITIONS_DEFAULT);
+        open_files(self, partitions, keys, record_bytes)
     }
 
     /// Checks what matters beyond that where a database is created with them.

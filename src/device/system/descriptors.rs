@@ -1,0 +1,441 @@
+//! How many files of a directory are open at a time.
+//!
+//! The first half of as many as there may be is *kept* open: using them costs nothing. Files beyond are *pooled*: the
+//! one that was not used for longest (CLOCK) is closed when another is needed, and opened again when it is used. What
+//! could not be opened again as it was stays open: a file with writes that are not synced, since an error of writing
+//! is told only to those who have the file open, and a file whose name was removed.
+
+use super::{direct, open_at};
+use crate::device::Access;
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use rustix::fs::{AtFlags, OFlags, unlinkat};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::ops::Deref;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+/// The files that are open below a directory.
+pub(super) struct Descriptors {
+    /// The directory.
+    pub handle: File,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// How many may be open.
+    max: u64,
+    /// Whether `max` follows the limit of the process, which was not raised yet.
+    may_raise: bool,
+    kept: u64,
+    pooled: Vec<Weak<Pooled>>,
+    /// How many of them are open.
+    open: u64,
+    /// The next of them to be looked at when one is to be closed.
+    hand: usize,
+}
+
+/// A file that is closed when others are needed.
+pub(super) struct Pooled {
+    name: Mutex<String>,
+    flags: OFlags,
+    identity: (u64, u64),
+    is_direct: bool,
+    file: RwLock<Option<Arc<File>>>,
+    /// It was used since it was looked at last.
+    used: AtomicBool,
+    unsynced: AtomicBool,
+    removed: AtomicBool,
+}
+
+/// How a file comes by its descriptor.
+pub(super) enum Source {
+    Kept(File),
+    Pooled(Arc<Pooled>),
+}
+
+/// A file that stays open as long as this is held.
+pub(super) enum Opened<'a> {
+    Kept(&'a File),
+    Pooled(Arc<File>),
+}
+
+impl Deref for Opened<'_> {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        match self {
+            Opened::Kept(file) => file,
+            Opened::Pooled(file) => file,
+        }
+    }
+}
+
+/// How many files the process may have open, and how many if it raises that.
+pub(super) fn limits() -> (u64, u64) {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    (current.unwrap_or(u64::MAX), maximum.unwrap_or(u64::MAX))
+}
+
+/// Raises the limit of the process as far as it may raise it by itself.
+fn raise_limit() -> u64 {
+    let now = getrlimit(Resource::Nofile);
+    if now.current != now.maximum {
+        // Where the system refuses, as it may although it says otherwise, the limit stays as it is.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
+    }
+    limits().0
+}
+
+/// What one database takes of the files that a process may open; the rest is for the program.
+pub(super) fn share_of(limit: u64) -> u64 {
+    limit / 4 * 3
+}
+
+impl Descriptors {
+    pub fn new(handle: File) -> Descriptors {
+        let max = share_of(limits().0);
+        let state = State { max, may_raise: true, kept: 0, pooled: Vec::new(), open: 0, hand: 0 };
+        Descriptors { handle, state: Mutex::new(state) }
+    }
+
+    /// Lets no more files be open at a time, as far as that can be.
+    pub fn limit(&self, max: u64) {
+        if max > share_of(limits().0) {
+            raise_limit();
+        }
+        let mut state = self.state.lock();
+        (state.max, state.may_raise) = (max, false);
+    }
+
+    /// How many files are open, and how many may be.
+    pub fn counts(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.kept + state.open, state.max)
+    }
+
+    /// Opens or creates a file, as the flags say; its alignment is 1 where it goes through the page cache.
+    pub fn open(&self, name: &str, flags: OFlags, access: Access) -> io::Result<(Source, usize)> {
+        let mut state = self.state.lock();
+        if state.kept >= state.max / 2 && state.may_raise {
+            state.may_raise = false;
+            state.max = share_of(raise_limit());
+        }
+        let is_kept = state.kept < state.max / 2;
+        state.make_room();
+        let file = self.open_or_evict(&mut state, name, flags)?;
+        let alignment = align(&file, access).inspect_err(|_| {
+            if flags.contains(OFlags::CREATE) {
+                let _ = unlinkat(&self.handle, name, AtFlags::empty());
+            }
+        })?;
+        if is_kept {
+            state.kept += 1;
+            return Ok((Source::Kept(file), alignment));
+        }
+        let metadata = file.metadata()?;
+        let pooled = Arc::new(Pooled {
+            name: Mutex::new(name.to_owned()),
+            flags: flags.difference(OFlags::CREATE | OFlags::EXCL),
+            identity: (metadata.dev(), metadata.ino()),
+            is_direct: alignment > 1,
+            file: RwLock::new(Some(Arc::new(file))),
+            used: AtomicBool::new(true),
+            // The entry of a new file counts as a write: it is synced with the first ones.
+            unsynced: AtomicBool::new(flags.contains(OFlags::CREATE)),
+            removed: AtomicBool::new(false),
+        });
+        state.pooled.push(Arc::downgrade(&pooled));
+        state.open += 1;
+        Ok((Source::Pooled(pooled), alignment))
+    }
+
+    /// Where the process or the system has no descriptor left, one of the pooled ones is given up.
+    fn open_or_evict(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        name: &str,
+        flags: OFlags,
+    ) -> io::Result<File> {
+        loop {
+            match open_at(&self.handle, name, flags) {
+                Err(error) if is_shortage(&error) && state.evict() => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// The file, opened again if need be. With `writes` it then stays open until it is synced.
+    pub fn file<'a>(&self, source: &'a Source, writes: bool) -> io::Result<Opened<'a>> {
+        let pooled = match source {
+            Source::Kept(file) => return Ok(Opened::Kept(file)),
+            Source::Pooled(pooled) => pooled,
+        };
+        {
+            let file = pooled.file.read();
+            // Under the lock, so that it is not closed in between.
+            if writes {
+                pooled.unsynced.store(true, Ordering::Relaxed);
+            }
+            if let Some(file) = &*file {
+                if !pooled.used.load(Ordering::Relaxed) {
+                    pooled.used.store(true, Ordering::Relaxed);
+                }
+                return Ok(Opened::Pooled(file.clone()));
+            }
+        }
+        Ok(Opened::Pooled(self.reopen(&mut self.state.lock(), pooled)?))
+    }
+
+    /// Opens a pooled file again. Names are changed under the same lock, so this is the file that it was.
+    fn reopen(&self, state: &mut MutexGuard<'_, State>, pooled: &Pooled) -> io::Result<Arc<File>> {
+        if let Some(file) = &*pooled.file.read() {
+            return Ok(file.clone());
+        }
+        state.make_room();
+        let file = self.open_or_evict(state, &pooled.name.lock(), pooled.flags)?;
+        let metadata = file.metadata()?;
+        if (metadata.dev(), metadata.ino()) != pooled.identity {
+            return Err(io::Error::new(ErrorKind::NotFound, "another file has taken its name"));
+        }
+        let access = if pooled.is_direct { Access::Direct } else { Access::Buffered };
+        align(&file, access)?;
+        let file = Arc::new(file);
+        *pooled.file.write() = Some(file.clone());
+        pooled.used.store(true, Ordering::Relaxed);
+        state.open += 1;
+        Ok(file)
+    }
+
+    /// Syncs the file; after that it may be closed.
+    pub fn sync(&self, source: &Source) -> io::Result<()> {
+        let file = self.file(source, false)?;
+        let Source::Pooled(pooled) = source else { return file.sync_data() };
+        // Before the sync: what is written meanwhile is not covered by it.
+        pooled.unsynced.store(false, Ordering::Relaxed);
+        file.sync_data().inspect_err(|_| pooled.unsynced.store(true, Ordering::Relaxed))
+    }
+
+    /// Takes a name away; files that have it stay open.
+    pub fn remove(&self, name: &str, unlink: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let mut state = self.state.lock();
+        self.keep_open(&mut state, name)?;
+        unlink()
+    }
+
+    /// Gives files another name; those that had it before stay open.
+    pub fn rename(&self, from: &str, to: &str, rename: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let mut state = self.state.lock();
+        self.keep_open(&mut state, to)?;
+        rename()?;
+        for pooled in state.named(from) {
+            to.clone_into(&mut pooled.name.lock());
+        }
+        Ok(())
+    }
+
+    fn keep_open(&self, state: &mut MutexGuard<'_, State>, name: &str) -> io::Result<()> {
+        for pooled in state.named(name) {
+            self.reopen(state, &pooled)?;
+            pooled.removed.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Forgets a file that nobody uses any more.
+    pub fn close(&self, source: &Source) {
+        let mut state = self.state.lock();
+        match source {
+            Source::Kept(_) => state.kept -= 1,
+            Source::Pooled(closed) => {
+                state.open -= u64::from(closed.file.read().is_some());
+                let closed = Arc::downgrade(closed);
+                state.pooled.retain(|pooled| !pooled.ptr_eq(&closed));
+            }
+        }
+    }
+}
+
+impl State {
+    /// The pooled files of this name; more than one if it was opened more than once.
+    fn named(&self, name: &str) -> Vec<Arc<Pooled>> {
+        let has_name =
+            |pooled: &Arc<Pooled>| !pooled.removed.load(Ordering::Relaxed) && *pooled.name.lock() == name;
+        self.pooled.iter().filter_map(Weak::upgrade).filter(has_name).collect()
+    }
+
+    /// Closes files until another one may be open, as far as any can be closed.
+    fn make_room(&mut self) {
+        while self.kept + self.open >= self.max && self.evict() {}
+    }
+
+    /// Closes a pooled file, one that was not used of late; answers whether there was any that could be closed.
+    fn evict(&mut self) -> bool {
+        for _ in 0..2 * self.pooled.len() {
+            self.hand = (self.hand + 1) % self.pooled.len();
+            let Some(pooled) = self.pooled[self.hand].upgrade() else { continue };
+            let Some(mut file) = pooled.file.try_write() else { continue };
+            let stays = pooled.unsynced.load(Ordering::Relaxed) || pooled.removed.load(Ordering::Relaxed);
+            if file.is_some() && !stays && !pooled.used.swap(false, Ordering::Relaxed) {
+                *file = None;
+                self.open -= 1;
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Whether the process or the system has no descriptor left.
+pub(crate) fn is_shortage(error: &io::Error) -> bool {
+    let codes = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
+    codes.iter().any(|code| error.raw_os_error() == Some(code.raw_os_error()))
+}
+
+/// Turns the file to direct I/O, if that is wanted, and answers its alignment, in bytes.
+fn align(file: &File, access: Access) -> io::Result<usize> {
+    match access {
+        Access::Buffered => Ok(1),
+        Access::Direct => direct::make_direct(file)?.ok_or_else(direct::refused),
+        Access::DirectOrBuffered => Ok(direct::make_direct(file)?.unwrap_or(1)),
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use crate::device::{
+        Access, AlignedBuffer, Directory, File, Purpose, ReadRequest, SystemDirectory, read_batch,
+    };
+    use std::path::Path;
+
+    const BYTES: usize = 8192;
+
+    fn folder() -> tempfile::TempDir {
+        let program = std::env::current_exe().unwrap();
+        tempfile::tempdir_in(program.parent().unwrap()).unwrap()
+    }
+
+    fn directory(path: &Path, max: u64) -> Directory {
+        let directory = Directory::new(SystemDirectory::open(path).unwrap(), Access::Buffered);
+        directory.limit_open_files(max);
+        directory
+    }
+
+    /// A file full of its number, written and not synced.
+    fn create(directory: &Directory, number: u8, access: Access) -> File {
+        let file = directory.create(&number.to_string(), access).unwrap();
+        file.write(Purpose::Log, 0, &aligned(number)).unwrap();
+        file
+    }
+
+    fn aligned(number: u8) -> AlignedBuffer {
+        let mut bytes = AlignedBuffer::default();
+        bytes.extend_from_slice(&[number; BYTES]);
+        bytes
+    }
+
+    fn check(file: &File, number: u8) {
+        let mut buffer = AlignedBuffer::default();
+        let bytes = file.read(Purpose::Get, 100, 5000, &mut buffer).unwrap();
+        assert!(bytes.iter().all(|&byte| byte == number), "file {number}");
+        assert_eq!(file.length().unwrap(), BYTES as u64);
+    }
+
+    /// How many descriptors the process has for files of the directory, removed ones among them.
+    fn descriptors(path: &Path) -> usize {
+        let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let targets = links.filter_map(|link| std::fs::read_link(link.path()).ok());
+        targets.filter(|target| target.starts_with(path) && target != path).count()
+    }
+
+    #[test]
+    fn more_files_than_may_be_open_are_read_as_if_all_were() {
+        for access in [Access::Buffered, Access::DirectOrBuffered] {
+            let folder = folder();
+            let directory = directory(folder.path(), 10);
+            let files: Vec<File> = (0..50)
+                .map(|number| {
+                    let file = create(&directory, number, access);
+                    file.sync(Purpose::Log).unwrap();
+                    file
+                })
+                .collect();
+            assert!(descriptors(folder.path()) <= 10);
+            assert_eq!(directory.open_files(), Some((descriptors(folder.path()) as u64, 10)));
+            for _ in 0..3 {
+                files.iter().zip(0..).for_each(|(file, number)| check(file, number));
+                // Descriptors of a batch stay open for as long as the system reads from them.
+                let mut requests: Vec<_> = (0..200).map(|at| ReadRequest::new(at * 7, 300)).collect();
+                let mut batch: Vec<_> =
+                    requests.iter_mut().enumerate().map(|(at, request)| (&files[at % 50], request)).collect();
+                read_batch(Purpose::Get, &mut batch).unwrap();
+                for (at, request) in requests.iter().enumerate() {
+                    assert_eq!(request.bytes(), [(at % 50) as u8; 300]);
+                }
+            }
+            assert!(descriptors(folder.path()) <= 10);
+            // A file that was closed is written to as before.
+            files[30].write(Purpose::Log, 0, &aligned(30)).unwrap();
+            drop(files);
+            assert_eq!(directory.open_files(), Some((0, 10)));
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_removed_or_replaced_is_read_by_those_who_have_it() {
+        let folder = folder();
+        let directory = directory(folder.path(), 8);
+        let files: Vec<File> = (0..40).map(|number| create(&directory, number, Access::Buffered)).collect();
+        files.iter().for_each(|file| file.sync(Purpose::Log).unwrap());
+        files.iter().zip(0..).for_each(|(file, number)| check(file, number));
+        for number in (0..20).map(|number: u8| number.to_string()) {
+            directory.remove(&number).unwrap();
+        }
+        // 20 takes the name of 21, 22 that of nobody; a new file takes the name of one that was removed.
+        directory.rename("20", "21").unwrap();
+        directory.rename("22", "renamed").unwrap();
+        let second = create(&directory, 7, Access::Buffered);
+        for _ in 0..2 {
+            files.iter().zip(0..).for_each(|(file, number)| check(file, number));
+            check(&second, 7);
+        }
+    }
+
+    #[test]
+    fn a_file_stays_open_until_what_was_written_is_synced() {
+        let folder = folder();
+        let directory = directory(folder.path(), 8);
+        let files: Vec<File> = (0..40).map(|number| create(&directory, number, Access::Buffered)).collect();
+        assert_eq!(descriptors(folder.path()), 40);
+        files.iter().for_each(|file| file.sync(Purpose::Log).unwrap());
+        check(&directory.open("0", Access::Buffered).unwrap(), 0);
+        assert!(descriptors(folder.path()) <= 8);
+    }
+
+    #[test]
+    fn threads_share_a_few_descriptors() {
+        let folder = folder();
+        let directory = directory(folder.path(), 6);
+        let files: Vec<File> = (0..30).map(|number| create(&directory, number, Access::Buffered)).collect();
+        files.iter().for_each(|file| file.sync(Purpose::Log).unwrap());
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (files, directory) = (&files, &directory);
+                scope.spawn(move || {
+                    for round in 0..300 {
+                        let number = (round * 7 + thread * 11) % 30;
+                        check(&files[number], number as u8);
+                        // Names come and go meanwhile.
+                        let name = 100 + thread as u8;
+                        let own = create(directory, name, Access::Buffered);
+                        own.sync(Purpose::Log).unwrap();
+                        directory.remove(&name.to_string()).unwrap();
+                        check(&own, name);
+                    }
+                });
+            }
+        });
+    }
+}
