@@ -100,7 +100,10 @@ impl Golden {
         let puts = |numbers: Vec<u32>, version| numbers.into_iter().map(put(version)).collect::<Vec<_>>();
         let deletes = |numbers: Vec<u32>| numbers.into_iter().map(|number| Operation::Delete { number });
         let of = |partition, from, count| self.of_partition(partition, from, count);
-        let cuckoo_table = Stores::Hash(HashStoreKind::CuckooTable, FilterKind::CuckooTags);
+        // Tries, perfect indexes and cuckoo tables are for records of a fixed size.
+        let table = if self.fixed { HashStoreKind::CuckooTable } else { HashStoreKind::HashOrdered };
+        let sorted = |index| Stores::Sorted(if self.fixed { index } else { IndexKind::Fences });
+        let cuckoo_table = Stores::Hash(table, FilterKind::CuckooTags);
         let ribbon = Stores::Hash(HashStoreKind::HashOrdered, FilterKind::Ribbon);
         let cuckoo_tags = Stores::Hash(HashStoreKind::HashOrdered, FilterKind::CuckooTags);
         let mut expiring = Vec::new();
@@ -109,9 +112,9 @@ impl Golden {
             expiring.push(Operation::Put { number: 61, version: 7, expires_at_ms: FUTURE });
         }
         let sessions = [
-            (Stores::Sorted(IndexKind::EntropyTrie), puts((0..300).collect(), 1)),
-            (Stores::Sorted(IndexKind::Fences), puts(of(1, 100, 80), 2)),
-            (Stores::Sorted(IndexKind::BlockPerfect), puts(of(2, 100, 80), 3)),
+            (sorted(IndexKind::EntropyTrie), puts((0..300).collect(), 1)),
+            (sorted(IndexKind::Fences), puts(of(1, 100, 80), 2)),
+            (sorted(IndexKind::BlockPerfect), puts(of(2, 100, 80), 3)),
             (cuckoo_table, puts(of(0, 150, 90), 4)),
             (ribbon, puts(of(3, 150, 90), 5).into_iter().chain(deletes(of(3, 0, 10))).collect()),
             (cuckoo_tags, deletes(of(0, 0, 30)).chain(puts(of(0, 400, 60), 6)).collect()),

@@ -214,7 +214,7 @@ fn the_defaults_of_the_model_are_those_of_the_engine() {
     let (layout, settings) = (SiltLayout::new(16.0, 84.0), SiltSettings::default());
     assert_eq!(layout.merge_ratio, settings.merge_ratio);
     assert_eq!(layout.tag_bits, f64::from(settings.tag_bits));
-    assert_eq!(layout.filter_bits, f64::from(settings.filter_bits));
+    assert_eq!(layout.filter_bits, f64::from(settings.ribbon_bits()));
     assert_eq!(layout.log_slots_min, f64::from(settings.log_slots_min));
     assert_eq!(layout.keys_per_log_slot, f64::from(settings.keys_per_log_slot));
     assert_eq!(layout.log_bytes_max, settings.log_bytes_max as f64 / 2.0);

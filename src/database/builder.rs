@@ -31,7 +31,7 @@ pub struct Builder {
     background_threads: usize,
     open_files_max: Option<u64>,
     settings: SiltSettings,
-    mica: MicaSettings,
+    mica: Option<MicaSettings>,
     seed: Option<[u64; 2]>,
     clock: Clock,
     progress: Option<Box<Progress<'static>>>,
@@ -50,7 +50,7 @@ impl Builder {
             background_threads: 2,
             open_files_max: None,
             settings: SiltSettings::default(),
-            mica: MicaSettings::default(),
+            mica: None,
             seed: None,
             clock: Clock::default(),
             progress: None,
@@ -117,7 +117,8 @@ impl Builder {
         self
     }
 
-    /// The bits of a tag in the LogStore and the HashStores' filters (k), 8 to 15. Default: 15.
+    /// The bits of a tag in the LogStore (k), 8 to 15; also of the HashStores' filters where these are the LogStore's tags:
+    /// with [`FilterKind::CuckooTags`] and [`HashStoreKind::CuckooTable`]. Default: 15.
     pub fn tag_bits(mut self, bits: u8) -> Self {
         self.settings.tag_bits = bits;
         self
@@ -149,35 +150,38 @@ impl Builder {
         self
     }
 
-    /// How HashStores stand on flash. Default: the best that was measured for the shape of the records.
+    /// How HashStores stand on flash. A kind that does not suit the records is an error. Default: in hash order.
     pub fn hash_store(mut self, kind: HashStoreKind) -> Self {
         self.settings.hash_store = Some(kind);
         self
     }
 
-    /// The filter of HashStores in hash order. Default: a ribbon filter.
+    /// The filter of HashStores in hash order. Cuckoo tables have tags: a ribbon filter for them is an error. Default: a
+    /// ribbon filter.
     pub fn filter(mut self, kind: FilterKind) -> Self {
         self.settings.filter = Some(kind);
         self
     }
 
-    /// The false-positive rate of ribbon filters, as its number of bits: 2^-bits a HashStore, 1 to 32. Default: 11.
+    /// The false-positive rate of ribbon filters, as its number of bits: 2^-bits for each HashStore, 1 to 32. An error where
+    /// HashStores have tags as their filter. Default: 11.
     pub fn filter_bits(mut self, bits: u8) -> Self {
-        self.settings.filter_bits = bits;
+        self.settings.filter_bits = Some(bits);
         self
     }
 
-    /// How SortedStores are indexed. Default: the best that was measured for the shape of the records; with
-    /// [`IndexKind::SlotPerfect`] gets read less, and keys take 0.1 B to 0.2 B more.
+    /// How SortedStores are indexed. A kind that does not suit the records is an error. Default: block-perfect where that
+    /// suits the records, else fences. With [`IndexKind::SlotPerfect`] gets read less, and keys take 0.1 B to 0.2 B more.
     pub fn index(mut self, kind: IndexKind) -> Self {
         self.settings.index = Some(kind);
         self
     }
 
-    /// All settings of MICA; without meaning for other engines. Partitions and the memory budget, where they are
-    /// stated, take precedence; with neither it takes 256 MiB.
+    /// All settings of MICA; an error for another engine, as settings of SILT are for MICA. [`partitions`](Self::partitions),
+    /// [`memory_budget`](Self::memory_budget) and [`fixed`](Self::fixed) set the same values as fields of these settings:
+    /// where both are stated, they have to agree. With neither it takes 256 MiB.
     pub fn mica(mut self, settings: MicaSettings) -> Self {
-        self.mica = settings;
+        self.mica = Some(settings);
         self
     }
 
@@ -315,8 +319,70 @@ impl Builder {
         Ok(Database { inner: Arc::new(inner) })
     }
 
+    /// An error for a setting that the engine does not have, or that another one overrules.
+    fn check_effects(&self) -> Result<()> {
+        let setting = |name, problem: String| Err(Error::Setting { name, problem });
+        if self.engine == EngineKind::Silt {
+            let problem = "these are settings of the engine `mica`, and this one is `silt`; choose that engine, or leave \
+                           them out";
+            return if self.mica.is_some() { setting("mica", problem.into()) } else { Ok(()) };
+        }
+        let (silt, default) = (&self.settings, SiltSettings::default());
+        let of_silt = [
+            ("block_bytes", silt.shape.block_bytes.is_some()),
+            ("merge_ratio", silt.merge_ratio != default.merge_ratio),
+            ("tag_bits", silt.tag_bits != default.tag_bits),
+            ("log_slots_min", silt.log_slots_min != default.log_slots_min),
+            ("filter_last_store", silt.last_filter_bits.is_some()),
+            ("hash_store", silt.hash_store.is_some()),
+            ("filter", silt.filter.is_some()),
+            ("filter_bits", silt.filter_bits.is_some()),
+            ("index", silt.index.is_some()),
+            ("access", self.access != Access::default()),
+            ("verify_checksums", !self.verify_checksums),
+        ];
+        if let Some((name, _)) = of_silt.into_iter().find(|(_, is_set)| *is_set) {
+            let problem = "the engine `mica` keeps everything in memory and has no such setting; leave it out, or choose \
+                           the engine `silt`";
+            return setting(name, problem.into());
+        }
+        let (mica, default) = (self.mica.clone().unwrap_or_default(), MicaSettings::default());
+        let record_bytes =
+            silt.shape.fixed.map(|(key_length, value_length)| (key_length + value_length) as u64);
+        for (name, other, stated, overruling, default) in [
+            (
+                "mica.record_bytes",
+                "fixed",
+                mica.record_bytes as u64,
+                record_bytes,
+                default.record_bytes as u64,
+            ),
+            (
+                "mica.memory_bytes",
+                "memory_budget",
+                mica.memory_bytes,
+                silt.memory_budget,
+                default.memory_bytes,
+            ),
+            (
+                "mica.partitions",
+                "partitions",
+                mica.partitions.into(),
+                silt.shape.partitions.map(u64::from),
+                default.partitions.into(),
+            ),
+        ] {
+            if let Some(overruling) = overruling.filter(|value| *value != stated && stated != default) {
+                let problem = format!("{stated}, but `{other}` says {overruling}; leave one of them out");
+                return setting(name, problem);
+            }
+        }
+        Ok(())
+    }
+
     /// Checks the settings, whatever database they are for.
     fn check(&self) -> Result<()> {
+        self.check_effects()?;
         match self.engine {
             EngineKind::Silt => self.settings.check(),
             EngineKind::Mica if self.read_only => {
@@ -349,9 +415,10 @@ impl Builder {
     }
 
     fn mica_settings(&self) -> MicaSettings {
-        let partitions = self.settings.shape.partitions.unwrap_or(self.mica.partitions);
-        let memory_bytes = self.settings.memory_budget.unwrap_or(self.mica.memory_bytes);
-        MicaSettings { partitions, memory_bytes, ..self.mica.clone() }
+        let settings = self.mica.clone().unwrap_or_default();
+        let partitions = self.settings.shape.partitions.unwrap_or(settings.partitions);
+        let memory_bytes = self.settings.memory_budget.unwrap_or(settings.memory_bytes);
+        MicaSettings { partitions, memory_bytes, ..settings }
     }
 
     /// An empty engine in memory.

@@ -4,6 +4,8 @@ use super::*;
 use crate::device::Directory;
 use crate::device::memory::MemoryDirectory;
 use crate::device::system::synced;
+use crate::engine::mica::MicaSettings;
+use crate::engine::silt::{FilterKind, HashStoreKind, IndexKind};
 use crate::testing::{Crash, SimulatedDirectory, Survival};
 use crate::{Access, Change};
 
@@ -172,5 +174,70 @@ fn a_loss_of_power_while_the_shape_changes_leaves_the_one_or_the_other() {
             database.put("a", "b").unwrap();
             assert!(database.verify(&mut |_, _| true).unwrap().damage.is_empty());
         }
+    }
+}
+
+#[test]
+fn settings_that_cannot_take_effect_are_errors_that_name_them() {
+    let memory = |builder: Builder| {
+        builder.background_threads(0).open_in(Directory::new(MemoryDirectory::default(), Access::Buffered))
+    };
+    let silt = || Database::builder("memory");
+    let mica = || silt().engine(EngineKind::Mica);
+    let cuckoo = || silt().fixed(8, 8).hash_store(HashStoreKind::CuckooTable);
+    let of_mica = |settings| mica().mica(settings);
+    let refused = [
+        ("index", silt().index(IndexKind::BlockPerfect)),
+        ("index", silt().index(IndexKind::SlotPerfect)),
+        ("index", silt().index(IndexKind::EntropyTrie)),
+        ("index", silt().index(IndexKind::BlockPerfect).fixed(8, 3000)),
+        ("index", silt().index(IndexKind::SlotPerfect).fixed(8, 5000)),
+        ("index", silt().index(IndexKind::EntropyTrie).fixed(8, 600).block_bytes(512)),
+        ("hash_store", silt().hash_store(HashStoreKind::CuckooTable)),
+        ("hash_store", cuckoo().fixed(8, 5000)),
+        ("filter", cuckoo().filter(FilterKind::Ribbon)),
+        ("filter_bits", cuckoo().filter_bits(9)),
+        ("filter_bits", silt().filter(FilterKind::CuckooTags).filter_bits(9)),
+        ("mica", silt().mica(MicaSettings::default())),
+        ("block_bytes", mica().block_bytes(4096)),
+        ("merge_ratio", mica().merge_ratio(1.0)),
+        ("tag_bits", mica().tag_bits(9)),
+        ("log_slots_min", mica().log_slots_min(64)),
+        ("filter_last_store", mica().filter_last_store(8)),
+        ("hash_store", mica().hash_store(HashStoreKind::HashOrdered)),
+        ("filter", mica().filter(FilterKind::Ribbon)),
+        ("filter_bits", mica().filter_bits(11)),
+        ("index", mica().index(IndexKind::Fences)),
+        ("access", mica().access(Access::Direct)),
+        ("verify_checksums", mica().verify_checksums(false)),
+        ("mica.record_bytes", of_mica(MicaSettings { record_bytes: 100, ..Default::default() }).fixed(8, 8)),
+        (
+            "mica.memory_bytes",
+            of_mica(MicaSettings { memory_bytes: 1 << 24, ..Default::default() }).memory_budget(1 << 25),
+        ),
+        ("mica.partitions", of_mica(MicaSettings { partitions: 2, ..Default::default() }).partitions(4)),
+    ];
+    for (setting, builder) in refused {
+        match memory(builder) {
+            Err(Error::Setting { name, problem }) => {
+                assert_eq!(name, setting, "{problem}");
+                assert!(problem.contains("leave"), "it names the remedy: {problem}");
+            }
+            outcome => panic!("{setting}: {:?}", outcome.err()),
+        }
+    }
+    // What was created keeps its shape, which later settings have to suit.
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    let database = silt().background_threads(0).open_in(directory.clone()).unwrap();
+    database.put("key", "value").unwrap();
+    drop(database);
+    let outcome = silt().index(IndexKind::SlotPerfect).open_in(directory);
+    assert!(matches!(outcome.err(), Some(Error::Setting { name: "index", .. })));
+    for builder in [
+        silt().fixed(8, 8).index(IndexKind::SlotPerfect),
+        cuckoo().filter(FilterKind::CuckooTags),
+        of_mica(MicaSettings { record_bytes: 16, ..Default::default() }).fixed(8, 8),
+    ] {
+        memory(builder).unwrap();
     }
 }

@@ -159,7 +159,7 @@ impl Bed {
         settings.shape.partitions = Some(2);
         settings.shape.block_bytes = Some(512);
         settings.shape.fixed = fixed.then_some((8, 12));
-        Database::builder("memory").silt_settings(settings).background_threads(0).seed(self.seed)
+        Database::builder("memory").silt_settings(settings.suited()).background_threads(0).seed(self.seed)
     }
 
     fn write(&mut self, database: &Database, round: u64) -> crate::Result<()> {

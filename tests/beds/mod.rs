@@ -77,14 +77,16 @@ impl Bed {
 
     /// The same, elsewhere.
     pub fn builder_at(&self, path: &Path) -> Builder {
-        let mut builder =
-            Database::builder(path).engine(self.engine).partitions(2).log_slots_min(64).background_threads(0);
+        let mut builder = Database::builder(path).engine(self.engine).partitions(2).background_threads(0);
         if let Some((key_length, value_length)) = self.shape.fixed {
             builder = builder.fixed(key_length, value_length).expiring(self.shape.expiring);
         }
         if !self.is_persistent() {
             builder = builder.memory_budget(32 << 20);
-        } else if let Place::Files(_) = &self.place {
+        } else {
+            builder = builder.log_slots_min(64);
+        }
+        if self.is_persistent() && self.path().is_some() {
             builder = builder.memory_budget(300 << 10).filter_last_store(6);
         }
         if self.shape.hashed_keys { builder.hashed_keys() } else { builder }

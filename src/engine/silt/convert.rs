@@ -84,13 +84,13 @@ impl ConvertJob {
                 let cursor = LogCursor::new(log, frozen.clone(), core.placing, Purpose::Convert);
                 let expected = frozen.len().into();
                 let ribbon = match core.settings.filter.unwrap_or(FilterKind::Ribbon) {
-                    FilterKind::Ribbon => Some(RibbonBuilder::new(expected, core.settings.filter_bits)?),
+                    FilterKind::Ribbon => Some(RibbonBuilder::new(expected, core.settings.ribbon_bits())?),
                     FilterKind::CuckooTags => None,
                 };
                 Target::Ordered { writer: Box::new(writer), cursor: Box::new(cursor), ribbon }
             }
         };
-        Ok(ConvertJob { partition, number, tag, frozen, filter_bits: core.settings.filter_bits, target })
+        Ok(ConvertJob { partition, number, tag, frozen, filter_bits: core.settings.ribbon_bits(), target })
     }
 
     /// Moves some records; answers whether all were moved.

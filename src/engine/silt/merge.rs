@@ -11,6 +11,7 @@ use crate::store::log::{FrozenLog, LogCursor};
 use crate::store::manifest::{Edit, Role, Shape, StoreEntry};
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::names::FileName;
+use crate::store::record::RecordLayout;
 use crate::store::sorted::{
     Form, SortedCursor, SortedIndexKind, SortedStoreSettings, SortedStoreWriter, StoreFilter, slots_per_block,
 };
@@ -43,6 +44,27 @@ pub(super) struct MergeJob {
     filter: Option<RangedFilterBuilder>,
 }
 
+fn sorted_index_kind(index: IndexKind) -> SortedIndexKind {
+    match index {
+        IndexKind::EntropyTrie => SortedIndexKind::EntropyTrie,
+        IndexKind::BlockPerfect => SortedIndexKind::BlockPerfect,
+        IndexKind::SlotPerfect => SortedIndexKind::SlotPerfect,
+        IndexKind::Fences => SortedIndexKind::Fences,
+    }
+}
+
+/// Whether there can be such an index of records of a layout.
+pub(super) fn suits(index: IndexKind, layout: &RecordLayout, block_bytes: u32) -> bool {
+    let form = SortedStoreSettings::form_for(layout, block_bytes, false, sorted_index_kind(index));
+    match index {
+        IndexKind::Fences => true,
+        _ if form == Form::Stream => false,
+        IndexKind::BlockPerfect => RECORDS_PER_BLOCK.contains(&slots_per_block(layout, form, block_bytes)),
+        IndexKind::SlotPerfect => form == Form::CheckedSlots,
+        IndexKind::EntropyTrie => true,
+    }
+}
+
 /// What a SortedStore of a database is written with, but for the number of its records.
 pub(super) fn sorted_settings(
     shape: &Shape,
@@ -52,21 +74,8 @@ pub(super) fn sorted_settings(
     piece_bytes: usize,
 ) -> SortedStoreSettings {
     let (layout, block_bytes) = (shape.layout, shape.block_bytes);
-    let wanted = match index {
-        IndexKind::EntropyTrie => SortedIndexKind::EntropyTrie,
-        IndexKind::BlockPerfect => SortedIndexKind::BlockPerfect,
-        IndexKind::SlotPerfect => SortedIndexKind::SlotPerfect,
-        IndexKind::Fences => SortedIndexKind::Fences,
-    };
-    let form = SortedStoreSettings::form_for(&layout, block_bytes, false, wanted);
-    let slots_per_block = slots_per_block(&layout, form, block_bytes);
-    let is_fit = match wanted {
-        _ if form == Form::Stream => false,
-        SortedIndexKind::BlockPerfect => RECORDS_PER_BLOCK.contains(&slots_per_block),
-        SortedIndexKind::SlotPerfect => form == Form::CheckedSlots,
-        _ => true,
-    };
-    let index = if is_fit { wanted } else { SortedIndexKind::Fences };
+    let index =
+        if suits(index, &layout, block_bytes) { sorted_index_kind(index) } else { SortedIndexKind::Fences };
     let form = SortedStoreSettings::form_for(&layout, block_bytes, false, index);
     let (expected_records, expected_bytes) = (0, 0);
     SortedStoreSettings {

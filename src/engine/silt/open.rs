@@ -41,6 +41,7 @@ impl Silt {
         let mut manifest = Manifest::open(&directory)?.rewrite_beyond(settings.manifest_bytes_max);
         let shape = *manifest.shape();
         check_shape(&settings.shape, &shape)?;
+        settings.check_structures(&shape.layout, shape.block_bytes)?;
         check_stores_are_there(&directory, &manifest)?;
         if !directory.is_read_only() {
             manifest.make_durable()?;
@@ -127,17 +128,12 @@ impl Core {
         Ok(replayed)
     }
 
-    /// The HashStores' form: as it was set, if the records allow it.
+    /// The HashStores' form.
     pub(super) fn hash_store_kind(&self) -> HashStoreKind {
-        let suits = CuckooTable::suits(&self.shape.layout, self.shape.block_bytes);
-        match self.settings.hash_store {
-            Some(HashStoreKind::CuckooTable) if suits => HashStoreKind::CuckooTable,
-            Some(_) => HashStoreKind::HashOrdered,
-            None => HashStoreKind::HashOrdered,
-        }
+        self.settings.hash_store.unwrap_or(HashStoreKind::HashOrdered)
     }
 
-    /// The SortedStores' index: as it was set, or the smallest for the records.
+    /// The SortedStores' index: as it was set, which was checked; else the smallest one, where it suits the records.
     pub(super) fn index_kind(&self) -> IndexKind {
         self.settings.index.unwrap_or(IndexKind::BlockPerfect)
     }

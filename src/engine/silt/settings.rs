@@ -1,15 +1,18 @@
 //! What can be chosen of a SILT engine, with the limits.
 
+use super::merge;
 use super::policy::open_files;
 use super::residency::check_budget;
 use crate::key::KeyHasher;
 use crate::store::checksum::Secret;
+use crate::store::hash::CuckooTable;
 use crate::store::manifest::Shape;
 use crate::store::record::RecordLayout;
 use crate::{Error, Result};
 
 const PARTITIONS_DEFAULT: u32 = 16;
 const BLOCK_BYTES_DEFAULT: u32 = 4096;
+const FILTER_BITS_DEFAULT: u8 = 11;
 
 /// What shapes the records and the files; kept in the database when it is created. `None` means: as it is, or the
 /// default when it is created.
@@ -75,13 +78,14 @@ pub struct SiltSettings {
     pub log_slots_min: u32,
     /// All keys for each slot of all LogStores: LogStores grow with the data.
     pub keys_per_log_slot: u32,
-    /// How HashStores stand on flash, or the best for the records.
+    /// How HashStores stand on flash, or in hash order. A kind that does not suit the records is an error.
     pub hash_store: Option<HashStoreKind>,
-    /// The filter of HashStores in hash order, or the smallest. Cuckoo tables have their tags.
+    /// The filter of HashStores in hash order, or the smallest. Cuckoo tables have their tags: another one is an error.
     pub filter: Option<FilterKind>,
-    /// The base-2 logarithm of the inverse false-positive rate of ribbon filters.
-    pub filter_bits: u8,
-    /// How SortedStores are indexed, or the best for the records.
+    /// The base-2 logarithm of the inverse false-positive rate of ribbon filters, or 11. An error where HashStores have
+    /// the tags as their filter.
+    pub filter_bits: Option<u8>,
+    /// How SortedStores are indexed, or the best for the records. A kind that does not suit them is an error.
     pub index: Option<IndexKind>,
     /// The size of a segment of the log, in bytes.
     pub log_segment_bytes: u64,
@@ -136,7 +140,7 @@ impl Default for SiltSettings {
             keys_per_log_slot: 100,
             hash_store: None,
             filter: None,
-            filter_bits: 11,
+            filter_bits: None,
             index: None,
             log_segment_bytes: 64 << 20,
             log_bytes_max: 1 << 30,
@@ -158,12 +162,17 @@ impl SiltSettings {
         cfg!(test) && self.mistake == Some(mistake)
     }
 
+    /// The bits of ribbon filters: as they were set, or 11.
+    pub fn ribbon_bits(&self) -> u8 {
+        self.filter_bits.unwrap_or(FILTER_BITS_DEFAULT)
+    }
+
     /// Checks every setting against its limits.
     pub fn check(&self) -> Result<()> {
         let limits = [
             ("merge_ratio", self.merge_ratio, 0.01, 10.0),
             ("tag_bits", f64::from(self.tag_bits), 8.0, 15.0),
-            ("filter_bits", f64::from(self.filter_bits), 1.0, 32.0),
+            ("filter_bits", f64::from(self.ribbon_bits()), 1.0, 32.0),
             ("filter_last_store", f64::from(self.last_filter_bits.unwrap_or(1)), 1.0, 32.0),
             ("log_slots_min", f64::from(self.log_slots_min), 16.0, 16_777_216.0),
             ("keys_per_log_slot", f64::from(self.keys_per_log_slot), 1.0, 1e6),
@@ -193,20 +202,87 @@ impl SiltSettings {
 
     /// Checks what matters beyond that where a database is created with them.
     pub fn check_creation(&self) -> Result<()> {
+        self.check_structures(&self.shape.layout(), self.shape.block_bytes.unwrap_or(BLOCK_BYTES_DEFAULT))?;
         let partitions = self.shape.partitions.unwrap_or(PARTITIONS_DEFAULT);
         self.memory_budget.map_or(Ok(()), |budget| check_budget(budget, partitions as usize))
     }
 }
 
+impl SiltSettings {
+    /// Checks that the structures that were chosen suit the records of a database, and one another.
+    pub(super) fn check_structures(&self, layout: &RecordLayout, block_bytes: u32) -> Result<()> {
+        if let Some(index) = self.index
+            && !merge::suits(index, layout, block_bytes)
+        {
+            let needed = match index {
+                IndexKind::BlockPerfect => "of which 2 to 256 fit in a block",
+                _ => "smaller than a block",
+            };
+            return Err(unsuited("index", &format!("{index:?}"), needed, layout, block_bytes));
+        }
+        if self.hash_store != Some(HashStoreKind::CuckooTable) {
+            let ignored = self.filter == Some(FilterKind::CuckooTags) && self.filter_bits.is_some();
+            let problem =
+                "the tags of the LogStore are the filter, of `tag_bits` each; leave `filter_bits` out";
+            return if ignored { Err(setting("filter_bits", problem.into())) } else { Ok(()) };
+        }
+        if !CuckooTable::suits(layout, block_bytes) {
+            return Err(unsuited("hash_store", "CuckooTable", "smaller than a block", layout, block_bytes));
+        }
+        for (name, is_ignored) in
+            [("filter", self.filter == Some(FilterKind::Ribbon)), ("filter_bits", self.filter_bits.is_some())]
+        {
+            if is_ignored {
+                let problem = "the filter of cuckoo tables is their tags, of `tag_bits` each; leave this out";
+                return Err(setting(name, problem.into()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same without the structures that do not suit: for tests that choose them by chance.
+    #[doc(hidden)]
+    pub fn suited(mut self) -> SiltSettings {
+        while let Err(Error::Setting { name, .. }) = self.check_creation() {
+            match name {
+                "index" => self.index = None,
+                "hash_store" => self.hash_store = None,
+                "filter" => self.filter = None,
+                "filter_bits" => self.filter_bits = None,
+                _ => break,
+            }
+        }
+        self
+    }
+}
+
+fn setting(name: &'static str, problem: String) -> Error {
+    Error::Setting { name, problem }
+}
+
+/// The error for a structure that records of a layout cannot have.
+fn unsuited(name: &'static str, kind: &str, needed: &str, layout: &RecordLayout, block_bytes: u32) -> Error {
+    let records = match layout.fixed {
+        Some((key_length, value_length)) => format!("of {key_length} + {value_length} bytes"),
+        None => "of any size".to_owned(),
+    };
+    let problem = format!(
+        "{kind} is for records of a fixed size, {needed}, and these are {records} in blocks of {block_bytes}; state \
+         `fixed` or other `block_bytes` when the database is created, or leave `{name}` out"
+    );
+    setting(name, problem)
+}
+
 impl ShapeSettings {
+    fn layout(&self) -> RecordLayout {
+        RecordLayout { fixed: self.fixed, expiring: self.expiring.unwrap_or(self.fixed.is_none()) }
+    }
+
     /// The shape of a database that is created with these settings. `seed` is the secret of its hash.
     pub(super) fn shape(&self, seed: [u64; 2], database_id: u64, secret: Secret) -> Shape {
         let hashed_keys = self.hashed_keys.unwrap_or(false);
         Shape {
-            layout: RecordLayout {
-                fixed: self.fixed,
-                expiring: self.expiring.unwrap_or(self.fixed.is_none()),
-            },
+            layout: self.layout(),
             hasher: if hashed_keys { KeyHasher::Identity } else { KeyHasher::Keyed(seed) },
             partitions_log2: self.partitions.unwrap_or(PARTITIONS_DEFAULT).ilog2(),
             block_bytes: self.block_bytes.unwrap_or(BLOCK_BYTES_DEFAULT),

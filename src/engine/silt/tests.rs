@@ -102,7 +102,7 @@ fn a_get_reads_once_and_a_miss_hardly_more() {
 #[test]
 fn records_too_small_for_a_block_perfect_index_are_found_by_fences() {
     let files = MemoryDirectory::default();
-    let (database, _) = open(&files, |builder| builder.fixed(8, 0).index(IndexKind::BlockPerfect));
+    let (database, _) = open(&files, |builder| builder.fixed(8, 0));
     for number in 0..5000u64 {
         database.put(key(number), []).unwrap();
     }

@@ -238,4 +238,5 @@ fn settings(random: &mut fastrand::Rng, fixed: Option<(usize, usize)>) -> SiltSe
         manifest_bytes_max: 1 << random.u32(..12),
         ..SiltSettings::default()
     }
+    .suited()
 }

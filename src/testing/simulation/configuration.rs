@@ -57,7 +57,7 @@ impl Configuration {
         let (direct, alignment) =
             if random.bool() { (Access::Direct, 512) } else { (Access::DirectOrBuffered, 4096) };
         Configuration {
-            settings: SiltSettings { shape, ..changeable_settings(random) },
+            settings: SiltSettings { shape, ..changeable_settings(random) }.suited(),
             access: if aligned && random.bool() { direct } else { Access::Buffered },
             direct_alignment: aligned.then_some(alignment),
             collisions: collides.then_some(collisions),
@@ -69,7 +69,7 @@ impl Configuration {
     /// The same database with other settings, as far as they may be changed between two openings.
     pub fn redraw(&mut self, random: &mut fastrand::Rng) {
         let SiltSettings { shape, mistake, .. } = self.settings.clone();
-        self.settings = SiltSettings { shape, mistake, ..changeable_settings(random) };
+        self.settings = SiltSettings { shape, mistake, ..changeable_settings(random) }.suited();
     }
 
     /// A workload for such a database.
@@ -148,7 +148,7 @@ fn changeable_settings(random: &mut fastrand::Rng) -> SiltSettings {
         hash_store: [None, Some(HashStoreKind::CuckooTable), Some(HashStoreKind::HashOrdered)]
             [random.usize(..3)],
         filter: [None, Some(FilterKind::CuckooTags), Some(FilterKind::Ribbon)][random.usize(..3)],
-        filter_bits: random.u8(4..=16),
+        filter_bits: Some(random.u8(4..=16)),
         index: [
             None,
             Some(IndexKind::EntropyTrie),

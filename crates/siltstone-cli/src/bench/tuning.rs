@@ -39,7 +39,7 @@ pub struct Tuning {
     /// Threads for background work
     #[arg(long, value_parser = parse_whole::<usize>)]
     background_threads: Option<usize>,
-    /// How HashStores stand on flash
+    /// How HashStores stand on flash; cuckoo tables need `--fixed`
     #[arg(long, value_enum)]
     hash_store: Option<HashStoreArg>,
     /// The filter of HashStores in hash order
@@ -54,7 +54,7 @@ pub struct Tuning {
     /// What all memory of the database is kept within, such as 64MiB; the rest of it caches records
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory_budget: Option<f64>,
-    /// How SortedStores are indexed
+    /// How SortedStores are indexed; all but fences need `--fixed`
     #[arg(long, value_enum)]
     index: Option<IndexArg>,
     /// Whether gets compute the checksums of the blocks that they read

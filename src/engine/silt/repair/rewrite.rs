@@ -164,7 +164,7 @@ impl NewStore {
 
     /// Ends the store, durably once the directory is synced.
     fn finish(self, rewriting: &mut Rewriting<'_>) -> Result<StoreEntry> {
-        let bits = rewriting.settings.filter_bits;
+        let bits = rewriting.settings.ribbon_bits();
         let filter = self.hashes.map(|hashes| RibbonFilter::new(hashes, bits)).transpose()?;
         rewriting.kept_records += self.writer.records();
         self.writer.finish(filter.map(StoreFilter::Ribbon))?.file().sync(Purpose::Maintain)?;

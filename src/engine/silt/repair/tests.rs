@@ -50,7 +50,7 @@ impl Kind {
         settings.shape.partitions = Some(4);
         settings.shape.block_bytes = Some(512);
         settings.shape.fixed = self.fixed.then_some((8, 24));
-        Database::builder("db").silt_settings(settings).background_threads(0).seed([7, 9])
+        Database::builder("db").silt_settings(settings.suited()).background_threads(0).seed([7, 9])
     }
 
     fn value(self, number: u64, round: u64) -> Vec<u8> {
