@@ -405,13 +405,13 @@ fn manifests() {
                 .map(|&(number, role)| StoreEntry { number, tag: number << 56 | 7, role })
                 .collect(),
         };
-        manifest.commit(&[edit(100, &[], &[(1, Role::HashOrdered)])]).unwrap();
+        manifest.commit(&[edit(100, &[], &[(1, Role::HashOrdered)])], 70).unwrap();
         manifest
-            .commit(&[edit(200, &[], &[(2, Role::CuckooTable)]), edit(0, &[1], &[(3, Role::Sorted)])])
+            .commit(&[edit(200, &[], &[(2, Role::CuckooTable)]), edit(0, &[1], &[(3, Role::Sorted)])], 300)
             .unwrap();
         let read = golden_directory(&written, &[("MANIFEST", fixture)]);
         let opened = Manifest::open(&read).unwrap();
-        assert_eq!((opened.shape(), opened.next_number()), (&shape, 4));
+        assert_eq!((opened.shape(), opened.next_number(), opened.log_synced()), (&shape, 4, 300));
         let partition = &opened.partitions()[3];
         let stores: Vec<_> =
             partition.stores.iter().map(|store| (store.number, store.tag, store.role)).collect();

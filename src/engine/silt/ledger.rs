@@ -12,6 +12,9 @@ use crate::store::manifest::{Edit, Manifest};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// How many bytes of the log may be synced before the manifest states it. It costs two syncs more.
+const UNSTATED_BYTES_MAX: u64 = 4 << 20;
+
 /// A conversion that is not yet in the manifest.
 pub(super) struct Pending {
     pub edit: Edit,
@@ -79,10 +82,35 @@ impl Core {
         if !self.settings.makes(Mistake::CommitsBeforeTheLog) {
             self.log.sync_to(self.log.end())?;
         }
-        ledger.manifest.commit(&edits)?;
+        ledger.manifest.commit(&edits, self.log.synced())?;
+        self.log_stated.store(ledger.manifest.log_synced(), Ordering::Release);
         ledger.pending.clear();
         self.pending_commits.store(0, Ordering::Release);
         Ok(())
+    }
+
+    /// States in the manifest up to where the log is synced. The end of the log cannot be lost unnoticed before there.
+    pub(super) fn state_synced(&self, ledger: &mut Ledger) -> Result<()> {
+        let synced = self.log.synced();
+        if synced > ledger.manifest.log_synced() {
+            ledger.manifest.commit(&[], synced)?;
+            self.log_stated.store(synced, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// As [`state_synced`](Self::state_synced), once a segment, or some megabytes, were synced since it was done last;
+    /// `at_once` if anything was. Does not wait for a checkpoint or another commit that is under way.
+    pub(super) fn state_synced_now_and_then(&self, at_once: bool) -> Result<()> {
+        let unstated = self.log.synced().saturating_sub(self.log_stated.load(Ordering::Acquire));
+        let least = if at_once { 1 } else { UNSTATED_BYTES_MAX.min(self.settings.log_segment_bytes) };
+        if unstated < least {
+            return Ok(());
+        }
+        match self.ledger.try_lock() {
+            Some(mut ledger) => self.fail_stop(|| self.state_synced(&mut ledger)),
+            None => Ok(()),
+        }
     }
 
     /// Removes what of the log every partition has in stores.

@@ -77,6 +77,8 @@ struct Core {
     next_store_number: AtomicU64,
     /// How many conversions are not yet in the manifest.
     pending_commits: AtomicU64,
+    /// Up to where the log is synced as the manifest states it.
+    log_stated: AtomicU64,
     /// About how many keys there are.
     keys: AtomicU64,
     jobs: Jobs,
@@ -269,10 +271,10 @@ impl Engine for Silt {
 
     fn sync(&self) -> Result<()> {
         self.core.check_writable()?;
-        if self.core.log.is_synced() {
-            return Ok(());
+        if !self.core.log.is_synced() {
+            self.core.make_durable(Durability::Synced, self.core.log.end())?;
         }
-        self.core.make_durable(Durability::Synced, self.core.log.end())
+        self.core.state_synced_now_and_then(true)
     }
 
     fn step(&self, now_ms: TimestampMs) -> Result<Step> {
@@ -343,9 +345,13 @@ impl Engine for Silt {
         if self.core.directory.is_read_only() {
             return Ok(());
         }
+        let mut ledger = self.core.ledger.lock();
         self.core.fail_stop(|| {
-            self.core.commit_pending(&mut self.core.ledger.lock())?;
-            if self.core.log.is_synced() { Ok(()) } else { self.core.log.sync_to(self.core.log.end()) }
+            self.core.commit_pending(&mut ledger)?;
+            if !self.core.log.is_synced() {
+                self.core.log.sync_to(self.core.log.end())?;
+            }
+            self.core.state_synced(&mut ledger)
         })
     }
 }

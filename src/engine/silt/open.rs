@@ -57,7 +57,7 @@ impl Silt {
             format: shape.log_format(),
             segment_bytes: settings.log_segment_bytes,
             from: converted().min().unwrap_or(0),
-            durable: converted().max().unwrap_or(0),
+            durable: converted().max().unwrap_or(0).max(manifest.log_synced()),
         };
         let (log, recovered) = Log::open(&directory, &log_settings, progress)?;
         let partitions = manifest
@@ -83,6 +83,7 @@ impl Silt {
             cache: RecordCache::new(0),
             next_store_number: AtomicU64::new(manifest.next_number()),
             pending_commits: AtomicU64::new(0),
+            log_stated: AtomicU64::new(manifest.log_synced()),
             keys: AtomicU64::new(0),
             ledger: Mutex::new(Ledger::new(manifest)),
             counters,

@@ -113,6 +113,6 @@ impl Core {
         // With an id of its own: once either was written to, the log of one is not taken for that of the other.
         let database_id = random_number()?;
         self.log.copy_to(target, database_id, converted.min().unwrap_or(0), end)?;
-        manifest.write_copy(target, database_id)
+        manifest.write_copy(target, database_id, end)
     }
 }

@@ -78,7 +78,10 @@ impl Core {
     /// Waits until a write is as durable as was asked.
     pub(super) fn make_durable(&self, durability: Durability, end: u64) -> Result<()> {
         match durability {
-            Durability::Synced => self.fail_stop(|| self.log.sync_to(end)),
+            Durability::Synced => {
+                self.fail_stop(|| self.log.sync_to(end))?;
+                self.state_synced_now_and_then(false)
+            }
             _ => Ok(()),
         }
     }

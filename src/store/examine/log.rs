@@ -53,6 +53,8 @@ pub struct ExaminedLog {
     pub files_end: u64,
     /// How many records are sound, the torn end's left out.
     pub records: u64,
+    /// The position behind the last of them.
+    pub records_end: u64,
     /// The segments that hold what stands before `end`; none if there is nothing, and the first segment never was
     /// durable.
     pub segments: Vec<ExaminedSegment>,
@@ -370,6 +372,7 @@ impl<'a> Course<'a> {
                 match frame {
                     Frame::Record { batch_goes_on, .. } => {
                         self.examined.records += 1;
+                        self.examined.records_end = positions.end;
                         self.in_batch = if batch_goes_on { self.in_batch + 1 } else { 0 };
                     }
                     Frame::SyncMarker(position) => {

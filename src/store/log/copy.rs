@@ -16,7 +16,7 @@ impl Log {
     pub fn copy_to(&self, target: &Directory, database_id: u64, from: u64, end: u64) -> Result<()> {
         let format = LogFormat { database_id, ..self.format };
         let segments = self.segments.read().clone();
-        for segment in segments.0.iter().filter(|segment| segment.base < end) {
+        for segment in segments.0.iter().filter(|segment| segment.base <= end) {
             let until = segment.end().unwrap_or(end).min(end);
             if until < from {
                 continue;

@@ -116,6 +116,17 @@ impl Log {
         }
     }
 
+    /// Takes over that everything before `durable` was synced before the log was opened, and whether there is no record
+    /// behind it: nothing has to be synced then.
+    fn start_synced(&self, durable: u64, is_all: bool) {
+        self.synced.store(durable, Ordering::Release);
+        if is_all {
+            self.recordless.store(self.end(), Ordering::Release);
+        }
+        let mut syncing = self.syncing.lock();
+        syncing.from = syncing.from.max(durable);
+    }
+
     /// Makes a log that begins at `position` and holds nothing, durably once the directory is synced.
     pub fn begin(directory: &Directory, format: &LogFormat, position: u64) -> Result<String> {
         Self::create_segment(directory, format, position)?.file.sync(Purpose::Recover)?;

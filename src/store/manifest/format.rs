@@ -146,11 +146,12 @@ pub struct Edit {
 }
 
 /// Appends some edits as one commit, atomic: all of them have one checksum, for the sectors of one write may survive a
-/// loss of power in any order. `sequence` is its place among all commits.
-pub fn encode_commit(sequence: u64, edits: &[Edit], out: &mut Vec<u8>) {
+/// loss of power in any order. `sequence` is its place among all commits; the log was synced up to `log_synced`.
+pub fn encode_commit(sequence: u64, log_synced: u64, edits: &[Edit], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; COMMIT_HEADER_BYTES]);
     out.extend_from_slice(&sequence.to_le_bytes());
+    out.extend_from_slice(&log_synced.to_le_bytes());
     out.extend_from_slice(&(edits.len() as u32).to_le_bytes());
     edits.iter().for_each(|edit| edit.encode(out));
     let length = (out.len() - start - COMMIT_HEADER_BYTES) as u32;
@@ -159,8 +160,9 @@ pub fn encode_commit(sequence: u64, edits: &[Edit], out: &mut Vec<u8>) {
     out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Reads the commit with this sequence number from the front of `bytes`: its edits and the bytes it takes.
-pub fn decode_commit(sequence: u64, bytes: &[u8]) -> Option<(Vec<Edit>, usize)> {
+/// Reads the commit with this sequence number from the front of `bytes`: the position before which the log was synced,
+/// its edits and the bytes it takes.
+pub fn decode_commit(sequence: u64, bytes: &[u8]) -> Option<(u64, Vec<Edit>, usize)> {
     let mut fields = Fields::new(bytes);
     let (crc, length) = (fields.u32()?, fields.u32()? as usize);
     let body = fields.bytes(length)?;
@@ -168,11 +170,12 @@ pub fn decode_commit(sequence: u64, bytes: &[u8]) -> Option<(Vec<Edit>, usize)> 
     if fields.u64()? != sequence || checksum::crc32c(&bytes[4..COMMIT_HEADER_BYTES + length]) != crc {
         return None;
     }
+    let log_synced = fields.u64()?;
     let mut edits = Vec::new();
     for _ in 0..fields.u32()? {
         edits.push(Edit::decode(&mut fields)?);
     }
-    (fields.at() == length).then_some((edits, COMMIT_HEADER_BYTES + length))
+    (fields.at() == length).then_some((log_synced, edits, COMMIT_HEADER_BYTES + length))
 }
 
 impl Edit {
@@ -242,8 +245,8 @@ mod tests {
         };
         let edits = vec![edit.clone(), Edit { partition: 4, ..edit }];
         let mut bytes = Vec::new();
-        encode_commit(5, &edits, &mut bytes);
-        assert_eq!(decode_commit(5, &bytes), Some((edits, bytes.len())));
+        encode_commit(5, 77, &edits, &mut bytes);
+        assert_eq!(decode_commit(5, &bytes), Some((77, edits, bytes.len())));
         assert_eq!(decode_commit(6, &bytes), None);
         for length in 0..bytes.len() {
             assert_eq!(decode_commit(5, &bytes[..length]), None);

@@ -8,6 +8,7 @@ pub use format::{Edit, MANIFEST_VERSION, Role, Shape, StoreEntry};
 
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::store::confirm::confirm;
+use crate::store::log::format::POSITION_MAX;
 use crate::store::names::{FileName, MANIFEST_NAME, MIRROR_NAME};
 use crate::{Error, Result};
 use format::{MANIFEST_HEADER_BYTES, decode_commit, encode_commit};
@@ -41,15 +42,31 @@ impl Role {
     }
 }
 
+/// What the commits of a manifest add up to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct State {
+    partitions: Vec<PartitionEntry>,
+    /// The log was synced up to this position.
+    log_synced: u64,
+}
+
+impl State {
+    /// Whether another state is a later one. Positions never decrease, also when a manifest is rewritten.
+    fn is_behind(&self, other: &State) -> bool {
+        let mut pairs = self.partitions.iter().zip(&other.partitions);
+        other.log_synced > self.log_synced || pairs.any(|(own, other)| other.converted_to > own.converted_to)
+    }
+}
+
 /// The open manifest of a database.
 pub struct Manifest {
     directory: Directory,
     /// The manifest and, once it was made durable, its mirror.
     files: Vec<File>,
     shape: Shape,
-    partitions: Vec<PartitionEntry>,
+    state: State,
     /// What a commit that failed would have made of it: whether that is written is not known.
-    attempted: Option<Vec<PartitionEntry>>,
+    attempted: Option<State>,
     length: u64,
     /// Longer than this it is written anew.
     rewrite_bytes: u64,
@@ -65,19 +82,24 @@ impl Manifest {
 
     /// Creates the manifest of an empty database, durably.
     pub fn create(directory: &Directory, shape: &Shape) -> Result<()> {
-        Manifest::replace(directory, shape, &vec![PartitionEntry::default(); 1 << shape.partitions_log2])
+        Manifest::replace(directory, shape, &vec![PartitionEntry::default(); 1 << shape.partitions_log2], 0)
     }
 
     /// How long the manifest of an empty database is, in bytes.
     pub fn empty_length() -> u64 {
         let mut commit = Vec::new();
-        encode_commit(0, &[], &mut commit);
+        encode_commit(0, 0, &[], &mut commit);
         (MANIFEST_HEADER_BYTES + commit.len()) as u64
     }
 
     /// Puts the manifest of another state in the place of the present one, atomically and durably.
-    pub fn replace(directory: &Directory, shape: &Shape, partitions: &[PartitionEntry]) -> Result<()> {
-        write_new(directory, shape, partitions).map(drop)
+    pub fn replace(
+        directory: &Directory,
+        shape: &Shape,
+        partitions: &[PartitionEntry],
+        log_synced: u64,
+    ) -> Result<()> {
+        write_new(directory, shape, &State { partitions: partitions.to_vec(), log_synced }).map(drop)
     }
 
     /// Reads the manifest of a database, and changes nothing. A commit that was being written when the system went
@@ -99,9 +121,13 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// An error if the mirror goes on where the manifest ends: it is written after the manifest was synced.
+    /// An error if the mirror is ahead of the manifest: it is written after the manifest was synced.
     fn refuse_loss_of_mirrored(&self, directory: &Directory) -> Result<()> {
         let Ok(mirror) = Manifest::read(directory, MIRROR_NAME) else { return Ok(()) };
+        if mirror.shape == self.shape && self.state.is_behind(&mirror.state) {
+            let expected = format!("a log that was synced up to {}, as in the mirror", mirror.log_synced());
+            return Err(self.files[0].corrupt(self.length, expected, "an older state"));
+        }
         if mirror.length <= self.length {
             return Ok(());
         }
@@ -135,13 +161,18 @@ impl Manifest {
             }
             _ => return Err(file.corrupt(0, "the header of a manifest", "other bytes")),
         };
-        let mut partitions = vec![PartitionEntry::default(); 1 << shape.partitions_log2];
+        let partitions = vec![PartitionEntry::default(); 1 << shape.partitions_log2];
+        let mut state = State { partitions, log_synced: 0 };
         let (mut at, mut sequence, mut next_number) = (MANIFEST_HEADER_BYTES, 0, 1);
-        while let Some((edits, taken)) = decode_commit(sequence, &bytes[at..]) {
+        while let Some((log_synced, edits, taken)) = decode_commit(sequence, &bytes[at..]) {
+            if log_synced > POSITION_MAX {
+                return Err(file.corrupt(at as u64, "a position of the log", log_synced.to_string()));
+            }
+            state.log_synced = state.log_synced.max(log_synced);
             for edit in edits {
                 let after = |store: &StoreEntry| store.number.saturating_add(1);
                 next_number = edit.added.iter().map(after).fold(next_number, u64::max);
-                apply(&mut partitions, &edit)
+                apply(&mut state.partitions, &edit)
                     .ok_or_else(|| file.corrupt(at as u64, "an edit of live stores", format!("{edit:?}")))?;
             }
             at += taken;
@@ -155,7 +186,7 @@ impl Manifest {
             directory: directory.clone(),
             files: vec![file],
             shape,
-            partitions,
+            state,
             attempted: None,
             length: at as u64,
             rewrite_bytes: REWRITE_BYTES,
@@ -204,12 +235,17 @@ impl Manifest {
 
     /// The live state of each partition.
     pub fn partitions(&self) -> &[PartitionEntry] {
-        &self.partitions
+        &self.state.partitions
+    }
+
+    /// The log is known to have been synced up to this position.
+    pub fn log_synced(&self) -> u64 {
+        self.state.log_synced
     }
 
     /// Whether the database has had no store and has released nothing of its log.
     pub fn is_unused(&self) -> bool {
-        self.next_number == 1 && self.partitions.iter().all(|partition| partition.converted_to == 0)
+        self.next_number == 1 && self.state.partitions.iter().all(|partition| partition.converted_to == 0)
     }
 
     /// The first number that no store had when the manifest was opened.
@@ -217,26 +253,27 @@ impl Manifest {
         self.next_number
     }
 
-    /// Makes changes durable together, with one sync. The files that they name must have been synced; the directory
-    /// is synced here.
-    pub fn commit(&mut self, edits: &[Edit]) -> Result<()> {
+    /// Makes changes durable together, with one sync, and that the log is synced up to the position `log_synced`. The
+    /// files that the edits name must have been synced; the directory is synced here.
+    pub fn commit(&mut self, edits: &[Edit], log_synced: u64) -> Result<()> {
         if edits.iter().any(|edit| !edit.added.is_empty()) {
             self.directory.sync(Purpose::Manifest)?;
         }
-        let mut partitions = self.partitions.clone();
+        let mut state = self.state.clone();
+        state.log_synced = state.log_synced.max(log_synced);
         for edit in edits {
-            apply(&mut partitions, edit).ok_or_else(|| {
+            apply(&mut state.partitions, edit).ok_or_else(|| {
                 self.files[0].corrupt(self.length, "an edit of live stores", format!("{edit:?}"))
             })?;
         }
-        let attempted = self.attempted.insert(partitions);
+        let attempted = self.attempted.insert(state);
         if self.length > self.rewrite_bytes {
             (self.files, self.length, self.sequence) = write_new(&self.directory, &self.shape, attempted)?;
             // The live state alone may be long: it is not to be written anew with every edit.
             self.rewrite_bytes = self.rewrite_bytes.max(2 * self.length);
         } else {
             let mut bytes = Vec::new();
-            encode_commit(self.sequence, edits, &mut bytes);
+            encode_commit(self.sequence, attempted.log_synced, edits, &mut bytes);
             // One after the other: at least one of them is whole at any moment.
             for file in &self.files {
                 file.write(Purpose::Manifest, self.length, &bytes)?;
@@ -245,16 +282,17 @@ impl Manifest {
             self.length += bytes.len() as u64;
             self.sequence += 1;
         }
-        if let Some(partitions) = self.attempted.take() {
-            self.partitions = partitions;
+        if let Some(state) = self.attempted.take() {
+            self.state = state;
         }
         Ok(())
     }
 
     /// Writes a manifest with the present state into another directory, for a database with this id. It has the same
-    /// stores, and the same secret, since the frames of the log are copied as they are.
-    pub fn write_copy(&self, target: &Directory, database_id: u64) -> Result<()> {
-        write_new(target, &Shape { database_id, ..self.shape }, &self.partitions).map(drop)
+    /// stores, and the same secret, since the frames of the log are copied as they are: up to `log_synced`, durably.
+    pub fn write_copy(&self, target: &Directory, database_id: u64, log_synced: u64) -> Result<()> {
+        let state = State { log_synced, ..self.state.clone() };
+        write_new(target, &Shape { database_id, ..self.shape }, &state).map(drop)
     }
 
     /// Reads the manifest and its mirror again, and answers for each that does not say what is known here what is
@@ -286,8 +324,8 @@ impl Manifest {
     }
 
     fn may_be(&self, read: &Manifest) -> bool {
-        let states = [Some(&self.partitions), self.attempted.as_ref()];
-        read.shape == self.shape && states.contains(&Some(&read.partitions))
+        let states = [Some(&self.state), self.attempted.as_ref()];
+        read.shape == self.shape && states.contains(&Some(&read.state))
     }
 
     /// The bytes of the manifest and its mirror.
@@ -302,7 +340,8 @@ impl Manifest {
 }
 
 fn apply(partitions: &mut [PartitionEntry], edit: &Edit) -> Option<()> {
-    let partition = partitions.get_mut(edit.partition as usize)?;
+    let partition =
+        partitions.get_mut(edit.partition as usize).filter(|_| edit.converted_to <= POSITION_MAX)?;
     for number in &edit.removed {
         let at = partition.stores.iter().position(|store| store.number == *number)?;
         partition.stores.remove(at);
@@ -364,13 +403,9 @@ fn write_whole(directory: &Directory, name: &str, bytes: &[u8]) -> Result<File> 
 
 /// Puts the whole state in the place of the manifest, and then of its mirror: the files, their length and the number
 /// of the next commit.
-fn write_new(
-    directory: &Directory,
-    shape: &Shape,
-    partitions: &[PartitionEntry],
-) -> Result<(Vec<File>, u64, u64)> {
+fn write_new(directory: &Directory, shape: &Shape, state: &State) -> Result<(Vec<File>, u64, u64)> {
     let mut edits = Vec::new();
-    for (number, partition) in partitions.iter().enumerate() {
+    for (number, partition) in state.partitions.iter().enumerate() {
         let (sorted, hashed): (Vec<_>, Vec<_>) =
             partition.stores.iter().partition(|store| store.role == Role::Sorted);
         let edit = Edit {
@@ -384,7 +419,7 @@ fn write_new(
         }
     }
     let mut bytes = shape.encode().to_vec();
-    encode_commit(0, &edits, &mut bytes);
+    encode_commit(0, state.log_synced, &edits, &mut bytes);
     let manifest = write_whole(directory, MANIFEST_NAME, &bytes)?;
     let mirror = write_whole(directory, MIRROR_NAME, &bytes)?;
     Ok((vec![manifest, mirror], bytes.len() as u64, 1))
@@ -418,16 +453,16 @@ mod tests {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         Manifest::create(&directory, &SHAPE).unwrap();
         let mut manifest = Manifest::open(&directory).unwrap();
-        manifest.commit(&[edit(0, &[], &[(1, Role::HashOrdered)])]).unwrap();
-        manifest.commit(&[edit(0, &[], &[(2, Role::CuckooTable)])]).unwrap();
-        manifest.commit(&[edit(0, &[1], &[(3, Role::Sorted)])]).unwrap();
+        manifest.commit(&[edit(0, &[], &[(1, Role::HashOrdered)])], 0).unwrap();
+        manifest.commit(&[edit(0, &[], &[(2, Role::CuckooTable)])], 0).unwrap();
+        manifest.commit(&[edit(0, &[1], &[(3, Role::Sorted)])], 0).unwrap();
         let state = manifest.partitions().to_vec();
         assert_eq!(state[0].stores.iter().map(|store| store.number).collect::<Vec<_>>(), [3, 2]);
         let length = manifest.length();
         drop(manifest);
         let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
         let mut torn = Vec::new();
-        encode_commit(4, &[edit(1, &[], &[(4, Role::Sorted)])], &mut torn);
+        encode_commit(4, 0, &[edit(1, &[], &[(4, Role::Sorted)])], &mut torn);
         file.write(Purpose::Manifest, length, &torn[..torn.len() - 1]).unwrap();
         let mut manifest = Manifest::open(&directory).unwrap();
         assert_eq!(manifest.partitions(), state);
@@ -444,7 +479,7 @@ mod tests {
         Manifest::create(&directory, &SHAPE).unwrap();
         let mut manifest = Manifest::open(&directory).unwrap();
         for number in 1..4 {
-            manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])]).unwrap();
+            manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])], 0).unwrap();
         }
         let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
         file.write(Purpose::Manifest, MANIFEST_HEADER_BYTES as u64 + 20, &[0xEE]).unwrap();
@@ -458,9 +493,9 @@ mod tests {
             let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
             Manifest::create(&directory, &SHAPE).unwrap();
             let mut manifest = Manifest::open(&directory).unwrap();
-            manifest.commit(&[edit(0, &[], &[(1, Role::HashOrdered)])]).unwrap();
+            manifest.commit(&[edit(0, &[], &[(1, Role::HashOrdered)])], 0).unwrap();
             let (before, start) = (manifest.partitions().to_vec(), manifest.length());
-            manifest.commit(&stores).unwrap();
+            manifest.commit(&stores, 0).unwrap();
             let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
             let end = (512 * (lost_sector + 1)).min(manifest.length());
             let lost = (512 * lost_sector).max(start);
@@ -479,7 +514,7 @@ mod tests {
         for _ in 0..6000 {
             number += 1;
             let removed: &[u64] = if number > 1 { &[number - 1] } else { &[] };
-            manifest.commit(&[edit(1, removed, &[(number, Role::Sorted)])]).unwrap();
+            manifest.commit(&[edit(1, removed, &[(number, Role::Sorted)])], 0).unwrap();
             longest = longest.max(manifest.length());
         }
         assert!(longest < 300 << 10 && manifest.length() < longest);
@@ -494,10 +529,10 @@ mod tests {
         let mut manifest = Manifest::open(&directory).unwrap().rewrite_beyond(100);
         manifest.make_durable().unwrap();
         for number in 1..500 {
-            manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])]).unwrap();
+            manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])], 0).unwrap();
         }
         let written = directory.io().of(Purpose::Manifest).write_bytes;
-        assert!(written < 2 * 2 * 500 * 57, "{written} bytes for commits of 57 each, in two files");
+        assert!(written < 3 * 2 * 500 * 65, "{written} bytes for commits of 65 each, in two files");
     }
 
     #[test]
@@ -511,7 +546,7 @@ mod tests {
         manifest.mirror().unwrap();
         let mut lengths = Vec::new();
         for number in 1..4 {
-            manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])]).unwrap();
+            manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])], 0).unwrap();
             lengths.push(manifest.length());
         }
         assert!(manifest.check().unwrap().is_empty());

@@ -91,6 +91,7 @@ fn write_anew(
             None => drop(stores.remove(at)),
         }
     }
+    let mut log_synced = survey.to_examine.durable;
     if !survey.log.damage.is_empty() {
         for base in segment_bases(directory)? {
             obsolete.push(FileName::Segment(base).to_string());
@@ -101,6 +102,7 @@ fn write_anew(
             partitions[partition].stores.push(new);
         }
         partitions.iter_mut().for_each(|partition| partition.converted_to = begin);
+        log_synced = begin;
         rewriting.new_files.push(Log::begin(directory, &survey.shape.log_format(), begin)?);
     }
     directory.sync(Purpose::Maintain)?;
@@ -112,7 +114,7 @@ fn write_anew(
     aside.sort_unstable();
     aside.dedup();
     let folder = directory.set_aside(&aside.iter().map(String::as_str).collect::<Vec<_>>(), SET_ASIDE)?;
-    Manifest::replace(directory, &survey.shape, &partitions)?;
+    Manifest::replace(directory, &survey.shape, &partitions, log_synced)?;
     let report = RepairReport {
         found: survey.report.clone(),
         set_aside: Some(directory.path_of(&folder)),

@@ -43,7 +43,7 @@ impl Survey {
         let to_examine = LogToExamine {
             format: shape.log_format(),
             from: converted().min().unwrap_or(0),
-            durable: converted().max().unwrap_or(0),
+            durable: converted().max().unwrap_or(0).max(manifest.log_synced()),
         };
         let mut report = VerifyReport {
             hasher: Some(shape.hasher),

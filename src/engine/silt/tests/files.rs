@@ -298,3 +298,147 @@ fn what_only_looks_like_half_a_creation_is_refused_and_left() {
     assert!(matches!(outcome, Err(Error::NotFound { .. })));
     assert_eq!(contents(&device), before);
 }
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+fn device_of(files: &Files) -> SimulatedDirectory {
+    let device = SimulatedDirectory::new(1);
+    files.iter().for_each(|(name, bytes)| write(&device, name, bytes));
+    device
+}
+
+/// Whatever can happen to a file as a whole: what it is called, each time, and the files then.
+fn damaged_as_a_whole(files: &Files, older: &Files) -> Vec<(String, Files)> {
+    let mut all = Vec::new();
+    let mut take = |what: String, change: &dyn Fn(&mut Files)| {
+        let mut changed = files.clone();
+        change(&mut changed);
+        if changed != *files {
+            all.push((what, changed));
+        }
+    };
+    // A store that is being written when a database is closed is empty.
+    for (name, bytes) in files.iter().filter(|(name, bytes)| *name != "USAGE" && !bytes.is_empty()) {
+        let set = |files: &mut Files, bytes: &[u8]| drop(files.insert(name.clone(), bytes.to_vec()));
+        take(format!("{name} removed"), &|files| drop(files.remove(name)));
+        let length = bytes.len();
+        for kept in [
+            0,
+            40,
+            64,
+            77,
+            length / 2,
+            length.saturating_sub(600),
+            length.saturating_sub(14),
+            length.saturating_sub(13),
+            length - 1,
+        ] {
+            take(format!("{name} cut to {kept}"), &|files| set(files, &bytes[..kept.min(length)]));
+        }
+        for zeroed in [(length - 1) / 512 * 512, length.saturating_sub(512), 0] {
+            let with_zeros = [&bytes[..zeroed], &vec![0; length - zeroed]].concat();
+            take(format!("{name} zeros from {zeroed}"), &|files| set(files, &with_zeros));
+        }
+        take(format!("{name} longer"), &|files| set(files, &[&bytes[..], &[0; 700]].concat()));
+        take(format!("{name} much longer"), &|files| set(files, &[&bytes[..], &[0xA5; 700]].concat()));
+        for at in [3, 9, 20, 30, 61, 63].into_iter().filter(|at| *at < length) {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 16;
+            take(format!("{name} byte {at} damaged"), &|files| set(files, &flipped));
+        }
+        if let Some(old) = older.get(name) {
+            take(format!("{name} older"), &|files| set(files, old));
+        }
+        for (other, with) in files.iter().filter(|(other, _)| *other > name && other[..3] == name[..3]) {
+            take(format!("{name} and {other} swapped"), &|files| {
+                set(files, with);
+                files.insert(other.clone(), bytes.clone());
+            });
+        }
+    }
+    take("the log removed".into(), &|files| files.retain(|name, _| !name.starts_with("log-")));
+    take("the log older".into(), &|files| {
+        files.retain(|name, _| !name.starts_with("log-"));
+        files.extend(
+            older.iter().filter(|(name, _)| name.starts_with("log-")).map(|(k, v)| (k.clone(), v.clone())),
+        );
+    });
+    all
+}
+
+/// Opening, opening read-only, verifying and repairing agree about these files, and nothing of `expected`, all of which
+/// was durable, is lost without a word. Answers whether anything was found damaged.
+fn agree_about(what: &str, files: &Files, expected: &Expected) -> bool {
+    let opened = simulated::open(&device_of(files));
+    let read_only = open_read_only(&device_of(files), None);
+    assert_eq!(opened.is_ok(), read_only.is_ok(), "{what}: {:?} {:?}", opened.err(), read_only.err());
+    let damaged = device_of(files);
+    let report = match Database::verify_closed_in(&directory(&damaged), &mut |_, _| true) {
+        Ok(report) => report,
+        Err(error) => {
+            assert!(opened.is_err(), "{what}: {error}");
+            return true;
+        }
+    };
+    assert_eq!(contents(&damaged), *files, "{what}: verifying changes nothing");
+    match &opened {
+        Ok(database) if report.damage.is_empty() => expected.check(database),
+        Ok(_) => {}
+        Err(error) => assert!(!report.damage.is_empty(), "{what}: verifying finds nothing of: {error}"),
+    }
+    drop(opened);
+    Database::repair_in(&directory(&damaged), &mut |_, _| true).unwrap();
+    let database = simulated::open(&damaged).unwrap_or_else(|error| panic!("{what}, repaired: {error}"));
+    expected.check_if(&database, |key| !report.may_affect(key));
+    database.close().unwrap();
+    drop(database);
+    assert!(verify(&damaged).damage.is_empty(), "{what}: {:?}", verify(&damaged).damage);
+    !report.damage.is_empty()
+}
+
+#[test]
+fn opening_verifying_and_repairing_agree_about_files_that_are_missing_cut_mixed_up_or_old() {
+    let mut found = 0;
+    for compacted in [false, true] {
+        let device = SimulatedDirectory::new(1);
+        let older = {
+            closed(&device, compacted);
+            contents(&device)
+        };
+        let mut expected = closed(&device, compacted);
+        {
+            let database = simulated::open(&device).unwrap();
+            expected.put(&database, 5..45, Durability::Synced);
+            database.close().unwrap();
+        }
+        let files = contents(&device);
+        assert!(!agree_about("untouched", &files, &expected));
+        for (what, files) in damaged_as_a_whole(&files, &older) {
+            found += u32::from(agree_about(&what, &files, &expected));
+        }
+    }
+    assert!(found > 200, "{found}");
+}
+
+#[test]
+fn a_segment_that_nobody_needs_is_removed_even_if_it_is_damaged() {
+    let device = SimulatedDirectory::new(1);
+    let mut expected = closed(&device, true);
+    let database = simulated::open(&device).unwrap();
+    database.compact().unwrap();
+    expected.put(&database, 0..3, Durability::Synced);
+    database.close().unwrap();
+    drop(database);
+    let files = contents(&device);
+    let first = files.keys().find(|name| name.starts_with("log-")).unwrap();
+    let base = u64::from_str_radix(&first[4..], 16).unwrap();
+    for bytes in [vec![], vec![0; 164], b"SILTSLOG".to_vec(), files[first].clone()] {
+        let mut files = files.clone();
+        let dead = format!("log-{:016x}", base - 100);
+        files.insert(dead.clone(), bytes);
+        assert!(!agree_about(&dead, &files, &expected));
+        let device = device_of(&files);
+        expected.check(&simulated::open(&device).unwrap());
+        assert!(!contents(&device).contains_key(&dead));
+    }
+}
