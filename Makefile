@@ -29,12 +29,13 @@ demo: build ## Index the chunks of real files of this machine, and tell what tha
 
 test: ## Run all tests
 	$(CARGO) test --workspace
+	$(CARGO) test --package siltstone-network --features af-xdp --test af_xdp
 	$(CARGO) test --manifest-path fuzz/Cargo.toml --target-dir target
 
 fuzz: ## Search for bytes that break a decoder, FUZZ_SECONDS (60) each; needs a C++ compiler
 	fuzz/run
 
-sanitize: ## Run threads under ThreadSanitizer and Shuttle, the device room under AddressSanitizer
+sanitize: ## Run threads under ThreadSanitizer and Shuttle, the device folder under AddressSanitizer
 	.ci/sanitize
 
 lint: ## Check the format and the lints

@@ -1,9 +1,10 @@
-//! Real file systems that are full: a small ext4 in a file, and a small tmpfs. Both have to be mounted; where that is
-//! not allowed the tests say so and pass.
+//! Real file systems that are full: a small ext4 in a file, and a small tmpfs. Both have to be mounted, which takes
+//! root. Elsewhere the tests are skipped and say so; with `CI=true` they fail if they have the right and cannot.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and tells")]
 
 use siltstone::{Access, Database, Durability, Error, WriteOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -23,6 +24,21 @@ fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
+/// Whether this process may mount file systems (`CAP_SYS_ADMIN`).
+fn may_mount() -> bool {
+    const CAP_SYS_ADMIN: u32 = 21;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    effective.is_some_and(|mask| mask >> CAP_SYS_ADMIN & 1 == 1)
+}
+
+/// Says that a test is skipped, past the capture of a test's output.
+fn skip(reason: &str) {
+    assert!(!(may_mount() && std::env::var("CI").is_ok_and(|ci| ci == "true")), "it could run, but {reason}");
+    writeln!(std::io::stderr(), "SKIPPED: tests/full_disk.rs: {reason}").unwrap();
+}
+
 impl Mounted {
     fn new(mount: impl FnOnce(&Path) -> Result<(), String>) -> Option<Mounted> {
         let directory = tempfile::tempdir().unwrap();
@@ -30,7 +46,7 @@ impl Mounted {
         match mount(directory.path()) {
             Ok(()) => Some(Mounted { directory }),
             Err(reason) => {
-                println!("skipped: a file system cannot be mounted here: {}", reason.trim());
+                skip(&format!("a file system cannot be mounted here: {}", reason.trim()));
                 None
             }
         }

@@ -17,7 +17,7 @@ pub mod victim;
 
 pub use operations::{Operation, OperationKind, Workload};
 pub use reference::{Ending, Reference, Violation};
-pub use simulated::{Call, Crash, Damage, FailingCall, Faults, SimulatedDirectory, Survival};
+pub use simulated::{Crash, Damage, Faults, SimulatedDirectory, Survival};
 pub use simulation::Simulation;
 pub use victim::Victim;
 

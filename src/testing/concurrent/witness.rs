@@ -16,19 +16,13 @@ pub(super) type State = Option<u64>;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Trouble {
     pub faults: u64,
-    pub failed_changes: u64,
     pub failed_syncs: u64,
     pub is_off: bool,
 }
 
 impl Trouble {
     pub fn of(device: &SimulatedDirectory) -> Trouble {
-        Trouble {
-            faults: device.fault_count(),
-            failed_changes: device.failed_changes(),
-            failed_syncs: device.failed_syncs(),
-            is_off: device.is_off(),
-        }
+        Trouble { faults: device.fault_count(), failed_syncs: device.failed_syncs(), is_off: device.is_off() }
     }
 }
 
