@@ -28,7 +28,7 @@ pub fn run(args: CheckpointArgs) -> Result {
         dedup::checkpoint(&args.location.db, &args.target)?;
         return Ok(Outcome::Done);
     }
-    let database = args.location.open()?;
+    let database = args.location.open_single("checkpoint")?;
     database.checkpoint(&args.target)?;
     database.close()?;
     Ok(Outcome::Done)

@@ -33,7 +33,7 @@ pub struct ExportArgs {
 }
 
 pub fn run(args: ExportArgs) -> Result {
-    let database = args.location.open_single("export")?;
+    let database = args.location.open_single_read_only("export")?;
     deliver(args.output.as_deref(), args.format == Format::Binary, |target| export(&database, &args, target))
 }
 

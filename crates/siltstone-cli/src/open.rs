@@ -6,6 +6,7 @@ use crate::quantity::parse_whole;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use siltstone::key::{check_key, check_value};
 use siltstone::{Builder, Database, Durability};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -69,6 +70,19 @@ pub fn parse_lengths(text: &str) -> Result<(usize, usize), String> {
 }
 
 impl Creation {
+    /// Refuses a record that cannot be in a database with these settings, before one is created for it.
+    pub fn check(&self, key: &[u8], value: &[u8]) -> siltstone::Result<()> {
+        check_key(key)?;
+        check_value(value)?;
+        let Some((key_length, value_length)) = self.fixed else { return Ok(()) };
+        for (what, expected, got) in [("key", key_length, key.len()), ("value", value_length, value.len())] {
+            if expected != got {
+                return Err(siltstone::Error::RecordSize { what, expected, got });
+            }
+        }
+        Ok(())
+    }
+
     /// The builder with what was chosen; what was not stays as it is, or is the default.
     pub fn apply(&self, mut builder: Builder) -> Builder {
         if let Some((key_length, value_length)) = self.fixed {
@@ -114,9 +128,15 @@ impl Location {
         place::readable(&self.db)
     }
 
-    /// Opens the database that lookups read, which must exist.
+    /// Opens the database that lookups read, which must exist. Nothing is changed, and nothing has to be writable.
     pub fn open(&self) -> anyhow::Result<Database> {
-        open(Database::builder(self.readable()).create(false))
+        open(Database::builder(self.readable()).read_only(true))
+    }
+
+    /// Opens the database that `command` reads, which must exist and must not belong to a dedup index. Nothing is
+    /// changed.
+    pub fn open_single_read_only(&self, command: &str) -> anyhow::Result<Database> {
+        open(Database::builder(place::single(&self.db, command)?).read_only(true))
     }
 
     /// Opens the database that `command` changes or copies, which must exist and must not belong to a dedup index.

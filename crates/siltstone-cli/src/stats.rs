@@ -32,7 +32,7 @@ pub struct StatsArgs {
 pub fn run(args: StatsArgs) -> Result {
     let mut out = stdout().lock();
     for directory in place::databases(&args.location.db) {
-        let database = open::open(Database::builder(&directory).create(false))?;
+        let database = open::open(Database::builder(&directory).read_only(true))?;
         let stats = database.stats();
         // After the statistics: it reads.
         let keys = database.approximate_len()?;

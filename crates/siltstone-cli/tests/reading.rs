@@ -1,0 +1,109 @@
+//! Commands that only read change nothing, and what is refused leaves nothing behind.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use siltstone::Database;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Every file of a directory with its bytes and the time of its last change.
+fn files(path: &Path) -> BTreeMap<String, (Vec<u8>, std::time::SystemTime)> {
+    let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
+    let file = |entry: fs::DirEntry| {
+        let (name, path) = (entry.file_name().into_string().unwrap(), entry.path());
+        (name, (fs::read(&path).unwrap(), fs::metadata(&path).unwrap().modified().unwrap()))
+    };
+    entries.map(file).collect()
+}
+
+fn run(db: &Path, command: &[&str]) -> Output {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_siltstone"));
+    program.arg(command[0]).arg("--db").arg(db).args(&command[1..]).output().unwrap()
+}
+
+fn code(db: &Path, command: &[&str]) -> i32 {
+    run(db, command).status.code().unwrap()
+}
+
+const READING: [&[&str]; 5] = [&["get", "key"], &["list"], &["stats"], &["export"], &["verify"]];
+
+#[test]
+fn commands_that_only_read_change_nothing_and_leave_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("db");
+    for _ in 0..2 {
+        // The second time most of it is in stores.
+        let database = Database::builder(&db).open().unwrap();
+        database.put("key", "value").unwrap();
+        database.compact().unwrap();
+        database.put("other", "value").unwrap();
+        database.close().unwrap();
+        fs::remove_file(db.join("LOCK")).unwrap();
+        let before = files(&db);
+        for command in READING {
+            let output = run(&db, command);
+            assert_eq!(
+                output.status.code(),
+                Some(0),
+                "{command:?}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            assert!(files(&db) == before, "{command:?}");
+        }
+        assert_eq!(run(&db, &["get", "key"]).stdout, b"value");
+    }
+    let other = folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("letter.txt"), "dear").unwrap();
+    for command in READING {
+        assert_eq!(code(&other, command), 3, "{command:?}");
+        assert_eq!(fs::read_dir(&other).unwrap().count(), 1, "{command:?}");
+    }
+}
+
+#[test]
+fn several_read_at_once_and_a_writer_is_named_to_those_it_keeps_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("db");
+    let database = Database::builder(&db).open().unwrap();
+    database.put("key", "value").unwrap();
+    for command in READING {
+        let output = run(&db, command);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{command:?}");
+        assert!(said.contains(&format!("process {}", std::process::id())), "{command:?}: {said}");
+    }
+    database.close().unwrap();
+    let reader = Database::open_read_only(&db).unwrap();
+    for command in READING {
+        assert_eq!(code(&db, command), 0, "{command:?}");
+    }
+    assert_eq!(code(&db, &["put", "key", "other"]), 3);
+    assert!(matches!(reader.put("key", "other"), Err(siltstone::Error::ReadOnly)));
+    assert_eq!(reader.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+    reader.close().unwrap();
+    assert_eq!(code(&db, &["put", "key", "other"]), 0);
+}
+
+#[test]
+fn a_first_write_that_is_refused_fixes_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("db");
+    for refused in [
+        &["put", "--fixed", "3,3", "a", "b"][..],
+        &["put", "", "v"],
+        &["put", "--partitions", "3", "a", "b"],
+        &["put", "--block-bytes", "1000", "a", "b"],
+    ] {
+        assert!(code(&db, refused) > 1, "{refused:?}");
+        assert!(!db.exists(), "{refused:?}");
+    }
+    let records = folder.path().join("records.jsonl");
+    fs::write(&records, "{\"key\":\"a\",\"value\":\"b\"}\n").unwrap();
+    let records = records.to_str().unwrap();
+    assert_eq!(code(&db, &["import", "--fixed", "2,2", records]), 3);
+    assert_eq!(code(&db, &["import", "--fixed", "1,1", records]), 0);
+    assert_eq!(run(&db, &["get", "a"]).stdout, b"b");
+}
