@@ -5,6 +5,8 @@
 
 #[cfg(shuttle)]
 pub mod concurrent;
+#[cfg(test)]
+mod file_damage;
 pub mod flips;
 #[cfg(test)]
 mod forged;
