@@ -3,53 +3,22 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod beds;
+#[path = "beds/stage.rs"]
+mod stage;
 
-use beds::{Bed, MANY, all_beds, beds, contents, expected, fill};
+use beds::{MANY, all_beds, beds, contents, expected, fill};
 use siltstone::batch::NEVER;
 use siltstone::device::Purpose;
 use siltstone::key::{HASH_LENGTH_MIN, KEY_LENGTH_MAX};
 use siltstone::{
-    Batch, Builder, Bytes, Change, Database, Durability, EngineKind, Error, Record, Step, WriteOptions,
+    Batch, Builder, Bytes, Change, Database, Durability, EngineKind, Error, Record, WriteOptions,
 };
+use stage::{STAGES, Stage, reach};
 use std::collections::BTreeMap;
 
 /// Long ago, and far from now, in milliseconds since the Unix epoch.
 const PAST: u64 = 1;
 const FUTURE: u64 = 1 << 50;
-
-/// The records of the last write, as far along as it can be: in the log, converted, merged, and read back.
-#[derive(Debug, Clone, Copy)]
-enum Stage {
-    Written,
-    HalfWay,
-    Settled,
-    Compacted,
-    Reopened,
-}
-
-const STAGES: [Stage; 5] =
-    [Stage::Written, Stage::HalfWay, Stage::Settled, Stage::Compacted, Stage::Reopened];
-
-/// Takes the database to the stage. A reopened one is another handle.
-fn reach(bed: &Bed, database: Database, stage: Stage) -> Database {
-    match stage {
-        Stage::Written => {}
-        Stage::HalfWay => (0..3).for_each(|_| assert!(database.step().is_ok())),
-        Stage::Settled => {
-            database.settle().unwrap();
-            assert_eq!(database.step().unwrap(), Step::Idle, "{bed}");
-        }
-        Stage::Compacted => database.compact().unwrap(),
-        // What does not survive has no such stage.
-        Stage::Reopened if !bed.is_persistent() => {}
-        Stage::Reopened => {
-            database.close().unwrap();
-            drop(database);
-            return bed.open();
-        }
-    }
-    database
-}
 
 #[test]
 fn a_key_has_the_last_value_that_it_was_given() {

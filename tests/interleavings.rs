@@ -133,8 +133,8 @@ fn without_either_of_the_fences_half_an_item_is_seen() {
     }
 }
 
-/// A writer takes the item out and gives its memory back; the other one, which holds another bucket, takes that memory and
-/// writes its own item there. What they share is a list of free memory under a lock, as the stores have it.
+/// One writer removes the item and frees its memory. Another one, which holds another bucket, takes that memory and writes
+/// its own item there. They share a list of free memory under a lock, as in the stores.
 fn read_beside_a_reuse(reuse: fn()) {
     let table = Table::new();
     let free = Arc::new(Mutex::new(false));

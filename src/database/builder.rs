@@ -197,7 +197,7 @@ impl Builder {
         self
     }
 
-    /// Whether a lookup computes the checksum of the block that it reads: 0.1 µs of 4 KiB. Without it a bit that turned
+    /// Whether a lookup computes the checksum of the block that it reads. Without it a bit that turned
     /// over on the device or in memory may be answered as if it had been written. Merges, iterations, checkpoints and
     /// [`Database::verify`] check everything in any case, and gets that are answered from the log check their record.
     /// Default: yes.

@@ -1,5 +1,5 @@
-//! The checksum of everything on flash: CRC-32C (Castagnoli), by the widest instructions that the processor has. A
-//! block of 4 KiB takes some 70 ns with AVX-512, which is what a lookup pays for trusting nothing that it reads.
+//! The checksum of everything on flash: CRC-32C (Castagnoli), by the widest instructions that the processor has.
+//! docs/REPAIR.md has what it costs a lookup, and the command that measures it.
 
 use crate::index::mixing::mix;
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
