@@ -30,8 +30,8 @@ impl RepairOptions {
 }
 
 impl Database {
-    /// Reads everything of a database that nobody has open for writing, also of one that cannot be opened, and says what
-    /// is damaged. Nothing is changed, and nothing has to be writable. `progress` is given the bytes done and the bytes
+    /// Reads everything of a database that nobody has open for writing, also of one that cannot be opened, and says
+    /// what is damaged. Nothing is changed, and nothing has to be writable. `progress` is given the bytes done and the bytes
     /// in all.
     ///
     /// # Errors

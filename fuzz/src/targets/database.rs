@@ -79,8 +79,9 @@ fn forge(files: &SimulatedDirectory, made: Made, name: &str, input: &mut Input<'
     input.mutate(&mut bytes);
     let _ = match name {
         "MANIFEST" | "MANIFEST.mirror" => seal_manifest(&mut bytes),
-        segment if segment.starts_with("log-") => secret_in(&manifest)
-            .and_then(|secret| seal_segment(layout(made), secret, &mut bytes)),
+        segment if segment.starts_with("log-") => {
+            secret_in(&manifest).and_then(|secret| seal_segment(layout(made), secret, &mut bytes))
+        }
         _ => seal_store(&layout(made), &mut bytes),
     };
     files.remove_name(name).expect("it is listed");

@@ -25,8 +25,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Silt {
-    /// Opens a database. In a directory that may only be read ([`Directory::is_read_only`]) nothing is changed: what was
-    /// being written when the system went down is left out and not cut off, the log is replayed into memory, and every
+    /// Opens a database. In a directory that may only be read ([`Directory::is_read_only`]) nothing is changed: what
+    /// was being written when the system went down is left out and not cut off, the log is replayed into memory, and every
     /// write, sync and compaction is answered with [`Error::ReadOnly`].
     ///
     /// # Errors

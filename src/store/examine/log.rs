@@ -2,8 +2,8 @@
 //! damage rather than its torn end. Opening, verifying and repairing all decide it here: what one of them refuses the
 //! others report.
 //!
-//! Bytes that are no frame may be the torn end of the log after a crash, or damage to what was durable long before. What
-//! is known to have been synced tells them apart: the manifest states a position, and so do the sync markers in the
+//! Bytes that are no frame may be the torn end of the log after a crash, or damage to what was durable long before.
+//! What is known to have been synced tells them apart: the manifest states a position, and so do the sync markers in the
 //! log. What is not whole before such a position is damage.
 
 use super::frames::{Seen, Unreadable, examine_frames};
@@ -87,8 +87,8 @@ impl LogToExamine {
     /// synced, else the torn end of the log.
     ///
     /// # Errors
-    /// Those of reading, but not of what the device has lost if that is to count as damage; [`Error::Version`] for a log
-    /// of another version; [`Error::Interrupted`] if `advance` returned false.
+    /// Those of reading, but not of what the device has lost if that is to count as damage; [`Error::Version`] for a
+    /// log of another version; [`Error::Interrupted`] if `advance` returned false.
     pub fn examine(
         &self,
         directory: &Directory,

@@ -164,27 +164,7 @@ impl LogFormat {
         let frame = Frame::Record { record, batch_goes_on: flags & FLAG_BATCH_GOES_ON != 0 };
         Ok((frame, FRAME_CRC_BYTES + length))
     }
-
-    /// The highest position that a sync marker among bytes at `position` states, wherever in them it stands; `None` if
-    /// there is none.
-    pub fn find_sync_marker(&self, position: u64, bytes: &[u8]) -> Option<u64> {
-        const FLAGS: u8 = FLAG_FRAME | FLAG_SYNC_MARKER;
-        let marker_at = |at: usize| -> Option<u64> {
-            let frame = bytes.get(at..at + MARKER_BYTES)?;
-            if frame[FRAME_CRC_BYTES] != FLAGS {
-                return None;
-            }
-            match self.decode_frame(position + at as u64, frame) {
-                Ok((Frame::SyncMarker(synced), _)) => Some(synced),
-                _ => None,
-            }
-        };
-        (0..bytes.len()).filter_map(marker_at).max()
-    }
 }
-
-/// How far one search for markers must reach into the next one's bytes.
-pub const MARKER_OVERLAP_BYTES: usize = MARKER_BYTES - 1;
 
 #[cfg(test)]
 mod tests {
@@ -211,22 +191,12 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_marker_is_found_wherever_it_stands() {
-        let mut bytes = vec![0xA0; 37];
-        FORMAT.encode_sync_marker(1037, 500, &mut bytes);
-        bytes.extend_from_slice(&[0xA0; 9]);
-        assert_eq!(FORMAT.find_sync_marker(1000, &bytes), Some(500));
-        assert_eq!(FORMAT.find_sync_marker(1001, &bytes), None);
-        assert_eq!(FORMAT.decode_frame(1037, &bytes[37..]), Ok((Frame::SyncMarker(500), MARKER_BYTES)));
-    }
-
-    #[test]
     fn a_sync_marker_states_no_position_behind_its_own() {
         for (synced, is_one) in [(1000, true), (1001, false), (u64::MAX, false)] {
             let mut bytes = Vec::new();
             FORMAT.encode_sync_marker(1000, synced, &mut bytes);
-            assert_eq!(FORMAT.find_sync_marker(1000, &bytes), is_one.then_some(synced));
-            assert_eq!(FORMAT.decode_frame(1000, &bytes).is_ok(), is_one);
+            let decoded = FORMAT.decode_frame(1000, &bytes).ok();
+            assert_eq!(decoded, is_one.then_some((Frame::SyncMarker(synced), MARKER_BYTES)));
         }
     }
 
