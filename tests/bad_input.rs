@@ -7,7 +7,7 @@ mod beds;
 
 use beds::{Bed, MANY, all_beds, beds, contents, expected, fill};
 use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
-use siltstone::{Batch, DamagedPart, Database, Error, WriteOptions};
+use siltstone::{Batch, DamagedPart, Database, Error, RepairOptions, WriteOptions};
 use std::path::Path;
 
 /// Far from now, in milliseconds since the Unix epoch.
@@ -216,6 +216,28 @@ fn the_store_of_another_database_or_of_a_copy_is_refused_and_told() {
         same_keys(&open(&one), &bed, 3);
         same_keys(&open(&copy), &bed, 4);
         assert!(swap_stores(&bed, &one, &copy) == 2, "{bed}");
+    }
+}
+
+/// As long as a disk, without taking any of it: nothing may read it into memory.
+#[test]
+fn a_manifest_as_long_as_a_disk_is_refused_as_damage() {
+    for name in ["MANIFEST", "MANIFEST.mirror"] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("db");
+        let open = || Database::builder(&path).background_threads(0).open();
+        open().unwrap().put("key", "value").unwrap();
+        let sound = std::fs::metadata(path.join(name)).unwrap().len();
+        let file = std::fs::File::options().write(true).open(path.join(name)).unwrap();
+        file.set_len(1 << 40).unwrap();
+        let report = Database::verify_closed(&path, &mut |_, _| true).unwrap();
+        assert!(report.damage.iter().any(|damage| damage.file == path.join(name)), "{name}: {report:?}");
+        if name == "MANIFEST" {
+            assert!(matches!(open(), Err(Error::Corrupt { .. })));
+        }
+        Database::repair(&path, &RepairOptions::default(), &mut |_, _| true).unwrap();
+        assert_eq!(open().unwrap().get("key").unwrap().as_deref(), Some(&b"value"[..]));
+        assert!(std::fs::metadata(path.join(name)).unwrap().len() < 2 * sound);
     }
 }
 

@@ -7,15 +7,78 @@ use crc_fast::Digest;
 
 /// The CRC-32C of these bytes.
 pub fn crc32c(bytes: &[u8]) -> u32 {
+    #[cfg(test)]
+    work::count(bytes);
     crc_fast::crc32_iscsi(bytes)
 }
 
 /// The CRC-32C of bytes whose own is `crc`, and of these behind them.
 pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
+    #[cfg(test)]
+    work::count(bytes);
     // The state is kept without the inversion at the end.
     let mut digest = Digest::new_with_init_state(Crc32Iscsi, u64::from(!crc));
     digest.update(bytes);
     digest.finalize() as u32
+}
+
+/// The CRC-32C of the last `length` of some bytes, started with `start`: `whole` is the CRC-32C of all of them, and
+/// `front` that of those before.
+pub fn crc32c_behind(start: u32, front: u32, whole: u32, length: u64) -> u32 {
+    whole ^ shift(front ^ start, length)
+}
+
+/// The polynomial, as the checksums reflected.
+const POLYNOMIAL: u32 = 0x82f6_3b78;
+
+/// The product of two polynomials, modulo that of the checksum. Bit 31 is the term without x.
+const fn product(one: u32, mut other: u32) -> u32 {
+    let (mut sum, mut bit) = (0, 32);
+    while bit > 0 {
+        bit -= 1;
+        if one >> bit & 1 == 1 {
+            sum ^= other;
+        }
+        other = if other & 1 == 1 { other >> 1 ^ POLYNOMIAL } else { other >> 1 };
+    }
+    sum
+}
+
+/// x to the power of 8 * 2^n.
+const POWERS: [u32; 64] = {
+    let (mut powers, mut n) = ([0; 64], 1);
+    powers[0] = 1 << (31 - 8);
+    while n < 64 {
+        powers[n] = product(powers[n - 1], powers[n - 1]);
+        n += 1;
+    }
+    powers
+};
+
+/// What `crc` becomes as so many bytes follow, without their own part.
+fn shift(mut crc: u32, mut length: u64) -> u32 {
+    while length > 0 {
+        crc = product(POWERS[length.trailing_zeros() as usize], crc);
+        length &= length - 1;
+    }
+    crc
+}
+
+/// How many bytes a thread had checksums computed of, for tests of how work grows.
+#[cfg(test)]
+pub mod work {
+    use std::cell::Cell;
+
+    thread_local!(static SUMMED_BYTES: Cell<u64> = const { Cell::new(0) });
+
+    pub(super) fn count(bytes: &[u8]) {
+        SUMMED_BYTES.set(SUMMED_BYTES.get() + bytes.len() as u64);
+    }
+
+    /// So many, so far.
+    pub fn summed_bytes() -> u64 {
+        SUMMED_BYTES.get()
+    }
 }
 
 /// A secret of a database. The checksums of its log start with it, so that bytes which somebody had stored as a value
@@ -70,6 +133,19 @@ mod tests {
     fn it_is_the_one_of_the_standard() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         assert_eq!(crc32c(b""), 0);
+    }
+
+    #[test]
+    fn that_of_the_end_follows_from_those_of_the_front_and_of_all() {
+        let bytes: Vec<u8> = (0..2500u32).map(|at| (at * at / 11) as u8).collect();
+        for (from, to) in [(0, 0), (0, 1), (0, 2500), (7, 7), (7, 8), (255, 1400), (1024, 2048), (1, 2500)] {
+            for start in [0, crc32c(b"something")] {
+                let (front, whole) = (crc32c(&bytes[..from]), crc32c(&bytes[..to]));
+                let behind = crc32c_behind(start, front, whole, (to - from) as u64);
+                assert_eq!(behind, crc32c_append(start, &bytes[from..to]), "{from}..{to}");
+            }
+        }
+        assert_eq!(shift(7, 1 << 35), shift(shift(7, 1 << 34), 1 << 34));
     }
 
     #[test]

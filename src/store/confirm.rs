@@ -11,6 +11,10 @@ pub fn confirm(file: &File, offset: u64, bytes: &[u8]) -> Result<()> {
     if file.read(Purpose::Recover, offset, bytes.len(), &mut again)? == bytes {
         return Ok(());
     }
-    let problem = std::io::Error::other("two reads of the same bytes differ");
-    Err(Error::io("read", file.path())(problem))
+    Err(differs(file))
+}
+
+/// The error for bytes that were others when they were read again.
+pub fn differs(file: &File) -> Error {
+    Error::io("read", file.path())(std::io::Error::other("two reads of the same bytes differ"))
 }

@@ -19,7 +19,7 @@ pub const FLAG_EXPIRES: u8 = 1 << 1;
 pub const RECORD_FLAGS: u8 = FLAG_DELETED | FLAG_EXPIRES;
 
 /// The bytes of an expiry time.
-const EXPIRY_BYTES: usize = 8;
+pub(in crate::store) const EXPIRY_BYTES: usize = 8;
 
 /// A record as it stands in some buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

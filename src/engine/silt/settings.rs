@@ -181,7 +181,7 @@ impl SiltSettings {
             ("piece_bytes_max", self.piece_bytes_max as f64, 4096.0, (16 << 20) as f64),
             ("step_records", self.step_records as f64, 1.0, 1e6),
             ("region_slots_max", f64::from(self.region_slots_max), 16.0, 65_536.0),
-            ("manifest_bytes_max", self.manifest_bytes_max as f64, 0.0, (1u64 << 30) as f64),
+            ("manifest_bytes_max", self.manifest_bytes_max as f64, 0.0, (2u64 << 20) as f64),
         ];
         for (name, value, low, high) in limits {
             if !(low..=high).contains(&value) {

@@ -1,19 +1,23 @@
 //! Going through the frames of a segment of the log, and finding the next one behind damage.
 //!
-//! A frame's checksum is started with its position, so that one that was found anywhere is one that was written there.
-//! The length that a damaged frame states is tried first; then every place, at each of which only few bytes are looked
-//! at unless they look like a frame.
+//! A frame's checksum starts with a secret and its position, so that one that was found anywhere is one that was written
+//! there. The length that a damaged frame states is tried first; then every place. Each place takes a bounded amount of
+//! work, whatever length what stands there claims.
+//!
+//! A checksum has 32 bits, so that among very many places there may be one that somebody prepared and whose checksum he
+//! guessed. A search that is long does not believe the first record that it finds: it only says where the next frame is.
 //!
 //! A bit that turned over on its way from the device looks like damage, or like the torn end of the log. So from the
 //! first bytes on that are no frame, everything is read twice.
 
-use super::{Advance, read_if_readable};
+use super::{Advance, RangeChecksums, read_if_readable};
 use crate::device::{AlignedBuffer, File, Purpose};
+use crate::key::KEY_LENGTH_MAX;
 use crate::store::confirm::confirm;
 use crate::store::log::format::{
     FLAG_FRAME, FLAG_SYNC_MARKER, FRAME_CRC_BYTES, Frame, LogFormat, MARKER_BYTES, SEGMENT_HEADER_BYTES,
 };
-use crate::store::record::RecordProblem;
+use crate::store::record::{EXPIRY_BYTES, RecordProblem};
 use crate::{Error, Result};
 use bytes::Bytes;
 use std::ops::Range;
@@ -24,10 +28,10 @@ const WINDOW_BYTES: u64 = 256 << 10;
 const HEAD_BYTES: u64 = 16;
 /// Bits that no frame has set.
 const FLAGS_UNUSED: u8 = 0b0001_1100;
-/// A longer frame must be followed by what looks like another one, before its checksum is computed.
-const LENGTH_TRUSTED_BYTES: u64 = 64 << 10;
-/// By how many.
-const FOLLOWERS: u32 = 3;
+/// The checksum of a longer frame is put together from those of ranges, which are computed once.
+const DIRECT_BYTES: u64 = 1 << 10;
+/// Behind a longer gap the first record that is found is not believed.
+const GAP_BELIEVED_BYTES: u64 = 64 << 10;
 
 /// What stands at some positions of a segment.
 #[derive(Debug)]
@@ -68,6 +72,7 @@ struct Frames<'a> {
     window: AlignedBuffer,
     /// The positions of what is in the window.
     held: Range<u64>,
+    sums: RangeChecksums<'a>,
     read_bytes: u64,
     reads_twice: bool,
     has_met_unreadable: bool,
@@ -89,6 +94,8 @@ pub fn examine_frames(
     see: &mut dyn FnMut(Seen<'_>) -> Result<()>,
 ) -> Result<()> {
     let (window, held) = (AlignedBuffer::default(), 0..0);
+    let offset_of = |position| position - base + SEGMENT_HEADER_BYTES as u64;
+    let end = offset_of(positions.end);
     let mut frames = Frames {
         file,
         unreadable,
@@ -97,6 +104,7 @@ pub fn examine_frames(
         end: positions.end,
         window,
         held,
+        sums: RangeChecksums::new(file, offset_of(positions.start)..end, false),
         read_bytes: 0,
         reads_twice: false,
         has_met_unreadable: false,
@@ -104,20 +112,24 @@ pub fn examine_frames(
     let mut position = positions.start;
     while position < positions.end {
         frames.has_met_unreadable = false;
-        let next = match frames.sound_at(position)? {
-            Some(length) => {
-                let positions = position..position + length;
-                let bytes = frames.bytes(position, length)?.unwrap_or_default();
-                if let Ok((frame, _)) = format.parse_frame(bytes) {
-                    see(Seen::Frame { positions, frame })?;
-                }
-                position + length
+        frames.sums.forget_before(offset_of(position));
+        let reads_twice = frames.reads_twice;
+        let bytes = match frames.sound_at(position)? {
+            Some(length) => frames.bytes(position, length)?.unwrap_or_default(),
+            None => &[],
+        };
+        let next = match format.parse_frame(bytes) {
+            Ok((frame, length)) => {
+                let end = position + length as u64;
+                see(Seen::Frame { positions: position..end, frame })?;
+                end
             }
-            None if !frames.reads_twice => {
+            Err(_) if !reads_twice => {
                 (frames.reads_twice, frames.held) = (true, 0..0);
+                frames.sums = RangeChecksums::new(file, offset_of(position)..end, true);
                 position
             }
-            None => {
+            Err(_) => {
                 let (next, key) = frames.gap_from(position, advance)?;
                 let is_unreadable = frames.has_met_unreadable;
                 see(Seen::Gap { positions: position..next, key, is_unreadable })?;
@@ -177,9 +189,19 @@ impl Frames<'_> {
     fn sound_at(&mut self, position: u64) -> Result<Option<u64>> {
         let Some(length) = self.stated_length(position)? else { return Ok(None) };
         let format = self.format;
-        let sound =
-            self.bytes(position, length)?.is_some_and(|bytes| format.decode_frame(position, bytes).is_ok());
-        Ok(sound.then_some(length))
+        if length > DIRECT_BYTES {
+            let head = self.bytes(position, FRAME_CRC_BYTES as u64)?;
+            let stated = head.and_then(|head| head.first_chunk()).map(|crc| u32::from_le_bytes(*crc));
+            let start = position - self.base + SEGMENT_HEADER_BYTES as u64;
+            let covered = start + FRAME_CRC_BYTES as u64..start + length;
+            if let Some(computed) = self.sums.of(covered, format.secret.start(position))? {
+                return Ok(Some(length).filter(|_| stated == Some(computed)));
+            }
+            // The device has lost a part: reading all of it says what becomes of that.
+        }
+        let bytes = self.bytes(position, length)?;
+        let is_sound = bytes.is_some_and(|bytes| format.decode_frame(position, bytes).is_ok());
+        Ok(is_sound.then_some(length))
     }
 
     /// The length that what stands at a position has, if it is a frame that ends within the segment.
@@ -204,45 +226,154 @@ impl Frames<'_> {
         Ok(Some(length).filter(|length| position + length <= end))
     }
 
-    /// Whether what follows a position looks like frames.
-    fn goes_on_at(&mut self, mut position: u64) -> Result<bool> {
-        for _ in 0..FOLLOWERS {
-            if position == self.end {
-                return Ok(true);
-            }
-            let Some(length) = self.stated_length(position)? else { return Ok(false) };
-            position += length;
-        }
-        Ok(true)
-    }
-
     /// The end of the gap that begins at a position, and the key of the one frame that stood there, if it was one.
     fn gap_from(&mut self, position: u64, advance: &mut Advance<'_>) -> Result<(u64, Option<Bytes>)> {
         if let Some(length) = self.stated_length(position)? {
             let next = position + length;
             if next == self.end || self.sound_at(next)?.is_some() {
-                let format = self.format;
-                let bytes = self.bytes(position, length)?.unwrap_or_default();
-                let key = match format.parse_frame(bytes) {
-                    Ok((Frame::Record { record, .. }, _)) => Some(Bytes::copy_from_slice(record.key)),
-                    _ => None,
-                };
-                return Ok((next, key));
+                return Ok((next, self.key_at(position, length)?));
             }
         }
-        let mut next = position + 1;
+        let (mut next, mut is_guess) = (position + 1, false);
         while next < self.end {
-            if let Some(length) = self.stated_length(next)?
-                && (length <= LENGTH_TRUSTED_BYTES || self.goes_on_at(next + length)?)
-                && self.sound_at(next)?.is_some()
-            {
-                break;
+            match self.sound_at(next)? {
+                Some(length)
+                    if !is_guess && next - position > GAP_BELIEVED_BYTES && !self.is_marker(next)? =>
+                {
+                    (next, is_guess) = (next + length, true);
+                    continue;
+                }
+                Some(_) => break,
+                None => (next, is_guess) = (next + 1, false),
             }
-            next += 1;
             if self.read_bytes >= 16 * WINDOW_BYTES && !advance(std::mem::take(&mut self.read_bytes)) {
                 return Err(Error::Interrupted);
             }
         }
         Ok((next, None))
+    }
+
+    /// Whether a sound frame is a sync marker. All of them are believed: they add no record, and without one that
+    /// tells of damage the log would be cut off there.
+    fn is_marker(&mut self, position: u64) -> Result<bool> {
+        let head = self.bytes(position, MARKER_BYTES as u64)?;
+        Ok(head.and_then(|head| head.get(FRAME_CRC_BYTES)).is_some_and(|flags| flags & FLAG_SYNC_MARKER != 0))
+    }
+
+    /// The key of the damaged frame of this length, if that can be read.
+    fn key_at(&mut self, position: u64, length: u64) -> Result<Option<Bytes>> {
+        let format = self.format;
+        let wanted = length.min(HEAD_BYTES + EXPIRY_BYTES as u64 + KEY_LENGTH_MAX as u64);
+        let frame = self.bytes(position, wanted)?.unwrap_or_default();
+        let is_marker = frame.get(FRAME_CRC_BYTES).is_none_or(|flags| flags & FLAG_SYNC_MARKER != 0);
+        let record = frame.get(FRAME_CRC_BYTES..).filter(|_| !is_marker).unwrap_or_default();
+        Ok(format.layout.decode_stream_key(record).ok().map(Bytes::copy_from_slice))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::memory::MemoryDirectory;
+    use crate::device::{Access, Directory};
+    use crate::store::checksum::Secret;
+    use crate::store::checksum::work::summed_bytes;
+    use crate::store::record::{RecordLayout, RecordView};
+
+    const FORMAT: LogFormat = LogFormat {
+        layout: RecordLayout { fixed: None, expiring: false },
+        database_id: 1,
+        secret: Secret::new(2),
+    };
+    const BASE: u64 = 1000;
+
+    /// The keys of the frames that are found in these bytes behind a header, and the gaps.
+    fn examined(bytes: &[u8]) -> (Vec<Vec<u8>>, Vec<Range<u64>>) {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let file = directory.create("log", Access::Buffered).unwrap();
+        file.write(Purpose::Log, SEGMENT_HEADER_BYTES as u64, bytes).unwrap();
+        let (mut keys, mut gaps) = (Vec::new(), Vec::new());
+        let positions = BASE..BASE + bytes.len() as u64;
+        examine_frames(&file, Unreadable::IsDamage, &FORMAT, BASE, positions, &mut |_| true, &mut |seen| {
+            match seen {
+                Seen::Frame { frame: Frame::Record { record, .. }, .. } => keys.push(record.key.to_vec()),
+                Seen::Frame { .. } => {}
+                Seen::Gap { positions, .. } => gaps.push(positions),
+            }
+            Ok(())
+        })
+        .unwrap();
+        (keys, gaps)
+    }
+
+    fn push(bytes: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+        let record = RecordView { key, value: Some(value), expires_at_ms: 0 };
+        FORMAT.encode_record(BASE + bytes.len() as u64, &record, false, bytes);
+    }
+
+    #[test]
+    fn sound_frames_of_all_lengths_are_found_behind_damage() {
+        for length in [0, 900, 5_000, 300_000, 2_000_000] {
+            let mut bytes = Vec::new();
+            push(&mut bytes, b"before", &vec![1; length]);
+            let damaged = bytes.len();
+            push(&mut bytes, b"damaged", &[2; 3_000]);
+            push(&mut bytes, b"behind", &vec![3; length]);
+            let behind = bytes.len();
+            push(&mut bytes, b"last", b"");
+            // The length that the frame states, and then also the first byte of the next one.
+            bytes[damaged + 13] ^= 0x7F;
+            let (keys, gaps) = examined(&bytes);
+            assert_eq!(keys, [&b"before"[..], b"behind", b"last"], "{length}");
+            bytes[damaged + 3_000 + 25] ^= 1;
+            let (keys, gaps_of_both) = examined(&bytes);
+            assert_eq!((gaps.len(), gaps_of_both.len()), (1, 1), "{length}");
+            if length < GAP_BELIEVED_BYTES as usize {
+                assert_eq!(keys, [&b"before"[..], b"last"], "{length}");
+                assert_eq!(gaps_of_both[0].end, BASE + behind as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_frame_behind_a_long_gap_is_not_believed() {
+        for (gap, is_believed) in [(60_000, true), (70_000, false)] {
+            let mut bytes = vec![0x11; gap];
+            push(&mut bytes, b"found", b"1");
+            push(&mut bytes, b"next", b"2");
+            let (keys, gaps) = examined(&bytes);
+            let expected: &[&[u8]] = if is_believed { &[b"found", b"next"] } else { &[b"next"] };
+            assert_eq!((keys, gaps.len()), (expected.iter().map(|key| key.to_vec()).collect(), 1));
+        }
+    }
+
+    /// Frames of a length that reaches to the end, with wrong checksums; every other one follows a sound frame.
+    #[test]
+    fn work_grows_with_the_length_of_a_log_and_not_with_its_square() {
+        for with_sound_frames in [false, true] {
+            let work = |claims: usize| {
+                let mut bytes = Vec::new();
+                for claim in 0..claims {
+                    if with_sound_frames && claim % 2 == 0 {
+                        push(&mut bytes, b"sound", b"");
+                    }
+                    let record = RecordView {
+                        key: b"k",
+                        value: Some(&vec![0; 40 * (claims - claim)]),
+                        expires_at_ms: 0,
+                    };
+                    let mut frame = Vec::new();
+                    FORMAT.encode_record(0, &record, false, &mut frame);
+                    bytes.extend_from_slice(&frame[..16]);
+                }
+                bytes.resize(bytes.len() + 60 * claims, 0x11);
+                let before = summed_bytes();
+                let (keys, _) = examined(&bytes);
+                assert_eq!(keys.len(), if with_sound_frames { claims / 2 } else { 0 });
+                summed_bytes() - before
+            };
+            let (few, many) = (work(500), work(5_000));
+            assert!(few > 10_000 && many < 12 * few, "{few} bytes for 500 claims, {many} for 5,000");
+        }
     }
 }

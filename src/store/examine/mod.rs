@@ -8,11 +8,13 @@ mod frames;
 mod log;
 mod open;
 mod pass;
+mod ranges;
 
 pub use frames::Unreadable;
 pub use log::{ExaminedLog, ExaminedSegment, Found, LogToExamine};
 pub use open::{OpenedStore, StoreToOpen, examine_store};
 pub use pass::Examined;
+pub(in crate::store) use ranges::RangeChecksums;
 
 use crate::device::{AlignedBuffer, File, Purpose};
 use crate::key::Placing;

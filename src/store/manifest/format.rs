@@ -160,6 +160,25 @@ pub fn encode_commit(sequence: u64, log_synced: u64, edits: &[Edit], out: &mut V
     out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
+/// What the bytes of a commit say of it, before its checksum is computed.
+pub struct CommitClaim {
+    /// The checksum of what follows it.
+    pub crc: u32,
+    /// How many bytes the checksum covers.
+    pub covered_bytes: u64,
+    /// Its place among all commits.
+    pub sequence: u64,
+}
+
+impl CommitClaim {
+    /// That of the commit at the front of `bytes`.
+    pub fn of(bytes: &[u8]) -> Option<CommitClaim> {
+        let mut fields = Fields::new(bytes);
+        let (crc, length, sequence) = (fields.u32()?, fields.u32()?, fields.u64()?);
+        Some(CommitClaim { crc, covered_bytes: u64::from(length) + 4, sequence })
+    }
+}
+
 /// Reads the commit with this sequence number from the front of `bytes`: the position before which the log was synced,
 /// its edits and the bytes it takes.
 pub fn decode_commit(sequence: u64, bytes: &[u8]) -> Option<(u64, Vec<Edit>, usize)> {

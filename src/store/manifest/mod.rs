@@ -8,11 +8,17 @@ pub use format::{Edit, MANIFEST_VERSION, Role, Shape, StoreEntry};
 
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::store::confirm::confirm;
+use crate::store::examine::RangeChecksums;
 use crate::store::log::format::POSITION_MAX;
 use crate::store::names::{FileName, MANIFEST_NAME, MIRROR_NAME};
 use crate::{Error, Result};
-use format::{MANIFEST_HEADER_BYTES, decode_commit, encode_commit};
+use format::{CommitClaim, MANIFEST_HEADER_BYTES, decode_commit, encode_commit};
+use std::collections::HashSet;
 
+/// No manifest is longer, in bytes: it is read whole. That is enough for 200,000 live stores.
+const MANIFEST_BYTES_MAX: u64 = 4 << 20;
+/// How many commits behind a damaged one are looked for.
+const LATER_COMMITS: u64 = 64;
 /// A manifest longer than this is written anew when it has doubled, in bytes.
 const REWRITE_BYTES: u64 = 256 << 10;
 
@@ -150,6 +156,10 @@ impl Manifest {
         // After a sync that failed the page cache may show what never reached the device.
         file.drop_cache();
         let length = file.length()?;
+        if length > MANIFEST_BYTES_MAX {
+            let expected = format!("a manifest of at most {MANIFEST_BYTES_MAX} bytes");
+            return Err(file.corrupt(MANIFEST_BYTES_MAX, expected, format!("{length} bytes")));
+        }
         let mut buffer = AlignedBuffer::default();
         let bytes = file.read(Purpose::Recover, 0, length as usize, &mut buffer)?;
         let header = bytes.get(..MANIFEST_HEADER_BYTES).and_then(Shape::decode);
@@ -267,13 +277,14 @@ impl Manifest {
             })?;
         }
         let attempted = self.attempted.insert(state);
-        if self.length > self.rewrite_bytes {
+        let mut bytes = Vec::new();
+        encode_commit(self.sequence, attempted.log_synced, edits, &mut bytes);
+        let is_long = self.length + bytes.len() as u64 > MANIFEST_BYTES_MAX;
+        if self.length > self.rewrite_bytes || is_long {
             (self.files, self.length, self.sequence) = write_new(&self.directory, &self.shape, attempted)?;
             // The live state alone may be long: it is not to be written anew with every edit.
             self.rewrite_bytes = self.rewrite_bytes.max(2 * self.length);
         } else {
-            let mut bytes = Vec::new();
-            encode_commit(self.sequence, attempted.log_synced, edits, &mut bytes);
             // One after the other: at least one of them is whole at any moment.
             for file in &self.files {
                 file.write(Purpose::Manifest, self.length, &bytes)?;
@@ -342,9 +353,13 @@ impl Manifest {
 fn apply(partitions: &mut [PartitionEntry], edit: &Edit) -> Option<()> {
     let partition =
         partitions.get_mut(edit.partition as usize).filter(|_| edit.converted_to <= POSITION_MAX)?;
-    for number in &edit.removed {
-        let at = partition.stores.iter().position(|store| store.number == *number)?;
-        partition.stores.remove(at);
+    if !edit.removed.is_empty() {
+        let removed: HashSet<u64> = edit.removed.iter().copied().collect();
+        let before = partition.stores.len();
+        partition.stores.retain(|store| !removed.contains(&store.number));
+        if before - partition.stores.len() != edit.removed.len() {
+            return None;
+        }
     }
     for store in &edit.added {
         match store.role {
@@ -357,18 +372,22 @@ fn apply(partitions: &mut [PartitionEntry], edit: &Edit) -> Option<()> {
     Some(())
 }
 
-/// Behind the last sound commit there may be one that was being written, and nothing else.
+/// Behind the last sound commit there may be one that was being written, and nothing else. Takes time in proportion to
+/// the bytes that follow it, whatever they claim.
 fn refuse_loss(file: &File, bytes: &[u8], end: usize, sequence: u64) -> Result<()> {
-    let later = (end + 1..bytes.len()).find(|&at| {
-        (sequence + 1..sequence + 64).any(|sequence| decode_commit(sequence, &bytes[at..]).is_some())
-    });
-    match later {
-        Some(later) => {
-            let got = format!("other bytes, and a later commit at byte {later}");
-            Err(file.corrupt(end as u64, format!("commit {sequence} of the manifest"), got))
+    let mut sums = RangeChecksums::new(file, end as u64..bytes.len() as u64, true);
+    for at in end + 1..bytes.len() {
+        let Some(claim) = CommitClaim::of(&bytes[at..]) else { break };
+        let start = at as u64 + 4;
+        sums.forget_before(start);
+        if (sequence + 1..sequence + LATER_COMMITS).contains(&claim.sequence)
+            && sums.of(start..start + claim.covered_bytes, 0)? == Some(claim.crc)
+        {
+            let got = format!("other bytes, and a later commit at byte {at}");
+            return Err(file.corrupt(end as u64, format!("commit {sequence} of the manifest"), got));
         }
-        None => Ok(()),
     }
+    Ok(())
 }
 
 /// The mirror, if it holds these bytes and no others.
@@ -420,150 +439,16 @@ fn write_new(directory: &Directory, shape: &Shape, state: &State) -> Result<(Vec
     }
     let mut bytes = shape.encode().to_vec();
     encode_commit(0, state.log_synced, &edits, &mut bytes);
+    if bytes.len() as u64 > MANIFEST_BYTES_MAX {
+        let problem =
+            format!("a manifest of {} bytes; at most {MANIFEST_BYTES_MAX} are allowed", bytes.len());
+        let problem = std::io::Error::new(std::io::ErrorKind::FileTooLarge, problem);
+        return Err(Error::io("write", directory.path_of(MANIFEST_NAME))(problem));
+    }
     let manifest = write_whole(directory, MANIFEST_NAME, &bytes)?;
     let mirror = write_whole(directory, MIRROR_NAME, &bytes)?;
     Ok((vec![manifest, mirror], bytes.len() as u64, 1))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::device::memory::MemoryDirectory;
-    use crate::key::KeyHasher;
-    use crate::store::checksum::Secret;
-    use crate::store::record::RecordLayout;
-
-    const SHAPE: Shape = Shape {
-        layout: RecordLayout { fixed: None, expiring: false },
-        hasher: KeyHasher::Identity,
-        partitions_log2: 1,
-        block_bytes: 4096,
-        database_id: 7,
-        secret: Secret::new(8),
-    };
-
-    fn edit(partition: u32, removed: &[u64], added: &[(u64, Role)]) -> Edit {
-        let added =
-            added.iter().map(|&(number, role)| StoreEntry { number, tag: 100 + number, role }).collect();
-        Edit { partition, converted_to: 10, removed: removed.to_vec(), added }
-    }
-
-    #[test]
-    fn committed_edits_are_there_again_and_a_torn_one_is_not() {
-        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        Manifest::create(&directory, &SHAPE).unwrap();
-        let mut manifest = Manifest::open(&directory).unwrap();
-        manifest.commit(&[edit(0, &[], &[(1, Role::HashOrdered)])], 0).unwrap();
-        manifest.commit(&[edit(0, &[], &[(2, Role::CuckooTable)])], 0).unwrap();
-        manifest.commit(&[edit(0, &[1], &[(3, Role::Sorted)])], 0).unwrap();
-        let state = manifest.partitions().to_vec();
-        assert_eq!(state[0].stores.iter().map(|store| store.number).collect::<Vec<_>>(), [3, 2]);
-        let length = manifest.length();
-        drop(manifest);
-        let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
-        let mut torn = Vec::new();
-        encode_commit(4, 0, &[edit(1, &[], &[(4, Role::Sorted)])], &mut torn);
-        file.write(Purpose::Manifest, length, &torn[..torn.len() - 1]).unwrap();
-        let mut manifest = Manifest::open(&directory).unwrap();
-        assert_eq!(manifest.partitions(), state);
-        assert_eq!(manifest.next_number(), 4);
-        assert_eq!(manifest.length(), length);
-        assert!(file.length().unwrap() > length, "opening changes nothing");
-        manifest.make_durable().unwrap();
-        assert_eq!(file.length().unwrap(), length);
-    }
-
-    #[test]
-    fn damage_before_a_later_edit_is_an_error_and_not_a_shorter_history() {
-        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        Manifest::create(&directory, &SHAPE).unwrap();
-        let mut manifest = Manifest::open(&directory).unwrap();
-        for number in 1..4 {
-            manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])], 0).unwrap();
-        }
-        let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
-        file.write(Purpose::Manifest, MANIFEST_HEADER_BYTES as u64 + 20, &[0xEE]).unwrap();
-        assert!(matches!(Manifest::open(&directory), Err(Error::Corrupt { .. })));
-    }
-
-    #[test]
-    fn a_torn_commit_is_left_out_whichever_of_its_sectors_survived() {
-        let stores: Vec<_> = (2..100).map(|number| edit(0, &[], &[(number, Role::HashOrdered)])).collect();
-        for lost_sector in 0..5 {
-            let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-            Manifest::create(&directory, &SHAPE).unwrap();
-            let mut manifest = Manifest::open(&directory).unwrap();
-            manifest.commit(&[edit(0, &[], &[(1, Role::HashOrdered)])], 0).unwrap();
-            let (before, start) = (manifest.partitions().to_vec(), manifest.length());
-            manifest.commit(&stores, 0).unwrap();
-            let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
-            let end = (512 * (lost_sector + 1)).min(manifest.length());
-            let lost = (512 * lost_sector).max(start);
-            file.write(Purpose::Manifest, lost, &vec![0; (end - lost) as usize]).unwrap();
-            assert_eq!(Manifest::open(&directory).unwrap().partitions(), before);
-        }
-    }
-
-    #[test]
-    fn a_long_history_is_written_anew_with_the_same_state() {
-        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        Manifest::create(&directory, &SHAPE).unwrap();
-        let mut manifest = Manifest::open(&directory).unwrap();
-        let mut number = 0;
-        let mut longest = 0;
-        for _ in 0..6000 {
-            number += 1;
-            let removed: &[u64] = if number > 1 { &[number - 1] } else { &[] };
-            manifest.commit(&[edit(1, removed, &[(number, Role::Sorted)])], 0).unwrap();
-            longest = longest.max(manifest.length());
-        }
-        assert!(longest < 300 << 10 && manifest.length() < longest);
-        let opened = Manifest::open(&directory).unwrap();
-        assert_eq!(opened.partitions(), manifest.partitions());
-    }
-
-    #[test]
-    fn a_long_live_state_is_not_written_anew_with_every_edit() {
-        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        Manifest::create(&directory, &SHAPE).unwrap();
-        let mut manifest = Manifest::open(&directory).unwrap().rewrite_beyond(100);
-        manifest.make_durable().unwrap();
-        for number in 1..500 {
-            manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])], 0).unwrap();
-        }
-        let written = directory.io().of(Purpose::Manifest).write_bytes;
-        assert!(written < 3 * 2 * 500 * 65, "{written} bytes for commits of 65 each, in two files");
-    }
-
-    #[test]
-    fn the_mirror_has_what_the_manifest_has_and_tells_when_that_has_lost_its_last_commit() {
-        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        Manifest::create(&directory, &SHAPE).unwrap();
-        directory.remove(MIRROR_NAME).unwrap();
-        let mut manifest = Manifest::open(&directory).unwrap();
-        manifest.make_durable().unwrap();
-        assert!(directory.open(MIRROR_NAME, Access::Buffered).is_err());
-        manifest.mirror().unwrap();
-        let mut lengths = Vec::new();
-        for number in 1..4 {
-            manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])], 0).unwrap();
-            lengths.push(manifest.length());
-        }
-        assert!(manifest.check().unwrap().is_empty());
-        let mirror = Manifest::read(&directory, MIRROR_NAME).unwrap();
-        assert_eq!(mirror.partitions(), manifest.partitions());
-        // As it is between the two syncs of a commit.
-        let file = directory.open(MIRROR_NAME, Access::Buffered).unwrap();
-        file.truncate(lengths[1]).unwrap();
-        let mut opened = Manifest::open(&directory).unwrap();
-        assert_eq!((opened.partitions(), opened.check().unwrap().len()), (manifest.partitions(), 1));
-        opened.make_durable().unwrap();
-        assert!(opened.check().unwrap().is_empty());
-        let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
-        file.write(Purpose::Manifest, lengths[1] + 20, &[0xEE]).unwrap();
-        assert!(matches!(Manifest::open(&directory), Err(Error::Corrupt { .. })));
-        directory.remove(MANIFEST_NAME).unwrap();
-        assert!(Manifest::stands_in(&directory).unwrap());
-        assert!(matches!(Manifest::open(&directory), Err(Error::Corrupt { .. })));
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! Claims about values that hold the bytes of the log: they do not pass for the log's own.
 
-use super::{contents, memory, overwrite, repair};
+use super::{all, contents, copy_of, memory, overwrite, repair};
 use crate::device::{Access, Directory};
 use crate::store::checksum::{Secret, crc32c, crc32c_append};
 use crate::store::log::format::LogFormat;
@@ -25,21 +25,28 @@ fn guesses(directory: &Directory) -> Vec<Secret> {
     guesses.map(Secret::new).to_vec()
 }
 
-/// A database of three records, of which the one in the middle has the value that `value` makes for the position of
-/// its first byte; and the offset of that record in the log.
-fn with_value(hashed_keys: bool, value: impl FnOnce(&Directory, u64) -> Vec<u8>) -> (Directory, u64) {
+/// A database whose second record has the value that `value` makes for the position of its first byte, followed by a
+/// third one and a sync if `is_synced` says so; and the offset of the second record in the log.
+fn with_value(
+    hashed_keys: bool,
+    is_synced: bool,
+    value: impl FnOnce(&Directory, u64) -> Vec<u8>,
+) -> (Directory, u64) {
     let (_, directory) = memory();
     let builder = Database::builder("db").background_threads(0).seed([7, 9]).partitions(1);
     let builder = if hashed_keys { builder.hashed_keys() } else { builder };
     let database = builder.open_in(directory.clone()).unwrap();
-    database.put_with("sound", "1", WriteOptions::default().durability(Durability::Synced)).unwrap();
+    let synced = WriteOptions::default().durability(Durability::Synced);
+    database.put_with("sound...........", "1", synced).unwrap();
     let offset = directory.open(LOG, Access::Buffered).unwrap().length().unwrap();
     // Behind the checksum, the flags, two lengths of which the second has two bytes, and the key.
-    let value = value(&directory, offset - 64 + 4 + 1 + 1 + 2 + 3);
-    database.put("key", value).unwrap();
-    database.put("after", "2").unwrap();
-    database.close().unwrap();
-    (directory, offset)
+    let value = value(&directory, offset - 64 + 4 + 1 + 1 + 2 + 16);
+    database.put("key.............", value).unwrap();
+    if is_synced {
+        database.put_with("after...........", "2", synced).unwrap();
+    }
+    // As a killed process leaves it.
+    (copy_of(&all(&directory)), offset)
 }
 
 /// The only segment of a log.
@@ -49,11 +56,10 @@ fn open_any(directory: Directory) -> Result<Database> {
     Database::builder("db").background_threads(0).open_in(directory)
 }
 
-/// Closing syncs, and writes a marker.
 #[test]
 fn a_sync_marker_in_a_value_does_not_make_a_torn_end_damage() {
     for hashed_keys in [false, true] {
-        let (directory, offset) = with_value(hashed_keys, |directory, base| {
+        let (directory, offset) = with_value(hashed_keys, false, |directory, base| {
             let guesses = guesses(directory);
             let format = Manifest::open(directory).unwrap().shape().log_format();
             let mut secrets = (0..).flat_map(|_| guesses.clone());
@@ -70,8 +76,11 @@ fn a_sync_marker_in_a_value_does_not_make_a_torn_end_damage() {
         });
         directory.open(LOG, Access::Buffered).unwrap().truncate(offset + 2500).unwrap();
         let database = open_any(directory).unwrap();
-        assert_eq!(database.get("sound").unwrap().as_deref(), Some(&b"1"[..]));
-        assert_eq!((database.get("key").unwrap(), database.stats().lost_tail_bytes), (None, 2500));
+        assert_eq!(database.get("sound...........").unwrap().as_deref(), Some(&b"1"[..]));
+        assert_eq!(
+            (database.get("key.............").unwrap(), database.stats().lost_tail_bytes),
+            (None, 2500)
+        );
     }
 }
 
@@ -80,16 +89,16 @@ fn a_frame_in_a_value_is_no_record_whatever_is_damaged_around_it() {
     for hashed_keys in [false, true] {
         // A byte of the checksum, of the flags and of each length.
         for damaged in [0, 4, 5, 6, 7] {
-            let (directory, offset) = with_value(hashed_keys, |directory, base| {
+            let (directory, offset) = with_value(hashed_keys, true, |directory, base| {
                 let guesses = guesses(directory);
                 let format = Manifest::open(directory).unwrap().shape().log_format();
                 let mut forged = (0..).flat_map(|_| guesses.clone());
                 forgery(base, |position, value| {
                     let start = value.len();
-                    let record = RecordView { key: b"forged", value: Some(b"3"), expires_at_ms: 0 };
+                    let record = RecordView { key: b"forged..........", value: Some(b"3"), expires_at_ms: 0 };
                     let format = LogFormat { secret: forged.next().unwrap(), ..format };
                     format.encode_record(position, &record, false, value);
-                    let (plain, body) = (value.len(), RecordView { key: b"plain", ..record });
+                    let (plain, body) = (value.len(), RecordView { key: b"plain...........", ..record });
                     format.encode_record(0, &body, false, value);
                     let position = (position + (plain - start) as u64).to_le_bytes();
                     let crc = crc32c_append(crc32c(&position), &value[plain + 4..]);
@@ -101,9 +110,12 @@ fn a_frame_in_a_value_is_no_record_whatever_is_damaged_around_it() {
             let report = repair(&directory).unwrap();
             assert!(!report.found.damage.is_empty());
             let database = open_any(directory).unwrap();
-            for (key, expected) in
-                [("sound", Some(&b"1"[..])), ("after", Some(b"2")), ("forged", None), ("plain", None)]
-            {
+            for (key, expected) in [
+                ("sound...........", Some(&b"1"[..])),
+                ("after...........", Some(b"2")),
+                ("forged..........", None),
+                ("plain...........", None),
+            ] {
                 let found = database.get(key).unwrap();
                 assert_eq!(found.as_deref(), expected, "{key}, byte {damaged}, hashed keys: {hashed_keys}");
             }

@@ -1,0 +1,184 @@
+//! Claims about the manifest.
+
+use super::*;
+use crate::device::memory::MemoryDirectory;
+use crate::key::KeyHasher;
+use crate::store::checksum::Secret;
+use crate::store::checksum::work::summed_bytes;
+use crate::store::record::RecordLayout;
+
+const SHAPE: Shape = Shape {
+    layout: RecordLayout { fixed: None, expiring: false },
+    hasher: KeyHasher::Identity,
+    partitions_log2: 1,
+    block_bytes: 4096,
+    database_id: 7,
+    secret: Secret::new(8),
+};
+
+fn edit(partition: u32, removed: &[u64], added: &[(u64, Role)]) -> Edit {
+    let added = added.iter().map(|&(number, role)| StoreEntry { number, tag: 100 + number, role }).collect();
+    Edit { partition, converted_to: 10, removed: removed.to_vec(), added }
+}
+
+#[test]
+fn committed_edits_are_there_again_and_a_torn_one_is_not() {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    Manifest::create(&directory, &SHAPE).unwrap();
+    let mut manifest = Manifest::open(&directory).unwrap();
+    manifest.commit(&[edit(0, &[], &[(1, Role::HashOrdered)])], 0).unwrap();
+    manifest.commit(&[edit(0, &[], &[(2, Role::CuckooTable)])], 0).unwrap();
+    manifest.commit(&[edit(0, &[1], &[(3, Role::Sorted)])], 0).unwrap();
+    let state = manifest.partitions().to_vec();
+    assert_eq!(state[0].stores.iter().map(|store| store.number).collect::<Vec<_>>(), [3, 2]);
+    let length = manifest.length();
+    drop(manifest);
+    let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
+    let mut torn = Vec::new();
+    encode_commit(4, 0, &[edit(1, &[], &[(4, Role::Sorted)])], &mut torn);
+    file.write(Purpose::Manifest, length, &torn[..torn.len() - 1]).unwrap();
+    let mut manifest = Manifest::open(&directory).unwrap();
+    assert_eq!(manifest.partitions(), state);
+    assert_eq!(manifest.next_number(), 4);
+    assert_eq!(manifest.length(), length);
+    assert!(file.length().unwrap() > length, "opening changes nothing");
+    manifest.make_durable().unwrap();
+    assert_eq!(file.length().unwrap(), length);
+}
+
+#[test]
+fn damage_before_a_later_edit_is_an_error_and_not_a_shorter_history() {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    Manifest::create(&directory, &SHAPE).unwrap();
+    let mut manifest = Manifest::open(&directory).unwrap();
+    for number in 1..4 {
+        manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])], 0).unwrap();
+    }
+    let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
+    file.write(Purpose::Manifest, MANIFEST_HEADER_BYTES as u64 + 20, &[0xEE]).unwrap();
+    assert!(matches!(Manifest::open(&directory), Err(Error::Corrupt { .. })));
+}
+
+#[test]
+fn a_torn_commit_is_left_out_whichever_of_its_sectors_survived() {
+    let stores: Vec<_> = (2..100).map(|number| edit(0, &[], &[(number, Role::HashOrdered)])).collect();
+    for lost_sector in 0..5 {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        Manifest::create(&directory, &SHAPE).unwrap();
+        let mut manifest = Manifest::open(&directory).unwrap();
+        manifest.commit(&[edit(0, &[], &[(1, Role::HashOrdered)])], 0).unwrap();
+        let (before, start) = (manifest.partitions().to_vec(), manifest.length());
+        manifest.commit(&stores, 0).unwrap();
+        let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
+        let end = (512 * (lost_sector + 1)).min(manifest.length());
+        let lost = (512 * lost_sector).max(start);
+        file.write(Purpose::Manifest, lost, &vec![0; (end - lost) as usize]).unwrap();
+        assert_eq!(Manifest::open(&directory).unwrap().partitions(), before);
+    }
+}
+
+#[test]
+fn the_search_for_later_commits_takes_work_in_proportion_to_what_it_searches() {
+    for claims in [1_000u32, 10_000] {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        Manifest::create(&directory, &SHAPE).unwrap();
+        let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
+        let mut bytes = Vec::new();
+        for claim in (0..claims).rev() {
+            // A commit that reaches to the end, but for its checksum.
+            bytes.extend_from_slice(&[0; 4]);
+            bytes.extend_from_slice(&(claim * 16 + 8).to_le_bytes());
+            bytes.extend_from_slice(&2u64.to_le_bytes());
+        }
+        file.write(Purpose::Manifest, file.length().unwrap(), &bytes).unwrap();
+        let before = summed_bytes();
+        assert!(Manifest::read(&directory, MANIFEST_NAME).is_ok());
+        let work = summed_bytes() - before;
+        assert!(work > 16_000 && work < 1_100 * u64::from(claims), "{work} bytes for {claims} claims");
+    }
+}
+
+#[test]
+fn a_manifest_is_never_longer_than_one_that_is_read() {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    Manifest::create(&directory, &SHAPE).unwrap();
+    let mut manifest = Manifest::open(&directory).unwrap().rewrite_beyond(u64::MAX);
+    let mut number = 0;
+    let mut longest = 0;
+    for _ in 0..30 {
+        let removed: Vec<u64> = (0..10_000u64.min(number)).map(|back| number - back).collect();
+        let added: Vec<_> = (1..=10_000).map(|more| (number + more, Role::HashOrdered)).collect();
+        number += 10_000;
+        let edit = Edit { removed, ..edit(0, &[], &added) };
+        manifest.commit(&[edit], 0).unwrap();
+        longest = longest.max(manifest.length());
+    }
+    assert!(longest > MANIFEST_BYTES_MAX - (1 << 20) && longest <= MANIFEST_BYTES_MAX, "{longest}");
+    assert_eq!(Manifest::open(&directory).unwrap().partitions(), manifest.partitions());
+    let added: Vec<_> = (1..=250_000).map(|more| (number + more, Role::HashOrdered)).collect();
+    assert!(matches!(manifest.commit(&[edit(1, &[], &added)], 0), Err(Error::Io { .. })));
+    assert_eq!(Manifest::open(&directory).unwrap().partitions(), manifest.partitions());
+}
+
+#[test]
+fn a_long_history_is_written_anew_with_the_same_state() {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    Manifest::create(&directory, &SHAPE).unwrap();
+    let mut manifest = Manifest::open(&directory).unwrap();
+    let mut number = 0;
+    let mut longest = 0;
+    for _ in 0..6000 {
+        number += 1;
+        let removed: &[u64] = if number > 1 { &[number - 1] } else { &[] };
+        manifest.commit(&[edit(1, removed, &[(number, Role::Sorted)])], 0).unwrap();
+        longest = longest.max(manifest.length());
+    }
+    assert!(longest < 300 << 10 && manifest.length() < longest);
+    let opened = Manifest::open(&directory).unwrap();
+    assert_eq!(opened.partitions(), manifest.partitions());
+}
+
+#[test]
+fn a_long_live_state_is_not_written_anew_with_every_edit() {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    Manifest::create(&directory, &SHAPE).unwrap();
+    let mut manifest = Manifest::open(&directory).unwrap().rewrite_beyond(100);
+    manifest.make_durable().unwrap();
+    for number in 1..500 {
+        manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])], 0).unwrap();
+    }
+    let written = directory.io().of(Purpose::Manifest).write_bytes;
+    assert!(written < 3 * 2 * 500 * 65, "{written} bytes for commits of 65 each, in two files");
+}
+
+#[test]
+fn the_mirror_has_what_the_manifest_has_and_tells_when_that_has_lost_its_last_commit() {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    Manifest::create(&directory, &SHAPE).unwrap();
+    directory.remove(MIRROR_NAME).unwrap();
+    let mut manifest = Manifest::open(&directory).unwrap();
+    manifest.make_durable().unwrap();
+    assert!(directory.open(MIRROR_NAME, Access::Buffered).is_err());
+    manifest.mirror().unwrap();
+    let mut lengths = Vec::new();
+    for number in 1..4 {
+        manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])], 0).unwrap();
+        lengths.push(manifest.length());
+    }
+    assert!(manifest.check().unwrap().is_empty());
+    let mirror = Manifest::read(&directory, MIRROR_NAME).unwrap();
+    assert_eq!(mirror.partitions(), manifest.partitions());
+    // As it is between the two syncs of a commit.
+    let file = directory.open(MIRROR_NAME, Access::Buffered).unwrap();
+    file.truncate(lengths[1]).unwrap();
+    let mut opened = Manifest::open(&directory).unwrap();
+    assert_eq!((opened.partitions(), opened.check().unwrap().len()), (manifest.partitions(), 1));
+    opened.make_durable().unwrap();
+    assert!(opened.check().unwrap().is_empty());
+    let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
+    file.write(Purpose::Manifest, lengths[1] + 20, &[0xEE]).unwrap();
+    assert!(matches!(Manifest::open(&directory), Err(Error::Corrupt { .. })));
+    directory.remove(MANIFEST_NAME).unwrap();
+    assert!(Manifest::stands_in(&directory).unwrap());
+    assert!(matches!(Manifest::open(&directory), Err(Error::Corrupt { .. })));
+}
