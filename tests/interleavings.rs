@@ -133,8 +133,8 @@ fn without_either_of_the_fences_half_an_item_is_seen() {
     }
 }
 
-/// One writer removes the item and frees its memory. Another one, which holds another bucket, takes that memory and writes
-/// its own item there. They share a list of free memory under a lock, as in the stores.
+/// One writer removes the item and frees its memory. Another one, which holds another bucket, takes that memory and
+/// writes its own item there. They share a list of free memory under a lock, as in the stores.
 fn read_beside_a_reuse(reuse: fn()) {
     let table = Table::new();
     let free = Arc::new(Mutex::new(false));

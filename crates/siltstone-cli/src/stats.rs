@@ -16,10 +16,10 @@ const EXAMPLES: &str = "
 
 /// Print what the database holds and what memory and disk it takes
 ///
-/// "Keys, about" is an estimate from a sample. "Records" counts every version of a key that is still stored, and deletes;
-/// after `siltstone compact` it is the number of keys. Counts "until now" and the write amplification are those since the
-/// database was created; those of the device begin when the database is opened, so here they are the cost of opening it.
-/// A dedup index has two databases: chunks and files.
+/// "Keys, about" is an estimate from a sample. "Records" counts every version of a key that is still stored, and
+/// deletes; after `siltstone compact` it is the number of keys. Counts "until now" and the write amplification are
+/// those since the database was created; those of the device begin when the database is opened, so here they are the
+/// cost of opening it. A dedup index has two databases: chunks and files.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct StatsArgs {

@@ -312,7 +312,10 @@ impl<'a> Worker<'a> {
     fn check(&mut self, number: u64, expected: bool, value: Option<&Bytes>) -> Result<()> {
         let benchmark = self.shared.benchmark;
         match value {
-            None if expected => return Err(BenchError::Lost { benchmark, number }),
+            // A cache evicts.
+            None if expected && !self.shared.database.capabilities().lossy => {
+                return Err(BenchError::Lost { benchmark, number });
+            }
             Some(_) if !expected && benchmark != Benchmark::ReadWhileWriting => {
                 return Err(BenchError::Surplus { benchmark, number });
             }

@@ -97,6 +97,8 @@ pub enum EvictionArg {
     Lru,
     #[value(alias = "approximate_lru")]
     ApproximateLru,
+    #[value(alias = "second_chance")]
+    SecondChance,
 }
 
 impl ModeArg {
@@ -115,6 +117,7 @@ impl EvictionArg {
             EvictionArg::Fifo => Eviction::Fifo,
             EvictionArg::Lru => Eviction::Lru,
             EvictionArg::ApproximateLru => Eviction::ApproximateLru,
+            EvictionArg::SecondChance => Eviction::SecondChance,
         }
     }
 }

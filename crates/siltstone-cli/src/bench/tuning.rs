@@ -1,9 +1,10 @@
 //! The flags that set up the database of a benchmark.
 
+use super::mica::EvictionArg;
 use crate::quantity::{parse_bytes, parse_whole};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use siltstone::{Access, Builder, EngineKind, FilterKind, HashStoreKind, IndexKind};
+use siltstone::{Access, Builder, EngineKind, FilterKind, HashStoreKind, IndexKind, MicaSettings};
 
 /// How the database is set up.
 #[derive(Debug, Clone, Args)]
@@ -54,6 +55,12 @@ pub struct Tuning {
     /// What all memory of the database is kept within, such as 64MiB; the rest of it caches records
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory_budget: Option<f64>,
+    /// Of the engine `mica`: what a cache evicts; without it nothing is evicted, and a full database refuses puts
+    #[arg(long, value_enum)]
+    eviction: Option<EvictionArg>,
+    /// Of the engine `mica`: bytes of key and value of a record on average
+    #[arg(long, value_parser = parse_whole::<usize>)]
+    record_bytes: Option<usize>,
     /// How SortedStores are indexed; all but fences need `--fixed`
     #[arg(long, value_enum)]
     index: Option<IndexArg>,
@@ -120,6 +127,12 @@ impl Tuning {
         builder = with(builder, self.hash_store.map(Into::into), Builder::hash_store);
         builder = with(builder, self.filter.map(Into::into), Builder::filter);
         builder = with(builder, self.index.map(Into::into), Builder::index);
+        if self.eviction.is_some() || self.record_bytes.is_some() {
+            let mut settings = MicaSettings::default();
+            settings.eviction = self.eviction.map(EvictionArg::eviction);
+            settings.record_bytes = self.record_bytes.unwrap_or(settings.record_bytes);
+            builder = builder.mica(settings);
+        }
         builder.verify_checksums(self.checksums == Switch::On).access(self.access.into())
     }
 }
