@@ -46,5 +46,5 @@ lint: ## Check the format and the lints
 	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir target --lib --test corpus -- -D warnings
 
 bench: build ## Run the usual benchmarks of a database, small
-	$(SILTSTONE) bench db --fixed --key_size 20 --value_size 44 --num 1000000
-	$(SILTSTONE) bench db --key_size 20 --value_size 1000 --num 500000
+	$(SILTSTONE) bench db --fixed --key-size 20 --value-size 44 --num 1000000
+	$(SILTSTONE) bench db --key-size 20 --value-size 1000 --num 500000

@@ -1,6 +1,7 @@
 //! How numbers are typed and shown: counts, bytes, rates and times with their units.
 
 use siltstone::model::{ModelError, Popularity, YEAR_S};
+use std::fmt::Display;
 use std::time::Duration;
 
 const DECIMAL: [(&str, f64); 5] = [("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)];
@@ -67,13 +68,13 @@ pub fn parse_whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     T::try_from(value).map_err(|_| format!("{text} is too large here"))
 }
 
-/// [`parse_whole`] from 1 to `most`.
-pub fn parse_within<T: TryFrom<u64> + PartialOrd + Copy + Send + Sync + 'static>(
+/// [`parse_whole`] from `least` to `most`.
+pub fn parse_within<T>(
     least: T,
     most: T,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
 where
-    T: std::fmt::Display,
+    T: TryFrom<u64> + PartialOrd + Copy + Display + Send + Sync + 'static,
 {
     move |text| match parse_whole(text)? {
         value if (least..=most).contains(&value) => Ok(value),

@@ -32,6 +32,14 @@ fn signal(name: &str, child: &Child) {
     assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
 }
 
+/// Waits for what the child does, as long as it runs.
+fn wait_until(child: &mut Child, is_so: impl Fn() -> bool) {
+    while !is_so() {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before");
+        std::thread::yield_now();
+    }
+}
+
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -130,11 +138,9 @@ fn a_stopped_export_leaves_nothing_and_keeps_what_was_there() {
     let here = directory.path();
     fs::write(here.join("all"), "before").unwrap();
     for name in ["-INT", "-TERM"] {
-        let child = command(here, &["export", "--output", "all"]).spawn().unwrap();
+        let mut child = command(here, &["export", "--output", "all"]).spawn().unwrap();
         // The file has a name of its own while it is written.
-        while names(here).len() < 4 {
-            std::thread::yield_now();
-        }
+        wait_until(&mut child, || names(here).len() == 4);
         signal(name, &child);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{name}: {output:?}");
@@ -213,9 +219,7 @@ fn a_second_signal_leaves_no_temporary_directory() {
     let mut child = command(directory.path(), &args).env("TMPDIR", &above).spawn().unwrap();
     let has_begun =
         || fs::read_dir(&above).unwrap().any(|entry| entry.unwrap().path().join("db/MANIFEST").exists());
-    while !has_begun() {
-        std::thread::yield_now();
-    }
+    wait_until(&mut child, has_begun);
     // Whether the second comes before the first has ended it or not: nothing stays.
     signal("-INT", &child);
     let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).output().unwrap();

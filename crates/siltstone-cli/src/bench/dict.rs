@@ -11,7 +11,7 @@ use std::io::{Write, stdout};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "
-  siltstone bench dict --keys 4000000 --updates 5 --memory 64M --json
+  siltstone bench dict --keys 4000000 --updates 5 --memory 64MiB --json
   siltstone bench dict --keys 16000000 --fixed --index sparse_trie --updates 0";
 
 /// Measure a dictionary: building, opening, lookups, and updates against rebuilds

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "
   siltstone dict build words.dict words.csv
   siltstone dict build pages.dict --key-column url --value-column title,date pages.tsv
-  siltstone export --db DIR | siltstone dict build all.dict --fixed 32,44 --hashed-keys --memory 1G";
+  siltstone export --db DIR | siltstone dict build all.dict --fixed 32,44 --hashed-keys --memory 1GiB";
 
 /// Build a dictionary of the records of files
 ///

@@ -84,5 +84,5 @@ fn now_ms() -> u64 {
 /// What this thread has spent on a processor, in nanoseconds.
 fn thread_ns() -> u64 {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
-        .map_or(0, |time| time.tv_sec().unsigned_abs() * 1_000_000_000 + time.tv_nsec().unsigned_abs())
+        .map_or(0, |time| std::time::Duration::from(time).as_nanos() as u64)
 }
