@@ -1,8 +1,8 @@
 //! Blocks: the unit in which stores are read, each with a checksum of its own.
 //!
 //! A block begins with a header of eight bytes (docs/formats/block.md): the CRC32C of everything behind it, started
-//! with the store's tag and the block's number, so that a block in the wrong place is found out; how many bytes are used;
-//! and where in it the first record begins. A record may go on in the next block.
+//! with the store's tag and the block's number, so that a block in the wrong place is found out; how many bytes are
+//! used; and where in it the first record begins. A record may go on in the next block.
 
 use crate::device::File;
 use crate::store::checksum;

@@ -15,6 +15,12 @@ pub const STORE_VERSION: u32 = 1;
 pub(super) const FOOTER_BYTES: usize = 128;
 /// The bytes of the header that mean something; the rest of its block is zero.
 pub(super) const HEADER_BYTES: usize = 32;
+/// No section is longer than this and so much for each record, in bytes. The filter of a cuckoo table has a tag for each
+/// slot of the LogStore that it was made of, however few were taken.
+const SECTION_BYTES: u64 = 64 << 20;
+const SECTION_BYTES_PER_RECORD: u64 = 16;
+/// A longer section is checked before memory is taken for it, in bytes.
+const SECTION_BYTES_READ_ONCE: u64 = 16 << 20;
 /// The file ends at a multiple of this, in bytes.
 const FILE_ALIGNMENT: u64 = 4096;
 
@@ -382,17 +388,40 @@ impl StoreFile {
             let got = format!("{} bytes at {}", section.length, section.offset);
             return Err(self.file.corrupt(self.length, "sections that lie within the file", got));
         }
-        let mut bytes = Vec::new();
-        let mut buffer = AlignedBuffer::default();
-        while (bytes.len() as u64) < section.length {
-            let at = section.offset + bytes.len() as u64;
-            let now = (section.length - bytes.len() as u64).min(256 << 10) as usize;
-            bytes.extend_from_slice(self.file.read(purpose, at, now, &mut buffer)?);
+        let records = self.footer.records;
+        let most = SECTION_BYTES.saturating_add(records.saturating_mul(SECTION_BYTES_PER_RECORD));
+        if section.length > most {
+            let got = format!("a section of {} bytes", section.length);
+            let expected = format!("a section of at most {most} bytes for {records} records");
+            return Err(self.file.corrupt(section.offset, expected, got));
         }
-        if checksum::crc32c(&bytes) != section.crc {
+        if section.length > SECTION_BYTES_READ_ONCE {
+            self.go_over(section, purpose, &mut |_| ())?;
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(section.length as usize).map_err(|_| {
+            let problem = std::io::Error::from(std::io::ErrorKind::OutOfMemory);
+            Error::io("hold a section in memory of", self.file.path())(problem)
+        })?;
+        self.go_over(section, purpose, &mut |piece| bytes.extend_from_slice(piece))?;
+        Ok(bytes)
+    }
+
+    /// Shows a section piece by piece; an error if its checksum is wrong.
+    fn go_over(&self, section: &Section, purpose: Purpose, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let mut buffer = AlignedBuffer::default();
+        let (mut done, mut crc) = (0, 0);
+        while done < section.length {
+            let now = (section.length - done).min(256 << 10);
+            let piece = self.file.read(purpose, section.offset + done, now as usize, &mut buffer)?;
+            crc = checksum::crc32c_append(crc, piece);
+            take(piece);
+            done += now;
+        }
+        if crc != section.crc {
             return Err(self.file.corrupt(section.offset, "a section with a right checksum", "other bytes"));
         }
-        Ok(bytes)
+        Ok(())
     }
 
     /// Where some blocks stand in the file: offset and length in bytes.
@@ -479,6 +508,23 @@ mod tests {
             writer.finish(records, deleted, (1, b"index"), (0, b"")).unwrap();
             assert!(matches!(StoreFile::open(&directory, "s", 9), Err(Error::Corrupt { .. })), "{records}");
         }
+    }
+
+    /// In a sparse file, which takes no room on the device.
+    #[test]
+    fn a_section_that_is_longer_than_records_account_for_is_refused_before_it_is_read() {
+        let path = tempfile::tempdir().unwrap();
+        let directory = Directory::system(path.path(), Access::Buffered).unwrap();
+        let writer = StoreFileWriter::create(&directory, "s", 2, 9, 512, Purpose::Merge, 4096).unwrap();
+        let mut footer = writer.finish(40, 3, (1, b"index"), (0, b"")).unwrap().footer;
+        let file = directory.open("s", Access::Buffered).unwrap();
+        file.truncate(1 << 40).unwrap();
+        footer.index = Section { offset: 512, length: (1 << 40) - 4096, ..footer.index };
+        file.write(Purpose::Merge, (1 << 40) - FOOTER_BYTES as u64, &footer.encode()).unwrap();
+        let opened = StoreFile::open(&directory, "s", 9).unwrap();
+        let outcome = opened.read_section(&opened.footer.index, Purpose::Recover);
+        assert!(matches!(outcome, Err(Error::Corrupt { .. })));
+        assert!(directory.io().of(Purpose::Recover).read_bytes < 10_000);
     }
 
     #[test]

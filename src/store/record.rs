@@ -209,6 +209,14 @@ impl RecordLayout {
         self.stream_overhead_max() + key_length + value_length
     }
 
+    /// The bytes of the shortest record, in either form: a delete in stream form, or a slot.
+    pub fn bytes_min(&self) -> usize {
+        match self.fixed {
+            Some((key_length, _)) => key_length,
+            None => 3,
+        }
+    }
+
     /// The bytes of a slot, if all records have the same size.
     pub fn slot_bytes(&self, with_flags: bool) -> Option<usize> {
         let (key_length, value_length) = self.fixed?;

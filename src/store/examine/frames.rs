@@ -1,11 +1,11 @@
 //! Going through the frames of a segment of the log, and finding the next one behind damage.
 //!
-//! A frame's checksum starts with a secret and its position, so that one that was found anywhere is one that was written
-//! there. The length that a damaged frame states is tried first; then every place. Each place takes a bounded amount of
+//! A frame's checksum starts with a secret and its position, so that a frame that is found anywhere was written there.
+//! The length that a damaged frame states is tried first; then every place. Each place takes a bounded amount of
 //! work, whatever length what stands there claims.
 //!
 //! A checksum has 32 bits, so that among very many places there may be one that somebody prepared and whose checksum he
-//! guessed. A search that is long does not believe the first record that it finds: it only says where the next frame is.
+//! guessed. A long search does not believe the first record that it finds: it only says where the next frame is.
 //!
 //! A bit that turned over on its way from the device looks like damage, or like the torn end of the log. So from the
 //! first bytes on that are no frame, everything is read twice.

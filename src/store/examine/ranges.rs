@@ -34,8 +34,8 @@ pub(in crate::store) struct RangeChecksums<'a> {
 }
 
 impl<'a> RangeChecksums<'a> {
-    /// Of ranges within `offsets` of a file, whose bytes are read twice if `reads_twice` says so: it is an error then if
-    /// they differ.
+    /// Of ranges within `offsets` of a file. With `reads_twice` its bytes are read twice, and it is an error if they
+    /// differ.
     pub fn new(file: &'a File, offsets: Range<u64>, reads_twice: bool) -> Self {
         let (Range { start: first, end }, piece) = (offsets, AlignedBuffer::default());
         RangeChecksums {

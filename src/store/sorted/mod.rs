@@ -50,6 +50,13 @@ impl Form {
         let footer = file.footer();
         let refused =
             || Err(file.file().corrupt(0, "a sorted store", format!("a store of kind {}", footer.kind)));
+        // LogStores are sized by it.
+        let payload_bytes = footer.blocks.saturating_mul(footer.block_bytes.into());
+        if footer.records > payload_bytes / layout.bytes_min() as u64 {
+            let got = format!("{} records", footer.records);
+            let expected = format!("records that fit into {} blocks", footer.blocks);
+            return Err(file.file().corrupt(file.length(), expected, got));
+        }
         let form = match footer.kind {
             kind if kind == Form::Stream as u8 => return Ok(Form::Stream),
             kind if kind == Form::Slots as u8 => Form::Slots,

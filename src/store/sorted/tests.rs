@@ -2,6 +2,7 @@ use super::*;
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory};
 use crate::key::{KeyHasher, Placing};
+use crate::store::StoreFileWriter;
 use crate::store::merge::{Cursor, Entry};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -287,5 +288,25 @@ fn a_part_of_a_key_or_a_key_with_a_part_of_its_value_is_another_key() {
     for key in [&b"0000000"[..], b"00000000v"] {
         let mut buffer = AlignedBuffer::default();
         assert_eq!(store.get(Purpose::Get, PLACING.place(key), key, &mut buffer).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_store_has_no_more_records_than_fit_into_its_blocks() {
+    let layouts = [
+        (RecordLayout { fixed: None, expiring: true }, Form::Stream, 170),
+        (RecordLayout { fixed: Some((20, 44)), expiring: false }, Form::Stream, 25),
+        (RecordLayout { fixed: Some((20, 44)), expiring: false }, Form::Slots, 25),
+    ];
+    for (layout, form, most) in layouts {
+        for (records, fits) in [(most, true), (most + 1, false)] {
+            let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+            let mut writer =
+                StoreFileWriter::create(&directory, "s", form as u8, 9, 512, Purpose::Merge, 4096).unwrap();
+            writer.append_block(&[0; 512]).unwrap();
+            writer.finish(records, 0, (2, b"an index"), (0, b"")).unwrap();
+            let opened = SortedStore::open_on_flash(&directory, "s", 9, layout);
+            assert_eq!(opened.is_ok(), fits, "{records} records, {form:?}");
+        }
     }
 }
