@@ -442,3 +442,62 @@ fn a_segment_that_nobody_needs_is_removed_even_if_it_is_damaged() {
         assert!(!contents(&device).contains_key(&dead));
     }
 }
+
+#[test]
+fn opening_and_closing_without_a_write_changes_nothing_but_the_usage() {
+    let device = SimulatedDirectory::new(1);
+    closed(&device, false);
+    let log_and_manifest = |device: &SimulatedDirectory| -> Files {
+        contents(device).into_iter().filter(|(name, _)| name != "USAGE").collect()
+    };
+    let before = log_and_manifest(&device);
+    for _ in 0..3 {
+        let database = simulated::open(&device).unwrap();
+        database.get(0u32.to_be_bytes()).unwrap().unwrap();
+        database.sync().unwrap();
+        database.close().unwrap();
+        drop(database);
+        assert!(log_and_manifest(&device) == before);
+    }
+}
+
+#[test]
+fn the_end_of_the_log_is_not_lost_silently_after_a_sync_nor_much_of_it_after_synced_writes() {
+    let segment_bytes = simulated::settings().log_segment_bytes as usize;
+    for by_sync in [false, true] {
+        let device = SimulatedDirectory::new(1);
+        let database = simulated::open(&device).unwrap();
+        let mut expected = Expected::default();
+        let durability = if by_sync { Durability::Written } else { Durability::Synced };
+        expected.put(&database, 0..100, durability);
+        if by_sync {
+            database.sync().unwrap();
+        }
+        let files = contents(&device.crash(Crash::ProcessKilled, &mut fastrand::Rng::with_seed(1)));
+        drop(database);
+        let log: Vec<_> = files.keys().filter(|name| name.starts_with("log-")).cloned().collect();
+        let end: usize = log.iter().map(|name| files[name].len() - 64).sum();
+        let mut refused = 0;
+        for kept in (0..end).step_by(50) {
+            let mut files = files.clone();
+            let mut left = kept;
+            for name in &log {
+                let frames = (files[name].len() - 64).min(left);
+                left -= frames;
+                files.get_mut(name).unwrap().truncate(64 + frames);
+                if frames == 0 && *name != log[0] {
+                    files.remove(name);
+                }
+            }
+            let found = verify(&device_of(&files)).damage;
+            // Behind what was synced stands one marker.
+            let may_be_unseen = if by_sync { 13 } else { segment_bytes + 200 };
+            assert!(
+                !found.is_empty() || kept + may_be_unseen >= end,
+                "{kept} of {end} left, synced {by_sync}"
+            );
+            refused += u32::from(simulated::open(&device_of(&files)).is_err());
+        }
+        assert!(refused > 30, "{refused}");
+    }
+}
