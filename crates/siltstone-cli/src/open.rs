@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use siltstone::key::{check_key, check_value};
+use siltstone::key::{check_key_length, check_value_length};
 use siltstone::{Builder, Database, Durability};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -66,7 +67,11 @@ pub fn parse_lengths(text: &str) -> Result<(usize, usize), String> {
     let lengths = text
         .split_once(',')
         .and_then(|(key, value)| Some((parse_whole(key).ok()?, parse_whole(value).ok()?)));
-    lengths.ok_or_else(|| "two lengths in bytes are wanted, as in 32,44".to_owned())
+    let (key_length, value_length) = lengths.ok_or("two lengths in bytes are wanted, as in 32,44")?;
+    check_key_length(key_length)
+        .and_then(|()| check_value_length(value_length))
+        .map_err(|error| error.to_string())?;
+    Ok((key_length, value_length))
 }
 
 impl Creation {
@@ -195,7 +200,7 @@ mod tests {
     #[test]
     fn lengths_are_read_in_pairs() {
         assert_eq!(parse_lengths("20,44"), Ok((20, 44)));
-        for wrong in ["20", "20,", "a,b", "-1,2"] {
+        for wrong in ["20", "20,", "a,b", "-1,2", "0,1", "65536,1", "1,1GiB"] {
             assert!(parse_lengths(wrong).is_err(), "{wrong}");
         }
     }
