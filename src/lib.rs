@@ -65,6 +65,7 @@ pub mod device;
 mod dictionary;
 pub mod engine;
 mod error;
+mod health;
 pub mod index;
 pub mod key;
 pub mod model;

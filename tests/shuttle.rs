@@ -2,6 +2,7 @@
 //! `.ci/sanitize` runs this; it needs a build with `--cfg shuttle`.
 #![cfg(shuttle)]
 
+use shuttle::rand::Rng as _;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use shuttle::{Config, Runner, thread};
@@ -9,8 +10,8 @@ use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
 use siltstone::engine::silt::{ShapeSettings, SiltSettings};
 use siltstone::testing::linearizability::{Action, Event, check};
-use siltstone::testing::{Crash, SimulatedDirectory, Survival};
-use siltstone::{Bytes, Change, Database, Durability, WriteOptions};
+use siltstone::testing::{Crash, FailingCall, SimulatedDirectory, Survival};
+use siltstone::{Batch, Bytes, Change, Database, Durability, WriteOptions};
 use std::sync::{Arc, Mutex};
 
 /// So many orders are tried by chance, and as many with few changes of the thread in each.
@@ -33,7 +34,7 @@ fn open(directory: Directory) -> Database {
         shape,
         log_slots_min: 16,
         region_slots_max: 16,
-        log_segment_bytes: 4096,
+        log_segment_bytes: 512,
         step_records: 8,
         ..SiltSettings::default()
     };
@@ -162,6 +163,90 @@ fn whoever_comes_first_what_a_shared_sync_acknowledged_survives_a_loss_of_power(
         let database = open(Directory::new(left, Access::Buffered));
         for key in survivors {
             assert!(database.contains(key.to_be_bytes()).unwrap(), "{key} was acknowledged and is lost");
+        }
+    });
+}
+
+#[test]
+fn whoever_comes_first_a_snapshot_finds_what_is_released_while_it_begins() {
+    try_orders(|| {
+        let database = open(memory());
+        for filler in 0..40u64 {
+            database.put(filler.to_be_bytes(), filler.to_le_bytes()).unwrap();
+        }
+        let worker = database.clone();
+        let working = thread::spawn(move || worker.compact().unwrap());
+        for _ in 0..2 {
+            let records = database.iter().unwrap().collect::<siltstone::Result<Vec<_>>>();
+            assert_eq!(records.unwrap().len(), 40);
+        }
+        working.join().unwrap();
+    });
+}
+
+/// What each writer writes in a round: its own keys all get the round as their value.
+const WRITER_KEYS: u8 = 3;
+const WRITERS: u8 = 3;
+const ROUNDS: u64 = 3;
+/// About so many calls reach the device in a run.
+const CALLS: u64 = 160;
+
+/// Writes batches until one is refused. Answers the last round that was acknowledged.
+fn write_rounds(database: &Database, writer: u8) -> Option<u64> {
+    let mut acknowledged = None;
+    for round in 0..ROUNDS {
+        let mut batch = Batch::new();
+        for key in 0..WRITER_KEYS {
+            batch.put([writer, key], round.to_le_bytes()).unwrap();
+        }
+        let synced = WriteOptions::default().durability(Durability::Synced);
+        if database.write_with(&batch, synced).is_err() {
+            assert!(database.put("later", "value").is_err(), "acknowledged after a failure");
+            break;
+        }
+        acknowledged = Some(round);
+    }
+    acknowledged
+}
+
+#[test]
+fn whoever_comes_first_and_whichever_call_fails_what_is_acknowledged_survives() {
+    try_orders(|| {
+        let simulated = SimulatedDirectory::new(1);
+        let database = open(Directory::new(simulated.clone(), Access::Buffered));
+        for filler in 0..40u64 {
+            database.put(filler.to_be_bytes(), filler.to_le_bytes()).unwrap();
+        }
+        database.sync().unwrap();
+        let after = shuttle::rand::thread_rng().gen_range(0..CALLS);
+        simulated.set_failing_call(Some(FailingCall { call: None, name_part: "", after, for_ever: false }));
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let database = database.clone();
+                thread::spawn(move || write_rounds(&database, writer))
+            })
+            .collect();
+        let workers: Vec<_> = (0..2)
+            .map(|worker| {
+                let database = database.clone();
+                thread::spawn(move || {
+                    let _ = if worker == 0 { database.compact() } else { Ok(()) };
+                    (0..8).for_each(|_| drop(database.step()));
+                })
+            })
+            .collect();
+        let acknowledged: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        let left = simulated.crash(Crash::PowerLost(Survival::Nothing), &mut fastrand::Rng::with_seed(1));
+        let database = open(Directory::new(left, Access::Buffered));
+        database.compact().unwrap();
+        for filler in 0..40u64 {
+            assert!(database.contains(filler.to_be_bytes()).unwrap(), "{filler} is lost");
+        }
+        for (writer, acknowledged) in (0..).zip(acknowledged) {
+            let value = |key: u8| database.get([writer, key]).unwrap().as_ref().map(number);
+            assert!((1..WRITER_KEYS).all(|key| value(key) == value(0)), "half of a batch of {writer}");
+            assert!(value(0) >= acknowledged, "{:?} instead of {acknowledged:?}", value(0));
         }
     });
 }

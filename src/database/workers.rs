@@ -167,7 +167,7 @@ impl Workers {
             self.shared.work.notify_all();
         }
         for thread in self.threads.lock().drain(..) {
-            // A worker that panicked has nothing more to tell: the engine is poisoned by its failed step.
+            // Its panics were caught, and have poisoned the engine.
             let _ = thread.join();
         }
     }
@@ -182,20 +182,23 @@ impl Workers {
 
 impl Shared {
     fn run(&self) {
+        // A panic must not leave writers waiting for ever, nor let them go on: what the thread was at is half done.
+        if catch_unwind(AssertUnwindSafe(|| self.work_until_stopped())).is_err() {
+            let cause = "a background thread panicked, which is a defect of siltstone".to_owned();
+            self.engine.poison(&cause);
+            *self.progress.lock() = Some(Error::Poisoned { cause });
+            self.progressed.notify_all();
+        }
+    }
+
+    fn work_until_stopped(&self) {
         while !self.stopping.load(Relaxed) {
             let now_ms = self.clock.now_ms();
             if self.usage.is_due(now_ms) {
                 self.usage.save(now_ms, || self.engine.approximate_len(now_ms));
             }
-            // A panic here would leave writers waiting for ever; they are told instead.
             let began = Instant::now();
-            let stepped = catch_unwind(AssertUnwindSafe(|| self.engine.step(self.clock.now_ms())));
-            let Ok(outcome) = stepped else {
-                let cause = "a background thread panicked, which is a defect of siltstone".to_owned();
-                *self.progress.lock() = Some(Error::Poisoned { cause });
-                self.progressed.notify_all();
-                return;
-            };
+            let outcome = self.engine.step(self.clock.now_ms());
             let failed = outcome.is_err();
             let worked = matches!(outcome, Ok(Step::Worked));
             *self.progress.lock() = outcome.err();
@@ -246,6 +249,7 @@ impl Shared {
     fn slow(&self, mut pressure: f64, bytes: usize) -> Result<()> {
         let start = Instant::now();
         while pressure >= 1.0 && !self.stopping.load(Relaxed) {
+            self.engine.check_writable()?;
             self.wait_for_progress()?;
             pressure = self.engine.pressure();
         }

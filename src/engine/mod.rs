@@ -165,6 +165,10 @@ pub trait Engine: Send + Sync {
     /// An error if no more writes are accepted, and why. Cheap.
     fn check_writable(&self) -> Result<()>;
 
+    /// Accepts no more writes, with this cause: for a failure that the engine could not see, such as a panic of a
+    /// thread that worked for it.
+    fn poison(&self, cause: &str);
+
     /// How far background work is behind: 0 not at all; from 1 on writers have to wait for a step. Cheap.
     fn pressure(&self) -> f64;
 

@@ -10,6 +10,8 @@ mod file_damage;
 pub mod flips;
 #[cfg(test)]
 mod forged;
+#[cfg(test)]
+mod intercepted;
 pub mod linearizability;
 pub mod operations;
 pub mod reference;
@@ -17,6 +19,8 @@ pub mod simulated;
 pub mod simulation;
 pub mod victim;
 
+#[cfg(test)]
+pub(crate) use intercepted::Intercepted;
 pub use operations::{Operation, OperationKind, Workload};
 pub use reference::{Ending, Reference, Violation};
 pub use simulated::{Crash, Damage, Faults, SimulatedDirectory, Survival};

@@ -24,6 +24,7 @@ use crate::batch::{Durability, TimestampMs, Write};
 use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Record, Records, Step};
+use crate::health::Health;
 use crate::key::KeyHasher;
 use crate::progress::Progress;
 use crate::stats::{RamAccount, Shape, Stats};
@@ -42,6 +43,7 @@ pub struct Mica<S: Space> {
     shape: ItemShape,
     writes: AtomicU64,
     user_bytes: AtomicU64,
+    health: Health,
     closed: AtomicBool,
 }
 
@@ -96,6 +98,7 @@ impl<S: Space> Mica<S> {
             shape,
             writes: AtomicU64::new(0),
             user_bytes: AtomicU64::new(0),
+            health: Health::default(),
             closed: AtomicBool::new(false),
         })
     }
@@ -189,7 +192,7 @@ impl<S: Space> Engine for Mica<S> {
     }
 
     fn write(&self, writes: &[Write<'_>], _durability: Durability, now_ms: TimestampMs) -> Result<()> {
-        self.check_open()?;
+        self.check_writable()?;
         self.write_all(writes, now_ms)
     }
 
@@ -200,7 +203,7 @@ impl<S: Space> Engine for Mica<S> {
         now_ms: TimestampMs,
         change: &mut dyn FnMut(Option<&Found>) -> Result<Change>,
     ) -> Result<()> {
-        self.check_open()?;
+        self.check_writable()?;
         let (partition, hashed) = self.place(key);
         let mut owner = self.partitions[partition].owner.lock();
         let mut value = Vec::new();
@@ -246,7 +249,12 @@ impl<S: Space> Engine for Mica<S> {
     }
 
     fn check_writable(&self) -> Result<()> {
-        self.check_open()
+        self.check_open()?;
+        self.health.check()
+    }
+
+    fn poison(&self, cause: &str) {
+        self.health.poison(cause);
     }
 
     fn pressure(&self) -> f64 {

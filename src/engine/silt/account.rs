@@ -100,7 +100,7 @@ impl Core {
     pub(super) fn stats(&self) -> Stats {
         self.note_ram_peak();
         // One lock at a time: a checkpoint holds the ledger while it waits for writers, and they note the peak.
-        let manifest_bytes = self.ledger.lock().manifest.disk_bytes();
+        let manifest_bytes = self.ledger.look(|ledger| ledger.manifest.disk_bytes());
         let ram_peak = self.ram_peak.lock().clone();
         // Not above the peak: other databases of the process may have taken buffers meanwhile.
         let ram = self.ram();

@@ -167,15 +167,16 @@ impl ConvertJob {
             removed: Vec::new(),
             added: vec![StoreEntry { number: self.number, tag: self.tag, role }],
         };
-        let mut ledger = core.ledger.lock();
-        {
-            let mut state = core.partitions[self.partition].state.write();
-            let mut view = (*state.view).clone();
-            view.frozen.retain(|frozen| !Arc::ptr_eq(frozen, &self.frozen));
-            view.hash_stores.insert(0, (self.number, store.clone()));
-            state.view = Arc::new(view);
-        }
-        core.counters.conversions.fetch_add(1, Relaxed);
-        core.commit_later(&mut ledger, Pending { edit, number: self.number, file: store.shared_file() })
+        core.ledger.run(|ledger| {
+            {
+                let mut state = core.partitions[self.partition].state.write();
+                let mut view = (*state.view).clone();
+                view.frozen.retain(|frozen| !Arc::ptr_eq(frozen, &self.frozen));
+                view.hash_stores.insert(0, (self.number, store.clone()));
+                state.view = Arc::new(view);
+            }
+            core.counters.conversions.fetch_add(1, Relaxed);
+            core.commit_later(ledger, Pending { edit, number: self.number, file: store.shared_file() })
+        })
     }
 }

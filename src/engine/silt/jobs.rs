@@ -7,16 +7,20 @@ use super::policy::{Counts, PartitionCounts};
 use crate::Result;
 use crate::batch::TimestampMs;
 use crate::engine::Step;
+use crate::health::{FailStop, Health};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// Indexes and filters are read back before other work as long as that is no further behind.
 const LOAD_PRESSURE_MAX: f64 = 0.5;
 
-/// The jobs under way, at most one of each kind, and what is known of the work that waits.
+/// The jobs under way, at most one of each kind, and what is known of the work that waits. A step takes its job out of
+/// the slot, and puts it back if it succeeded: a job that failed has passed over what it could not read or write, and
+/// is never continued.
 pub(super) struct Jobs {
-    converting: Mutex<Option<ConvertJob>>,
-    merging: Mutex<Option<MergeJob>>,
+    converting: FailStop<Option<ConvertJob>>,
+    merging: FailStop<Option<MergeJob>>,
     schedule: Mutex<Schedule>,
     /// The memory of the jobs under way, in bytes.
     pub convert_bytes: AtomicU64,
@@ -40,10 +44,10 @@ struct Schedule {
 }
 
 impl Jobs {
-    pub fn new(partitions: usize) -> Jobs {
+    pub fn new(partitions: usize, health: &Arc<Health>) -> Jobs {
         Jobs {
-            converting: Mutex::new(None),
-            merging: Mutex::new(None),
+            converting: FailStop::new(health, None),
+            merging: FailStop::new(health, None),
             schedule: Mutex::new(Schedule {
                 converting: None,
                 merging: None,
@@ -133,7 +137,7 @@ impl Core {
 
     /// One bounded piece of work: of whichever kind is further behind, or of the other if somebody is at that.
     pub(super) fn step(&self, now_ms: TimestampMs) -> Result<Step> {
-        self.fail_stop(|| {
+        self.health.run(|| {
             let pressure = {
                 let schedule = self.jobs.schedule.lock();
                 self.counts(&schedule).pressure(&self.settings)
@@ -154,10 +158,11 @@ impl Core {
             if self.step_load()? == Step::Worked {
                 return Ok(Step::Worked);
             }
-            let mut ledger = self.ledger.lock();
-            let waited = ledger.pending() > 0;
-            self.commit_pending(&mut ledger)?;
-            drop(ledger);
+            let waited = self.ledger.run(|ledger| {
+                let waited = ledger.pending() > 0;
+                self.commit_pending(ledger)?;
+                Ok(waited)
+            })?;
             self.refresh_jobs();
             self.rebalance(0);
             Ok(if waited { Step::Worked } else { Step::Idle })
@@ -165,18 +170,24 @@ impl Core {
     }
 
     fn step_convert(&self) -> Result<bool> {
-        let Some(mut slot) = self.jobs.converting.try_lock() else { return Ok(false) };
-        if slot.is_none() {
-            let mut schedule = self.jobs.schedule.lock();
-            let Some(number) = self.oldest_frozen(&schedule) else { return Ok(false) };
-            *slot = Some(ConvertJob::start(self, number)?);
-            schedule.converting = Some(number);
-        }
-        let Some(job) = slot.as_mut() else { return Ok(false) };
-        let done = job.step(self)?;
-        self.jobs.convert_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
-        self.keep_within_budget();
-        if done && let Some(job) = slot.take() {
+        let worked = self.jobs.converting.try_run(|slot| {
+            let mut job = match slot.take() {
+                Some(job) => job,
+                None => {
+                    let mut schedule = self.jobs.schedule.lock();
+                    let Some(number) = self.oldest_frozen(&schedule) else { return Ok(false) };
+                    let job = ConvertJob::start(self, number)?;
+                    schedule.converting = Some(number);
+                    job
+                }
+            };
+            let done = job.step(self)?;
+            self.jobs.convert_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
+            self.keep_within_budget();
+            if !done {
+                *slot = Some(job);
+                return Ok(true);
+            }
             job.finish(self)?;
             self.jobs.convert_bytes.store(0, Ordering::Relaxed);
             let mut schedule = self.jobs.schedule.lock();
@@ -184,8 +195,9 @@ impl Core {
             self.refresh(&schedule);
             drop(schedule);
             self.rebalance(0);
-        }
-        Ok(true)
+            Ok(true)
+        })?;
+        Ok(worked.unwrap_or(false))
     }
 
     /// The partition whose LogStore waits longest to be converted.
@@ -200,20 +212,22 @@ impl Core {
     }
 
     fn step_merge(&self, now_ms: TimestampMs) -> Result<bool> {
-        let Some(mut slot) = self.jobs.merging.try_lock() else { return Ok(false) };
-        if slot.is_none() {
-            *slot = self.start_merge(now_ms)?;
-        }
-        let Some(job) = slot.as_mut() else { return Ok(false) };
-        let done = job.step(self)?;
-        self.jobs.merge_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
-        self.keep_within_budget();
-        if !done {
-            let mut schedule = self.jobs.schedule.lock();
-            schedule.merged_records = job.merged_records();
-            self.refresh(&schedule);
-        }
-        if done && let Some(job) = slot.take() {
+        let worked = self.jobs.merging.try_run(|slot| {
+            let job = match slot.take() {
+                Some(job) => Some(job),
+                None => self.start_merge(now_ms)?,
+            };
+            let Some(mut job) = job else { return Ok(false) };
+            let done = job.step(self)?;
+            self.jobs.merge_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
+            self.keep_within_budget();
+            if !done {
+                let mut schedule = self.jobs.schedule.lock();
+                schedule.merged_records = job.merged_records();
+                self.refresh(&schedule);
+                *slot = Some(job);
+                return Ok(true);
+            }
             let novelty = job.finish(self)?;
             self.jobs.merge_bytes.store(0, Ordering::Relaxed);
             let mut schedule = self.jobs.schedule.lock();
@@ -225,8 +239,9 @@ impl Core {
             self.refresh(&schedule);
             drop(schedule);
             self.rebalance(0);
-        }
-        Ok(true)
+            Ok(true)
+        })?;
+        Ok(worked.unwrap_or(false))
     }
 
     fn start_merge(&self, now_ms: TimestampMs) -> Result<Option<MergeJob>> {
@@ -255,9 +270,9 @@ impl Core {
     /// Asks for everything that was written until now to be merged.
     pub(super) fn request_compaction(&self) -> Result<()> {
         for number in 0..self.partitions.len() {
-            self.fail_stop(|| self.freeze_early(number))?;
+            self.freeze_early(number)?;
         }
-        self.fail_stop(|| self.log.start_new_segment())?;
+        self.log.start_new_segment()?;
         let mut schedule = self.jobs.schedule.lock();
         schedule.compact.fill(true);
         self.refresh(&schedule);

@@ -23,7 +23,8 @@ pub(super) struct Pending {
     pub file: Arc<StoreFile>,
 }
 
-/// The manifest and what waits to be written into it. Locked before any partition is.
+/// The manifest and what waits to be written into it. Locked before any partition is. A commit that failed is never
+/// repeated: a sync that is repeated succeeds without what the system has dropped.
 pub(super) struct Ledger {
     pub manifest: Manifest,
     pending: Vec<Pending>,
@@ -107,10 +108,7 @@ impl Core {
         if unstated < least {
             return Ok(());
         }
-        match self.ledger.try_lock() {
-            Some(mut ledger) => self.fail_stop(|| self.state_synced(&mut ledger)),
-            None => Ok(()),
-        }
+        self.ledger.try_run(|ledger| self.state_synced(ledger)).map(drop)
     }
 
     /// Removes what of the log every partition has in stores.

@@ -200,29 +200,30 @@ impl MergeJob {
         let filter = self.filter.map(RangedFilterBuilder::finish).transpose()?.map(StoreFilter::Ranged);
         let store = Arc::new(self.writer.finish(filter)?);
         store.file().sync(Purpose::Merge)?;
-        let mut ledger = core.ledger.lock();
         let edit = Edit {
             partition: self.partition as u32,
             converted_to: self.frozen.iter().map(|frozen| frozen.end()).max().unwrap_or(0),
             removed: self.inputs.clone(),
             added: vec![StoreEntry { number: self.number, tag: self.tag, role: Role::Sorted }],
         };
-        core.commit(&mut ledger, Some(edit))?;
-        let removed = {
-            let mut state = core.partitions[self.partition].state.write();
-            let mut view = (*state.view).clone();
-            view.frozen.retain(|frozen| !self.frozen.iter().any(|merged| Arc::ptr_eq(frozen, merged)));
-            view.hash_stores.retain(|(number, _)| !self.inputs.contains(number));
-            view.sorted = Some((self.number, store));
-            std::mem::replace(&mut state.view, Arc::new(view))
-        };
-        for (number, _) in removed.hash_stores.iter().filter(|(number, _)| self.inputs.contains(number)) {
-            core.directory.remove(&FileName::HashStore(*number).to_string())?;
-        }
-        if let Some((number, _)) = removed.sorted {
-            core.directory.remove(&FileName::SortedStore(number).to_string())?;
-        }
-        core.release_log(&ledger)?;
+        core.ledger.run(|ledger| {
+            core.commit(ledger, Some(edit))?;
+            let removed = {
+                let mut state = core.partitions[self.partition].state.write();
+                let mut view = (*state.view).clone();
+                view.frozen.retain(|frozen| !self.frozen.iter().any(|merged| Arc::ptr_eq(frozen, merged)));
+                view.hash_stores.retain(|(number, _)| !self.inputs.contains(number));
+                view.sorted = Some((self.number, store));
+                std::mem::replace(&mut state.view, Arc::new(view))
+            };
+            for (number, _) in removed.hash_stores.iter().filter(|(number, _)| self.inputs.contains(number)) {
+                core.directory.remove(&FileName::HashStore(*number).to_string())?;
+            }
+            if let Some((number, _)) = removed.sorted {
+                core.directory.remove(&FileName::SortedStore(number).to_string())?;
+            }
+            core.release_log(ledger)
+        })?;
         core.counters.merges.fetch_add(1, Relaxed);
         if taken == 0 {
             return Ok(None);
@@ -255,20 +256,21 @@ impl Core {
 
     /// Lets go of the log on behalf of a partition that has nothing in it.
     pub(super) fn advance_empty_log(&self, number: usize) -> Result<()> {
-        let partition = &self.partitions[number];
         // The manifest comes before any partition, as in a checkpoint.
-        let mut ledger = self.ledger.lock();
-        let _locked = partition.writer.lock();
-        let end = self.log.end();
-        {
-            let state = partition.state.read();
-            if !state.active.is_empty() || !state.view.frozen.is_empty() {
-                return Ok(());
-            }
-        }
-        partition.state.write().active.restart(end);
-        let edit = Edit { partition: number as u32, converted_to: end, ..Edit::default() };
-        self.commit(&mut ledger, Some(edit))?;
-        self.release_log(&ledger)
+        self.ledger.run(|ledger| {
+            self.lock_writer(number, |partition| {
+                let end = self.log.end();
+                {
+                    let state = partition.state.read();
+                    if !state.active.is_empty() || !state.view.frozen.is_empty() {
+                        return Ok(());
+                    }
+                }
+                partition.state.write().active.restart(end);
+                let edit = Edit { partition: number as u32, converted_to: end, ..Edit::default() };
+                self.commit(ledger, Some(edit))?;
+                self.release_log(ledger)
+            })
+        })
     }
 }

@@ -46,6 +46,7 @@ use crate::cache::{Cached, CachedRecord, RecordCache, Ticket};
 use crate::damage::VerifyReport;
 use crate::device::{AlignedBuffer, Directory, Purpose, with_scratch};
 use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Records, Step};
+use crate::health::{FailStop, Health};
 use crate::key::{KeyHash, Placing};
 use crate::progress::Progress;
 use crate::stats::{RamAccount, Stats};
@@ -73,7 +74,7 @@ struct Core {
     placing: Placing,
     log: Arc<Log>,
     partitions: Vec<Partition>,
-    ledger: Mutex<Ledger>,
+    ledger: FailStop<Ledger>,
     next_store_number: AtomicU64,
     /// How many conversions are not yet in the manifest.
     pending_commits: AtomicU64,
@@ -87,9 +88,8 @@ struct Core {
     cache: RecordCache,
     counters: Counters,
     ram_peak: Mutex<RamAccount>,
-    /// Why no more writes are accepted.
-    poison: Mutex<Option<String>>,
-    poisoned: AtomicBool,
+    /// The log's too. It says which lock orders failures and acknowledgements.
+    health: Arc<Health>,
     closed: AtomicBool,
 }
 
@@ -117,35 +117,12 @@ impl Core {
         if self.directory.is_read_only() {
             return Err(Error::ReadOnly);
         }
-        self.check_healthy()
+        self.health.check()
     }
 
     /// Whether background work may go on: with a directory that may only be read this is reading alone.
     fn may_step(&self) -> bool {
         matches!(self.check_writable(), Ok(()) | Err(Error::ReadOnly))
-    }
-
-    /// An error if an earlier write or sync failed.
-    fn check_healthy(&self) -> Result<()> {
-        if !self.poisoned.load(Ordering::Acquire) || self.settings.makes(Mistake::GoesOnAfterAFailure) {
-            return Ok(());
-        }
-        Err(Error::Poisoned { cause: self.poison.lock().clone().unwrap_or_default() })
-    }
-
-    /// Accepts no more writes, and remembers the first cause.
-    fn poison(&self, cause: &Error) {
-        self.poison.lock().get_or_insert_with(|| cause.to_string());
-        self.poisoned.store(true, Ordering::Release);
-    }
-
-    /// Runs what must not be gone on after if it fails.
-    fn fail_stop<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        work().inspect_err(|error| {
-            if !matches!(error, Error::Poisoned { .. } | Error::Closed | Error::Interrupted) {
-                self.poison(error);
-            }
-        })
     }
 
     /// A number for a new store.
@@ -249,7 +226,10 @@ impl Engine for Silt {
         let locked = self.core.partitions[partition].writer.lock();
         let found = mistaken.unwrap_or_else(read)?;
         let end = match change(found.as_ref())? {
-            Change::Keep => return Ok(()),
+            Change::Keep => {
+                drop(locked);
+                return self.core.make_found_durable(durability);
+            }
             Change::Put { value, expires_at_ms } => {
                 self.core.write_locked(&[Write::Put { key, value: &value, expires_at_ms }], durability)?
             }
@@ -271,9 +251,7 @@ impl Engine for Silt {
 
     fn sync(&self) -> Result<()> {
         self.core.check_writable()?;
-        if !self.core.log.is_synced() {
-            self.core.make_durable(Durability::Synced, self.core.log.end())?;
-        }
+        self.core.make_found_durable(Durability::Synced)?;
         self.core.state_synced_now_and_then(true)
     }
 
@@ -304,8 +282,12 @@ impl Engine for Silt {
         self.core.check_writable()
     }
 
+    fn poison(&self, cause: &str) {
+        self.core.health.poison(cause);
+    }
+
     fn pressure(&self) -> f64 {
-        if self.core.poisoned.load(Ordering::Acquire) { 0.0 } else { self.core.jobs.pressure() }
+        if self.core.health.has_failed() { 0.0 } else { self.core.jobs.pressure() }
     }
 
     fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
@@ -338,20 +320,19 @@ impl Engine for Silt {
 
     fn close(&self) -> Result<()> {
         let closed_before = self.core.closed.swap(true, Ordering::AcqRel);
-        self.core.check_healthy()?;
+        self.core.health.check()?;
         if closed_before {
             return Err(Error::Closed);
         }
         if self.core.directory.is_read_only() {
             return Ok(());
         }
-        let mut ledger = self.core.ledger.lock();
-        self.core.fail_stop(|| {
-            self.core.commit_pending(&mut ledger)?;
+        self.core.ledger.run(|ledger| {
+            self.core.commit_pending(ledger)?;
             if !self.core.log.is_synced() {
                 self.core.log.sync_to(self.core.log.end())?;
             }
-            self.core.state_synced(&mut ledger)
+            self.core.state_synced(ledger)
         })
     }
 }

@@ -2,6 +2,8 @@
 //! stores, whose indexes and filters stay on flash until `residency` reads them back; only the log is replayed, from
 //! the first record that stands in no store.
 
+#[cfg(test)]
+use super::Mistake;
 use super::jobs::Jobs;
 use super::ledger::Ledger;
 use super::partition::{Partition, State, View};
@@ -11,6 +13,7 @@ use super::{Core, Counters, HashStoreKind, IndexKind, ShapeSettings, Silt, SiltS
 use crate::batch::TimestampMs;
 use crate::cache::RecordCache;
 use crate::device::{AlignedBuffer, Directory};
+use crate::health::FailStop;
 use crate::key::{KeyHasher, Placing};
 use crate::progress::Progress;
 use crate::store::hash::{CuckooTable, HashStore};
@@ -71,8 +74,13 @@ impl Silt {
             remove_orphans(&directory, &manifest)?;
         }
         let counters = Counters { lost_tail_bytes: recovered.lost_tail_bytes, ..Counters::default() };
+        let health = log.health().clone();
+        #[cfg(test)]
+        if settings.makes(Mistake::GoesOnAfterAFailure) {
+            health.ignore_failures();
+        }
         let mut core = Core {
-            jobs: Jobs::new(partitions.len()),
+            jobs: Jobs::new(partitions.len(), &health),
             directory,
             settings,
             shape,
@@ -85,11 +93,10 @@ impl Silt {
             pending_commits: AtomicU64::new(0),
             log_stated: AtomicU64::new(manifest.log_synced()),
             keys: AtomicU64::new(0),
-            ledger: Mutex::new(Ledger::new(manifest)),
+            ledger: FailStop::new(&health, Ledger::new(manifest)),
             counters,
             ram_peak: Mutex::default(),
-            poison: Mutex::new(None),
-            poisoned: AtomicBool::new(false),
+            health,
             closed: AtomicBool::new(false),
         };
         if core.residency.budget().is_some() {

@@ -18,6 +18,7 @@ use std::sync::Arc;
 /// A share of the keys with its stores.
 pub(super) struct Partition {
     /// Held from before a write is appended to the log until it stands in the index, so that both have the same order.
+    /// What is done under it goes through [`Health::run`](crate::health::Health::run).
     pub writer: Mutex<()>,
     /// Locked for no longer than a change of the index or of the list of stores takes.
     pub state: RwLock<State>,

@@ -176,7 +176,7 @@ impl SiltSettings {
             ("filter_last_store", f64::from(self.last_filter_bits.unwrap_or(1)), 1.0, 32.0),
             ("log_slots_min", f64::from(self.log_slots_min), 16.0, 16_777_216.0),
             ("keys_per_log_slot", f64::from(self.keys_per_log_slot), 1.0, 1e6),
-            ("log_segment_bytes", self.log_segment_bytes as f64, 4096.0, (1u64 << 30) as f64),
+            ("log_segment_bytes", self.log_segment_bytes as f64, 512.0, (1u64 << 30) as f64),
             ("log_bytes_max", self.log_bytes_max as f64, 4096.0, (3u64 << 30) as f64),
             ("piece_bytes_max", self.piece_bytes_max as f64, 4096.0, (16 << 20) as f64),
             ("step_records", self.step_records as f64, 1.0, 1e6),

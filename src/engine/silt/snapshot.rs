@@ -8,6 +8,7 @@ use crate::device::{Directory, Purpose};
 use crate::engine::{Record, Records};
 use crate::key::random_number;
 use crate::store::log::{FrozenLog, LogCursor, LogView};
+use crate::store::manifest::Manifest;
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::sorted::SortedCursor;
 use bytes::Bytes;
@@ -25,6 +26,8 @@ pub(super) struct PartitionSnapshot {
 /// All records as they are now, partition by partition.
 pub(super) fn records(core: &Arc<Core>, now_ms: TimestampMs) -> Result<Records> {
     let locked: Vec<_> = core.partitions.iter().map(|partition| partition.writer.lock()).collect();
+    // Before any state: nothing is appended now, but a commit may release what a state that was read still points to.
+    let log = core.log.view();
     let end = core.log.end();
     let snapshots: Vec<_> = core
         .partitions
@@ -34,7 +37,6 @@ pub(super) fn records(core: &Arc<Core>, now_ms: TimestampMs) -> Result<Records> 
             PartitionSnapshot { active: Arc::new(state.active.freeze(end)), view: state.view.clone() }
         })
         .collect();
-    let log = core.log.view();
     drop(locked);
     let core = core.clone();
     Ok(Box::new(snapshots.into_iter().flat_map(move |snapshot| {
@@ -98,14 +100,22 @@ impl Core {
     /// Writes a consistent copy into an empty directory. Writers wait only until the end of the log is known.
     pub(super) fn checkpoint(&self, target: &Directory) -> Result<()> {
         // No store is made live and none is removed as long as the manifest is held.
-        let mut ledger = self.ledger.lock();
-        self.fail_stop(|| self.commit_pending(&mut ledger))?;
-        let manifest = &ledger.manifest;
-        let end = {
-            let _locked: Vec<_> = self.partitions.iter().map(|partition| partition.writer.lock()).collect();
-            self.fail_stop(|| self.log.write_buffered())?;
-            self.log.end()
-        };
+        let copied = self.ledger.run(|ledger| {
+            self.commit_pending(ledger)?;
+            let end = {
+                let _locked: Vec<_> =
+                    self.partitions.iter().map(|partition| partition.writer.lock()).collect();
+                self.log.write_buffered()?;
+                self.log.end()
+            };
+            // An error of the copy spoils nothing here.
+            Ok(self.copy_live(&ledger.manifest, end, target))
+        });
+        copied?
+    }
+
+    /// Copies what the manifest names, and the log up to `end`.
+    fn copy_live(&self, manifest: &Manifest, end: u64, target: &Directory) -> Result<()> {
         for store in manifest.partitions().iter().flat_map(|partition| &partition.stores) {
             self.directory.share(&store.file_name(), target)?;
         }

@@ -4,6 +4,7 @@ mod background;
 mod budget;
 mod copies;
 mod count;
+mod failures;
 mod files;
 mod reads;
 mod recovery;

@@ -13,14 +13,14 @@ impl Core {
     /// Reads every block, index and filter of every store, the log and the manifest, and lists what is damaged.
     pub(super) fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         let mut report = VerifyReport { hasher: Some(self.shape.hasher), ..VerifyReport::default() };
-        let converted_to: Vec<u64> = {
-            let ledger = self.ledger.lock();
+        let converted_to: Vec<u64> = self.ledger.look(|ledger| {
             let wrong = ledger.manifest.check()?;
             let length = ledger.manifest.length();
             report.checked_bytes += 2 * length;
             report.damage.extend(wrong.iter().map(|error| Damage::of(error, DamagedPart::Manifest, length)));
-            ledger.manifest.partitions().iter().map(|partition| partition.converted_to).collect()
-        };
+            let converted = ledger.manifest.partitions().iter().map(|partition| partition.converted_to);
+            Result::Ok(converted.collect())
+        })?;
         let views: Vec<_> =
             self.partitions.iter().map(|partition| partition.state.read().view.clone()).collect();
         let total = report.checked_bytes

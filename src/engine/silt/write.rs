@@ -1,6 +1,6 @@
 //! Writes: to the log, then to the index of the LogStore (SILT 3.1).
 
-use super::partition::State;
+use super::partition::{Partition, State};
 use super::policy::{self, OCCUPANCY, log_store_settings};
 use super::{Core, cache_hash};
 use crate::batch::{Durability, Write};
@@ -42,7 +42,7 @@ impl Core {
         for write in writes {
             self.shape.layout.check(write)?;
         }
-        self.check_writable()?;
+        self.check_open()?;
         self.counters.writes.fetch_add(writes.len() as u64, Relaxed);
         self.counters
             .user_bytes
@@ -57,7 +57,7 @@ impl Core {
             [single] => (Some(announce(single)), Vec::new()),
             several => (None, several.iter().map(announce).collect()),
         };
-        self.fail_stop(|| {
+        self.health.run(|| {
             let records = writes.iter().map(|write| RecordView::from(*write));
             if let [write] = writes {
                 let mut position = 0;
@@ -79,11 +79,33 @@ impl Core {
     pub(super) fn make_durable(&self, durability: Durability, end: u64) -> Result<()> {
         match durability {
             Durability::Synced => {
-                self.fail_stop(|| self.log.sync_to(end))?;
+                self.log.sync_to(end)?;
                 self.state_synced_now_and_then(false)
             }
             _ => Ok(()),
         }
+    }
+
+    /// Waits until all that can be found now is as durable as was asked, whoever wrote it and however.
+    pub(super) fn make_found_durable(&self, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Buffered => Ok(()),
+            Durability::Written => self.log.write_buffered(),
+            Durability::Synced if self.log.is_synced() => Ok(()),
+            Durability::Synced => self.make_durable(durability, self.log.end()),
+        }
+    }
+
+    /// Locks the writer of a partition and does `work`, unless a write has failed: then the log may have records that
+    /// the index lacks, and no LogStore may be frozen as if it held them.
+    pub(super) fn lock_writer<T>(
+        &self,
+        number: usize,
+        work: impl FnOnce(&Partition) -> Result<T>,
+    ) -> Result<T> {
+        let partition = &self.partitions[number];
+        let _locked = partition.writer.lock();
+        self.health.run(|| work(partition))
     }
 
     /// Makes the index of a partition's LogStore point to a record that was appended to the log.
@@ -157,28 +179,28 @@ impl Core {
     /// Freezes a LogStore before it is full, if it holds anything. The next one is frozen at another time than those of
     /// the other partitions, which this may happen to at once.
     pub(super) fn freeze_early(&self, number: usize) -> Result<()> {
-        let partition = &self.partitions[number];
-        let _locked = partition.writer.lock();
-        let mut state = partition.state.write();
-        if !state.active.is_empty() {
-            self.freeze(&mut state, self.log.end())?;
-            state.freeze_at = self.staggered(number, &state.active);
-        }
-        Ok(())
+        self.lock_writer(number, |partition| {
+            let mut state = partition.state.write();
+            if !state.active.is_empty() {
+                self.freeze(&mut state, self.log.end())?;
+                state.freeze_at = self.staggered(number, &state.active);
+            }
+            Ok(())
+        })
     }
 
     /// Replaces a LogStore by an empty one of the size that is right now.
     pub(super) fn replace_early(&self, number: usize) -> Result<()> {
         self.freeze_early(number)?;
-        let partition = &self.partitions[number];
-        let _locked = partition.writer.lock();
-        let mut state = partition.state.write();
-        if state.active.is_empty() {
-            let keys = state.view.sorted_records() + state.view.hash_records();
-            let (bits, start) = (state.active.position_bits(), state.active.start());
-            state.active = LogStore::new(self.log_store_settings(keys, bits), start)?;
-        }
-        Ok(())
+        self.lock_writer(number, |partition| {
+            let mut state = partition.state.write();
+            if state.active.is_empty() {
+                let keys = state.view.sorted_records() + state.view.hash_records();
+                let (bits, start) = (state.active.position_bits(), state.active.start());
+                state.active = LogStore::new(self.log_store_settings(keys, bits), start)?;
+            }
+            Ok(())
+        })
     }
 
     /// At how many records a partition's first LogStore is frozen: each partition's at another number.

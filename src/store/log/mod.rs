@@ -19,10 +19,11 @@ pub use store::{
 
 use crate::batch::Durability;
 use crate::device::{Access, Directory, Purpose};
+use crate::health::{FailStop, Health};
 use crate::store::names::FileName;
 use crate::store::record::RecordView;
+use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Mutex, RwLock};
 use crate::{Error, Result};
 use format::{LogFormat, MARKER_BYTES, SEGMENT_HEADER_BYTES};
 use segment::{Segment, Segments};
@@ -40,14 +41,15 @@ pub struct Log {
     format: LogFormat,
     segment_bytes: u64,
     segments: RwLock<Arc<Segments>>,
-    tail: Mutex<Tail>,
+    health: Arc<Health>,
+    tail: FailStop<Tail>,
     /// Everything before this position can be read from the files.
     written: AtomicU64,
     /// Everything before this position survives a loss of power.
     synced: AtomicU64,
     /// Between `synced` and this position there is no record.
     recordless: AtomicU64,
-    syncing: Mutex<Syncing>,
+    syncing: FailStop<Syncing>,
     /// What may wait in memory before it is written, in bytes.
     buffer_bytes_max: AtomicUsize,
     /// The longest frame so far, up to what is read at a time.
@@ -61,6 +63,12 @@ struct Tail {
     buffer_base: u64,
     buffer: Vec<u8>,
     writeback_base: u64,
+}
+
+impl Tail {
+    fn end(&self) -> u64 {
+        self.buffer_base + self.buffer.len() as u64
+    }
 }
 
 /// What the next sync has to cover.
@@ -96,21 +104,21 @@ impl Log {
     ) -> Log {
         let last = segments[segments.len() - 1].clone();
         let first_base = segments[0].base;
+        let health = Arc::new(Health::default());
         Log {
             directory: directory.clone(),
             format,
             segment_bytes,
             segments: RwLock::new(Arc::new(Segments(segments))),
-            tail: Mutex::new(Tail {
-                segment: last,
-                buffer_base: end,
-                buffer: Vec::new(),
-                writeback_base: end,
-            }),
+            tail: FailStop::new(
+                &health,
+                Tail { segment: last, buffer_base: end, buffer: Vec::new(), writeback_base: end },
+            ),
             written: AtomicU64::new(end),
             synced: AtomicU64::new(0),
             recordless: AtomicU64::new(0),
-            syncing: Mutex::new(Syncing { from: first_base, directory_base: 0 }),
+            syncing: FailStop::new(&health, Syncing { from: first_base, directory_base: 0 }),
+            health,
             buffer_bytes_max: AtomicUsize::new(BUFFER_BYTES_MAX),
             frame_bytes: AtomicUsize::new(0),
         }
@@ -141,8 +149,12 @@ impl Log {
 
     /// The position where the next frame will stand.
     pub fn end(&self) -> u64 {
-        let tail = self.tail.lock();
-        tail.buffer_base + tail.buffer.len() as u64
+        self.tail.look(Tail::end)
+    }
+
+    /// Whether anything of the log failed. The engine records its own failures there too.
+    pub(crate) fn health(&self) -> &Arc<Health> {
+        &self.health
     }
 
     /// The position before which everything survives a loss of power.
@@ -152,36 +164,37 @@ impl Log {
 
     /// Appends the records of one batch and gives the position of each to `place`. They are written, not only buffered,
     /// unless `durability` is `Buffered`; syncing is [`sync_to`](Log::sync_to)'s part. On an error nothing of the batch
-    /// counts as appended and the log must not be written to any more.
+    /// counts as appended, and the log refuses all writes and syncs that follow.
     pub fn append<'a>(
         &self,
         records: impl ExactSizeIterator<Item = RecordView<'a>>,
         durability: Durability,
         mut place: impl FnMut(u64),
     ) -> Result<u64> {
-        let mut tail = self.tail.lock();
-        if tail.buffer_base + tail.buffer.len() as u64 - tail.segment.base >= self.segment_bytes {
-            self.start_segment(&mut tail)?;
-        }
-        let mut left = records.len();
-        for record in records {
-            left -= 1;
-            let position = tail.buffer_base + tail.buffer.len() as u64;
-            let start = tail.buffer.len();
-            self.format.encode_record(position, &record, left > 0, &mut tail.buffer);
-            let frame_bytes = (tail.buffer.len() - start).min(READ_BYTES_GUESS);
-            if frame_bytes > self.frame_bytes.load(Ordering::Relaxed) {
-                self.frame_bytes.store(frame_bytes, Ordering::Relaxed);
+        self.tail.run(|tail| {
+            if tail.end() - tail.segment.base >= self.segment_bytes {
+                self.start_segment(tail)?;
             }
-            place(position);
-        }
-        let end = tail.buffer_base + tail.buffer.len() as u64;
-        if durability != Durability::Buffered
-            || tail.buffer.len() >= self.buffer_bytes_max.load(Ordering::Relaxed)
-        {
-            self.flush(&mut tail)?;
-        }
-        Ok(end)
+            let mut left = records.len();
+            for record in records {
+                left -= 1;
+                let position = tail.end();
+                let start = tail.buffer.len();
+                self.format.encode_record(position, &record, left > 0, &mut tail.buffer);
+                let frame_bytes = (tail.buffer.len() - start).min(READ_BYTES_GUESS);
+                if frame_bytes > self.frame_bytes.load(Ordering::Relaxed) {
+                    self.frame_bytes.store(frame_bytes, Ordering::Relaxed);
+                }
+                place(position);
+            }
+            let end = tail.end();
+            if durability != Durability::Buffered
+                || tail.buffer.len() >= self.buffer_bytes_max.load(Ordering::Relaxed)
+            {
+                self.flush(tail)?;
+            }
+            Ok(end)
+        })
     }
 
     /// Lets no more bytes wait in memory before they are written; by default, and at the most, 64 KiB.
@@ -222,46 +235,48 @@ impl Log {
     }
 
     /// Returns when everything before `position` survives a loss of power. Callers that wait at the same time share
-    /// one sync.
+    /// one sync. If it fails, all of them are refused: the system may have dropped what it could not write, and another
+    /// sync would succeed without it.
     pub fn sync_to(&self, position: u64) -> Result<()> {
         if self.synced() >= position {
             return Ok(());
         }
-        let mut syncing = self.syncing.lock();
-        if self.synced() >= position {
-            return Ok(());
-        }
-        let target = {
-            let mut tail = self.tail.lock();
-            self.flush(&mut tail)?;
-            tail.buffer_base
-        };
-        let segments = self.segments.read().clone();
-        for segment in segments.0.iter().filter(|segment| segment.base < target) {
-            let end = segment.end().unwrap_or(target);
-            if end > syncing.from || segment.base >= syncing.from {
-                segment.file.sync(Purpose::Log)?;
+        self.syncing.run(|syncing| {
+            if self.synced() >= position {
+                return Ok(());
             }
-        }
-        let last_base = segments.0.last().map_or(0, |segment| segment.base);
-        if syncing.directory_base <= last_base {
-            self.directory.sync(Purpose::Log)?;
-            syncing.directory_base = last_base + 1;
-        }
-        syncing.from = target;
-        self.synced.store(target, Ordering::Release);
-        self.mark(target)
+            let target = self.tail.run(|tail| {
+                self.flush(tail)?;
+                Ok(tail.buffer_base)
+            })?;
+            let segments = self.segments.read().clone();
+            for segment in segments.0.iter().filter(|segment| segment.base < target) {
+                let end = segment.end().unwrap_or(target);
+                if end > syncing.from || segment.base >= syncing.from {
+                    segment.file.sync(Purpose::Log)?;
+                }
+            }
+            let last_base = segments.0.last().map_or(0, |segment| segment.base);
+            if syncing.directory_base <= last_base {
+                self.directory.sync(Purpose::Log)?;
+                syncing.directory_base = last_base + 1;
+            }
+            syncing.from = target;
+            self.synced.store(target, Ordering::Release);
+            self.mark(target)
+        })
     }
 
     /// Writes down that the log is synced up to `synced`: what is damaged before it is then known to be no torn end.
     fn mark(&self, synced: u64) -> Result<()> {
-        let mut tail = self.tail.lock();
-        let position = tail.buffer_base + tail.buffer.len() as u64;
-        self.format.encode_sync_marker(position, synced, &mut tail.buffer);
-        if position == synced {
-            self.recordless.store(position + MARKER_BYTES as u64, Ordering::Release);
-        }
-        self.flush(&mut tail)
+        self.tail.run(|tail| {
+            let position = tail.end();
+            self.format.encode_sync_marker(position, synced, &mut tail.buffer);
+            if position == synced {
+                self.recordless.store(position + MARKER_BYTES as u64, Ordering::Release);
+            }
+            self.flush(tail)
+        })
     }
 
     /// Whether all records survive a loss of power.
@@ -272,14 +287,12 @@ impl Log {
 
     /// Starts a new segment, unless the last one is empty, so that all before can be released once it is converted.
     pub fn start_new_segment(&self) -> Result<()> {
-        let mut tail = self.tail.lock();
-        let empty = tail.buffer_base + tail.buffer.len() as u64 == tail.segment.base;
-        if empty { Ok(()) } else { self.start_segment(&mut tail) }
+        self.tail.run(|tail| if tail.end() == tail.segment.base { Ok(()) } else { self.start_segment(tail) })
     }
 
     /// Writes what is buffered.
     pub fn write_buffered(&self) -> Result<()> {
-        self.flush(&mut self.tail.lock())
+        self.tail.run(|tail| self.flush(tail))
     }
 
     /// Removes segments that hold nothing at or behind `position`, except the last that is known to be durable.
@@ -317,7 +330,7 @@ impl Log {
 
     /// The memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        self.tail.lock().buffer.capacity()
+        self.tail.look(|tail| tail.buffer.capacity())
     }
 
     fn path_error(&self, problem: impl Into<String>) -> Error {

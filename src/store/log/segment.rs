@@ -139,13 +139,14 @@ impl LogView {
     }
 
     fn fetch_unwritten(&self, position: u64, wanted: usize, buffer: &mut AlignedBuffer) -> bool {
-        let tail = self.log.tail.lock();
-        let Some(start) = position.checked_sub(tail.buffer_base) else { return false };
-        let Some(bytes) = tail.buffer.get(start as usize..) else { return false };
-        let bytes = &bytes[..bytes.len().min(wanted)];
-        buffer.resize(bytes.len());
-        buffer.copy_from_slice(bytes);
-        true
+        self.log.tail.look(|tail| {
+            let Some(start) = position.checked_sub(tail.buffer_base) else { return false };
+            let Some(bytes) = tail.buffer.get(start as usize..) else { return false };
+            let bytes = &bytes[..bytes.len().min(wanted)];
+            buffer.resize(bytes.len());
+            buffer.copy_from_slice(bytes);
+            true
+        })
     }
 
     fn damaged(&self, position: u64, got: &str) -> crate::Error {

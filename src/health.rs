@@ -1,0 +1,183 @@
+//! Fail stop: after a write, a sync or a step of background work has failed, nothing more is written or acknowledged.
+//!
+//! # Which lock orders a failure against an acknowledgement
+//!
+//! A flag that is set after a lock was released is set too late: the next thread takes the lock, and goes on with what
+//! the failed one left. A sync that is repeated after one has failed succeeds, since the system has dropped the pages;
+//! a cursor that is advanced again skips the record that could not be read. So there is one rule, which [`Health::run`]
+//! keeps: the health is checked *after* the lock is taken, and the failure is recorded *before* the lock is released.
+//! Whoever takes the same lock after a failure is refused, whatever it checked before.
+//!
+//! | lock | what is done under it | what a failure leaves | who is refused by it |
+//! |---|---|---|---|
+//! | the slot of a conversion or merge | one step of the job, also its last | half a store file, no job: it was taken out of the slot | the other worker |
+//! | the ledger | syncs of stores, commits of the manifest, removal of stores and log | a commit that may be durable or not | conversions, merges, checkpoints, `close` |
+//! | the writers of partitions | append to the log, then to the index; freezing a LogStore | records that the log has and the index lacks | writers of these keys, and whoever freezes these LogStores |
+//! | the log's `syncing` | syncs of segments | pages that the system may have dropped | whoever waits for a shared sync |
+//! | the log's tail | writes to the log, new segments | a torn frame, or half a segment | appends, and syncs before they note what they cover |
+//!
+//! Failures under different locks need no order: each of these locks protects all that its failure spoils. What was
+//! synced before a failure may be acknowledged after it.
+//!
+//! The locks are taken in the order of the table (`docs/ARCHITECTURE.md`, "Locks"); the cause of the failure is below
+//! all of them.
+
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::{Error, Result};
+use std::sync::Arc;
+
+/// Whether a database may be written to: yes, until something fails.
+#[derive(Default)]
+pub(crate) struct Health {
+    failed: AtomicBool,
+    /// Why it may not; the first cause.
+    cause: Mutex<Option<String>>,
+    /// Failures are recorded and not heeded: a mistake that tests have to find.
+    #[cfg(test)]
+    ignores_failures: AtomicBool,
+}
+
+impl Health {
+    /// An error if something failed before. Without a lock of the table above it is only a hint.
+    pub fn check(&self) -> Result<()> {
+        if !self.failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        #[cfg(test)]
+        if self.ignores_failures.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(Error::Poisoned { cause: self.cause.lock().clone().unwrap_or_default() })
+    }
+
+    /// Whether something failed.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Refuses all that follows. The first cause is kept.
+    pub fn poison(&self, cause: impl Into<String>) {
+        self.cause.lock().get_or_insert_with(|| cause.into());
+        self.failed.store(true, Ordering::Release);
+    }
+
+    /// Does what nothing may follow if it fails. The caller holds the lock that those wait for who would go on, and
+    /// releases it afterwards; [`FailStop`] sees to that itself.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if something failed before; `work` is not done then. What `work` answers; the database is
+    /// poisoned by it, unless it says that nothing was done. A panic poisons too.
+    pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.check()?;
+        let mut unwinding = Unwinding { health: Some(self) };
+        let outcome = work();
+        unwinding.health = None;
+        outcome.inspect_err(|error| {
+            if !matches!(error, Error::Poisoned { .. } | Error::Closed | Error::Interrupted) {
+                self.poison(error.to_string());
+            }
+        })
+    }
+
+    #[cfg(test)]
+    pub fn ignore_failures(&self) {
+        self.ignores_failures.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Poisons if it is dropped by a panic.
+struct Unwinding<'a> {
+    health: Option<&'a Health>,
+}
+
+impl Drop for Unwinding<'_> {
+    fn drop(&mut self) {
+        if let Some(health) = self.health {
+            health.poison("a thread panicked while it wrote, which is a defect of siltstone");
+        }
+    }
+}
+
+/// What is changed only under its lock, and only as long as nothing has failed.
+pub(crate) struct FailStop<T> {
+    health: Arc<Health>,
+    content: Mutex<T>,
+}
+
+impl<T> FailStop<T> {
+    pub fn new(health: &Arc<Health>, content: T) -> FailStop<T> {
+        FailStop { health: health.clone(), content: Mutex::new(content) }
+    }
+
+    /// [`Health::run`] under the lock: a failure is recorded before the next one gets it.
+    pub fn run<R>(&self, work: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
+        let mut content = self.content.lock();
+        self.health.run(|| work(&mut content))
+    }
+
+    /// As [`run`](FailStop::run); `None` if somebody else has the lock.
+    pub fn try_run<R>(&self, work: impl FnOnce(&mut T) -> Result<R>) -> Result<Option<R>> {
+        let Some(mut content) = self.content.try_lock() else { return Ok(None) };
+        self.health.run(|| work(&mut content)).map(Some)
+    }
+
+    /// Looks at it, also after a failure.
+    pub fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        look(&self.content.lock())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn failure() -> Error {
+        Error::io("sync", "log")(std::io::ErrorKind::Other.into())
+    }
+
+    #[test]
+    fn whoever_takes_the_lock_after_a_failure_is_refused_and_told_the_first_cause() {
+        let health = Arc::new(Health::default());
+        let (one, other) = (FailStop::new(&health, 0), FailStop::new(&health, 0));
+        one.run(|count| Ok(*count += 1)).unwrap();
+        assert!(matches!(one.run(|_| -> Result<()> { Err(failure()) }), Err(Error::Io { .. })));
+        for stopped in [&one, &other] {
+            let refused = stopped.run(|count| Ok(*count += 1)).unwrap_err();
+            assert!(matches!(&refused, Error::Poisoned { cause } if cause.contains("sync log")), "{refused}");
+            assert!(stopped.try_run(|count| Ok(*count += 1)).is_err());
+        }
+        assert_eq!((one.look(|count| *count), other.look(|count| *count)), (1, 0));
+    }
+
+    #[test]
+    fn the_failure_is_recorded_before_the_lock_is_released() {
+        let health = Arc::new(Health::default());
+        let stopped = Arc::new(FailStop::new(&health, ()));
+        let (holds, wait) = std::sync::mpsc::channel();
+        let waiting = {
+            let stopped = stopped.clone();
+            std::thread::spawn(move || {
+                wait.recv().unwrap();
+                stopped.run(|()| Ok(()))
+            })
+        };
+        let failed = stopped.run(|()| -> Result<()> {
+            holds.send(()).unwrap();
+            Err(failure())
+        });
+        assert!(failed.is_err() && waiting.join().unwrap().is_err());
+    }
+
+    #[test]
+    fn what_says_that_nothing_was_done_poisons_nothing_and_a_panic_does() {
+        let health = Health::default();
+        assert!(health.run(|| -> Result<()> { Err(Error::Interrupted) }).is_err());
+        assert!(health.run(|| -> Result<()> { Err(Error::Closed) }).is_err());
+        health.check().unwrap();
+        let panicked = catch_unwind(AssertUnwindSafe(|| health.run(|| -> Result<()> { panic!("a defect") })));
+        assert!(panicked.is_err());
+        assert!(matches!(health.check(), Err(Error::Poisoned { cause }) if cause.contains("panicked")));
+    }
+}
