@@ -2,11 +2,11 @@
 
 use super::simulated::{self, settings};
 use crate::batch::Write;
-use crate::device::{Access, Directory};
+use crate::device::{Access, Directory, Purpose};
 use crate::engine::Engine;
 use crate::engine::silt::{Silt, SiltSettings};
 use crate::testing::{Call, Crash, FailingCall, Intercepted, SimulatedDirectory, Survival};
-use crate::{Database, Durability, Error, WriteOptions};
+use crate::{Change, Database, Durability, Error, WriteOptions};
 use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -61,7 +61,7 @@ fn a_failed_sync_acknowledges_nobody_who_waited_for_it() {
     let device = Intercepted::new(SimulatedDirectory::new(1));
     let database = open(&device, settings());
     let (syncs, appended) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
-    let is_first = AtomicBool::new(true);
+    let (is_first, is_append) = (AtomicBool::new(true), AtomicBool::new(true));
     let (syncing, appending) = (syncs.clone(), appended.clone());
     device.set_hook(move |call, name| {
         if call == Call::Sync && name.starts_with("log-") && is_first.swap(false, Relaxed) {
@@ -69,7 +69,7 @@ fn a_failed_sync_acknowledges_nobody_who_waited_for_it() {
             syncing.wait();
             return Err(input_output_error());
         }
-        if call == Call::Write && IS_STOPPED.get() {
+        if call == Call::Write && IS_STOPPED.get() && is_append.swap(false, Relaxed) {
             appending.wait();
         }
         Ok(())
@@ -131,6 +131,38 @@ fn a_commit_whose_sync_failed_is_not_repeated() {
     let refused = second.join().unwrap();
     assert!(matches!(refused, Some(Error::Poisoned { .. })), "{refused:?}");
     assert_eq!(conversions(), 1.0);
+}
+
+#[test]
+fn a_record_that_was_found_is_as_durable_as_was_asked() {
+    let keep = |database: &Database, durability| {
+        let options = WriteOptions::default().durability(durability);
+        database.update_with("key", options, |found| {
+            assert!(found.is_some());
+            Ok(Change::Keep)
+        })
+    };
+    for (put, asked, crash) in [
+        (Durability::Buffered, Durability::Written, Crash::ProcessKilled),
+        (Durability::Buffered, Durability::Synced, Crash::PowerLost(Survival::Nothing)),
+        (Durability::Written, Durability::Synced, Crash::PowerLost(Survival::Nothing)),
+    ] {
+        let device = SimulatedDirectory::new(1);
+        let directory = Directory::new(device.clone(), Access::Buffered);
+        let builder = Database::builder("simulated").partitions(2).background_threads(0).durability(asked);
+        let database = builder.open_in(directory.clone()).unwrap();
+        database.put_with("key", "value", WriteOptions::default().durability(put)).unwrap();
+        let inserted = asked == Durability::Synced && database.insert_if_absent("key", "other").unwrap();
+        assert!(!inserted);
+        keep(&database, asked).unwrap();
+        let syncs = || directory.io().of(Purpose::Log).syncs;
+        let before = syncs();
+        keep(&database, asked).unwrap();
+        assert_eq!(syncs(), before, "nothing is left to sync");
+        let left = device.crash(crash, &mut fastrand::Rng::with_seed(1));
+        let database = simulated::open(&left).unwrap();
+        assert!(database.contains("key").unwrap(), "{put:?} and {asked:?}");
+    }
 }
 
 /// Small databases whose LogStores reach over 2 KiB of log.
