@@ -187,7 +187,8 @@ impl Database {
         Ok(())
     }
 
-    /// Puts the record unless the key is there; answers whether it did. Atomic.
+    /// Puts the record unless the key is there; answers whether it did. Atomic. A record that is there is as durable as
+    /// the database's default when this returns: with [`Durability::Synced`] that may take a sync.
     pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
         check_value(value.as_ref())?;
         let mut inserted = false;
@@ -201,8 +202,9 @@ impl Database {
         Ok(inserted)
     }
 
-    /// Shows `change` the value of the key and does what it answers, with no other write to the key in between.
-    /// `change` must not use the database: it would wait for itself.
+    /// Shows `change` the value of the key and does what it answers, with no other write to the key in between. Also
+    /// with [`Change::Keep`] it returns only when what was found is as durable as was asked. `change` must not use the
+    /// database: it would wait for itself.
     pub fn update(
         &self,
         key: impl AsRef<[u8]>,

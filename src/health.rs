@@ -8,13 +8,13 @@
 //! keeps: the health is checked *after* the lock is taken, and the failure is recorded *before* the lock is released.
 //! Whoever takes the same lock after a failure is refused, whatever it checked before.
 //!
-//! | lock | what is done under it | what a failure leaves | who is refused by it |
-//! |---|---|---|---|
-//! | the slot of a conversion or merge | one step of the job, also its last | half a store file, no job: it was taken out of the slot | the other worker |
-//! | the ledger | syncs of stores, commits of the manifest, removal of stores and log | a commit that may be durable or not | conversions, merges, checkpoints, `close` |
-//! | the writers of partitions | append to the log, then to the index; freezing a LogStore | records that the log has and the index lacks | writers of these keys, and whoever freezes these LogStores |
-//! | the log's `syncing` | syncs of segments | pages that the system may have dropped | whoever waits for a shared sync |
-//! | the log's tail | writes to the log, new segments | a torn frame, or half a segment | appends, and syncs before they note what they cover |
+//! | lock | work under it | what a failure leaves |
+//! |---|---|---|
+//! | the slot of a conversion or merge | a step of the job, also its last | half a store file; the job is dropped |
+//! | the ledger | syncs of stores, commits, removal of stores and log | a commit that may be durable or not |
+//! | the writers of partitions | append to log and index; freezing a LogStore | records that the index lacks |
+//! | the log's `syncing` | syncs of segments | pages that the system may have dropped |
+//! | the log's tail | writes to the log, new segments | a torn frame, or half a segment |
 //!
 //! Failures under different locks need no order: each of these locks protects all that its failure spoils. What was
 //! synced before a failure may be acknowledged after it.
@@ -137,16 +137,21 @@ mod tests {
         Error::io("sync", "log")(std::io::ErrorKind::Other.into())
     }
 
+    fn add(count: &mut u32) -> Result<()> {
+        *count += 1;
+        Ok(())
+    }
+
     #[test]
     fn whoever_takes_the_lock_after_a_failure_is_refused_and_told_the_first_cause() {
         let health = Arc::new(Health::default());
         let (one, other) = (FailStop::new(&health, 0), FailStop::new(&health, 0));
-        one.run(|count| Ok(*count += 1)).unwrap();
+        one.run(add).unwrap();
         assert!(matches!(one.run(|_| -> Result<()> { Err(failure()) }), Err(Error::Io { .. })));
         for stopped in [&one, &other] {
-            let refused = stopped.run(|count| Ok(*count += 1)).unwrap_err();
+            let refused = stopped.run(add).unwrap_err();
             assert!(matches!(&refused, Error::Poisoned { cause } if cause.contains("sync log")), "{refused}");
-            assert!(stopped.try_run(|count| Ok(*count += 1)).is_err());
+            assert!(stopped.try_run(add).is_err());
         }
         assert_eq!((one.look(|count| *count), other.look(|count| *count)), (1, 0));
     }

@@ -322,8 +322,7 @@ mod tests {
             let database = builder.open_in(Directory::new(device.clone(), Access::Buffered)).unwrap();
             database.put("key", "value").unwrap();
             device.set_hook(move |_, name| {
-                let is_worker =
-                    std::thread::current().name().is_some_and(|name| name.starts_with("siltstone-"));
+                let is_worker = thread::current().name().is_some_and(|name| name.starts_with("siltstone-"));
                 assert!(!(is_worker && name.contains(panics_at)), "a panic on purpose");
                 Ok(())
             });

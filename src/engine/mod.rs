@@ -126,8 +126,8 @@ pub trait Engine: Send + Sync {
     /// Applies all writes or none. When it returns, they are visible and as durable as was asked.
     fn write(&self, writes: &[Write<'_>], durability: Durability, now_ms: TimestampMs) -> Result<()>;
 
-    /// Shows `change` the value of a key and does what it answers, with no other write to that key in between.
-    /// `change` is called once.
+    /// Shows `change` the value of a key and does what it answers, with no other write to that key in between. What was
+    /// found and is kept is as durable as was asked when this returns. `change` is called once.
     fn update(
         &self,
         key: &[u8],
