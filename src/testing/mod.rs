@@ -23,7 +23,7 @@ pub mod victim;
 pub(crate) use intercepted::Intercepted;
 pub use operations::{Operation, OperationKind, Workload};
 pub use reference::{Ending, Reference, Violation};
-pub use simulated::{Crash, Damage, Faults, SimulatedDirectory, Survival};
+pub use simulated::{Call, Crash, Damage, FailingCall, Faults, SimulatedDirectory, Survival};
 pub use simulation::Simulation;
 pub use victim::Victim;
 

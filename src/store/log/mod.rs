@@ -126,13 +126,15 @@ impl Log {
 
     /// Takes over that everything before `durable` was synced before the log was opened, and whether there is no record
     /// behind it: nothing has to be synced then.
-    fn start_synced(&self, durable: u64, is_all: bool) {
+    fn start_synced(&self, durable: u64, is_all: bool) -> Result<()> {
         self.synced.store(durable, Ordering::Release);
         if is_all {
             self.recordless.store(self.end(), Ordering::Release);
         }
-        let mut syncing = self.syncing.lock();
-        syncing.from = syncing.from.max(durable);
+        self.syncing.run(|syncing| {
+            syncing.from = syncing.from.max(durable);
+            Ok(())
+        })
     }
 
     /// Makes a log that begins at `position` and holds nothing, durably once the directory is synced.

@@ -70,7 +70,7 @@ impl Log {
         }
         let segments = segments.into_iter().map(Arc::new).collect();
         let log = Self::assemble(directory, format, segment_bytes, segments, examined.end);
-        log.start_synced(durable, examined.records_end <= durable);
+        log.start_synced(durable, examined.records_end <= durable)?;
         Ok((Arc::new(log), Recovered { end: examined.end, lost_tail_bytes: examined.torn_bytes }))
     }
 
