@@ -176,7 +176,6 @@ impl Database {
 
     fn apply(&self, writes: &[Write<'_>], options: WriteOptions) -> Result<()> {
         let bytes = writes.iter().map(Write::user_bytes).sum();
-        self.inner.lock.check_process()?;
         self.inner.workers.admit(bytes)?;
         let locked = self.inner.lock.to_write()?;
         let durability = options.durability.unwrap_or(self.inner.durability);
@@ -222,7 +221,6 @@ impl Database {
     ) -> Result<()> {
         let key = key.as_ref();
         self.inner.shape.check_key(key)?;
-        self.inner.lock.check_process()?;
         self.inner.workers.admit(key.len())?;
         let locked = self.inner.lock.to_write()?;
         let durability = options.durability.unwrap_or(self.inner.durability);

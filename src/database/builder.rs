@@ -301,6 +301,11 @@ impl Builder {
     pub fn open_in(mut self, directory: Directory) -> Result<Database> {
         self.check()?;
         let directory = directory.trust_gets(!self.verify_checksums);
+        if self.read_only && !directory.is_read_only() {
+            let problem = "the directory was opened for writing; use `Directory::system_read_only`".into();
+            return Err(Error::Setting { name: "read_only", problem });
+        }
+        self.read_only = directory.is_read_only();
         // Before the lock, which leaves a file.
         self.check_place(&directory)?;
         let lock = if self.read_only { directory.lock_shared()? } else { directory.lock()? };

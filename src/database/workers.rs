@@ -247,6 +247,8 @@ impl Shared {
     }
 
     fn slow(&self, mut pressure: f64, bytes: usize) -> Result<()> {
+        // In another process nobody is at the work that would be waited for.
+        self.lock.check_process()?;
         let start = Instant::now();
         while pressure >= 1.0 && !self.stopping.load(Relaxed) {
             self.engine.check_writable()?;
