@@ -3,6 +3,7 @@
 //! Whoever changes a file holds the lock shared while doing so. Closing waits for them, then gives the lock back: after
 //! that no handle of the database changes anything, so another opening has the directory to itself.
 
+use crate::device::process_mark;
 use crate::sync::RwLock;
 use crate::{Error, Result};
 
@@ -12,18 +13,24 @@ pub(super) struct DirectoryLock {
     read_only: bool,
     /// The process that opened the database.
     opened_by: u32,
+    mark: u64,
 }
 
 impl DirectoryLock {
     pub fn new(held: Box<dyn Send + Sync>, read_only: bool) -> DirectoryLock {
-        DirectoryLock { held: RwLock::new(Some(held)), read_only, opened_by: std::process::id() }
+        DirectoryLock {
+            held: RwLock::new(Some(held)),
+            read_only,
+            opened_by: std::process::id(),
+            mark: process_mark(),
+        }
     }
 
     /// An error in a process that was forked from the one that opened the database: both have the same files, and each
     /// would write over what the other has written.
     pub fn check_process(&self) -> Result<()> {
         let opened_by = self.opened_by;
-        if opened_by == std::process::id() { Ok(()) } else { Err(Error::Forked { opened_by }) }
+        if self.mark == process_mark() { Ok(()) } else { Err(Error::Forked { opened_by }) }
     }
 
     /// Lets the caller write records until the guard is dropped.

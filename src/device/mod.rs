@@ -20,9 +20,9 @@ pub use counters::{IoCount, IoCounters, IoSnapshot, Purpose};
 pub use file::{Directory, File};
 pub(crate) use memory::NameLocks;
 pub use random::RandomReads;
-pub(crate) use system::is_shortage;
 pub use system::pages::{HUGE_PAGE_BYTES, PageKind, Pages};
 pub use system::{SystemDirectory, open_files_default};
+pub(crate) use system::{is_shortage, process_mark};
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -303,7 +303,8 @@ fn align(file: &File, access: Access) -> io::Result<usize> {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests {
     use crate::device::{
         Access, AlignedBuffer, Directory, File, Purpose, ReadRequest, SystemDirectory, read_batch,

@@ -6,7 +6,7 @@
 
 use super::{open_at, retry};
 use crate::device::LOCK;
-use rustix::fs::{FlockOperation, OFlags, flock, statat};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -82,8 +82,8 @@ fn lock_file(directory: &File, name: &str, flags: OFlags) -> io::Result<File> {
     let file = open_at(directory, name, flags)?;
     retry(|| flock(&file, FlockOperation::NonBlockingLockExclusive))?;
     // Another file may have taken its name before it was locked.
-    let (locked, named) = (file.metadata()?, statat(directory, name, rustix::fs::AtFlags::empty())?);
-    if (locked.dev(), locked.ino()) != (named.st_dev as u64, named.st_ino as u64) {
+    let (locked, named) = (file.metadata()?, open_at(directory, name, OFlags::RDONLY)?.metadata()?);
+    if (locked.dev(), locked.ino()) != (named.dev(), named.ino()) {
         return Err(ErrorKind::WouldBlock.into());
     }
     Ok(file)

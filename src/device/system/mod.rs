@@ -5,6 +5,7 @@ mod direct;
 mod file;
 mod lock;
 pub(super) mod pages;
+mod process;
 #[cfg_attr(
     not(all(
         feature = "io-uring",
@@ -26,6 +27,7 @@ use crate::{Error, Result};
 use descriptors::Descriptors;
 pub(crate) use descriptors::is_shortage;
 use file::SystemFile;
+pub(crate) use process::process_mark;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use std::fs::File;
 use std::io::{self, ErrorKind};
