@@ -249,12 +249,12 @@ impl Database {
     }
 
     /// How many keys there are, about: with a standard error of at most 0.6 %, and less where most keys are in the last
-    /// store. Exact where nothing was written since a [`compact`](Database::compact), where there are at most 512 records
-    /// in each partition, and in an engine in memory; `iter()?.count()` is always exact. Keys that have expired may
-    /// count until they are merged.
+    /// store. Exact where nothing was written since a [`compact`](Database::compact), where there are at most 512
+    /// records in each partition, and in an engine in memory; `iter()?.count()` is always exact. Keys that have expired
+    /// may count until they are merged.
     ///
-    /// Reads up to 32,768 records, or 512 of each partition, and at least some blocks of each store: milliseconds. Memory
-    /// for that is taken as by an iterator.
+    /// Reads up to 32,768 records, or 512 of each partition, and at least some blocks of each store: milliseconds.
+    /// Memory for that is taken as by an iterator.
     pub fn approximate_len(&self) -> Result<u64> {
         self.engine().approximate_len(self.inner.clock.now_ms())
     }

@@ -117,8 +117,8 @@ impl Builder {
         self
     }
 
-    /// The bits of a tag in the LogStore (k), 8 to 15; also of the HashStores' filters where these are the LogStore's tags:
-    /// with [`FilterKind::CuckooTags`] and [`HashStoreKind::CuckooTable`]. Default: 15.
+    /// The bits of a tag in the LogStore (k), 8 to 15; also of the HashStores' filters where these are the LogStore's
+    /// tags: with [`FilterKind::CuckooTags`] and [`HashStoreKind::CuckooTable`]. Default: 15.
     pub fn tag_bits(mut self, bits: u8) -> Self {
         self.settings.tag_bits = bits;
         self
@@ -156,30 +156,31 @@ impl Builder {
         self
     }
 
-    /// The filter of HashStores in hash order. Cuckoo tables have tags: a ribbon filter for them is an error. Default: a
-    /// ribbon filter.
+    /// The filter of HashStores in hash order. Cuckoo tables have tags: a ribbon filter for them is an error. Default:
+    /// a ribbon filter.
     pub fn filter(mut self, kind: FilterKind) -> Self {
         self.settings.filter = Some(kind);
         self
     }
 
-    /// The false-positive rate of ribbon filters, as its number of bits: 2^-bits for each HashStore, 1 to 32. An error where
-    /// HashStores have tags as their filter. Default: 11.
+    /// The false-positive rate of ribbon filters, as its number of bits: 2^-bits for each HashStore, 1 to 32. An error
+    /// where HashStores have tags as their filter. Default: 11.
     pub fn filter_bits(mut self, bits: u8) -> Self {
         self.settings.filter_bits = Some(bits);
         self
     }
 
-    /// How SortedStores are indexed. A kind that does not suit the records is an error. Default: block-perfect where that
-    /// suits the records, else fences. With [`IndexKind::SlotPerfect`] gets read less, and keys take 0.1 B to 0.2 B more.
+    /// How SortedStores are indexed. A kind that does not suit the records is an error. Default: block-perfect where
+    /// that suits the records, else fences. With [`IndexKind::SlotPerfect`] gets read less, and keys take 0.1 B to 0.2
+    /// B more.
     pub fn index(mut self, kind: IndexKind) -> Self {
         self.settings.index = Some(kind);
         self
     }
 
-    /// All settings of MICA; an error for another engine, as settings of SILT are for MICA. [`partitions`](Self::partitions),
-    /// [`memory_budget`](Self::memory_budget) and [`fixed`](Self::fixed) set the same values as fields of these settings:
-    /// where both are stated, they have to agree. With neither it takes 256 MiB.
+    /// All settings of MICA; an error for another engine, as settings of SILT are for MICA.
+    /// [`partitions`](Self::partitions), [`memory_budget`](Self::memory_budget) and [`fixed`](Self::fixed) set the same
+    /// values as fields of these settings: where both are stated, they have to agree. With neither it takes 256 MiB.
     pub fn mica(mut self, settings: MicaSettings) -> Self {
         self.mica = Some(settings);
         self
@@ -213,10 +214,10 @@ impl Builder {
         self
     }
 
-    /// How many files of the database are open at a time, 64 at the least. A store takes one, and gets are fastest while
-    /// at most half of this number are open; of more, those that were not used of late are closed and opened again
-    /// when they are needed, which costs some microseconds. Files with writes that are not synced and removed files
-    /// that an iterator still reads stay open beyond it. Default: three quarters of the limit of the process
+    /// How many files of the database are open at a time, 64 at the least. A store takes one, and gets are fastest
+    /// while at most half of this number are open; of more, those that were not used of late are closed and opened
+    /// again when they are needed, which costs some microseconds. Files with writes that are not synced and removed
+    /// files that an iterator still reads stay open beyond it. Default: three quarters of the limit of the process
     /// (`RLIMIT_NOFILE`). When half of that are open the soft limit is raised to the hard one.
     pub fn open_files_max(mut self, files: u64) -> Self {
         self.open_files_max = Some(files);
@@ -328,8 +329,8 @@ impl Builder {
     fn check_effects(&self) -> Result<()> {
         let setting = |name, problem: String| Err(Error::Setting { name, problem });
         if self.engine == EngineKind::Silt {
-            let problem = "these are settings of the engine `mica`, and this one is `silt`; choose that engine, or leave \
-                           them out";
+            let problem = "these are settings of the engine `mica`, and this one is `silt`; choose that engine, \
+                           or leave them out";
             return if self.mica.is_some() { setting("mica", problem.into()) } else { Ok(()) };
         }
         let (silt, default) = (&self.settings, SiltSettings::default());
@@ -347,8 +348,8 @@ impl Builder {
             ("verify_checksums", !self.verify_checksums),
         ];
         if let Some((name, _)) = of_silt.into_iter().find(|(_, is_set)| *is_set) {
-            let problem = "the engine `mica` keeps everything in memory and has no such setting; leave it out, or choose \
-                           the engine `silt`";
+            let problem = "the engine `mica` keeps everything in memory and has no such setting; leave it out, \
+                           or choose the engine `silt`";
             return setting(name, problem.into());
         }
         let (mica, default) = (self.mica.clone().unwrap_or_default(), MicaSettings::default());

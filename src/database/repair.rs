@@ -31,8 +31,8 @@ impl RepairOptions {
 
 impl Database {
     /// Reads everything of a database that nobody has open for writing, also of one that cannot be opened, and says
-    /// what is damaged. Nothing is changed, and nothing has to be writable. `progress` is given the bytes done and the bytes
-    /// in all.
+    /// what is damaged. Nothing is changed, and nothing has to be writable. `progress` is given the bytes done and the
+    /// bytes in all.
     ///
     /// # Errors
     /// [`Error::Locked`] if it is open, [`Error::NotFound`] if there is none, [`Error::Version`] if a newer program

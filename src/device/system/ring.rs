@@ -108,8 +108,9 @@ impl Flight<'_, '_> {
                 .build()
                 .user_data(self.next as u64 - 1);
             // SAFETY: the descriptor is open until `read.descriptor` is dropped, at the earliest when the entry was
-            // completed, and the buffer is exclusively borrowed for as long as `self.reads` is; and `run` returns only when the kernel has completed every entry that it took, or when the ring is about to
-            // be closed with those that it did not take.
+            // completed, and the buffer is exclusively borrowed for as long as `self.reads` is; and `run` returns only
+            // when the kernel has completed every entry that it took, or when the ring is about to be closed with those
+            // that it did not take.
             match unsafe { self.ring.submission().push(&entry) } {
                 Ok(()) => self.in_flight += 1,
                 Err(_full) => return,
