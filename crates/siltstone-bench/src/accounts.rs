@@ -81,7 +81,10 @@ pub fn shape(shape: &Shape) -> Value {
 
 /// The structures of the stores.
 pub fn stores(stats: &Stats) -> Value {
-    let kind = |kind: &StoreKind| json!({ "store": kind.store, "index": kind.index, "filter": kind.filter, "count": kind.count });
+    let kind = |kind: &StoreKind| {
+        let StoreKind { store, index, filter, count, .. } = kind;
+        json!({ "store": store, "index": index, "filter": filter, "count": count })
+    };
     stats.stores.iter().map(kind).collect()
 }
 

@@ -73,7 +73,7 @@ enum Command {
     Bench(bench::BenchArgs),
 }
 
-/// The command line. Whatever option has a hyphen in its name may be typed with an underscore as well, as db_bench's are.
+/// The command line. An option with a hyphen in its name may be typed with an underscore as well, as db_bench's are.
 fn command() -> clap::Command {
     fn with_underscores(command: clap::Command) -> clap::Command {
         let spelled = |arg: Arg| match arg.get_long().filter(|name| name.contains('-')) {

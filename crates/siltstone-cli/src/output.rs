@@ -15,8 +15,8 @@ const LINKS_MAX: usize = 40;
 /// Lets `write` write to `output`, or to standard output if none is given.
 ///
 /// A plain file gets its name when it is complete and synced, and replaces the one that has the name; an error, Ctrl-C
-/// and SIGTERM leave nothing behind. Symbolic links are followed. Devices, pipes and /dev/stdout are written to and stay
-/// what they are.
+/// and SIGTERM leave nothing behind. Symbolic links are followed. Devices, pipes and /dev/stdout are written to and
+/// stay what they are.
 pub fn deliver<T>(
     output: Option<&Path>,
     is_binary: bool,

@@ -20,8 +20,8 @@ const EXAMPLES: &str = "
 /// Keep all that is sound of a damaged database
 ///
 /// Writes the intact records of damaged files to new ones, and sets the damaged files aside in DIR/damaged-0001 (or the
-/// next number). Names the keys that may be lost, and those for which an older value may be returned. An intact database
-/// is not changed; an interrupted repair has changed nothing. Exits with 1 if records may be lost.
+/// next number). Names the keys that may be lost, and those for which an older value may be returned. An intact
+/// database is not changed; an interrupted repair has changed nothing. Exits with 1 if records may be lost.
 ///
 /// Of a dedup index both databases are repaired. If either loses records, the next `siltstone dedup` reads all files
 /// again.
