@@ -51,7 +51,7 @@ fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }
 
-/// A value which holds, where they would have to stand in the log of the database, the frames that the database `forger`
+/// A value which holds, where they would have to be in the log of the database, the frames that the database `forger`
 /// writes there.
 fn forged_value(
     own: &Files,

@@ -286,8 +286,8 @@ impl Reference {
         self.synced = self.synced.saturating_sub(count);
     }
 
-    /// The shortest and the longest beginning of the sequence, of at least `promised` entries, that make the records what
-    /// they are; `done` says which entries are in the sequence.
+    /// The shortest and the longest beginning of the sequence, of at least `promised` entries, that make the records
+    /// what they are; `done` says which entries are in the sequence.
     fn matching(
         &self,
         promised: usize,

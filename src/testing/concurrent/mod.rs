@@ -9,6 +9,8 @@
 mod order;
 mod plan;
 mod run;
+#[cfg(test)]
+mod tests;
 mod witness;
 
 pub use plan::Plan;
