@@ -34,8 +34,11 @@ pub(crate) struct Health {
     /// Why it may not; the first cause.
     cause: Mutex<Option<String>>,
     /// Failures are recorded and not heeded: a mistake that tests have to find.
-    #[cfg(test)]
+    #[cfg(any(test, shuttle))]
     ignores_failures: AtomicBool,
+    /// Failures are recorded after the lock was released: a mistake that tests have to find.
+    #[cfg(any(test, shuttle))]
+    records_late: AtomicBool,
 }
 
 impl Health {
@@ -44,7 +47,7 @@ impl Health {
         if !self.failed.load(Ordering::Acquire) {
             return Ok(());
         }
-        #[cfg(test)]
+        #[cfg(any(test, shuttle))]
         if self.ignores_failures.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -80,9 +83,14 @@ impl Health {
         })
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, shuttle))]
     pub fn ignore_failures(&self) {
         self.ignores_failures.store(true, Ordering::Relaxed);
+    }
+
+    #[cfg(any(test, shuttle))]
+    pub fn record_late(&self) {
+        self.records_late.store(true, Ordering::Relaxed);
     }
 }
 
@@ -112,6 +120,12 @@ impl<T> FailStop<T> {
 
     /// [`Health::run`] under the lock: a failure is recorded before the next one gets it.
     pub fn run<R>(&self, work: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
+        #[cfg(any(test, shuttle))]
+        if self.health.records_late.load(Ordering::Relaxed) {
+            self.health.check()?;
+            let outcome = work(&mut self.content.lock());
+            return outcome.or_else(|error| self.health.run(|| Err(error)));
+        }
         let mut content = self.content.lock();
         self.health.run(|| work(&mut content))
     }

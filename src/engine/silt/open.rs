@@ -2,7 +2,7 @@
 //! stores, whose indexes and filters stay on flash until `residency` reads them back; only the log is replayed, from
 //! the first record that stands in no store.
 
-#[cfg(test)]
+#[cfg(any(test, shuttle))]
 use super::Mistake;
 use super::jobs::Jobs;
 use super::ledger::Ledger;
@@ -75,9 +75,11 @@ impl Silt {
         }
         let counters = Counters { lost_tail_bytes: recovered.lost_tail_bytes, ..Counters::default() };
         let health = log.health().clone();
-        #[cfg(test)]
-        if settings.makes(Mistake::GoesOnAfterAFailure) {
-            health.ignore_failures();
+        #[cfg(any(test, shuttle))]
+        match settings.mistake {
+            Some(Mistake::GoesOnAfterAFailure) => health.ignore_failures(),
+            Some(Mistake::RecordsFailuresLate) => health.record_late(),
+            _ => {}
         }
         let mut core = Core {
             jobs: Jobs::new(partitions.len(), &health),

@@ -109,7 +109,7 @@ pub struct SiltSettings {
     /// than any budget.
     #[doc(hidden)]
     pub resident_bytes_max: u64,
-    /// What the engine is to get wrong, in this crate's own tests only: simulations have to find it.
+    /// What the engine is to get wrong, in tests only: simulations have to find it.
     #[doc(hidden)]
     pub mistake: Option<Mistake>,
 }
@@ -124,6 +124,8 @@ pub enum Mistake {
     ReleasesTooMuch,
     /// Writes are accepted after one has failed.
     GoesOnAfterAFailure,
+    /// A failure is recorded when the next thread may have the lock already.
+    RecordsFailuresLate,
     /// A conversion leaves deletes out, so that older values come back.
     DropsDeletes,
     /// An update reads before it locks out other writers.
@@ -157,9 +159,9 @@ impl Default for SiltSettings {
 }
 
 impl SiltSettings {
-    /// Whether this mistake is to be made: never but in this crate's own tests.
+    /// Whether this mistake is to be made: never but in tests.
     pub(super) fn makes(&self, mistake: Mistake) -> bool {
-        cfg!(test) && self.mistake == Some(mistake)
+        cfg!(any(test, shuttle)) && self.mistake == Some(mistake)
     }
 
     /// The bits of ribbon filters: as they were set, or 11.

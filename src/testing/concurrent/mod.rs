@@ -9,13 +9,11 @@
 mod order;
 mod plan;
 mod run;
-#[cfg(test)]
-mod tests;
 mod witness;
 
 pub use plan::Plan;
 
-use crate::engine::silt::Mistake;
+pub use crate::engine::silt::Mistake;
 use order::Order;
 use run::Outcome;
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};

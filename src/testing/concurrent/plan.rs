@@ -230,7 +230,7 @@ fn settings(random: &mut fastrand::Rng, fixed: Option<(usize, usize)>) -> SiltSe
         hash_store: hash_store[random.usize(..3)],
         filter: [None, Some(FilterKind::CuckooTags), Some(FilterKind::Ribbon)][random.usize(..3)],
         index: index[random.usize(..4)],
-        log_segment_bytes: 4096,
+        log_segment_bytes: [512, 4096][random.usize(..2)],
         log_bytes_max: [4096, 1 << 20][random.usize(..2)],
         piece_bytes_max: 4096,
         step_records: 1 << random.u32(..6),
