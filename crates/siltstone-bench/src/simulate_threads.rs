@@ -1,11 +1,8 @@
 //! `siltstone-bench simulate --threads`: databases that several threads use while the device fails, seed after seed.
 //! Shuttle decides the order of the threads, so it takes a build with `--cfg shuttle`.
 
-use super::Arguments;
-use std::process::ExitCode;
-
 #[cfg(not(shuttle))]
-pub fn run(_: Arguments) -> Result<ExitCode, String> {
+pub fn run(_: super::Arguments) -> Result<std::process::ExitCode, String> {
     Err("simulate --threads needs a build with threads that can be scheduled:\n\
          RUSTFLAGS='--cfg shuttle' cargo run --release --target-dir target/shuttle -p siltstone-bench -- \
          simulate --threads"
