@@ -15,8 +15,8 @@ pub const STORE_VERSION: u32 = 1;
 pub(super) const FOOTER_BYTES: usize = 128;
 /// The bytes of the header that mean something; the rest of its block is zero.
 pub(super) const HEADER_BYTES: usize = 32;
-/// No section is longer than this and so much for each record, in bytes. The filter of a cuckoo table has a tag for each
-/// slot of the LogStore that it was made of, however few were taken.
+/// No section is longer than this and so much for each record, in bytes. The filter of a cuckoo table has a tag for
+/// each slot of the LogStore that it was made of, however few were taken.
 const SECTION_BYTES: u64 = 64 << 20;
 const SECTION_BYTES_PER_RECORD: u64 = 16;
 /// A longer section is checked before memory is taken for it, in bytes.
