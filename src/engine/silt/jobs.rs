@@ -273,6 +273,7 @@ impl Core {
             self.freeze_early(number)?;
         }
         self.log.start_new_segment()?;
+        self.advance_idle_logs()?;
         let mut schedule = self.jobs.schedule.lock();
         schedule.compact.fill(true);
         self.refresh(&schedule);

@@ -202,7 +202,7 @@ impl MergeJob {
         store.file().sync(Purpose::Merge)?;
         let edit = Edit {
             partition: self.partition as u32,
-            converted_to: self.frozen.iter().map(|frozen| frozen.end()).max().unwrap_or(0),
+            converted_to: core.log_taken_by(self.partition, &self.frozen)?,
             removed: self.inputs.clone(),
             added: vec![StoreEntry { number: self.number, tag: self.tag, role: Role::Sorted }],
         };
@@ -234,6 +234,37 @@ impl MergeJob {
 }
 
 impl Core {
+    /// Up to where the log holds nothing of a partition once these LogStores are merged: up to its end, if the partition
+    /// has no other record in it.
+    fn log_taken_by(&self, number: usize, merged: &[Arc<FrozenLog>]) -> Result<u64> {
+        // Whoever appends a record of the partition has locked its writer until the record is indexed.
+        self.lock_writer(number, |partition| {
+            let end = self.log.end();
+            let mut state = partition.state.write();
+            let is_merged = |frozen| merged.iter().any(|merged| Arc::ptr_eq(frozen, merged));
+            if state.active.is_empty() && state.view.frozen.iter().all(is_merged) {
+                state.active.restart(end);
+                return Ok(end);
+            }
+            Ok(merged.iter().map(|frozen| frozen.end()).max().unwrap_or(0))
+        })
+    }
+
+    /// Lets go of the log on behalf of all partitions that have nothing in it.
+    pub(super) fn advance_idle_logs(&self) -> Result<()> {
+        let end = self.log.end();
+        for (number, partition) in self.partitions.iter().enumerate() {
+            let is_behind = {
+                let state = partition.state.read();
+                state.active.is_empty() && state.view.frozen.is_empty() && state.active.start() < end
+            };
+            if is_behind {
+                self.advance_empty_log(number)?;
+            }
+        }
+        Ok(())
+    }
+
     /// What background work reads or writes in one piece, in bytes.
     pub(super) fn piece_bytes(&self) -> usize {
         let bytes = piece_bytes(&self.settings, self.keys.load(Relaxed), self.directory.access());

@@ -58,3 +58,23 @@ fn few_records_are_counted_exactly_wherever_they_are() {
     let expected = database.iter().unwrap().count() as u64;
     assert!(expected < 900 && database.approximate_len().unwrap() == expected);
 }
+
+#[test]
+fn a_compaction_gives_the_log_back_whatever_partitions_had_no_write() {
+    let (database, _) = open(&MemoryDirectory::default(), |builder| builder.partitions(16));
+    for number in 0..3u64 {
+        database.put(number.to_le_bytes(), vec![7; 1 << 20]).unwrap();
+    }
+    (0..3u64).for_each(|number| database.delete(number.to_le_bytes()).unwrap());
+    assert!(database.stats().disk_bytes > 3 << 20);
+    database.compact().unwrap();
+    assert!(database.stats().disk_bytes < 64 << 10, "{} bytes", database.stats().disk_bytes);
+    // All in one partition.
+    let (database, _) = open(&MemoryDirectory::default(), |builder| builder.partitions(16).hashed_keys());
+    for number in 0..3_000u32 {
+        database.put([[0; 4], number.to_be_bytes()].concat(), "value").unwrap();
+    }
+    database.compact().unwrap();
+    let report = database.verify(&mut |_, _| true).unwrap();
+    assert_eq!(report.checked_records, 3_000, "each record is stored once");
+}
