@@ -18,8 +18,8 @@ use std::path::Path;
 /// How arguments may be written, for the help texts.
 pub const ARGUMENT_HELP: &str = "\
 A key or a value is taken as it is typed; `@FILE` means the contents of a file, `-` standard input, `@@…` a text that \
-begins with one @; with --literal all of them mean themselves. A key or a value that begins with a hyphen stands \
-after `--`. With --hex or --escaped what is typed or read is decoded first.";
+begins with one @; with --literal all of them mean themselves. A key or a value that begins with a hyphen \
+stands after `--`. With --hex or --escaped what is typed or read is decoded first.";
 
 /// How keys and values are typed.
 #[derive(Debug, Clone, Copy, Args)]
