@@ -29,8 +29,8 @@ use std::sync::Arc;
 
 impl Silt {
     /// Opens a database. In a directory that may only be read ([`Directory::is_read_only`]) nothing is changed: what
-    /// was being written when the system went down is left out and not cut off, the log is replayed into memory, and every
-    /// write, sync and compaction is answered with [`Error::ReadOnly`].
+    /// was being written when the system went down is left out and not cut off, the log is replayed into memory, and
+    /// every write, sync and compaction is answered with [`Error::ReadOnly`].
     ///
     /// # Errors
     /// [`Error::Corrupt`] for everything that verifying a closed database reports of what is opened here: the manifest,

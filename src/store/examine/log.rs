@@ -3,8 +3,8 @@
 //! others report.
 //!
 //! Bytes that are no frame may be the torn end of the log after a crash, or damage to what was durable long before.
-//! What is known to have been synced tells them apart: the manifest states a position, and so do the sync markers in the
-//! log. What is not whole before such a position is damage.
+//! What is known to have been synced tells them apart: the manifest states a position, and so do the sync markers in
+//! the log. What is not whole before such a position is damage.
 
 use super::frames::{Seen, Unreadable, examine_frames};
 use super::{Advance, read_if_readable};

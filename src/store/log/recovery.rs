@@ -1,8 +1,8 @@
 //! Opening a log that was not closed: what is whole is kept, what was being written at the end is cut off.
 //!
 //! What is sound is decided by the examination that verifying and repairing use too; opening refuses damage, and
-//! carries out what was found: the torn end is cut off, and segments that nobody needs are removed. A log in a directory that
-//! may only be read is left as it is, and read up to its sound end.
+//! carries out what was found: the torn end is cut off, and segments that nobody needs are removed. A log in a
+//! directory that may only be read is left as it is, and read up to its sound end.
 
 use super::format::{Frame, LogFormat};
 use super::segment::Segment;
