@@ -18,13 +18,13 @@ use std::sync::{Arc, Mutex};
 const ORDERS: usize = 1500;
 const CHANGES_MAX: usize = 4;
 
-fn try_orders(test: fn()) {
+fn try_orders(orders: usize, test: fn()) {
     let mut config = Config::new();
     config.stack_size = 1 << 20;
     // A lock that waits for ever is found at once; a run that does not end is one too.
     config.max_steps = shuttle::MaxSteps::FailAfter(2_000_000);
-    Runner::new(RandomScheduler::new_from_seed(1, ORDERS), config.clone()).run(test);
-    Runner::new(PctScheduler::new_from_seed(2, CHANGES_MAX, ORDERS), config).run(test);
+    Runner::new(RandomScheduler::new_from_seed(1, orders), config.clone()).run(test);
+    Runner::new(PctScheduler::new_from_seed(2, CHANGES_MAX, orders), config).run(test);
 }
 
 /// A database so small that a few puts fill its stores. Its background work is done by whoever calls `step`.
@@ -98,7 +98,7 @@ fn use_key(database: &Database, history: &History, thread: u64) {
 
 #[test]
 fn whoever_comes_first_a_key_is_linearizable_while_stores_are_converted_and_merged() {
-    try_orders(|| {
+    try_orders(ORDERS, || {
         let database = open(memory());
         for filler in 0..40u64 {
             database.put(filler.to_be_bytes(), filler.to_le_bytes()).unwrap();
@@ -131,7 +131,7 @@ fn whoever_comes_first_a_key_is_linearizable_while_stores_are_converted_and_merg
 
 #[test]
 fn whoever_comes_first_what_a_shared_sync_acknowledged_survives_a_loss_of_power() {
-    try_orders(|| {
+    try_orders(ORDERS, || {
         let device = SimulatedDirectory::new(1);
         let database = open(Directory::new(device.clone(), Access::Buffered));
         let acknowledged: Arc<Mutex<Vec<u64>>> = Arc::default();
@@ -169,7 +169,7 @@ fn whoever_comes_first_what_a_shared_sync_acknowledged_survives_a_loss_of_power(
 
 #[test]
 fn whoever_comes_first_a_snapshot_finds_what_is_released_while_it_begins() {
-    try_orders(|| {
+    try_orders(ORDERS, || {
         let database = open(memory());
         for filler in 0..40u64 {
             database.put(filler.to_be_bytes(), filler.to_le_bytes()).unwrap();
@@ -211,7 +211,8 @@ fn write_rounds(database: &Database, writer: u8) -> Option<u64> {
 
 #[test]
 fn whoever_comes_first_and_whichever_call_fails_what_is_acknowledged_survives() {
-    try_orders(|| {
+    // Longer than the others; `tests/concurrent.rs` goes on where this ends.
+    try_orders(ORDERS / 3, || {
         let simulated = SimulatedDirectory::new(1);
         let database = open(Directory::new(simulated.clone(), Access::Buffered));
         for filler in 0..40u64 {
