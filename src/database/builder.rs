@@ -346,6 +346,7 @@ impl Builder {
             ("index", silt.index.is_some()),
             ("access", self.access != Access::default()),
             ("verify_checksums", !self.verify_checksums),
+            ("open_files_max", self.open_files_max.is_some()),
         ];
         if let Some((name, _)) = of_silt.into_iter().find(|(_, is_set)| *is_set) {
             let problem = "the engine `mica` keeps everything in memory and has no such setting; leave it out, \

@@ -203,6 +203,7 @@ fn settings_that_cannot_take_effect_are_errors_that_name_them() {
         ("merge_ratio", mica().merge_ratio(1.0)),
         ("tag_bits", mica().tag_bits(9)),
         ("log_slots_min", mica().log_slots_min(64)),
+        ("open_files_max", mica().open_files_max(100)),
         ("filter_last_store", mica().filter_last_store(8)),
         ("hash_store", mica().hash_store(HashStoreKind::HashOrdered)),
         ("filter", mica().filter(FilterKind::Ribbon)),
