@@ -6,10 +6,11 @@
 //! | `settings` | how much memory, and for what |
 //! | `write` | writes, one or many: all or none over partitions |
 //!
-//! Partitions are CREW: a get waits for no lock; writes of a partition follow one another. In a cache a get also appends
-//! the item again where the eviction policy asks for it, unless a writer holds the partition. Deviation: the
-//! dissertation's server gives each partition to one core; here any thread may write, and waits for its turn. Nothing survives the process. A key that has expired gives its space back when it is written anew, or
-//! when the memory is full.
+//! Partitions are CREW: a get waits for no lock; writes of a partition follow one another. In a cache a get also
+//! appends the item again where the eviction policy asks for it, unless a writer holds the partition. Deviation: the
+//! dissertation's server gives each partition to one core; here any thread may write, and waits for its turn.
+//! Nothing survives the process. A key that has expired gives its space back when it is written again, or when the
+//! memory is full.
 
 mod settings;
 mod write;

@@ -1,8 +1,8 @@
 //! How many keys there are: counted in a sample. The last store has each key once, so its count is exact; how many keys
 //! the younger stores add or remove is known only from merging them.
 //!
-//! Keys are in hash order, so the first records of a partition are a random sample of it. The stores are merged from the
-//! beginning until enough records were read; what they added there is scaled to all records.
+//! Keys are in hash order, so the first records of a partition are a random sample of it. The stores are merged from
+//! the beginning until enough records were read; what they added there is scaled to all records.
 
 use super::Core;
 use super::partition::Partition;

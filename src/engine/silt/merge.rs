@@ -92,9 +92,9 @@ pub(super) fn sorted_settings(
     }
 }
 
-/// What a merge is planned for if of `young` records a share of `novelty` is new: never less than half of what may come,
-/// since a perfect index solves buckets of up to twice the records that it expects. Where more than half of the young
-/// records replace others, an index that is planned so takes up to 0.1 bits per key more.
+/// What a merge is planned for if of `young` records a share of `novelty` is new: never less than half of what may
+/// come, since a perfect index solves buckets of up to twice the records that it expects. Where more than half of all
+/// records replace others, the index takes slightly more bits per key.
 fn expected(sorted: u64, young: u64, novelty: f64) -> u64 {
     let new = (young as f64 * novelty) as u64;
     sorted.saturating_add(new).max(sorted.saturating_add(young) / 2)
@@ -234,8 +234,8 @@ impl MergeJob {
 }
 
 impl Core {
-    /// Up to where the log holds nothing of a partition once these LogStores are merged: up to its end, if the partition
-    /// has no other record in it.
+    /// Up to where the log holds nothing of a partition once these LogStores are merged: up to its end, if the
+    /// partition has no other record in it.
     fn log_taken_by(&self, number: usize, merged: &[Arc<FrozenLog>]) -> Result<u64> {
         // Whoever appends a record of the partition has locked its writer until the record is indexed.
         self.lock_writer(number, |partition| {

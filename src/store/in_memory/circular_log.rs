@@ -24,8 +24,8 @@ pub(super) const LOG_WORDS_MULTIPLE: u64 = 512;
 /// Which items a full cache evicts. A get and a put of an item are its uses; a put whose value does not fit in place
 /// appends the item under every policy.
 ///
-/// A thread that does not own the partition, as every thread of a [`Database`](crate::Database), appends an item that it
-/// got only if no writer is in the partition at that moment: of those gets the policy counts a sample.
+/// A thread that does not own the partition, as every thread of a [`Database`](crate::Database), appends an item that
+/// it got only if no writer is in the partition at that moment: of those gets the policy counts a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Eviction {
