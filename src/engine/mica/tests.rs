@@ -121,8 +121,11 @@ fn get_unused(engine: &dyn Engine, key: u32) -> bool {
     engine.iterate(0).unwrap().any(|record| record.unwrap().key == key.to_le_bytes()[..])
 }
 
+/// What uses the key 0.
+type Use = fn(&dyn Engine);
+
 /// Whether a key is there after a round and a tenth of the log, having been used when it stood at `share` of it.
-fn survives(eviction: Eviction, share: f64, use_it: fn(&dyn Engine)) -> bool {
+fn survives(eviction: Eviction, share: f64, use_it: Use) -> bool {
     let (cache, round) = cache_of(eviction);
     let at = |share: f64| (f64::from(round) * share) as u32;
     put(&*cache, 0, &[1; 1_000], NEVER, 1).unwrap();
@@ -135,7 +138,7 @@ fn survives(eviction: Eviction, share: f64, use_it: fn(&dyn Engine)) -> bool {
 #[test]
 fn a_use_keeps_a_record_in_a_cache_as_long_as_its_eviction_policy_says() {
     const KEY: [u8; 4] = [0; 4];
-    let uses: [(&str, fn(&dyn Engine)); 4] = [
+    let uses: [(&str, Use); 4] = [
         ("get", |cache| assert!(get(cache, 0).is_some())),
         ("get_many", |cache| assert!(cache.get_many(&[&KEY, &[9; 4]], 0).unwrap()[0].is_some())),
         ("put in place", |cache| put(cache, 0, &[3; 1_000], NEVER, 1).unwrap()),
