@@ -5,6 +5,21 @@
 
 use super::error::{ModelError, positive};
 
+/// Partitions of this crate's engine unless its settings say otherwise, and the most of them.
+const PARTITIONS: f64 = 16.0;
+const PARTITIONS_MAX: f64 = 1024.0;
+/// The memory that a partition may have, in bytes.
+const PARTITION_BYTES_MIN: f64 = 65_536.0;
+const PARTITION_BYTES_MAX: f64 = 17_179_869_184.0;
+/// The fullest partition has this many standard deviations more keys than the mean.
+const FULLEST_DEVIATIONS: f64 = 4.5;
+/// What a partition takes beside items and index: lists of free blocks, spare buckets, the rest of a page; in bytes.
+const PARTITION_OVERHEAD_BYTES: f64 = 8448.0;
+/// What rounding up to pages and words adds to a budget.
+const ROUNDED_SHARE: f64 = 0.01;
+/// The share of the items' memory that is kept in use where records differ in size.
+const OCCUPANCY_OF_SIZES: f64 = 0.93;
+
 /// The parameters of a MICA store.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -58,6 +73,35 @@ impl Mica {
         }
     }
 
+    /// The same where records differ in size and have these bytes on average.
+    pub fn siltstone_of_sizes(keys: f64, mean_item_bytes: f64) -> Self {
+        let mica = Mica::siltstone(keys, mean_item_bytes, false);
+        Mica { occupancy: mica.occupancy * OCCUPANCY_OF_SIZES, ..mica }
+    }
+
+    /// The partitions of this crate's engine, the `memory_budget` with which the fullest of them holds its keys, and the
+    /// memory that all of it takes: 16 partitions unless that is more or less memory for each than is allowed. None if
+    /// the data is too large.
+    pub fn budget(&self) -> Option<(f64, f64, f64)> {
+        let mut partitions = PARTITIONS;
+        loop {
+            let mean = self.keys / partitions;
+            let keys = (mean + FULLEST_DEVIATIONS * mean.sqrt()).min(self.keys);
+            let bytes = Mica { keys, ..self.clone() }.ram_bytes() + PARTITION_OVERHEAD_BYTES;
+            if bytes > PARTITION_BYTES_MAX {
+                partitions *= 2.0;
+                if partitions > PARTITIONS_MAX {
+                    return None;
+                }
+            } else if bytes < PARTITION_BYTES_MIN && partitions > 1.0 {
+                partitions /= 2.0;
+            } else {
+                let budget = (partitions * bytes.max(PARTITION_BYTES_MIN)).ceil();
+                return Some((partitions, budget, budget * (1.0 + ROUNDED_SHARE) + partitions * PARTITION_OVERHEAD_BYTES));
+            }
+        }
+    }
+
     /// Whether there can be such a store.
     pub fn check(&self) -> Result<(), ModelError> {
         positive("keys", self.keys)?;
@@ -91,5 +135,16 @@ mod tests {
         assert_eq!(mica.index_bytes(), 128e6);
         assert_eq!(mica.ram_bytes(), 15e6 * 48.0 + 128e6);
         assert!(Mica { keys: 0.0, ..mica }.check().is_err());
+    }
+
+    #[test]
+    fn a_budget_is_divided_into_partitions_of_a_size_that_is_allowed() {
+        for (keys, partitions) in [(10.0, 1.0), (1e5, 16.0), (1e9, 16.0), (1e11, 256.0)] {
+            let mica = Mica::siltstone(keys, 16.0, true);
+            let (found, bytes, _) = mica.budget().unwrap();
+            assert_eq!(found, partitions, "{keys}");
+            assert!(bytes > mica.ram_bytes() && (65_536.0..=17_179_869_184.0).contains(&(bytes / found)));
+        }
+        assert_eq!(Mica::siltstone(1e13, 16.0, true).budget(), None);
     }
 }

@@ -19,6 +19,9 @@ const SLOTS_PER_RECORD_OF_SMALL: u64 = 16;
 const LOG_PART_OF_DATA: u64 = 10;
 /// The share by which the bound may be exceeded before writers have to wait.
 const EXCESS_MAX: f64 = 0.1;
+/// HashStores hold no more than this share of the keys of their own that are taken to be new: else a store that was never
+/// merged, all of whose keys are new as far as is known, would never be merged under a merge ratio of about two or more.
+const UNMERGED_SHARE_MAX: f64 = 0.75;
 /// A table is taken to be full at this share of its slots, before it is known better.
 pub(super) const OCCUPANCY: f64 = 0.93;
 /// From fewer records than these nothing is concluded about those to come.
@@ -76,17 +79,30 @@ pub(super) struct Pressure {
 }
 
 impl Counts {
+    fn sum(&self, count: fn(&PartitionCounts) -> u64) -> f64 {
+        self.partitions.iter().map(count).sum::<u64>() as f64
+    }
+
+    fn sorted_keys(&self) -> f64 {
+        self.sum(|partition| partition.sorted_records)
+    }
+
+    /// The keys of HashStores that are taken to be new.
+    fn new_keys(&self) -> f64 {
+        self.novelty * self.sum(|partition| partition.hash_records)
+    }
+
     /// About how many keys there are.
     pub fn keys(&self) -> f64 {
-        let sum = |count: fn(&PartitionCounts) -> u64| self.partitions.iter().map(count).sum::<u64>() as f64;
-        sum(|partition| partition.sorted_records) + self.novelty * sum(|partition| partition.hash_records)
+        self.sorted_keys() + self.new_keys()
     }
 
     /// How many records all HashStores together may hold.
     pub fn hash_records_max(&self, settings: &SiltSettings) -> f64 {
         let partitions = self.partitions.len() as f64;
         let floor = f64::from(settings.log_slots_min) * OCCUPANCY * partitions / 2.0;
-        (settings.merge_ratio * self.keys() * (partitions + 1.0) / (2.0 * partitions)).max(floor)
+        let share = settings.merge_ratio * (partitions + 1.0) / (2.0 * partitions);
+        (share * self.sorted_keys() + share.min(UNMERGED_SHARE_MAX) * self.new_keys()).max(floor)
     }
 
     /// The records in HashStores that are still to be merged.
@@ -237,6 +253,18 @@ mod tests {
         // d·P = 0.3 · 4000 = 1200, so the bound is 1200 · 5 / 8 = 750.
         assert_eq!(counts(&[100, 300, 200, 150], 1000).choose_merge(&settings()), None);
         assert_eq!(counts(&[100, 301, 200, 150], 1000).choose_merge(&settings()), Some(1));
+    }
+
+    /// Before the first merge all records are taken to be new keys.
+    #[test]
+    fn a_store_that_was_never_merged_is_merged_under_every_ratio() {
+        for partitions in [1, 4, 16] {
+            for merge_ratio in [0.3, 1.0, 2.0, 10.0] {
+                let settings = SiltSettings { merge_ratio, ..settings() };
+                let counts = Counts { novelty: 1.0, ..counts(&vec![100_000; partitions], 0) };
+                assert!(counts.choose_merge(&settings).is_some(), "{partitions} partitions, {merge_ratio}");
+            }
+        }
     }
 
     #[test]

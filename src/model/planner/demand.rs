@@ -7,6 +7,9 @@ use crate::model::silt::SiltLayout;
 
 use super::plan::System;
 
+/// What flash writes at the least.
+const PAGE_BYTES: f64 = 4096.0;
+
 /// What is best among the plans that fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -39,12 +42,18 @@ pub struct Demand {
     pub scans: bool,
     /// Whether what was put must survive the process.
     pub persistent: bool,
+    /// Whether each put must survive a loss of power when it returns. A put then writes the pages of the log that it is
+    /// in, and takes one operation of the flash. Puts that return together need less.
+    pub synced: bool,
     /// The memory, in bytes.
     pub ram_bytes: f64,
     /// The flash.
     pub flash: Flash,
     /// Random reads that the flash does in a second.
     pub reads_per_s: f64,
+    /// Bytes that the flash reads in a second, in large pieces. A read takes as long as one of `reads_per_s`, or as its
+    /// bytes do where that is longer.
+    pub read_bytes_per_s: f64,
     /// Bytes that the flash writes in a second, in large pieces.
     pub write_bytes_per_s: f64,
     /// Random reads that a disk below the flash does in a second, if there is one.
@@ -61,8 +70,8 @@ pub struct Demand {
 
 impl Demand {
     /// Items of that size and popularity, with nothing else stated: 10,000 gets and 1,000 puts a second, 1 GiB of
-    /// memory, 1 TB of flash with 3,000 erase cycles that does 100,000 reads and 500 MB of writes a second, for 3
-    /// years; only SILT is built.
+    /// memory, 1 TB of flash with 3,000 erase cycles that does 100,000 reads and reads and writes 500 MB per
+    /// second, for 3 years; only SILT is built.
     pub fn new(popularity: Popularity, key_bytes: f64, value_bytes: f64) -> Self {
         Demand {
             popularity,
@@ -73,9 +82,11 @@ impl Demand {
             puts_per_s: 1_000.0,
             scans: false,
             persistent: true,
+            synced: false,
             ram_bytes: f64::from(1 << 30),
             flash: Flash { bytes: 1e12, erase_cycles: 3_000.0 },
             reads_per_s: 100_000.0,
+            read_bytes_per_s: 500e6,
             write_bytes_per_s: 500e6,
             disk_reads_per_s: None,
             lifetime_s: 3.0 * YEAR_S,
@@ -93,7 +104,8 @@ impl Demand {
         positive("flash bytes", self.flash.bytes)?;
         positive("erase cycles", self.flash.erase_cycles)?;
         positive("reads a second", self.reads_per_s)?;
-        positive("write bytes a second", self.write_bytes_per_s)?;
+        positive("read bytes per second", self.read_bytes_per_s)?;
+        positive("write bytes per second", self.write_bytes_per_s)?;
         fraction("missing gets", self.missing_gets)?;
         for (name, value) in [
             ("gets a second", self.gets_per_s),
@@ -123,6 +135,16 @@ impl Demand {
     /// All items, in bytes.
     pub fn data_bytes(&self) -> f64 {
         self.keys() * self.item_bytes()
+    }
+
+    /// The time that a read of so many bytes takes, in seconds.
+    pub(super) fn read_s(&self, bytes: f64) -> f64 {
+        (1.0 / self.reads_per_s).max(bytes / self.read_bytes_per_s)
+    }
+
+    /// What a put writes beyond its record if it is synced by itself, for each byte of an item: the rest of the pages.
+    pub(super) fn synced_excess(&self) -> f64 {
+        if self.synced { PAGE_BYTES / self.item_bytes() } else { 0.0 }
     }
 
     /// Gets for each put, in the sense of a limit if nothing is put.

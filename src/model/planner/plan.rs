@@ -1,5 +1,6 @@
 //! What the planner answers.
 
+use super::candidates::Parameters;
 use super::demand::Demand;
 
 /// An engine.
@@ -58,50 +59,65 @@ pub struct Prediction {
     pub reads_per_get: f64,
     /// Reads from flash for a get of a missing key.
     pub reads_per_miss: f64,
+    /// The bytes of each of these reads.
+    pub read_bytes: f64,
     /// Reads from disk for a get.
     pub disk_reads_per_get: f64,
     /// Bytes written to flash for each byte put.
     pub write_amplification: f64,
+    /// Bytes that merges, conversions and cleaning read from flash for each byte put.
+    pub background_reads: f64,
     /// Bytes taken on flash for each byte of items.
     pub space_amplification: f64,
     /// The same in bytes.
     pub flash_bytes: f64,
     /// How long the flash lasts, in seconds.
     pub lifetime_s: f64,
-    /// The share of the time that the flash is busy.
+    /// The share of the time that the flash is busy with gets, writes, and the reads of background work.
     pub device_busy: f64,
+    /// The files that are open at the same time, at the most.
+    pub open_files: f64,
 }
 
 /// What a model of an engine says; the rest of a [`Prediction`] follows.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Costs {
     pub ram_bytes: f64,
     pub reads_per_get: f64,
     pub reads_per_miss: f64,
+    pub read_bytes: f64,
     pub disk_reads_per_get: f64,
     pub write_amplification: f64,
+    pub background_reads: f64,
     pub space_amplification: f64,
+    pub open_files: f64,
 }
 
 impl Prediction {
     pub(super) fn new(demand: &Demand, costs: Costs) -> Self {
-        let written_per_s = demand.puts_per_s * demand.item_bytes() * costs.write_amplification;
+        let put_per_s = demand.puts_per_s * demand.item_bytes();
         let reads =
             costs.reads_per_get * (1.0 - demand.missing_gets) + costs.reads_per_miss * demand.missing_gets;
         let lifetime_s =
             demand.flash.lifetime_s(demand.puts_per_s, demand.item_bytes(), costs.write_amplification);
+        let syncs = if demand.synced && costs.write_amplification > 0.0 { demand.puts_per_s } else { 0.0 };
         Prediction {
             ram_bytes: costs.ram_bytes,
             ram_bytes_per_key: costs.ram_bytes / demand.keys(),
             reads_per_get: costs.reads_per_get,
             reads_per_miss: costs.reads_per_miss,
+            read_bytes: costs.read_bytes,
             disk_reads_per_get: costs.disk_reads_per_get,
             write_amplification: costs.write_amplification,
+            background_reads: costs.background_reads,
             space_amplification: costs.space_amplification,
             flash_bytes: costs.space_amplification * demand.data_bytes(),
             lifetime_s,
-            device_busy: demand.gets_per_s * reads / demand.reads_per_s
-                + written_per_s / demand.write_bytes_per_s,
+            device_busy: demand.gets_per_s * reads * demand.read_s(costs.read_bytes)
+                + put_per_s * costs.background_reads / demand.read_bytes_per_s
+                + put_per_s * costs.write_amplification / demand.write_bytes_per_s
+                + syncs / demand.reads_per_s,
+            open_files: costs.open_files,
         }
     }
 }
@@ -185,6 +201,8 @@ pub struct Plan {
     pub limits: Vec<Limit>,
     /// Why it cannot be recommended; empty if it can.
     pub unfit: Vec<Unfit>,
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(super) parameters: Parameters,
 }
 
 impl Plan {
@@ -200,8 +218,13 @@ impl Plan {
 
     /// The call that sets it up.
     pub fn builder_call(&self) -> String {
-        let settings: String =
-            self.settings.iter().map(|(name, value)| format!(".{name}({value})")).collect();
+        let call = |(name, value): &(&str, Value)| match *name {
+            "record_bytes" => {
+                format!(".mica(MicaSettings {{ record_bytes: {value}, ..MicaSettings::default() }})")
+            }
+            name => format!(".{name}({value})"),
+        };
+        let settings: String = self.settings.iter().map(call).collect();
         format!("Database::builder(path).engine(EngineKind::{}){settings}.open()?", self.system.kind())
     }
 

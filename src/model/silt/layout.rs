@@ -45,16 +45,24 @@ const MERGE_EXCESS_STORES: f64 = 0.9;
 const MERGE_LOGGED_STORES: f64 = 0.35;
 /// The LogStore that follows a merge is converted before it is full, at another number of keys in each partition.
 const PARTIAL_STORES: f64 = 0.45;
+/// When memory is at its peak (`tests/model_vs_measured.rs`): the share of the LogStores' tables that is allocated; frozen
+/// LogStores, unless it is one more than this part of the partitions; the excess of HashStores over their bound; the
+/// share of a merge's keys that is written again before it ends.
+const TABLES_ALLOCATED_PEAK: f64 = 0.75;
+const FROZEN_STORES: f64 = 3.0;
+const FROZEN_PART_OF_PARTITIONS: f64 = 8.0;
+const HASH_EXCESS: f64 = 0.07;
+const REFILLED_SHARE: f64 = 0.5;
 /// The log is released a segment at a time.
 const LOG_SEGMENT_BYTES: f64 = 64.0 * 1_048_576.0;
 /// Keys for each byte of a piece in which merges read and write; the least and the most of it.
 const KEYS_PER_PIECE_BYTE: f64 = 1024.0;
 const PIECE_BYTES: (f64, f64) = (16.0 * 1024.0, 1_048_576.0);
-/// Records of a bucket of the block-perfect index on average, unless that is more than so many pieces; by how much the
-/// largest are larger; the bits that each bucket takes.
+/// Records of a bucket of the block-perfect index on average, unless that is more than so many pieces; by how many
+/// standard deviations the largest are larger; the bits that each bucket takes.
 const BUCKET_RECORDS: f64 = 512.0;
 const BUCKET_PIECES: f64 = 4.0;
-const LARGEST_BUCKET: f64 = 1.15;
+const LARGEST_BUCKET_DEVIATIONS: f64 = 3.0;
 const BUCKET_BITS: f64 = 11.0;
 /// What merges keep of a record that waits in a bucket beside its bytes, conversions of each record for the filter, and
 /// both of each record in a region of a LogStore.
@@ -160,6 +168,10 @@ impl SiltLayout {
         let hash_store = self.hash_store(table_keys);
         let merge_keys = self.merge_keys(partition_keys, table_keys);
         let hash_stores = merge_keys / table_keys + MERGE_EXCESS_STORES;
+        let tables = log_tables(table_slots);
+        // Of a LogStore that is never full only the tables that its keys need are allocated.
+        let tables_needed = (tables * (partition_keys / (table_slots * table_occupancy)).min(1.0)).ceil();
+        let allocated = |share: f64| share.min(tables_needed / tables);
         let partial_stores = PARTIAL_STORES * (1.0 - 1.0 / self.partitions);
         // What every HashStore takes counts for those that are not full, too.
         let empty = self.hash_store(0.0);
@@ -182,6 +194,11 @@ impl SiltLayout {
             sorted_record_bytes: (sorted_store.bytes - empty.bytes) / partition_keys,
             sorted_store_bytes: empty.bytes,
             log_slot_bytes: self.log_slot_bytes(table_slots, log_record_bytes),
+            log_slots_allocated: allocated((tables + 1.0) / (2.0 * tables)),
+            log_slots_allocated_peak: allocated(if tables > 1.0 { TABLES_ALLOCATED_PEAK } else { 1.0 }),
+            frozen_stores_peak: FROZEN_STORES.max(1.0 + self.partitions / FROZEN_PART_OF_PARTITIONS),
+            hash_excess: HASH_EXCESS,
+            refilled_share: REFILLED_SHARE,
             filter_bytes: (hash_store.ram_bytes + partial_ram_bytes) / table_keys,
             sorted_index_bytes: (sorted_store.ram_bytes + PARTITION_BYTES) / partition_keys,
             // Half of the slots are taken on average, in two buckets of four.
@@ -191,6 +208,19 @@ impl SiltLayout {
             buffer_bytes: self.buffer_bytes(keys, hash_stores, table_keys),
             log_tail_bytes: LOG_SEGMENT_BYTES,
         })
+    }
+
+    /// The bytes that a get reads from a store at a time: the block of the record, or all blocks that it is in.
+    pub fn read_bytes(&self) -> f64 {
+        match self.slots_per_block() {
+            Some(_) => self.block_bytes,
+            None => self.block_bytes * (1.0 + self.stream_bytes() / self.payload_bytes()),
+        }
+    }
+
+    /// The share of the blocks of SortedStores that records in slots leave unused.
+    pub fn unused_share(&self) -> f64 {
+        self.slots_per_block().map_or(0.0, |slots| 1.0 - slots * self.slot_bytes() / self.payload_bytes())
     }
 
     fn item_bytes(&self) -> f64 {
@@ -231,13 +261,11 @@ impl SiltLayout {
         (tables * regions * region_slots, occupancy)
     }
 
-    /// A slot of a LogStore's index, tag and position, four of them in whole bytes: for each slot of a full LogStore
-    /// what is there on average of those that are being filled.
+    /// A slot of a LogStore's index: tag and position, four of them in whole bytes.
     fn log_slot_bytes(&self, table_slots: f64, log_record_bytes: f64) -> f64 {
         let reach = LOG_REACH * table_slots * self.partitions * log_record_bytes;
         let position_bits = reach.log2().ceil().clamp(16.0, 32.0);
-        let tables = log_tables(table_slots);
-        ((self.tag_bits + position_bits) / 2.0).ceil() / 4.0 * (tables + 1.0) / (2.0 * tables)
+        ((self.tag_bits + position_bits) / 2.0).ceil() / 4.0
     }
 
     fn merge_keys(&self, partition_keys: f64, table_keys: f64) -> f64 {
@@ -313,16 +341,22 @@ impl SiltLayout {
 
     /// A conversion and a merge at their heights.
     fn buffer_bytes(&self, keys: f64, hash_stores: f64, table_keys: f64) -> f64 {
-        let piece = piece_bytes(keys);
+        let partition_keys = keys / self.partitions;
+        let table_keys = table_keys.min(partition_keys);
+        // No piece is larger than the file that it is read from.
+        let file_bytes = partition_keys * self.stream_bytes() + self.block_bytes;
+        let piece = piece_bytes(keys).min(file_bytes);
         // Each holds a block and what of a record stands in the one before it.
         let hash_cursors = piece.max(hash_stores * (self.block_bytes + self.stream_bytes()));
         let slot = self.slot_bytes();
         let buckets = match self.slots_per_block() {
             Some(slots) if slots > 1.0 => {
-                let bucket = LARGEST_BUCKET * self.bucket_records(keys, slots);
+                let records = self.bucket_records(keys, slots).min(partition_keys);
+                let bucket = records + LARGEST_BUCKET_DEVIATIONS * records.sqrt();
                 (bucket + piece / slot) * (slot + WAITING_BYTES) + bucket * slot
             }
-            _ => 0.0,
+            // Elsewhere the SortedStore that is read has a piece of its own.
+            _ => piece,
         };
         let region = table_keys.min(REGION_SLOTS.max(table_keys / REGIONS)) * REGION_RECORD_BYTES;
         let range = if self.last_filter_bits > 0.0 { KEYS_PER_RANGE * RANGE_BUILDING_BYTES } else { 0.0 };

@@ -62,8 +62,20 @@ pub struct Silt {
     pub sorted_record_bytes: f64,
     /// What a SortedStore takes on flash beside its records, however many, in bytes. 0 in the paper.
     pub sorted_store_bytes: f64,
-    /// The index of a LogStore, in bytes a slot.
+    /// The index of a LogStore, in bytes per slot.
     pub log_slot_bytes: f64,
+    /// The share of a LogStore's slots that is allocated while it is filled, on average. 1 in the paper.
+    pub log_slots_allocated: f64,
+    /// The same, over all LogStores, when memory is at its peak. 1 in the paper.
+    pub log_slots_allocated_peak: f64,
+    /// Full LogStores that wait to be converted when memory is at its peak. 1 in the paper.
+    pub frozen_stores_peak: f64,
+    /// By what share HashStores exceed their bound when memory is at its peak: writes continue while a merge runs. 0 in
+    /// the paper.
+    pub hash_excess: f64,
+    /// How much of what a merge takes is written again before that merge ends, when memory is at its peak. 0 in the
+    /// paper.
+    pub refilled_share: f64,
     /// Filter and all other memory of HashStores, in bytes a record.
     pub filter_bytes: f64,
     /// The index of the SortedStore, in bytes a key.
@@ -122,9 +134,9 @@ impl SiltRam {
 
 /// The time between two conversions of one LogStore.
 #[derive(Debug, Clone, Copy)]
-struct Turn {
+pub(super) struct Turn {
     /// The puts into all partitions within it.
-    puts: f64,
+    pub puts: f64,
     /// The keys that all partitions convert within it.
     keys: f64,
 }
@@ -157,6 +169,11 @@ impl Silt {
             sorted_record_bytes: item_bytes,
             sorted_store_bytes: 0.0,
             log_slot_bytes: (tag_bits + 1.0) / 8.0 + 4.0,
+            log_slots_allocated: 1.0,
+            log_slots_allocated_peak: 1.0,
+            frozen_stores_peak: 1.0,
+            hash_excess: 0.0,
+            refilled_share: 0.0,
             filter_bytes: tag_bits / 8.0 / table_occupancy,
             sorted_index_bytes: 0.4,
             log_false_positives: false_positives,
@@ -191,10 +208,15 @@ impl Silt {
         Turn { puts: keys, keys }
     }
 
-    fn turn(&self, popularity: &Popularity) -> Turn {
-        let full = self.partitions * self.table_keys();
+    /// The keys of all LogStores when they are full, and the puts after which they are converted in any case: all that
+    /// a turn depends on beside the popularity.
+    pub(super) fn turn_limits(&self) -> (f64, f64) {
+        (self.partitions * self.table_keys(), self.log_bytes_max / self.log_record_bytes)
+    }
+
+    pub(super) fn turn(&self, popularity: &Popularity) -> Turn {
+        let (full, puts_max) = self.turn_limits();
         let puts = popularity.unique_inverse(full);
-        let puts_max = self.log_bytes_max / self.log_record_bytes;
         if puts <= puts_max {
             Turn { puts, keys: full }
         } else {
@@ -246,7 +268,7 @@ impl Silt {
         self.writes_of(self.turn(popularity))
     }
 
-    fn writes_of(&self, turn: Turn) -> SiltWrites {
+    pub(super) fn writes_of(&self, turn: Turn) -> SiltWrites {
         let left = turn.keys / turn.puts;
         let merges = left / (self.hash_stores_max() * self.hash_store_keys());
         SiltWrites {
@@ -254,6 +276,18 @@ impl Silt {
             hash_stores: self.converted_bytes(left * self.converted_share(), merges) / self.item_bytes,
             sorted_store: merges * self.merge_bytes(self.keys) / self.item_bytes,
         }
+    }
+
+    /// The bytes that conversions and merges read for each byte that is put.
+    pub(super) fn background_reads(&self, turn: Turn) -> f64 {
+        let left = turn.keys / turn.puts;
+        let taken = self.hash_stores_max() * self.hash_store_keys();
+        let merges = left / taken;
+        let converted = self.converted_share();
+        let of_hash_stores = taken * converted * self.hash_record_bytes;
+        let of_log = taken * (1.0 - converted) * self.log_record_bytes;
+        let merged = merges * (self.merge_bytes(self.keys) + of_hash_stores + of_log);
+        (left * converted * self.log_record_bytes + merged) / self.item_bytes
     }
 
     /// What the conversions of so many records write, beside so many merges.
@@ -347,9 +381,14 @@ impl Silt {
         1.0 + log_stores * self.log_false_positives + hash_stores * self.false_positives
     }
 
-    /// The LogStores and the HashStores that are asked in vain before the store that has the key.
-    pub(super) fn stores_asked(&self, popularity: &Popularity) -> (f64, f64) {
-        let interval = self.turn(popularity).puts;
+    fn stores_asked(&self, popularity: &Popularity) -> (f64, f64) {
+        self.stores_asked_of(self.turn(popularity), |puts| popularity.absent(puts))
+    }
+
+    /// The LogStores and the HashStores that are asked in vain before the store that has the key, where `absent` is the
+    /// share of gets whose key was not among that many puts.
+    pub(super) fn stores_asked_of(&self, turn: Turn, absent: impl Fn(f64) -> f64) -> (f64, f64) {
+        let interval = turn.puts;
         if interval.is_infinite() {
             return (0.0, 0.0);
         }
@@ -361,23 +400,26 @@ impl Silt {
         let mut sample = 0.5;
         while sample < samples {
             let store = sample * step;
-            hash_stores += step * (1.0 - store / most) * popularity.absent(interval * (store + 1.0));
+            hash_stores += step * (1.0 - store / most) * absent(interval * (store + 1.0));
             sample += 1.0;
         }
-        (popularity.absent(interval / 2.0), hash_stores)
+        (absent(interval / 2.0), hash_stores)
     }
 
     /// The memory on average (2.7), without what conversions and merges take while they run.
     pub fn ram(&self) -> SiltRam {
-        self.ram_of(self.partitions, self.hashed_keys_mean(), self.partitions, 0.0)
+        self.ram_of(self.partitions * self.log_slots_allocated, self.hashed_keys_mean(), self.partitions, 0.0)
     }
 
-    /// The most memory: before a merge the HashStores hold d · (P + 1) / 2 keys and the one that sets it off, while one
-    /// LogStore more is filled and one SortedStore more is built.
+    /// The most memory, of a store that is written as fast as it accepts writes: before a merge the HashStores hold
+    /// d · (P + 1) / 2 keys and the one that sets it off; while it runs, writes exceed that bound and fill up what the
+    /// merge will remove. LogStores wait to be converted, and one SortedStore more is built.
     pub fn ram_peak(&self) -> SiltRam {
-        let partitions = self.partitions;
-        let hashed = self.hashed_keys_max() + self.hash_store_keys();
-        self.ram_of(partitions + 1.0, hashed, partitions + 1.0, self.buffer_bytes)
+        let log_stores = self.partitions * self.log_slots_allocated_peak + self.frozen_stores_peak;
+        let hashed = self.hashed_keys_max() * (1.0 + self.hash_excess)
+            + self.hash_store_keys()
+            + self.merge_keys * self.refilled_share;
+        self.ram_of(log_stores, hashed, self.partitions + 1.0, self.buffer_bytes)
     }
 
     fn ram_of(&self, log_stores: f64, hashed: f64, sorted_stores: f64, buffers: f64) -> SiltRam {
@@ -389,6 +431,14 @@ impl Silt {
         }
     }
 
+    /// The files of all stores that are open at the same time: when the HashStores are fullest, a merge and a conversion
+    /// write one more each.
+    pub fn store_files_max(&self) -> f64 {
+        let hashed = self.hashed_keys_max() * (1.0 + self.hash_excess) + self.merge_keys;
+        let hash_stores = hashed / self.hash_store_keys() + self.partitions * self.partial_stores;
+        (hash_stores + self.partitions + 2.0).ceil()
+    }
+
     /// The memory for each key on average, in bytes: MO (2.7).
     pub fn ram_bytes_per_key(&self) -> f64 {
         self.ram().total() / self.keys
@@ -397,18 +447,28 @@ impl Silt {
     /// The most bytes on flash for each byte of items: when the HashStores are fullest and a partition is merged, with
     /// logs of that many puts a LogStore at the most.
     pub fn space_amplification(&self, popularity: &Popularity) -> f64 {
-        // Where all keys fit into the LogStores they are never converted, and the log is compacted at twice its keys.
-        let logged = self.turn(popularity).puts.min(2.0 * self.partitions * self.table_keys());
+        self.space_of(self.turn(popularity)) / (self.keys * self.item_bytes)
+    }
+
+    /// The same in bytes.
+    pub(super) fn space_of(&self, turn: Turn) -> f64 {
         let hashed = self.hashed_keys_max();
         let sorted = self.keys * (1.0 + 1.0 / self.partitions);
         let hash_stores = hashed / self.hash_store_keys() + self.partitions * self.partial_stores;
-        let bytes = logged * self.log_record_bytes
-            + self.log_tail_bytes
+        self.log_bytes(turn)
             + hashed * self.hash_record_bytes
             + hash_stores * self.hash_store_bytes
             + sorted * self.sorted_record_bytes
-            + (self.partitions + 1.0) * self.sorted_store_bytes;
-        bytes / (self.keys * self.item_bytes)
+            + (self.partitions + 1.0) * self.sorted_store_bytes
+    }
+
+    /// The most bytes of the log.
+    pub(super) fn log_bytes(&self, turn: Turn) -> f64 {
+        if turn.puts.is_infinite() {
+            // All keys fit into the LogStores, which are never full: the paper has no rule for that case.
+            return 2.0 * self.partitions * self.table_keys() * self.log_record_bytes + self.log_tail_bytes;
+        }
+        turn.puts * self.log_record_bytes + self.log_tail_bytes
     }
 }
 

@@ -91,10 +91,10 @@ struct DataArgs {
 #[derive(Args)]
 #[command(next_help_heading = "The load")]
 struct LoadArgs {
-    /// Gets, as a rate such as 20k/s, or as the share of all operations if it is below 1
+    /// Gets, as a rate such as 20k/s or 30/min, or as the share of all operations: a number below 1 without a unit
     /// [default: what --db or --trace tells, or 0.9]
-    #[arg(long, value_parser = parse_rate)]
-    gets: Option<f64>,
+    #[arg(long, value_name = "RATE|SHARE", value_parser = parse_gets)]
+    gets: Option<Gets>,
     /// The share of gets whose key is not there [default: what --db or --trace tells, or 0]
     #[arg(long, value_name = "SHARE")]
     missing: Option<f64>,
@@ -104,7 +104,7 @@ struct LoadArgs {
     /// Whether scans in the order of the keys are needed
     #[arg(long, value_enum, default_value = "no")]
     scans: YesNo,
-    /// How long a write must have survived when it returns; buffered ones may be lost with the process
+    /// What a write must survive when it returns; each synced one writes at least a page of flash
     #[arg(long, value_enum, default_value = "written")]
     durability: DurabilityArg,
 }
@@ -127,12 +127,30 @@ struct HardwareArgs {
     /// Random reads that the flash does
     #[arg(long, value_name = "RATE", value_parser = parse_rate, default_value = "100k/s")]
     reads: f64,
+    /// What the flash reads in large pieces
+    #[arg(long, value_name = "RATE", value_parser = parse_byte_rate, default_value = "500MB/s")]
+    read_bandwidth: f64,
     /// What the flash writes in large pieces
     #[arg(long, value_name = "RATE", value_parser = parse_byte_rate, default_value = "500MB/s")]
     writes: f64,
     /// Random reads that a disk below the flash does, if there is one
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     disk_reads: Option<f64>,
+}
+
+/// How many gets there are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Gets {
+    /// In a second.
+    Rate(f64),
+    /// Of all operations.
+    Share(f64),
+}
+
+/// A number below 1 without a unit is a share, everything else a rate.
+fn parse_gets(text: &str) -> std::result::Result<Gets, String> {
+    let rate = parse_rate(text)?;
+    Ok(if rate < 1.0 && !text.contains('/') { Gets::Share(rate) } else { Gets::Rate(rate) })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
@@ -215,8 +233,8 @@ impl PlanArgs {
         let updates = updates.or(load.and_then(Load::writes_per_s)).unwrap_or(UPDATES_PER_S);
         let of_share = |share: f64| updates * share / (1.0 - share);
         demand.gets_per_s = match (gets, load) {
-            (Some(share), _) if share < 1.0 => of_share(share),
-            (Some(rate), _) => rate,
+            (Some(Gets::Share(share)), _) => of_share(share),
+            (Some(Gets::Rate(rate)), _) => rate,
             (None, Some(load)) => load.gets_per_s(updates),
             (None, None) => of_share(GETS_SHARE),
         };
@@ -224,11 +242,13 @@ impl PlanArgs {
         demand.puts_per_s = updates;
         demand.scans = scans == YesNo::Yes;
         demand.persistent = durability != DurabilityArg::Buffered;
+        demand.synced = durability == DurabilityArg::Synced;
         let hardware = &self.hardware;
         demand.ram_bytes = hardware.ram;
         demand.flash = Flash { bytes: hardware.flash, erase_cycles: hardware.endurance };
         demand.lifetime_s = hardware.lifetime;
         demand.reads_per_s = hardware.reads;
+        demand.read_bytes_per_s = hardware.read_bandwidth;
         demand.write_bytes_per_s = hardware.writes;
         demand.disk_reads_per_s = hardware.disk_reads;
         demand.goal = self.goal.into();
@@ -253,7 +273,7 @@ pub fn run(args: PlanArgs) -> Result {
         let now = data.now.as_ref().map(siltstone_bench::accounts::stats);
         let object: Value = json!({
             "demand": report::demand(&demand),
-            "plans": plans.iter().map(report::plan).collect::<Vec<_>>(),
+            "plans": plans.iter().map(|plan| report::plan(&demand, plan)).collect::<Vec<_>>(),
             "usage": data.usage.as_ref().map(siltstone_bench::accounts::usage),
             "now": now,
         });
@@ -264,4 +284,19 @@ pub fn run(args: PlanArgs) -> Result {
     }
     out.flush()?;
     Ok(if plans.iter().any(planner::Plan::is_recommended) { Outcome::Done } else { Outcome::Negative })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gets_with_a_unit_are_a_rate_however_small() {
+        assert_eq!(parse_gets("0.5"), Ok(Gets::Share(0.5)));
+        assert_eq!(parse_gets("0.5/s"), Ok(Gets::Rate(0.5)));
+        assert_eq!(parse_gets("30/min"), Ok(Gets::Rate(0.5)));
+        assert_eq!(parse_gets("1"), Ok(Gets::Rate(1.0)));
+        assert_eq!(parse_gets("20k/s"), Ok(Gets::Rate(20_000.0)));
+        assert!(parse_gets("half").is_err());
+    }
 }

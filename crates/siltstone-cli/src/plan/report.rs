@@ -3,7 +3,9 @@
 use crate::chart::{Axis, Chart, Line};
 use crate::quantity::{show_bytes, show_count, show_time};
 use serde_json::{Value, json};
-use siltstone::model::planner::{Bound, Demand, Plan, Prediction, System, TradeOff, Unfit};
+use siltstone::model::planner::{
+    self, Bound, Demand, Goal, Limit, Plan, Prediction, System, TradeOff, Unfit, Value as Setting,
+};
 use siltstone::{Stats, Usage};
 use std::io::{self, Write};
 
@@ -21,10 +23,12 @@ pub fn demand(demand: &Demand) -> Value {
         "puts_per_s": demand.puts_per_s,
         "scans": demand.scans,
         "persistent": demand.persistent,
+        "synced": demand.synced,
         "ram_bytes": demand.ram_bytes,
         "flash": demand.flash,
         "lifetime_s": demand.lifetime_s,
         "reads_per_s": demand.reads_per_s,
+        "read_bytes_per_s": demand.read_bytes_per_s,
         "write_bytes_per_s": demand.write_bytes_per_s,
         "disk_reads_per_s": demand.disk_reads_per_s,
         "goal": demand.goal,
@@ -32,15 +36,19 @@ pub fn demand(demand: &Demand) -> Value {
     })
 }
 
-/// A plan as JSON, with the call and the flags that set it up.
-pub fn plan(plan: &Plan) -> Value {
+/// A plan as JSON, with the call and the flags that set it up, and the command that tries it.
+pub fn plan(demand: &Demand, plan: &Plan) -> Value {
     let mut value = json!(plan);
+    let trial = trial(demand, plan).filter(|_| plan.is_recommended());
     if let Some(object) = value.as_object_mut() {
         let settings = plan.settings.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));
         object.insert("settings".to_owned(), Value::Object(settings.collect()));
         object.insert("recommended".to_owned(), json!(plan.is_recommended()));
         object.insert("builder_call".to_owned(), json!(plan.builder_call()));
         object.insert("flags".to_owned(), json!(plan.flags()));
+        let command = trial.as_ref().map(|trial| trial.command.clone());
+        object.insert("trial".to_owned(), json!(command));
+        object.insert("trial_prediction".to_owned(), json!(trial.map(|trial| trial.plan.prediction)));
     }
     value
 }
@@ -120,7 +128,7 @@ pub fn print(out: &mut impl Write, demand: &Demand, plans: &[Plan]) -> io::Resul
     }
     match plans.iter().find(|plan| plan.is_recommended()) {
         Some(best) => print_recommended(out, demand, best),
-        None => writeln!(out, "\nNone of the engines that are built does all of this."),
+        None => print_remedies(out, demand, plans),
     }
 }
 
@@ -146,15 +154,119 @@ fn print_row(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
     )
 }
 
-fn print_recommended(out: &mut impl Write, demand: &Demand, best: &Plan) -> io::Result<()> {
-    writeln!(out, "\nRecommended: {}", best.system.name())?;
-    writeln!(out, "  {}", best.builder_call())?;
-    let sizes = match demand.silt_layout.fixed && best.system == System::Silt {
+/// A database small enough to be tried, with the settings of a plan.
+struct Trial {
+    keys: u64,
+    command: String,
+    plan: Plan,
+}
+
+fn trial(demand: &Demand, plan: &Plan) -> Option<Trial> {
+    let keys = demand.keys().min(TRIED_KEYS_MAX) as u64;
+    let scaled = planner::trial(demand, plan, keys).ok()?;
+    let has_lengths = |(_, value): &(&str, Setting)| matches!(value, Setting::Lengths(..));
+    let sizes = match scaled.settings.iter().any(has_lengths) {
         true => String::new(),
         false => format!(" --key_size {:.0} --value_size {:.0}", demand.key_bytes, demand.value_bytes),
     };
-    let num = demand.keys().min(TRIED_KEYS_MAX);
-    writeln!(out, "  siltstone bench db --num {num:.0}{sizes} {}", best.flags())
+    // Merges are in their steady state after each partition was merged once or twice.
+    let ratio = scaled.settings.iter().find_map(|(name, value)| match value {
+        Setting::Ratio(ratio) if *name == "merge_ratio" => Some(*ratio),
+        _ => None,
+    });
+    let overwrites = match plan.system {
+        System::Silt => ",overwrite".repeat(2 + ratio.unwrap_or(0.0).ceil() as usize),
+        _ => ",overwrite".to_owned(),
+    };
+    let command = format!(
+        "siltstone bench db --num {keys}{sizes} {} --benchmarks filluniquerandom{overwrites},readrandom,readmissing",
+        scaled.flags()
+    );
+    Some(Trial { keys, command, plan: scaled })
+}
+
+fn print_recommended(out: &mut impl Write, demand: &Demand, best: &Plan) -> io::Result<()> {
+    writeln!(out, "\nRecommended: {}", best.system.name())?;
+    writeln!(out, "  {}", best.builder_call())?;
+    if best.prediction.open_files > 0.0 {
+        writeln!(out, "  up to {:.0} open files at the same time (ulimit -n)", best.prediction.open_files)?;
+    }
+    let Some(trial) = trial(demand, best) else { return Ok(()) };
+    writeln!(out, "\nTo try it:\n  {}", trial.command)?;
+    if demand.keys() > TRIED_KEYS_MAX {
+        let [tried, all] = [trial.keys as f64, demand.keys()].map(show_count);
+        let scaled = match best.system {
+            System::Mica => "memory_budget is scaled with them",
+            _ => "log_slots_min is scaled with them",
+        };
+        writeln!(out, "  these are {tried} keys instead of {all}; {scaled}")?;
+    }
+    let Prediction { ram_bytes, reads_per_get, reads_per_miss, write_amplification, .. } =
+        trial.plan.prediction;
+    writeln!(
+        out,
+        "  expected of the last overwrite, whose keys are all equally popular: WA {write_amplification:.2}, memory {}, \
+         {reads_per_get:.4} reads per get, {reads_per_miss:.4} per miss",
+        show_bytes(ram_bytes),
+    )
+}
+
+/// What would have to be given up for the nearest engine that is built.
+fn print_remedies(out: &mut impl Write, demand: &Demand, plans: &[Plan]) -> io::Result<()> {
+    writeln!(out, "\nNone of the engines that are built does all of this.")?;
+    let is_built = |plan: &&Plan| !plan.unfit.contains(&Unfit::NotBuilt);
+    let Some(nearest) = plans.iter().find(is_built) else { return Ok(()) };
+    writeln!(out, "The nearest is {}, which would do with all of:", nearest.system.name())?;
+    for unfit in &nearest.unfit {
+        match unfit {
+            Unfit::NotBuilt => (),
+            Unfit::NoScans => writeln!(out, "  --scans no")?,
+            Unfit::NotPersistent => writeln!(out, "  --durability buffered")?,
+            Unfit::Exceeds(bound) => {
+                let limit = nearest.limits.iter().find(|limit| limit.bound == *bound);
+                limit.map_or(Ok(()), |limit| writeln!(out, "  {}", remedy(demand, limit)))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A demand that is relaxed as far as one limit needs it.
+fn remedy(demand: &Demand, limit: &Limit) -> String {
+    // Rounded up to three digits, so that what is printed is enough.
+    let enough = |value: f64| {
+        let unit = 10f64.powf(value.max(1.0).log10().floor() - 2.0);
+        (value / unit).ceil() * unit
+    };
+    let times = limit.used;
+    let bytes = |bytes: f64| format!("{:.0}", enough(bytes * times));
+    match limit.bound {
+        Bound::Ram => format!("--ram {}: {times:.2} times as much", bytes(demand.ram_bytes)),
+        Bound::FlashSpace => format!("--flash {}: {times:.2} times as much", bytes(demand.flash.bytes)),
+        Bound::Lifetime => {
+            let (cycles, years) = (enough(demand.flash.erase_cycles * times), demand.lifetime_s / times);
+            format!(
+                "--lifetime {} or --endurance {cycles:.0}, or {times:.2} times as much flash",
+                show_time(years)
+            )
+        }
+        Bound::DeviceTime => format!(
+            "one {times:.2}th of the requests (--gets, --updates), or {times:.2} times the flash's --reads, \
+             --read-bandwidth and --writes"
+        ),
+        Bound::DiskTime => {
+            let reads = demand.disk_reads_per_s.unwrap_or(0.0) * times;
+            format!("--disk-reads {:.0}: {times:.2} times as many", enough(reads))
+        }
+    }
+}
+
+fn goal(goal: Goal) -> &'static str {
+    match goal {
+        Goal::LeastDeviceTime => "least device time",
+        Goal::LeastRam => "least memory",
+        Goal::LeastWrites => "least writes",
+    }
 }
 
 /// Figure 2.8 with all engines: write amplification and reads over memory.
@@ -171,22 +283,26 @@ pub fn charts(demand: &Demand, plans: &[Plan], trade_offs: &[TradeOff]) -> [Char
             }
         };
         let chosen = plans.iter().find(|plan| plan.is_recommended()).map(|plan| Line {
-            name: "recommended".to_owned(),
+            // The curves are the least writes for the memory; other goals may choose a point above them.
+            name: format!("recommended: {}, {}", plan.system.name(), goal(demand.goal)),
             points: vec![point(&plan.prediction)],
             faint: false,
         });
         Chart {
             title: title.to_owned(),
-            x: Axis { label: "memory, bytes a key".to_owned(), logarithmic: true },
+            x: Axis { label: "memory, bytes per key".to_owned(), logarithmic: true },
             y: Axis { label: y.to_owned(), logarithmic },
             lines: trade_offs.iter().map(line).chain(chosen).collect(),
         }
     };
     [
-        chart("Write amplification over memory", "write amplification", true, |prediction| {
-            prediction.write_amplification
-        }),
-        chart("Reads a get over memory", "reads a get", false, |prediction| prediction.reads_per_get),
+        chart(
+            "Least write amplification for the memory, default filters",
+            "write amplification",
+            true,
+            |prediction| prediction.write_amplification,
+        ),
+        chart("Reads per get at these points", "reads per get", false, |prediction| prediction.reads_per_get),
     ]
 }
 
@@ -216,8 +332,8 @@ mod tests {
 
     #[test]
     fn json_has_the_settings_by_name() {
-        let (_, plans) = planned();
-        let best = plan(&plans[0]);
+        let (demand, plans) = planned();
+        let best = plan(&demand, &plans[0]);
         assert_eq!(best["recommended"], true);
         assert_eq!(best["settings"]["fixed"], json!([20, 44]));
         assert!(best["prediction"]["write_amplification"].as_f64().unwrap() > 1.0);

@@ -1,0 +1,269 @@
+//! What the planner recommends, carried out: the printed builder call sets up a database, and what that costs is
+//! compared with the plan.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::print_stderr, reason = "the figures are what one looks at when a claim fails")]
+
+use siltstone::device::memory::MemoryDirectory;
+use siltstone::device::{Access, Directory, Purpose};
+use siltstone::model::planner::{Demand, Goal, Plan, Prediction, System, plan, trial};
+use siltstone::model::{Flash, KeyStream, Popularity};
+use siltstone::{Builder, Database, EngineKind, MicaSettings};
+
+/// Puts for each key that are counted.
+const ROUNDS: u64 = 2;
+/// Puts for each get.
+const PUTS_PER_GET: u64 = 4;
+const WRITES_TOLERANCE: f64 = 0.08;
+const READS_TOLERANCE: f64 = 0.02;
+/// The account has the buffers for reads of all threads of the process; a database with two workers has them for three.
+const READ_BUFFERS_BYTES: u64 = 3 * 16_384;
+/// The plan is of the peak while writes come as fast as they are accepted.
+const PEAK: std::ops::RangeInclusive<f64> = 0.78..=1.06;
+
+/// A builder that was set up by the text of a call.
+fn builder_of(call: &str) -> Builder {
+    let settings = call.strip_prefix("Database::builder(path)").unwrap().strip_suffix(".open()?").unwrap();
+    let mut builder = Database::builder("planned").background_threads(0).seed([5, 6]);
+    for setting in settings.split(").").map(|setting| setting.trim_start_matches('.').trim_end_matches(')')) {
+        let (name, value) = setting.split_once('(').unwrap();
+        let number = || value.parse::<u64>().unwrap();
+        builder = match name {
+            "engine" => builder.engine(match value {
+                "EngineKind::Silt" => EngineKind::Silt,
+                "EngineKind::Mica" => EngineKind::Mica,
+                other => panic!("{other} is not built"),
+            }),
+            "fixed" => {
+                let (key_length, value_length) = value.split_once(", ").unwrap();
+                builder.fixed(key_length.parse().unwrap(), value_length.parse().unwrap())
+            }
+            "partitions" => builder.partitions(number() as u32),
+            "block_bytes" => builder.block_bytes(number() as u32),
+            "merge_ratio" => builder.merge_ratio(value.parse().unwrap()),
+            "filter_bits" => builder.filter_bits(number() as u8),
+            "filter_last_store" => builder.filter_last_store(number() as u8),
+            "log_slots_min" => builder.log_slots_min(number() as u32),
+            "memory_budget" => builder.memory_budget(number()),
+            "mica" => {
+                let record_bytes = value.split_once("record_bytes: ").unwrap().1.split_once(',').unwrap().0;
+                let record_bytes = record_bytes.parse().unwrap();
+                builder.mica(MicaSettings { record_bytes, ..MicaSettings::default() })
+            }
+            other => panic!("{other} is no setting of the builder: {call}"),
+        };
+    }
+    builder
+}
+
+/// A database as a plan has it, and what is put into it.
+struct Carried<'a> {
+    demand: &'a Demand,
+    directory: Directory,
+    database: Database,
+    stream: KeyStream,
+    /// Whether background work is done after each put, before the next.
+    settled: bool,
+}
+
+impl<'a> Carried<'a> {
+    fn new(demand: &'a Demand, plan: &Plan) -> Self {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let database = builder_of(&plan.builder_call()).open_in(directory.clone()).unwrap();
+        let stream = KeyStream::new(&demand.popularity, 1).unwrap();
+        Carried { demand, directory, database, stream, settled: true }
+    }
+
+    fn key(&self, number: u32, present: bool) -> Vec<u8> {
+        let mut key = number.to_le_bytes().to_vec();
+        key.resize(self.demand.key_bytes as usize, u8::from(present));
+        key
+    }
+
+    fn put(&mut self, number: u32) {
+        let mean = self.demand.value_bytes as usize;
+        // Sizes from half the mean to one and a half.
+        let spread = number.wrapping_mul(0x9e37_79b9) as usize >> 8;
+        let length = if self.demand.silt_layout.fixed { mean } else { mean / 2 + spread % (mean + 1) };
+        self.database.put(self.key(number, true), vec![7; length]).unwrap();
+        if self.settled {
+            self.database.settle().unwrap();
+        }
+    }
+
+    fn put_rounds(&mut self, rounds: f64) {
+        for _ in 0..(rounds * self.demand.keys()) as u64 {
+            let number = self.stream.next().unwrap();
+            self.put(number);
+        }
+    }
+
+    fn fill(&mut self, warm_rounds: f64) {
+        let keys: Vec<u32> = self.stream.every_key().collect();
+        keys.into_iter().for_each(|number| self.put(number));
+        self.put_rounds(warm_rounds);
+    }
+
+    /// Reads per get of a key that is there, and of one that is not, and the bytes of each read; write amplification.
+    fn count(&mut self) -> [f64; 4] {
+        let (stats, io) = (self.database.stats(), self.directory.io());
+        let (mut found_reads, mut missed_reads, mut gets) = (0.0, 0.0, 0.0);
+        for round in 0..ROUNDS * self.demand.keys() as u64 {
+            let number = self.stream.next().unwrap();
+            self.put(number);
+            if round % PUTS_PER_GET == 0 {
+                let number = self.stream.next().unwrap();
+                let reads = || self.directory.io().of(Purpose::Get).reads;
+                let start = reads();
+                assert!(self.database.get(self.key(number, true)).unwrap().is_some());
+                let found = reads();
+                assert!(self.database.get(self.key(round as u32, false)).unwrap().is_none());
+                found_reads += (found - start) as f64;
+                missed_reads += (reads() - found) as f64;
+                gets += 1.0;
+            }
+        }
+        let done = self.directory.io() - io;
+        let put_bytes = (self.database.stats().user_bytes - stats.user_bytes) as f64;
+        let got = done.of(Purpose::Get);
+        let read_bytes = got.read_bytes as f64 / got.reads.max(1) as f64;
+        [found_reads / gets, missed_reads / gets, read_bytes, done.total().write_bytes as f64 / put_bytes]
+    }
+}
+
+fn near(what: &str, planned: f64, counted: f64, tolerance: f64) {
+    eprintln!(
+        "{what:14} planned {planned:12.4} counted {counted:12.4} {:+.1} %",
+        100.0 * (planned / counted - 1.0)
+    );
+    assert!((planned - counted).abs() <= tolerance * counted.max(0.25), "{what}: {planned} for {counted}");
+}
+
+/// Plans, carries the best plan out, and compares. Answers the plan.
+fn carry_out(demand: &Demand) -> Plan {
+    let best = plan(demand).unwrap().swap_remove(0);
+    assert!(best.is_recommended(), "{best:?}");
+    eprintln!("{}", best.builder_call());
+    let Prediction { reads_per_get, reads_per_miss, read_bytes, write_amplification, .. } = best.prediction;
+    let ratio = best.settings.iter().find(|(name, _)| *name == "merge_ratio").map(|(_, value)| *value);
+    let ratio: f64 = ratio.map_or(0.0, |value| value.to_string().parse().unwrap());
+    let mut carried = Carried::new(demand, &best);
+    carried.fill((4.0 * ratio).max(1.0));
+    let [found, missed, bytes, writes] = carried.count();
+    near("reads per get", reads_per_get, found, READS_TOLERANCE);
+    near("reads per miss", reads_per_miss, missed, READS_TOLERANCE);
+    if best.system == System::Silt {
+        near("WA", write_amplification, writes, WRITES_TOLERANCE);
+        // Records of the log are read by themselves.
+        eprintln!("bytes of a read: planned {read_bytes}, counted {bytes}");
+        assert!((0.97..1.4).contains(&(read_bytes / bytes)), "{read_bytes} for {bytes}");
+    }
+    let mut disk_bytes = carried.database.stats().disk_bytes;
+    carried.settled = false;
+    carried.database.reset_ram_peak();
+    for _ in 0..20 {
+        carried.put_rounds(0.1);
+        disk_bytes = disk_bytes.max(carried.database.stats().disk_bytes);
+    }
+    eprintln!("{:?}", carried.database.stats().ram_peak.items());
+    let ram_peak = carried.database.stats().ram_peak;
+    let read_buffers = ram_peak.items().iter().find(|(name, _)| *name == "read_buffers").unwrap().1;
+    let peak =
+        (ram_peak.total_bytes() - read_buffers + READ_BUFFERS_BYTES) as f64 / best.prediction.ram_bytes;
+    eprintln!(
+        "memory counted {peak:.3} of the plan, {} on disk, {} planned",
+        disk_bytes, best.prediction.flash_bytes
+    );
+    assert!(PEAK.contains(&peak), "{peak}");
+    assert!(disk_bytes as f64 <= 1.02 * best.prediction.flash_bytes, "{disk_bytes}");
+    best
+}
+
+fn demand(popularity: Popularity, key_bytes: f64, value_bytes: f64) -> Demand {
+    let built = vec![System::Silt, System::Mica];
+    let flash = Flash { bytes: 200e6, erase_cycles: 1e6 };
+    Demand { ram_bytes: 4e6, flash, built, ..Demand::new(popularity, key_bytes, value_bytes) }
+}
+
+fn has(plan: &Plan, setting: &str) -> bool {
+    plan.settings.iter().any(|(name, _)| *name == setting)
+}
+
+#[test]
+fn the_least_memory_costs_what_the_plan_says() {
+    let demand = demand(Popularity::uniform(60_000).unwrap(), 16.0, 84.0);
+    let flash = Flash { bytes: 200e6, erase_cycles: 250_000.0 };
+    let best = carry_out(&Demand { goal: Goal::LeastRam, flash, ..demand });
+    assert_eq!(best.system, System::Silt);
+}
+
+#[test]
+fn large_records_are_packed_where_flash_is_scarce() {
+    let demand = demand(Popularity::uniform(30_000).unwrap(), 24.0, 1_000.0);
+    let flash = Flash { bytes: 67.2e6 + 1.6 * demand.data_bytes(), erase_cycles: 6e6 };
+    let best = carry_out(&Demand { flash, gets_per_s: 100.0, ..demand });
+    assert!(!has(&best, "fixed") || has(&best, "block_bytes"), "{best:?}");
+}
+
+#[test]
+fn records_of_any_size_cost_what_the_plan_says() {
+    let mut demand = demand(Popularity::zipf(30_000, 0.6).unwrap(), 20.0, 300.0);
+    demand.silt_layout.fixed = false;
+    assert!(!has(&carry_out(&demand), "fixed"));
+}
+
+#[test]
+fn gets_that_miss_are_filtered_as_the_plan_says() {
+    let demand = demand(Popularity::uniform(60_000).unwrap(), 16.0, 48.0);
+    let best = carry_out(&Demand { missing_gets: 0.8, gets_per_s: 30_000.0, ..demand });
+    assert!(has(&best, "filter_last_store"), "{best:?}");
+}
+
+#[test]
+fn the_fewest_writes_take_the_space_that_the_plan_says() {
+    let demand = demand(Popularity::zipf(20_000, 0.99).unwrap(), 16.0, 84.0);
+    let flash = Flash { bytes: 67.2e6 + 4.5 * demand.data_bytes(), erase_cycles: 1e6 };
+    let best = carry_out(&Demand { goal: Goal::LeastWrites, flash, ..demand });
+    assert!(best.prediction.write_amplification < 3.0, "{best:?}");
+}
+
+#[test]
+fn mica_holds_what_it_was_planned_for() {
+    for (key_bytes, value_bytes, fixed) in
+        [(8.0, 8.0, true), (8.0, 24.0, true), (16.0, 100.0, true), (20.0, 1000.0, true), (16.0, 100.0, false)]
+    {
+        for keys in [300, 100_000] {
+            let popularity = Popularity::uniform(keys).unwrap();
+            let mut demand = demand(popularity, key_bytes, value_bytes);
+            demand.silt_layout.fixed = fixed;
+            let demand = Demand { ram_bytes: 1e9, persistent: false, ..demand };
+            let best = plan(&demand).unwrap().into_iter().find(|plan| plan.system == System::Mica).unwrap();
+            assert!(best.is_recommended(), "{best:?}");
+            let mut carried = Carried::new(&demand, &best);
+            carried.fill(1.0);
+            let share = carried.database.stats().ram.total_bytes() as f64 / best.prediction.ram_bytes;
+            eprintln!("{} {share}", best.builder_call());
+            assert!((0.9..=1.01).contains(&share), "{share}: {}", best.builder_call());
+        }
+    }
+}
+
+#[test]
+fn a_trial_shows_the_plan_with_fewer_keys() {
+    let demand = demand(Popularity::uniform(1_000_000_000).unwrap(), 20.0, 44.0);
+    let flash = Flash { bytes: 1e12, erase_cycles: 3000.0 };
+    let large = Demand { ram_bytes: 1e9, flash, ..demand };
+    let best = plan(&large).unwrap().swap_remove(0);
+    let of_all = best.prediction;
+    let small = trial(&large, &best, 10_000_000).unwrap();
+    let ratio = small.prediction.write_amplification / of_all.write_amplification;
+    assert!((0.9..1.2).contains(&ratio), "{ratio}: {small:?}");
+    assert!((small.prediction.reads_per_get / of_all.reads_per_get - 1.0).abs() < 0.02);
+    let small = trial(&large, &best, 150_000).unwrap();
+    let trial_demand = Demand { popularity: Popularity::uniform(150_000).unwrap(), ..large };
+    let mut carried = Carried::new(&trial_demand, &small);
+    carried.fill(1.0);
+    let [found, _, _, writes] = carried.count();
+    near("reads per get", small.prediction.reads_per_get, found, READS_TOLERANCE);
+    near("WA", small.prediction.write_amplification, writes, WRITES_TOLERANCE);
+}
