@@ -97,7 +97,11 @@ impl Mica {
                 partitions /= 2.0;
             } else {
                 let budget = (partitions * bytes.max(PARTITION_BYTES_MIN)).ceil();
-                return Some((partitions, budget, budget * (1.0 + ROUNDED_SHARE) + partitions * PARTITION_OVERHEAD_BYTES));
+                return Some((
+                    partitions,
+                    budget,
+                    budget * (1.0 + ROUNDED_SHARE) + partitions * PARTITION_OVERHEAD_BYTES,
+                ));
             }
         }
     }

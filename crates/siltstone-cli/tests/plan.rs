@@ -104,3 +104,61 @@ fn a_trace_that_dedup_records_tells_keys_sizes_and_load() {
     let gets_per_put = demand["gets_per_s"].as_f64().unwrap() / 300.0;
     assert!(gets_per_put >= 1.0, "a chunk is looked up before it is inserted: {gets_per_put}");
 }
+
+/// The printed trial is run, and shows what the plan says of it.
+#[test]
+fn the_printed_trial_runs_and_shows_the_plan() {
+    let directory = tempfile::tempdir().unwrap();
+    let silt =
+        "--items 60000 --key-size 16 --value-size 84 --ram 3MB --flash 400MB --updates 100/s --gets 0.5/s";
+    let large =
+        "--items 1500000000 --key-size 8 --value-size 8 --ram 60GB --durability buffered --updates 1/s";
+    let mica = "--items 50000 --key-size 8 --value-size 8 --durability buffered --gets 90k/s --updates 10k/s";
+    let sizes = "--items 50000 --key-size 8 --value-size 92 --variable --durability buffered --gets 90k/s";
+    for (flags, engine) in [(silt, "silt"), (mica, "mica"), (sizes, "mica")] {
+        let args: Vec<&str> = ["plan", "--json"].into_iter().chain(flags.split(' ')).collect();
+        let planned = object(directory.path(), &args);
+        let best = &planned["plans"][0];
+        assert_eq!((&best["system"], &best["recommended"]), (&engine.into(), &true.into()), "{best}");
+        let trial = best["trial"].as_str().unwrap();
+        let command: Vec<&str> = trial.split(' ').skip(1).chain(["--json"]).collect();
+        let output = siltstone(directory.path(), &command);
+        assert!(output.status.success(), "{trial}: {}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let reports: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let last = |name: &str| reports.iter().rfind(|report| report["benchmark"] == name).unwrap();
+        let expected = |name: &str| best["trial_prediction"][name].as_f64().unwrap();
+        let counted = |benchmark: &str, name: &str| last(benchmark)[name].as_f64().unwrap();
+        if engine == "silt" {
+            let ratio = counted("overwrite", "write_amplification") / expected("write_amplification");
+            assert!((0.8..1.15).contains(&ratio), "{ratio} of the writes: {trial}");
+            let reads = counted("readrandom", "reads_per_get");
+            assert!((reads - expected("reads_per_get")).abs() < 0.1, "{reads}: {trial}");
+        }
+    }
+    let args: Vec<&str> = ["plan", "--json"].into_iter().chain(large.split(' ')).collect();
+    let planned = object(directory.path(), &args);
+    assert!(planned["plans"][0]["trial"].as_str().unwrap().contains("--num 10000000 "), "{planned}");
+}
+
+#[test]
+fn where_nothing_fits_the_plan_says_what_would() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = |flags: &str| {
+        let args: Vec<&str> = ["plan"].into_iter().chain(flags.split(' ')).collect();
+        let output = siltstone(directory.path(), &args);
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let flags =
+        "--items 1e9 --key-size 20 --value-size 44 --updates 5000/s --flash 40GB --ram 1GB --lifetime 1d";
+    let (code, told) = plan(flags);
+    assert!(code == Some(1) && told.contains("nearest is silt"), "{told}");
+    let remedy = told.lines().find_map(|line| line.trim().strip_prefix("--flash ")).unwrap();
+    let bytes = remedy.split(':').next().unwrap();
+    let (code, told) = plan(&flags.replace("40GB", bytes));
+    assert_eq!(code, Some(0), "{told}");
+    // A get of a megabyte takes the time that its bytes take.
+    let (code, told) =
+        plan("--items 1e6 --key-size 20 --value-size 1e6 --gets 50k/s --updates 1/s --flash 9TB --ram 4GB");
+    assert!(code == Some(1) && told.contains("--read-bandwidth"), "{told}");
+}
