@@ -2,7 +2,7 @@
 //!
 //! Amplifications are in bytes, as in the paper: reads and writes of whole sectors come on top of them. The formula for
 //! random puts is that of a log cleaned from its oldest end; FlashKey cleans the band with the most invalid data, which
-//! writes some 5 % less, whatever the skew.
+//! writes less: about 5 % with bands of 50 records, about 1 % with bands of a thousand.
 
 use super::cleaning::Cleaning;
 use super::error::{ModelError, fraction, positive};

@@ -140,7 +140,8 @@ fn excess(limits: &[Limit]) -> f64 {
     limits.iter().filter(|limit| limit.used > 1.0).map(|limit| EXCEEDED + limit.used.ln()).sum()
 }
 
-/// What is to be small: what the goal names, in steps that matter, and among equals memory, space and device time.
+/// What is to be small: what the goal names, in steps that matter, and among equals memory, space, writes and device
+/// time.
 fn cost(goal: Goal, prediction: &Prediction) -> (f64, f64) {
     let aimed_at = match goal {
         Goal::LeastDeviceTime => prediction.device_busy.max(BUSY_MIN),
@@ -149,7 +150,7 @@ fn cost(goal: Goal, prediction: &Prediction) -> (f64, f64) {
     };
     let busy = prediction.device_busy.max(BUSY_MIN);
     let taken = prediction.ram_bytes.max(1.0).ln() + prediction.flash_bytes.max(1.0).ln() + 2.0 * busy.ln();
-    ((aimed_at.ln() / COST_STEP).round(), taken)
+    ((aimed_at.ln() / COST_STEP).round(), taken + prediction.write_amplification.max(1.0).ln())
 }
 
 #[cfg(test)]

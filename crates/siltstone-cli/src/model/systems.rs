@@ -51,8 +51,10 @@ enum SystemArg {
     Flashstore,
     /// BloomStore: II to IV of its paper
     Bloomstore,
-    /// MICA in store mode
+    /// MICA in store mode, as this program has it
     Mica,
+    /// MICA in store mode, as in the dissertation
+    MicaPaper,
 }
 
 /// A system, its data and its parameters.
@@ -113,7 +115,7 @@ struct Parameters {
     /// silt: a block on flash
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4096")]
     block_bytes: f64,
-    /// silt: records differ in size
+    /// silt, mica: records differ in size
     #[arg(long)]
     variable: bool,
     /// silt-paper: d, the keys of a partition's HashStores when they are merged; 0.3 of the partition if not given
@@ -137,6 +139,9 @@ struct Parameters {
     /// bloomstore: the filters of a chain
     #[arg(long, value_name = "H", default_value_t = 96.0)]
     chain_length: f64,
+    /// bloomstore: a filter, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 64.0)]
+    filter_bytes: f64,
     /// bloomstore: filters of each chain in memory
     #[arg(long, default_value_t = 1.0)]
     buffered_filters: f64,
@@ -192,7 +197,7 @@ impl SystemArgs {
             SystemArg::Flashkey => self.flashkey(measure, popularity),
             SystemArg::Flashstore => self.flashstore(measure, popularity),
             SystemArg::Bloomstore => self.bloomstore(measure, popularity),
-            SystemArg::Mica => self.mica(measure),
+            SystemArg::Mica | SystemArg::MicaPaper => self.mica(measure),
         }
     }
 
@@ -355,6 +360,7 @@ impl SystemArgs {
         let parameters = &self.parameters;
         let bloomstore = BloomStore {
             chain_length: parameters.chain_length,
+            filter_bytes: parameters.filter_bytes,
             buffered_filters: parameters.buffered_filters,
             prefilter_bits: parameters.prefilter_bits,
             ..BloomStore::paper(self.keys, self.item_bytes(), parameters.over_provision)
@@ -373,7 +379,11 @@ impl SystemArgs {
     }
 
     fn mica(&self, measure: Measure) -> anyhow::Result<Values> {
-        let mica = Mica::paper(self.keys, self.item_bytes());
+        let mica = match (self.system, self.parameters.variable) {
+            (SystemArg::MicaPaper, _) => Mica::paper(self.keys, self.item_bytes()),
+            (_, true) => Mica::siltstone_of_sizes(self.keys, self.item_bytes()),
+            (_, false) => Mica::siltstone(self.keys, self.item_bytes(), true),
+        };
         mica.check()?;
         Ok(match measure {
             Measure::Writes => named(&[("write_amplification", 0.0)]),
