@@ -79,8 +79,9 @@ impl Mica {
         Mica { occupancy: mica.occupancy * OCCUPANCY_OF_SIZES, ..mica }
     }
 
-    /// The partitions of this crate's engine, the `memory_budget` with which the fullest of them holds its keys, and the
-    /// memory that all of it takes: 16 partitions unless that is more or less memory for each than is allowed. None if
+    /// The partitions of this crate's engine, the `memory_budget` with which the fullest of them holds its keys, and
+    /// the memory that all of it takes: 16 partitions unless that is more or less memory for each than is allowed.
+    /// None if
     /// the data is too large.
     pub fn budget(&self) -> Option<(f64, f64, f64)> {
         let mut partitions = PARTITIONS;

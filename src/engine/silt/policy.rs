@@ -19,8 +19,9 @@ const SLOTS_PER_RECORD_OF_SMALL: u64 = 16;
 const LOG_PART_OF_DATA: u64 = 10;
 /// The share by which the bound may be exceeded before writers have to wait.
 const EXCESS_MAX: f64 = 0.1;
-/// HashStores hold no more than this share of the keys of their own that are taken to be new: else a store that was never
-/// merged, all of whose keys are new as far as is known, would never be merged under a merge ratio of about two or more.
+/// HashStores hold no more than this share of the keys of their own that are taken to be new: else a store that was
+/// never merged, all of whose keys are new as far as is known, would never be merged under a ratio of about two or
+/// more.
 const UNMERGED_SHARE_MAX: f64 = 0.75;
 /// A table is taken to be full at this share of its slots, before it is known better.
 pub(super) const OCCUPANCY: f64 = 0.93;

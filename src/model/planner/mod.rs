@@ -1,7 +1,8 @@
 //! The planner: which engine, with which parameters, for what a user has and wants, and what it will cost.
 //!
-//! [`plan`] tries the sensible parameters of every engine (`candidates.rs`, `silt.rs`), keeps for each engine those that
-//! fit best, and ranks the engines. [`trade_off`] shows all that an engine can do: Figure 2.8 of Lim's dissertation,
+//! [`plan`] tries the sensible parameters of every engine (`candidates.rs`, `silt.rs`), keeps for each engine those
+//! that fit best, and ranks the engines. [`trade_off`] shows all that an engine can do: Figure 2.8 of Lim's
+//! dissertation,
 //! with all engines. [`trial`] scales a plan down to a database that is quickly filled.
 
 mod candidates;

@@ -45,8 +45,9 @@ const MERGE_EXCESS_STORES: f64 = 0.9;
 const MERGE_LOGGED_STORES: f64 = 0.35;
 /// The LogStore that follows a merge is converted before it is full, at another number of keys in each partition.
 const PARTIAL_STORES: f64 = 0.45;
-/// When memory is at its peak (`tests/model_vs_measured.rs`): the share of the LogStores' tables that is allocated; frozen
-/// LogStores, unless it is one more than this part of the partitions; the excess of HashStores over their bound; the
+/// When memory is at its peak (`tests/model_vs_measured.rs`): the share of the LogStores' tables that is allocated;
+/// frozen LogStores, unless it is one more than this part of the partitions; the excess of HashStores over their
+/// bound; the
 /// share of a merge's keys that is written again before it ends.
 const TABLES_ALLOCATED_PEAK: f64 = 0.75;
 const FROZEN_STORES: f64 = 3.0;

@@ -4,8 +4,10 @@
 //! merge meet twice. For a uniform load of many keys the two agree. What a record and a key cost in each store are
 //! parameters: the paper's ([`Silt::paper`]), or those of this crate's engine ([`SiltLayout`]).
 
+mod costs;
 mod layout;
 
+pub use costs::{SiltRam, SiltWrites};
 pub use layout::SiltLayout;
 
 use super::error::{ModelError, fraction, positive};
@@ -90,46 +92,6 @@ pub struct Silt {
     pub buffer_bytes: f64,
     /// The log that is not yet released beyond that of one LogStore's time, in bytes. 0 in the paper.
     pub log_tail_bytes: f64,
-}
-
-/// Where write amplification comes from, in bytes written for each byte that is put.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct SiltWrites {
-    /// The log.
-    pub log_store: f64,
-    /// The conversion of LogStores into HashStores.
-    pub hash_stores: f64,
-    /// The merge of HashStores into the SortedStore.
-    pub sorted_store: f64,
-}
-
-impl SiltWrites {
-    /// WA: all of it.
-    pub fn total(&self) -> f64 {
-        self.log_store + self.hash_stores + self.sorted_store
-    }
-}
-
-/// The memory of all partitions, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct SiltRam {
-    /// The indexes of the LogStores.
-    pub log_stores: f64,
-    /// The filters of the HashStores.
-    pub hash_stores: f64,
-    /// The indexes of the SortedStores.
-    pub sorted_stores: f64,
-    /// What conversions, merges and lookups take while they run.
-    pub buffers: f64,
-}
-
-impl SiltRam {
-    /// All of it.
-    pub fn total(&self) -> f64 {
-        self.log_stores + self.hash_stores + self.sorted_stores + self.buffers
-    }
 }
 
 /// The time between two conversions of one LogStore.
@@ -431,8 +393,8 @@ impl Silt {
         }
     }
 
-    /// The files of all stores that are open at the same time: when the HashStores are fullest, a merge and a conversion
-    /// write one more each.
+    /// The files of all stores that are open at the same time: when the HashStores are fullest, a merge and a
+    /// conversion write one more each.
     pub fn store_files_max(&self) -> f64 {
         let hashed = self.hashed_keys_max() * (1.0 + self.hash_excess) + self.merge_keys;
         let hash_stores = hashed / self.hash_store_keys() + self.partitions * self.partial_stores;
