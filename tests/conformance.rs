@@ -302,7 +302,8 @@ fn a_key_that_cannot_be_there_is_refused_by_reads_and_writes_alike() {
         let fixed = |builder: Builder| builder.fixed(8, 3);
         let hashed = |builder: Builder| builder.hashed_keys();
         let both = |builder: Builder| builder.fixed(8, 3).hashed_keys();
-        let shapes: [(fn(Builder) -> Builder, &[&[u8]]); 3] = [
+        type Shape = fn(Builder) -> Builder;
+        let shapes: [(Shape, &[&[u8]]); 3] = [
             (fixed, &[b"", b"1234567", b"123456789"]),
             (hashed, &[b"", b"1234567"]),
             (both, &[b"", b"1234567"]),

@@ -1,9 +1,9 @@
 //! Cutting files and hashing the chunks.
 //!
-//! Files are cut by FastCDC (2020) with normalization level 1: a chunk has at least a quarter of the average size and at
-//! most four times as much, but for the last one of a file. A cut depends on the last 64 bytes before it, through a table
-//! of 256 numbers of 64 bits, so that an insertion changes only the chunks around it. `docs/formats/dedup.md` has the
-//! parameters. Where an index finds a chunk again depends on the cuts: `fixtures/dedup-cuts-v1.txt` pins them.
+//! Files are cut by FastCDC (2020) with normalization level 1: a chunk has at least a quarter of the average size and
+//! at most four times as much, but for the last one of a file. A cut depends on the last 64 bytes before it, through a
+//! table of 256 numbers of 64 bits, so that an insertion changes only the chunks around it. `docs/formats/dedup.md` has
+//! the parameters. An index finds a chunk again only at the same cuts: `fixtures/dedup-cuts-v1.txt` pins them.
 
 use anyhow::ensure;
 use clap::ValueEnum;

@@ -1,7 +1,7 @@
 //! `siltstone dedup`: indexes the chunks of real files and reports how many of them are duplicates.
 //!
-//! Files are cut by content (FastCDC, 2020). Every chunk is hashed and looked up in a database of fixed-size records, and
-//! inserted when it is new. A second database, the catalogue, holds how far each file is indexed, so that a later run
+//! Files are cut by content (FastCDC, 2020). Every chunk is hashed and looked up in a database of fixed-size records,
+//! and inserted when it is new. A second database, the catalogue, holds how far each file is indexed, so that a later run
 //! continues an interrupted one and reads only what has changed. `place` has the layout of the directory.
 //!
 //! The two databases are one thing: chunks become durable before the catalogue says so, a copy has both, and after a
@@ -49,8 +49,8 @@ const LOG_SLOTS_MIN: u32 = 1024;
 
 /// Index the chunks of files and count the duplicates
 ///
-/// Cuts the files below every PATH by their content (FastCDC), hashes each chunk, looks it up in an index on flash, and
-/// inserts it with 44 bytes of metadata when it is new. Symbolic links are not followed; files that cannot be read are
+/// Cuts the files below every PATH by their content (FastCDC), hashes each chunk, looks it up in an index on flash,
+/// and inserts it with 44 bytes of metadata when it is new. Symbolic links are not followed; files that cannot be read are
 /// reported and counted. Ctrl-C stops cleanly; the next run with the same index continues there. Later runs read only
 /// what has changed and report what is new.
 ///
@@ -62,8 +62,8 @@ pub struct DedupArgs {
     /// The directory of the index
     #[arg(long, value_name = "DIR", default_value = "dedup-index", env = "SILTSTONE_DB")]
     db: PathBuf,
-    /// The average size of a chunk, in bytes: a multiple of 8 from 256 to 4,194,304; chunks have a quarter of it to four
-    /// times as much; kept in the index [default: 4096]
+    /// The average size of a chunk, in bytes: a multiple of 8 from 256 to 4,194,304; chunks have a quarter of it to
+    /// four times as much; kept in the index [default: 4096]
     #[arg(long, value_name = "BYTES", value_parser = parse_whole::<u32>)]
     average_size: Option<u32>,
     /// The hash of the chunks; kept in the index [default: blake3]
