@@ -253,8 +253,8 @@ impl DictionaryWriter {
     ///
     /// # Errors
     /// [`Error::KeyLength`], [`Error::HashLength`], [`Error::ValueLength`] or [`Error::RecordSize`] for a record that
-    /// the dictionary cannot hold, which is not added; [`Error::DuplicateKey`], [`Error::Interrupted`] or an error of the
-    /// device, after which the writer should be dropped.
+    /// the dictionary cannot hold, which is not added; [`Error::DuplicateKey`], [`Error::Interrupted`] or an error of
+    /// the device, after which the writer should be dropped.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         check_value(value)?;

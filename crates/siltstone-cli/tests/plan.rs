@@ -109,13 +109,14 @@ fn a_trace_that_dedup_records_tells_keys_sizes_and_load() {
 #[test]
 fn the_printed_trial_runs_and_shows_the_plan() {
     let directory = tempfile::tempdir().unwrap();
-    let silt = "--items 20000 --key-size 16 --value-size 84 --ram 3MB --flash 150MB --endurance 100000 --updates 100/s --gets 0.5/s";
+    let silt = "--items 20000 --key-size 16 --value-size 84 --ram 3MB --flash 150MB --endurance 100000 \
+                --updates 100/s --gets 0.5/s";
     let large =
         "--items 1500000000 --key-size 8 --value-size 8 --ram 60GB --durability buffered --updates 1/s";
     let mica = "--items 50000 --key-size 8 --value-size 8 --durability buffered --gets 90k/s --updates 10k/s";
     let sizes = "--items 50000 --key-size 8 --value-size 92 --variable --durability buffered --gets 90k/s";
     for (flags, engine) in [(silt, "silt"), (mica, "mica"), (sizes, "mica")] {
-        let args: Vec<&str> = ["plan", "--json"].into_iter().chain(flags.split(' ')).collect();
+        let args: Vec<&str> = ["plan", "--json"].into_iter().chain(flags.split_whitespace()).collect();
         let planned = object(directory.path(), &args);
         let best = &planned["plans"][0];
         assert_eq!((&best["system"], &best["recommended"]), (&engine.into(), &true.into()), "{best}");

@@ -1,8 +1,8 @@
 //! `siltstone dedup`: indexes the chunks of real files and reports how many of them are duplicates.
 //!
 //! Files are cut by content (FastCDC, 2020). Every chunk is hashed and looked up in a database of fixed-size records,
-//! and inserted when it is new. A second database, the catalogue, holds how far each file is indexed, so that a later run
-//! continues an interrupted one and reads only what has changed. `place` has the layout of the directory.
+//! and inserted when it is new. A second database, the catalogue, holds how far each file is indexed, so that a later
+//! run continues an interrupted one and reads only what has changed. `place` has the layout of the directory.
 //!
 //! The two databases are one thing: chunks become durable before the catalogue says so, a copy has both, and after a
 //! repair that lost records of either all files are read again.
@@ -50,12 +50,12 @@ const LOG_SLOTS_MIN: u32 = 1024;
 /// Index the chunks of files and count the duplicates
 ///
 /// Cuts the files below every PATH by their content (FastCDC), hashes each chunk, looks it up in an index on flash,
-/// and inserts it with 44 bytes of metadata when it is new. Symbolic links are not followed; files that cannot be read are
-/// reported and counted. Ctrl-C stops cleanly; the next run with the same index continues there. Later runs read only
+/// and inserts it with 44 bytes of metadata when it is new. Symbolic links are not followed; files that cannot be read
+/// are reported and counted. Ctrl-C stops cleanly; the next run with the same index continues there. Later runs read only
 /// what has changed and report what is new.
 ///
-/// The index in DIR consists of two databases. `siltstone verify`, `repair`, `checkpoint`, `stats` and `compact` work on
-/// both; `get` and `list` read its chunks.
+/// The index in DIR consists of two databases. `siltstone verify`, `repair`, `checkpoint`, `stats` and `compact` work
+/// on both; `get` and `list` read its chunks.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct DedupArgs {
