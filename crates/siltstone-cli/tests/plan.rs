@@ -145,7 +145,7 @@ fn the_printed_trial_runs_and_shows_the_plan() {
 fn where_nothing_fits_the_plan_says_what_would() {
     let directory = tempfile::tempdir().unwrap();
     let plan = |flags: &str| {
-        let args: Vec<&str> = ["plan"].into_iter().chain(flags.split(' ')).collect();
+        let args: Vec<&str> = ["plan"].into_iter().chain(flags.split_whitespace()).collect();
         let output = siltstone(directory.path(), &args);
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };

@@ -50,9 +50,9 @@ const LOG_SLOTS_MIN: u32 = 1024;
 /// Index the chunks of files and count the duplicates
 ///
 /// Cuts the files below every PATH by their content (FastCDC), hashes each chunk, looks it up in an index on flash,
-/// and inserts it with 44 bytes of metadata when it is new. Symbolic links are not followed; files that cannot be read
-/// are reported and counted. Ctrl-C stops cleanly; the next run with the same index continues there. Later runs read only
-/// what has changed and report what is new.
+/// and inserts it with 44 bytes of metadata when it is new. Symbolic links are not followed; files that cannot be
+/// read are reported and counted. Ctrl-C stops cleanly; the next run with the same index continues there. Later runs
+/// read only what has changed and report what is new.
 ///
 /// The index in DIR consists of two databases. `siltstone verify`, `repair`, `checkpoint`, `stats` and `compact` work
 /// on both; `get` and `list` read its chunks.
