@@ -109,14 +109,14 @@ fn a_trace_that_dedup_records_tells_keys_sizes_and_load() {
 #[test]
 fn the_printed_trial_runs_and_shows_the_plan() {
     let directory = tempfile::tempdir().unwrap();
-    let silt = "--items 20000 --key-size 16 --value-size 84 --ram 3MB --flash 150MB --endurance 100000 \
-                --updates 100/s --gets 0.5/s";
+    let data = "--items 20000 --key-size 16 --value-size 84 --updates 100/s --gets 0.5/s";
+    let silt = format!("{data} --ram 3MB --flash 150MB --endurance 1e5");
     let large =
         "--items 1500000000 --key-size 8 --value-size 8 --ram 60GB --durability buffered --updates 1/s";
     let mica = "--items 50000 --key-size 8 --value-size 8 --durability buffered --gets 90k/s --updates 10k/s";
     let sizes = "--items 50000 --key-size 8 --value-size 92 --variable --durability buffered --gets 90k/s";
-    for (flags, engine) in [(silt, "silt"), (mica, "mica"), (sizes, "mica")] {
-        let args: Vec<&str> = ["plan", "--json"].into_iter().chain(flags.split_whitespace()).collect();
+    for (flags, engine) in [(silt.as_str(), "silt"), (mica, "mica"), (sizes, "mica")] {
+        let args: Vec<&str> = ["plan", "--json"].into_iter().chain(flags.split(' ')).collect();
         let planned = object(directory.path(), &args);
         let best = &planned["plans"][0];
         assert_eq!((&best["system"], &best["recommended"]), (&engine.into(), &true.into()), "{best}");
@@ -133,7 +133,9 @@ fn the_printed_trial_runs_and_shows_the_plan() {
             let ratio = counted("overwrite", "write_amplification") / expected("write_amplification");
             assert!((0.8..1.15).contains(&ratio), "{ratio} of the writes: {trial}");
             let reads = counted("readrandom", "reads_per_get");
-            assert!((reads - expected("reads_per_get")).abs() < 0.1, "{reads}: {trial}");
+            // They are read at one moment: between two merges the HashStores are more or fewer than on average.
+            let in_vain = (reads - 1.0) / (expected("reads_per_get") - 1.0);
+            assert!((0.5..1.5).contains(&in_vain), "{reads} for {}: {trial}", expected("reads_per_get"));
         }
     }
     let args: Vec<&str> = ["plan", "--json"].into_iter().chain(large.split(' ')).collect();
@@ -145,7 +147,7 @@ fn the_printed_trial_runs_and_shows_the_plan() {
 fn where_nothing_fits_the_plan_says_what_would() {
     let directory = tempfile::tempdir().unwrap();
     let plan = |flags: &str| {
-        let args: Vec<&str> = ["plan"].into_iter().chain(flags.split_whitespace()).collect();
+        let args: Vec<&str> = ["plan"].into_iter().chain(flags.split(' ')).collect();
         let output = siltstone(directory.path(), &args);
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
