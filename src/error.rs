@@ -1,7 +1,7 @@
 //! What can go wrong, each with the name of the thing, the limit and the mend.
 
 use crate::index::{BuildError, DecodeError};
-use crate::store::in_memory::Full;
+use crate::mica::Full;
 use crate::store::names::FileName;
 use std::path::{Path, PathBuf};
 

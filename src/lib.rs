@@ -36,6 +36,7 @@
 //!   that chooses. It knows nobody, and nobody needs it.
 //! - [`device`]: directories and files, real or in memory, through the page cache or past it. Every operation is
 //!   counted by its purpose. The only room with file descriptors.
+//! - [`mica`]: MICA's stores and caches in memory, usable without a database.
 //! - [`store`]: what stands on flash: records, blocks, the log, HashStores, SortedStores, the manifest; merging and
 //!   sorting. `docs/formats/README.md` draws the bytes and says what stays readable.
 //! - [`engine`]: stores composed into a key-value store, and when what is converted and merged. Driven by bounded
@@ -68,6 +69,7 @@ mod error;
 mod health;
 pub mod index;
 pub mod key;
+pub mod mica;
 pub mod model;
 mod progress;
 pub mod stats;
@@ -91,4 +93,3 @@ pub use engine::{Change, EngineKind, Found, Record, Step};
 pub use error::{Error, Result};
 pub use progress::Progress;
 pub use stats::{DegradedStore, RamAccount, Shape, Stats, StoreKind, Usage};
-pub use store::in_memory as mica;

@@ -26,7 +26,7 @@ macro_rules! unit_tests {
     ($tests:item) => {};
 }
 
-#[path = "../src/index/buckets/mod.rs"]
+#[path = "../src/mica/buckets/mod.rs"]
 mod buckets;
 
 use atomic::{AtomicU64, Ordering::Relaxed};

@@ -6,7 +6,7 @@
 //! store answers what was written; in between the record of its key is not in the cache. Whatever the threads do, an
 //! answer is then one that the store gave, or would have given, at some moment between question and answer.
 //!
-//! The records stand as in MICA's cache mode (dissertation 5.3.3; [`in_memory`](crate::store::in_memory)): in circular
+//! The records stand as in MICA's cache mode (dissertation 5.3.3; [`mica`](crate::mica)): in circular
 //! logs, found by lossy indexes; what is asked for in the oldest quarter of a log is appended anew.
 
 mod shard;

@@ -8,7 +8,7 @@
 //! that it gives up less of what is worth keeping, and where nearly nothing is found there is little to copy.
 
 use super::CachedRecord;
-use crate::store::in_memory::{CacheSettings, CircularLog, Erew, Eviction, HashedKey, ItemShape, Partition};
+use crate::mica::{CacheSettings, CircularLog, Erew, Eviction, HashedKey, ItemShape, Partition};
 use bytes::Bytes;
 
 /// Keys that a write shuts out together, for as long as it lasts.

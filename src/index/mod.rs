@@ -4,17 +4,8 @@
 //! A *placement* is a 64-bit hash, uniform over its whole range; records on flash are ordered by it. A *fingerprint* is
 //! a second 64-bit hash of the same key, independent of the first, from which tags and filters are made.
 
-/// Unit tests. A test that compiles a structure with atomics of its own leaves them out.
-#[cfg(test)]
-macro_rules! unit_tests {
-    ($tests:item) => {
-        $tests
-    };
-}
-
 mod bits;
 pub mod block_perfect;
-pub mod buckets;
 mod consensus;
 mod decoding;
 mod elias_fano;
@@ -28,13 +19,6 @@ pub mod slot_perfect;
 mod testing;
 
 use std::ops::Range;
-
-/// What the index of concurrent stores is made of; a test of all interleavings puts its own in place.
-mod atomic {
-    pub(super) use std::hint::spin_loop;
-    pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-    pub(super) use std::thread::yield_now;
-}
 
 /// Finds where the record of a key stands, given the placement of the key.
 ///

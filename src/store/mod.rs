@@ -7,7 +7,6 @@ pub mod checksum;
 mod confirm;
 pub mod examine;
 pub mod hash;
-pub mod in_memory;
 pub mod log;
 pub mod manifest;
 pub mod merge;

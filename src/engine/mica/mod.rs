@@ -1,5 +1,5 @@
 //! MICA (dissertation, chapter 5): everything in memory, in partitions, as a store or as a cache. The structures stand
-//! in [`store::in_memory`](crate::store::in_memory); here they are composed into an engine.
+//! in [`mica`](crate::mica); here they are composed into an engine.
 //!
 //! | file | what |
 //! |---|---|
@@ -18,7 +18,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use crate::store::in_memory::{Eviction, ItemShape};
+pub use crate::mica::{Eviction, ItemShape};
 pub use settings::MicaSettings;
 
 use crate::batch::{Durability, TimestampMs, Write};
@@ -27,9 +27,9 @@ use crate::device::Directory;
 use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Record, Records, Step};
 use crate::health::Health;
 use crate::key::KeyHasher;
+use crate::mica::{CircularLog, Crew, HashedKey, Partition, Reader, SegregatedFits, Space};
 use crate::progress::Progress;
 use crate::stats::{RamAccount, Shape, Stats};
-use crate::store::in_memory::{CircularLog, Crew, HashedKey, Partition, Reader, SegregatedFits, Space};
 use crate::{Error, Result};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};

@@ -1,6 +1,6 @@
 //! What can be chosen of a MICA engine, with the limits.
 
-use crate::store::in_memory::{CacheSettings, Eviction, ItemShape, StoreSettings};
+use crate::mica::{CacheSettings, Eviction, ItemShape, StoreSettings};
 use crate::{Error, Result};
 
 /// The most partitions.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::batch::NEVER;
-use crate::store::in_memory::Full;
+use crate::mica::Full;
 
 fn engine(settings: &MicaSettings) -> Arc<dyn Engine> {
     open(settings, ItemShape::default(), KeyHasher::Keyed([1, 2])).unwrap()

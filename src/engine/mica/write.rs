@@ -3,7 +3,7 @@
 
 use super::{Mica, Owner};
 use crate::batch::{NEVER, TimestampMs, Write};
-use crate::store::in_memory::{Full, HashedKey, Prepared, Space};
+use crate::mica::{Full, HashedKey, Prepared, Space};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;

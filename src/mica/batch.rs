@@ -1,10 +1,10 @@
 //! Many requests at once, with multi-stage prefetching (dissertation 5.3.3): while one is carried out, the items of a
 //! later one and the bucket of a still later one are on their way from memory, so that their misses overlap.
 
+use super::buckets::Mode;
 use super::table::{Table, Value, Writers};
 use super::{Full, HashedKey, Space};
 use crate::batch::TimestampMs;
-use crate::index::buckets::Mode;
 
 /// How many requests lie between two stages: as many misses are under way at a time.
 const STAGE: usize = 12;

@@ -3,7 +3,7 @@
 //!
 //! | file | dissertation |
 //! |---|---|
-//! | [`index::buckets`](crate::index::buckets) | 5.3.3: lossy and lossless index; 5.3.1: modes |
+//! | `buckets` | 5.3.3: lossy and lossless index; 5.3.1: modes |
 //! | `circular_log`, `segregated_fits` | 5.3.3: circular log, store mode |
 //! | `item` | 5.3.3: what an entry of the log holds |
 //! | `table` | 5.3.3: get, put and delete on both |
@@ -13,7 +13,16 @@
 //! Nothing here is unsafe: words are atomics, read and written with relaxed order, which are plain moves on x86-64. The
 //! hash of a key is given by whoever asks, as MICA's clients do.
 
+/// Unit tests. `tests/interleavings.rs` compiles `buckets` with loom's atomics and leaves them out.
+#[cfg(test)]
+macro_rules! unit_tests {
+    ($tests:item) => {
+        $tests
+    };
+}
+
 mod batch;
+mod buckets;
 mod circular_log;
 mod item;
 mod partition;
@@ -24,8 +33,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use crate::index::buckets::{Crcw, Crew, Erew, Mode};
 pub use batch::{Operation, Reply, Request};
+pub use buckets::{Crcw, Crew, Erew, Mode};
 pub use circular_log::{CircularLog, Eviction, Sweep};
 pub use item::ItemShape;
 pub use partition::{Partition, Reader, Shared};
@@ -35,6 +44,13 @@ pub(crate) use table::Prepared;
 pub use table::{Account, Value};
 
 use crate::device::Pages;
+
+/// The atomics that `buckets` uses. `tests/interleavings.rs` replaces them with loom's.
+mod atomic {
+    pub(super) use std::hint::spin_loop;
+    pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    pub(super) use std::thread::yield_now;
+}
 
 /// A key with its hash: 64 bits, uniform. The highest choose the partition.
 #[derive(Debug, Clone, Copy)]

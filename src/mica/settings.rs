@@ -1,11 +1,11 @@
 //! How large the parts of a partition are.
 
+use super::buckets::{BUCKET_BYTES, Buckets, PARTITION_BITS_MAX};
 use super::circular_log::{LOG_WORDS_MAX, LOG_WORDS_MULTIPLE};
 use super::segregated_fits::SPACE_WORDS_MAX;
 use super::table::Table;
 use super::{CircularLog, Eviction, ItemShape, Mode, Partition, SegregatedFits};
 use crate::device::Pages;
-use crate::index::buckets::{BUCKET_BYTES, Buckets, PARTITION_BITS_MAX};
 use crate::{Error, Result};
 
 /// Items for each main bucket of a store: with a tenth of spare buckets none runs short but by a rare chance.

@@ -1,11 +1,11 @@
 //! Get, put and delete on one partition: its buckets, and the space of its items.
 
+use super::buckets::{BUCKET_BYTES, Buckets, Entry, Home, Locked, Mode, Search};
 use super::circular_log::{CircularLog, Sweep};
 use super::item::{Item, Record};
 use super::{Full, HashedKey, ItemShape, Space};
 use crate::batch::TimestampMs;
 use crate::device::Pages;
-use crate::index::buckets::{BUCKET_BYTES, Buckets, Entry, Home, Locked, Mode, Search};
 use parking_lot::{Mutex, MutexGuard};
 use std::marker::PhantomData;
 use std::ops::{DerefMut, Range};

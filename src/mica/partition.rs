@@ -1,12 +1,12 @@
 //! Partitions, and who may do what to them in which mode (dissertation 5.3.1). The borrow checker holds the modes: a
 //! writer is `&mut` in EREW and CREW, and readers beside it are there in CREW alone.
 
+use super::buckets::{Crcw, Crew};
 use super::item::Record;
 use super::table::{Account, Prepared, Table, Value};
 use super::{Full, HashedKey, Mode, Reply, Request, Space};
 use crate::batch::TimestampMs;
 use crate::device::PageKind;
-use crate::index::buckets::{Crcw, Crew};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
