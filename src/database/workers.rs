@@ -116,13 +116,13 @@ impl Workers {
 
     /// Lets a write of so many bytes in, at once or after the time that it owes.
     pub fn admit(&self, bytes: usize) -> Result<()> {
-        let pressure = self.shared.engine.pressure();
+        let pressure = self.shared.engine.background().pressure;
         if pressure <= PRESSURE_SLOW { Ok(()) } else { self.shared.slow(pressure, bytes) }
     }
 
     /// Tells a sleeping worker that there is something to do.
     pub fn wake(&self) {
-        if self.shared.threads > 0 && self.shared.engine.wants_thread() {
+        if self.shared.threads > 0 && self.shared.engine.background().wants_thread {
             self.shared.wake_sleeper();
         }
     }
@@ -139,7 +139,7 @@ impl Workers {
 
     fn work_off(&self) -> Result<()> {
         let shared = &self.shared;
-        while shared.engine.has_work() {
+        while shared.engine.background().has_work {
             if shared.threads == 0 || shared.stopping.load(Relaxed) {
                 shared.step_or_yield()?;
             } else {
@@ -209,7 +209,7 @@ impl Shared {
                 let mut sleepers = self.sleepers.lock();
                 *sleepers += 1;
                 // What is left may be somebody else's, who goes on without this thread.
-                if failed || (!self.engine.wants_thread() && !self.stopping.load(Relaxed)) {
+                if failed || (!self.engine.background().wants_thread && !self.stopping.load(Relaxed)) {
                     self.work.wait_for(&mut sleepers, PATIENCE);
                 }
                 *sleepers -= 1;
@@ -219,7 +219,7 @@ impl Shared {
 
     /// Rests after a step of some length as long as the engine is ahead of what writes ask for, or until they ask.
     fn rest(&self, step: Duration) {
-        let lead = self.engine.lead();
+        let lead = self.engine.background().lead;
         if lead <= 0.0 || self.settling.load(Relaxed) > 0 {
             return;
         }
@@ -253,7 +253,7 @@ impl Shared {
         while pressure >= 1.0 && !self.stopping.load(Relaxed) {
             self.engine.check_writable()?;
             self.wait_for_progress()?;
-            pressure = self.engine.pressure();
+            pressure = self.engine.background().pressure;
         }
         let excess = ((pressure - PRESSURE_SLOW) / (1.0 - PRESSURE_SLOW)).clamp(0.0, 1.0);
         let owed = (bytes.max(DELAY_BYTES_MIN) as f64 * DELAY_NS_PER_BYTE_MAX * excess.powi(3)) as u64;
@@ -278,7 +278,7 @@ impl Shared {
         if let Some(error) = &*progress {
             return Err(error.clone());
         }
-        if self.engine.wants_thread() {
+        if self.engine.background().wants_thread {
             self.work.notify_one();
         }
         self.progressed.wait_for(&mut progress, PATIENCE);

@@ -6,12 +6,12 @@
 pub mod mica;
 pub mod silt;
 
-use crate::Result;
 use crate::batch::{Durability, TimestampMs, Write};
 use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::progress::Progress;
 use crate::stats::{Shape, Stats};
+use crate::{Error, Result};
 use bytes::Bytes;
 
 /// The engines.
@@ -100,6 +100,20 @@ pub enum Step {
     Worked,
 }
 
+/// What an engine's background work asks of its callers.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Background {
+    /// Work waits or is under way.
+    pub has_work: bool,
+    /// Some of it waits for a thread, so that one more thread would find something to do.
+    pub wants_thread: bool,
+    /// How far the work is behind: 0 is not at all; from 1 on, writers have to wait for a step.
+    pub pressure: f64,
+    /// How far the work is ahead of what writes need: 0 if they wait for it or soon will. The larger it is, the longer
+    /// a thread may rest between two steps.
+    pub lead: f64,
+}
+
 /// Records in the engine's own order, each with its own outcome.
 pub type Records = Box<dyn Iterator<Item = Result<Record>> + Send>;
 
@@ -145,21 +159,23 @@ pub trait Engine: Send + Sync {
     /// Returns when all writes before it survive a loss of power.
     fn sync(&self) -> Result<()>;
 
-    /// Does one bounded piece of background work, some milliseconds long.
-    fn step(&self, now_ms: TimestampMs) -> Result<Step>;
-
-    /// Whether background work waits or is under way. Cheap.
-    fn has_work(&self) -> bool;
-
-    /// Whether some of it is waiting for a thread, so that one more would not be in vain. Cheap.
-    fn wants_thread(&self) -> bool {
-        self.has_work()
+    /// Does one bounded piece of background work, some milliseconds long. Default: there is none.
+    fn step(&self, now_ms: TimestampMs) -> Result<Step> {
+        let _ = now_ms;
+        Ok(Step::Idle)
     }
 
-    /// How far the work under way is ahead of what writes ask of it: 0 if they wait for it or soon will; else the
-    /// larger, the more of the time it may rest. Cheap.
-    fn lead(&self) -> f64 {
-        0.0
+    /// The state of the background work. Some atomic loads; every write asks for it. Default: there is never any.
+    fn background(&self) -> Background {
+        Background::default()
+    }
+
+    /// [`Error::Closed`] after [`close`](Engine::close). Cheap.
+    fn check_open(&self) -> Result<()>;
+
+    /// [`Error::Closed`], or else that the engine cannot do this.
+    fn unsupported(&self, operation: &'static str) -> Error {
+        self.check_open().err().unwrap_or(Error::Unsupported { engine: self.kind().name(), operation })
     }
 
     /// An error if no more writes are accepted, and why. Cheap.
@@ -169,18 +185,25 @@ pub trait Engine: Send + Sync {
     /// thread that worked for it.
     fn poison(&self, cause: &str);
 
-    /// How far background work is behind: 0 not at all; from 1 on writers have to wait for a step. Cheap.
-    fn pressure(&self) -> f64;
-
     /// Bounds the memory, in bytes, or lets it have what it takes. What is too much is given back at once, but for what
-    /// is in use.
-    fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()>;
+    /// is in use. Default: [`Error::Unsupported`], for an engine whose memory is fixed when it is opened.
+    fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
+        let _ = bytes;
+        Err(self.unsupported("another memory budget"))
+    }
 
-    /// Asks for everything to be merged into the last store; the steps that follow do it.
-    fn request_compaction(&self) -> Result<()>;
+    /// Asks for everything to be merged into the last store; the steps that follow do it. Default: there is nothing to
+    /// merge.
+    fn request_compaction(&self) -> Result<()> {
+        self.check_open()
+    }
 
-    /// Writes a consistent copy into the empty directory `target`, sharing files where that can be done.
-    fn checkpoint(&self, target: &Directory) -> Result<()>;
+    /// Writes a consistent copy into the empty directory `target`, sharing files where that can be done. Default:
+    /// [`Error::Unsupported`], for an engine without files.
+    fn checkpoint(&self, target: &Directory) -> Result<()> {
+        let _ = target;
+        Err(self.unsupported("checkpoint"))
+    }
 
     /// Reads everything and says what is damaged. `progress` is given the bytes done and the bytes in all.
     fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport>;
@@ -188,8 +211,8 @@ pub trait Engine: Send + Sync {
     /// What it holds and has done.
     fn stats(&self) -> Stats;
 
-    /// Begins a new peak of the RAM account.
-    fn reset_ram_peak(&self);
+    /// Begins a new peak of the RAM account. Default: nothing, for an engine whose memory never grows.
+    fn reset_ram_peak(&self) {}
 
     /// Makes everything durable. Nothing is accepted afterwards.
     fn close(&self) -> Result<()>;

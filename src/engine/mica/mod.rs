@@ -23,8 +23,7 @@ pub use settings::MicaSettings;
 
 use crate::batch::{Durability, TimestampMs, Write};
 use crate::damage::VerifyReport;
-use crate::device::Directory;
-use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Record, Records, Step};
+use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Record, Records};
 use crate::health::Health;
 use crate::key::KeyHasher;
 use crate::mica::{CircularLog, Crew, HashedKey, Partition, Reader, SegregatedFits, Space};
@@ -102,10 +101,6 @@ impl<S: Space> Mica<S> {
             health: Health::default(),
             closed: AtomicBool::new(false),
         })
-    }
-
-    fn check_open(&self) -> Result<()> {
-        if self.closed.load(Relaxed) { Err(Error::Closed) } else { Ok(()) }
     }
 
     /// The number of a key's partition, and the key with its hash.
@@ -241,12 +236,8 @@ impl<S: Space> Engine for Mica<S> {
         self.check_open()
     }
 
-    fn step(&self, _now_ms: TimestampMs) -> Result<Step> {
-        Ok(Step::Idle)
-    }
-
-    fn has_work(&self) -> bool {
-        false
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Relaxed) { Err(Error::Closed) } else { Ok(()) }
     }
 
     fn check_writable(&self) -> Result<()> {
@@ -256,25 +247,6 @@ impl<S: Space> Engine for Mica<S> {
 
     fn poison(&self, cause: &str) {
         self.health.poison(cause);
-    }
-
-    fn pressure(&self) -> f64 {
-        0.0
-    }
-
-    fn request_compaction(&self) -> Result<()> {
-        self.check_open()
-    }
-
-    /// Its memory was mapped when it was opened, and stays as large.
-    fn set_memory_budget(&self, _bytes: Option<u64>) -> Result<()> {
-        self.check_open()?;
-        Err(Error::Unsupported { engine: EngineKind::Mica.name(), operation: "another memory budget" })
-    }
-
-    fn checkpoint(&self, _target: &Directory) -> Result<()> {
-        self.check_open()?;
-        Err(Error::Unsupported { engine: EngineKind::Mica.name(), operation: "checkpoint" })
     }
 
     fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
@@ -317,8 +289,6 @@ impl<S: Space> Engine for Mica<S> {
             ..Stats::default()
         }
     }
-
-    fn reset_ram_peak(&self) {}
 
     fn close(&self) -> Result<()> {
         if self.closed.swap(true, Relaxed) { Err(Error::Closed) } else { Ok(()) }

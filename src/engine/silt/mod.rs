@@ -45,7 +45,7 @@ use crate::batch::{Durability, NEVER, TimestampMs, Write};
 use crate::cache::{Cached, CachedRecord, RecordCache, Ticket};
 use crate::damage::VerifyReport;
 use crate::device::{AlignedBuffer, Directory, Purpose, with_scratch};
-use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Records, Step};
+use crate::engine::{Background, Capabilities, Change, Engine, EngineKind, Found, Records, Step};
 use crate::health::{FailStop, Health};
 use crate::key::{KeyHash, Placing};
 use crate::progress::Progress;
@@ -266,16 +266,19 @@ impl Engine for Silt {
         self.core.step(now_ms)
     }
 
-    fn has_work(&self) -> bool {
-        (self.core.jobs.has_work() || self.core.residency.has_work()) && self.core.may_step()
+    fn background(&self) -> Background {
+        let Core { jobs, residency, health, .. } = &*self.core;
+        let (may_step, loads) = (self.core.may_step(), residency.has_work());
+        Background {
+            has_work: (jobs.has_work() || loads) && may_step,
+            wants_thread: (jobs.want_thread() || loads) && may_step,
+            pressure: if health.has_failed() { 0.0 } else { jobs.pressure() },
+            lead: jobs.lead(),
+        }
     }
 
-    fn wants_thread(&self) -> bool {
-        (self.core.jobs.want_thread() || self.core.residency.has_work()) && self.core.may_step()
-    }
-
-    fn lead(&self) -> f64 {
-        self.core.jobs.lead()
+    fn check_open(&self) -> Result<()> {
+        self.core.check_open()
     }
 
     fn check_writable(&self) -> Result<()> {
@@ -284,10 +287,6 @@ impl Engine for Silt {
 
     fn poison(&self, cause: &str) {
         self.core.health.poison(cause);
-    }
-
-    fn pressure(&self) -> f64 {
-        if self.core.health.has_failed() { 0.0 } else { self.core.jobs.pressure() }
     }
 
     fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {

@@ -216,7 +216,7 @@ fn a_database_on_a_read_only_medium_opens_as_a_writable_one_and_changes_nothing(
         assert!(matches!(silt.sync(), Err(Error::ReadOnly)));
         assert!(matches!(silt.request_compaction(), Err(Error::ReadOnly)));
         assert!(silt.verify(&mut |_, _| true).unwrap().damage.is_empty());
-        while silt.has_work() {
+        while silt.background().has_work {
             silt.step(0).unwrap();
         }
         assert_eq!(records(&silt), read);
