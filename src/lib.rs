@@ -1,62 +1,93 @@
-//! A key-value store for flash whose memory hardly grows with its data: a fraction of a byte of RAM a key, one flash
-//! read a lookup, and a write amplification that a setting bounds.
+//! Siltstone is a key-value store for flash. It needs a fraction of a byte of RAM per key and one flash read per
+//! lookup, and a setting bounds its write amplification.
+//!
+//! It is made for data with more keys than memory holds, looked up by the whole key. A [`Database`] is a directory that
+//! one process writes, with any number of threads. A [`Dictionary`] is a file that is built once and read by many
+//! processes.
+//!
+//! # Examples
+//!
+//! Records of any size, atomic updates, batches and durability:
 //!
 //! ```
 //! # fn main() -> siltstone::Result<()> {
 //! # let directory = tempfile::tempdir().unwrap();
-//! # let path = directory.path().join("chunks");
-//! use siltstone::{Batch, Database, Durability, WriteOptions};
+//! # let path = directory.path().join("visits");
+//! use siltstone::{Batch, Change, Database, Durability, WriteOptions};
 //!
-//! // An index of chunks: 32-byte hashes with 8 bytes each. Other databases take records of any size.
-//! let database = Database::builder(&path).fixed(32, 8).hashed_keys().open()?;
-//! let (seen, new) = ([0x17; 32], [0x71; 32]);
-//! assert!(database.insert_if_absent(seen, 4096u64.to_le_bytes())?);
-//! assert_eq!(database.contains_many(&[seen, new])?, [true, false]);
+//! let database = Database::builder(&path).open()?;
+//! database.put("user:17", "Ada")?;
+//! assert_eq!(database.get("user:17")?.as_deref(), Some(&b"Ada"[..]));
 //!
+//! // A counter. No other write to the key happens between the read and the write.
+//! database.update("visits:17", |found| {
+//!     let visits = found.map_or(0, |found| u64::from_le_bytes(found.value[..].try_into().unwrap()));
+//!     Ok(Change::Put { value: (visits + 1).to_le_bytes().to_vec().into(), expires_at_ms: 0 })
+//! })?;
+//!
+//! // Both or neither, and durable when `write_with` returns.
 //! let mut batch = Batch::new();
-//! batch.put(new, 8192u64.to_le_bytes())?.delete(seen)?;
+//! batch.put("user:18", "Grace")?.delete("user:17")?;
 //! database.write_with(&batch, WriteOptions::default().durability(Durability::Synced))?;
-//! assert_eq!(database.get(new)?.as_deref(), Some(&8192u64.to_le_bytes()[..]));
-//!
-//! println!("{} bytes of memory", database.stats().ram.total_bytes());
 //! database.close()?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # The rooms
+//! An index of chunks for deduplication. Keys and values have fixed lengths, so records are stored without lengths.
+//! Keys are uniform hashes already, so they are not hashed again:
 //!
-//! Each module is a room and names only those above it in this list; `docs/ARCHITECTURE.md` tells how they work
-//! together.
+//! ```
+//! # fn main() -> siltstone::Result<()> {
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let path = directory.path().join("chunks");
+//! use siltstone::Database;
 //!
-//! - [`index`]: structures in memory that tell from the hashes of a key where its record may stand (entropy-coded
-//!   trie, fences, perfect hashes, partial-key cuckoo hashing) or that it is not there (filters). Of use by
-//!   themselves.
-//! - [`model`]: what a store will cost in memory, reads, writes and flash lifetime, before it is built, and a planner
-//!   that chooses. It knows nobody, and nobody needs it.
-//! - [`device`]: directories and files, real or in memory, through the page cache or past it. Every operation is
-//!   counted by its purpose. The only room with file descriptors.
-//! - [`mica`]: MICA's stores and caches in memory, usable without a database.
-//! - [`store`]: what stands on flash: records, blocks, the log, HashStores, SortedStores, the manifest; merging and
-//!   sorting. `docs/formats/README.md` draws the bytes and says what stays readable.
-//! - [`engine`]: stores composed into a key-value store, and when what is converted and merged. Driven by bounded
-//!   steps and told the time, so that a simulation can replay it.
-//! - [`Dictionary`]: a file of records that is built once and read by many processes.
-//! - [`Database`] and its [`Builder`]: the face. Threads, the pace of writers, the clock.
+//! let database = Database::builder(&path).fixed(32, 8).hashed_keys().open()?;
+//! let (seen, new) = ([0x17; 32], [0x71; 32]);
+//! assert!(database.insert_if_absent(seen, 4096u64.to_le_bytes())?);
+//! assert!(!database.insert_if_absent(seen, 8192u64.to_le_bytes())?);
+//! assert_eq!(database.contains_many(&[seen, new])?, [true, false]);
+//! println!("{} bytes of RAM", database.stats().ram.total_bytes());
+//! # Ok(())
+//! # }
+//! ```
 //!
-//! Beside them stand [`key`], [`batch`], [`stats`] and [`Error`]: the words that all rooms share.
+//! A read-only file that many processes share:
 //!
-//! # The papers
+//! ```
+//! # fn main() -> siltstone::Result<()> {
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let path = directory.path().join("colours.dict");
+//! use siltstone::Dictionary;
 //!
-//! `docs/PAPERS.md` goes through them section by section; `docs/GLOSSARY.md` has their terms.
+//! Dictionary::builder().build(&path, [("rose", "red"), ("violet", "blue")])?;
+//! let dictionary = Dictionary::open(&path)?;
+//! assert_eq!(dictionary.get("violet")?.as_deref(), Some(&b"blue"[..]));
+//! # Ok(())
+//! # }
+//! ```
 //!
-//! - SILT (Lim, Fan, Andersen, Kaminsky, SOSP 2011; Lim's dissertation, chapter 2): [`engine::silt`] and its stores.
-//! - Entropy-coded tries (the dissertation's chapter 3): [`index::entropy_trie`], and [`Dictionary`], its external
-//!   dictionary.
-//! - Analyzing multi-stage log-structured designs (chapter 4): [`model`].
-//! - MICA (chapter 5): [`engine::mica`] and [`mica`], its structures in memory; over UDP in the crate
-//!   `siltstone-network`.
-//! - FlashStore (VLDB 2010), FlashKey, BloomStore (MSST 2012): models of them in [`model`]; not yet engines.
+//! # Engines
+//!
+//! | [`EngineKind`] | for | data is | paper |
+//! |---|---|---|---|
+//! | [`Silt`](EngineKind::Silt) | data beyond memory: least RAM per key at one flash read per get | durable | SILT |
+//! | [`Mica`](EngineKind::Mica) | data in memory: a store, or a cache that evicts | lost when it is closed | MICA |
+//!
+//! `Silt` is the default. SILT: Lim, Fan, Andersen, Kaminsky, SOSP 2011, and the entropy-coded tries of Lim's
+//! dissertation. MICA: NSDI 2014, and chapter 5 of the dissertation.
+//!
+//! # Where to go next
+//!
+//! - Opening a database, and all settings: [`Builder`]. Reading and writing: [`Database`], [`Batch`], [`WriteOptions`].
+//! - What survives which failure: [`Durability`]. After a failure: [`Database::verify`], and `docs/REPAIR.md`.
+//! - Memory, I/O and usage of a database: [`Stats`]. Before there is one: the models and the planner in [`model`].
+//! - Read-only files: [`Dictionary`] and [`DictionaryOptions`].
+//! - The structures by themselves: [`index`] (tries, fences, perfect hashes, filters) and [`mica`] (a hash table in
+//!   memory).
+//! - The documents of the repository, listed in `docs/README.md`: `docs/RELIABILITY.md` has the guarantees and their
+//!   tests, `docs/ARCHITECTURE.md` the modules, `docs/PAPERS.md` what of each paper is implemented.
 
 pub mod batch;
 mod cache;

@@ -1,5 +1,6 @@
-//! The house rules of the code, as a test: who may know whom, what stands where, and how long it may be.
-//! `docs/ARCHITECTURE.md` and `CONTRIBUTING.md` tell the reasons.
+//! The rules of the code and of the documents, as tests: which module may import which, where files, threads, clocks
+//! and `unsafe` are allowed, how long files may be, and which words the documents avoid. `docs/ARCHITECTURE.md` has the
+//! table of modules, `CONTRIBUTING.md` the reasons.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -44,35 +45,71 @@ fn sources(directory: &str) -> Vec<Source> {
     sources.map(read).collect()
 }
 
-/// Without comments, and without the tests that stand at the end of a file.
+/// `text` without comments, and without the tests at its end.
 fn code_of(text: &str) -> String {
     let until = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
     text[..until].lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-/// The first names after `prefix`, also those in braces: `index` and `Error` in `crate::{index::Fences, Error}`.
-fn names_after(code: &str, prefix: &str) -> Vec<String> {
-    let name = |text: &str| {
-        text.chars().take_while(|character| character.is_alphanumeric() || *character == '_').collect()
-    };
-    let mut names = Vec::new();
+/// The paths after `prefix`, also those in braces: `index::Fences` and `Error` in `crate::{index::Fences, Error}`.
+fn paths_after(code: &str, prefix: &str) -> Vec<String> {
+    let mut paths = Vec::new();
     for (at, _) in code.match_indices(prefix) {
-        let rest = &code[at + prefix.len()..];
-        if !rest.starts_with('{') {
-            names.push(name(rest));
-            continue;
-        }
-        let mut depth = 0;
-        for (at, character) in rest.char_indices() {
-            depth += i32::from(character == '{') - i32::from(character == '}');
-            match (character, depth) {
-                ('{' | ',', 1) => names.push(name(rest[at + 1..].trim_start())),
-                (_, 0) => break,
-                _ => {}
-            }
+        flatten(&code[at + prefix.len()..], "", &mut paths);
+    }
+    paths
+}
+
+/// Appends the paths of the `use` tree at the start of `text`, with `prefix` before each. Returns the tree's length.
+fn flatten(text: &str, prefix: &str, paths: &mut Vec<String>) -> usize {
+    let is_path = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':' || letter == '*';
+    let length = text.find(|letter| !is_path(letter)).unwrap_or(text.len());
+    let path = format!("{prefix}{}", &text[..length]);
+    if !text[length..].starts_with('{') {
+        paths.push(path);
+        return length;
+    }
+    let mut at = length + 1;
+    while let Some(next) = text[at..].chars().next() {
+        match next {
+            '}' => return at + 1,
+            ',' => at += 1,
+            _ if next.is_whitespace() => at += next.len_utf8(),
+            // ` as name` belongs to the path before it.
+            _ if text[at..].starts_with("as ") => at += text[at..].find([',', '}']).unwrap_or(0),
+            _ => at += flatten(&text[at..], &path, paths).max(1),
         }
     }
-    names
+    at
+}
+
+fn first_of(path: &str) -> &str {
+    path.split("::").next().unwrap()
+}
+
+/// Whether `path` is `prefix` or an item in it.
+fn is_within(path: &str, prefix: &str) -> bool {
+    path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// The rows of the table of modules of `directory` in `docs/ARCHITECTURE.md`: each module with what it may import, or
+/// with `None` if it may import everything.
+fn module_table(directory: &str) -> Vec<(String, Option<Vec<String>>)> {
+    let page = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap();
+    let (_, table) = page.split_once(&format!("<!-- modules of {directory} -->\n")).unwrap();
+    let (table, _) = table.split_once("<!-- end of modules -->").unwrap();
+    let name = |text: &str| text.strip_prefix('`')?.strip_suffix('`').map(str::to_owned);
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        assert_eq!(cells.len(), 3, "three columns: {line}");
+        let imports = match cells[2] {
+            "everything" => None,
+            "nothing" => Some(Vec::new()),
+            list => Some(list.split(", ").map(|item| name(item).expect(line)).collect()),
+        };
+        (name(cells[0]).expect(line), imports)
+    };
+    table.lines().skip(2).map(row).collect()
 }
 
 /// Fails with all violations at once.
@@ -91,41 +128,42 @@ fn with_words(sources: &[Source], words: &[&str], may: impl Fn(&str) -> bool, ru
 }
 
 #[test]
-fn rooms_know_only_the_rooms_below_them() {
-    let rooms =
-        ["cache", "index", "mica", "model", "device", "store", "engine", "database", "Database", "Builder"];
-    let below = |room: &str| -> &[&str] {
-        match room {
-            "index" => &["index"],
-            "model" => &["model"],
-            "device" => &["device"],
-            "mica" => &["mica", "device"],
-            "cache" => &["cache", "mica"],
-            "store" => &["store", "device", "index"],
-            "engine" => &["engine", "store", "mica", "device", "index", "cache"],
-            _ => &rooms,
-        }
-    };
+fn modules_import_only_what_the_table_of_modules_allows() {
     let mut violations = Vec::new();
-    for source in sources("src") {
-        let room = source.path.split(['/', '.']).nth(1).unwrap().to_owned();
-        for name in names_after(&source.code, "crate::") {
-            // The contracts of engines name batches, errors and the like: those stand beside the rooms.
-            if rooms.contains(&name.as_str()) && !below(&room).contains(&name.as_str()) {
-                violations.push(format!("{}: `{room}` must not know `{name}`", source.path));
+    for directory in ["src", "crates/siltstone-network/src"] {
+        let table = module_table(directory);
+        let crate_root = fs::read_to_string(root().join(directory).join("lib.rs")).unwrap();
+        let exports = paths_after(&code_of(&crate_root), "pub use ");
+        let mut modules = Vec::new();
+        for source in sources(directory) {
+            let module = source.path[directory.len() + 1..].split(['/', '.']).next().unwrap().to_owned();
+            if module == "lib" {
+                continue;
             }
-            let knows_nobody = ["index", "model", "cache"].contains(&room.as_str());
-            if knows_nobody && name != room && !(room == "cache" && ["sync", "mica"].contains(&name.as_str()))
-            {
-                violations.push(format!("{}: `{room}` knows nobody, but names `{name}`", source.path));
+            let row = table.iter().find(|(name, _)| *name == module);
+            modules.push(module.clone());
+            let Some((_, Some(allowed))) = row else { continue };
+            for path in paths_after(&source.code, "crate::") {
+                // What the root of the crate exports belongs to the module that it is from.
+                let export =
+                    exports.iter().find(|export| export.rsplit("::").next() == Some(first_of(&path)));
+                let path = export.unwrap_or(&path);
+                if first_of(path) != module && !allowed.iter().any(|allowed| is_within(path, allowed)) {
+                    violations.push(format!("{}: `{module}` must not import `{path}`", source.path));
+                }
             }
         }
+        modules.sort();
+        modules.dedup();
+        let mut rows: Vec<String> = table.into_iter().map(|(module, _)| module).collect();
+        rows.sort();
+        assert_eq!(rows, modules, "the table of modules of {directory} has one row per module");
     }
     none(violations);
 }
 
 #[test]
-fn engines_do_not_know_each_other() {
+fn engines_do_not_import_each_other() {
     let engines: Vec<String> = fs::read_dir(root().join("src/engine"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -136,9 +174,10 @@ fn engines_do_not_know_each_other() {
     let mut violations = Vec::new();
     for source in sources("src/engine") {
         let own = source.path.split('/').nth(2).unwrap();
-        for name in names_after(&source.code, "crate::engine::") {
+        for path in paths_after(&source.code, "crate::engine::") {
+            let name = first_of(&path).to_owned();
             if engines.contains(&name) && name != own && engines.contains(&own.to_owned()) {
-                violations.push(format!("{}: engines must not know each other", source.path));
+                violations.push(format!("{}: engines must not import each other", source.path));
             }
         }
     }
@@ -146,12 +185,12 @@ fn engines_do_not_know_each_other() {
 }
 
 #[test]
-fn satellites_know_only_the_public_face() {
+fn crates_import_only_the_public_interface() {
     let mut violations = Vec::new();
     for source in sources("crates") {
-        for name in names_after(&source.code, "siltstone::") {
-            if ["store", "engine"].contains(&name.as_str()) {
-                violations.push(format!("{}: `siltstone::{name}` is not the public face", source.path));
+        for path in paths_after(&source.code, "siltstone::") {
+            if ["store", "engine"].contains(&first_of(&path)) {
+                violations.push(format!("{}: `siltstone::{path}` is not public interface", source.path));
             }
         }
     }
@@ -159,43 +198,45 @@ fn satellites_know_only_the_public_face() {
 }
 
 #[test]
-fn files_threads_and_clocks_stand_in_their_rooms() {
+fn files_threads_and_clocks_are_used_in_their_modules_only() {
     let sources = sources("src");
     let files = |path: &str| {
-        ["src/device/", "src/testing/", "src/database/builder.rs"].iter().any(|room| path.starts_with(room))
+        ["src/device/", "src/testing/", "src/database/builder.rs"]
+            .iter()
+            .any(|allowed| path.starts_with(allowed))
     };
     let clocks = |path: &str| {
         ["src/database", "src/testing/linearizability", "src/testing/concurrent"]
             .iter()
-            .any(|room| path.starts_with(room))
+            .any(|allowed| path.starts_with(allowed))
     };
     let memory = |path: &str| path.starts_with("src/device/");
     let mut violations = with_words(
         &sources,
         &["std::fs", "libc::", "rustix::", "io_uring::"],
         files,
-        "only in the device room",
+        "only in the module device",
     );
     violations.extend(with_words(
         &sources,
         &["thread::spawn", "thread::Builder", "thread::scope", "thread::sleep", "Instant::", "SystemTime::"],
         clocks,
-        "threads and clocks only in the database room",
+        "threads and clocks only in the module database",
     ));
     violations.extend(with_words(
         &sources,
         &["unsafe {", "unsafe impl", "unsafe fn"],
         memory,
-        "only in the device room",
+        "only in the module device",
     ));
     none(violations);
 }
 
 #[test]
-fn satellites_are_safe_but_for_the_memory_that_they_share_with_the_kernel() {
+fn crates_are_safe_except_for_the_memory_that_af_xdp_shares_with_the_kernel() {
     let may = |path: &str| path.starts_with("crates/siltstone-network/src/transport/xdp/");
     let words = ["unsafe {", "unsafe impl", "unsafe fn"];
-    none(with_words(&sources("crates"), &words, may, "only in the device room, and behind AF_XDP"));
+    none(with_words(&sources("crates"), &words, may, "only in the module device, and behind AF_XDP"));
 }
 
 #[test]
@@ -212,7 +253,7 @@ fn the_library_does_not_print_stub_or_panic() {
     ];
     none(with_words(&sources("src"), &banned, |_| false, "not in the library"));
     let stubs = ["todo!(", "unimplemented!(", "dbg!("];
-    none(with_words(&sources("crates"), &stubs, |_| false, "not in what is kept"));
+    none(with_words(&sources("crates"), &stubs, |_| false, "not in committed code"));
     none(with_words(&sources("crates/siltstone-network/src"), &banned, |_| false, "not in a library"));
 }
 
@@ -222,12 +263,12 @@ fn files_and_lines_are_short_enough_to_read() {
     for source in ["src", "crates", "tests"].into_iter().flat_map(sources) {
         let lines = source.text.lines().count();
         if lines > FILE_LINES_MAX {
-            violations.push(format!("{}: {lines} lines; {FILE_LINES_MAX} are the most", source.path));
+            violations.push(format!("{}: {lines} lines; at most {FILE_LINES_MAX} are allowed", source.path));
         }
         for (number, line) in
             source.text.lines().enumerate().filter(|(_, line)| line.chars().count() > LINE_CHARS_MAX)
         {
-            // A text of the user's may be longer than a line where an attribute leaves no way to break it.
+            // A message may be longer where an attribute leaves no way to break it.
             if !line.contains("#[error(\"") && !line.trim_start().starts_with('"') {
                 violations.push(format!(
                     "{}:{}: longer than {LINE_CHARS_MAX} characters",
@@ -285,11 +326,10 @@ fn every_format_has_its_diagram_and_every_diagram_its_format() {
             .filter(|name| name.chars().all(|letter| letter.is_alphanumeric() || letter == '_'))
             .collect();
         for name in names.iter().filter(|name| !root().join(format!("{PREFIX}{name}.md")).exists()) {
-            violations.push(format!("{}: {PREFIX}{name}.md is not there", source.path));
+            violations.push(format!("{}: {PREFIX}{name}.md does not exist", source.path));
         }
         if names.is_empty() && source.code.contains("const MAGIC") {
-            violations
-                .push(format!("{}: it has a magic number, but names no diagram in {PREFIX}", source.path));
+            violations.push(format!("{}: has a magic number, but names no page in {PREFIX}", source.path));
         }
         named.extend(names);
     }
@@ -305,8 +345,18 @@ fn every_format_has_its_diagram_and_every_diagram_its_format() {
 }
 
 #[test]
-fn names_are_found_in_every_form_of_path() {
-    let code =
-        "use crate::{index::{Fences, Fence}, Error,\n device::File}; let x = crate::store::Log::new();";
-    assert_eq!(names_after(code, "crate::"), ["index", "Error", "device", "store"]);
+fn paths_are_found_in_every_form_of_use() {
+    let code = "use crate::{index::{Fences, fence::{self, Fence as Other}}, Error,\n device::File};
+                let x = crate::store::Log::new();";
+    let paths = [
+        "index::Fences",
+        "index::fence::self",
+        "index::fence::Fence",
+        "Error",
+        "device::File",
+        "store::Log::new",
+    ];
+    assert_eq!(paths_after(code, "crate::"), paths);
+    assert!(is_within("index::fences::Fence", "index::fences") && !is_within("index::bits", "index::fences"));
+    assert!(!is_within("stores::log", "store"));
 }
