@@ -1,22 +1,22 @@
-# What one types: `make help` tells.
+# `make help` lists the targets.
 
 CARGO ?= cargo
 SILTSTONE := ./target/release/siltstone
 DEMO_DB := demo-db
-# The demo reads so much, in bytes, if it finds it: more than 300,000 chunks.
+# The bytes that the demo reads, if it finds as many: more than 300,000 chunks.
 DEMO_BYTES := 1600000000
-# Real files that a machine with Rust has, in the order in which they are taken until there are enough.
+# Directories of a machine with Rust, read in this order until there are enough bytes.
 DEMO_CANDIDATES := $(shell rustc --print sysroot) $(HOME)/.cargo/registry /usr/share /usr/bin /usr/lib
 
 .PHONY: help demo test fuzz sanitize lint bench build
 
-help: ## Tell what can be made
+help: ## List the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-build: ## Build the command line in release mode
+build: ## Build the command in release mode
 	$(CARGO) build --release --package siltstone-cli
 
-demo: build ## Index the chunks of real files of this machine, and tell what that took
+demo: build ## Index the chunks of files of this machine, and print what that cost
 	rm -rf $(DEMO_DB)
 	@set --; bytes=0; for path in $(DEMO_CANDIDATES); do \
 		[ -d "$$path" ] || continue; \
@@ -32,19 +32,19 @@ test: ## Run all tests
 	$(CARGO) test --package siltstone-network --features af-xdp --test af_xdp
 	$(CARGO) test --manifest-path fuzz/Cargo.toml --target-dir target
 
-fuzz: ## Search for bytes that break a decoder, FUZZ_SECONDS (60) each; needs a C++ compiler
+fuzz: ## Fuzz the decoders, FUZZ_SECONDS (60) per target; needs a C++ compiler
 	fuzz/run
 
-sanitize: ## Run threads under ThreadSanitizer and Shuttle, the device folder under AddressSanitizer
+sanitize: ## Run ThreadSanitizer and Shuttle on threads, and AddressSanitizer on the module device
 	.ci/sanitize
 
-lint: ## Check the format and the lints
+lint: ## Check the format, and run clippy
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --package siltstone-network --features af-xdp --all-targets -- -D warnings
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir target --lib --test corpus -- -D warnings
 
-bench: build ## Run the usual benchmarks of a database, small
+bench: build ## Run the standard benchmarks of a database on few records
 	$(SILTSTONE) bench db --fixed --key-size 20 --value-size 44 --num 1000000
 	$(SILTSTONE) bench db --key-size 20 --value-size 1000 --num 500000
