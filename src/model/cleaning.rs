@@ -12,6 +12,11 @@
 //!
 //! which has one solution p, and the appends for each put are room / p. For equal λ and room = (1 + OP) · N the
 //! solution is that with the Lambert W function.
+//!
+//! If items wait in a write buffer, of which a lap fills B, a key that is put again while it waits is appended once.
+//! So it is appended for puts B · (1 − e^−λp/B) times in a lap instead of λp times:
+//!
+//!   Σ B · (1 − e^−λp/B) / (1 − e^−λp) = room
 
 use super::error::ModelError;
 use super::popularity::Popularity;
@@ -30,13 +35,28 @@ pub struct Cleaning {
 impl Cleaning {
     /// A log that has `room` for more items than there are keys. The keys of a "latest" popularity are taken to stay.
     pub fn steady(popularity: &Popularity, room: f64) -> Result<Self, ModelError> {
+        Self::buffered(popularity, room, f64::INFINITY)
+    }
+
+    /// The same where `buffers` write buffers are filled in a lap (2 or more). They begin with the keys that were
+    /// cleaned, so that a key that is put then replaces its copy.
+    pub fn buffered(popularity: &Popularity, room: f64, buffers: f64) -> Result<Self, ModelError> {
         let keys = popularity.keys();
         if room.is_nan() || room <= keys {
             return Err(ModelError { name: "room", got: room, limit: "above the number of keys" });
         }
         let puts_per_lap = increasing_root(room - keys, 2.0 * (room - keys), |puts| {
             let groups = popularity.groups().iter().zip(&popularity.rates);
-            groups.map(|(group, &rate)| group.keys * superfluous(group.probability * puts, rate * puts)).sum()
+            groups
+                .map(|(group, &rate)| {
+                    let appended = if buffers.is_finite() {
+                        -(-rate * puts / buffers).exp_m1() * buffers
+                    } else {
+                        group.probability * puts
+                    };
+                    group.keys * superfluous(appended, rate * puts)
+                })
+                .sum()
         });
         Ok(Cleaning { puts_per_lap, appends_per_put: room / puts_per_lap })
     }

@@ -4,9 +4,8 @@
 //! Items have 1 kB. Where the text does not say which values were drawn, the choice is stated at the function.
 
 use super::error::ModelError;
-use super::key_stream::KeyStream;
 use super::leveldb::{GROWTH_FACTOR, LevelDb, LevelDbWrites};
-use super::leveldb_simulator::LevelDbSimulator;
+use super::leveldb_simulator::simulate_leveldb;
 use super::popularity::Popularity;
 use super::silt::Silt;
 
@@ -14,8 +13,6 @@ use super::silt::Silt;
 pub const ITEM_BYTES: f64 = 1000.0;
 /// The skews that stand for "uniform" and "Zipf".
 const SKEWS: [(f64, &str); 2] = [(0.0, "uniform"), (0.99, "Zipf 0.99")];
-/// Requests for each key after the load, in simulations (4.3.5).
-const REQUESTS_PER_KEY: u64 = 3;
 
 /// A figure: lines over common axes.
 #[derive(Debug, Clone, PartialEq)]
@@ -176,19 +173,6 @@ pub fn skew() -> Result<Figure, ModelError> {
     })
 }
 
-/// The write amplification in a simulation: all keys once, in their order, and then, counted, three requests for each
-/// key. Where the keys are loaded in random order the first compactions cost more, 1 to 4 % over all; in their order
-/// the rows of Table 4.1 come out as in the dissertation.
-pub fn simulate(leveldb: &LevelDb, popularity: &Popularity) -> Result<LevelDbWrites, ModelError> {
-    let mut simulator = LevelDbSimulator::new(leveldb, ITEM_BYTES)?;
-    let stream = KeyStream::new(popularity, 1)?;
-    (0..popularity.keys() as u32).for_each(|key| simulator.put(key));
-    simulator.start_counting();
-    let requests = REQUESTS_PER_KEY * popularity.keys() as u64;
-    stream.take(requests as usize).for_each(|key| simulator.put(key));
-    Ok(simulator.writes())
-}
-
 /// One case of a comparison: where it stands on the horizontal axis, and the store with its load.
 struct Case {
     x: f64,
@@ -202,7 +186,8 @@ fn compared(name: &str, cases: &[Case], simulated_keys_max: u64) -> Result<Vec<S
     let mut series = vec![Series { name: format!("LevelDB-ana{name}"), points: model.collect() }];
     let mut points = Vec::new();
     for case in cases.iter().filter(|case| case.popularity.keys() <= simulated_keys_max as f64) {
-        points.push((case.x, simulate(&case.leveldb, &case.popularity)?.total()));
+        let simulated = simulate_leveldb(&case.leveldb, ITEM_BYTES, &case.popularity)?;
+        points.push((case.x, simulated.writes.total()));
     }
     if !points.is_empty() {
         series.push(Series { name: format!("LevelDB-sim{name}"), points });
@@ -368,7 +353,10 @@ pub fn write_sources(keys: u64, simulated: bool) -> Result<WriteSources, ModelEr
     let popularity = Popularity::uniform(keys)?;
     let leveldb = LevelDb::standard(keys as f64, ITEM_BYTES)?;
     let optimized = leveldb.optimize(&popularity);
-    let simulation = |leveldb| if simulated { simulate(leveldb, &popularity).map(Some) } else { Ok(None) };
+    let simulation = |leveldb: &LevelDb| match simulated {
+        true => simulate_leveldb(leveldb, ITEM_BYTES, &popularity).map(|counted| Some(counted.writes)),
+        false => Ok(None),
+    };
     Ok(WriteSources {
         analysis: leveldb.writes(&popularity),
         simulation: simulation(&leveldb)?,

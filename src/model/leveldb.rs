@@ -134,19 +134,31 @@ impl LevelDb {
     /// The tables that a get looks into on average, for a key drawn as the writes are; every one of them is a read if
     /// there are no filters (4.1.2, and 4.8 for the method).
     ///
-    /// A key is not in a level if it was not put within as many requests as the level and those before it hold. Half of
-    /// the tables wait in level-0 on average.
+    /// A key is not in a level if it was not put within as many requests as the level and those before it hold. From 0
+    /// to c0 - 1 tables are in level-0, each number as often as any other. A get looks into a level below only if the
+    /// key lies within one of its tables.
     pub fn tables_per_get(&self, popularity: &Popularity) -> f64 {
         let mut tables = 0.0;
         let mut age = self.log_items / 2.0;
-        let waiting = (self.level0_tables / 2.0).ceil() as u32;
-        for _ in 0..waiting {
-            tables += popularity.absent(age);
-            age += self.log_items;
+        let mut newer = 1.0;
+        while newer < self.level0_tables {
+            // The share of the time in which level-0 has at least so many tables.
+            let share = 1.0 - newer / self.level0_tables;
+            tables += share * popularity.absent(age);
+            age += share * self.log_items;
+            newer += 1.0;
         }
+        let burst = self.log_items * self.level0_tables;
+        let mut interval_above = burst;
         for &size in &self.level_items {
-            tables += popularity.absent(age);
+            // A level gets items only as often as level-0 is compacted. So a place is compacted that much later than
+            // DInterval says, and then has no table until the level above is compacted there: after half of that
+            // level's interval on average, and half of level-0's.
+            let interval = popularity.density_interval(size) + burst;
+            let uncovered = (interval_above + burst) / (2.0 * interval);
+            tables += (1.0 - uncovered).max(0.0) * popularity.absent(age);
             age += popularity.unique_inverse(size);
+            interval_above = interval;
         }
         tables
     }
@@ -154,6 +166,13 @@ impl LevelDb {
     /// The tables that a get for a missing key looks into at worst.
     pub fn tables_per_miss(&self) -> f64 {
         self.level0_tables + self.level_items.len() as f64
+    }
+
+    /// The most items on flash for each key: a log, as many tables in level-0 as there may be, and full levels. What a
+    /// compaction writes before its inputs are removed, a few tables, is not counted.
+    pub fn space_amplification(&self) -> f64 {
+        let keys = self.level_items.last().copied().unwrap_or(0.0);
+        ((1.0 + self.level0_tables) * self.log_items + self.level_items.iter().sum::<f64>()) / keys
     }
 
     /// The memory: two memtables, and Bloom filters of that many bits a key if there are any.

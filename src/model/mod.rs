@@ -49,7 +49,7 @@ pub use lambert_w::lambert_w;
 #[cfg(feature = "optimizer")]
 pub use level_optimizer::OptimizedLevels;
 pub use leveldb::{LevelDb, LevelDbWrites};
-pub use leveldb_simulator::LevelDbSimulator;
+pub use leveldb_simulator::{LevelDbSimulated, LevelDbSimulator, simulate_leveldb};
 pub use mica::Mica;
 pub use popularity::{Group, Popularity};
 pub use samt::Samt;

@@ -146,6 +146,13 @@ impl Silt {
         }
     }
 
+    /// The same store with d rounded up to whole HashStores, as a partition with d keys is merged.
+    pub fn of_whole_hash_stores(self) -> Self {
+        // A whole number of them is not to become the next for the rounding of its last digit.
+        let stores = (self.merge_keys / self.table_keys() - 1e-9).ceil();
+        Silt { merge_keys: stores * self.table_keys(), ..self }
+    }
+
     /// Whether there can be such a store: sizes above zero, shares within 0 to 1.
     pub fn check(&self) -> Result<(), ModelError> {
         positive("keys", self.keys)?;
@@ -545,7 +552,7 @@ mod tests {
             let held = |stores: &Vec<HashSet<u32>>| stores.len() * table_keys;
             let all: usize = hashes.iter().map(held).sum();
             peak = peak.max(all as f64);
-            if all as f64 > limit {
+            if all as f64 >= limit {
                 let fullest = (0..partitions).max_by_key(|&p| held(&hashes[p])).unwrap();
                 hashes[fullest].clear();
                 merged += if request > warm { sizes[fullest] } else { 0.0 };
@@ -566,6 +573,18 @@ mod tests {
             let model = silt.reads_per_get(&popularity);
             assert!((model / reads - 1.0).abs() < 0.01, "skew {skew}: {model} reads for {reads}");
             assert!(peak <= silt.merge_keys * 4.5 + silt.table_slots, "{peak}");
+        }
+    }
+
+    #[test]
+    fn a_single_partition_merges_whole_hash_stores_as_in_a_simulation() {
+        let popularity = Popularity::zipf(100_000, 0.99).unwrap();
+        for stores in [2.6, 3.0, 8.4] {
+            let silt = Silt::with_tags(100_000.0, 100.0, 1.0, 1.0, 8.0);
+            let silt = Silt { merge_keys: stores * silt.table_keys().floor(), ..silt };
+            let (writes, _, _) = simulate(&silt, &popularity);
+            let ratio = silt.of_whole_hash_stores().writes(&popularity).total() / writes;
+            assert!((ratio - 1.0).abs() < 0.03, "{stores} HashStores: {ratio}");
         }
     }
 
