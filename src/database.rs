@@ -12,7 +12,7 @@ pub use repair::RepairOptions;
 
 use crate::batch::{Batch, Durability, NEVER, TimestampMs, Write};
 use crate::damage::VerifyReport;
-use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Record, Records, Step};
+use crate::engine::{Capabilities, Change, Engine, Found, Record, Records, Step};
 use crate::key::check_value;
 use crate::progress::Progress;
 use crate::stats::{Shape, Stats};
@@ -323,11 +323,6 @@ impl Database {
     /// Begins a new peak of the RAM account.
     pub fn reset_ram_peak(&self) {
         self.engine().reset_ram_peak();
-    }
-
-    /// Which engine it is.
-    pub fn engine_kind(&self) -> EngineKind {
-        self.engine().kind()
     }
 
     /// What the engine can do beyond the common interface.

@@ -8,7 +8,7 @@
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone::index::filter::{CuckooFilter, RibbonFilter};
-use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo, TagSource};
+use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 use siltstone::key::{KeyHash, KeyHasher, Placing};
 use siltstone::store::block::{Block, BlockBuilder};
 use siltstone::store::checksum::Secret;
@@ -66,15 +66,6 @@ fn golden_directory(written: &Directory, files: &[(&str, &str)]) -> Directory {
         let bytes = golden(fixture, &bytes_of(written, name));
         read.create(name, Access::Buffered).unwrap().write(Purpose::Maintain, 0, &bytes).unwrap();
     }
-    read
-}
-
-/// A directory of one file as it was written once, and is not any more.
-fn directory_of_old(name: &str, fixture: &str) -> Directory {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/store").join(fixture);
-    let read = directory();
-    let file = read.create(name, Access::Buffered).unwrap();
-    file.write(Purpose::Maintain, 0, &std::fs::read(path).unwrap()).unwrap();
     read
 }
 
@@ -214,8 +205,8 @@ fn records(count: u32, value: Value) -> BTreeMap<(KeyHash, [u8; 8]), Option<Vec<
     (0..count).map(record).collect()
 }
 
-fn cuckoo_index(count: u32, tags: TagSource) -> PartialKeyCuckoo {
-    let settings = CuckooSettings { regions: 3, buckets_per_region_log2: 4, tag_bits: 15, tags };
+fn cuckoo_index(count: u32) -> PartialKeyCuckoo {
+    let settings = CuckooSettings { regions: 3, buckets_per_region_log2: 4, tag_bits: 15 };
     let mut index = PartialKeyCuckoo::new(settings, 32).unwrap();
     for number in 0..count {
         let hash = PLACING.place(&key(number));
@@ -227,7 +218,7 @@ fn cuckoo_index(count: u32, tags: TagSource) -> PartialKeyCuckoo {
 #[test]
 fn a_cuckoo_table() {
     let value: Value = |number| (number % 5 != 0).then(|| number.to_le_bytes().to_vec());
-    let (written, index) = (directory(), cuckoo_index(150, TagSource::Placement));
+    let (written, index) = (directory(), cuckoo_index(150));
     let mut writer = CuckooTableWriter::create(&written, "h", TAG, FIXED, BLOCK_BYTES, PIECE_BYTES).unwrap();
     for (_, _, number) in (0..3).flat_map(|region| index.region_slots(region)) {
         let value = value(number);
@@ -235,14 +226,8 @@ fn a_cuckoo_table() {
         writer.push(&record).unwrap();
     }
     writer.finish(CuckooFilter::from_index(&index)).unwrap();
-    let read = golden_directory(&written, &[("h", "checked_cuckoo_table.bin")]);
-    check_cuckoo_table(&read, value);
-    // One whose blocks are checked, and not its slots, as it was written once.
-    check_cuckoo_table(&directory_of_old("h", "cuckoo_table.bin"), value);
-}
-
-fn check_cuckoo_table(read: &Directory, value: Value) {
-    let table = CuckooTable::open(read, "h", TAG, FIXED).unwrap();
+    let read = golden_directory(&written, &[("h", "cuckoo_table.bin")]);
+    let table = CuckooTable::open(&read, "h", TAG, FIXED).unwrap();
     let mut buffer = AlignedBuffer::default();
     for number in 0..150 {
         let hash = PLACING.place(&key(number));
@@ -314,31 +299,10 @@ fn stores_in_hash_order() {
         (0..count).map(|number| (hash(number).placement, hash(number).fingerprint)).collect::<Vec<_>>()
     };
     let ribbon = StoreFilter::Ribbon(RibbonFilter::new(hashes(150), 11).unwrap());
-    let cuckoo = StoreFilter::Cuckoo(CuckooFilter::from_index(&cuckoo_index(150, TagSource::Placement)));
+    let cuckoo = StoreFilter::Cuckoo(CuckooFilter::from_index(&cuckoo_index(150)));
     let fences = SortedIndexKind::Fences;
     check_sorted_store("sorted_stream_ribbon.bin", ANY_SIZE, fences, Some(ribbon), any_size);
-    check_sorted_store("sorted_stream_cuckoo_v2.bin", ANY_SIZE, fences, Some(cuckoo), any_size);
-    // A filter of version 1, as it was written once.
-    let tags = TagSource::Fingerprint;
-    let cuckoo = StoreFilter::Cuckoo(CuckooFilter::from_index(&cuckoo_index(150, tags)));
     check_sorted_store("sorted_stream_cuckoo.bin", ANY_SIZE, fences, Some(cuckoo), any_size);
-}
-
-#[test]
-fn a_store_with_a_block_perfect_index_without_pages_is_still_read() {
-    let read = directory_of_old("s", "sorted_slots_block_perfect_unpaged.bin");
-    let whole = SortedStore::open_on_flash(&read, "s", TAG, FIXED).unwrap();
-    assert!(whole.has_index(), "it cannot be checked piece by piece before all of it was read");
-    let dropped = whole.without_index();
-    let mut buffer = AlignedBuffer::default();
-    for store in [whole, dropped].map(Arc::new) {
-        for number in 0..150 {
-            let hash = PLACING.place(&key(number));
-            let value = |record: &RecordView<'_>| record.value.map(<[u8]>::to_vec);
-            let found = store.look_up(PLACING, Purpose::Get, hash, &key(number), &mut buffer, value);
-            assert_eq!(found.unwrap(), Some(Some(number.to_le_bytes().to_vec())));
-        }
-    }
 }
 
 #[test]

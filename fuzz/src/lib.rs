@@ -35,7 +35,6 @@ pub const TARGETS: &[Target] = &[
     reads("entropy_trie", &["entropy_trie"], targets::indexes::entropy_trie),
     reads("fences", &["fences"], targets::indexes::fences),
     reads("block_perfect", &["perfect_index"], targets::indexes::block_perfect),
-    reads("slot_perfect", &["perfect_index"], targets::indexes::slot_perfect),
     reads("cuckoo_filter", &["cuckoo_filter"], targets::filters::cuckoo),
     reads("ribbon_filter", &["ribbon_filter"], targets::filters::ribbon),
     reads("ranged_filter", &["ranged_filter"], targets::filters::ranged),

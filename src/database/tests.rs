@@ -4,6 +4,7 @@ use super::*;
 use crate::device::Directory;
 use crate::device::memory::MemoryDirectory;
 use crate::device::system::synced;
+use crate::engine::EngineKind;
 use crate::engine::mica::MicaSettings;
 use crate::engine::silt::{FilterKind, HashStoreKind, IndexKind};
 use crate::testing::{Crash, SimulatedDirectory, Survival};

@@ -64,13 +64,6 @@ impl AlignedBuffer {
         self.length = 0;
     }
 
-    /// Removes the first `count` bytes; the rest moves to the front.
-    pub fn drain_front(&mut self, count: usize) {
-        let length = self.length;
-        self.copy_within(count.min(length).., 0);
-        self.length = length - count.min(length);
-    }
-
     /// The memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.pages.capacity() * ALIGNMENT
@@ -155,8 +148,6 @@ mod tests {
         buffer.extend_from_slice(&[8; 5000]);
         assert_eq!(buffer.as_ptr() as usize % ALIGNMENT, 0);
         assert_eq!((buffer.len(), buffer[4999], buffer[5000], buffer[9999]), (10_000, 7, 8, 8));
-        buffer.drain_front(5000);
-        assert!(buffer.len() == 5000 && buffer.iter().all(|&byte| byte == 8));
     }
 
     #[test]

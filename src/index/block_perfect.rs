@@ -49,7 +49,7 @@ impl BlockPerfectBuilder {
             return Err(BuildError::Setting { name: "records_per_block", got, limit: "1 to 256" });
         }
         let target = target(records_per_block);
-        let consensus = ConsensusBuilder::with_buckets_of(target, expected_records, bucket_records);
+        let consensus = ConsensusBuilder::new(target, expected_records, bucket_records);
         Ok(Self { records_per_block, consensus })
     }
 

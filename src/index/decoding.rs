@@ -21,23 +21,12 @@ impl<'a> Reader<'a> {
         magic: [u8; 4],
         version: u16,
     ) -> Result<Self, DecodeError> {
-        Ok(Self::of_versions(structure, bytes, magic, &[version])?.0)
-    }
-
-    /// The same for a format of which several versions are read; answers also which one it is.
-    pub(crate) fn of_versions(
-        structure: &'static str,
-        bytes: &'a [u8],
-        magic: [u8; 4],
-        versions: &[u16],
-    ) -> Result<(Self, u16), DecodeError> {
         let mut reader = Self { structure, bytes, offset: 0 };
         let got: [u8; 4] = reader.array("a magic")?;
         reader.check(4, got == magic, || format!("the magic {magic:02x?}"), || format!("{got:02x?}"))?;
         let got = reader.u16("a version")?;
-        let expected = || versions.iter().map(u16::to_string).collect::<Vec<_>>().join(" or ");
-        reader.check(2, versions.contains(&got), || format!("version {}", expected()), || got.to_string())?;
-        Ok((reader, got))
+        reader.check(2, got == version, || format!("version {version}"), || got.to_string())?;
+        Ok(reader)
     }
 
     /// The next bytes, which must be there.

@@ -14,7 +14,6 @@ pub mod fences;
 pub mod filter;
 pub(crate) mod mixing;
 pub mod partial_key_cuckoo;
-pub mod slot_perfect;
 #[cfg(test)]
 mod testing;
 

@@ -6,7 +6,6 @@ use super::item::Record;
 use super::table::{Account, Prepared, Table, Value};
 use super::{Full, HashedKey, Mode, Reply, Request, Space};
 use crate::batch::TimestampMs;
-use crate::device::PageKind;
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
@@ -192,11 +191,6 @@ impl<S: Space, M: Mode> Partition<S, M> {
     /// The memory of the partition.
     pub fn account(&self) -> Account {
         self.table.account(&self.state)
-    }
-
-    /// In what pages index and items stand.
-    pub fn page_kinds(&self) -> [PageKind; 2] {
-        self.table.pages().map(|pages| pages.kind())
     }
 
     /// Bytes that stand in huge pages now. Asks the system: takes milliseconds.

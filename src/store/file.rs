@@ -21,6 +21,8 @@ const SECTION_BYTES: u64 = 64 << 20;
 const SECTION_BYTES_PER_RECORD: u64 = 16;
 /// A longer section is checked before memory is taken for it, in bytes.
 const SECTION_BYTES_READ_ONCE: u64 = 16 << 20;
+/// The copies of the footer that precede it.
+const FOOTER_COPIES: u8 = 1;
 /// The file ends at a multiple of this, in bytes.
 const FILE_ALIGNMENT: u64 = 4096;
 
@@ -74,15 +76,13 @@ pub struct StoreFooter {
     pub index: Section,
     /// The saved filter.
     pub filter: Section,
-    /// Whether a copy of the footer stands before it.
-    copied: bool,
 }
 
 impl StoreFooter {
     /// The footer of a file whose own cannot be read: of so many blocks, with no index and no filter.
     pub(super) fn guessed(kind: u8, tag: u64, block_bytes: u32, blocks: u64) -> StoreFooter {
         let (index, filter) = (Section::default(), Section::default());
-        StoreFooter { kind, tag, block_bytes, blocks, records: 0, deleted: 0, index, filter, copied: false }
+        StoreFooter { kind, tag, block_bytes, blocks, records: 0, deleted: 0, index, filter }
     }
 
     fn encode(&self) -> [u8; FOOTER_BYTES] {
@@ -99,7 +99,7 @@ impl StoreFooter {
             out.extend_from_slice(&section.length.to_le_bytes());
             out.extend_from_slice(&section.crc.to_le_bytes());
         }
-        out.push(self.copied.into());
+        out.push(FOOTER_COPIES);
         let mut footer = [0; FOOTER_BYTES];
         footer[..out.len()].copy_from_slice(&out);
         let crc = checksum::crc32c(&footer[..FOOTER_BYTES - 4]);
@@ -132,7 +132,7 @@ impl StoreFooter {
             Some(Section { kind, offset: fields.u64()?, length: fields.u64()?, crc: fields.u32()? })
         };
         let parse = |fields: &mut Fields<'_>| {
-            Some(StoreFooter {
+            let footer = StoreFooter {
                 kind,
                 tag: fields.u64()?,
                 block_bytes,
@@ -141,8 +141,8 @@ impl StoreFooter {
                 deleted: fields.u64()?,
                 index: section(fields, index_kind)?,
                 filter: section(fields, filter_kind)?,
-                copied: fields.u8()? != 0,
-            })
+            };
+            (fields.u8()? == FOOTER_COPIES).then_some(footer)
         };
         parse(&mut fields).ok_or_else(damaged)
     }
@@ -223,7 +223,6 @@ impl StoreFileWriter {
             deleted,
             index: Section::default(),
             filter: Section::default(),
-            copied: true,
         }
     }
 
@@ -270,7 +269,7 @@ fn finish(
 ) -> Result<StoreFile> {
     let index = append_section(&mut appender, index.0, index.1)?;
     let filter = append_section(&mut appender, filter.0, filter.1)?;
-    let footer = StoreFooter { index, filter, copied: true, ..footer };
+    let footer = StoreFooter { index, filter, ..footer };
     let end = (appender.position() + 2 * FOOTER_BYTES as u64).next_multiple_of(FILE_ALIGNMENT);
     let padding = end - 2 * FOOTER_BYTES as u64 - appender.position();
     appender.append(&vec![0; padding as usize])?;
@@ -359,11 +358,9 @@ impl StoreFile {
         self.file.sync(purpose)
     }
 
-    /// An error if the copy of the footer, where there is one, is not what the footer is.
+    /// An error if the copy of the footer differs from it.
     pub fn check_copy(&self, purpose: Purpose) -> Result<()> {
-        let Some(at) = self.length.checked_sub(2 * FOOTER_BYTES as u64).filter(|_| self.footer.copied) else {
-            return Ok(());
-        };
+        let at = self.length.saturating_sub(2 * FOOTER_BYTES as u64);
         let mut buffer = AlignedBuffer::default();
         if self.file.read(purpose, at, FOOTER_BYTES, &mut buffer)? == self.footer.encode() {
             return Ok(());

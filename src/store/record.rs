@@ -15,8 +15,6 @@ use std::ops::Range;
 pub const FLAG_DELETED: u8 = 1 << 0;
 /// The record has an expiry time.
 pub const FLAG_EXPIRES: u8 = 1 << 1;
-/// The flags that a record in stream form may have; the log puts its own above them.
-pub const RECORD_FLAGS: u8 = FLAG_DELETED | FLAG_EXPIRES;
 
 /// The bytes of an expiry time.
 pub(in crate::store) const EXPIRY_BYTES: usize = 8;

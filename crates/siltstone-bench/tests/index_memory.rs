@@ -6,7 +6,6 @@ use siltstone::index::entropy_trie::{Coder, EntropyTrieBuilder, TrieSettings};
 use siltstone::index::fences::{FencesBuilder, FencesSettings};
 use siltstone::index::filter::{CuckooFilter, Filter, RibbonFilter};
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
-use siltstone::index::slot_perfect::SlotPerfectBuilder;
 use siltstone_bench::index::Sample;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -71,23 +70,16 @@ fn indexes_account_for_every_byte() {
         builder.finish()
     };
     assert_accounts("fences", fences, |fences| fences.heap_bytes());
-    let blocks = || {
-        let settings = BlockPerfectSettings {
-            expected_records: sample.len(),
-            records_per_block: 16,
-            bucket_records: 512,
+    for records_per_block in [1, 16] {
+        let build = || {
+            let expected_records = sample.len();
+            let settings = BlockPerfectSettings { expected_records, records_per_block, bucket_records: 512 };
+            let mut builder = BlockPerfectBuilder::new(settings).unwrap();
+            placements().for_each(|placement| assert!(builder.push(placement).is_ok()));
+            builder.finish().0
         };
-        let mut builder = BlockPerfectBuilder::new(settings).unwrap();
-        placements().for_each(|placement| assert!(builder.push(placement).is_ok()));
-        builder.finish().0
-    };
-    assert_accounts("block-perfect", blocks, |index| index.heap_bytes());
-    let slots = || {
-        let mut builder = SlotPerfectBuilder::new(sample.len());
-        placements().for_each(|placement| assert!(builder.push(placement).is_ok()));
-        builder.finish().0
-    };
-    assert_accounts("slot-perfect", slots, |index| index.heap_bytes());
+        assert_accounts("block-perfect", build, |index| index.heap_bytes());
+    }
 }
 
 #[test]

@@ -5,7 +5,6 @@ use siltstone::index::PlacementIndex;
 use siltstone::index::block_perfect::BlockPerfect;
 use siltstone::index::entropy_trie::EntropyTrie;
 use siltstone::index::fences::Fences;
-use siltstone::index::slot_perfect::SlotPerfect;
 
 /// What is held in memory may not be so many times as large as what was read.
 const EXPANSION_MAX: usize = 64;
@@ -51,15 +50,4 @@ pub fn block_perfect(data: &[u8]) {
     let mut again = Vec::new();
     index.encode(&mut again);
     BlockPerfect::decode(&again).expect("what was encoded is decoded");
-}
-
-/// A slot-perfect index.
-pub fn slot_perfect(data: &[u8]) {
-    let mut input = Input(data);
-    let placement = input.u64();
-    let Ok(index) = SlotPerfect::decode(input.0) else { return };
-    query(&index, index.len(), placement, data.len());
-    let mut again = Vec::new();
-    index.encode(&mut again);
-    SlotPerfect::decode(&again).expect("what was encoded is decoded");
 }

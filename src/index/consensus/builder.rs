@@ -33,13 +33,8 @@ pub(crate) struct ConsensusBuilder {
 }
 
 impl ConsensusBuilder {
-    /// For about so many keys, in buckets of as many as the target has at the most.
-    pub(crate) fn new(target: Target, expected_keys: u64) -> Self {
-        Self::with_buckets_of(target, expected_keys, target.bucket_len())
-    }
-
-    /// For about so many keys, in buckets of about so many.
-    pub(crate) fn with_buckets_of(target: Target, expected_keys: u64, bucket_len: u32) -> Self {
+    /// For about `expected_keys` keys, in buckets of about `bucket_len`, which is limited to what the target allows.
+    pub(crate) fn new(target: Target, expected_keys: u64, bucket_len: u32) -> Self {
         let mut seeds = BitWriter::default();
         seeds.push_zeros(WINDOW_BITS.into());
         let bucket_len = u64::from(bucket_len.clamp(target.bucket_len_min(), target.bucket_len()));

@@ -8,7 +8,7 @@ fn placements(count: usize, seed: u64) -> Vec<u64> {
 
 /// An index, and the unit of each key.
 fn built(target: Target, expected_keys: u64, placements: &[u64]) -> (ConsensusIndex, Vec<u64>) {
-    let mut builder = ConsensusBuilder::new(target, expected_keys);
+    let mut builder = ConsensusBuilder::new(target, expected_keys, u32::MAX);
     let mut units = Vec::new();
     for &placement in placements {
         units.extend(builder.push(placement).unwrap().into_iter().flatten());
@@ -129,7 +129,7 @@ fn keys_of_one_placement_share_a_block_or_are_answered_together() {
 #[test]
 fn inside_a_bucket_any_order_will_do() {
     let mut placements = placements(5_000, 6);
-    let buckets = ConsensusBuilder::new(Target::Slots, 5_000).finish().0.outline.counts.len();
+    let buckets = ConsensusBuilder::new(Target::Slots, 5_000, u32::MAX).finish().0.outline.counts.len();
     placements.sort_by_key(|&placement| (bucket_of(buckets, placement), placement.rotate_left(40)));
     assert!(!placements.is_sorted());
     assert_perfect(Target::Slots, 5_000, &placements);
@@ -137,7 +137,7 @@ fn inside_a_bucket_any_order_will_do() {
 
 #[test]
 fn a_placement_of_an_earlier_bucket_is_refused() {
-    let mut builder = ConsensusBuilder::new(Target::Blocks(4), 2_000);
+    let mut builder = ConsensusBuilder::new(Target::Blocks(4), 2_000, u32::MAX);
     builder.push(1 << 62).unwrap();
     assert!(builder.push(0).is_err());
     assert_eq!(builder.push(u64::MAX).unwrap(), Some(&[0][..]));

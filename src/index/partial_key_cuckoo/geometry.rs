@@ -11,16 +11,6 @@ const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The most buckets that an index may have in all its regions together (2^30 slots).
 pub const BUCKETS_MAX: u64 = 1 << 28;
 
-/// What tags are made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TagSource {
-    /// The placement: tags ascend with the placements of a region, so that who has the tags knows the order of the
-    /// keys. Their buckets are of the fingerprint.
-    Placement,
-    /// The fingerprint, and the buckets of the placement: as filters were saved before there was the other.
-    Fingerprint,
-}
-
 /// The shape of a partial-key cuckoo table. Every number of regions is allowed, so that a table can be of any size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CuckooSettings {
@@ -31,14 +21,12 @@ pub struct CuckooSettings {
     /// The width of a tag, 8 to 16 bits. A lookup of an absent key meets an equal tag with a probability of about
     /// 8 × 0.93 / 2^`tag_bits`: 2^-12 for 15 bits.
     pub tag_bits: u8,
-    /// What tags are made of.
-    pub tags: TagSource,
 }
 
 impl Default for CuckooSettings {
     /// One region of 2^14 buckets (65,536 slots, 384 KiB) and the paper's tags of 15 bits.
     fn default() -> Self {
-        Self { regions: 1, buckets_per_region_log2: 14, tag_bits: 15, tags: TagSource::Placement }
+        Self { regions: 1, buckets_per_region_log2: 14, tag_bits: 15 }
     }
 }
 
@@ -86,17 +74,14 @@ impl CuckooSettings {
         ((product >> 64) as u32, product as u64)
     }
 
-    /// The tag of a key, never 0, which marks an empty slot; and its two buckets, of which the second can be told from
-    /// the first and the tag.
+    /// The tag of a key, never 0, which marks an empty slot; and its two buckets, of which the second follows from the
+    /// first and the tag. Tags ascend with the placements of a region.
     pub(crate) fn tag_and_buckets(&self, placement: u64, fingerprint: u64) -> (u16, [u32; 2]) {
         let (region, rest) = self.region_and_rest(placement);
-        let (for_tag, for_bucket) = match self.tags {
-            // Keys that are hashes may be so short that both halves are the same: the bucket must not follow the tag.
-            TagSource::Placement => (rest, fingerprint.wrapping_mul(GOLDEN_RATIO)),
-            TagSource::Fingerprint => (fingerprint, rest),
-        };
+        // Keys that are hashes may be so short that both halves are the same: the bucket must not follow the tag.
+        let for_bucket = fingerprint.wrapping_mul(GOLDEN_RATIO);
         let tags = (1u64 << self.tag_bits) - 1;
-        let tag = 1 + ((u128::from(for_tag) * u128::from(tags)) >> 64) as u16;
+        let tag = 1 + ((u128::from(rest) * u128::from(tags)) >> 64) as u16;
         let local = match self.buckets_per_region_log2 {
             0 => 0,
             bits => for_bucket >> (64 - bits),

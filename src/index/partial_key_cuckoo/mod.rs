@@ -18,7 +18,7 @@ mod slots;
 mod tests;
 
 use crate::index::BuildError;
-pub use geometry::{BUCKETS_MAX, CuckooSettings, SLOTS_PER_BUCKET, TagSource};
+pub use geometry::{BUCKETS_MAX, CuckooSettings, SLOTS_PER_BUCKET};
 use slots::Slots;
 
 /// The number of a slot: its bucket times [`SLOTS_PER_BUCKET`] plus its place in the bucket.
@@ -167,7 +167,7 @@ impl PartialKeyCuckoo {
     }
 
     /// The occupied slots of a region in slot order, with tag and position. Every placement in region *r* is lower than
-    /// every one in region *r* + 1; inside a region placements ascend with the tags ([`TagSource::Placement`]). There
+    /// every one in region *r* + 1; inside a region placements ascend with the tags. There
     /// are none in a region beyond the last.
     pub fn region_slots(&self, region: u32) -> impl Iterator<Item = (Slot, u16, u32)> + '_ {
         let slots = u64::from(self.settings.slots_per_region());

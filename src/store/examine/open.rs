@@ -11,7 +11,7 @@ use crate::store::fields::Fields;
 use crate::store::file::{
     FOOTER_BYTES, HEADER_BYTES, StoreFile, StoreFooter, encode_header, expected_tag, found_tag,
 };
-use crate::store::hash::{CUCKOO_TABLE_KIND, is_cuckoo_table};
+use crate::store::hash::CUCKOO_TABLE_KIND;
 use crate::store::record::RecordLayout;
 use crate::store::slots::CheckedSlots;
 use crate::store::sorted::{Form, StoreFilter, StoreIndex, slots_per_block};
@@ -244,7 +244,7 @@ fn load(file: &StoreFile, layout: &RecordLayout) -> Result<Finders> {
         Error::Io { source, .. } if source.raw_os_error() == Some(super::EIO) => Ok(()),
         other => Err(other),
     };
-    if is_cuckoo_table(file.footer().kind) {
+    if file.footer().kind == CUCKOO_TABLE_KIND {
         let table = match file.read_section(&file.footer().filter, crate::device::Purpose::Recover) {
             Ok(bytes) => CuckooFilter::decode(&bytes).ok(),
             Err(error) => readable(error).map(|()| None)?,

@@ -8,7 +8,7 @@ use crate::index::filter::{CuckooFilter, Filter};
 use crate::key::KeyHash;
 use crate::store::block::Block;
 use crate::store::file::{FOOTER_BYTES, Section, StoreFile};
-use crate::store::hash::{CuckooGeometry, is_cuckoo_table};
+use crate::store::hash::{CUCKOO_TABLE_KIND, CuckooGeometry};
 use crate::store::record::{RecordProblem, RecordView};
 use crate::store::slots::CheckedSlots;
 use crate::store::sorted::{Form, StoreFilter, StoreIndex};
@@ -92,7 +92,7 @@ impl StoreView<'_> {
 
     fn check_sections(&self, examined: &mut Examined) -> Result<()> {
         let footer = self.file.footer();
-        let is_table = is_cuckoo_table(footer.kind);
+        let is_table = footer.kind == CUCKOO_TABLE_KIND;
         let index_is_there = self.index.is_some_and(|index| !matches!(index, StoreIndex::Absent));
         let filter_is_there = if is_table { self.table.is_some() } else { self.filter.is_some() };
         let needs_index = self.end_is_known && !is_table;
@@ -100,7 +100,8 @@ impl StoreView<'_> {
             (&footer.index, DamagedPart::Index, index_is_there, needs_index),
             (&footer.filter, DamagedPart::Filter, filter_is_there, self.end_is_known && is_table),
         ];
-        match self.file.check_copy(Purpose::Maintain) {
+        let checked = if self.end_is_known { self.file.check_copy(Purpose::Maintain) } else { Ok(()) };
+        match checked {
             Err(error @ (Error::Corrupt { .. } | Error::Io { .. })) => {
                 let length = FOOTER_BYTES as u64;
                 examined.damage.push(Damage::of(&error, DamagedPart::StoreFooter, length));
@@ -130,7 +131,7 @@ impl StoreView<'_> {
     /// Where the slots of a cuckoo table are.
     fn geometry(&self) -> Option<CuckooGeometry> {
         let footer = self.file.footer();
-        let is_table = is_cuckoo_table(footer.kind);
+        let is_table = footer.kind == CUCKOO_TABLE_KIND;
         CuckooGeometry::new(self.belonging.layout, footer).filter(|_| is_table)
     }
 
@@ -142,7 +143,7 @@ impl StoreView<'_> {
     /// Where the slots are, if each has a checksum.
     fn checked(&self) -> Option<CheckedSlots> {
         match self.geometry() {
-            Some(geometry) => geometry.checked,
+            Some(geometry) => Some(geometry.checked),
             None => {
                 let layout = &self.belonging.layout;
                 Form::of(self.file, layout).ok().and_then(|form| form.checked(self.file, layout))
@@ -192,7 +193,7 @@ impl StoreView<'_> {
     fn is_in_order(&self) -> bool {
         let footer = self.file.footer();
         let in_buckets = !self.end_is_known || StoreIndex::is_in_buckets(footer);
-        footer.kind == Form::Stream as u8 || (!is_cuckoo_table(footer.kind) && !in_buckets)
+        footer.kind == Form::Stream as u8 || (footer.kind != CUCKOO_TABLE_KIND && !in_buckets)
     }
 }
 
@@ -279,7 +280,7 @@ struct Pass<'v, 'f> {
 
 impl<'v, 'f> Pass<'v, 'f> {
     fn new(view: &'v StoreView<'v>, visit: &'f mut Visit<'f>) -> Self {
-        let is_table = is_cuckoo_table(view.file.footer().kind);
+        let is_table = view.file.footer().kind == CUCKOO_TABLE_KIND;
         let layout = &view.belonging.layout;
         Pass {
             view,

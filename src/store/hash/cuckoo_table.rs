@@ -9,7 +9,7 @@
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::index::filter::{CuckooFilter, Filter};
 use crate::key::{KeyHash, Placing};
-use crate::store::block::{BLOCK_HEADER_BYTES, Block, BlockBuilder};
+use crate::store::block::BlockBuilder;
 use crate::store::file::{FilterKind, StoreFile, StoreFileWriter, StoreFooter};
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::{RecordLayout, RecordSpan, RecordView};
@@ -18,26 +18,16 @@ use crate::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What the footer calls a table whose blocks have checksums, as tables were written once.
-const PLAIN_CUCKOO_TABLE_KIND: u8 = 3;
-/// What the footer calls a table whose slots have checksums.
+/// The store kind of a cuckoo table in the footer.
 pub const CUCKOO_TABLE_KIND: u8 = 5;
-
-/// Whether a store of this kind is a cuckoo table.
-pub fn is_cuckoo_table(kind: u8) -> bool {
-    [PLAIN_CUCKOO_TABLE_KIND, CUCKOO_TABLE_KIND].contains(&kind)
-}
 
 /// Where records stand in the table's blocks.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct Geometry {
     layout: RecordLayout,
-    slot_bytes: usize,
-    /// From the beginning of one slot to that of the next, in bytes.
-    stride: usize,
     pub slots_per_block: u64,
-    /// Where the slots are, if each has a checksum.
-    pub checked: Option<CheckedSlots>,
+    /// Where the slots are.
+    pub checked: CheckedSlots,
 }
 
 impl Geometry {
@@ -45,17 +35,10 @@ impl Geometry {
     pub fn new(layout: RecordLayout, footer: &StoreFooter) -> Option<Geometry> {
         let slot_bytes = layout.slot_bytes(true)?;
         let block_bytes = footer.block_bytes as usize;
-        let is_plain = footer.kind == PLAIN_CUCKOO_TABLE_KIND;
         let (store_tag, slots) = (footer.tag, footer.records);
         let checked = CheckedSlots { store_tag, slot_bytes, block_bytes, slots };
-        let slots_per_block = match is_plain {
-            true => block_bytes.checked_sub(BLOCK_HEADER_BYTES)? / slot_bytes,
-            false => checked_slots_per_block(slot_bytes, block_bytes),
-        };
-        let stride = if is_plain { slot_bytes } else { checked.stride() };
-        let checked = (!is_plain).then_some(checked);
-        let slots_per_block = slots_per_block as u64;
-        (slots_per_block > 0).then_some(Geometry { layout, slot_bytes, stride, slots_per_block, checked })
+        let slots_per_block = checked_slots_per_block(slot_bytes, block_bytes) as u64;
+        (slots_per_block > 0).then_some(Geometry { layout, slots_per_block, checked })
     }
 
     fn blocks(&self, ranks: &Range<u64>) -> Range<u64> {
@@ -63,8 +46,8 @@ impl Geometry {
     }
 
     fn slot<'b>(&self, payload: &'b [u8], index: usize) -> Option<&'b [u8]> {
-        let at = index * self.stride;
-        payload.get(at..at + self.slot_bytes)
+        let at = index * self.checked.stride();
+        payload.get(at..at + self.checked.slot_bytes)
     }
 }
 
@@ -86,7 +69,7 @@ impl CuckooTable {
     pub fn open(directory: &Directory, name: &str, tag: u64, layout: RecordLayout) -> Result<CuckooTable> {
         let file = StoreFile::open(directory, name, tag)?;
         let footer = file.footer();
-        let geometry = Geometry::new(layout, footer).filter(|_| is_cuckoo_table(footer.kind));
+        let geometry = Geometry::new(layout, footer).filter(|_| footer.kind == CUCKOO_TABLE_KIND);
         let Some(geometry) = geometry else {
             let got = format!("a store of kind {}", footer.kind);
             return Err(file.file().corrupt(0, "a cuckoo table of the database's records", got));
@@ -149,28 +132,12 @@ impl CuckooTable {
 
     /// Reads a slot and checks it; answers where in `buffer` it stands.
     fn read(&self, purpose: Purpose, rank: u64, buffer: &mut AlignedBuffer) -> Result<Range<usize>> {
-        let (file, tag) = (self.file.file(), self.file.footer().tag);
-        let slot_bytes = self.geometry.slot_bytes;
-        if let Some(checked) = &self.geometry.checked {
-            let place = self.file.read_place(purpose, checked.place_of(&(rank..rank + 1)), buffer)?;
-            if !file.trusts_gets() {
-                checked.open(file, rank, buffer.get(place.clone()).unwrap_or_default())?;
-            }
-            return Ok(place.start..place.start + slot_bytes);
+        let (file, checked) = (self.file.file(), &self.geometry.checked);
+        let place = self.file.read_place(purpose, checked.place_of(&(rank..rank + 1)), buffer)?;
+        if !file.trusts_gets() {
+            checked.open(file, rank, buffer.get(place.clone()).unwrap_or_default())?;
         }
-        let block = rank / self.geometry.slots_per_block;
-        let place = self.file.read_place(purpose, self.file.place_of(&(block..block + 1)), buffer)?;
-        Block::open_for_get(file, tag, block, buffer.get(place.clone()).unwrap_or_default())?;
-        let index = (rank % self.geometry.slots_per_block) as usize;
-        let start = place.start + BLOCK_HEADER_BYTES + index * slot_bytes;
-        Ok(start..start + slot_bytes)
-    }
-
-    fn block<'b>(&self, number: u64, bytes: &'b [u8]) -> Result<Block<'b>> {
-        match &self.geometry.checked {
-            Some(checked) => checked.open_block(self.file.file(), number, bytes, true),
-            None => Block::open(self.file.file(), self.file.footer().tag, number, bytes),
-        }
+        Ok(place.start..place.start + checked.slot_bytes)
     }
 }
 
@@ -289,7 +256,7 @@ impl CuckooCursor {
         let per_block = table.geometry.slots_per_block;
         for number in table.geometry.blocks(&ranks) {
             let bytes = table.file.read_blocks(self.purpose, number..number + 1, &mut self.buffer)?;
-            let block = table.block(number, bytes)?;
+            let block = table.geometry.checked.open_block(table.file.file(), number, bytes, true)?;
             let first = ranks.start.saturating_sub(number * per_block).min(per_block);
             let end = (ranks.end - (number * per_block).min(ranks.end)).min(per_block);
             for index in first..end {
@@ -297,7 +264,7 @@ impl CuckooCursor {
                 self.region.extend_from_slice(slot.unwrap_or_default());
             }
         }
-        for (index, slot) in self.region.chunks_exact(table.geometry.slot_bytes).enumerate() {
+        for (index, slot) in self.region.chunks_exact(table.geometry.checked.slot_bytes).enumerate() {
             if let Some(record) = table.geometry.layout.decode_slot(slot, true) {
                 self.order.push((self.placing.place(record.key), index as u32));
             }
@@ -310,8 +277,8 @@ impl CuckooCursor {
     }
 
     fn view(&self, index: u32) -> Option<RecordView<'_>> {
-        let Geometry { layout, slot_bytes, .. } = &self.table.geometry;
-        let at = index as usize * slot_bytes;
+        let Geometry { layout, checked, .. } = &self.table.geometry;
+        let (at, slot_bytes) = (index as usize * checked.slot_bytes, checked.slot_bytes);
         layout.decode_slot(self.region.get(at..at + slot_bytes)?, true)
     }
 }

@@ -6,7 +6,7 @@
 mod cuckoo_table;
 
 pub(in crate::store) use cuckoo_table::Geometry as CuckooGeometry;
-pub use cuckoo_table::{CUCKOO_TABLE_KIND, CuckooCursor, CuckooTable, CuckooTableWriter, is_cuckoo_table};
+pub use cuckoo_table::{CUCKOO_TABLE_KIND, CuckooCursor, CuckooTable, CuckooTableWriter};
 
 use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};

@@ -44,9 +44,7 @@ impl SortedIndexKind {
 const SECTION_NONE: u8 = 0;
 const SECTION_ENTROPY_TRIE: u8 = 1;
 const SECTION_FENCES: u8 = 2;
-/// As it was saved before it had pages.
-const SECTION_BLOCK_PERFECT: u8 = 3;
-const SECTION_PAGED_BLOCK_PERFECT: u8 = 4;
+const SECTION_BLOCK_PERFECT: u8 = 4;
 
 /// What an index is built with.
 #[derive(Debug, Clone, Copy)]
@@ -162,12 +160,7 @@ impl StoreIndex {
 
     /// Whether the records of the store are ordered by buckets only.
     pub(in crate::store) fn is_in_buckets(footer: &StoreFooter) -> bool {
-        [SECTION_BLOCK_PERFECT, SECTION_PAGED_BLOCK_PERFECT].contains(&footer.index.kind)
-    }
-
-    /// Whether nothing of the saved index can be checked before all of it is read, and it cannot be done without.
-    pub(super) fn is_in_one_piece(file: &StoreFile) -> bool {
-        file.footer().index.kind == SECTION_BLOCK_PERFECT
+        footer.index.kind == SECTION_BLOCK_PERFECT
     }
 
     /// Reads the index back. `slots_per_block` is as it was when it was built.
@@ -197,14 +190,6 @@ impl StoreIndex {
                 StoreIndex::trie(trie, slots_per_block)
             }
             SECTION_BLOCK_PERFECT => {
-                let index = BlockPerfect::decode(&bytes).map_err(damaged)?;
-                let outline = index.outline();
-                let head_bytes = (bytes.len() as u64).saturating_sub(outline.seeds_bytes());
-                let pages = Pages::of(&bytes, head_bytes, 0);
-                let buckets = Buckets::new(outline, pages, slots_per_block);
-                return Ok((StoreIndex::perfect(index, slots_per_block), Some(buckets)));
-            }
-            SECTION_PAGED_BLOCK_PERFECT => {
                 let (pages, bytes) = Pages::split(file, section, &bytes)?;
                 let index = BlockPerfect::decode(bytes).map_err(damaged)?;
                 let buckets = Buckets::new(index.outline(), pages, slots_per_block);
@@ -233,7 +218,7 @@ impl StoreIndex {
                 let outline = index.outline();
                 let (bytes, pages) = Pages::encode(&bytes, bytes.len() as u64 - outline.seeds_bytes());
                 let buckets = Buckets { outline, pages, units_per_block: *units_per_block };
-                return (SECTION_PAGED_BLOCK_PERFECT, bytes, Some(buckets));
+                return (SECTION_BLOCK_PERFECT, bytes, Some(buckets));
             }
             StoreIndex::Absent => SECTION_NONE,
         };
@@ -245,8 +230,8 @@ impl StoreIndex {
         let index = match footer.index.kind {
             SECTION_ENTROPY_TRIE => "entropy_trie",
             SECTION_FENCES => "fences",
-            SECTION_BLOCK_PERFECT | SECTION_PAGED_BLOCK_PERFECT if by_slot => "slot_perfect",
-            SECTION_BLOCK_PERFECT | SECTION_PAGED_BLOCK_PERFECT => "block_perfect",
+            SECTION_BLOCK_PERFECT if by_slot => "slot_perfect",
+            SECTION_BLOCK_PERFECT => "block_perfect",
             _ => "none",
         };
         let is = |kind: FilterKind| footer.filter.kind == kind as u8;

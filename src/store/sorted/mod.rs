@@ -169,11 +169,10 @@ impl SortedStore {
         let form = Form::of(&file, &layout)?;
         StoreFilter::check_kind(&file)?;
         let mut store = SortedStore::of(file, layout, form);
-        let needs_index = StoreIndex::is_in_one_piece(&store.file);
-        if StoreIndex::is_in_buckets(store.file.footer()) && !needs_index {
+        if StoreIndex::is_in_buckets(store.file.footer()) {
             store.buckets = Some(Arc::new(Buckets::open(&store.file, store.slots_per_block())?));
         }
-        if with_index || needs_index { store.with_index() } else { Ok(store) }
+        if with_index { store.with_index() } else { Ok(store) }
     }
 
     /// Nothing of it in memory.

@@ -92,7 +92,7 @@ pub fn run(
     match structure {
         Structure::EntropyTriePaper => bench.measure(|| placed::entropy_trie(sample, trie(Coder::Paper))),
         Structure::EntropyTrie => bench.measure(|| placed::entropy_trie(sample, trie(Coder::Fast))),
-        Structure::SlotPerfect => bench.measure(|| placed::slot_perfect(sample)),
+        Structure::SlotPerfect => bench.measure(|| placed::block_perfect(sample, 1)),
         Structure::BlockPerfect => bench.measure(|| placed::block_perfect(sample, items_per_block)),
         Structure::Fences => bench.measure(|| placed::fences(sample, items_per_block)),
         Structure::RibbonFilter => bench.measure(|| filtered::ribbon_filter(sample, bits)),

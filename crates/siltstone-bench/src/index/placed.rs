@@ -5,7 +5,6 @@ use super::subject::{Subject, Verified};
 use siltstone::index::block_perfect::{BlockPerfect, BlockPerfectBuilder, BlockPerfectSettings};
 use siltstone::index::entropy_trie::{EntropyTrie, EntropyTrieBuilder, TrieSettings};
 use siltstone::index::fences::{Fences, FencesBuilder, FencesSettings};
-use siltstone::index::slot_perfect::{SlotPerfect, SlotPerfectBuilder};
 use siltstone::index::{BuildError, PlacementIndex};
 use std::iter;
 
@@ -114,7 +113,7 @@ pub(super) fn fences(sample: &Sample, items_per_block: u32) -> Result<Placed<Fen
     Ok(Placed { index: builder.finish(), truth: Truth::Counts(counts), space_used })
 }
 
-/// A perfect hash to blocks.
+/// A perfect hash to blocks; with one record per block, to slots.
 pub(super) fn block_perfect(
     sample: &Sample,
     records_per_block: u32,
@@ -125,18 +124,6 @@ pub(super) fn block_perfect(
         bucket_records: BUCKET_RECORDS,
     };
     let mut builder = BlockPerfectBuilder::new(settings)?;
-    let mut units = Vec::with_capacity(sample.sorted().len());
-    for key in sample.sorted() {
-        units.extend(builder.push(key.placement)?.into_iter().flatten());
-    }
-    let (index, last) = builder.finish();
-    units.extend(last);
-    Ok(Placed { index, truth: Truth::Each(units), space_used: None })
-}
-
-/// A perfect hash to slots.
-pub(super) fn slot_perfect(sample: &Sample) -> Result<Placed<SlotPerfect>, BuildError> {
-    let mut builder = SlotPerfectBuilder::new(sample.len());
     let mut units = Vec::with_capacity(sample.sorted().len());
     for key in sample.sorted() {
         units.extend(builder.push(key.placement)?.into_iter().flatten());
