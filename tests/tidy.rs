@@ -4,6 +4,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "tidy/words.rs"]
+mod words;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -128,7 +128,7 @@ impl Table {
                 let cache_bytes = (*bytes_per_key * choice.keys as f64) as u64;
                 let limit_bytes = cache_bytes + choice.floor_mb * MB;
                 direct(
-                    format!("{bytes_per_key} B a key"),
+                    format!("{bytes_per_key} B per key"),
                     &["read", "read:16", "miss:16"],
                     cache_bytes,
                     limit_bytes,
@@ -319,7 +319,7 @@ fn summary(row: &Row) -> String {
     }
     text += &format!(
         "{ops_per_s:>9.0}/s, {cpu_us_per_op:>6.2} us CPU, {:>7.0} B and {:.2} reads an op, \
-         {ram_bytes_per_key:.2} B RAM a key",
+         {ram_bytes_per_key:.2} B RAM per key",
         row.read_bytes_per_op, row.device_reads_per_op
     );
     if let (Some(settled), Some(amplification)) = (row.settled_ops_per_s, row.write_amplification) {

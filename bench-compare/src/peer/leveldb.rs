@@ -17,7 +17,7 @@ pub const LEVELDB: Kind = Kind {
     open,
     options: |opening| {
         format!(
-            "1.23: compression off, cache {} B, Bloom filter of {BLOOM_BITS} bits a key",
+            "1.23: compression off, cache {} B, Bloom filter of {BLOOM_BITS} bits per key",
             opening.cache_bytes
         )
     },

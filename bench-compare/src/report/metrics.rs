@@ -50,15 +50,15 @@ const GET_P999: Metric = Metric { name: "p99.9 of gets", of: |row| Some(row.gets
 const PUT_P999: Metric =
     Metric { name: "p99.9 of puts", of: |row| Some(row.puts_us.p999), show: milliseconds };
 /// Heap and stacks.
-pub const RAM: Metric = Metric { name: "heap, B a key", of: |row| Some(row.ram_bytes_per_key), show: two };
+pub const RAM: Metric = Metric { name: "heap, B per key", of: |row| Some(row.ram_bytes_per_key), show: two };
 /// The most of its limit that the process used.
 const PEAK: Metric = Metric {
-    name: "with page cache, B a key",
+    name: "with page cache, B per key",
     of: |row| row.limit_peak_bytes.map(|bytes| bytes as f64 / row.keys as f64),
     show: two,
 };
 const TOLD_RAM: Metric = Metric {
-    name: "as told, B a key",
+    name: "as reported, B per key",
     of: |row| row.told_ram_bytes.map(|bytes| bytes as f64 / row.keys as f64),
     show: two,
 };

@@ -51,7 +51,7 @@ pub fn write(sections: &[Section], out: &Path) -> Result<()> {
 
 /// The memory that a section of a limited table gives, in bytes a key.
 fn bytes_per_key(section: &Section) -> Option<f64> {
-    section.group.strip_suffix(" B a key")?.parse().ok()
+    section.group.strip_suffix(" B per key")?.parse().ok()
 }
 
 fn title_of(name: &str) -> &str {
@@ -148,7 +148,7 @@ fn lines(sections: &[&Section], path: &Path) -> Result<()> {
             .build_cartesian_2d(bytes, 0.0..most * 1.1),
     )?;
     let mut mesh = chart.configure_mesh();
-    mesh.x_desc("bytes of memory a key").y_label_formatter(&|value| whole_or_short(*value));
+    mesh.x_desc("bytes of memory per key").y_label_formatter(&|value| whole_or_short(*value));
     drawing(mesh.draw())?;
     for (at, name) in peers.iter().copied().chain(std::iter::once("raw")).enumerate() {
         let colour = if name == "raw" { BLACK } else { COLOURS[at % COLOURS.len()] };

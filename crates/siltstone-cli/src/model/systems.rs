@@ -465,10 +465,7 @@ mod tests {
                 };
                 match args.values(measure, &popularity) {
                     Ok(values) => {
-                        assert!(
-                            !has_none && is_result(&values[0]),
-                            "{name:?}, {measure:?}: {values:?}"
-                        )
+                        assert!(!has_none && is_result(&values[0]), "{name:?}, {measure:?}: {values:?}")
                     }
                     Err(error) => assert!(has_none, "{name:?}, {measure:?}: {error}"),
                 }

@@ -1,0 +1,169 @@
+//! The words and phrases that the documents avoid.
+
+use super::{files_below, none, root};
+use std::fs;
+use std::path::PathBuf;
+
+/// Words and phrases that the documents avoid, each with what to write instead.
+const AVOIDED: &[(&str, &str)] = &[
+    ("anew", "again"),
+    ("answer", "reply, result, value"),
+    ("answers", "returns"),
+    ("answered", "returned, replied to"),
+    ("at the most", "at most"),
+    ("beside", "next to, besides, compared with"),
+    ("cease", "end, expire"),
+    ("ceases", "ends, expires"),
+    ("everybody", "all threads, all processes, the passive"),
+    ("for ever", "forever, without end"),
+    ("foretold", "estimated, predicted"),
+    ("go on", "continue"),
+    ("goes on", "continues"),
+    ("lest", "so that ... not"),
+    ("let go", "release, drop"),
+    ("mend", "fix, repair, remedy"),
+    ("mended", "fixed, repaired"),
+    ("nobody", "no thread, no process, the passive"),
+    ("past the network", "bypassing the network stack"),
+    ("past the page cache", "with direct I/O"),
+    ("room", "module, space"),
+    ("rooms", "modules"),
+    ("so many", "N, that many"),
+    ("somebody", "a thread, a process, the passive"),
+    ("sound", "intact"),
+    ("stand", "be, be stored"),
+    ("stands", "is, is stored"),
+    ("stood", "was, was stored"),
+    ("tell", "report, say, show"),
+    ("tells", "reports, says, shows"),
+    ("the house", "the project"),
+    ("the news that", "a tombstone"),
+    ("told", "reported, estimated, measured"),
+    ("turned over", "flipped"),
+    ("whoever", "a thread that, a process that, readers that"),
+    ("whole or not", "completely or not"),
+];
+
+/// Units before `a`: "bits a key" is "bits per key".
+const UNITS: &[&str] = &[
+    "b", "bit", "bits", "byte", "bytes", "kib", "mib", "gib", "kb", "mb", "gb", "ns", "µs", "ms", "s",
+    "times",
+];
+/// What such a figure is of: "9 a second" is "9 per second".
+const PER: &[&str] = &[
+    "block",
+    "bucket",
+    "core",
+    "day",
+    "get",
+    "hour",
+    "item",
+    "key",
+    "lookup",
+    "minute",
+    "partition",
+    "put",
+    "record",
+    "request",
+    "second",
+    "slot",
+    "store",
+    "target",
+    "thread",
+];
+
+/// Documents that are not yet in plain English.
+const NOT_YET_PLAIN: &[&str] = &[
+    "docs/MODELS.md",
+    "docs/formats/cuckoo_table.md",
+    "docs/formats/sorted_store.md",
+    "docs/formats/store_file.md",
+];
+
+/// The words of a document in lower case, each with the number of its line; `.` for punctuation between words. Code,
+/// comments and the targets of links are left out.
+fn words_of(text: &str) -> Vec<(usize, String)> {
+    let mut words = Vec::new();
+    let (mut in_fence, mut in_code) = (false, false);
+    for (number, line) in text.lines().enumerate() {
+        let is_indented = line.starts_with("    ") && !line.trim_start().starts_with(['-', '*']);
+        if line.trim_start().starts_with("```") {
+            in_fence = !in_fence;
+        }
+        if in_fence || is_indented || line.starts_with("```") || line.starts_with("<!--") {
+            continue;
+        }
+        let mut word = String::new();
+        let mut letters = line.chars().peekable();
+        while let Some(letter) = letters.next() {
+            in_code ^= letter == '`';
+            let next_is_word = letters.peek().is_some_and(|next| next.is_alphanumeric());
+            let is_inner = matches!(letter, ',' | '.' | '-' | '\'' | '/') && next_is_word && !word.is_empty();
+            if !in_code && (letter.is_alphanumeric() || is_inner) {
+                word.extend(letter.to_lowercase());
+                continue;
+            }
+            if !word.is_empty() {
+                words.push((number + 1, std::mem::take(&mut word)));
+            }
+            if !letter.is_whitespace() {
+                words.push((number + 1, ".".to_owned()));
+            }
+            if letter == ']' && letters.peek() == Some(&'(') {
+                letters.by_ref().find(|letter| *letter == ')');
+            }
+        }
+        if !word.is_empty() {
+            words.push((number + 1, word));
+        }
+    }
+    words
+}
+
+/// The lines of a document with words that it should avoid, each with the remedy.
+fn avoided_in(text: &str) -> Vec<(usize, String)> {
+    let words = words_of(text);
+    let mut found = Vec::new();
+    for (phrase, instead) in AVOIDED {
+        let phrase_words: Vec<&str> = phrase.split(' ').collect();
+        for window in words.windows(phrase_words.len()) {
+            if window.iter().map(|(_, word)| word.as_str()).eq(phrase_words.iter().copied()) {
+                found.push((window[0].0, format!("`{phrase}`: write {instead}")));
+            }
+        }
+    }
+    for window in words.windows(3) {
+        let [(line, unit), (_, article), (_, of)] = window else { continue };
+        let is_figure =
+            UNITS.contains(&unit.as_str()) || unit.starts_with(|first: char| first.is_ascii_digit());
+        if is_figure && article == "a" && PER.contains(&of.as_str()) {
+            found.push((*line, format!("`{unit} a {of}`: write `{unit} per {of}`")));
+        }
+    }
+    found
+}
+
+#[test]
+fn documents_are_in_plain_english() {
+    let mut files: Vec<PathBuf> =
+        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root().join(name)).to_vec();
+    files_below(&root().join("docs"), &mut files);
+    let mut violations = Vec::new();
+    for path in files.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
+        let text = fs::read_to_string(&path).unwrap();
+        let path = path.strip_prefix(root()).unwrap().to_str().unwrap();
+        if !NOT_YET_PLAIN.contains(&path) {
+            violations
+                .extend(avoided_in(&text).into_iter().map(|(line, what)| format!("{path}:{line}: {what}")));
+        }
+    }
+    none(violations);
+}
+
+#[test]
+fn avoided_words_are_found_in_text_and_not_in_code() {
+    let lines = |text: &str| avoided_in(text).into_iter().map(|(line, _)| line).collect::<Vec<_>>();
+    assert_eq!(lines("It Stands in\nthe file, so\nmany bytes."), [2, 1]);
+    assert_eq!(lines("5 bits a key, 0.36\nB a key and 1,000 a second."), [1, 2, 2]);
+    assert_eq!(lines("`tells`\n```\nanew\n```\n[a](anew.md) Not so. Many read a record; withstand."), [0; 0]);
+}
