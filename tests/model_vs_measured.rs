@@ -20,7 +20,7 @@ const READS_TOLERANCE: f64 = 0.01;
 const RAM_TOLERANCE: f64 = 0.05;
 /// The peak of memory of a store that is written as fast as it accepts writes, as a share of the model's. The account
 /// has the buffers for reads of all threads of the process; a database with two workers has them for three.
-const RAM_PEAK_SHARE: std::ops::RangeInclusive<f64> = 0.92..=1.06;
+const RAM_PEAK_SHARE: std::ops::RangeInclusive<f64> = 0.90..=1.06;
 const READ_BUFFERS_BYTES: u64 = 3 * 16_384;
 /// Puts for each key in which the peak is sought.
 const PEAK_ROUNDS: u64 = 2;
