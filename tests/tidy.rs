@@ -4,8 +4,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "tidy/words.rs"]
-mod words;
+#[path = "tidy/documents.rs"]
+mod documents;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
-//! The words and phrases that the documents avoid.
+//! The documents: their words, and their links.
 
 use super::{files_below, none, root};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Words and phrases that the documents avoid, each with what to write instead.
 const AVOIDED: &[(&str, &str)] = &[
@@ -143,21 +143,74 @@ fn avoided_in(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-#[test]
-fn documents_are_in_plain_english() {
+/// The path and the text of each document.
+fn documents() -> Vec<(String, String)> {
     let mut files: Vec<PathBuf> =
         ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root().join(name)).to_vec();
     files_below(&root().join("docs"), &mut files);
-    let mut violations = Vec::new();
-    for path in files.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
+    let is_document = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "md");
+    let read = |path: PathBuf| {
         let text = fs::read_to_string(&path).unwrap();
-        let path = path.strip_prefix(root()).unwrap().to_str().unwrap();
-        if !NOT_YET_PLAIN.contains(&path) {
+        (path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned(), text)
+    };
+    files.into_iter().filter(is_document).map(read).collect()
+}
+
+/// The page of the crate, in the comments at the head of its root, without the code of its examples.
+fn crate_page() -> (String, String) {
+    let path = "src/lib.rs";
+    let text = fs::read_to_string(root().join(path)).unwrap();
+    let lines: Vec<&str> = text.lines().map_while(|line| line.strip_prefix("//!")).collect();
+    let lines: Vec<&str> = lines.into_iter().map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+    (path.to_owned(), lines.join("\n"))
+}
+
+#[test]
+fn documents_are_in_plain_english() {
+    let makefile = ("Makefile".to_owned(), fs::read_to_string(root().join("Makefile")).unwrap());
+    let mut violations = Vec::new();
+    for (path, text) in documents().into_iter().chain([crate_page(), makefile]) {
+        if !NOT_YET_PLAIN.contains(&path.as_str()) {
             violations
                 .extend(avoided_in(&text).into_iter().map(|(line, what)| format!("{path}:{line}: {what}")));
         }
     }
     none(violations);
+}
+
+/// The part of a link that names a heading: lower case, hyphens for spaces, without punctuation.
+fn anchor_of(heading: &str) -> String {
+    let kept = heading.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
+    kept.collect::<String>().trim().to_lowercase().replace(' ', "-")
+}
+
+#[test]
+fn links_of_documents_lead_to_files_and_headings() {
+    let documents = documents();
+    let mut violations = Vec::new();
+    let mut links = 0;
+    for (path, text) in &documents {
+        let folder = root().join(path).parent().unwrap().to_owned();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(link, _)| link)) {
+            if link.starts_with("http") {
+                continue;
+            }
+            links += 1;
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { root().join(path) } else { folder.join(file) };
+            let text = fs::read_to_string(&target).unwrap_or_default();
+            let has_heading = || {
+                let headings = text.lines().filter_map(|line| line.strip_prefix('#'));
+                heading.is_empty()
+                    || headings.into_iter().any(|line| anchor_of(line.trim_start_matches('#')) == heading)
+            };
+            if !Path::new(&target).exists() || !has_heading() {
+                violations.push(format!("{path}: {link} leads nowhere"));
+            }
+        }
+    }
+    none(violations);
+    assert!(links > 50, "links are found");
 }
 
 #[test]
