@@ -1,7 +1,8 @@
 //! Writes, one or many, as they go down to an engine.
 
 use crate::Result;
-use crate::key::{check_key, check_value};
+use crate::engine::Change;
+use crate::key::{Key, KeyHasher, check_key, check_value};
 use std::ops::Range;
 
 /// A moment, in milliseconds since the Unix epoch. Engines read no clock: they are told.
@@ -56,6 +57,44 @@ impl<'a> Write<'a> {
             Write::Put { key, value, .. } => key.len() + value.len(),
             Write::Delete { key } => key.len(),
         }
+    }
+}
+
+/// A write with the hash of its key: what an engine is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HashedWrite<'a> {
+    key: Key<'a>,
+    write: Write<'a>,
+}
+
+impl<'a> HashedWrite<'a> {
+    /// Hashes the key of a write.
+    pub fn new(write: Write<'a>, hasher: &KeyHasher) -> Self {
+        HashedWrite { key: hasher.key(write.key()), write }
+    }
+
+    /// The write that makes a change, or `None` if the change is [`Change::Keep`].
+    pub fn of_change(key: Key<'a>, change: &'a Change) -> Option<Self> {
+        let write = match change {
+            Change::Keep => return None,
+            Change::Put { value, expires_at_ms } => {
+                Write::Put { key: key.bytes(), value, expires_at_ms: *expires_at_ms }
+            }
+            Change::Delete => Write::Delete { key: key.bytes() },
+        };
+        Some(HashedWrite { key, write })
+    }
+
+    /// The key with its hash.
+    #[inline]
+    pub fn key(&self) -> Key<'a> {
+        self.key
+    }
+
+    /// The write itself.
+    #[inline]
+    pub fn write(&self) -> Write<'a> {
+        self.write
     }
 }
 

@@ -1,5 +1,6 @@
 //! The face that users see: a [`Database`], made by its [`Builder`]. This room owns the worker threads and the clock.
 
+mod atomic;
 mod builder;
 mod clock;
 mod lock;
@@ -10,10 +11,10 @@ mod workers;
 pub use builder::Builder;
 pub use repair::RepairOptions;
 
-use crate::batch::{Batch, Durability, NEVER, TimestampMs, Write};
+use crate::batch::{Batch, Durability, HashedWrite, TimestampMs, Write};
 use crate::damage::VerifyReport;
-use crate::engine::{Capabilities, Change, Engine, Found, Record, Records, Step};
-use crate::key::check_value;
+use crate::engine::{Capabilities, Engine, Found, Record, Records, Step};
+use crate::key::{Key, KeyHasher};
 use crate::progress::Progress;
 use crate::stats::{Shape, Stats};
 use crate::{Error, Result};
@@ -59,6 +60,7 @@ struct Inner {
     clock: Clock,
     usage: Arc<UsageCounters>,
     shape: Shape,
+    hasher: KeyHasher,
     lock: Arc<DirectoryLock>,
 }
 
@@ -108,8 +110,8 @@ impl Database {
 
     /// The value of a key with its expiry time.
     pub fn get_found(&self, key: impl AsRef<[u8]>) -> Result<Option<Found>> {
-        self.inner.shape.check_key(key.as_ref())?;
-        let found = self.engine().get(key.as_ref(), self.inner.clock.now_ms())?;
+        let key = self.inner.key(key.as_ref())?;
+        let found = self.engine().get(key, self.inner.clock.now_ms())?;
         self.inner.usage.count_gets(1, usize::from(found.is_none()));
         Ok(found)
     }
@@ -121,8 +123,7 @@ impl Database {
 
     /// The values of many keys, in their order, with overlapping reads.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
-        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        keys.iter().try_for_each(|key| self.inner.shape.check_key(key))?;
+        let keys = self.inner.keys(keys)?;
         let found = self.engine().get_many(&keys, self.inner.clock.now_ms())?;
         self.inner.usage.count_gets(found.len(), found.iter().filter(|found| found.is_none()).count());
         Ok(found.into_iter().map(|found| found.map(|found| found.value)).collect())
@@ -146,9 +147,8 @@ impl Database {
         options: WriteOptions,
     ) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        self.inner.shape.check_key(key)?;
-        check_value(value)?;
-        self.apply(&[Write::Put { key, value, expires_at_ms: options.expires_at_ms }], options)
+        let write = Write::Put { key, value, expires_at_ms: options.expires_at_ms };
+        self.apply(&[self.inner.hashed(write)?], options)
     }
 
     /// Removes the key, if it is there.
@@ -158,8 +158,7 @@ impl Database {
 
     /// [`delete`](Database::delete) with a durability of its own.
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
-        self.inner.shape.check_key(key.as_ref())?;
-        self.apply(&[Write::Delete { key: key.as_ref() }], options)
+        self.apply(&[self.inner.hashed(Write::Delete { key: key.as_ref() })?], options)
     }
 
     /// Applies all writes of a batch or none.
@@ -169,76 +168,18 @@ impl Database {
 
     /// [`write`](Database::write) with a durability of its own; the expiry times are the batch's.
     pub fn write_with(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
-        let writes: Vec<Write<'_>> = batch.writes().collect();
-        writes.iter().try_for_each(|write| self.inner.shape.check_key(write.key()))?;
+        let writes = batch.writes().map(|write| self.inner.hashed(write)).collect::<Result<Vec<_>>>()?;
         if writes.is_empty() { Ok(()) } else { self.apply(&writes, options) }
     }
 
-    fn apply(&self, writes: &[Write<'_>], options: WriteOptions) -> Result<()> {
-        let bytes = writes.iter().map(Write::user_bytes).sum();
+    fn apply(&self, writes: &[HashedWrite<'_>], options: WriteOptions) -> Result<()> {
+        let bytes = writes.iter().map(|write| write.write().user_bytes()).sum();
         self.inner.workers.admit(bytes)?;
         let locked = self.inner.lock.to_write()?;
         let durability = options.durability.unwrap_or(self.inner.durability);
         self.engine().write(writes, durability, self.inner.clock.now_ms())?;
         drop(locked);
-        self.inner.usage.count_writes(writes);
-        self.inner.workers.wake();
-        Ok(())
-    }
-
-    /// Puts the record unless the key is there; answers whether it did. Atomic. A record that is there is as durable as
-    /// the database's default when this returns: with [`Durability::Synced`] that may take a sync.
-    pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
-        check_value(value.as_ref())?;
-        let mut inserted = false;
-        self.update(key, |found| {
-            inserted = found.is_none();
-            Ok(match found {
-                Some(_) => Change::Keep,
-                None => Change::Put { value: Bytes::copy_from_slice(value.as_ref()), expires_at_ms: NEVER },
-            })
-        })?;
-        Ok(inserted)
-    }
-
-    /// Shows `change` the value of the key and does what it answers, with no other write to the key in between. Also
-    /// with [`Change::Keep`] it returns only when what was found is as durable as was asked. `change` must not use the
-    /// database: it would wait for itself.
-    pub fn update(
-        &self,
-        key: impl AsRef<[u8]>,
-        change: impl FnMut(Option<&Found>) -> Result<Change>,
-    ) -> Result<()> {
-        self.update_with(key, WriteOptions::default(), change)
-    }
-
-    /// [`update`](Database::update) with a durability of its own.
-    pub fn update_with(
-        &self,
-        key: impl AsRef<[u8]>,
-        options: WriteOptions,
-        mut change: impl FnMut(Option<&Found>) -> Result<Change>,
-    ) -> Result<()> {
-        let key = key.as_ref();
-        self.inner.shape.check_key(key)?;
-        self.inner.workers.admit(key.len())?;
-        let locked = self.inner.lock.to_write()?;
-        let durability = options.durability.unwrap_or(self.inner.durability);
-        let usage = &self.inner.usage;
-        self.engine().update(key, durability, self.inner.clock.now_ms(), &mut |found| {
-            let change = change(found)?;
-            usage.count_gets(1, usize::from(found.is_none()));
-            match &change {
-                Change::Put { value, .. } => {
-                    check_value(value)?;
-                    usage.count_put(key, value.len());
-                }
-                Change::Delete => usage.count_delete(),
-                Change::Keep => {}
-            }
-            Ok(change)
-        })?;
-        drop(locked);
+        self.inner.usage.count_writes(writes.iter().map(HashedWrite::write));
         self.inner.workers.wake();
         Ok(())
     }
@@ -341,6 +282,23 @@ impl Database {
 }
 
 impl Inner {
+    /// A key, checked and hashed.
+    fn key<'a>(&self, key: &'a [u8]) -> Result<Key<'a>> {
+        self.shape.check_key(key)?;
+        Ok(self.hasher.key(key))
+    }
+
+    /// Many keys, checked and hashed.
+    fn keys<'a, K: AsRef<[u8]>>(&self, keys: &'a [K]) -> Result<Vec<Key<'a>>> {
+        keys.iter().map(|key| self.key(key.as_ref())).collect()
+    }
+
+    /// A write, checked, with its key hashed.
+    fn hashed<'a>(&self, write: Write<'a>) -> Result<HashedWrite<'a>> {
+        self.shape.check_write(&write)?;
+        Ok(HashedWrite::new(write, &self.hasher))
+    }
+
     fn close(&self) -> Result<()> {
         self.lock.check_process()?;
         self.workers.stop();

@@ -62,6 +62,27 @@ impl KeyHash {
     }
 }
 
+/// A key with its hash. An operation hashes its key once, where it enters the database, and hands this on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key<'a> {
+    bytes: &'a [u8],
+    hash: KeyHash,
+}
+
+impl<'a> Key<'a> {
+    /// The key itself.
+    #[inline]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Its hash.
+    #[inline]
+    pub fn hash(&self) -> KeyHash {
+        self.hash
+    }
+}
+
 /// How a database hashes its keys; fixed when it is created. `Debug` does not show the seed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum KeyHasher {
@@ -89,6 +110,12 @@ impl fmt::Debug for KeyHasher {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How many keys this thread has hashed.
+    pub(crate) static HASHES: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 /// The shortest key that is taken for a hash, in bytes: the placement.
 pub const HASH_LENGTH_MIN: usize = 8;
 
@@ -109,9 +136,22 @@ impl KeyHasher {
         Ok([random_number()?, random_number()?])
     }
 
+    /// A key with its hash.
+    ///
+    /// ```
+    /// let key = siltstone::key::KeyHasher::Keyed([1, 2]).key(b"key");
+    /// assert_eq!(key.bytes(), b"key");
+    /// ```
+    #[inline]
+    pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
+        Key { bytes, hash: self.hash(bytes) }
+    }
+
     /// The hash of `key`. About 20 ns for a short key.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
+        #[cfg(test)]
+        HASHES.set(HASHES.get() + 1);
         match self {
             KeyHasher::Keyed([seed0, seed1]) => {
                 let hash = SipHasher13::new_with_keys(*seed0, *seed1).hash(key);

@@ -67,8 +67,12 @@ impl Run<'_> {
             0..300 => self.put(),
             300..400 => self.delete(),
             400..600 => self.get(),
-            600..660 => self.insert_if_absent(),
-            660..720 => self.update(),
+            600..630 => self.insert_if_absent(),
+            630..640 => self.insert_many_if_absent(),
+            640..650 => self.compare_and_swap(),
+            650..660 => self.remove(),
+            660..690 => self.update(),
+            690..720 => self.transact(),
             720..800 => self.write_batch(),
             800..840 => self.get_many(),
             840..990 => (0..=self.random.below(4)).for_each(|_| assert!(self.database.step().is_ok())),
@@ -164,6 +168,70 @@ impl Run<'_> {
             Change::Delete => drop(self.model.remove(&key)),
             Change::Put { .. } => self.set(key, value, expires_at_ms),
         }
+    }
+
+    fn transact(&mut self) {
+        let mut keys: Vec<Vec<u8>> = (0..self.random.below(20)).map(|_| self.choose_key()).collect();
+        keys.sort();
+        keys.dedup();
+        let mut changes = Vec::new();
+        for _ in &keys {
+            let (value, expires_at_ms) = (self.new_value().into(), self.choose_expiry());
+            changes.push(match self.random.below(4) {
+                0 => Change::Keep,
+                1 => Change::Delete,
+                _ => Change::Put { value, expires_at_ms },
+            });
+        }
+        let mut seen = Vec::new();
+        let transacted = self.database.transact(&keys, |found, to| {
+            let found = found.iter().map(Option::as_ref);
+            seen =
+                found.map(|found| found.map(|found| (found.value.to_vec(), found.expires_at_ms))).collect();
+            to.clone_from_slice(&changes);
+            Ok(())
+        });
+        transacted.unwrap();
+        for ((key, change), seen) in keys.into_iter().zip(changes).zip(seen) {
+            assert_eq!(seen.as_ref(), self.expected(&key));
+            match change {
+                Change::Keep => {}
+                Change::Delete => drop(self.model.remove(&key)),
+                Change::Put { value, expires_at_ms } => self.set(key, value.to_vec(), expires_at_ms),
+            }
+        }
+    }
+
+    fn insert_many_if_absent(&mut self) {
+        let count = self.random.below(20);
+        let records: Vec<_> = (0..count).map(|_| (self.choose_key(), self.new_value())).collect();
+        let inserted = self.database.insert_many_if_absent(&records).unwrap();
+        for ((key, value), inserted) in records.into_iter().zip(inserted) {
+            assert_eq!(inserted, self.expected(&key).is_none());
+            if inserted {
+                self.set(key, value, NEVER);
+            }
+        }
+    }
+
+    fn compare_and_swap(&mut self) {
+        let (key, value) = (self.choose_key(), self.new_value());
+        let there = self.expected(&key).map(|(value, _)| value.clone());
+        let expected = if self.random.below(4) == 0 { Some(vec![7; value.len()]) } else { there.clone() };
+        let new = Some(value).filter(|_| self.random.below(3) > 0);
+        let swapped = self.database.compare_and_swap(&key, expected.as_deref(), new.as_deref()).unwrap();
+        assert_eq!(swapped, there == expected);
+        match new {
+            _ if !swapped => {}
+            Some(value) => self.set(key, value, NEVER),
+            None => drop(self.model.remove(&key)),
+        }
+    }
+
+    fn remove(&mut self) {
+        let key = self.choose_key();
+        let removed = self.database.remove(&key).unwrap();
+        assert_eq!(removed.map(|value| value.to_vec()), self.model.remove(&key).map(|(value, _)| value));
     }
 
     fn write_batch(&mut self) {

@@ -320,8 +320,8 @@ impl Builder {
         let Builder { durability, clock, background_threads, .. } = self;
         let workers =
             Workers::start(engine.clone(), lock.clone(), clock.clone(), usage.clone(), background_threads)?;
-        let shape = engine.shape();
-        let inner = Inner { workers, engine, durability, clock, usage, shape, lock };
+        let (shape, hasher) = (engine.shape(), engine.hasher());
+        let inner = Inner { workers, engine, durability, clock, usage, shape, hasher, lock };
         Ok(Database { inner: Arc::new(inner) })
     }
 

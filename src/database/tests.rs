@@ -7,6 +7,7 @@ use crate::device::system::synced;
 use crate::engine::EngineKind;
 use crate::engine::mica::MicaSettings;
 use crate::engine::silt::{FilterKind, HashStoreKind, IndexKind};
+use crate::key::HASHES;
 use crate::testing::{Crash, SimulatedDirectory, Survival};
 use crate::{Access, Change};
 
@@ -241,5 +242,38 @@ fn settings_that_cannot_take_effect_are_errors_that_name_them() {
         of_mica(MicaSettings { record_bytes: 16, ..Default::default() }).fixed(8, 8),
     ] {
         memory(builder).unwrap();
+    }
+}
+
+/// With a record cache, too, and whatever the key is in.
+#[test]
+fn an_operation_hashes_each_of_its_keys_once() {
+    for (engine, budget) in
+        [(EngineKind::Silt, None), (EngineKind::Silt, Some(64 << 20)), (EngineKind::Mica, None)]
+    {
+        let builder = Database::builder("memory").engine(engine).partitions(4).background_threads(0);
+        let builder = if let Some(bytes) = budget { builder.memory_budget(bytes) } else { builder };
+        let database = builder.open_in(Directory::new(MemoryDirectory::default(), Access::Buffered)).unwrap();
+        let hashes = |name: &str, keys: u64, work: &mut dyn FnMut() -> crate::Result<()>| {
+            let before = HASHES.get();
+            work().unwrap();
+            assert_eq!(HASHES.get() - before, keys, "{engine:?}, budget {budget:?}: {name}");
+        };
+        for _ in 0..2 {
+            hashes("put", 1, &mut || database.put("a", "1"));
+            hashes("get", 1, &mut || database.get("a").map(drop));
+            hashes("get again", 1, &mut || database.get("a").map(drop));
+            hashes("update", 1, &mut || database.update("a", |_| Ok(Change::Delete)));
+            hashes("insert_if_absent", 1, &mut || database.insert_if_absent("a", "2").map(drop));
+            hashes("remove", 1, &mut || database.remove("a").map(drop));
+            hashes("delete", 1, &mut || database.delete("a"));
+            let mut batch = Batch::new();
+            batch.put("a", "3").unwrap().put("b", "3").unwrap().delete("c").unwrap();
+            hashes("write", 3, &mut || database.write(&batch));
+            hashes("get_many", 3, &mut || database.get_many(&["a", "b", "c"]).map(drop));
+            let records = [("a", "4"), ("b", "4"), ("c", "4")];
+            hashes("insert_many_if_absent", 3, &mut || database.insert_many_if_absent(&records).map(drop));
+            database.compact().unwrap();
+        }
     }
 }

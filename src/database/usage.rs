@@ -103,7 +103,7 @@ impl UsageCounters {
     }
 
     /// All of these were written.
-    pub fn count_writes(&self, writes: &[Write<'_>]) {
+    pub fn count_writes<'a>(&self, writes: impl Iterator<Item = Write<'a>>) {
         for write in writes {
             match write {
                 Write::Put { key, value, .. } => self.count_put(key, value.len()),
@@ -191,10 +191,11 @@ mod tests {
         for opening in 1..4 {
             let counters = UsageCounters::open(Some(directory.clone()), 1_000).unwrap();
             counters.count_gets(10, 3);
-            counters.count_writes(&[
+            let writes = [
                 Write::Put { key: b"key", value: b"value", expires_at_ms: 0 },
                 Write::Delete { key: b"key" },
-            ]);
+            ];
+            counters.count_writes(writes.into_iter());
             counters.save(3_000, || Ok(7));
             let found = usage::read(&directory).unwrap();
             let counts = (found.gets, found.misses, found.puts, found.deletes);

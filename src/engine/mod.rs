@@ -6,9 +6,10 @@
 pub mod mica;
 pub mod silt;
 
-use crate::batch::{Durability, TimestampMs, Write};
+use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
 use crate::device::Directory;
+use crate::key::{Key, KeyHasher};
 use crate::progress::Progress;
 use crate::stats::{Shape, Stats};
 use crate::{Error, Result};
@@ -75,10 +76,11 @@ pub struct Record {
     pub expires_at_ms: TimestampMs,
 }
 
-/// What [`Engine::update`] does with a key once it has seen its value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What an update does with a key once it has seen its value.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Change {
     /// Leaves it as it is.
+    #[default]
     Keep,
     /// Gives it a value.
     Put {
@@ -114,11 +116,17 @@ pub struct Background {
     pub lead: f64,
 }
 
+/// What [`Engine::update_many`] calls with the values that it found and the changes to set.
+pub type Changing<'a> = dyn FnMut(&[Option<Found>], &mut [Change]) -> Result<()> + 'a;
+
 /// Records in the engine's own order, each with its own outcome.
 pub type Records = Box<dyn Iterator<Item = Result<Record>> + Send>;
 
-/// A key-value store in the terms of the design. Keys and values were checked against the limits before they come
-/// here. All methods may be called from any thread.
+/// A key-value store in the terms of the design. All methods may be called from any thread.
+///
+/// Keys come with their hash, computed once per operation by the engine's [`hasher`](Engine::hasher). Keys and writes
+/// are checked against the limits and the [`shape`](Engine::shape) before they come here; an engine does not check them
+/// again.
 pub trait Engine: Send + Sync {
     /// Which engine it is.
     fn kind(&self) -> EngineKind;
@@ -129,25 +137,31 @@ pub trait Engine: Send + Sync {
     /// What it can do beyond the common interface.
     fn capabilities(&self) -> Capabilities;
 
+    /// How it hashes keys. Cheap.
+    fn hasher(&self) -> KeyHasher;
+
     /// The value of a key, unless it is absent or expired.
-    fn get(&self, key: &[u8], now_ms: TimestampMs) -> Result<Option<Found>>;
+    fn get(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<Option<Found>>;
 
     /// The values of many keys, in the order of the keys, with their reads overlapped.
-    fn get_many(&self, keys: &[&[u8]], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
-        keys.iter().map(|key| self.get(key, now_ms)).collect()
+    fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
+        keys.iter().map(|key| self.get(*key, now_ms)).collect()
     }
 
     /// Applies all writes or none. When it returns, they are visible and as durable as was asked.
-    fn write(&self, writes: &[Write<'_>], durability: Durability, now_ms: TimestampMs) -> Result<()>;
+    fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: TimestampMs) -> Result<()>;
 
-    /// Shows `change` the value of a key and does what it answers, with no other write to that key in between. What was
-    /// found and is kept is as durable as was asked when this returns. `change` is called once.
-    fn update(
+    /// Shows `change` the values of the keys, in their order, and applies all the changes that it sets, or none. They
+    /// are [`Change::Keep`] at first. No other write to these keys comes in between, and no other write sees some of the
+    /// changes without the rest. When this returns, what was found and is kept is as durable as was asked, too.
+    ///
+    /// `change` is called once. If it fails, nothing changes. If a key comes twice, the later change holds.
+    fn update_many(
         &self,
-        key: &[u8],
+        keys: &[Key<'_>],
         durability: Durability,
         now_ms: TimestampMs,
-        change: &mut dyn FnMut(Option<&Found>) -> Result<Change>,
+        change: &mut Changing<'_>,
     ) -> Result<()>;
 
     /// All records as they are at this moment. Later writes are not seen.

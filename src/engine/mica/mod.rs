@@ -21,11 +21,11 @@ mod tests;
 pub use crate::mica::{Eviction, ItemShape};
 pub use settings::MicaSettings;
 
-use crate::batch::{Durability, TimestampMs, Write};
+use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
-use crate::engine::{Capabilities, Change, Engine, EngineKind, Found, Record, Records};
+use crate::engine::{Capabilities, Changing, Engine, EngineKind, Found, Record, Records};
 use crate::health::Health;
-use crate::key::KeyHasher;
+use crate::key::{Key, KeyHasher};
 use crate::mica::{CircularLog, Crew, HashedKey, Partition, Reader, SegregatedFits, Space};
 use crate::progress::Progress;
 use crate::stats::{RamAccount, Shape, Stats};
@@ -103,11 +103,11 @@ impl<S: Space> Mica<S> {
         })
     }
 
-    /// The number of a key's partition, and the key with its hash.
+    /// The number of a key's partition, and the key as its table takes it.
     #[inline]
-    fn place<'a>(&self, key: &'a [u8]) -> (usize, HashedKey<'a>) {
-        let hash = self.hasher.hash(key);
-        (hash.partition(self.partition_bits), HashedKey { hash: hash.placement, bytes: key })
+    fn place<'a>(&self, key: Key<'a>) -> (usize, HashedKey<'a>) {
+        let partition = key.hash().partition(self.partition_bits);
+        (partition, HashedKey { hash: key.hash().placement, bytes: key.bytes() })
     }
 
     /// All partitions, with no writer in them.
@@ -136,9 +136,13 @@ impl<S: Space> Engine for Mica<S> {
         Capabilities { ordered: false, persistent: false, lossy: S::LOSSY }
     }
 
+    fn hasher(&self) -> KeyHasher {
+        self.hasher
+    }
+
     /// The reader itself takes no lock. An item of a cache that the policy wants appended again is, if no writer is in
     /// its partition at that moment: of gets that meet a writer the policy sees a sample (dissertation 5.3.1).
-    fn get(&self, key: &[u8], now_ms: TimestampMs) -> Result<Option<Found>> {
+    fn get(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<Option<Found>> {
         self.check_open()?;
         let (partition, key) = self.place(key);
         let shard = &self.partitions[partition];
@@ -152,12 +156,12 @@ impl<S: Space> Engine for Mica<S> {
         Ok(Some(Found { value: Bytes::from(bytes), expires_at_ms: value.expires_at_ms }))
     }
 
-    fn get_many(&self, keys: &[&[u8]], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
+    fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
         self.check_open()?;
         let mut found = vec![None; keys.len()];
         let mut asked: Vec<Vec<(usize, HashedKey<'_>)>> = vec![Vec::new(); self.partitions.len()];
         for (at, key) in keys.iter().enumerate() {
-            let (partition, key) = self.place(key);
+            let (partition, key) = self.place(*key);
             asked[partition].push((at, key));
         }
         let mut fading = Vec::new();
@@ -187,31 +191,20 @@ impl<S: Space> Engine for Mica<S> {
         Ok(found)
     }
 
-    fn write(&self, writes: &[Write<'_>], _durability: Durability, now_ms: TimestampMs) -> Result<()> {
+    fn write(&self, writes: &[HashedWrite<'_>], _durability: Durability, now_ms: TimestampMs) -> Result<()> {
         self.check_writable()?;
         self.write_all(writes, now_ms)
     }
 
-    fn update(
+    fn update_many(
         &self,
-        key: &[u8],
+        keys: &[Key<'_>],
         _durability: Durability,
         now_ms: TimestampMs,
-        change: &mut dyn FnMut(Option<&Found>) -> Result<Change>,
+        change: &mut Changing<'_>,
     ) -> Result<()> {
         self.check_writable()?;
-        let (partition, hashed) = self.place(key);
-        let mut owner = self.partitions[partition].owner.lock();
-        let mut value = Vec::new();
-        let found = owner.partition.get_and_keep(hashed, now_ms, &mut value);
-        let found = found.map(|expires_at_ms| Found { value: Bytes::from(value), expires_at_ms });
-        match change(found.as_ref())? {
-            Change::Keep => Ok(()),
-            Change::Put { value, expires_at_ms } => {
-                self.write_one(&mut owner, &Write::Put { key, value: &value, expires_at_ms }, now_ms)
-            }
-            Change::Delete => self.write_one(&mut owner, &Write::Delete { key }, now_ms),
-        }
+        self.update_all(keys, now_ms, change)
     }
 
     /// All records are copied at once: it takes as much memory as they do.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::batch::NEVER;
+use crate::batch::{NEVER, Write};
 use crate::mica::Full;
 
 fn engine(settings: &MicaSettings) -> Arc<dyn Engine> {
@@ -12,11 +12,16 @@ fn small() -> MicaSettings {
 
 fn put(engine: &dyn Engine, key: u32, value: &[u8], expires_at_ms: u64, now_ms: u64) -> Result<()> {
     let key = key.to_le_bytes();
-    engine.write(&[Write::Put { key: &key, value, expires_at_ms }], Durability::Buffered, now_ms)
+    write(engine, &[Write::Put { key: &key, value, expires_at_ms }], now_ms)
+}
+
+fn write(engine: &dyn Engine, writes: &[Write<'_>], now_ms: u64) -> Result<()> {
+    let writes: Vec<_> = writes.iter().map(|write| HashedWrite::new(*write, &engine.hasher())).collect();
+    engine.write(&writes, Durability::Buffered, now_ms)
 }
 
 fn get(engine: &dyn Engine, key: u32) -> Option<Bytes> {
-    engine.get(&key.to_le_bytes(), 0).unwrap().map(|found| found.value)
+    engine.get(engine.hasher().key(&key.to_le_bytes()), 0).unwrap().map(|found| found.value)
 }
 
 fn contents(engine: &dyn Engine) -> Vec<(Bytes, Bytes)> {
@@ -36,11 +41,11 @@ fn a_batch_for_which_there_is_no_room_changes_nothing_in_any_partition() {
         keys.iter().map(|key| Write::Put { key, value: &[8; 1_000], expires_at_ms: NEVER }).collect();
     writes.insert(3, Write::Delete { key: &keys[5] });
     for _ in 0..20 {
-        let outcome = engine.write(&writes, Durability::Buffered, 1);
+        let outcome = write(&*engine, &writes, 1);
         assert!(matches!(outcome, Err(Error::Full(Full::Memory | Full::Index))), "{outcome:?}");
     }
     assert!(contents(&*engine) == before && engine.stats().records == records);
-    engine.write(&writes[..100], Durability::Buffered, 1).unwrap();
+    write(&*engine, &writes[..100], 1).unwrap();
     assert!(get(&*engine, 50).unwrap() == [8; 1_000][..] && get(&*engine, 5).unwrap() == [8; 1_000][..]);
 }
 
@@ -53,7 +58,7 @@ fn a_full_store_refuses_and_takes_more_when_something_was_deleted_or_has_expired
     let outcome = put(&*engine, count, &[7; 900], 50, 1);
     assert!(matches!(outcome, Err(Error::Full(_))), "{outcome:?}");
     assert!(engine.check_writable().is_ok(), "that is no failure");
-    engine.write(&[Write::Delete { key: &0u32.to_le_bytes() }], Durability::Buffered, 1).unwrap();
+    write(&*engine, &[Write::Delete { key: &0u32.to_le_bytes() }], 1).unwrap();
     put(&*engine, 0, &[8; 900], 50, 1).unwrap();
     let later = 2_000;
     assert!((1_000..1_000 + count / 2).all(|key| put(&*engine, key, &[9; 900], NEVER, later).is_ok()));
@@ -77,7 +82,7 @@ fn a_cache_takes_everything_and_has_the_last_value_or_none() {
         assert!(get(&*engine, 1_999).is_some() && get(&*engine, 0).is_none());
         assert_eq!(engine.stats().records, found.len() as u64);
         // A batch longer than the log: what it overwrote itself is absent, and so is what stood there before.
-        engine.write(&batch, Durability::Buffered, 1).unwrap();
+        write(&*engine, &batch, 1).unwrap();
         let found: Vec<Bytes> = (0..2_000).filter_map(|key| get(&*engine, key)).collect();
         assert!(found.len() > 300 && found.iter().all(|value| value[..] == [3; 200]), "{}", found.len());
     }
@@ -140,10 +145,16 @@ fn a_use_keeps_a_record_in_a_cache_as_long_as_its_eviction_policy_says() {
     const KEY: [u8; 4] = [0; 4];
     let uses: [(&str, Use); 4] = [
         ("get", |cache| assert!(get(cache, 0).is_some())),
-        ("get_many", |cache| assert!(cache.get_many(&[&KEY, &[9; 4]], 0).unwrap()[0].is_some())),
+        ("get_many", |cache| {
+            assert!(
+                cache.get_many(&[KEY, [9; 4]].each_ref().map(|key| cache.hasher().key(key)), 0).unwrap()[0]
+                    .is_some()
+            )
+        }),
         ("put in place", |cache| put(cache, 0, &[3; 1_000], NEVER, 1).unwrap()),
         ("update", |cache| {
-            cache.update(&KEY, Durability::Buffered, 1, &mut |_| Ok(Change::Keep)).unwrap();
+            let key = cache.hasher().key(&KEY);
+            cache.update_many(&[key], Durability::Buffered, 1, &mut |_, _| Ok(())).unwrap();
         }),
     ];
     for (name, use_it) in uses {

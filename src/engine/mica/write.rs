@@ -2,14 +2,21 @@
 //! them, and only when all of them have a place does any of them become visible.
 
 use super::{Mica, Owner};
-use crate::batch::{NEVER, TimestampMs, Write};
+use crate::Result;
+use crate::batch::{HashedWrite, TimestampMs, Write};
+use crate::engine::{Change, Changing, Found};
+use crate::key::Key;
 use crate::mica::{Full, HashedKey, Prepared, Space};
-use crate::{Error, Result};
-use std::collections::BTreeMap;
+use bytes::Bytes;
+use parking_lot::MutexGuard;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Expired items are not looked for again within this time.
 const COLLECTION_INTERVAL_MS: u64 = 1_000;
+
+/// The writers of some partitions, by the number of the partition.
+type Owners<'a, S> = BTreeMap<usize, MutexGuard<'a, Owner<S>>>;
 
 /// A record to be put: its key, value and expiry time.
 type Put<'a> = (HashedKey<'a>, &'a [u8], TimestampMs);
@@ -39,42 +46,16 @@ impl<S: Space> Owner<S> {
 }
 
 impl<S: Space> Mica<S> {
-    /// Checks a write against the shape of the records.
-    fn check(&self, write: &Write<'_>) -> Result<()> {
-        let Some((key_length, value_length)) = self.shape.fixed else { return Ok(()) };
-        let size = |what, expected: u32, got: usize| match got == expected as usize {
-            true => Ok(()),
-            false => Err(Error::RecordSize { what, expected: expected as usize, got }),
-        };
-        size("key", key_length, write.key().len())?;
-        match write {
-            Write::Put { value, expires_at_ms, .. } => {
-                size("value", value_length, value.len())?;
-                if *expires_at_ms == NEVER || self.shape.expiring {
-                    Ok(())
-                } else {
-                    Err(Error::ExpiryUnsupported)
-                }
-            }
-            Write::Delete { .. } => Ok(()),
-        }
-    }
-
-    fn count(&self, writes: &[Write<'_>]) {
+    fn count(&self, writes: &[HashedWrite<'_>]) {
         self.writes.fetch_add(writes.len() as u64, Relaxed);
-        self.user_bytes.fetch_add(writes.iter().map(|write| write.user_bytes() as u64).sum(), Relaxed);
+        self.user_bytes
+            .fetch_add(writes.iter().map(|write| write.write().user_bytes() as u64).sum(), Relaxed);
     }
 
     /// Does one write in its partition.
-    pub(super) fn write_one(
-        &self,
-        owner: &mut Owner<S>,
-        write: &Write<'_>,
-        now_ms: TimestampMs,
-    ) -> Result<()> {
-        self.check(write)?;
+    fn write_one(&self, owner: &mut Owner<S>, write: &HashedWrite<'_>, now_ms: TimestampMs) -> Result<()> {
         let (_, key) = self.place(write.key());
-        match *write {
+        match write.write() {
             Write::Put { value, expires_at_ms, .. } => {
                 owner.with_room(now_ms, |owner| owner.partition.put(key, value, expires_at_ms))?;
             }
@@ -86,27 +67,71 @@ impl<S: Space> Mica<S> {
         Ok(())
     }
 
+    /// The writers of all partitions that the keys are in.
+    fn owners_of<'a>(&self, keys: impl Iterator<Item = Key<'a>>) -> Owners<'_, S> {
+        let numbers: BTreeSet<usize> = keys.map(|key| self.place(key).0).collect();
+        // In the order of their numbers, so that no two batches wait for each other.
+        numbers.into_iter().map(|number| (number, self.partitions[number].owner.lock())).collect()
+    }
+
     /// Does all writes or none.
-    pub(super) fn write_all(&self, writes: &[Write<'_>], now_ms: TimestampMs) -> Result<()> {
+    pub(super) fn write_all(&self, writes: &[HashedWrite<'_>], now_ms: TimestampMs) -> Result<()> {
         if let [write] = writes {
             let (partition, _) = self.place(write.key());
             return self.write_one(&mut self.partitions[partition].owner.lock(), write, now_ms);
         }
-        writes.iter().try_for_each(|write| self.check(write))?;
+        let mut owners = self.owners_of(writes.iter().map(HashedWrite::key));
+        self.write_owned(&mut owners, writes, now_ms)
+    }
+
+    /// Reads the keys, and does all changes to them or none, with no other writer in their partitions.
+    pub(super) fn update_all(
+        &self,
+        keys: &[Key<'_>],
+        now_ms: TimestampMs,
+        change: &mut Changing<'_>,
+    ) -> Result<()> {
+        let mut owners = self.owners_of(keys.iter().copied());
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys {
+            let (partition, key) = self.place(*key);
+            let mut value = Vec::new();
+            let owner = owners.get_mut(&partition);
+            let expires_at_ms = owner.and_then(|owner| owner.partition.get_and_keep(key, now_ms, &mut value));
+            found.push(expires_at_ms.map(|expires_at_ms| Found { value: Bytes::from(value), expires_at_ms }));
+        }
+        let mut changes = vec![Change::Keep; keys.len()];
+        change(&found, &mut changes)?;
+        let writes = keys.iter().zip(&changes);
+        let writes: Vec<_> =
+            writes.filter_map(|(key, change)| HashedWrite::of_change(*key, change)).collect();
+        match &writes[..] {
+            [write] => match owners.get_mut(&self.place(write.key()).0) {
+                Some(owner) => self.write_one(owner, write, now_ms),
+                None => Ok(()),
+            },
+            several => self.write_owned(&mut owners, several, now_ms),
+        }
+    }
+
+    /// Does all writes or none, in partitions that are owned.
+    fn write_owned(
+        &self,
+        owners: &mut Owners<'_, S>,
+        writes: &[HashedWrite<'_>],
+        now_ms: TimestampMs,
+    ) -> Result<()> {
         let mut puts: BTreeMap<usize, Vec<Put<'_>>> = BTreeMap::new();
         for write in writes {
             let (partition, key) = self.place(write.key());
-            let puts = puts.entry(partition).or_default();
-            if let Write::Put { value, expires_at_ms, .. } = *write {
-                puts.push((key, value, expires_at_ms));
+            if let Write::Put { value, expires_at_ms, .. } = write.write() {
+                puts.entry(partition).or_default().push((key, value, expires_at_ms));
             }
         }
-        // In the order of their numbers, so that two batches never wait for each other.
-        let mut owners: BTreeMap<usize, _> =
-            puts.keys().map(|partition| (*partition, self.partitions[*partition].owner.lock())).collect();
         let mut prepared: BTreeMap<usize, Vec<Prepared>> = BTreeMap::new();
         let mut outcome = Ok(());
-        for (owner, (partition, puts)) in owners.values_mut().zip(&puts) {
+        for (partition, puts) in &puts {
+            let Some(owner) = owners.get_mut(partition) else { continue };
             match owner.with_room(now_ms, |owner| owner.partition.prepare(puts)) {
                 // From the end on, the items come out in the order in which they were written.
                 Ok(items) => prepared.insert(*partition, items.into_iter().rev().collect()),
@@ -127,7 +152,7 @@ impl<S: Space> Mica<S> {
         for write in writes {
             let (partition, key) = self.place(write.key());
             let Some(owner) = owners.get_mut(&partition) else { continue };
-            match write {
+            match write.write() {
                 Write::Put { .. } => {
                     if let Some(item) = prepared.get_mut(&partition).and_then(Vec::pop) {
                         owner.partition.publish(key, item)?;

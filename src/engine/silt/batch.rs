@@ -7,6 +7,7 @@ use crate::Result;
 use crate::batch::TimestampMs;
 use crate::device::{AlignedBuffer, Purpose, ReadRequest, read_batch, with_scratch};
 use crate::engine::Found;
+use crate::key::Key;
 use crate::store::hash::HashStore;
 use crate::store::record::RecordView;
 use crate::store::sorted::{Located, SortedStore, Span};
@@ -56,7 +57,7 @@ impl Drop for Requests<'_> {
 
 impl Core {
     /// The values of many keys, in their order.
-    pub(super) fn get_many(&self, keys: &[&[u8]], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
+    pub(super) fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
         let mut found = vec![None; keys.len()];
         let account = &self.residency.batch_bytes;
         let mut requests = Requests { requests: Vec::new(), held_bytes: 0, account };
@@ -66,9 +67,9 @@ impl Core {
             self.make_room((keys.len() * buffer_bytes) as u64);
             let mut open = Vec::with_capacity(keys.len());
             for (index, key) in keys.iter().enumerate() {
-                let (partition, hash) = self.place(key);
+                let (partition, hash) = self.place(*key);
                 let number = chunk * keys_per_batch + index;
-                let ticket = match self.look_up_cached(key, hash, now_ms) {
+                let ticket = match self.look_up_cached(key.bytes(), hash, now_ms) {
                     Ok(value) => {
                         found[number] = value;
                         continue;
@@ -76,7 +77,7 @@ impl Core {
                     Err(ticket) => ticket,
                 };
                 let stores = self.partitions[partition].stores(&self.log, hash);
-                let sought = self.sought(key, hash, now_ms, ticket);
+                let sought = self.sought(key.bytes(), hash, now_ms, ticket);
                 match with_scratch(|buffer| stores.look_up_young(&sought, Purpose::Get, buffer))? {
                     Lookup::Known(value) => found[number] = value,
                     Lookup::Unknown => open.push(Open { number, sought, stores, next_store: 0 }),

@@ -41,13 +41,13 @@ mod tests;
 pub use settings::Mistake;
 pub use settings::{FilterKind, HashStoreKind, IndexKind, ShapeSettings, SiltSettings};
 
-use crate::batch::{Durability, NEVER, TimestampMs, Write};
+use crate::batch::{Durability, HashedWrite, NEVER, TimestampMs};
 use crate::cache::{Cached, CachedRecord, RecordCache, Ticket};
 use crate::damage::VerifyReport;
 use crate::device::{AlignedBuffer, Directory, Purpose, with_scratch};
-use crate::engine::{Background, Capabilities, Change, Engine, EngineKind, Found, Records, Step};
+use crate::engine::{Background, Capabilities, Changing, Engine, EngineKind, Found, Records, Step};
 use crate::health::{FailStop, Health};
-use crate::key::{KeyHash, Placing};
+use crate::key::{Key, KeyHash, KeyHasher, Placing};
 use crate::progress::Progress;
 use crate::stats::{RamAccount, Stats};
 use crate::store::log::Log;
@@ -131,25 +131,25 @@ impl Core {
     }
 
     /// The partition of a key and its hash there.
-    fn place(&self, key: &[u8]) -> (usize, KeyHash) {
-        let hash = self.placing.hasher.hash(key);
-        (hash.partition(self.placing.partitions_log2), hash.within_partition(self.placing.partitions_log2))
+    fn place(&self, key: Key<'_>) -> (usize, KeyHash) {
+        let bits = self.placing.partitions_log2;
+        (key.hash().partition(bits), key.hash().within_partition(bits))
     }
 
     fn get(
         &self,
-        key: &[u8],
+        key: Key<'_>,
         now_ms: TimestampMs,
         purpose: Purpose,
         buffer: &mut AlignedBuffer,
     ) -> Result<Option<Found>> {
         let (partition, hash) = self.place(key);
-        let ticket = match self.look_up_cached(key, hash, now_ms) {
+        let ticket = match self.look_up_cached(key.bytes(), hash, now_ms) {
             Ok(found) => return Ok(found),
             Err(ticket) => ticket,
         };
         let stores = self.partitions[partition].stores(&self.log, hash);
-        stores.look_up(&self.sought(key, hash, now_ms, ticket), purpose, buffer)
+        stores.look_up(&self.sought(key.bytes(), hash, now_ms, ticket), purpose, buffer)
     }
 
     /// What the cache answers; if it does not, the right to put the record there.
@@ -197,46 +197,34 @@ impl Engine for Silt {
         Capabilities { ordered: false, persistent: true, lossy: false }
     }
 
-    fn get(&self, key: &[u8], now_ms: TimestampMs) -> Result<Option<Found>> {
+    fn hasher(&self) -> KeyHasher {
+        self.core.placing.hasher
+    }
+
+    fn get(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<Option<Found>> {
         self.core.check_open()?;
         with_scratch(|buffer| self.core.get(key, now_ms, Purpose::Get, buffer))
     }
 
-    fn get_many(&self, keys: &[&[u8]], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
+    fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
         self.core.check_open()?;
         self.core.get_many(keys, now_ms)
     }
 
-    fn write(&self, writes: &[Write<'_>], durability: Durability, _now_ms: TimestampMs) -> Result<()> {
+    fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, _now_ms: TimestampMs) -> Result<()> {
         self.core.check_writable()?;
         self.core.write(writes, durability)
     }
 
-    fn update(
+    fn update_many(
         &self,
-        key: &[u8],
+        keys: &[Key<'_>],
         durability: Durability,
         now_ms: TimestampMs,
-        change: &mut dyn FnMut(Option<&Found>) -> Result<Change>,
+        change: &mut Changing<'_>,
     ) -> Result<()> {
         self.core.check_writable()?;
-        let (partition, _) = self.core.place(key);
-        let read = || with_scratch(|buffer| self.core.get(key, now_ms, Purpose::Get, buffer));
-        let mistaken = self.core.settings.makes(Mistake::ReadsBeforeLocking).then(read);
-        let locked = self.core.partitions[partition].writer.lock();
-        let found = mistaken.unwrap_or_else(read)?;
-        let end = match change(found.as_ref())? {
-            Change::Keep => {
-                drop(locked);
-                return self.core.make_found_durable(durability);
-            }
-            Change::Put { value, expires_at_ms } => {
-                self.core.write_locked(&[Write::Put { key, value: &value, expires_at_ms }], durability)?
-            }
-            Change::Delete => self.core.write_locked(&[Write::Delete { key }], durability)?,
-        };
-        drop(locked);
-        self.core.make_durable(durability, end)
+        self.core.update_many(keys, durability, now_ms, change)
     }
 
     fn iterate(&self, now_ms: TimestampMs) -> Result<Records> {

@@ -128,12 +128,13 @@ impl Core {
         let mut replayed = 0;
         let mut buffer = AlignedBuffer::default();
         self.log.scan(from, progress, &mut |position, record| {
-            let (number, _) = self.place(record.key);
+            let key = self.placing.hasher.key(record.key);
+            let (number, _) = self.place(key);
             if position < starts[number] {
                 return Ok(());
             }
             replayed += 1;
-            self.index_record(record.key, position, &mut buffer)
+            self.index_record(key, position, &mut buffer)
         })?;
         Ok(replayed)
     }

@@ -236,7 +236,7 @@ impl Core {
                 (_, false) => {}
             }
         }
-        let hash_of = |key: &[u8]| cache_hash(self.place(key).1);
+        let hash_of = |key: &[u8]| cache_hash(self.place(self.placing.hasher.key(key)).1);
         self.cache.resize(left.try_into().unwrap_or(usize::MAX), &hash_of);
         for (number, piece) in dropped {
             let mut state = self.partitions[number].state.write();

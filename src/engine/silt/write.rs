@@ -2,11 +2,12 @@
 
 use super::partition::{Partition, State};
 use super::policy::{self, OCCUPANCY, log_store_settings};
-use super::{Core, cache_hash};
-use crate::batch::{Durability, Write};
+use super::{Core, Mistake, cache_hash};
+use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::cache::WriteGuard;
 use crate::device::{AlignedBuffer, Purpose, with_scratch};
-use crate::key::KeyHash;
+use crate::engine::{Change, Changing};
+use crate::key::{Key, KeyHash};
 use crate::store::log::{LogStore, LogStoreSettings};
 use crate::store::record::RecordView;
 use crate::{Error, Result};
@@ -15,42 +16,71 @@ use std::sync::atomic::Ordering::Relaxed;
 
 impl Core {
     /// Applies all writes or none.
-    pub(super) fn write(&self, writes: &[Write<'_>], durability: Durability) -> Result<()> {
-        for write in writes {
-            self.shape.layout.check(write)?;
-        }
-        let end = match writes {
-            [single] => {
-                let _locked = self.partitions[self.place(single.key()).0].writer.lock();
-                self.write_locked(writes, durability)?
-            }
-            several => {
-                let mut numbers: Vec<usize> = several.iter().map(|write| self.place(write.key()).0).collect();
-                numbers.sort_unstable();
-                numbers.dedup();
-                // Always in ascending order, so that two batches never wait for each other.
-                let _locked: Vec<_> =
-                    numbers.iter().map(|&number| self.partitions[number].writer.lock()).collect();
-                self.write_locked(writes, durability)?
-            }
-        };
+    pub(super) fn write(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<()> {
+        let keys = writes.iter().map(HashedWrite::key);
+        let end = self.with_writers(keys, || self.write_locked(writes, durability))?;
         self.make_durable(durability, end)
     }
 
-    /// Writes while the writers of all partitions concerned are locked. Answers the end of the log behind it.
-    pub(super) fn write_locked(&self, writes: &[Write<'_>], durability: Durability) -> Result<u64> {
-        for write in writes {
-            self.shape.layout.check(write)?;
+    /// Reads the keys, and applies all changes to them or none, with their partitions locked from before the read on.
+    pub(super) fn update_many(
+        &self,
+        keys: &[Key<'_>],
+        durability: Durability,
+        now_ms: TimestampMs,
+        change: &mut Changing<'_>,
+    ) -> Result<()> {
+        let read = || match keys {
+            [key] => Ok(vec![with_scratch(|buffer| self.get(*key, now_ms, Purpose::Get, buffer))?]),
+            several => self.get_many(several, now_ms),
+        };
+        let mistaken = self.settings.makes(Mistake::ReadsBeforeLocking).then(read);
+        let end = self.with_writers(keys.iter().copied(), || {
+            let found = mistaken.unwrap_or_else(read)?;
+            let mut changes = vec![Change::Keep; keys.len()];
+            change(&found, &mut changes)?;
+            let writes = keys.iter().zip(&changes);
+            let writes: Vec<_> =
+                writes.filter_map(|(key, change)| HashedWrite::of_change(*key, change)).collect();
+            if writes.is_empty() { Ok(None) } else { self.write_locked(&writes, durability).map(Some) }
+        })?;
+        match end {
+            // What was found stands before the writes in the log, and is as durable as they are.
+            Some(end) => self.make_durable(durability, end),
+            None => self.make_found_durable(durability),
         }
+    }
+
+    /// Does `work` with the writers of all partitions locked that the keys are in.
+    fn with_writers<'a, T>(
+        &self,
+        mut keys: impl ExactSizeIterator<Item = Key<'a>>,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        if keys.len() == 1
+            && let Some(key) = keys.next()
+        {
+            let _locked = self.partitions[self.place(key).0].writer.lock();
+            return work();
+        }
+        let mut numbers: Vec<usize> = keys.map(|key| self.place(key).0).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        // Always in ascending order, so that no two of them wait for each other.
+        let _locked: Vec<_> = numbers.iter().map(|&number| self.partitions[number].writer.lock()).collect();
+        work()
+    }
+
+    /// Writes while the writers of all partitions concerned are locked. Answers the end of the log behind it.
+    fn write_locked(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<u64> {
         self.check_open()?;
         self.counters.writes.fetch_add(writes.len() as u64, Relaxed);
-        self.counters
-            .user_bytes
-            .fetch_add(writes.iter().map(|write| write.user_bytes() as u64).sum(), Relaxed);
+        let user_bytes = writes.iter().map(|write| write.write().user_bytes() as u64).sum();
+        self.counters.user_bytes.fetch_add(user_bytes, Relaxed);
         // Until the end nobody is answered from the cache what these writes replace.
-        let announce = |write: &Write<'_>| {
+        let announce = |write: &HashedWrite<'_>| {
             let (_, hash) = self.place(write.key());
-            self.cache.write(cache_hash(hash), write.key())
+            self.cache.write(cache_hash(hash), write.key().bytes())
         };
         let _announced: (Option<WriteGuard<'_>>, Vec<WriteGuard<'_>>) = match writes {
             _ if !self.cache.is_enabled() => Default::default(),
@@ -58,7 +88,7 @@ impl Core {
             several => (None, several.iter().map(announce).collect()),
         };
         self.health.run(|| {
-            let records = writes.iter().map(|write| RecordView::from(*write));
+            let records = writes.iter().map(|write| RecordView::from(write.write()));
             if let [write] = writes {
                 let mut position = 0;
                 let end = self.log.append(records, durability, |at| position = at)?;
@@ -109,14 +139,14 @@ impl Core {
     }
 
     /// Makes the index of a partition's LogStore point to a record that was appended to the log.
-    pub(super) fn index_record(&self, key: &[u8], position: u64, buffer: &mut AlignedBuffer) -> Result<()> {
+    pub(super) fn index_record(&self, key: Key<'_>, position: u64, buffer: &mut AlignedBuffer) -> Result<()> {
         let (number, hash) = self.place(key);
         let partition = &self.partitions[number];
         let candidates = partition.state.read().active.candidates(hash);
         if !candidates.is_empty() {
             let log = self.log.view();
             for candidate in candidates.iter() {
-                if log.read(Purpose::Put, candidate.position, buffer)?.key == key
+                if log.read(Purpose::Put, candidate.position, buffer)?.key == key.bytes()
                     && partition.state.write().active.replace(candidate.slot, position)
                 {
                     return Ok(());

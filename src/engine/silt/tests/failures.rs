@@ -1,7 +1,7 @@
 //! Claims about what follows a failure while another thread is between its check and its lock.
 
 use super::simulated::{self, settings};
-use crate::batch::Write;
+use crate::batch::{HashedWrite, Write};
 use crate::device::{Access, Directory, Purpose};
 use crate::engine::Engine;
 use crate::engine::silt::{Silt, SiltSettings};
@@ -37,7 +37,9 @@ fn synced() -> WriteOptions {
 fn keys_of(silt_partition: usize, settings: &SiltSettings) -> impl Iterator<Item = [u8; 8]> + use<> {
     let device = SimulatedDirectory::new(0);
     let silt = open_silt(&Intercepted::new(device), settings.clone());
-    (0u64..).map(u64::to_be_bytes).filter(move |key| silt.core.place(key).0 == silt_partition)
+    (0u64..)
+        .map(u64::to_be_bytes)
+        .filter(move |key| silt.core.place(silt.hasher().key(key)).0 == silt_partition)
 }
 
 fn open_silt(device: &Device, settings: SiltSettings) -> Silt {
@@ -269,8 +271,8 @@ fn go_on_after_a_failure(silt: &Silt, durability: Durability) -> ([Option<u64>; 
     for round in 0..ROUNDS {
         let keys: Vec<_> = (0..GROUP_KEYS).map(|key| [(round % GROUPS) as u8, key as u8]).collect();
         let value = round.to_le_bytes();
-        let writes: Vec<_> =
-            keys.iter().map(|key| Write::Put { key, value: &value, expires_at_ms: 0 }).collect();
+        let writes = keys.iter().map(|key| Write::Put { key, value: &value, expires_at_ms: 0 });
+        let writes: Vec<_> = writes.map(|write| HashedWrite::new(write, &silt.hasher())).collect();
         let outcome = silt.core.write(&writes, durability);
         if outcome.is_ok() {
             acknowledged[(round % GROUPS) as usize] = Some(round);

@@ -1,7 +1,7 @@
 //! Claims about the files of a database as a whole: their names, whose they are, and where they end.
 
 use super::simulated::{self, Expected};
-use crate::batch::NEVER;
+use crate::batch::{HashedWrite, NEVER};
 use crate::damage::VerifyReport;
 use crate::device::{Access, Directory, DirectoryBackend, FileBackend, Purpose};
 use crate::engine::Engine;
@@ -185,7 +185,7 @@ fn records(silt: &Silt) -> BTreeMap<Vec<u8>, Vec<u8>> {
         .map(|record| record.map(|record| (record.key.to_vec(), record.value.to_vec())).unwrap())
         .collect();
     for (key, value) in &records {
-        assert_eq!(silt.get(key, 0).unwrap().unwrap().value, value[..]);
+        assert_eq!(silt.get(silt.hasher().key(key), 0).unwrap().unwrap().value, value[..]);
     }
     records
 }
@@ -212,7 +212,10 @@ fn a_database_on_a_read_only_medium_opens_as_a_writable_one_and_changes_nothing(
         let silt = open_read_only(&device, (seed % 3 == 0).then_some(300 << 10)).unwrap();
         let read = records(&silt);
         let write = crate::batch::Write::Put { key: b"k", value: b"v", expires_at_ms: NEVER };
-        assert!(matches!(silt.write(&[write], Durability::Written, 0), Err(Error::ReadOnly)));
+        assert!(matches!(
+            silt.write(&[HashedWrite::new(write, &silt.hasher())], Durability::Written, 0),
+            Err(Error::ReadOnly)
+        ));
         assert!(matches!(silt.sync(), Err(Error::ReadOnly)));
         assert!(matches!(silt.request_compaction(), Err(Error::ReadOnly)));
         assert!(silt.verify(&mut |_, _| true).unwrap().damage.is_empty());

@@ -1,0 +1,216 @@
+//! Operations that read and write in one atomic step.
+
+use super::{Database, WriteOptions};
+use crate::Result;
+use crate::batch::{HashedWrite, NEVER};
+use crate::engine::{Change, Changing, Found};
+use crate::key::{Key, check_value};
+use bytes::Bytes;
+use std::collections::HashSet;
+
+impl Database {
+    /// Puts the record unless the key is there; returns whether it did. Atomic. A record that is there is as durable as
+    /// the database's default when this returns: with [`Durability::Synced`](crate::Durability::Synced) that may take a
+    /// sync.
+    pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
+        check_value(value.as_ref())?;
+        let mut inserted = false;
+        self.update(key, |found| {
+            inserted = found.is_none();
+            Ok(if inserted { put(value.as_ref(), NEVER) } else { Change::Keep })
+        })?;
+        Ok(inserted)
+    }
+
+    /// Puts those of the records whose keys are absent, all in one atomic step; returns for each whether it was put. Of
+    /// two records with one key, the first counts. Reads overlap as in [`get_many`](Database::get_many).
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let database = siltstone::Database::builder(directory.path().join("db")).open()?;
+    /// database.put("a", "1")?;
+    /// assert_eq!(database.insert_many_if_absent(&[("a", "2"), ("b", "2")])?, [false, true]);
+    /// assert_eq!(database.get("a")?.as_deref(), Some(&b"1"[..]));
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`transact`](Database::transact).
+    pub fn insert_many_if_absent<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        records: &[(K, V)],
+    ) -> Result<Vec<bool>> {
+        let keys: Vec<&[u8]> = records.iter().map(|(key, _)| key.as_ref()).collect();
+        let mut inserted = vec![false; records.len()];
+        self.transact(&keys, |found, changes| {
+            let mut seen = HashSet::new();
+            for (at, (key, value)) in records.iter().enumerate() {
+                inserted[at] = found[at].is_none() && seen.insert(key.as_ref());
+                if inserted[at] {
+                    changes[at] = put(value.as_ref(), NEVER);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(inserted)
+    }
+
+    /// Replaces the value of a key if it is `expected`; returns whether it was. `None` stands for an absent key, on
+    /// either side. Atomic. The new record never expires.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let database = siltstone::Database::builder(directory.path().join("db")).open()?;
+    /// assert!(database.compare_and_swap("key", None, Some(b"1"))?);
+    /// assert!(!database.compare_and_swap("key", Some(b"7"), Some(b"8"))?);
+    /// assert!(database.compare_and_swap("key", Some(b"1"), None)?);
+    /// assert!(!database.contains("key")?);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`put`](Database::put).
+    pub fn compare_and_swap(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
+        let mut swapped = false;
+        self.update(key, |found| {
+            swapped = found.map(|found| &found.value[..]) == expected;
+            Ok(match new {
+                _ if !swapped => Change::Keep,
+                Some(value) => put(value, NEVER),
+                None => Change::Delete,
+            })
+        })?;
+        Ok(swapped)
+    }
+
+    /// Removes the key and returns the value that it had. Atomic. Costs a [`get`](Database::get) more than
+    /// [`delete`](Database::delete), and writes nothing if the key is absent.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let database = siltstone::Database::builder(directory.path().join("db")).open()?;
+    /// database.put("key", "value")?;
+    /// assert_eq!(database.remove("key")?.as_deref(), Some(&b"value"[..]));
+    /// assert_eq!(database.remove("key")?, None);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`delete`](Database::delete).
+    pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+        let mut removed = None;
+        self.update(key, |found| {
+            removed = found.map(|found| found.value.clone());
+            Ok(if removed.is_some() { Change::Delete } else { Change::Keep })
+        })?;
+        Ok(removed)
+    }
+
+    /// Shows `change` the value of the key and applies the change that it returns, with no other write to the key in
+    /// between. Also with [`Change::Keep`] it returns only when what was found is as durable as was asked. `change` must
+    /// not use the database: it would wait for itself.
+    pub fn update(
+        &self,
+        key: impl AsRef<[u8]>,
+        change: impl FnMut(Option<&Found>) -> Result<Change>,
+    ) -> Result<()> {
+        self.update_with(key, WriteOptions::default(), change)
+    }
+
+    /// [`update`](Database::update) with a durability of its own.
+    pub fn update_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: WriteOptions,
+        mut change: impl FnMut(Option<&Found>) -> Result<Change>,
+    ) -> Result<()> {
+        self.apply_changes(&[self.inner.key(key.as_ref())?], options, &mut |found, changes| {
+            for (found, to) in found.iter().zip(changes) {
+                *to = change(found.as_ref())?;
+            }
+            Ok(())
+        })
+    }
+
+    /// A transaction over keys that are known in advance: shows `change` their values, in the order of the keys, and
+    /// applies the changes that it sets, all or none. All of them are [`Change::Keep`] at first. No other write to these
+    /// keys comes in between. If a key comes twice, the later change holds.
+    ///
+    /// When it returns, all changes are as durable as the database's default, and so is what was found and kept.
+    /// `change` must not use the database: it would wait for itself. Writes to the partitions of the keys wait until it
+    /// has returned, also for the reads before it: about one flash read per key, overlapped.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use siltstone::{Change, Database, batch::NEVER};
+    /// let database = Database::builder(directory.path().join("db")).open()?;
+    /// database.put("from", [5])?;
+    /// // Moves two coins.
+    /// database.transact(&["from", "to"], |found, changes| {
+    ///     for ((found, change), coins) in found.iter().zip(changes).zip([-2i8, 2]) {
+    ///         let had = found.as_ref().map_or(0, |found| found.value[0]);
+    ///         let value = vec![had.wrapping_add_signed(coins)].into();
+    ///         *change = Change::Put { value, expires_at_ms: NEVER };
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(database.get_many(&["from", "to"])?, [Some(vec![3].into()), Some(vec![2].into())]);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What `change` returns, and as [`write`](Database::write). Then nothing has changed, unless the error is one after
+    /// which nothing more is written ([`Error::Poisoned`](crate::Error::Poisoned)).
+    pub fn transact<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        change: impl FnMut(&[Option<Found>], &mut [Change]) -> Result<()>,
+    ) -> Result<()> {
+        self.transact_with(keys, WriteOptions::default(), change)
+    }
+
+    /// [`transact`](Database::transact) with a durability of its own; the expiry times are those of the changes.
+    pub fn transact_with<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        options: WriteOptions,
+        mut change: impl FnMut(&[Option<Found>], &mut [Change]) -> Result<()>,
+    ) -> Result<()> {
+        self.apply_changes(&self.inner.keys(keys)?, options, &mut change)
+    }
+
+    fn apply_changes(
+        &self,
+        keys: &[Key<'_>],
+        options: WriteOptions,
+        change: &mut Changing<'_>,
+    ) -> Result<()> {
+        let inner = &self.inner;
+        inner.workers.admit(keys.iter().map(|key| key.bytes().len()).sum())?;
+        let locked = inner.lock.to_write()?;
+        let durability = options.durability.unwrap_or(inner.durability);
+        self.engine().update_many(keys, durability, inner.clock.now_ms(), &mut |found, changes| {
+            change(found, changes)?;
+            let writes = || {
+                let changes = keys.iter().zip(&*changes);
+                changes.filter_map(|(key, change)| HashedWrite::of_change(*key, change))
+            };
+            writes().try_for_each(|write| inner.shape.check_write(&write.write()))?;
+            inner.usage.count_gets(found.len(), found.iter().filter(|found| found.is_none()).count());
+            inner.usage.count_writes(writes().map(|write| write.write()));
+            Ok(())
+        })?;
+        drop(locked);
+        inner.workers.wake();
+        Ok(())
+    }
+}
+
+fn put(value: &[u8], expires_at_ms: u64) -> Change {
+    Change::Put { value: Bytes::copy_from_slice(value), expires_at_ms }
+}

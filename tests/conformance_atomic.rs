@@ -1,0 +1,238 @@
+//! What every engine promises of operations that read and write in one step, claim by claim.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "some is for other suites")]
+mod beds;
+#[path = "beds/stage.rs"]
+mod stage;
+
+use beds::{Bed, MANY, all_beds, contents, expected, fill};
+use siltstone::batch::NEVER;
+use siltstone::{Bytes, Change, Database, Error, Found};
+use stage::{STAGES, reach};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+fn put(bed: &Bed, number: u64, version: u64) -> Change {
+    Change::Put { value: bed.value(number, version).into(), expires_at_ms: NEVER }
+}
+
+fn keys(bed: &Bed, numbers: &[u64]) -> Vec<Vec<u8>> {
+    numbers.iter().map(|number| bed.key(*number)).collect()
+}
+
+fn values(found: &[Option<Found>]) -> Vec<Option<Bytes>> {
+    found.iter().map(|found| found.as_ref().map(|found| found.value.clone())).collect()
+}
+
+#[test]
+fn a_transaction_sees_its_keys_and_does_what_it_sets() {
+    for bed in all_beds() {
+        let mut database = bed.open();
+        fill(&bed, &database, MANY);
+        for (version, stage) in (1..).zip(STAGES) {
+            database = reach(&bed, database, stage);
+            // Keys of both partitions, some of them absent.
+            let numbers: Vec<u64> = (0..60).map(|at| at * 31 % (MANY + 300)).collect();
+            let before = database.get_many(&keys(&bed, &numbers)).unwrap();
+            let mut all = contents(&database);
+            let change = |found: &[Option<Found>], changes: &mut [Change]| {
+                assert_eq!(values(found), before, "{bed}, {stage:?}");
+                assert!(
+                    changes.iter().all(|change| *change == Change::Keep) && changes.len() == numbers.len()
+                );
+                for (at, number) in numbers.iter().enumerate() {
+                    match at % 3 {
+                        0 => changes[at] = put(&bed, *number, version),
+                        1 => changes[at] = Change::Delete,
+                        _ => {}
+                    }
+                }
+                Ok(())
+            };
+            database.transact(&keys(&bed, &numbers), change).unwrap();
+            for (at, number) in numbers.iter().enumerate() {
+                match at % 3 {
+                    0 => drop(all.insert(bed.key(*number), bed.value(*number, version))),
+                    1 => drop(all.remove(&bed.key(*number))),
+                    _ => {}
+                }
+            }
+            assert!(contents(&database) == all, "{bed}, {stage:?}");
+        }
+    }
+}
+
+#[test]
+fn a_transaction_that_fails_changes_nothing() {
+    for bed in all_beds() {
+        let database = bed.open();
+        fill(&bed, &database, 100);
+        let before = contents(&database);
+        let all = keys(&bed, &[1, 2, 3, 200]);
+        let failed = database.transact(&all, |_, changes| {
+            changes.fill(Change::Delete);
+            Err(Error::Interrupted)
+        });
+        assert!(matches!(failed, Err(Error::Interrupted)), "{bed}");
+        let mut refused = vec![(all.clone(), Bytes::from(vec![0; (256 << 20) + 1]))];
+        if bed.shape.fixed.is_some() {
+            refused.push((all.clone(), Bytes::from_static(b"of another length than all others")));
+        }
+        for (all, value) in refused {
+            let outcome = database.transact(&all, |_, changes| {
+                changes[0] = Change::Delete;
+                changes[3] = Change::Put { value: value.clone(), expires_at_ms: NEVER };
+                Ok(())
+            });
+            assert!(outcome.is_err(), "{bed}");
+        }
+        let outcome =
+            database.transact(&[&bed.key(1)[..], b""], |_, _| panic!("{bed}: called with a bad key"));
+        assert!(matches!(outcome, Err(Error::KeyLength { .. })), "{bed}: {outcome:?}");
+        assert!(contents(&database) == before, "{bed}");
+        database.transact::<&[u8]>(&[], |_, _| Ok(())).unwrap();
+    }
+}
+
+#[test]
+fn of_two_changes_to_one_key_in_a_transaction_the_later_holds() {
+    for bed in all_beds() {
+        let database = bed.open();
+        let twice = keys(&bed, &[7, 8, 7]);
+        let set = |changes: &mut [Change], last: Change| {
+            changes.clone_from_slice(&[put(&bed, 7, 1), put(&bed, 8, 1), last]);
+            Ok(())
+        };
+        database.transact(&twice, |_, changes| set(changes, put(&bed, 7, 2))).unwrap();
+        assert_eq!(database.get(bed.key(7)).unwrap().unwrap(), bed.value(7, 2), "{bed}");
+        database.transact(&twice, |_, changes| set(changes, Change::Delete)).unwrap();
+        assert_eq!(contents(&database), expected(&bed, 8..9, 1), "{bed}");
+    }
+}
+
+/// Four threads move units between accounts of both partitions, and one looks at all accounts at once.
+#[test]
+fn transactions_of_many_threads_keep_a_sum() {
+    const ACCOUNTS: u64 = 12;
+    const ROUNDS: u64 = 200;
+    for bed in all_beds() {
+        let database = bed.open_with(bed.builder().background_threads(1)).unwrap();
+        let length = bed.shape.fixed.map_or(4, |(_, length)| length);
+        let units = |found: &Option<Found>| {
+            found.as_ref().map_or(1_000, |found| u32::from_le_bytes(found.value[..4].try_into().unwrap()))
+        };
+        let holding = |units: u32| {
+            let mut value = units.to_le_bytes().to_vec();
+            value.resize(length, 0);
+            Change::Put { value: value.into(), expires_at_ms: NEVER }
+        };
+        let every: Vec<u64> = (0..ACCOUNTS).collect();
+        let sum = |database: &Database| {
+            let mut sum = 0;
+            let look = |found: &[Option<Found>], _: &mut [Change]| {
+                sum = found.iter().map(units).sum::<u32>();
+                Ok(())
+            };
+            database.transact(&keys(&bed, &every), look).unwrap();
+            sum
+        };
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let moving: Vec<_> = (0..4)
+                .map(|thread| {
+                    let (database, bed) = (&database, &bed);
+                    scope.spawn(move || {
+                        for round in 0..ROUNDS {
+                            let from = (round * 5 + thread) % ACCOUNTS;
+                            let to = (from + 1 + round % (ACCOUNTS - 1)) % ACCOUNTS;
+                            let transfer = |found: &[Option<Found>], changes: &mut [Change]| {
+                                changes[0] = holding(units(&found[0]) - 1);
+                                changes[1] = holding(units(&found[1]) + 1);
+                                Ok(())
+                            };
+                            database.transact(&keys(bed, &[from, to]), transfer).unwrap();
+                        }
+                    })
+                })
+                .collect();
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    assert_eq!(sum(&database), ACCOUNTS as u32 * 1_000, "{bed}");
+                }
+            });
+            let outcomes: Vec<_> = moving.into_iter().map(|thread| thread.join()).collect();
+            done.store(true, Relaxed);
+            outcomes.into_iter().for_each(|outcome| outcome.unwrap());
+        });
+        assert_eq!(sum(&database), ACCOUNTS as u32 * 1_000, "{bed}");
+    }
+}
+
+#[test]
+fn compare_and_swap_changes_only_what_is_as_expected() {
+    for bed in all_beds() {
+        let mut database = bed.open();
+        for stage in STAGES {
+            let (key, one, two) = (bed.key(stage as u64), bed.value(5, 1), bed.value(6, 2));
+            let swap = |database: &Database, expected: Option<&[u8]>, new: Option<&[u8]>| {
+                database.compare_and_swap(&key, expected, new).unwrap()
+            };
+            assert!(!swap(&database, Some(&one), Some(&two)), "{bed}: there is nothing to compare with");
+            assert!(swap(&database, None, Some(&one)), "{bed}");
+            database = reach(&bed, database, stage);
+            assert!(!swap(&database, None, Some(&two)) && !swap(&database, Some(&two), None), "{bed}");
+            assert_eq!(database.get(&key).unwrap().unwrap(), one, "{bed}, {stage:?}");
+            assert!(swap(&database, Some(&one), Some(&two)), "{bed}, {stage:?}");
+            assert_eq!(database.get(&key).unwrap().unwrap(), two, "{bed}, {stage:?}");
+            assert!(swap(&database, Some(&two), None) && swap(&database, None, None), "{bed}, {stage:?}");
+            assert!(!database.contains(&key).unwrap(), "{bed}, {stage:?}");
+        }
+    }
+}
+
+#[test]
+fn remove_returns_what_was_there() {
+    for bed in all_beds() {
+        let mut database = bed.open();
+        for stage in STAGES {
+            fill(&bed, &database, 300);
+            database = reach(&bed, database, stage);
+            for number in (0..300).step_by(2) {
+                let removed = database.remove(bed.key(number)).unwrap();
+                assert_eq!(removed.as_deref(), Some(&bed.value(number, 0)[..]), "{bed}, {stage:?}");
+                assert_eq!(database.remove(bed.key(number)).unwrap(), None, "{bed}, {stage:?}");
+            }
+            let left = (0..300).filter(|number| number % 2 == 1);
+            assert_eq!(contents(&database), expected(&bed, left, 0), "{bed}, {stage:?}");
+        }
+    }
+}
+
+#[test]
+fn many_records_are_inserted_where_their_keys_are_absent() {
+    for bed in all_beds() {
+        let mut database = bed.open();
+        fill(&bed, &database, MANY);
+        let mut all: BTreeMap<_, _> = expected(&bed, 0..MANY, 0);
+        for (version, stage) in (1..).zip(STAGES) {
+            database = reach(&bed, database, stage);
+            let numbers: Vec<u64> = (0..200).map(|at| at * 97 % (2 * MANY)).chain([3_000, 3_000]).collect();
+            let record = |at: u64, number: u64| (bed.key(number), bed.value(number, version + 10 * at));
+            let records: Vec<_> = (0..).zip(&numbers).map(|(at, number)| record(at, *number)).collect();
+            let expected: Vec<bool> = records
+                .iter()
+                .map(|(key, value)| {
+                    let absent = !all.contains_key(key);
+                    all.entry(key.clone()).or_insert_with(|| value.clone());
+                    absent
+                })
+                .collect();
+            assert_eq!(database.insert_many_if_absent(&records).unwrap(), expected, "{bed}, {stage:?}");
+            assert!(contents(&database) == all, "{bed}, {stage:?}");
+            database.delete(bed.key(3_000)).unwrap();
+            all.remove(&bed.key(3_000));
+        }
+    }
+}
