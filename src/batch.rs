@@ -1,7 +1,6 @@
 //! Writes, one or many, as they go down to an engine.
 
 use crate::Result;
-use crate::engine::Change;
 use crate::key::{Key, KeyHasher, check_key, check_value};
 use std::ops::Range;
 
@@ -73,16 +72,14 @@ impl<'a> HashedWrite<'a> {
         HashedWrite { key: hasher.key(write.key()), write }
     }
 
-    /// The write that makes a change, or `None` if the change is [`Change::Keep`].
-    pub fn of_change(key: Key<'a>, change: &'a Change) -> Option<Self> {
-        let write = match change {
-            Change::Keep => return None,
-            Change::Put { value, expires_at_ms } => {
-                Write::Put { key: key.bytes(), value, expires_at_ms: *expires_at_ms }
-            }
-            Change::Delete => Write::Delete { key: key.bytes() },
-        };
-        Some(HashedWrite { key, write })
+    /// A put of a key that is hashed already.
+    pub fn put(key: Key<'a>, value: &'a [u8], expires_at_ms: TimestampMs) -> Self {
+        HashedWrite { key, write: Write::Put { key: key.bytes(), value, expires_at_ms } }
+    }
+
+    /// A delete of a key that is hashed already.
+    pub fn delete(key: Key<'a>) -> Self {
+        HashedWrite { key, write: Write::Delete { key: key.bytes() } }
     }
 
     /// The key with its hash.

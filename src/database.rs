@@ -5,18 +5,21 @@ mod builder;
 mod clock;
 mod lock;
 mod repair;
+mod snapshot;
 mod usage;
 mod workers;
 
 pub use builder::Builder;
 pub use repair::RepairOptions;
+pub use snapshot::{Iter, Snapshot};
 
 use crate::batch::{Batch, Durability, HashedWrite, TimestampMs, Write};
 use crate::damage::VerifyReport;
-use crate::engine::{Capabilities, Engine, Found, Record, Records, Step};
-use crate::key::{Key, KeyHasher};
+use crate::engine::{Capabilities, Engine, Found, Step};
+use crate::key::{Key, KeyHasher, check_value};
 use crate::progress::Progress;
 use crate::stats::{Shape, Stats};
+use crate::store::record::RecordLayout;
 use crate::{Error, Result};
 use bytes::Bytes;
 use clock::Clock;
@@ -184,11 +187,6 @@ impl Database {
         Ok(())
     }
 
-    /// All records as they are at this moment, in the engine's own order. Later writes are not seen.
-    pub fn iter(&self) -> Result<Iter> {
-        Ok(Iter { records: self.engine().iterate(self.inner.clock.now_ms())?, _database: self.clone() })
-    }
-
     /// How many keys there are, about: with a standard error of at most 0.6 %, and less where most keys are in the last
     /// store. Exact where nothing was written since a [`compact`](Database::compact), where there are at most 512
     /// records in each partition, and in an engine in memory; `iter()?.count()` is always exact. Keys that have expired
@@ -295,8 +293,17 @@ impl Inner {
 
     /// A write, checked, with its key hashed.
     fn hashed<'a>(&self, write: Write<'a>) -> Result<HashedWrite<'a>> {
-        self.shape.check_write(&write)?;
+        self.check(&write)?;
         Ok(HashedWrite::new(write, &self.hasher))
+    }
+
+    /// Checks a write against the limits and the shape of the records.
+    fn check(&self, write: &Write<'_>) -> Result<()> {
+        self.shape.check_key(write.key())?;
+        if let Write::Put { value, .. } = write {
+            check_value(value)?;
+        }
+        RecordLayout { fixed: self.shape.fixed, expiring: self.shape.expiring }.check(write)
     }
 
     fn close(&self) -> Result<()> {
@@ -320,20 +327,6 @@ impl Drop for Inner {
             // The threads are the other process's, and so is everything else.
             Err(_) => self.workers.abandon(),
         }
-    }
-}
-
-/// The records of a database at one moment.
-pub struct Iter {
-    records: Records,
-    _database: Database,
-}
-
-impl Iterator for Iter {
-    type Item = Result<Record>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.records.next()
     }
 }
 

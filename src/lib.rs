@@ -112,7 +112,7 @@ pub mod testing;
 pub use batch::{Batch, Durability};
 pub use bytes::Bytes;
 pub use damage::{Damage, DamagedPart, KeyRange, RepairReport, VerifyReport};
-pub use database::{Builder, Database, Iter, RepairOptions, WriteOptions};
+pub use database::{Builder, Database, Iter, RepairOptions, Snapshot, WriteOptions};
 pub use device::Access;
 pub use dictionary::{
     DICTIONARY_VERSION, Dictionary, DictionaryBuilder, DictionaryIndex, DictionaryInfo, DictionaryIter,

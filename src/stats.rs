@@ -1,9 +1,7 @@
 //! The accounts, as users read them.
 
-use crate::batch::Write;
 use crate::device::IoSnapshot;
-use crate::key::{KeyHasher, check_key, check_value};
-use crate::store::record::RecordLayout;
+use crate::key::{KeyHasher, check_key};
 use crate::{Error, Result};
 
 /// Memory by item, in bytes: the first of the three accounts.
@@ -61,15 +59,6 @@ impl Shape {
             _ if self.hashed_keys => KeyHasher::Identity.check_key(key),
             _ => Ok(()),
         }
-    }
-
-    /// Checks a write against the limits and the shape of the records.
-    pub(crate) fn check_write(&self, write: &Write<'_>) -> Result<()> {
-        self.check_key(write.key())?;
-        if let Write::Put { value, .. } = write {
-            check_value(value)?;
-        }
-        RecordLayout { fixed: self.fixed, expiring: self.expiring }.check(write)
     }
 }
 

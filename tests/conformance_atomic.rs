@@ -1,4 +1,4 @@
-//! What every engine promises of operations that read and write in one step, claim by claim.
+//! What every engine promises of operations that read and write in one step, and of snapshots, claim by claim.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -9,10 +9,11 @@ mod stage;
 
 use beds::{Bed, MANY, all_beds, contents, expected, fill};
 use siltstone::batch::NEVER;
-use siltstone::{Bytes, Change, Database, Error, Found};
+use siltstone::{Builder, Bytes, Change, Database, Error, Found, Iter, WriteOptions};
 use stage::{STAGES, reach};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 fn put(bed: &Bed, number: u64, version: u64) -> Change {
     Change::Put { value: bed.value(number, version).into(), expires_at_ms: NEVER }
@@ -234,5 +235,93 @@ fn many_records_are_inserted_where_their_keys_are_absent() {
             database.delete(bed.key(3_000)).unwrap();
             all.remove(&bed.key(3_000));
         }
+    }
+}
+
+/// Whatever is done after it was taken, and with a record cache, too.
+#[test]
+fn a_snapshot_returns_what_was_there_when_it_was_taken() {
+    for bed in all_beds() {
+        let budget =
+            |builder: Builder| if bed.is_persistent() { builder.memory_budget(4 << 20) } else { builder };
+        let mut database = bed.open_with(budget(bed.builder())).unwrap();
+        fill(&bed, &database, 400);
+        for stage in STAGES {
+            database = reach(&bed, database, stage);
+            let snapshot = database.snapshot().unwrap();
+            for number in 0..400 {
+                match number % 2 {
+                    0 => database.put(bed.key(number), bed.value(number, 1)).unwrap(),
+                    _ => database.delete(bed.key(number)).unwrap(),
+                }
+                database.put(bed.key(400 + number), bed.value(number, 1)).unwrap();
+                if number == 200 {
+                    database.compact().unwrap();
+                }
+            }
+            let later = database.snapshot().unwrap();
+            let all: Vec<u64> = (0..800).collect();
+            let many = snapshot.get_many(&keys(&bed, &all)).unwrap();
+            let later_many = later.get_many(&keys(&bed, &all)).unwrap();
+            for number in 0..800 {
+                let (key, at) = (bed.key(number), number as usize);
+                let before = (number < 400).then(|| bed.value(number, 0));
+                let is_there = number >= 400 || number % 2 == 0;
+                let now = is_there.then(|| bed.value(number % 400, 1));
+                let context = format!("{bed}, {stage:?}, key {number}");
+                assert_eq!(snapshot.get(&key).unwrap().as_deref(), before.as_deref(), "{context}");
+                assert_eq!(many[at].as_deref(), before.as_deref(), "{context}");
+                assert_eq!(database.get(&key).unwrap().as_deref(), now.as_deref(), "{context}");
+                assert_eq!(later.get(&key).unwrap().as_deref(), now.as_deref(), "{context}");
+                assert_eq!(later_many[at].as_deref(), now.as_deref(), "{context}");
+            }
+            let read = |iter: Iter| -> BTreeMap<Vec<u8>, Vec<u8>> {
+                iter.map(|record| record.map(|record| (record.key.to_vec(), record.value.to_vec())).unwrap())
+                    .collect()
+            };
+            assert!(read(snapshot.iter()) == expected(&bed, 0..400, 0), "{bed}, {stage:?}");
+            let iter = snapshot.clone().iter();
+            drop((snapshot, later));
+            assert!(read(iter) == expected(&bed, 0..400, 0), "{bed}, {stage:?}");
+            for number in 0..400 {
+                database.put(bed.key(number), bed.value(number, 0)).unwrap();
+                database.delete(bed.key(400 + number)).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_in_a_snapshot_expires() {
+    for bed in all_beds().filter(|bed| bed.shape.expiring) {
+        let now_ms = Arc::new(AtomicU64::new(1_000));
+        let database = bed.open_with(bed.builder().simulated_clock(now_ms.clone())).unwrap();
+        let until = WriteOptions::default().expires_at_ms(2_000);
+        (0..50).for_each(|number| database.put_with(bed.key(number), bed.value(number, 0), until).unwrap());
+        let snapshot = database.snapshot().unwrap();
+        now_ms.store(5_000, Relaxed);
+        assert!(contents(&database).is_empty(), "{bed}");
+        database.compact().unwrap();
+        for number in 0..50 {
+            let found = snapshot.get_found(bed.key(number)).unwrap().unwrap();
+            assert_eq!((found.value, found.expires_at_ms), (bed.value(number, 0).into(), 2_000), "{bed}");
+        }
+        assert_eq!(snapshot.iter().count(), 50, "{bed}");
+        assert_eq!(database.snapshot().unwrap().iter().count(), 0, "{bed}");
+    }
+}
+
+#[test]
+fn a_snapshot_of_a_closed_database_says_so_and_checks_its_keys() {
+    for bed in all_beds() {
+        let database = bed.open();
+        fill(&bed, &database, 10);
+        let snapshot = database.snapshot().unwrap();
+        assert!(matches!(snapshot.get(b""), Err(Error::KeyLength { .. })), "{bed}");
+        assert!(matches!(snapshot.get_many(&[b""]), Err(Error::KeyLength { .. })), "{bed}");
+        database.close().unwrap();
+        assert!(matches!(snapshot.get(bed.key(1)), Err(Error::Closed)), "{bed}");
+        assert!(matches!(snapshot.get_many(&[bed.key(1)]), Err(Error::Closed)), "{bed}");
+        assert!(matches!(database.snapshot().map(drop), Err(Error::Closed)), "{bed}");
     }
 }

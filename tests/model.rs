@@ -9,7 +9,7 @@ mod beds;
 
 use beds::{Bed, all_beds, spread};
 use siltstone::batch::NEVER;
-use siltstone::{Batch, Change, Database, Durability, WriteOptions};
+use siltstone::{Batch, Change, Database, Durability, Iter, Snapshot, WriteOptions};
 use std::collections::BTreeMap;
 
 /// Few enough keys that each is written, overwritten and deleted many times.
@@ -36,6 +36,8 @@ struct Run<'a> {
     model: Model,
     random: Random,
     versions: u64,
+    /// A snapshot that was taken some time ago, and what was there then.
+    snapshot: Option<(Snapshot, Model)>,
 }
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -48,8 +50,14 @@ fn a_database_answers_as_a_map_does() {
     let first_seed = setting("SILTSTONE_MODEL_SEED", 1);
     for (bed, seed) in all_beds().zip(first_seed..) {
         let database = bed.open();
-        let mut run =
-            Run { bed: &bed, database, model: Model::new(), random: Random(spread(seed)), versions: 0 };
+        let mut run = Run {
+            bed: &bed,
+            database,
+            model: Model::new(),
+            random: Random(spread(seed)),
+            versions: 0,
+            snapshot: None,
+        };
         for operation in 0..operations {
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run.operate()));
             if let Err(panic) = outcome {
@@ -66,7 +74,8 @@ impl Run<'_> {
         match self.random.below(1_000) {
             0..300 => self.put(),
             300..400 => self.delete(),
-            400..600 => self.get(),
+            400..560 => self.get(),
+            560..600 => self.get_from_snapshot(),
             600..630 => self.insert_if_absent(),
             630..640 => self.insert_many_if_absent(),
             640..650 => self.compare_and_swap(),
@@ -138,6 +147,26 @@ impl Run<'_> {
         let found = found.map(|found| (found.value.to_vec(), found.expires_at_ms));
         assert_eq!(found.as_ref(), self.expected(&key));
         assert_eq!(self.database.contains(&key).unwrap(), found.is_some());
+    }
+
+    fn get_from_snapshot(&mut self) {
+        let keys: Vec<Vec<u8>> = (0..self.random.below(8)).map(|_| self.choose_key()).collect();
+        let renew = self.random.below(20) == 0;
+        if self.snapshot.is_none() || renew {
+            self.snapshot = Some((self.database.snapshot().unwrap(), self.model.clone()));
+        }
+        let Some((snapshot, model)) = &self.snapshot else { return };
+        for (key, value) in keys.iter().zip(snapshot.get_many(&keys).unwrap()) {
+            let found = snapshot.get_found(key).unwrap();
+            assert_eq!(value, found.as_ref().map(|found| found.value.clone()));
+            assert_eq!(
+                found.map(|found| (found.value.to_vec(), found.expires_at_ms)).as_ref(),
+                model.get(key)
+            );
+        }
+        if renew {
+            compare(self.bed, snapshot.iter(), model);
+        }
     }
 
     fn insert_if_absent(&mut self) {
@@ -260,20 +289,15 @@ impl Run<'_> {
     }
 
     fn compare_all(&self) {
-        self.compare(&self.database);
-    }
-
-    fn compare(&self, database: &Database) {
-        let mut seen = Model::new();
-        for record in database.iter().unwrap() {
-            let record = record.unwrap();
-            let old = seen.insert(record.key.to_vec(), (record.value.to_vec(), record.expires_at_ms));
-            assert!(old.is_none(), "{}: a key comes once", self.bed);
+        compare(self.bed, self.database.iter().unwrap(), &self.model);
+        if let Some((snapshot, model)) = &self.snapshot {
+            compare(self.bed, snapshot.iter(), model);
         }
-        assert!(seen == self.model, "{}: {} records, not {}", self.bed, seen.len(), self.model.len());
     }
 
     fn reopen(&mut self, closing: bool) {
+        // It would keep the database open.
+        self.snapshot = None;
         if closing {
             self.database.close().unwrap();
         }
@@ -287,7 +311,17 @@ impl Run<'_> {
         let target = tempfile::tempdir().unwrap();
         self.database.checkpoint(target.path()).unwrap();
         let copy = self.bed.builder_at(target.path()).create(false).open().unwrap();
-        self.compare(&copy);
+        compare(self.bed, copy.iter().unwrap(), &self.model);
         assert!(copy.verify(&mut |_, _| true).unwrap().damage.is_empty());
     }
+}
+
+fn compare(bed: &Bed, records: Iter, model: &Model) {
+    let mut seen = Model::new();
+    for record in records {
+        let record = record.unwrap();
+        let old = seen.insert(record.key.to_vec(), (record.value.to_vec(), record.expires_at_ms));
+        assert!(old.is_none(), "{bed}: a key comes once");
+    }
+    assert!(seen == *model, "{bed}: {} records, not {}", seen.len(), model.len());
 }

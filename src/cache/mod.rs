@@ -51,6 +51,11 @@ pub struct Ticket {
     version: Option<u32>,
 }
 
+impl Ticket {
+    /// The right to nothing: for reads of a past moment, whose records may have been replaced.
+    pub const NONE: Ticket = Ticket { hash: 0, version: None };
+}
+
 /// A cache of records. What is new takes the place of what was put in or asked for longest ago, nearly; now and then,
 /// where too many keys come to one bucket of an index, of a record somewhat younger. Once it is full, a record comes in
 /// when it is missed a second time.

@@ -2,7 +2,7 @@
 
 use super::{Database, WriteOptions};
 use crate::Result;
-use crate::batch::{HashedWrite, NEVER};
+use crate::batch::NEVER;
 use crate::engine::{Change, Changing, Found};
 use crate::key::{Key, check_value};
 use bytes::Bytes;
@@ -198,9 +198,9 @@ impl Database {
             change(found, changes)?;
             let writes = || {
                 let changes = keys.iter().zip(&*changes);
-                changes.filter_map(|(key, change)| HashedWrite::of_change(*key, change))
+                changes.filter_map(|(key, change)| change.to_write(*key))
             };
-            writes().try_for_each(|write| inner.shape.check_write(&write.write()))?;
+            writes().try_for_each(|write| inner.check(&write.write()))?;
             inner.usage.count_gets(found.len(), found.iter().filter(|found| found.is_none()).count());
             inner.usage.count_writes(writes().map(|write| write.write()));
             Ok(())

@@ -254,7 +254,7 @@ fn an_operation_hashes_each_of_its_keys_once() {
         let builder = Database::builder("memory").engine(engine).partitions(4).background_threads(0);
         let builder = if let Some(bytes) = budget { builder.memory_budget(bytes) } else { builder };
         let database = builder.open_in(Directory::new(MemoryDirectory::default(), Access::Buffered)).unwrap();
-        let hashes = |name: &str, keys: u64, work: &mut dyn FnMut() -> crate::Result<()>| {
+        let hashes = |name: &str, keys: u64, work: &mut dyn FnMut() -> Result<()>| {
             let before = HASHES.get();
             work().unwrap();
             assert_eq!(HASHES.get() - before, keys, "{engine:?}, budget {budget:?}: {name}");

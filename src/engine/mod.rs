@@ -14,6 +14,7 @@ use crate::progress::Progress;
 use crate::stats::{Shape, Stats};
 use crate::{Error, Result};
 use bytes::Bytes;
+use std::sync::Arc;
 
 /// The engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -93,6 +94,17 @@ pub enum Change {
     Delete,
 }
 
+impl Change {
+    /// The write that makes this change to a key; `None` to keep the key as it is.
+    pub fn to_write<'a>(&'a self, key: Key<'a>) -> Option<HashedWrite<'a>> {
+        match self {
+            Change::Keep => None,
+            Change::Put { value, expires_at_ms } => Some(HashedWrite::put(key, value, *expires_at_ms)),
+            Change::Delete => Some(HashedWrite::delete(key)),
+        }
+    }
+}
+
 /// Whether a step found something to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -121,6 +133,20 @@ pub type Changing<'a> = dyn FnMut(&[Option<Found>], &mut [Change]) -> Result<()>
 
 /// Records in the engine's own order, each with its own outcome.
 pub type Records = Box<dyn Iterator<Item = Result<Record>> + Send>;
+
+/// The records of an engine at one moment.
+pub trait Snapshot: Send + Sync {
+    /// The value that a key had.
+    fn get(&self, key: Key<'_>) -> Result<Option<Found>>;
+
+    /// The values that many keys had, in the order of the keys, with their reads overlapped.
+    fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Found>>> {
+        keys.iter().map(|key| self.get(*key)).collect()
+    }
+
+    /// All records. They can be read on after the snapshot is dropped.
+    fn records(&self) -> Records;
+}
 
 /// A key-value store in the terms of the design. All methods may be called from any thread.
 ///
@@ -164,8 +190,8 @@ pub trait Engine: Send + Sync {
         change: &mut Changing<'_>,
     ) -> Result<()>;
 
-    /// All records as they are at this moment. Later writes are not seen.
-    fn iterate(&self, now_ms: TimestampMs) -> Result<Records>;
+    /// All records as they are at this moment. Later writes do not change it, and nothing in it expires.
+    fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>>;
 
     /// About how many keys there are.
     fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64>;

@@ -4,6 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `settings` | how much memory, and for what |
+//! | `snapshot` | a copy of all records |
 //! | `write` | writes, one or many: all or none over partitions |
 //!
 //! Partitions are CREW: a get waits for no lock; writes of a partition follow one another. In a cache a get also
@@ -13,6 +14,7 @@
 //! memory is full.
 
 mod settings;
+mod snapshot;
 mod write;
 
 #[cfg(test)]
@@ -23,7 +25,7 @@ pub use settings::MicaSettings;
 
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
-use crate::engine::{Capabilities, Changing, Engine, EngineKind, Found, Record, Records};
+use crate::engine::{Capabilities, Changing, Engine, EngineKind, Found, Record, Snapshot};
 use crate::health::Health;
 use crate::key::{Key, KeyHasher};
 use crate::mica::{CircularLog, Crew, HashedKey, Partition, Reader, SegregatedFits, Space};
@@ -32,8 +34,9 @@ use crate::stats::{RamAccount, Shape, Stats};
 use crate::{Error, Result};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use std::sync::Arc;
+use snapshot::MicaSnapshot;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 /// The MICA engine, over segregated fits or a circular log.
 pub struct Mica<S: Space> {
@@ -207,8 +210,8 @@ impl<S: Space> Engine for Mica<S> {
         self.update_all(keys, now_ms, change)
     }
 
-    /// All records are copied at once: it takes as much memory as they do.
-    fn iterate(&self, now_ms: TimestampMs) -> Result<Records> {
+    /// Copies all records: takes as much memory as they do, and writers wait for it.
+    fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>> {
         self.check_open()?;
         let mut records = Vec::new();
         for owner in self.all_owners() {
@@ -217,7 +220,7 @@ impl<S: Space> Engine for Mica<S> {
                 records.push(Record { key, value, expires_at_ms });
             });
         }
-        Ok(Box::new(records.into_iter().map(Ok)))
+        Ok(Arc::new(MicaSnapshot { records: records.into(), places: OnceLock::new() }))
     }
 
     fn approximate_len(&self, _now_ms: TimestampMs) -> Result<u64> {

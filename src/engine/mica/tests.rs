@@ -25,8 +25,13 @@ fn get(engine: &dyn Engine, key: u32) -> Option<Bytes> {
 }
 
 fn contents(engine: &dyn Engine) -> Vec<(Bytes, Bytes)> {
-    let mut records: Vec<(Bytes, Bytes)> =
-        engine.iterate(0).unwrap().map(Result::unwrap).map(|record| (record.key, record.value)).collect();
+    let mut records: Vec<(Bytes, Bytes)> = engine
+        .snapshot(0)
+        .unwrap()
+        .records()
+        .map(Result::unwrap)
+        .map(|record| (record.key, record.value))
+        .collect();
     records.sort();
     records
 }
@@ -123,7 +128,7 @@ fn cache_of(eviction: Eviction) -> (Arc<dyn Engine>, u32) {
 
 /// Whether the key is there, by a way that is no use of it.
 fn get_unused(engine: &dyn Engine, key: u32) -> bool {
-    engine.iterate(0).unwrap().any(|record| record.unwrap().key == key.to_le_bytes()[..])
+    engine.snapshot(0).unwrap().records().any(|record| record.unwrap().key == key.to_le_bytes()[..])
 }
 
 /// What uses the key 0.

@@ -103,8 +103,7 @@ impl<S: Space> Mica<S> {
         let mut changes = vec![Change::Keep; keys.len()];
         change(&found, &mut changes)?;
         let writes = keys.iter().zip(&changes);
-        let writes: Vec<_> =
-            writes.filter_map(|(key, change)| HashedWrite::of_change(*key, change)).collect();
+        let writes: Vec<_> = writes.filter_map(|(key, change)| change.to_write(*key)).collect();
         match &writes[..] {
             [write] => match owners.get_mut(&self.place(write.key()).0) {
                 Some(owner) => self.write_one(owner, write, now_ms),

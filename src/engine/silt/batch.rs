@@ -12,6 +12,7 @@ use crate::store::hash::HashStore;
 use crate::store::record::RecordView;
 use crate::store::sorted::{Located, SortedStore, Span};
 use crate::sync::atomic::AtomicU64;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -58,6 +59,15 @@ impl Drop for Requests<'_> {
 impl Core {
     /// The values of many keys, in their order.
     pub(super) fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
+        self.look_up_many(keys, |key| self.open(key, now_ms))
+    }
+
+    /// The values of many keys, in their order; `open` says where to look for a key, or what is found there.
+    pub(super) fn look_up_many<'a>(
+        &self,
+        keys: &[Key<'a>],
+        open: impl Fn(Key<'a>) -> ControlFlow<Option<Found>, (Sought<'a>, Stores)>,
+    ) -> Result<Vec<Option<Found>>> {
         let mut found = vec![None; keys.len()];
         let account = &self.residency.batch_bytes;
         let mut requests = Requests { requests: Vec::new(), held_bytes: 0, account };
@@ -65,26 +75,23 @@ impl Core {
         let keys_per_batch = KEYS_PER_BATCH.min(self.residency.batch_keys_max(buffer_bytes));
         for (chunk, keys) in keys.chunks(keys_per_batch).enumerate() {
             self.make_room((keys.len() * buffer_bytes) as u64);
-            let mut open = Vec::with_capacity(keys.len());
+            let mut unknown = Vec::with_capacity(keys.len());
             for (index, key) in keys.iter().enumerate() {
-                let (partition, hash) = self.place(*key);
                 let number = chunk * keys_per_batch + index;
-                let ticket = match self.look_up_cached(key.bytes(), hash, now_ms) {
-                    Ok(value) => {
+                let (sought, stores) = match open(*key) {
+                    ControlFlow::Break(value) => {
                         found[number] = value;
                         continue;
                     }
-                    Err(ticket) => ticket,
+                    ControlFlow::Continue(place) => place,
                 };
-                let stores = self.partitions[partition].stores(&self.log, hash);
-                let sought = self.sought(key.bytes(), hash, now_ms, ticket);
                 match with_scratch(|buffer| stores.look_up_young(&sought, Purpose::Get, buffer))? {
                     Lookup::Known(value) => found[number] = value,
-                    Lookup::Unknown => open.push(Open { number, sought, stores, next_store: 0 }),
+                    Lookup::Unknown => unknown.push(Open { number, sought, stores, next_store: 0 }),
                 }
             }
-            while !open.is_empty() {
-                open = read_round(open, &mut requests.requests, &mut found)?;
+            while !unknown.is_empty() {
+                unknown = read_round(unknown, &mut requests.requests, &mut found)?;
                 requests.count();
             }
         }

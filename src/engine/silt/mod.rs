@@ -45,7 +45,7 @@ use crate::batch::{Durability, HashedWrite, NEVER, TimestampMs};
 use crate::cache::{Cached, CachedRecord, RecordCache, Ticket};
 use crate::damage::VerifyReport;
 use crate::device::{AlignedBuffer, Directory, Purpose, with_scratch};
-use crate::engine::{Background, Capabilities, Changing, Engine, EngineKind, Found, Records, Step};
+use crate::engine::{Background, Capabilities, Changing, Engine, EngineKind, Found, Snapshot, Step};
 use crate::health::{FailStop, Health};
 use crate::key::{Key, KeyHash, KeyHasher, Placing};
 use crate::progress::Progress;
@@ -57,8 +57,10 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::{Error, Result};
 use jobs::Jobs;
 use ledger::Ledger;
-use partition::{Partition, Sought};
+use partition::{Partition, Sought, Stores};
 use residency::Residency;
+use snapshot::SiltSnapshot;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The SILT engine.
@@ -143,13 +145,26 @@ impl Core {
         purpose: Purpose,
         buffer: &mut AlignedBuffer,
     ) -> Result<Option<Found>> {
+        match self.open(key, now_ms) {
+            ControlFlow::Break(found) => Ok(found),
+            ControlFlow::Continue((sought, stores)) => stores.look_up(&sought, purpose, buffer),
+        }
+    }
+
+    /// What the cache answers; if it does not, where to look.
+    fn open<'a>(
+        &'a self,
+        key: Key<'a>,
+        now_ms: TimestampMs,
+    ) -> ControlFlow<Option<Found>, (Sought<'a>, Stores)> {
         let (partition, hash) = self.place(key);
-        let ticket = match self.look_up_cached(key.bytes(), hash, now_ms) {
-            Ok(found) => return Ok(found),
-            Err(ticket) => ticket,
-        };
-        let stores = self.partitions[partition].stores(&self.log, hash);
-        stores.look_up(&self.sought(key.bytes(), hash, now_ms, ticket), purpose, buffer)
+        match self.look_up_cached(key.bytes(), hash, now_ms) {
+            Ok(found) => ControlFlow::Break(found),
+            Err(ticket) => {
+                let stores = self.partitions[partition].stores(&self.log, hash);
+                ControlFlow::Continue((self.sought(key.bytes(), hash, now_ms, ticket), stores))
+            }
+        }
     }
 
     /// What the cache answers; if it does not, the right to put the record there.
@@ -227,9 +242,10 @@ impl Engine for Silt {
         self.core.update_many(keys, durability, now_ms, change)
     }
 
-    fn iterate(&self, now_ms: TimestampMs) -> Result<Records> {
+    /// Writers wait while the LogStores' indexes are copied: about 6 bytes per record in them.
+    fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>> {
         self.core.check_open()?;
-        snapshot::records(&self.core, now_ms)
+        Ok(Arc::new(SiltSnapshot::take(&self.core, now_ms)))
     }
 
     fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64> {

@@ -1,5 +1,6 @@
 //! A partition: one LogStore, several HashStores and a SortedStore over a disjoint share of the keys.
 
+use super::snapshot::PartitionSnapshot;
 use crate::Result;
 use crate::batch::TimestampMs;
 use crate::cache::{RecordCache, Ticket};
@@ -233,6 +234,12 @@ impl Partition {
 }
 
 impl Stores {
+    /// The stores as they were in a snapshot, of which `log` is a part.
+    pub fn of_snapshot(snapshot: &PartitionSnapshot, log: &LogView, hash: KeyHash) -> Stores {
+        let (active, view) = (snapshot.active.candidates(hash), snapshot.view.clone());
+        Stores { active, view, log: Some(log.clone()) }
+    }
+
     /// The older stores.
     pub fn view(&self) -> &View {
         &self.view

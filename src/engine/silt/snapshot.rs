@@ -1,48 +1,79 @@
-//! What needs all partitions at one moment: iteration and checkpoints.
+//! What needs all partitions at one moment: snapshots and checkpoints.
 
 use super::Core;
-use super::partition::View;
+use super::partition::{Partition, Sought, Stores, View};
 use crate::Result;
 use crate::batch::TimestampMs;
-use crate::device::{Directory, Purpose};
-use crate::engine::{Record, Records};
-use crate::key::random_number;
+use crate::cache::Ticket;
+use crate::device::{Directory, Purpose, with_scratch};
+use crate::engine::{Found, Record, Records, Snapshot};
+use crate::key::{Key, random_number};
 use crate::store::log::{FrozenLog, LogCursor, LogView};
 use crate::store::manifest::Manifest;
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::sorted::SortedCursor;
 use bytes::Bytes;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// What is read at a time of each store, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// A partition at one moment.
+#[derive(Clone)]
 pub(super) struct PartitionSnapshot {
     pub active: Arc<FrozenLog>,
     pub view: Arc<View>,
 }
 
-/// All records as they are now, partition by partition.
-pub(super) fn records(core: &Arc<Core>, now_ms: TimestampMs) -> Result<Records> {
-    let locked: Vec<_> = core.partitions.iter().map(|partition| partition.writer.lock()).collect();
-    // Before any state: nothing is appended now, but a commit may release what a state that was read still points to.
-    let log = core.log.view();
-    let end = core.log.end();
-    let snapshots: Vec<_> = core
-        .partitions
-        .iter()
-        .map(|partition| {
+/// All partitions at one moment.
+pub(super) struct SiltSnapshot {
+    core: Arc<Core>,
+    log: LogView,
+    partitions: Vec<PartitionSnapshot>,
+    now_ms: TimestampMs,
+}
+
+impl SiltSnapshot {
+    pub fn take(core: &Arc<Core>, now_ms: TimestampMs) -> SiltSnapshot {
+        let _locked: Vec<_> = core.partitions.iter().map(|partition| partition.writer.lock()).collect();
+        // Before any state: nothing is appended now, but a commit may release what a state that was read still points to.
+        let log = core.log.view();
+        let end = core.log.end();
+        let freeze = |partition: &Partition| {
             let state = partition.state.read();
             PartitionSnapshot { active: Arc::new(state.active.freeze(end)), view: state.view.clone() }
-        })
-        .collect();
-    drop(locked);
-    let core = core.clone();
-    Ok(Box::new(snapshots.into_iter().flat_map(move |snapshot| {
-        let cursor = cursor(&core, &snapshot, &log, now_ms, PIECE_BYTES);
-        PartitionRecords { cursor, failed: false }
-    })))
+        };
+        let partitions = core.partitions.iter().map(freeze).collect();
+        SiltSnapshot { core: core.clone(), log, partitions, now_ms }
+    }
+
+    /// Where to look for a key. What is found there may have been replaced since, so the record cache takes no part.
+    fn open<'a>(&'a self, key: Key<'a>) -> (Sought<'a>, Stores) {
+        let (partition, hash) = self.core.place(key);
+        let stores = Stores::of_snapshot(&self.partitions[partition], &self.log, hash);
+        (self.core.sought(key.bytes(), hash, self.now_ms, Ticket::NONE), stores)
+    }
+}
+
+impl Snapshot for SiltSnapshot {
+    fn get(&self, key: Key<'_>) -> Result<Option<Found>> {
+        let (sought, stores) = self.open(key);
+        with_scratch(|buffer| stores.look_up(&sought, Purpose::Get, buffer))
+    }
+
+    fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Found>>> {
+        self.core.look_up_many(keys, |key| ControlFlow::Continue(self.open(key)))
+    }
+
+    /// Partition by partition, each in hash order.
+    fn records(&self) -> Records {
+        let (core, log, now_ms) = (self.core.clone(), self.log.clone(), self.now_ms);
+        Box::new(self.partitions.clone().into_iter().flat_map(move |snapshot| {
+            let cursor = cursor(&core, &snapshot, &log, now_ms, PIECE_BYTES);
+            PartitionRecords { cursor, failed: false }
+        }))
+    }
 }
 
 /// All records of a partition in hash order, each store read `piece_bytes` at a time.

@@ -40,8 +40,7 @@ impl Core {
             let mut changes = vec![Change::Keep; keys.len()];
             change(&found, &mut changes)?;
             let writes = keys.iter().zip(&changes);
-            let writes: Vec<_> =
-                writes.filter_map(|(key, change)| HashedWrite::of_change(*key, change)).collect();
+            let writes: Vec<_> = writes.filter_map(|(key, change)| change.to_write(*key)).collect();
             if writes.is_empty() { Ok(None) } else { self.write_locked(&writes, durability).map(Some) }
         })?;
         match end {

@@ -180,8 +180,9 @@ fn open_read_only(device: &SimulatedDirectory, budget: Option<u64>) -> Result<Si
 /// What a database that is opened read-only holds, by iterating, and by getting each key.
 fn records(silt: &Silt) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let records: BTreeMap<_, _> = silt
-        .iterate(0)
+        .snapshot(0)
         .unwrap()
+        .records()
         .map(|record| record.map(|record| (record.key.to_vec(), record.value.to_vec())).unwrap())
         .collect();
     for (key, value) in &records {
