@@ -112,8 +112,8 @@ impl Database {
     }
 
     /// Shows `change` the value of the key and applies the change that it returns, with no other write to the key in
-    /// between. Also with [`Change::Keep`] it returns only when what was found is as durable as was asked. `change` must
-    /// not use the database: it would wait for itself.
+    /// between. With [`Change::Keep`], too, it returns only when what was found is as durable as was asked. `change`
+    /// must not use the database: it would wait for itself.
     pub fn update(
         &self,
         key: impl AsRef<[u8]>,
@@ -138,8 +138,8 @@ impl Database {
     }
 
     /// A transaction over keys that are known in advance: shows `change` their values, in the order of the keys, and
-    /// applies the changes that it sets, all or none. All of them are [`Change::Keep`] at first. No other write to these
-    /// keys comes in between. If a key comes twice, the later change holds.
+    /// applies the changes that it sets, all or none. All of them are [`Change::Keep`] at first. No other write to
+    /// these keys comes in between. If a key comes twice, the later change holds.
     ///
     /// When it returns, all changes are as durable as the database's default, and so is what was found and kept.
     /// `change` must not use the database: it would wait for itself. Writes to the partitions of the keys wait until it
@@ -164,8 +164,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// What `change` returns, and as [`write`](Database::write). Then nothing has changed, unless the error is one after
-    /// which nothing more is written ([`Error::Poisoned`](crate::Error::Poisoned)).
+    /// What `change` returns: then nothing has changed. Else as [`write`](Database::write).
     pub fn transact<K: AsRef<[u8]>>(
         &self,
         keys: &[K],

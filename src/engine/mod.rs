@@ -178,8 +178,8 @@ pub trait Engine: Send + Sync {
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: TimestampMs) -> Result<()>;
 
     /// Shows `change` the values of the keys, in their order, and applies all the changes that it sets, or none. They
-    /// are [`Change::Keep`] at first. No other write to these keys comes in between, and no other write sees some of the
-    /// changes without the rest. When this returns, what was found and is kept is as durable as was asked, too.
+    /// are [`Change::Keep`] at first. No other write to these keys comes in between. When this returns, what was found
+    /// and is kept is as durable as was asked, too.
     ///
     /// `change` is called once. If it fails, nothing changes. If a key comes twice, the later change holds.
     fn update_many(

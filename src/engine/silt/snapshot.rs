@@ -37,7 +37,7 @@ pub(super) struct SiltSnapshot {
 impl SiltSnapshot {
     pub fn take(core: &Arc<Core>, now_ms: TimestampMs) -> SiltSnapshot {
         let _locked: Vec<_> = core.partitions.iter().map(|partition| partition.writer.lock()).collect();
-        // Before any state: nothing is appended now, but a commit may release what a state that was read still points to.
+        // Before any state: nothing is appended now, but a commit may release what a state that was read points to.
         let log = core.log.view();
         let end = core.log.end();
         let freeze = |partition: &Partition| {
