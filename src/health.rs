@@ -1,26 +1,26 @@
 //! Fail stop: after a write, a sync or a step of background work has failed, nothing more is written or acknowledged.
 //!
-//! # Which lock orders a failure against an acknowledgement
+//! # Which lock orders a failure before later work
 //!
-//! A flag that is set after a lock was released is set too late: the next thread takes the lock, and goes on with what
-//! the failed one left. A sync that is repeated after one has failed succeeds, since the system has dropped the pages;
-//! a cursor that is advanced again skips the record that could not be read. So there is one rule, which [`Health::run`]
-//! keeps: the health is checked *after* the lock is taken, and the failure is recorded *before* the lock is released.
-//! Whoever takes the same lock after a failure is refused, whatever it checked before.
+//! A flag that is set after a lock was released is set too late: the next thread takes the lock and continues with the
+//! state that the failure left. A sync that is repeated after a failure succeeds, because the system has dropped the
+//! pages; a cursor that advances again skips the record that could not be read. So [`Health::run`] keeps one rule: the
+//! health is checked *after* the lock is taken, and a failure is recorded *before* the lock is released. A thread that
+//! takes the same lock after a failure is refused, whatever it checked before.
 //!
 //! | lock | work under it | what a failure leaves |
 //! |---|---|---|
-//! | the slot of a conversion or merge | a step of the job, also its last | half a store file; the job is dropped |
+//! | the slot of a conversion or merge | a step of the job, the last one too | half a store file; the job is dropped |
 //! | the ledger | syncs of stores, commits, removal of stores and log | a commit that may be durable or not |
-//! | the writers of partitions | append to log and index; freezing a LogStore | records that the index lacks |
+//! | the writers of partitions | appends to log and index; freezing a LogStore | records that the index lacks |
 //! | the log's `syncing` | syncs of segments | pages that the system may have dropped |
 //! | the log's tail | writes to the log, new segments | a torn frame, or half a segment |
 //!
-//! Failures under different locks need no order: each of these locks protects all that its failure spoils. What was
-//! synced before a failure may be acknowledged after it.
+//! Failures under different locks need no order: each of these locks protects everything that its failure damages. What
+//! was synced before a failure may be acknowledged after it.
 //!
-//! The locks are taken in the order of the table (`docs/ARCHITECTURE.md`, "Locks"); the cause of the failure is below
-//! all of them.
+//! The locks are taken in the order of the table (`docs/ARCHITECTURE.md`, "Locks"); the lock of the cause is below all
+//! of them.
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -31,18 +31,18 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(crate) struct Health {
     failed: AtomicBool,
-    /// Why it may not; the first cause.
+    /// The first cause of a failure.
     cause: Mutex<Option<String>>,
-    /// Failures are recorded and not heeded: a mistake that tests have to find.
+    /// Failures are recorded and ignored: a fault that tests have to find.
     #[cfg(any(test, shuttle))]
     ignores_failures: AtomicBool,
-    /// Failures are recorded after the lock was released: a mistake that tests have to find.
+    /// Failures are recorded after the lock is released: a fault that tests have to find.
     #[cfg(any(test, shuttle))]
     records_late: AtomicBool,
 }
 
 impl Health {
-    /// An error if something failed before. Without a lock of the table above it is only a hint.
+    /// Returns an error if something failed before. Only a hint unless a lock of the table above is held.
     pub fn check(&self) -> Result<()> {
         if !self.failed.load(Ordering::Acquire) {
             return Ok(());
@@ -59,18 +59,18 @@ impl Health {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// Refuses all that follows. The first cause is kept.
+    /// Refuses all later work. The first cause is kept.
     pub fn poison(&self, cause: impl Into<String>) {
         self.cause.lock().get_or_insert_with(|| cause.into());
         self.failed.store(true, Ordering::Release);
     }
 
-    /// Does what nothing may follow if it fails. The caller holds the lock that those wait for who would go on, and
-    /// releases it afterwards; [`FailStop`] sees to that itself.
+    /// Runs `work`, and poisons the database if it fails. The caller holds the lock of the table above that orders this
+    /// work, and releases it afterwards; [`FailStop`] does both.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] if something failed before; `work` is not done then. What `work` answers; the database is
-    /// poisoned by it, unless it says that nothing was done. A panic poisons too.
+    /// [`Error::Poisoned`] if something failed before; `work` does not run then. An error of `work`, which poisons the
+    /// database unless it means that nothing was done: `Poisoned`, `Closed`, `Interrupted`. A panic poisons too.
     pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.check()?;
         let mut unwinding = Unwinding { health: Some(self) };
@@ -94,7 +94,7 @@ impl Health {
     }
 }
 
-/// Poisons if it is dropped by a panic.
+/// Poisons the database if a panic drops it.
 struct Unwinding<'a> {
     health: Option<&'a Health>,
 }
@@ -107,7 +107,7 @@ impl Drop for Unwinding<'_> {
     }
 }
 
-/// What is changed only under its lock, and only as long as nothing has failed.
+/// A value that changes only under its lock, and only until something fails.
 pub(crate) struct FailStop<T> {
     health: Arc<Health>,
     content: Mutex<T>,
@@ -118,7 +118,7 @@ impl<T> FailStop<T> {
         FailStop { health: health.clone(), content: Mutex::new(content) }
     }
 
-    /// [`Health::run`] under the lock: a failure is recorded before the next one gets it.
+    /// [`Health::run`] under the lock: a failure is recorded before the next thread gets the lock.
     pub fn run<R>(&self, work: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
         #[cfg(any(test, shuttle))]
         if self.health.records_late.load(Ordering::Relaxed) {
@@ -130,13 +130,13 @@ impl<T> FailStop<T> {
         self.health.run(|| work(&mut content))
     }
 
-    /// As [`run`](FailStop::run); `None` if somebody else has the lock.
+    /// As [`run`](FailStop::run); returns `None` if another thread holds the lock.
     pub fn try_run<R>(&self, work: impl FnOnce(&mut T) -> Result<R>) -> Result<Option<R>> {
         let Some(mut content) = self.content.try_lock() else { return Ok(None) };
         self.health.run(|| work(&mut content)).map(Some)
     }
 
-    /// Looks at it, also after a failure.
+    /// Reads the value, also after a failure.
     pub fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         look(&self.content.lock())
     }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_takes_the_lock_after_a_failure_is_refused_and_told_the_first_cause() {
+    fn after_a_failure_every_lock_refuses_with_the_first_cause() {
         let health = Arc::new(Health::default());
         let (one, other) = (FailStop::new(&health, 0), FailStop::new(&health, 0));
         one.run(add).unwrap();

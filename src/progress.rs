@@ -1,4 +1,4 @@
-//! How long operations tell how far they are.
+//! Progress of long operations.
 
-/// Is given what is done and what there is in all, in bytes, now and then; answers whether to go on.
+/// Called periodically with the bytes processed and the total. Returns `false` to stop the operation.
 pub type Progress<'a> = dyn FnMut(u64, u64) -> bool + 'a;

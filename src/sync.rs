@@ -1,5 +1,5 @@
-//! Locks and atomics of what threads share: the engines and the log. Built with `--cfg shuttle` they are those of
-//! Shuttle, which tries out the orders in which threads may come (`tests/shuttle.rs`).
+//! Locks and atomics of the state that threads share: the engines and the log. With `--cfg shuttle` they are those of
+//! Shuttle, which explores thread schedules (`tests/shuttle.rs`).
 
 #[cfg(not(shuttle))]
 pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock};
