@@ -91,6 +91,8 @@
 
 pub mod batch;
 mod cache;
+#[doc(hidden)]
+pub mod coding;
 mod damage;
 mod database;
 pub mod device;

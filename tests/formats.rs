@@ -5,13 +5,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use siltstone::coding::checksum::Secret;
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone::index::filter::{CuckooFilter, RibbonFilter};
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 use siltstone::key::{KeyHash, KeyHasher, Placing};
 use siltstone::store::block::{Block, BlockBuilder};
-use siltstone::store::checksum::Secret;
 use siltstone::store::hash::{CuckooTable, CuckooTableWriter};
 use siltstone::store::log::format::LogFormat;
 use siltstone::store::log::{Log, LogSettings};

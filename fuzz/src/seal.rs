@@ -1,7 +1,7 @@
 //! Checksums that let damaged bytes pass for sound ones, so that what lies behind the checksums is reached too.
 
 use crate::input::overwrite;
-use siltstone::store::checksum::Secret;
+use siltstone::coding::checksum::Secret;
 use siltstone::store::log::format::LogFormat;
 use siltstone::store::record::RecordLayout;
 use siltstone::store::slots::{SLOT_CHECKSUM_BYTES, checked_slots_per_block, slot_checksum};

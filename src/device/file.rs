@@ -328,6 +328,22 @@ impl File {
         self.backend.drop_cache();
     }
 
+    /// Reads `bytes`, which were read at `offset`, again from the device, and returns an error if they are different.
+    /// Recovery calls it before it discards a torn end: a bit that flipped on the way from the device looks like one.
+    pub fn confirm(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.drop_cache();
+        let mut again = AlignedBuffer::default();
+        if self.read(Purpose::Recover, offset, bytes.len(), &mut again)? == bytes {
+            return Ok(());
+        }
+        Err(self.differs())
+    }
+
+    /// The error that two reads of the same bytes differ.
+    pub fn differs(&self) -> Error {
+        Error::io("read", self.path())(io::Error::other("two reads of the same bytes differ"))
+    }
+
     /// Cuts the file to `length` bytes; a shorter one stays as it is.
     pub fn truncate(&self, length: u64) -> Result<()> {
         self.backend.truncate(length).map_err(|error| self.failed("truncate", error))

@@ -1,9 +1,9 @@
 //! What a dictionary says of itself, in the header block of its store file. docs/formats/dictionary.md draws it.
 
+use crate::coding::Reader;
+use crate::coding::checksum;
 use crate::device::{AlignedBuffer, File, Purpose};
 use crate::key::{KeyHasher, Placing, check_key_length, check_value_length};
-use crate::store::checksum;
-use crate::store::fields::Fields;
 use crate::store::file::StoreFile;
 use crate::store::record::RecordLayout;
 use crate::{Error, Result};
@@ -112,7 +112,7 @@ impl Header {
         let short = || file.corrupt(at, "the header of a dictionary", "fewer bytes");
         let (covered, rest) = block.split_at_checked(CHECKSUM_AT).ok_or_else(short)?;
         let crc = rest.first_chunk().ok_or_else(short)?;
-        let mut fields = Fields::new(covered.get(STORE_HEADER_BYTES..).ok_or_else(short)?);
+        let mut fields = Reader::new(covered.get(STORE_HEADER_BYTES..).ok_or_else(short)?);
         if fields.bytes(MAGIC.len()) != Some(MAGIC) {
             return Err(no_dictionary(file, "its header is another".into()));
         }
@@ -131,7 +131,7 @@ impl Header {
     }
 
     /// The fields behind the version; `None` if they cannot be.
-    fn parse(fields: &mut Fields<'_>) -> Option<Header> {
+    fn parse(fields: &mut Reader<'_>) -> Option<Header> {
         let (hasher, fixed) = (fields.u8()?, fields.u8()?);
         fields.bytes(2)?;
         let lengths = (fields.u32()? as usize, fields.u32()? as usize);

@@ -1,7 +1,7 @@
 //! Numbers of any width side by side, low bits first, in 64-bit words.
 
 use super::DecodeError;
-use super::decoding::Reader;
+use crate::coding::Decoder;
 
 /// A growing sequence of bits.
 #[derive(Debug, Clone, Default)]
@@ -101,7 +101,7 @@ impl Bits {
 
     /// Reads back the words of so many bits.
     pub(crate) fn decode(
-        reader: &mut Reader<'_>,
+        reader: &mut Decoder<'_>,
         len: u64,
         expected: &'static str,
     ) -> Result<Self, DecodeError> {

@@ -4,8 +4,8 @@
 //! all blocks are full (`consensus` says how).
 
 use super::consensus::{ConsensusBuilder, ConsensusIndex, Outline, Target};
-use super::decoding::Reader;
 use super::{BuildError, DecodeError, PlacementIndex};
+use crate::coding::Decoder;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -139,7 +139,7 @@ impl BlockPerfect {
     /// # Errors
     /// Whatever the format does not allow, with its place in the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(STRUCTURE, bytes, MAGIC, VERSION)?;
+        let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         let records_per_block = read_records_per_block(&mut reader)?;
         let consensus = ConsensusIndex::decode(&mut reader, target(records_per_block))?;
         reader.end()?;
@@ -147,7 +147,7 @@ impl BlockPerfect {
     }
 }
 
-fn read_records_per_block(reader: &mut Reader<'_>) -> Result<u32, DecodeError> {
+fn read_records_per_block(reader: &mut Decoder<'_>) -> Result<u32, DecodeError> {
     let records_per_block = u32::from(reader.u16("records a block")?);
     let allowed = (1..=256).contains(&records_per_block);
     reader.check(2, allowed, || "1 to 256 records a block".into(), || records_per_block.to_string())?;
@@ -173,7 +173,7 @@ impl BlockPerfectOutline {
     /// # Errors
     /// Whatever the format does not allow, with its place in the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(STRUCTURE, bytes, MAGIC, VERSION)?;
+        let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         let records_per_block = read_records_per_block(&mut reader)?;
         let consensus = Outline::decode(&mut reader, target(records_per_block))?;
         reader.end()?;

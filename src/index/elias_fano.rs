@@ -3,7 +3,7 @@
 
 use super::DecodeError;
 use super::bits::{BitWriter, Bits, select_in_word};
-use super::decoding::Reader;
+use crate::coding::Decoder;
 use multiversion::multiversion;
 use std::ops::Range;
 
@@ -169,7 +169,7 @@ impl EliasFano {
     }
 
     /// Reads a sequence back, and sees that its numbers ascend.
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(reader: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let len = reader.u64("a number of values")?;
         reader.check(8, len <= LEN_MAX, || "at most 2^30 values".into(), || len.to_string())?;
         let end = reader.u64("an end of the values")?;
@@ -262,7 +262,7 @@ mod tests {
     }
 
     fn decode(bytes: &[u8]) -> Result<EliasFano, DecodeError> {
-        let mut reader = Reader::new("test", bytes, MAGIC, 1)?;
+        let mut reader = Decoder::new("test", bytes, MAGIC, 1)?;
         let sequence = EliasFano::decode(&mut reader)?;
         reader.end().map(|()| sequence)
     }

@@ -9,9 +9,9 @@
 //! *shared*, and that block is read too. Boundaries are nearly all of one kind; the others are listed.
 
 use super::bits::BitWriter;
-use super::decoding::Reader;
 use super::elias_fano::{EliasFano, EliasFanoBuilder, LEN_MAX};
 use super::{BuildError, DecodeError, PlacementIndex};
+use crate::coding::Decoder;
 use std::ops::Range;
 
 const STRUCTURE: &str = "fences";
@@ -181,7 +181,7 @@ impl Fences {
     /// # Errors
     /// Whatever the format does not allow, with its place in the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(STRUCTURE, bytes, MAGIC, VERSION)?;
+        let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         let mostly_shared = reader.u8("kind of most boundaries")?;
         reader.check(1, mostly_shared <= 1, || "0 or 1".into(), || mostly_shared.to_string())?;
         let blocks = reader.u64("a number of blocks")?;

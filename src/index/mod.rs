@@ -7,15 +7,15 @@
 mod bits;
 pub mod block_perfect;
 mod consensus;
-mod decoding;
 mod elias_fano;
 pub mod entropy_trie;
 pub mod fences;
 pub mod filter;
-pub(crate) mod mixing;
 pub mod partial_key_cuckoo;
 #[cfg(test)]
 mod testing;
+
+pub use crate::coding::DecodeError;
 
 use std::ops::Range;
 
@@ -29,20 +29,6 @@ pub trait PlacementIndex: Send + Sync {
 
     /// All the memory that the structure holds on the heap, in bytes.
     fn heap_bytes(&self) -> usize;
-}
-
-/// Why bytes could not be read back as the structure that they should hold.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{structure}: at byte {offset}: expected {expected}, got {got}")]
-pub struct DecodeError {
-    /// The structure that was being read, as its users know it.
-    pub structure: &'static str,
-    /// Where in the given bytes.
-    pub offset: usize,
-    /// What should have been there.
-    pub expected: String,
-    /// What was there.
-    pub got: String,
 }
 
 /// Why keys could not be made into a structure.

@@ -4,8 +4,8 @@
 //! with the store's tag and the block's number, so that a block in the wrong place is found out; how many bytes are
 //! used; and where in it the first record begins. A record may go on in the next block.
 
+use crate::coding::checksum;
 use crate::device::File;
-use crate::store::checksum;
 use crate::{Error, Result};
 
 /// The bytes of a block's header.

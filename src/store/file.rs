@@ -1,9 +1,9 @@
 //! The file of an immutable store: a header block, data blocks, the saved index and filter, a footer.
 //! docs/formats/store_file.md draws it.
 
-use super::fields::Fields;
+use crate::coding::Reader;
+use crate::coding::checksum;
 use crate::device::{AlignedBuffer, Appender, Directory, File, Purpose};
-use crate::store::checksum;
 use crate::{Error, Result};
 use std::ops::Range;
 
@@ -114,8 +114,8 @@ impl StoreFooter {
         if !bytes.starts_with(MAGIC) {
             return Err(file.corrupt(offset, "the footer of a store file", "other bytes"));
         }
-        let mut fields = Fields::new(body);
-        let parse = |fields: &mut Fields<'_>| {
+        let mut fields = Reader::new(body);
+        let parse = |fields: &mut Reader<'_>| {
             fields.bytes(MAGIC.len())?;
             Some((fields.u32()?, fields.u8()?, fields.u8()?, fields.u8()?, fields.u8()?, fields.u32()?))
         };
@@ -128,10 +128,10 @@ impl StoreFooter {
         if checksum::crc32c(body) != u32::from_le_bytes(*crc) {
             return Err(damaged());
         }
-        let section = |fields: &mut Fields<'_>, kind| {
+        let section = |fields: &mut Reader<'_>, kind| {
             Some(Section { kind, offset: fields.u64()?, length: fields.u64()?, crc: fields.u32()? })
         };
-        let parse = |fields: &mut Fields<'_>| {
+        let parse = |fields: &mut Reader<'_>| {
             let footer = StoreFooter {
                 kind,
                 tag: fields.u64()?,

@@ -3,8 +3,6 @@
 //! pages.
 
 pub mod block;
-pub mod checksum;
-mod confirm;
 pub mod examine;
 pub mod hash;
 pub mod log;
@@ -17,7 +15,6 @@ pub mod sort;
 pub mod sorted;
 pub mod usage;
 
-pub(crate) mod fields;
 pub mod file;
 
 pub use file::{FilterKind, StoreFile, StoreFileWriter, StoreFooter};

@@ -2,8 +2,8 @@
 //! that hold it, and need not read the block around them to check it.
 
 use super::block::Block;
-use super::checksum;
 use crate::Result;
+use crate::coding::checksum;
 use crate::device::File;
 use std::ops::Range;
 

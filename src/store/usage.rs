@@ -3,9 +3,9 @@
 //! It is no part of the data: it is written now and then and not synced, and where it is missing or damaged the counts
 //! begin anew.
 
-use super::checksum;
-use super::fields::Fields;
 use crate::Result;
+use crate::coding::Reader;
+use crate::coding::checksum;
 use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::stats::Usage;
 
@@ -48,7 +48,7 @@ pub fn encode(usage: &Usage) -> [u8; USAGE_BYTES] {
 
 /// Reads them back; `None` if they are not sound, or of another version.
 pub fn decode(bytes: &[u8]) -> Option<Usage> {
-    let mut fields = Fields::new(bytes);
+    let mut fields = Reader::new(bytes);
     if fields.bytes(8)? != MAGIC || fields.u32()? != USAGE_VERSION {
         return None;
     }

@@ -4,8 +4,8 @@ use super::operations::{BatchWrite, Modification, modified};
 use super::reference::{Cell, DOUBTS_MAX, Records};
 use super::*;
 use crate::batch::{Durability, NEVER, Write};
+use crate::coding::checksum;
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
-use crate::store::checksum;
 use crate::{Error, Result};
 use bytes::Bytes;
 

@@ -1,7 +1,7 @@
 //! What a loss of power, damage and hostile bytes can do to a dictionary.
 
 use super::*;
-use crate::store::checksum;
+use crate::coding::checksum;
 use crate::testing::{Crash, SimulatedDirectory, Survival};
 
 /// What a device shows after its power failed at each of its changes, or the process was killed.

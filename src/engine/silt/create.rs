@@ -6,9 +6,9 @@
 
 use super::Silt;
 use crate::Result;
+use crate::coding::checksum::Secret;
 use crate::device::{Access, Directory, Purpose};
 use crate::key::random_number;
-use crate::store::checksum::Secret;
 use crate::store::log::Log;
 use crate::store::log::format::SEGMENT_HEADER_BYTES;
 use crate::store::manifest::Manifest;

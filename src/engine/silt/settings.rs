@@ -3,8 +3,8 @@
 use super::merge;
 use super::policy::open_files;
 use super::residency::check_budget;
+use crate::coding::checksum::Secret;
 use crate::key::KeyHasher;
-use crate::store::checksum::Secret;
 use crate::store::hash::CuckooTable;
 use crate::store::manifest::Shape;
 use crate::store::record::RecordLayout;

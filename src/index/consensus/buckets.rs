@@ -1,8 +1,8 @@
 //! How many keys every bucket has, and how many are before it.
 
 use super::KEYS_MAX;
+use crate::coding::Decoder;
 use crate::index::DecodeError;
-use crate::index::decoding::Reader;
 
 /// A sum is kept for so many buckets, and the counts after it are added up: 1 bit a bucket.
 const BUCKETS_PER_SUM: usize = 64;
@@ -95,7 +95,7 @@ impl BucketCounts {
         }
     }
 
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub(super) fn decode(reader: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let keys = reader.u64("a number of keys")?;
         reader.check(8, keys <= KEYS_MAX, || "at most 2^44 keys".into(), || keys.to_string())?;
         let buckets = reader.u64("a number of buckets")?;

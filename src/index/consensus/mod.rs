@@ -20,8 +20,8 @@ mod tests;
 
 use super::DecodeError;
 use super::bits::Bits;
-use super::decoding::Reader;
-use super::mixing::mix;
+use crate::coding::Decoder;
+use crate::coding::mix;
 use buckets::BucketCounts;
 pub(crate) use builder::ConsensusBuilder;
 use search::Hasher;
@@ -102,7 +102,7 @@ impl ConsensusIndex {
     }
 
     /// Reads back what [`ConsensusIndex::encode`] wrote.
-    pub(crate) fn decode(reader: &mut Reader<'_>, target: Target) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(reader: &mut Decoder<'_>, target: Target) -> Result<Self, DecodeError> {
         let outline = Outline::decode(reader, target)?;
         let seeds = Bits::decode(reader, outline.seeds_end(), "seeds")?;
         Ok(Self::new(outline, seeds))
@@ -203,7 +203,7 @@ impl Outline {
     }
 
     /// Reads back what stands before the seeds.
-    pub(crate) fn decode(reader: &mut Reader<'_>, target: Target) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(reader: &mut Decoder<'_>, target: Target) -> Result<Self, DecodeError> {
         let counts = BucketCounts::decode(reader)?;
         let mut exceptions: Vec<Exception> = Vec::new();
         for _ in 0..reader.u32("a number of exceptions")? {

@@ -12,11 +12,10 @@ use super::{
     TrieSettings,
     bits::{BitWriter, Bits},
     bucket_index::{Offsets, TwoLevelBuilder, TwoLevelIndex},
-    format::Cursor,
     huffman::{self, HuffmanCode, MERGED},
     subtrie::{Leaves, NodeReader, Subtrie, walk_keys},
 };
-use crate::index::DecodeError;
+use crate::coding::{DecodeError, Decoder};
 use std::ops::Range;
 
 /// The tries of all buckets in the paper's representation, and the index of the buckets.
@@ -71,14 +70,17 @@ impl PaperTrie {
 
     /// Reads back what [`encode`](Self::encode) wrote for a trie of `len` keys.
     pub(super) fn decode(
-        cursor: &mut Cursor<'_>,
+        decoder: &mut Decoder<'_>,
         settings: &TrieSettings,
         len: u64,
     ) -> Result<Self, DecodeError> {
-        let bit = cursor.at_most("bits of code", u64::MAX / 2)?;
+        let bit = decoder.at_most(u64::MAX / 2, "bits of code")?;
         let end = Offsets { position: len, bit };
-        let index = TwoLevelIndex::decode(cursor, settings.bucket_keys, settings.buckets(), end)?;
-        let bits = Bits::from_bytes(cursor.take(bit.div_ceil(8))?, bit);
+        let index = TwoLevelIndex::decode(decoder, settings.bucket_keys, settings.buckets(), end)?;
+        let bits = Bits::from_bytes(
+            decoder.take(usize::try_from(bit.div_ceil(8)).unwrap_or(usize::MAX), "code")?,
+            bit,
+        );
         Ok(Self {
             codes: huffman::codes_up_to(settings.huffman_max),
             leaves: Leaves::new(settings),

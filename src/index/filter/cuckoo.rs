@@ -5,8 +5,8 @@
 //! docs/formats/cuckoo_filter.md.
 
 use super::Filter;
+use crate::coding::Decoder;
 use crate::index::DecodeError;
-use crate::index::decoding::Reader;
 use crate::index::partial_key_cuckoo::{
     CuckooSettings, MatchingSlots, PartialKeyCuckoo, SLOTS_PER_BUCKET, Slot,
 };
@@ -129,7 +129,7 @@ impl CuckooFilter {
     /// # Errors
     /// Whatever the format does not allow, with its place in the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(STRUCTURE, bytes, MAGIC, VERSION)?;
+        let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         let tag_bits = reader.u8("tag bits")?;
         let buckets_per_region_log2 = reader.u8("buckets a region")?;
         let regions = reader.u32("regions")?;

@@ -2,7 +2,7 @@
 //! keys of one range. It answers as one filter over all keys would. Its bytes: docs/formats/ranged_filter.md.
 
 use super::{Filter, RibbonBuilder, RibbonFilter};
-use crate::index::decoding::Reader;
+use crate::coding::Decoder;
 use crate::index::{BuildError, DecodeError};
 
 const STRUCTURE: &str = "ranged ribbon filter";
@@ -94,7 +94,7 @@ impl RangedFilter {
     /// # Errors
     /// Whatever the format does not allow, with its place in the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(STRUCTURE, bytes, MAGIC, VERSION)?;
+        let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         reader.u16("two bytes of padding")?;
         let ranges = reader.u64("a number of ranges")?;
         let possible = 1..=(bytes.len() / RANGE_BYTES_MIN) as u64;

@@ -13,7 +13,6 @@
 use super::{Advance, RangeChecksums, read_if_readable};
 use crate::device::{AlignedBuffer, File, Purpose};
 use crate::key::KEY_LENGTH_MAX;
-use crate::store::confirm::confirm;
 use crate::store::log::format::{
     FLAG_FRAME, FLAG_SYNC_MARKER, FRAME_CRC_BYTES, Frame, LogFormat, MARKER_BYTES, SEGMENT_HEADER_BYTES,
 };
@@ -180,7 +179,7 @@ impl Frames<'_> {
             }
         }
         if self.reads_twice {
-            confirm(self.file, offset, &self.window)?;
+            self.file.confirm(offset, &self.window)?;
         }
         Ok(Some(length))
     }
@@ -274,10 +273,10 @@ impl Frames<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::coding::checksum::Secret;
+    use crate::coding::checksum::work::summed_bytes;
     use crate::device::memory::MemoryDirectory;
     use crate::device::{Access, Directory};
-    use crate::store::checksum::Secret;
-    use crate::store::checksum::work::summed_bytes;
     use crate::store::record::{RecordLayout, RecordView};
 
     const FORMAT: LogFormat = LogFormat {

@@ -10,7 +10,6 @@ use super::frames::{Seen, Unreadable, examine_frames};
 use super::{Advance, read_if_readable};
 use crate::damage::{Damage, DamagedPart};
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
-use crate::store::confirm::confirm;
 use crate::store::log::format::{
     Frame, LOG_VERSION, LogFormat, POSITION_MAX, SEGMENT_HEADER_BYTES, SegmentHeader,
 };
@@ -216,7 +215,7 @@ impl LogToExamine {
         };
         let (version, header) = SegmentHeader::decode(bytes).unwrap_or((LOG_VERSION, None));
         if header.is_none() && !bytes.is_empty() {
-            confirm(file, 0, bytes)?;
+            file.confirm(0, bytes)?;
         }
         Ok((header, version, bytes.len() < wanted))
     }

@@ -2,12 +2,12 @@
 
 use super::pass::{Examined, StoreView};
 use super::{Advance, Belonging, Visit, read_if_readable};
+use crate::coding::Reader;
+use crate::coding::checksum;
 use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::{AlignedBuffer, Directory, File};
 use crate::index::filter::CuckooFilter;
 use crate::store::block::Block;
-use crate::store::checksum;
-use crate::store::fields::Fields;
 use crate::store::file::{
     FOOTER_BYTES, HEADER_BYTES, StoreFile, StoreFooter, encode_header, expected_tag, found_tag,
 };
@@ -200,7 +200,7 @@ fn guess_footer(file: &File, length: u64, wanted: &StoreToOpen<'_>) -> Result<St
 
 /// The kind of a store and the size of its blocks, from its header if that is sound.
 fn stated_in(header: &[u8], tag: u64) -> Option<(u8, u32)> {
-    let mut fields = Fields::new(header);
+    let mut fields = Reader::new(header);
     fields.bytes(12)?;
     let kind = fields.u8()?;
     fields.bytes(3)?;

@@ -3,9 +3,8 @@
 
 use super::read_if_readable;
 use crate::Result;
+use crate::coding::checksum::{crc32c_append, crc32c_behind};
 use crate::device::{AlignedBuffer, File};
-use crate::store::checksum::{crc32c_append, crc32c_behind};
-use crate::store::confirm::{confirm, differs};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -81,7 +80,7 @@ impl<'a> RangeChecksums<'a> {
             match read_if_readable(self.file, from, wanted as usize, &mut self.piece)? {
                 Some(piece) => {
                     if self.reads_twice {
-                        confirm(self.file, from, piece)?;
+                        self.file.confirm(from, piece)?;
                     }
                     for step in piece.chunks(STEP_BYTES as usize) {
                         sum.crc = crc32c_append(sum.crc, step);
@@ -120,7 +119,7 @@ impl<'a> RangeChecksums<'a> {
         };
         let part = crc32c_append(sum.crc, &bytes[..rest]);
         if crc32c_append(part, &bytes[rest..]) != next.crc {
-            return Err(differs(self.file));
+            return Err(self.file.differs());
         }
         Ok(Some(Sum { crc: part, ..sum }))
     }

@@ -4,8 +4,8 @@
 //! database's secret and the frame's position, so that a copy of a frame anywhere else, or one that somebody made up
 //! and stored as a value, is none.
 
-use crate::store::checksum::{self, Secret};
-use crate::store::fields::Fields;
+use crate::coding::Reader;
+use crate::coding::checksum::{self, Secret};
 use crate::store::record::{RecordLayout, RecordProblem, RecordView};
 
 /// The bytes of a segment's header.
@@ -54,7 +54,7 @@ impl SegmentHeader {
 
     /// Reads a header back: the version found and, if the rest is sound, the header.
     pub fn decode(bytes: &[u8]) -> Option<(u32, Option<SegmentHeader>)> {
-        let mut fields = Fields::new(bytes);
+        let mut fields = Reader::new(bytes);
         if fields.bytes(8)? != MAGIC {
             return None;
         }
@@ -153,7 +153,7 @@ impl LogFormat {
             return Err(RecordProblem::Malformed("a frame's first flag"));
         }
         if flags & FLAG_SYNC_MARKER != 0 {
-            let mut fields = Fields::new(body.get(1..).unwrap_or_default());
+            let mut fields = Reader::new(body.get(1..).unwrap_or_default());
             let synced = fields.u64().ok_or(RecordProblem::Short(MARKER_BYTES))?;
             return Ok((Frame::SyncMarker(synced), MARKER_BYTES));
         }

@@ -2,9 +2,9 @@
 //! checksum.
 //! docs/formats/manifest.md draws them.
 
+use crate::coding::Reader;
+use crate::coding::checksum::{self, Secret};
 use crate::key::KeyHasher;
-use crate::store::checksum::{self, Secret};
-use crate::store::fields::Fields;
 use crate::store::log::format::LogFormat;
 use crate::store::record::RecordLayout;
 
@@ -67,7 +67,7 @@ impl Shape {
 
     /// Reads a header back: the version found and, if the rest is sound, the shape.
     pub fn decode(bytes: &[u8]) -> Option<(u32, Option<Shape>)> {
-        let mut fields = Fields::new(bytes);
+        let mut fields = Reader::new(bytes);
         if fields.bytes(8)? != MAGIC {
             return None;
         }
@@ -173,7 +173,7 @@ pub struct CommitClaim {
 impl CommitClaim {
     /// That of the commit at the front of `bytes`.
     pub fn of(bytes: &[u8]) -> Option<CommitClaim> {
-        let mut fields = Fields::new(bytes);
+        let mut fields = Reader::new(bytes);
         let (crc, length, sequence) = (fields.u32()?, fields.u32()?, fields.u64()?);
         Some(CommitClaim { crc, covered_bytes: u64::from(length) + 4, sequence })
     }
@@ -182,10 +182,10 @@ impl CommitClaim {
 /// Reads the commit with this sequence number from the front of `bytes`: the position before which the log was synced,
 /// its edits and the bytes it takes.
 pub fn decode_commit(sequence: u64, bytes: &[u8]) -> Option<(u64, Vec<Edit>, usize)> {
-    let mut fields = Fields::new(bytes);
+    let mut fields = Reader::new(bytes);
     let (crc, length) = (fields.u32()?, fields.u32()? as usize);
     let body = fields.bytes(length)?;
-    let mut fields = Fields::new(body);
+    let mut fields = Reader::new(body);
     if fields.u64()? != sequence || checksum::crc32c(&bytes[4..COMMIT_HEADER_BYTES + length]) != crc {
         return None;
     }
@@ -213,7 +213,7 @@ impl Edit {
         }
     }
 
-    fn decode(fields: &mut Fields<'_>) -> Option<Edit> {
+    fn decode(fields: &mut Reader<'_>) -> Option<Edit> {
         let mut edit = Edit { partition: fields.u32()?, converted_to: fields.u64()?, ..Edit::default() };
         let (removed, added) = (fields.u32()?, fields.u32()?);
         for _ in 0..removed {

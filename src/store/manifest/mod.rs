@@ -7,7 +7,6 @@ mod format;
 pub use format::{Edit, MANIFEST_VERSION, Role, Shape, StoreEntry};
 
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
-use crate::store::confirm::confirm;
 use crate::store::examine::RangeChecksums;
 use crate::store::log::format::POSITION_MAX;
 use crate::store::names::{FileName, MANIFEST_NAME, MIRROR_NAME};
@@ -190,7 +189,7 @@ impl Manifest {
         }
         refuse_loss(&file, bytes, at, sequence)?;
         if at < bytes.len() {
-            confirm(&file, 0, bytes)?;
+            file.confirm(0, bytes)?;
         }
         Ok(Manifest {
             directory: directory.clone(),

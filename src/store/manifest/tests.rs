@@ -1,10 +1,10 @@
 //! Claims about the manifest.
 
 use super::*;
+use crate::coding::checksum::Secret;
+use crate::coding::checksum::work::summed_bytes;
 use crate::device::memory::MemoryDirectory;
 use crate::key::KeyHasher;
-use crate::store::checksum::Secret;
-use crate::store::checksum::work::summed_bytes;
 use crate::store::record::RecordLayout;
 
 const SHAPE: Shape = Shape {

@@ -2,8 +2,8 @@
 //! checksum of each of its pages (docs/formats/store_file.md).
 
 use crate::Result;
+use crate::coding::checksum;
 use crate::device::{AlignedBuffer, Purpose};
-use crate::store::checksum;
 use crate::store::file::{Section, StoreFile};
 use std::ops::Range;
 

@@ -10,7 +10,7 @@
 //! the index is built with a guess and then once more; each takes but 3 % of the trie's memory.
 
 use super::Offsets;
-use crate::index::{DecodeError, entropy_trie::format::Cursor};
+use crate::coding::{DecodeError, Decoder};
 
 /// The buckets of a line.
 const LINE_BUCKETS: usize = 28;
@@ -188,43 +188,47 @@ impl LineIndex {
     /// Reads back what [`encode`](Self::encode) wrote for `buckets` buckets over `end.position` records whose code has
     /// `end.bit` bits. Afterwards every bucket begins where the one before it ends, and the last one ends there.
     pub(in crate::index::entropy_trie) fn decode(
-        cursor: &mut Cursor<'_>,
+        decoder: &mut Decoder<'_>,
         buckets: u64,
         end: Offsets,
     ) -> Result<Self, DecodeError> {
-        let averages = Averages {
-            keys: u32::from_le_bytes(cursor.array()?),
-            key_bits: u32::from_le_bytes(cursor.array()?),
-        };
+        let averages =
+            Averages { keys: decoder.u32("keys of a bucket")?, key_bits: decoder.u32("bits of a key")? };
         if averages.keys >= MEAN_KEYS_LIMIT {
-            return Err(cursor.error(format!("an average below {MEAN_KEYS_LIMIT}"), averages.keys));
+            return Err(decoder.unexpected(format!("an average below {MEAN_KEYS_LIMIT}"), averages.keys));
         }
         let lines = buckets.div_ceil(LINE_BUCKETS as u64);
-        let wide = cursor.at_most("wide lines", lines)?;
-        let upper = cursor.arrays(lines.div_ceil(UPPER_LINES as u64))?.iter().map(Offsets::decode).collect();
-        let lines = cursor.arrays(lines)?.iter().map(Line::decode).collect();
+        let wide = decoder.at_most(lines, "wide lines")?;
+        let upper = decoder
+            .arrays(lines.div_ceil(UPPER_LINES as u64), "offsets")?
+            .iter()
+            .map(Offsets::decode)
+            .collect();
+        let lines = decoder.arrays(lines, "lines")?.iter().map(Line::decode).collect();
         let mut index = Self { averages, buckets, lines, upper, wide: Vec::new() };
         for _ in 0..wide {
             let mut begins = [Offsets::default(); LINE_BUCKETS + 1];
             for begin in &mut begins {
-                *begin = Offsets::decode(&cursor.array()?);
+                *begin = Offsets::decode(&decoder.array("a wide line")?);
             }
-            index.wide.push(WideLine { begins, plain: u32::from_le_bytes(cursor.array()?) });
+            index.wide.push(WideLine { begins, plain: decoder.u32("a wide line")? });
         }
-        index.validate(cursor, end)?;
+        index.validate(decoder, end)?;
         Ok(index)
     }
 
-    fn validate(&self, cursor: &Cursor<'_>, end: Offsets) -> Result<(), DecodeError> {
+    fn validate(&self, decoder: &Decoder<'_>, end: Offsets) -> Result<(), DecodeError> {
         for upper in &self.upper {
             if upper.position > end.position || upper.bit > end.bit {
-                return Err(cursor.error(format!("offsets of buckets up to {end:?}"), format!("{upper:?}")));
+                return Err(
+                    decoder.unexpected(format!("offsets of buckets up to {end:?}"), format!("{upper:?}"))
+                );
             }
         }
         for line in &self.lines {
             let wide = line.position & !WIDE;
             if line.position & WIDE != 0 && wide as usize >= self.wide.len() {
-                return Err(cursor.error(format!("a wide line below {}", self.wide.len()), wide));
+                return Err(decoder.unexpected(format!("a wide line below {}", self.wide.len()), wide));
             }
         }
         let mut last = Offsets::default();
@@ -232,12 +236,14 @@ impl LineIndex {
             let bucket = self.bucket(number);
             let ascends = bucket.end.position >= last.position && bucket.end.bit >= last.bit;
             if bucket.begin != last || !ascends {
-                return Err(cursor.error(format!("bucket {number} from {last:?} on"), format!("{bucket:?}")));
+                return Err(
+                    decoder.unexpected(format!("bucket {number} from {last:?} on"), format!("{bucket:?}"))
+                );
             }
             last = bucket.end;
         }
         if last != end {
-            return Err(cursor.error(format!("the last bucket to end at {end:?}"), format!("{last:?}")));
+            return Err(decoder.unexpected(format!("the last bucket to end at {end:?}"), format!("{last:?}")));
         }
         Ok(())
     }

@@ -7,7 +7,7 @@
 //! few as expected, is *wide*: its upper entry names a row of 64-bit offsets instead.
 
 use super::Offsets;
-use crate::index::{DecodeError, entropy_trie::format::Cursor};
+use crate::coding::{DecodeError, Decoder};
 
 /// The largest number of buckets of a group.
 const GROUP_BUCKETS_MAX: u32 = 64;
@@ -71,7 +71,7 @@ impl TwoLevelIndex {
     /// Reads back what [`encode`](Self::encode) wrote for `buckets` buckets over `end.position` records whose code has
     /// `end.bit` bits. Afterwards the offsets of the buckets ascend and end there.
     pub(in crate::index::entropy_trie) fn decode(
-        cursor: &mut Cursor<'_>,
+        decoder: &mut Decoder<'_>,
         bucket_keys: u32,
         buckets: u64,
         end: Offsets,
@@ -79,43 +79,47 @@ impl TwoLevelIndex {
         let group_buckets = Self::group_buckets(bucket_keys);
         let entries = buckets.saturating_add(1);
         let groups = entries.div_ceil(u64::from(group_buckets));
-        let rows = cursor.at_most("wide rows", groups)?;
-        let upper = cursor.arrays(groups)?.iter().map(Offsets::decode).collect();
-        let lower = cursor.arrays(entries)?;
+        let rows = decoder.at_most(groups, "wide rows")?;
+        let upper = decoder.arrays(groups, "offsets of groups")?.iter().map(Offsets::decode).collect();
+        let lower = decoder.arrays(entries, "offsets of buckets")?;
         let lower =
             lower.iter().map(|&[a, b, c, d]| [u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])]);
         let lower = lower.collect();
-        let wide = cursor
-            .arrays(rows.saturating_mul(u64::from(group_buckets)))?
+        let wide = decoder
+            .arrays(rows.saturating_mul(u64::from(group_buckets)), "wide rows")?
             .iter()
             .map(Offsets::decode)
             .collect();
         let index = Self { group_buckets, upper, lower, wide };
-        index.validate(cursor, rows, end)?;
+        index.validate(decoder, rows, end)?;
         Ok(index)
     }
 
     /// Checks that every row is there and that no bucket begins before the one before it or ends behind `end`.
-    fn validate(&self, cursor: &Cursor<'_>, rows: u64, end: Offsets) -> Result<(), DecodeError> {
+    fn validate(&self, decoder: &Decoder<'_>, rows: u64, end: Offsets) -> Result<(), DecodeError> {
         for upper in &self.upper {
             let row = upper.position & !WIDE;
             if upper.position & WIDE != 0 && row >= rows {
-                return Err(cursor.error(format!("a wide row below {rows}"), row));
+                return Err(decoder.unexpected(format!("a wide row below {rows}"), row));
             }
             if upper.position & WIDE == 0 && (upper.position > end.position || upper.bit > end.bit) {
-                return Err(cursor.error(format!("offsets of buckets up to {end:?}"), format!("{upper:?}")));
+                return Err(
+                    decoder.unexpected(format!("offsets of buckets up to {end:?}"), format!("{upper:?}"))
+                );
             }
         }
         let mut last = Offsets::default();
         for bucket in 0..self.lower.len() as u64 {
             let begin = self.begin(bucket);
             if begin.position < last.position || begin.bit < last.bit {
-                return Err(cursor.error(format!("bucket {bucket} from {last:?} on"), format!("{begin:?}")));
+                return Err(
+                    decoder.unexpected(format!("bucket {bucket} from {last:?} on"), format!("{begin:?}"))
+                );
             }
             last = begin;
         }
         if last != end {
-            return Err(cursor.error(format!("the last bucket to end at {end:?}"), format!("{last:?}")));
+            return Err(decoder.unexpected(format!("the last bucket to end at {end:?}"), format!("{last:?}")));
         }
         Ok(())
     }

@@ -23,11 +23,10 @@ use super::{
     TrieSettings,
     bits::{BitWriter, Bits},
     bucket_index::{Bucket, LineIndex, LineIndexBuilder, Offsets},
-    format::Cursor,
     huffman::MERGED,
     subtrie::{NodeReader, Subtrie, left_len},
 };
-use crate::index::DecodeError;
+use crate::coding::{DecodeError, Decoder};
 use codes::{Codes, SMALL_MAX};
 use dense::DenseReader;
 use std::ops::Range;
@@ -193,13 +192,16 @@ impl FastTrie {
 
     /// Reads back what [`encode`](Self::encode) wrote for a trie of `len` keys.
     pub(super) fn decode(
-        cursor: &mut Cursor<'_>,
+        decoder: &mut Decoder<'_>,
         settings: &TrieSettings,
         len: u64,
     ) -> Result<Self, DecodeError> {
-        let bit = cursor.at_most("bits of code", u64::MAX / 2)?;
-        let index = LineIndex::decode(cursor, settings.buckets(), Offsets { position: len, bit })?;
-        let bits = Bits::from_bytes(cursor.take(bit.div_ceil(8))?, bit);
+        let bit = decoder.at_most(u64::MAX / 2, "bits of code")?;
+        let index = LineIndex::decode(decoder, settings.buckets(), Offsets { position: len, bit })?;
+        let bits = Bits::from_bytes(
+            decoder.take(usize::try_from(bit.div_ceil(8)).unwrap_or(usize::MAX), "code")?,
+            bit,
+        );
         Ok(Self { codes: Codes::new(settings), index, bits })
     }
 }

@@ -17,8 +17,8 @@ mod rows;
 mod tests;
 
 use super::Filter;
-use crate::index::decoding::Reader;
-use crate::index::mixing::mix;
+use crate::coding::Decoder;
+use crate::coding::mix;
 use crate::index::{BuildError, DecodeError};
 pub use builder::RibbonBuilder;
 use rows::Rows;
@@ -114,7 +114,7 @@ impl RibbonFilter {
     /// # Errors
     /// Whatever the format does not allow, with its place in the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(STRUCTURE, bytes, MAGIC, VERSION)?;
+        let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         let bits = u32::from(reader.u8("bits")?);
         reader.check(1, (1..=32).contains(&bits), || "1 to 32 bits".into(), || bits.to_string())?;
         let layer_count = usize::from(reader.u8("a number of layers")?);

@@ -1,8 +1,8 @@
 //! Claims about values that hold the bytes of the log: they do not pass for the log's own.
 
 use super::{all, contents, copy_of, memory, overwrite, repair};
+use crate::coding::checksum::{Secret, crc32c, crc32c_append};
 use crate::device::{Access, Directory};
-use crate::store::checksum::{Secret, crc32c, crc32c_append};
 use crate::store::log::format::LogFormat;
 use crate::store::manifest::Manifest;
 use crate::store::record::RecordView;

@@ -1,18 +1,19 @@
-//! Reading little-endian fields one after the other from bytes that are not trusted.
+//! Reading little-endian fields one after the other from untrusted bytes.
 
-/// A place in some bytes. Every read answers `None` past their end.
-pub struct Fields<'a> {
+/// A position in bytes. A read that would pass their end returns `None` and reads nothing.
+#[derive(Debug)]
+pub struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> Reader<'a> {
     /// Starts at the front.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Fields { bytes, at: 0 }
+        Reader { bytes, at: 0 }
     }
 
-    /// How many bytes were read.
+    /// The number of bytes read.
     pub fn at(&self) -> usize {
         self.at
     }
@@ -25,7 +26,8 @@ impl<'a> Fields<'a> {
         Some(field)
     }
 
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    /// The next `N` bytes.
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.bytes(N)?.try_into().ok()
     }
 

@@ -1,7 +1,7 @@
 //! The checksum of everything on flash: CRC-32C (Castagnoli), by the widest instructions that the processor has.
 //! docs/REPAIR.md has what it costs a lookup, and the command that measures it.
 
-use crate::index::mixing::mix;
+use super::mix;
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use crc_fast::Digest;
 

@@ -1,0 +1,126 @@
+//! Reading a structure back from untrusted bytes, with errors that name the structure and the position.
+
+use super::Reader;
+
+/// Why bytes could not be read back as the structure that they should hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{structure}: at byte {offset}: expected {expected}, got {got}")]
+pub struct DecodeError {
+    /// The structure that was being read, as its users know it.
+    pub structure: &'static str,
+    /// Where in the given bytes.
+    pub offset: usize,
+    /// What should have been there.
+    pub expected: String,
+    /// What was there.
+    pub got: String,
+}
+
+/// What a read expects, for its error.
+type Expected = &'static str;
+
+/// A [`Reader`] of one structure. All numbers are little-endian.
+#[derive(Debug)]
+pub(crate) struct Decoder<'a> {
+    structure: &'static str,
+    bytes: &'a [u8],
+    reader: Reader<'a>,
+}
+
+impl<'a> Decoder<'a> {
+    /// Starts at the first byte, and reads the magic number and the version, with which every format begins.
+    pub(crate) fn new<const N: usize>(
+        structure: &'static str,
+        bytes: &'a [u8],
+        magic: [u8; N],
+        version: u16,
+    ) -> Result<Self, DecodeError> {
+        let mut decoder = Self { structure, bytes, reader: Reader::new(bytes) };
+        let got: [u8; N] = decoder.array("a magic number")?;
+        decoder.check(N, got == magic, || format!("the magic {magic:02x?}"), || format!("{got:02x?}"))?;
+        let got = decoder.u16("a version")?;
+        decoder.check(2, got == version, || format!("version {version}"), || got.to_string())?;
+        Ok(decoder)
+    }
+
+    /// The next `count` bytes.
+    pub(crate) fn take(&mut self, count: usize, expected: Expected) -> Result<&'a [u8], DecodeError> {
+        self.reader.bytes(count).ok_or_else(|| self.too_few(count, expected))
+    }
+
+    /// The next `N` bytes.
+    pub(crate) fn array<const N: usize>(&mut self, expected: Expected) -> Result<[u8; N], DecodeError> {
+        self.reader.array().ok_or_else(|| self.too_few(N, expected))
+    }
+
+    /// The next `count` arrays of `N` bytes.
+    pub(crate) fn arrays<const N: usize>(
+        &mut self,
+        count: u64,
+        expected: Expected,
+    ) -> Result<&'a [[u8; N]], DecodeError> {
+        let bytes = usize::try_from(count.saturating_mul(N as u64)).unwrap_or(usize::MAX);
+        Ok(self.take(bytes, expected)?.as_chunks().0)
+    }
+
+    fn too_few(&self, count: usize, expected: Expected) -> DecodeError {
+        let left = self.bytes.len() - self.reader.at();
+        self.error(self.reader.at(), format!("{count} bytes of {expected}"), format!("{left} bytes"))
+    }
+
+    pub(crate) fn u8(&mut self, expected: Expected) -> Result<u8, DecodeError> {
+        self.array(expected).map(u8::from_le_bytes)
+    }
+
+    pub(crate) fn u16(&mut self, expected: Expected) -> Result<u16, DecodeError> {
+        self.array(expected).map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn u32(&mut self, expected: Expected) -> Result<u32, DecodeError> {
+        self.array(expected).map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self, expected: Expected) -> Result<u64, DecodeError> {
+        self.array(expected).map(u64::from_le_bytes)
+    }
+
+    /// A 64-bit number of at most `limit`.
+    pub(crate) fn at_most(&mut self, limit: u64, expected: Expected) -> Result<u64, DecodeError> {
+        let got = self.u64(expected)?;
+        self.check(8, got <= limit, || format!("{expected}: at most {limit}"), || got.to_string())?;
+        Ok(got)
+    }
+
+    /// The next `count` 64-bit words.
+    pub(crate) fn words(&mut self, count: usize, expected: Expected) -> Result<Vec<u64>, DecodeError> {
+        let bytes = self.take(count.saturating_mul(8), expected)?;
+        Ok(bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect())
+    }
+
+    /// An error unless `allowed`, about the last `width` bytes read.
+    pub(crate) fn check(
+        &self,
+        width: usize,
+        allowed: bool,
+        expected: impl FnOnce() -> String,
+        got: impl FnOnce() -> String,
+    ) -> Result<(), DecodeError> {
+        if allowed { Ok(()) } else { Err(self.error(self.reader.at() - width, expected(), got())) }
+    }
+
+    /// An error that the bytes read so far are not as expected.
+    pub(crate) fn unexpected(&self, expected: impl ToString, got: impl ToString) -> DecodeError {
+        self.error(self.reader.at(), expected.to_string(), got.to_string())
+    }
+
+    /// An error at a position in the bytes.
+    pub(crate) fn error(&self, offset: usize, expected: String, got: String) -> DecodeError {
+        DecodeError { structure: self.structure, offset, expected, got }
+    }
+
+    /// An error unless every byte was read.
+    pub(crate) fn end(self) -> Result<(), DecodeError> {
+        let left = self.bytes.len() - self.reader.at();
+        self.check(0, left == 0, || "the end".into(), || format!("{left} more bytes"))
+    }
+}

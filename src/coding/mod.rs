@@ -1,0 +1,12 @@
+//! What all formats are made of: reading untrusted bytes, checksums, a hash of numbers.
+
+pub mod checksum;
+mod decoder;
+mod mixing;
+mod reader;
+
+pub(crate) use decoder::Decoder;
+pub(crate) use mixing::mix;
+pub(crate) use reader::Reader;
+
+pub use decoder::DecodeError;
