@@ -3,10 +3,19 @@
 use crate::output::deliver;
 use anyhow::anyhow;
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-const PANEL: (u32, u32) = (760, 520);
+const PANEL: (u32, u32) = (980, 520);
+/// The part of a panel, to the right, that has the legend.
+const LEGEND_WIDTH: u32 = 230;
+const LEGEND_TOP: i32 = 48;
+const LEGEND_LINE_HEIGHT: i32 = 20;
+/// A floating-point number spans no more.
+const MOST_DECADES: i32 = 700;
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -53,6 +62,49 @@ impl Axis {
     }
 }
 
+/// The places of an axis, which are logarithms if it is logarithmic.
+struct Scale {
+    places: Range<f64>,
+    logarithmic: bool,
+}
+
+impl Ranged for Scale {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, place: &f64, limit: (i32, i32)) -> i32 {
+        let share = (place - self.places.start) / (self.places.end - self.places.start);
+        limit.0 + (f64::from(limit.1 - limit.0) * share).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        match self.logarithmic {
+            true => round_logarithms(&self.places, hint.max_num_points()),
+            false => RangedCoordf64::from(self.places.clone()).key_points(hint),
+        }
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.places.clone()
+    }
+}
+
+/// The logarithms of round numbers within these: of all digits, of 1, 2 and 5, or of powers of ten, the most of them
+/// that are not too many.
+fn round_logarithms(places: &Range<f64>, most: usize) -> Vec<f64> {
+    let decades = places.start.floor() as i32..=places.end.floor() as i32;
+    let of_digits = |digits: &[f64], step: i32| -> Vec<f64> {
+        let decades = decades.clone().filter(|decade| decade % step == 0);
+        let ticks =
+            decades.flat_map(|decade| digits.iter().map(move |digit| f64::from(decade) + digit.log10()));
+        ticks.filter(|tick| places.contains(tick)).collect()
+    };
+    let all_digits: Vec<f64> = (1..=9).map(f64::from).collect();
+    let finer = [of_digits(&all_digits, 1), of_digits(&[1.0, 2.0, 5.0], 1)].into_iter();
+    let coarser = (1..=MOST_DECADES).map(|step| of_digits(&[1.0], step));
+    finer.chain(coarser).find(|ticks| ticks.len() <= most).unwrap_or_default()
+}
+
 impl Chart {
     fn placed(&self, line: &Line) -> Vec<(f64, f64)> {
         let points = line.points.iter();
@@ -61,12 +113,14 @@ impl Chart {
 
     fn draw(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> anyhow::Result<()> {
         let all: Vec<(f64, f64)> = self.lines.iter().flat_map(|line| self.placed(line)).collect();
-        let x = range(all.iter().map(|point| point.0), self.x.logarithmic);
-        let y = range(all.iter().map(|point| point.1), self.y.logarithmic);
+        let scale = |axis: &Axis, places: Range<f64>| Scale { places, logarithmic: axis.logarithmic };
+        let x = scale(&self.x, range(all.iter().map(|point| point.0), self.x.logarithmic));
+        let y = scale(&self.y, range(all.iter().map(|point| point.1), self.y.logarithmic));
         let failed = |error: DrawingAreaErrorKind<_>| anyhow!("cannot draw {}: {error}", self.title);
-        let mut chart = ChartBuilder::on(area)
+        let (plot, legend) = area.split_horizontally(area.dim_in_pixel().0 - LEGEND_WIDTH);
+        let mut chart = ChartBuilder::on(&plot)
             .margin(12)
-            .caption(&self.title, ("sans-serif", 17))
+            .caption(&self.title, ("sans-serif", 15))
             .x_label_area_size(44)
             .y_label_area_size(64)
             .build_cartesian_2d(x, y)
@@ -80,24 +134,24 @@ impl Chart {
             .y_label_formatter(&|place| self.y.label(*place))
             .draw()
             .map_err(failed)?;
-        for (line, colour) in self.lines.iter().zip(COLOURS.iter().cycle()) {
+        for (number, (line, colour)) in self.lines.iter().zip(COLOURS.iter().cycle()).enumerate() {
             let style =
                 colour.mix(if line.faint { 0.7 } else { 1.0 }).stroke_width(if line.faint { 1 } else { 2 });
             let points = self.placed(line);
-            let drawn = match points.as_slice() {
+            match points.as_slice() {
                 &[point] => chart.draw_series([Circle::new(point, 4, style.filled())]).map_err(failed)?,
                 _ => chart.draw_series(LineSeries::new(points, style)).map_err(failed)?,
             };
-            let mark = move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style);
-            drawn.label(line.name.as_str()).legend(mark);
+            // The legend is beside the plot, where it covers no line.
+            let height = LEGEND_TOP + number as i32 * LEGEND_LINE_HEIGHT;
+            match line.points.len() {
+                1 => legend.draw(&Circle::new((13, height), 4, style.filled())).map_err(failed)?,
+                _ => legend.draw(&PathElement::new([(4, height), (22, height)], style)).map_err(failed)?,
+            }
+            let name = Text::new(line.name.as_str(), (28, height - 6), ("sans-serif", 12).into_font());
+            legend.draw(&name).map_err(failed)?;
         }
-        let background = WHITE.mix(0.85);
-        chart
-            .configure_series_labels()
-            .background_style(background)
-            .border_style(BLACK.mix(0.3))
-            .draw()
-            .map_err(failed)
+        Ok(())
     }
 }
 
@@ -191,6 +245,18 @@ mod tests {
                 assert!(svg.contains(wanted), "{wanted}");
             }
         }
+    }
+
+    #[test]
+    fn logarithmic_axes_have_round_ticks() {
+        let ticks = |low: f64, high: f64| -> Vec<f64> {
+            let ticks = round_logarithms(&(low.log10()..high.log10()), 8);
+            ticks.into_iter().map(|tick| (10f64.powf(tick) * 1e6).round() / 1e6).collect()
+        };
+        assert_eq!(ticks(0.9, 12.0), [1.0, 2.0, 5.0, 10.0]);
+        assert_eq!(ticks(0.5, 1100.0), [1.0, 10.0, 100.0, 1000.0]);
+        assert_eq!(ticks(17.0, 44.0), [20.0, 30.0, 40.0]);
+        assert_eq!(ticks(0.9, 2e12), [1.0, 1e2, 1e4, 1e6, 1e8, 1e10, 1e12]);
     }
 
     #[test]

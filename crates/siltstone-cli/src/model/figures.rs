@@ -22,14 +22,14 @@ const EXAMPLES: &str = "
 /// Print the papers' figures beside what the models say, and draw the curves
 ///
 /// Figures 2.8, 4.4, 4.7, 4.9 to 4.12 and 4.14 to 4.16 of Lim's dissertation, its Table 4.1, and the figures of the
-/// papers on FlashKey, FlashStore and BloomStore.
+/// papers on FlashKey, FlashStore and BloomStore. Figure 4.16 is by the model; the dissertation measures it.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct FiguresArgs {
-    /// Write the curves as CSV into this directory
+    /// Write the curves into this directory as CSV, one file per figure; for pictures add --plot
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Draw the curves as SVG into this directory
+    /// Draw the curves into this directory as SVG, one file per figure
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
     /// Simulate LevelDB too, with up to so many keys: 1e7 take a minute and a half, 1e8 some ten minutes
