@@ -155,7 +155,7 @@ impl Chart {
     }
 }
 
-fn range(values: impl Iterator<Item = f64>, logarithmic: bool) -> std::ops::Range<f64> {
+fn range(values: impl Iterator<Item = f64>, logarithmic: bool) -> Range<f64> {
     let (low, high) = values
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
     if low > high {

@@ -493,7 +493,7 @@ mod tests {
         let mut sums = [0.0; 4];
         let (mut merges, mut samples) = (0.0, 0.0);
         let mut keys = crate::model::KeyStream::new(&Popularity::uniform(1 << 20).unwrap(), 9).unwrap();
-        let warm = 8 * bound as usize;
+        let warm = (20.0 * bound).min(300_000.0) as usize;
         for put in 0..6 * warm {
             let partition = keys.next().unwrap() as usize % partitions;
             let (records, freeze_at) = &mut logs[partition];
