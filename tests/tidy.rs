@@ -108,9 +108,9 @@ fn module_table(directory: &str) -> Vec<(String, Option<Vec<String>>)> {
         let imports = match cells[2] {
             "everything" => None,
             "nothing" => Some(Vec::new()),
-            list => Some(list.split(", ").map(|item| name(item).expect(line)).collect()),
+            list => Some(list.split(", ").map(|item| name(item).unwrap()).collect()),
         };
-        (name(cells[0]).expect(line), imports)
+        (name(cells[0]).unwrap(), imports)
     };
     table.lines().skip(2).map(row).collect()
 }

@@ -210,7 +210,6 @@ pub(super) fn log_store_settings(
         regions: ((slots + rounding) / region_slots).max(1),
         buckets_per_region_log2: (region_slots / 4).ilog2() as u8,
         tag_bits: settings.tag_bits,
-        ..CuckooSettings::default()
     };
     LogStoreSettings { table, tables, position_bits }
 }

@@ -3,7 +3,7 @@ use crate::index::testing::Numbers;
 use std::collections::BTreeMap;
 
 fn settings(regions: u32, buckets_per_region_log2: u8, tag_bits: u8) -> CuckooSettings {
-    CuckooSettings { regions, buckets_per_region_log2, tag_bits, ..CuckooSettings::default() }
+    CuckooSettings { regions, buckets_per_region_log2, tag_bits }
 }
 
 /// Fills a table until the first failure; the position of a key is its number.

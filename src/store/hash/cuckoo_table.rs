@@ -321,12 +321,7 @@ mod tests {
     }
 
     fn build(directory: &Directory, count: u32) -> Arc<CuckooTable> {
-        let settings = CuckooSettings {
-            regions: 3,
-            buckets_per_region_log2: 5,
-            tag_bits: 15,
-            ..CuckooSettings::default()
-        };
+        let settings = CuckooSettings { regions: 3, buckets_per_region_log2: 5, tag_bits: 15 };
         let mut index = PartialKeyCuckoo::new(settings, 32).unwrap();
         for number in 0..count {
             let hash = PLACING.place(&key(number));
