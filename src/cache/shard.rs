@@ -85,8 +85,8 @@ impl Shard {
         let mut value = Vec::new();
         let key = HashedKey { hash, bytes: key };
         let found = self.log.as_mut().and_then(|log| log.items.get_and_keep(key, BEGINNING_MS, &mut value));
-        if let Some(expires_at_ms) = found {
-            return Ok(CachedRecord { value: Bytes::from(value), expires_at_ms });
+        if let Some(found) = found {
+            return Ok(CachedRecord { value: Bytes::from(value), expires_at_ms: found.expires_at_ms });
         }
         let stripe = self.stripes[stripe_of(hash)];
         Err((stripe.under_way == 0).then_some(stripe.version))

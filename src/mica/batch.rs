@@ -2,8 +2,8 @@
 //! later one and the bucket of a still later one are on their way from memory, so that their misses overlap.
 
 use super::buckets::Mode;
-use super::table::{Table, Value, Writers};
-use super::{Full, HashedKey, Space};
+use super::table::{Table, Value};
+use super::{Full, HashedKey, Space, StateAccess};
 use crate::batch::TimestampMs;
 
 /// How many requests lie between two stages: as many misses are under way at a time.
@@ -54,6 +54,8 @@ pub enum Reply<'a> {
     Refused(Full),
     /// The key was there, and is no more.
     Deleted,
+    /// The request writes, and the handle only reads: nothing was done. The owner of the partition can do it.
+    ReadOnly,
 }
 
 impl<S: Space, M: Mode> Table<S, M> {
@@ -97,11 +99,32 @@ impl<S: Space, M: Mode> Table<S, M> {
         });
     }
 
+    /// Executes requests that are gets; to others it replies that nothing was done.
+    #[inline]
+    pub fn execute_gets(
+        &self,
+        requests: &[Request<'_>],
+        now_ms: TimestampMs,
+        mut answer: impl FnMut(usize, Reply<'_>),
+    ) {
+        let key = |at: usize| requests[at].key;
+        self.get_many(requests.len(), key, now_ms, |at, found| {
+            let reply = match (requests[at].operation, found) {
+                (Operation::Get, Some((value, found))) => {
+                    Reply::Found { value, expires_at_ms: found.expires_at_ms }
+                }
+                (Operation::Get, None) => Reply::Absent,
+                (Operation::Put { .. } | Operation::Delete, _) => Reply::ReadOnly,
+            };
+            answer(at, reply);
+        });
+    }
+
     /// Carries out requests in their order; `answer` is given the number of each and what came of it.
     #[inline]
     pub fn execute(
         &self,
-        writers: &mut impl Writers<S::State>,
+        access: &mut impl StateAccess<State = S::State>,
         requests: &[Request<'_>],
         now_ms: TimestampMs,
         mut answer: impl FnMut(usize, Reply<'_>),
@@ -117,14 +140,14 @@ impl<S: Space, M: Mode> Table<S, M> {
         let mut value_bytes = Vec::new();
         self.pipeline(requests.len(), need, |at| {
             let Request { key, operation } = requests[at];
-            answer(at, self.carry_out(writers, key, operation, now_ms, &mut value_bytes));
+            answer(at, self.carry_out(access, key, operation, now_ms, &mut value_bytes));
         });
     }
 
     #[inline]
     fn carry_out<'a>(
         &self,
-        writers: &mut impl Writers<S::State>,
+        access: &mut impl StateAccess<State = S::State>,
         key: HashedKey<'_>,
         operation: Operation<'_>,
         now_ms: TimestampMs,
@@ -135,16 +158,16 @@ impl<S: Space, M: Mode> Table<S, M> {
                 bytes.clear();
                 let Some(found) = self.get(key, now_ms, bytes) else { return Reply::Absent };
                 if S::LOSSY {
-                    self.reinsert(writers, key, found);
+                    self.reinsert(access, key, found);
                 }
                 Reply::Found { value: bytes, expires_at_ms: found.expires_at_ms }
             }
-            Operation::Put { value, expires_at_ms } => match self.put(writers, key, value, expires_at_ms) {
+            Operation::Put { value, expires_at_ms } => match self.put(access, key, value, expires_at_ms) {
                 Ok(()) => Reply::Stored,
                 Err(full) => Reply::Refused(full),
             },
             Operation::Delete => {
-                if self.remove(writers, key) {
+                if self.remove(access, key) {
                     Reply::Deleted
                 } else {
                     Reply::Absent

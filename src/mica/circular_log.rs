@@ -146,7 +146,7 @@ impl Space for CircularLog {
         first..first + count
     }
 
-    fn state_bytes(&self, _sweep: &Sweep) -> u64 {
+    fn state_bytes(&self) -> u64 {
         size_of::<Sweep>() as u64
     }
 }

@@ -8,7 +8,8 @@
 //! | `item` | 5.3.3: what an entry of the log holds |
 //! | `table` | 5.3.3: get, put and delete on both |
 //! | `batch` | 5.3.3: multi-stage prefetching |
-//! | `partition` | 5.3.1: partitions, and who owns them in which mode |
+//! | `partition`, `state_access` | 5.3.1: partitions, and who writes them in which mode |
+//! | `access_mode`, `partition_handle` | the modes as values, and one type for a partition in any mode |
 //!
 //! Nothing here is unsafe: words are atomics, read and written with relaxed order, which are plain moves on x86-64. The
 //! hash of a key is given by whoever asks, as MICA's clients do.
@@ -21,25 +22,31 @@ macro_rules! unit_tests {
     };
 }
 
+mod access_mode;
 mod batch;
 mod buckets;
 mod circular_log;
 mod item;
 mod partition;
+mod partition_handle;
 mod segregated_fits;
 mod settings;
+mod state_access;
 mod table;
 
 #[cfg(test)]
 mod tests;
 
+pub use access_mode::AccessMode;
 pub use batch::{Operation, Reply, Request};
 pub use buckets::{Crcw, Crew, Erew, Mode};
 pub use circular_log::{CircularLog, Eviction, Sweep};
 pub use item::ItemShape;
 pub use partition::{Partition, Reader, Shared};
+pub use partition_handle::{Handle, Handles};
 pub use segregated_fits::{FreeLists, SegregatedFits};
 pub use settings::{CacheSettings, StoreSettings};
+pub use state_access::{NoState, OwnedState, SharedState, StateAccess};
 pub(crate) use table::Prepared;
 pub use table::{Account, Value};
 
@@ -112,5 +119,5 @@ pub trait Space: Send + Sync + 'static {
         0..0
     }
     /// The memory of the state, in bytes.
-    fn state_bytes(&self, state: &Self::State) -> u64;
+    fn state_bytes(&self) -> u64;
 }

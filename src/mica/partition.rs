@@ -1,59 +1,100 @@
-//! Partitions, and who may do what to them in which mode (dissertation 5.3.1). The borrow checker holds the modes: a
-//! writer is `&mut` in EREW and CREW, and readers beside it are there in CREW alone.
+//! Partitions, and who may do what to them in which mode (dissertation 5.3.1). The types hold the modes: what writes in
+//! EREW and CREW is `&mut` of the only [`Partition`] with the state of writers, and a [`Reader`] exists in CREW only.
 
 use super::buckets::{Crcw, Crew};
 use super::item::Record;
+use super::settings::Parts;
 use super::table::{Account, Prepared, Table, Value};
-use super::{Full, HashedKey, Mode, Reply, Request, Space};
+use super::{
+    CircularLog, Full, HashedKey, Mode, NoState, OwnedState, Reply, Request, SharedState, Space, StateAccess,
+};
 use crate::batch::TimestampMs;
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A partition in the hands of its owner.
-pub struct Partition<S: Space, M: Mode> {
+/// A partition, as its only owner has it unless `A` says otherwise: `A` is the access to the state of writers.
+pub struct Partition<S: Space, M: Mode, A = OwnedState<<S as Space>::State>> {
     table: Arc<Table<S, M>>,
-    state: S::State,
+    state: A,
 }
 
 /// Reads a partition whose owner may be writing at the same time (CREW). Cheap to clone.
-pub struct Reader<S: Space> {
-    table: Arc<Table<S, Crew>>,
-}
+pub type Reader<S> = Partition<S, Crew, NoState>;
 
-/// A partition that anybody reads and writes (CRCW). Cheap to clone.
+/// A partition that every thread reads and writes (CRCW), each with its own clone. Cheap to clone.
 ///
-/// Writers of a store meet only for the moment in which a place is found or given back. Those of a cache hold its log
-/// while they write an item, since whatever is appended may overwrite any other.
-pub struct Shared<S: Space> {
-    table: Arc<Table<S, Crcw>>,
-    state: Arc<Mutex<S::State>>,
-}
+/// Writers of a store exclude each other only while they allocate or free memory. A writer of a cache locks the log
+/// while it writes an item, because an append may overwrite any other item.
+pub type Shared<S> = Partition<S, Crcw, SharedState<<S as Space>::State>>;
 
-impl<S: Space> Clone for Reader<S> {
+/// [`OwnedState`] cannot be cloned: a partition has one owner.
+impl<S: Space, M: Mode, A: Clone> Clone for Partition<S, M, A> {
     fn clone(&self) -> Self {
-        Reader { table: self.table.clone() }
+        Partition { table: self.table.clone(), state: self.state.clone() }
     }
 }
 
-impl<S: Space> Clone for Shared<S> {
-    fn clone(&self) -> Self {
-        Shared { table: self.table.clone(), state: self.state.clone() }
-    }
-}
-
-impl<S: Space, M: Mode> Partition<S, M> {
-    pub(super) fn new(table: Table<S, M>, state: S::State) -> Self {
-        Partition { table: Arc::new(table), state }
-    }
-
-    /// Appends the value of a key to `to`, and answers its expiry time; `None` if it is not there or has expired.
-    /// Whether an item of a cache is young does not change: [`get_and_keep`](Partition::get_and_keep) does that.
+impl<S: Space, M: Mode, A> Partition<S, M, A> {
+    /// Appends the value of a key to `to`, and returns what is known of it; `None` if it is absent or has expired. A
+    /// read alone does not count for the policy of a cache: [`get_and_keep`](Partition::get_and_keep) does, or
+    /// [`keep`](Partition::keep) where [`is_fading`](Partition::is_fading) returns true.
     #[inline]
-    pub fn get(&self, key: HashedKey<'_>, now_ms: TimestampMs, to: &mut Vec<u8>) -> Option<TimestampMs> {
-        self.table.get(key, now_ms, to).map(|value| value.expires_at_ms)
+    pub fn get(&self, key: HashedKey<'_>, now_ms: TimestampMs, to: &mut Vec<u8>) -> Option<Value> {
+        self.table.get(key, now_ms, to)
     }
 
+    /// The values of `count` keys, with their cache misses overlapped: `show` receives the number of each key, its
+    /// value and what is known of it. As [`get`](Partition::get), this does not count for the policy of a cache.
+    #[inline]
+    pub fn get_many<'a>(
+        &self,
+        count: usize,
+        key: impl Fn(usize) -> HashedKey<'a>,
+        now_ms: TimestampMs,
+        show: impl FnMut(usize, Option<(&[u8], Value)>),
+    ) {
+        self.table.get_many(count, key, now_ms, show);
+    }
+
+    /// Whether the policy of a cache appends the item again once it was asked for.
+    #[inline]
+    pub fn is_fading(&self, value: Value) -> bool {
+        self.table.is_fading(value)
+    }
+
+    /// The items, expired ones included. In a cache this reads the whole index, about 10 ns per bucket.
+    pub fn len(&self) -> u64 {
+        self.table.len()
+    }
+
+    /// Whether there is no item.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Main buckets of the index.
+    pub fn buckets(&self) -> u32 {
+        self.table.buckets()
+    }
+
+    /// The spare buckets that are in no chain.
+    pub fn free_spares(&self) -> u32 {
+        self.table.free_spares()
+    }
+
+    /// The memory of the partition.
+    pub fn account(&self) -> Account {
+        self.table.account()
+    }
+
+    /// The bytes that are in huge pages now. Asks the operating system: takes milliseconds.
+    pub fn huge_bytes(&self) -> u64 {
+        self.table.pages().iter().map(|pages| pages.huge_bytes()).sum()
+    }
+}
+
+impl<S: Space, M: Mode, A: StateAccess<State = S::State>> Partition<S, M, A> {
     /// [`get`](Partition::get), after which the item is young again as the cache's policy has it.
     #[inline]
     pub fn get_and_keep(
@@ -61,33 +102,18 @@ impl<S: Space, M: Mode> Partition<S, M> {
         key: HashedKey<'_>,
         now_ms: TimestampMs,
         to: &mut Vec<u8>,
-    ) -> Option<TimestampMs> {
+    ) -> Option<Value> {
         let value = self.table.get(key, now_ms, to)?;
         self.keep(key, value);
-        Some(value.expires_at_ms)
+        Some(value)
     }
 
     /// Appends the item of a cache, found by a [`Reader`], again if the policy says so.
     #[inline]
     pub fn keep(&mut self, key: HashedKey<'_>, value: Value) {
         if S::LOSSY {
-            self.table.reinsert(&mut &mut self.state, key, value);
+            self.table.reinsert(&mut self.state, key, value);
         }
-    }
-
-    /// The values of `count` keys, with their misses overlapped: `show` is given the number of each, and its value and
-    /// expiry time if it is there.
-    #[inline]
-    pub fn get_many<'a>(
-        &self,
-        count: usize,
-        key: impl Fn(usize) -> HashedKey<'a>,
-        now_ms: TimestampMs,
-        mut show: impl FnMut(usize, Option<(&[u8], TimestampMs)>),
-    ) {
-        self.table.get_many(count, key, now_ms, |at, found| {
-            show(at, found.map(|(bytes, value)| (bytes, value.expires_at_ms)));
-        });
     }
 
     /// Gives the key a value, in place of an older one.
@@ -96,17 +122,17 @@ impl<S: Space, M: Mode> Partition<S, M> {
     /// [`Full`] if it cannot be stored; the older value stays.
     #[inline]
     pub fn put(&mut self, key: HashedKey<'_>, value: &[u8], expires_at_ms: TimestampMs) -> Result<(), Full> {
-        self.table.put(&mut &mut self.state, key, value, expires_at_ms)
+        self.table.put(&mut self.state, key, value, expires_at_ms)
     }
 
-    /// Removes the key; answers whether it was there.
+    /// Removes the key; returns whether it was present.
     #[inline]
     pub fn remove(&mut self, key: HashedKey<'_>) -> bool {
-        self.table.remove(&mut &mut self.state, key)
+        self.table.remove(&mut self.state, key)
     }
 
-    /// Carries out requests in their order, with their misses overlapped; `answer` is given the number of each and what
-    /// came of it.
+    /// Executes requests in their order, with their cache misses overlapped; `answer` receives the number of each
+    /// request and its reply.
     #[inline]
     pub fn execute(
         &mut self,
@@ -114,7 +140,20 @@ impl<S: Space, M: Mode> Partition<S, M> {
         now_ms: TimestampMs,
         answer: impl FnMut(usize, Reply<'_>),
     ) {
-        self.table.execute(&mut &mut self.state, requests, now_ms, answer);
+        self.table.execute(&mut self.state, requests, now_ms, answer);
+    }
+
+    /// Removes the expired items of a range of buckets, modulo their number ([`buckets`](Partition::buckets)); returns
+    /// how many.
+    pub fn collect(&mut self, buckets: Range<u32>, now_ms: TimestampMs) -> u64 {
+        self.table.collect(&mut self.state, buckets, now_ms)
+    }
+}
+
+impl<S: Space, M: Mode> Partition<S, M> {
+    pub(super) fn new(parts: Parts<S>) -> Self {
+        let (table, state) = Table::new(parts);
+        Partition { table: Arc::new(table), state: OwnedState(state) }
     }
 
     /// Puts all records or none: what they need is there, or nothing changes. Of two to one key the later one holds. In
@@ -133,7 +172,7 @@ impl<S: Space, M: Mode> Partition<S, M> {
         let mut items = Vec::with_capacity(records.len());
         for (key, value, expires_at_ms) in records {
             let record = Record { key: key.bytes, value, expires_at_ms: *expires_at_ms };
-            match self.table.prepare(&mut &mut self.state, &record) {
+            match self.table.prepare(&mut self.state, &record) {
                 Ok((prepared, due)) => {
                     self.table.sweep(due);
                     items.push(prepared);
@@ -149,162 +188,58 @@ impl<S: Space, M: Mode> Partition<S, M> {
 
     /// Lets a prepared item be found; its key is the one that it was prepared with.
     pub(crate) fn publish(&mut self, key: HashedKey<'_>, item: Prepared) -> Result<(), Full> {
-        self.table.publish(&mut &mut self.state, key, item)
+        self.table.publish(&mut self.state, key, item)
     }
 
     /// Gives back what was prepared.
     pub(crate) fn abandon(&mut self, items: Vec<Prepared>) {
-        items.into_iter().for_each(|item| self.table.abandon(&mut &mut self.state, item));
+        items.into_iter().for_each(|item| self.table.abandon(&mut self.state, item));
     }
 
-    /// Removes the expired items of a range of buckets, modulo their number ([`buckets`](Partition::buckets)); answers
-    /// how many.
-    pub fn collect(&mut self, buckets: Range<u32>, now_ms: TimestampMs) -> u64 {
-        self.table.collect(&mut &mut self.state, buckets, now_ms)
-    }
-
-    /// Main buckets of the index.
-    pub fn buckets(&self) -> u32 {
-        self.table.buckets()
-    }
-
-    /// Shows every item that is there and has not expired: its key, value and expiry time.
+    /// Shows every item that is present and has not expired: its key, value and expiry time.
     pub fn for_each(&self, now_ms: TimestampMs, show: impl FnMut(&[u8], &[u8], TimestampMs)) {
         self.table.for_each(now_ms, show);
     }
-
-    /// The items, expired ones included. For a cache it goes through the index, some 10 ns a bucket.
-    pub fn len(&self) -> u64 {
-        self.table.len()
-    }
-
-    /// Whether there is no item.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The spare buckets that are in no chain.
-    pub fn free_spares(&self) -> u32 {
-        self.table.free_spares()
-    }
-
-    /// The memory of the partition.
-    pub fn account(&self) -> Account {
-        self.table.account(&self.state)
-    }
-
-    /// Bytes that stand in huge pages now. Asks the system: takes milliseconds.
-    pub fn huge_bytes(&self) -> u64 {
-        self.table.pages().iter().map(|pages| pages.huge_bytes()).sum()
-    }
-
-    /// What only the writer knows: free words of a store, the sweep of a cache.
-    pub fn state(&self) -> &S::State {
-        &self.state
-    }
 }
 
-impl<M: Mode> Partition<super::CircularLog, M> {
+impl<M: Mode> Partition<CircularLog, M> {
     /// The memory that it takes now, in bytes: of the log only what was written to, before it has gone round.
     pub fn touched_bytes(&self) -> u64 {
-        self.table.account(&self.state).index_bytes
-            + self.state.touched_bytes()
-            + size_of::<Table<super::CircularLog, M>>() as u64
+        self.table.account().index_bytes
+            + self.state.0.touched_bytes()
+            + size_of::<Table<CircularLog, M>>() as u64
     }
 
     /// Whether what comes next takes the place of something older.
     #[inline]
     pub fn has_gone_round(&self) -> bool {
-        self.table.has_gone_round(&self.state)
+        self.table.has_gone_round(&self.state.0)
     }
 
-    /// Shows every item that is there, expired ones included, from the oldest on. Takes 8 bytes an item meanwhile.
+    /// Shows every item that is present, expired ones included, from the oldest on. Takes 8 bytes per item meanwhile.
     pub fn for_each_oldest_first(&self, show: impl FnMut(&[u8], &[u8], TimestampMs)) {
         self.table.for_each_oldest_first(show);
     }
 }
 
 impl<S: Space> Partition<S, Crew> {
-    /// One that reads beside the owner.
+    /// A reader, which may be used while the owner writes.
     pub fn reader(&self) -> Reader<S> {
-        Reader { table: self.table.clone() }
+        Partition { table: self.table.clone(), state: NoState }
     }
 }
 
 impl<S: Space> Partition<S, Crcw> {
-    /// The partition, for all.
+    /// The partition for many writers.
     pub fn share(self) -> Shared<S> {
-        Shared { table: self.table, state: Arc::new(Mutex::new(self.state)) }
+        let OwnedState(state) = self.state;
+        Partition { table: self.table, state: SharedState(Arc::new(Mutex::new(state))) }
     }
 }
 
 impl<S: Space> Reader<S> {
-    /// Appends the value of a key to `to`, and returns what is known of it; `None` if it is absent or has expired. A
-    /// read alone does not count for the policy of a cache: where [`is_fading`](Reader::is_fading) returns true, the
-    /// owner has to [`keep`](Partition::keep) the item.
-    #[inline]
-    pub fn get(&self, key: HashedKey<'_>, now_ms: TimestampMs, to: &mut Vec<u8>) -> Option<Value> {
-        self.table.get(key, now_ms, to)
-    }
-
-    /// The values of `count` keys, with their misses overlapped: `show` is given the number of each, its value and what
-    /// is known of it. Items that are fading are for the caller to [`keep`](Partition::keep).
-    #[inline]
-    pub fn get_many<'a>(
-        &self,
-        count: usize,
-        key: impl Fn(usize) -> HashedKey<'a>,
-        now_ms: TimestampMs,
-        show: impl FnMut(usize, Option<(&[u8], Value)>),
-    ) {
-        self.table.get_many(count, key, now_ms, show);
-    }
-
-    /// Whether the policy of a cache appends the item again once it was asked for.
-    #[inline]
-    pub fn is_fading(&self, value: Value) -> bool {
-        self.table.is_fading(value)
-    }
-}
-
-impl<S: Space> Shared<S> {
-    /// Appends the value of a key to `to`, and answers its expiry time; `None` if it is not there or has expired.
-    #[inline]
-    pub fn get(&self, key: HashedKey<'_>, now_ms: TimestampMs, to: &mut Vec<u8>) -> Option<TimestampMs> {
-        self.table.get(key, now_ms, to).map(|value| value.expires_at_ms)
-    }
-
-    /// [`get`](Shared::get), after which the item is young again as the cache's policy has it.
-    #[inline]
-    pub fn get_and_keep(
-        &self,
-        key: HashedKey<'_>,
-        now_ms: TimestampMs,
-        to: &mut Vec<u8>,
-    ) -> Option<TimestampMs> {
-        let value = self.table.get(key, now_ms, to)?;
-        if S::LOSSY {
-            self.table.reinsert(&mut &*self.state, key, value);
-        }
-        Some(value.expires_at_ms)
-    }
-
-    /// Gives the key a value, in place of an older one.
-    ///
-    /// # Errors
-    /// [`Full`] if it cannot be stored; the older value stays.
-    #[inline]
-    pub fn put(&self, key: HashedKey<'_>, value: &[u8], expires_at_ms: TimestampMs) -> Result<(), Full> {
-        self.table.put(&mut &*self.state, key, value, expires_at_ms)
-    }
-
-    /// Removes the key; answers whether it was there.
-    #[inline]
-    pub fn remove(&self, key: HashedKey<'_>) -> bool {
-        self.table.remove(&mut &*self.state, key)
-    }
-
-    /// Carries out requests in their order, as [`Partition::execute`].
+    /// Executes gets, as the owner's [`execute`](Partition::execute). The reply to a put or a delete is
+    /// [`Reply::ReadOnly`].
     #[inline]
     pub fn execute(
         &self,
@@ -312,43 +247,20 @@ impl<S: Space> Shared<S> {
         now_ms: TimestampMs,
         answer: impl FnMut(usize, Reply<'_>),
     ) {
-        self.table.execute(&mut &*self.state, requests, now_ms, answer);
-    }
-
-    /// Removes the expired items of a range of buckets, as [`Partition::collect`].
-    pub fn collect(&self, buckets: Range<u32>, now_ms: TimestampMs) -> u64 {
-        self.table.collect(&mut &*self.state, buckets, now_ms)
-    }
-
-    /// Main buckets of the index.
-    pub fn buckets(&self) -> u32 {
-        self.table.buckets()
-    }
-
-    /// The items, expired ones included. For a cache it goes through the index, some 10 ns a bucket.
-    pub fn len(&self) -> u64 {
-        self.table.len()
-    }
-
-    /// Whether there is no item.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The memory of the partition.
-    pub fn account(&self) -> Account {
-        self.table.account(&self.state.lock())
-    }
-
-    /// Bytes that stand in huge pages now. Asks the system: takes milliseconds.
-    pub fn huge_bytes(&self) -> u64 {
-        self.table.pages().iter().map(|pages| pages.huge_bytes()).sum()
+        self.table.execute_gets(requests, now_ms, answer);
     }
 }
 
+#[cfg(test)]
+impl<M: Mode> Partition<super::SegregatedFits, M> {
+    pub(super) fn free_words(&self) -> u64 {
+        self.state.0.free_words()
+    }
+}
+
+#[cfg(test)]
 impl Shared<super::SegregatedFits> {
-    /// The words that no item has.
-    pub fn free_words(&self) -> u64 {
-        self.state.lock().free_words()
+    pub(super) fn free_words(&self) -> u64 {
+        self.state.0.lock().free_words()
     }
 }

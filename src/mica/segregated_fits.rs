@@ -249,8 +249,10 @@ impl Space for SegregatedFits {
         self.free(free, first, end - first);
     }
 
-    fn state_bytes(&self, free: &FreeLists) -> u64 {
-        (size_of_val(&*free.heads) + size_of::<FreeLists>() + free.boundaries.capacity() * 8) as u64
+    fn state_bytes(&self) -> u64 {
+        let heads = size_of::<[u32; CLASSES]>();
+        let boundaries = self.words.div_ceil(64) as usize * 8;
+        (heads + size_of::<FreeLists>() + boundaries) as u64
     }
 }
 

@@ -2,9 +2,11 @@
 
 use super::buckets::{BUCKET_BYTES, Buckets, PARTITION_BITS_MAX};
 use super::circular_log::{LOG_WORDS_MAX, LOG_WORDS_MULTIPLE};
+use super::partition_handle::open_handles;
 use super::segregated_fits::SPACE_WORDS_MAX;
-use super::table::Table;
-use super::{CircularLog, Eviction, ItemShape, Mode, Partition, SegregatedFits};
+use super::{
+    AccessMode, CircularLog, Eviction, Handles, ItemShape, Mode, Partition, SegregatedFits, Space, Sweep,
+};
 use crate::device::Pages;
 use crate::{Error, Result};
 
@@ -48,6 +50,14 @@ pub struct CacheSettings {
     pub offset_bits: u32,
 }
 
+/// What a partition is made of, whatever its mode.
+pub(super) struct Parts<S: Space> {
+    pub buckets: Buckets<Pages>,
+    pub space: S,
+    pub state: S::State,
+    pub shape: ItemShape,
+}
+
 /// Buckets for so many items; the fewer, the more chance there is in how they spread.
 fn buckets_for(items: f64, load: f64) -> u32 {
     (items / load).ceil().clamp(1.0, f64::from(u32::MAX / 4)) as u32
@@ -84,13 +94,26 @@ impl StoreSettings {
     /// # Errors
     /// [`Error::Setting`] for sizes outside their limits; [`Error::Io`] if the system does not grant the memory.
     pub fn open<M: Mode>(&self) -> Result<Partition<SegregatedFits, M>> {
+        Ok(Partition::new(self.parts()?))
+    }
+
+    /// Empty partitions in mode `mode`, as many as `partition_bits` chooses among, and the handles of each of `threads`
+    /// threads on them. Partition n belongs to thread n modulo `threads`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`Error::Setting`] if there is no thread.
+    pub fn open_handles(&self, mode: AccessMode, threads: usize) -> Result<Vec<Handles>> {
+        open_handles(mode, threads, self.partition_bits, || self.parts())
+    }
+
+    fn parts(&self) -> Result<Parts<SegregatedFits>> {
         let words = self.item_bytes.div_ceil(8);
         if !(2..=SPACE_WORDS_MAX).contains(&words) {
             return Err(setting("item_bytes", self.item_bytes, "16 bytes to 32 GiB for each partition"));
         }
-        let (fits, free) = SegregatedFits::new(words)?;
+        let (space, state) = SegregatedFits::new(words)?;
         let buckets = buckets(self.buckets, self.spare_buckets, self.partition_bits)?;
-        Ok(Partition::new(Table::new(buckets, fits, self.shape), free))
+        Ok(Parts { buckets, space, state, shape: self.shape })
     }
 }
 
@@ -127,14 +150,27 @@ impl CacheSettings {
     /// # Errors
     /// [`Error::Setting`] for sizes outside their limits; [`Error::Io`] if the system does not grant the memory.
     pub fn open<M: Mode>(&self) -> Result<Partition<CircularLog, M>> {
+        Ok(Partition::new(self.parts()?))
+    }
+
+    /// Empty partitions in mode `mode`, as many as `partition_bits` chooses among, and the handles of each of `threads`
+    /// threads on them. Partition n belongs to thread n modulo `threads`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`Error::Setting`] if there is no thread.
+    pub fn open_handles(&self, mode: AccessMode, threads: usize) -> Result<Vec<Handles>> {
+        open_handles(mode, threads, self.partition_bits, || self.parts())
+    }
+
+    fn parts(&self) -> Result<Parts<CircularLog>> {
         let words = self.log_bytes.div_ceil(8).next_multiple_of(LOG_WORDS_MULTIPLE);
         let words_max = LOG_WORDS_MAX.min(1 << self.offset_bits.clamp(1, 32) >> 1);
         if !(LOG_WORDS_MULTIPLE..=words_max).contains(&words) {
             return Err(setting("log_bytes", self.log_bytes, "4 KiB to 16 GiB for each partition"));
         }
         let buckets = buckets(self.buckets, 0, self.partition_bits)?;
-        let log = CircularLog::new(words, self.offset_bits, self.buckets, self.eviction)?;
-        Ok(Partition::new(Table::new(buckets, log, self.shape), Default::default()))
+        let space = CircularLog::new(words, self.offset_bits, self.buckets, self.eviction)?;
+        Ok(Parts { buckets, space, state: Sweep::default(), shape: self.shape })
     }
 }
 
@@ -149,6 +185,6 @@ fn buckets(main: u32, spare: u32, partition_bits: u32) -> Result<Buckets<Pages>>
         .ok_or_else(limit)
 }
 
-fn setting(name: &'static str, got: u64, limit: &str) -> Error {
+pub(super) fn setting(name: &'static str, got: u64, limit: &str) -> Error {
     Error::Setting { name, problem: format!("{got} is outside its limits: {limit}") }
 }

@@ -3,52 +3,16 @@
 use super::buckets::{BUCKET_BYTES, Buckets, Entry, Home, Locked, Mode, Search};
 use super::circular_log::{CircularLog, Sweep};
 use super::item::{Item, Record};
-use super::{Full, HashedKey, ItemShape, Space};
+use super::settings::Parts;
+use super::{Full, HashedKey, ItemShape, Space, StateAccess};
 use crate::batch::TimestampMs;
 use crate::device::Pages;
-use parking_lot::{Mutex, MutexGuard};
 use std::marker::PhantomData;
-use std::ops::{DerefMut, Range};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Values longer than this are not copied before it is certain that they are whole: a torn length could be any.
 const TRUSTED_BYTES_MAX: usize = 256;
-
-/// How a writer comes to the state that only writers need.
-pub(super) trait Writers<T> {
-    /// Gives it back when it is dropped.
-    type Guard<'a>: DerefMut<Target = T>
-    where
-        Self: 'a;
-    /// Waits for it.
-    fn enter(&mut self) -> Self::Guard<'_>;
-}
-
-/// The only writer.
-impl<T> Writers<T> for &mut T {
-    type Guard<'a>
-        = &'a mut T
-    where
-        Self: 'a;
-
-    #[inline]
-    fn enter(&mut self) -> &mut T {
-        self
-    }
-}
-
-/// One of many.
-impl<T> Writers<T> for &Mutex<T> {
-    type Guard<'a>
-        = MutexGuard<'a, T>
-    where
-        Self: 'a;
-
-    #[inline]
-    fn enter(&mut self) -> MutexGuard<'_, T> {
-        self.lock()
-    }
-}
 
 pub(super) struct Table<S, M> {
     buckets: Buckets<Pages>,
@@ -93,27 +57,29 @@ pub(crate) struct Prepared {
 }
 
 impl<S: Space, M: Mode> Table<S, M> {
-    pub fn new(buckets: Buckets<Pages>, space: S, shape: ItemShape) -> Self {
-        Table { buckets, space, shape, items: AtomicU64::new(0), mode: PhantomData }
+    /// An empty table, and the state of its writers.
+    pub fn new(parts: Parts<S>) -> (Self, S::State) {
+        let Parts { buckets, space, state, shape } = parts;
+        (Table { buckets, space, shape, items: AtomicU64::new(0), mode: PhantomData }, state)
     }
 
     /// Lets a writer in. It may write to memory that another one has given back.
     #[inline]
-    fn enter<W: Writers<S::State>>(writers: &mut W) -> W::Guard<'_> {
-        let guard = writers.enter();
+    fn enter<A: StateAccess<State = S::State>>(access: &mut A) -> A::Guard<'_> {
+        let state = access.access();
         M::before_reuse();
-        guard
+        state
     }
 
     pub fn pages(&self) -> [&Pages; 2] {
         [self.buckets.words(), self.space.pages()]
     }
 
-    pub fn account(&self, state: &S::State) -> Account {
+    pub fn account(&self) -> Account {
         Account {
             index_bytes: self.buckets.words().bytes(),
             item_bytes: self.space.pages().bytes(),
-            writer_bytes: self.space.state_bytes(state),
+            writer_bytes: self.space.state_bytes(),
         }
     }
 
@@ -242,7 +208,7 @@ impl<S: Space, M: Mode> Table<S, M> {
     #[inline]
     pub fn put(
         &self,
-        writers: &mut impl Writers<S::State>,
+        access: &mut impl StateAccess<State = S::State>,
         key: HashedKey<'_>,
         value: &[u8],
         expires_at_ms: TimestampMs,
@@ -253,7 +219,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         }
         let home = self.buckets.home(key.hash);
         let locked = self.buckets.lock::<M>(home);
-        let due = self.put_locked(&locked, home, writers, &record)?;
+        let due = self.put_locked(&locked, home, access, &record)?;
         drop(locked);
         self.sweep(due);
         Ok(())
@@ -264,7 +230,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         &self,
         locked: &Locked<'_, M>,
         home: Home,
-        writers: &mut impl Writers<S::State>,
+        access: &mut impl StateAccess<State = S::State>,
         record: &Record<'_>,
     ) -> Result<Range<u32>, Full> {
         let words = self.shape.words_of(record);
@@ -275,28 +241,28 @@ impl<S: Space, M: Mode> Table<S, M> {
             && !self.space.is_fading(entry.offset)
         {
             // Others may append over the items of a cache, which belong to the log and not to the bucket.
-            let _state = S::LOSSY.then(|| Self::enter(writers));
+            let _state = S::LOSSY.then(|| Self::enter(access));
             if self.space.is_live(entry.offset) {
                 self.shape.write(self.words_at(entry.offset), capacity, record);
                 return Ok(0..0);
             }
         }
-        let (prepared, due) = self.prepare(writers, record)?;
-        self.publish_locked(locked, home, writers, old, prepared)?;
+        let (prepared, due) = self.prepare(access, record)?;
+        self.publish_locked(locked, home, access, old, prepared)?;
         Ok(due)
     }
 
     /// Writes an item to a place of its own, where nobody can find it yet; and the buckets to be swept then.
     pub fn prepare(
         &self,
-        writers: &mut impl Writers<S::State>,
+        access: &mut impl StateAccess<State = S::State>,
         record: &Record<'_>,
     ) -> Result<(Prepared, Range<u32>), Full> {
         if !self.shape.fits(record) {
             return Err(Full::Shape);
         }
         let words = self.shape.words_of(record);
-        let mut state = Self::enter(writers);
+        let mut state = Self::enter(access);
         let offset = self.space.reserve(&mut state, words)?;
         let due = self.space.due(&mut state);
         let _state = S::LOSSY.then_some(state);
@@ -307,21 +273,21 @@ impl<S: Space, M: Mode> Table<S, M> {
     /// Lets a prepared item be found, in place of the one that the key had. In a cache it may be gone already.
     pub fn publish(
         &self,
-        writers: &mut impl Writers<S::State>,
+        access: &mut impl StateAccess<State = S::State>,
         key: HashedKey<'_>,
         prepared: Prepared,
     ) -> Result<(), Full> {
         let home = self.buckets.home(key.hash);
         let locked = self.buckets.lock::<M>(home);
         let old = self.find_locked(&locked, home, key.bytes).map(|(entry, item)| (entry, item.capacity));
-        self.publish_locked(&locked, home, writers, old, prepared)
+        self.publish_locked(&locked, home, access, old, prepared)
     }
 
     fn publish_locked(
         &self,
         locked: &Locked<'_, M>,
         home: Home,
-        writers: &mut impl Writers<S::State>,
+        access: &mut impl StateAccess<State = S::State>,
         old: Option<(Entry, u32)>,
         prepared: Prepared,
     ) -> Result<(), Full> {
@@ -329,7 +295,7 @@ impl<S: Space, M: Mode> Table<S, M> {
             Some((entry, capacity)) => {
                 self.buckets.replace(locked, entry, prepared.offset);
                 if !S::LOSSY {
-                    self.space.release(&mut Self::enter(writers), entry.offset, capacity);
+                    self.space.release(&mut Self::enter(access), entry.offset, capacity);
                 }
             }
             None if S::LOSSY => {
@@ -338,7 +304,7 @@ impl<S: Space, M: Mode> Table<S, M> {
             }
             None => {
                 if self.buckets.insert(locked, home, prepared.offset).is_err() {
-                    self.abandon(writers, prepared);
+                    self.abandon(access, prepared);
                     return Err(Full::Index);
                 }
                 M::add(&self.items, 1);
@@ -348,8 +314,8 @@ impl<S: Space, M: Mode> Table<S, M> {
     }
 
     /// Gives the place of a prepared item back.
-    pub fn abandon(&self, writers: &mut impl Writers<S::State>, prepared: Prepared) {
-        self.space.release(&mut Self::enter(writers), prepared.offset, prepared.words);
+    pub fn abandon(&self, access: &mut impl StateAccess<State = S::State>, prepared: Prepared) {
+        self.space.release(&mut Self::enter(access), prepared.offset, prepared.words);
     }
 
     /// Whether the policy of a cache appends the item again once it was asked for.
@@ -359,13 +325,18 @@ impl<S: Space, M: Mode> Table<S, M> {
     }
 
     /// Appends an item of a cache again if its policy says so.
-    pub fn reinsert(&self, writers: &mut impl Writers<S::State>, key: HashedKey<'_>, value: Value) {
+    pub fn reinsert(
+        &self,
+        access: &mut impl StateAccess<State = S::State>,
+        key: HashedKey<'_>,
+        value: Value,
+    ) {
         if !self.space.is_fading(value.offset) {
             return;
         }
         let home = self.buckets.home(key.hash);
         let locked = self.buckets.lock::<M>(home);
-        let mut state = Self::enter(writers);
+        let mut state = Self::enter(access);
         let Some((entry, item)) = self.find_locked(&locked, home, key.bytes) else { return };
         let Ok(offset) = self.space.reserve(&mut state, item.capacity) else { return };
         // Forwards: where the new place overwrites the old one, it begins before it.
@@ -381,7 +352,7 @@ impl<S: Space, M: Mode> Table<S, M> {
     }
 
     /// Removes the key; answers whether it was there.
-    pub fn remove(&self, writers: &mut impl Writers<S::State>, key: HashedKey<'_>) -> bool {
+    pub fn remove(&self, access: &mut impl StateAccess<State = S::State>, key: HashedKey<'_>) -> bool {
         let home = self.buckets.home(key.hash);
         let locked = self.buckets.lock::<M>(home);
         let Some((entry, item)) = self.find_locked(&locked, home, key.bytes) else { return false };
@@ -389,7 +360,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         self.buckets.remove(&locked, home, entry);
         if !S::LOSSY {
             M::add(&self.items, 1u64.wrapping_neg());
-            self.space.release(&mut Self::enter(writers), entry.offset, capacity);
+            self.space.release(&mut Self::enter(access), entry.offset, capacity);
         }
         true
     }
@@ -441,7 +412,7 @@ impl<S: Space, M: Mode> Table<S, M> {
     /// Removes the expired items of a range of main buckets, modulo their number; answers how many.
     pub fn collect(
         &self,
-        writers: &mut impl Writers<S::State>,
+        access: &mut impl StateAccess<State = S::State>,
         range: Range<u32>,
         now_ms: TimestampMs,
     ) -> u64 {
@@ -459,7 +430,7 @@ impl<S: Space, M: Mode> Table<S, M> {
                 self.buckets.remove(&locked, home, entry);
                 if !S::LOSSY {
                     M::add(&self.items, 1u64.wrapping_neg());
-                    self.space.release(&mut Self::enter(writers), entry.offset, capacity);
+                    self.space.release(&mut Self::enter(access), entry.offset, capacity);
                 }
                 removed += 1;
             }

@@ -3,6 +3,7 @@ use crate::batch::NEVER;
 use std::collections::BTreeMap;
 
 mod concurrent;
+mod handle;
 
 /// A hash that puts keys into few buckets with few tags, so that everything collides.
 fn crowded(key: &[u8]) -> u64 {
@@ -58,7 +59,7 @@ fn churn<M: Mode>(shape: ItemShape, hash: fn(&[u8]) -> u64, seed: u64) -> u64 {
     settings.buckets = 40;
     settings.spare_buckets = 10;
     let mut store = settings.open::<M>().unwrap();
-    let free_words = store.state().free_words();
+    let free_words = store.free_words();
     let mut model = Model::new();
     let mut refused = 0;
     for step in 0..STEPS {
@@ -97,7 +98,7 @@ fn churn<M: Mode>(shape: ItemShape, hash: fn(&[u8]) -> u64, seed: u64) -> u64 {
     for key in model.keys() {
         assert_eq!(store.remove(hashed(key, hash)), model[key].1 == NEVER);
     }
-    assert_eq!((store.state().free_words(), store.free_spares()), (free_words, 10), "all space is back");
+    assert_eq!((store.free_words(), store.free_spares()), (free_words, 10), "all space is back");
     assert!(store.is_empty());
     refused
 }
@@ -299,17 +300,17 @@ fn what_is_prepared_is_not_found_before_it_is_published_and_leaves_nothing_if_gi
     let mut store = StoreSettings::for_items(ItemShape::default(), 100, 8, 40).open::<Crew>().unwrap();
     let keys: Vec<[u8; 2]> = (0..40u16).map(u16::to_le_bytes).collect();
     store.put(hashed(&keys[0], spread), b"old", NEVER).unwrap();
-    let before = store.state().free_words();
+    let before = store.free_words();
     let records: Vec<(HashedKey<'_>, &[u8], u64)> =
         keys.iter().map(|key| (hashed(key, spread), &b"new"[..], NEVER)).collect();
     let batch = store.prepare(&records).unwrap();
     assert!(store.len() == 1 && get(&store, records[0].0, 0).unwrap() == b"old");
     store.abandon(batch);
-    assert_eq!(store.state().free_words(), before);
+    assert_eq!(store.free_words(), before);
     let long = vec![0; store.account().item_bytes as usize - 24];
     let too_much = [records[1], (records[2].0, &long[..], NEVER)];
     assert!(matches!(store.prepare(&too_much), Err(Full::Memory)));
-    assert_eq!(store.state().free_words(), before, "all or none");
+    assert_eq!(store.free_words(), before, "all or none");
     let crowd: Vec<(HashedKey<'_>, &[u8], u64)> = keys
         .iter()
         .cycle()

@@ -1,7 +1,6 @@
 //! The benchmark of MICA over the network runs in every mode, tiny, so that none can rot.
 
-use siltstone::mica::Eviction;
-use siltstone_bench::mica::Access;
+use siltstone::mica::{AccessMode, Eviction};
 use siltstone_bench::udp::{Direction, Report, Settings, UdpError, run};
 
 fn tiny() -> Settings {
@@ -11,10 +10,10 @@ fn tiny() -> Settings {
 #[test]
 fn every_mode_and_direction_serves_every_packet() {
     for (mode, direction) in [
-        (Access::Erew, Direction::Assisted),
-        (Access::Erew, Direction::Software),
-        (Access::Crew, Direction::Assisted),
-        (Access::Crcw, Direction::Assisted),
+        (AccessMode::Erew, Direction::Assisted),
+        (AccessMode::Erew, Direction::Software),
+        (AccessMode::Crew, Direction::Assisted),
+        (AccessMode::Crcw, Direction::Assisted),
     ] {
         for (cores, partitions, cache) in [(1, 1, None), (2, 8, Some(Eviction::Fifo))] {
             for requests_per_packet in [1, 32] {

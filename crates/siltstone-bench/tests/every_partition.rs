@@ -1,7 +1,7 @@
 //! The benchmark of MICA's stores in memory runs in every mode, tiny, so that none can rot.
 
-use siltstone::mica::Eviction;
-use siltstone_bench::mica::{Access, MicaError, Report, Settings, Table, run};
+use siltstone::mica::{AccessMode, Eviction};
+use siltstone_bench::mica::{MicaError, Report, Settings, Table, run};
 
 fn tiny() -> Settings {
     Settings { items: 5_000, operations: 10_000, rounds: 2, batch_size: 100, ..Settings::default() }
@@ -9,7 +9,7 @@ fn tiny() -> Settings {
 
 #[test]
 fn every_mode_of_store_and_cache_serves_every_request() {
-    for mode in [Access::Erew, Access::Crew, Access::Crcw] {
+    for mode in AccessMode::ALL {
         for cache in [None, Some(Eviction::Fifo), Some(Eviction::ApproximateLru)] {
             for (threads, variable, hash_outside) in [(1, false, true), (2, true, false), (4, false, false)] {
                 let settings = Settings {
@@ -24,7 +24,12 @@ fn every_mode_of_store_and_cache_serves_every_request() {
                     ..tiny()
                 };
                 let report = run(&settings).unwrap();
-                let least = if cache.is_some() { 0.9 } else { 1.0 };
+                // A log with room for each item once loses items to those that a policy appends again.
+                let least = match cache {
+                    None => 1.0,
+                    Some(Eviction::Fifo) => 0.9,
+                    Some(_) => 0.8,
+                };
                 assert!(report.found >= least, "{}", report.line());
                 assert!(report.operations == 10_000 && report.ops_per_s >= report.median_ops_per_s);
                 assert!(

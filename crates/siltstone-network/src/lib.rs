@@ -29,15 +29,3 @@ pub mod transport;
 
 pub use client::{Answer, Client, ClientError, ClientSettings, ClientStatistics, Command, Failure};
 pub use server::{Counts, Server, ServerError, ServerSettings, ServerStats};
-
-/// Who reads and writes a partition (dissertation 5.3.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Access {
-    /// Its owner alone.
-    #[default]
-    Erew,
-    /// Everybody reads, its owner writes.
-    Crew,
-    /// Everybody does both.
-    Crcw,
-}

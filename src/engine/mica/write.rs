@@ -97,8 +97,10 @@ impl<S: Space> Mica<S> {
             let (partition, key) = self.place(*key);
             let mut value = Vec::new();
             let owner = owners.get_mut(&partition);
-            let expires_at_ms = owner.and_then(|owner| owner.partition.get_and_keep(key, now_ms, &mut value));
-            found.push(expires_at_ms.map(|expires_at_ms| Found { value: Bytes::from(value), expires_at_ms }));
+            let kept = owner.and_then(|owner| owner.partition.get_and_keep(key, now_ms, &mut value));
+            found.push(
+                kept.map(|kept| Found { value: Bytes::from(value), expires_at_ms: kept.expires_at_ms }),
+            );
         }
         let mut changes = vec![Change::Keep; keys.len()];
         change(&found, &mut changes)?;

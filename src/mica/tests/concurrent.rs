@@ -77,6 +77,7 @@ fn readers_beside_a_writer_see_whole_values() {
 fn many_writers<S: Space>(shared: &Shared<S>) {
     std::thread::scope(|scope| {
         for thread in 0..3u64 {
+            let mut shared = shared.clone();
             scope.spawn(move || {
                 for round in 0..ROUNDS / 2 {
                     let number = (round * 5 + thread * 7) % KEYS;
@@ -106,8 +107,8 @@ fn many_writers<S: Space>(shared: &Shared<S>) {
 #[test]
 fn writers_that_meet_leave_whole_values_and_lose_no_space() {
     let store = store::<Crcw>();
-    let free_words = store.state().free_words();
-    let shared = store.share();
+    let free_words = store.free_words();
+    let mut shared = store.share();
     many_writers(&shared);
     for number in 0..KEYS {
         shared.remove(hashed(&number.to_le_bytes(), spread));

@@ -14,25 +14,10 @@ pub use table::Table;
 
 use serde::Serialize;
 use siltstone::Error;
-use siltstone::mica::{
-    CacheSettings, CircularLog, Crcw, Crew, Erew, Eviction, ItemShape, Mode, Partition, SegregatedFits,
-    Space, StoreSettings,
-};
+use siltstone::mica::{AccessMode, CacheSettings, Eviction, Handle, Handles, ItemShape, StoreSettings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use worker::{Crowd, Tally};
-
-/// Who reads and writes a partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Access {
-    /// Its owner alone.
-    Erew,
-    /// Everybody reads, its owner writes.
-    Crew,
-    /// Everybody does both.
-    Crcw,
-}
+use worker::Tally;
 
 /// What is measured.
 #[derive(Debug, Clone)]
@@ -50,7 +35,7 @@ pub struct Settings {
     /// Threads, a power of two: as many partitions.
     pub threads: usize,
     /// Who reads and writes a partition.
-    pub mode: Access,
+    pub mode: AccessMode,
     /// Cache mode, and what it gives up; else store mode.
     pub cache: Option<Eviction>,
     /// Whether items are of any size: lengths are stored with them.
@@ -78,7 +63,7 @@ impl Default for Settings {
             get: 0.95,
             zipf: 0.0,
             threads: 1,
-            mode: Access::Erew,
+            mode: AccessMode::Erew,
             cache: None,
             variable: false,
             hash_outside: false,
@@ -108,8 +93,8 @@ pub struct Report {
     pub zipf: f64,
     /// Threads, and partitions.
     pub threads: usize,
-    /// Who reads and writes a partition.
-    pub mode: Access,
+    /// The access mode: `erew`, `crew` or `crcw`.
+    pub mode: &'static str,
     /// `store` or `cache`.
     pub space: &'static str,
     /// Whether lengths are stored with the items.
@@ -144,7 +129,7 @@ impl Report {
     pub fn line(&self) -> String {
         let Report { threads, get, zipf, space, .. } = self;
         format!(
-            "{:<12} : {:.2} M ops/sec (median {:.2}, wall {:.2}); {space}, {:?}, threads {threads}, {:.0}% get, \
+            "{:<12} : {:.2} M ops/sec (median {:.2}, wall {:.2}); {space}, {}, threads {threads}, {:.0}% get, \
              zipf {zipf}; found {:.2}%; {:.1} bytes/item, {:.1} of them index, {:.0}% in huge \
              pages; loaded at {:.2} M items/sec",
             self.benchmark,
@@ -186,26 +171,6 @@ pub enum MicaError {
     Stopped,
 }
 
-/// Makes partitions in every mode.
-trait Opener {
-    type Space: Space;
-    fn open<M: Mode>(&self) -> Result<Partition<Self::Space, M>, Error>;
-}
-
-impl Opener for StoreSettings {
-    type Space = SegregatedFits;
-    fn open<M: Mode>(&self) -> Result<Partition<SegregatedFits, M>, Error> {
-        StoreSettings::open(self)
-    }
-}
-
-impl Opener for CacheSettings {
-    type Space = CircularLog;
-    fn open<M: Mode>(&self) -> Result<Partition<CircularLog, M>, Error> {
-        CacheSettings::open(self)
-    }
-}
-
 /// Loads the items and runs the rounds.
 ///
 /// # Errors
@@ -222,16 +187,17 @@ pub fn run(settings: &Settings) -> Result<Report, MicaError> {
     let share = items as f64 / threads as f64;
     let spread = if threads == 1 { 0.0 } else { 6.0 * share.sqrt() };
     let share = (share + spread) as u64 + 1;
-    match settings.cache {
+    let handles = match settings.cache {
         Some(eviction) => {
             let cache = CacheSettings::for_items(shape, share, key_size, value_size);
-            run_with(settings, &CacheSettings { eviction, partition_bits, ..cache })
+            CacheSettings { eviction, partition_bits, ..cache }.open_handles(settings.mode, threads)
         }
         None => {
             let store = StoreSettings::for_items(shape, share, key_size, value_size);
-            run_with(settings, &StoreSettings { partition_bits, ..store })
+            StoreSettings { partition_bits, ..store }.open_handles(settings.mode, threads)
         }
-    }
+    };
+    measure(settings, handles?)
 }
 
 fn check(settings: &Settings) -> Result<(), MicaError> {
@@ -250,51 +216,16 @@ fn check(settings: &Settings) -> Result<(), MicaError> {
     Err(MicaError::Settings(complaint))
 }
 
-fn run_with<O: Opener>(settings: &Settings, opener: &O) -> Result<Report, MicaError> {
-    let mut memory = Memory::default();
-    let partitions = 0..settings.threads;
-    let crowd: Crowd = match settings.mode {
-        Access::Erew => {
-            let opened = partitions.map(|_| opener.open::<Erew>()).collect::<Result<Vec<_>, _>>()?;
-            memory.add(opened.iter().map(Partition::account));
-            worker::owners(opened)
-        }
-        Access::Crew => {
-            let opened = partitions.map(|_| opener.open::<Crew>()).collect::<Result<Vec<_>, _>>()?;
-            memory.add(opened.iter().map(Partition::account));
-            worker::owners_and_readers(opened)
-        }
-        Access::Crcw => {
-            let opened = partitions.map(|_| opener.open::<Crcw>()).collect::<Result<Vec<_>, _>>()?;
-            memory.add(opened.iter().map(Partition::account));
-            worker::equals(opened.into_iter().map(Partition::share).collect())
-        }
-    };
-    measure(settings, crowd, &memory)
-}
-
-/// The memory of all partitions, in bytes.
-#[derive(Default)]
-struct Memory {
-    all: u64,
-    index: u64,
-}
-
-impl Memory {
-    fn add(&mut self, accounts: impl Iterator<Item = siltstone::mica::Account>) {
-        for account in accounts {
-            self.all += account.total_bytes();
-            self.index += account.index_bytes;
-        }
-    }
-}
-
-fn measure(settings: &Settings, mut crowd: Crowd, memory: &Memory) -> Result<Report, MicaError> {
+fn measure(settings: &Settings, mut threads: Vec<Handles>) -> Result<Report, MicaError> {
     let loading = trace::loading(settings);
-    let (loaded, load_seconds) = worker::run(settings, &mut crowd, &loading)?;
+    let (loaded, load_seconds) = worker::run(settings, &mut threads, &loading)?;
     loaded.check()?;
     drop(loading);
-    let huge_bytes = crowd.iter().flatten().flatten().map(|handle| handle.huge_bytes()).sum::<u64>();
+    // Each thread owns the partition that has its number.
+    let own = || threads.iter().enumerate().filter_map(|(thread, handles)| handles[thread].as_ref());
+    let huge_bytes: u64 = own().map(Handle::huge_bytes).sum();
+    let index_bytes: u64 = own().map(|handle| handle.account().index_bytes).sum();
+    let all_bytes: u64 = own().map(|handle| handle.account().total_bytes()).sum();
     let traces = trace::requests(settings);
     let mut seconds = Vec::new();
     let mut all = Tally::default();
@@ -302,7 +233,7 @@ fn measure(settings: &Settings, mut crowd: Crowd, memory: &Memory) -> Result<Rep
         if settings.stop.load(Relaxed) {
             return Err(MicaError::Stopped);
         }
-        let (tally, round_seconds) = worker::run(settings, &mut crowd, &traces)?;
+        let (tally, round_seconds) = worker::run(settings, &mut threads, &traces)?;
         all.add(&tally);
         seconds.push(round_seconds);
     }
@@ -321,7 +252,7 @@ fn measure(settings: &Settings, mut crowd: Crowd, memory: &Memory) -> Result<Rep
         get: settings.get,
         zipf: settings.zipf,
         threads: settings.threads,
-        mode: settings.mode,
+        mode: settings.mode.name(),
         space: if settings.cache.is_some() { "cache" } else { "store" },
         variable: settings.variable,
         hash_outside: settings.hash_outside,
@@ -336,8 +267,8 @@ fn measure(settings: &Settings, mut crowd: Crowd, memory: &Memory) -> Result<Rep
         wall_ops_per_s: rate(wall),
         load_items_per_s: settings.items as f64 / load_seconds.processor.max(1e-9),
         found: all.found as f64 / ((all.found + all.absent).max(1)) as f64,
-        ram_bytes_per_key: per_key(memory.all),
-        index_bytes_per_key: per_key(memory.index),
-        huge_share: huge_bytes as f64 / memory.all.max(1) as f64,
+        ram_bytes_per_key: per_key(all_bytes),
+        index_bytes_per_key: per_key(index_bytes),
+        huge_share: huge_bytes as f64 / all_bytes.max(1) as f64,
     })
 }

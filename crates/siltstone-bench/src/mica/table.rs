@@ -1,6 +1,7 @@
 //! The dissertation's experiments as rows of settings: what is varied, and everything else as it is stated.
 
-use super::{Access, Settings};
+use super::Settings;
+use siltstone::mica::AccessMode;
 
 /// What is varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +59,7 @@ impl Table {
             }
             Table::Modes => {
                 for (zipf, get) in skews.into_iter().flat_map(|zipf| shares.map(|get| (zipf, get))) {
-                    for mode in [Access::Erew, Access::Crew, Access::Crcw] {
+                    for mode in AccessMode::ALL {
                         let name = format!("{mode:?}, ").to_uppercase();
                         rows.push(row(&name, Settings { mode, zipf, get, ..settings.clone() }));
                     }

@@ -1,6 +1,6 @@
 //! What is asked for, in order, drawn before any time is taken.
 
-use super::{Access, Settings};
+use super::Settings;
 use crate::random::{Permutation, Random, mix};
 use crate::ycsb::zipfian::{Zipfian, uniform};
 use siltstone::key::KeyHasher;
@@ -66,12 +66,8 @@ pub(super) fn requests(settings: &Settings) -> Traces {
             None => random.below(settings.items),
         };
         let asked = keys.ask(item, uniform(&mut random) >= settings.get);
-        let anybody = match settings.mode {
-            Access::Erew => false,
-            Access::Crew => !asked.is_put,
-            Access::Crcw => true,
-        };
-        let thread = if anybody { number as usize % threads } else { partition(asked.hash, threads) };
+        let any_thread = settings.mode.allows_any_thread(asked.is_put);
+        let thread = if any_thread { number as usize % threads } else { partition(asked.hash, threads) };
         traces[thread].push(asked);
     }
     traces

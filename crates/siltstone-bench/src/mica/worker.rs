@@ -1,10 +1,10 @@
-//! The threads of the benchmark, and what each has in its hands.
+//! The threads of the benchmark.
 
 use super::trace::{Asked, HASHER, Traces, partition};
 use super::{MicaError, Settings};
 use crate::clock::thread_time;
 use siltstone::batch::NEVER;
-use siltstone::mica::{Crew, HashedKey, Mode, Operation, Partition, Reader, Reply, Request, Shared, Space};
+use siltstone::mica::{Handle, Handles, HashedKey, Operation, Reply, Request};
 use std::sync::Barrier;
 use std::time::Instant;
 
@@ -49,98 +49,15 @@ impl Tally {
             }
             Reply::Absent | Reply::Deleted => self.absent += 1,
             Reply::Stored => self.stored += 1,
-            Reply::Refused(_) => self.refused += 1,
+            Reply::Refused(_) | Reply::ReadOnly => self.refused += 1,
         }
     }
 }
 
-/// A partition as a thread has it.
-pub(super) trait Serve: Send {
-    fn serve(&mut self, requests: &[Request<'_>], tally: &mut Tally);
-    /// Bytes in huge pages, told by one of those that have the partition.
-    fn huge_bytes(&self) -> u64 {
-        0
-    }
-}
-
-impl<S: Space, M: Mode> Serve for Partition<S, M> {
-    fn serve(&mut self, requests: &[Request<'_>], tally: &mut Tally) {
-        self.execute(requests, 0, |at, reply| tally.count(&requests[at], reply));
-    }
-
-    fn huge_bytes(&self) -> u64 {
-        Partition::huge_bytes(self)
-    }
-}
-
-/// The requests are gets: the trace has it so.
-impl<S: Space> Serve for Reader<S> {
-    fn serve(&mut self, requests: &[Request<'_>], tally: &mut Tally) {
-        self.get_many(
-            requests.len(),
-            |at| requests[at].key,
-            0,
-            |at, found| match found {
-                Some((bytes, value)) => {
-                    let expires_at_ms = value.expires_at_ms;
-                    tally.count(&requests[at], Reply::Found { value: bytes, expires_at_ms });
-                }
-                None => tally.count(&requests[at], Reply::Absent),
-            },
-        );
-    }
-}
-
-struct Equal<S: Space> {
-    shared: Shared<S>,
-    is_first: bool,
-}
-
-impl<S: Space> Serve for Equal<S> {
-    fn serve(&mut self, requests: &[Request<'_>], tally: &mut Tally) {
-        self.shared.execute(requests, 0, |at, reply| tally.count(&requests[at], reply));
-    }
-
-    fn huge_bytes(&self) -> u64 {
-        if self.is_first { self.shared.huge_bytes() } else { 0 }
-    }
-}
-
-/// What each thread has of each partition, if anything.
-pub(super) type Crowd = Vec<Vec<Option<Box<dyn Serve>>>>;
-
-/// Each thread has its own partition.
-pub(super) fn owners<S: Space, M: Mode>(partitions: Vec<Partition<S, M>>) -> Crowd {
-    let count = partitions.len();
-    let own = |(thread, partition): (usize, Partition<S, M>)| {
-        let mut hands: Vec<Option<Box<dyn Serve>>> = (0..count).map(|_| None).collect();
-        hands[thread] = Some(Box::new(partition));
-        hands
-    };
-    partitions.into_iter().enumerate().map(own).collect()
-}
-
-/// Each thread has its own partition, and reads the others.
-pub(super) fn owners_and_readers<S: Space>(partitions: Vec<Partition<S, Crew>>) -> Crowd {
-    let readers: Vec<Reader<S>> = partitions.iter().map(Partition::reader).collect();
-    let mut crowd = owners(partitions);
-    for hands in &mut crowd {
-        for (hand, reader) in hands.iter_mut().zip(&readers) {
-            hand.get_or_insert_with(|| Box::new(reader.clone()));
-        }
-    }
-    crowd
-}
-
-/// Each thread has all partitions.
-pub(super) fn equals<S: Space>(partitions: Vec<Shared<S>>) -> Crowd {
-    let hands = |thread: usize| {
-        let hand = |shared: &Shared<S>| {
-            Some(Box::new(Equal { shared: shared.clone(), is_first: thread == 0 }) as Box<dyn Serve>)
-        };
-        partitions.iter().map(hand).collect()
-    };
-    (0..partitions.len()).map(hands).collect()
+/// Counts what comes of the requests. The closure is compiled into the handle's code: no virtual call per request.
+#[inline]
+fn execute(handle: &mut Handle, requests: &[Request<'_>], tally: &mut Tally) {
+    handle.execute(requests, 0, |at, reply| tally.count(&requests[at], reply));
 }
 
 /// How long requests took, in seconds.
@@ -157,20 +74,20 @@ pub(super) struct Seconds {
 /// All threads begin at once.
 pub(super) fn run(
     settings: &Settings,
-    crowd: &mut Crowd,
+    threads: &mut [Handles],
     traces: &Traces,
 ) -> Result<(Tally, Seconds), MicaError> {
     let barrier = Barrier::new(traces.len() + 1);
     let (outcomes, wall) = std::thread::scope(|scope| {
-        let workers: Vec<_> = crowd
+        let workers: Vec<_> = threads
             .iter_mut()
             .zip(traces)
-            .map(|(hands, trace)| {
+            .map(|(handles, trace)| {
                 let barrier = &barrier;
                 scope.spawn(move || {
                     barrier.wait();
                     let begun = thread_time();
-                    let tally = work(settings, hands, trace);
+                    let tally = work(settings, handles, trace);
                     (tally, (thread_time() - begun).as_secs_f64())
                 })
             })
@@ -191,12 +108,12 @@ pub(super) fn run(
     Ok((all, Seconds { processor, of_threads, wall }))
 }
 
-fn work(settings: &Settings, hands: &mut [Option<Box<dyn Serve>>], trace: &[Asked]) -> Tally {
+fn work(settings: &Settings, handles: &mut [Option<Handle>], trace: &[Asked]) -> Tally {
     let Settings { key_size, value_size, batch_size, hash_outside, .. } = *settings;
     let mut tally = Tally::default();
     let mut keys = vec![0; key_size * batch_size];
     let mut values = vec![0; value_size * batch_size];
-    let partitions = hands.len();
+    let partitions = handles.len();
     for batch in trace.chunks(batch_size) {
         for (asked, key) in batch.iter().zip(keys.chunks_exact_mut(key_size)) {
             key[..8].copy_from_slice(&asked.key);
@@ -218,8 +135,8 @@ fn work(settings: &Settings, hands: &mut [Option<Box<dyn Serve>>], trace: &[Aske
             Request { key: HashedKey { hash, bytes }, operation }
         };
         let requests: Vec<Request<'_>> = batch.iter().enumerate().map(request).collect();
-        if let [Some(hand)] = hands {
-            hand.serve(&requests, &mut tally);
+        if let [Some(handle)] = handles {
+            execute(handle, &requests, &mut tally);
             continue;
         }
         let mut sorted: Vec<Vec<Request<'_>>> =
@@ -227,9 +144,9 @@ fn work(settings: &Settings, hands: &mut [Option<Box<dyn Serve>>], trace: &[Aske
         requests
             .into_iter()
             .for_each(|request| sorted[partition(request.key.hash, partitions)].push(request));
-        for (hand, requests) in hands.iter_mut().zip(&sorted) {
-            if let Some(hand) = hand {
-                hand.serve(requests, &mut tally);
+        for (handle, requests) in handles.iter_mut().zip(&sorted) {
+            if let Some(handle) = handle {
+                execute(handle, requests, &mut tally);
             }
         }
     }

@@ -11,11 +11,10 @@ mod client;
 mod link;
 mod trace;
 
-use crate::mica::Access;
 use client::{Client, Tally};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
-use siltstone::mica::{Eviction, ItemShape};
+use siltstone::mica::{AccessMode, Eviction, ItemShape};
 use siltstone_network as network;
 use siltstone_network::{
     Answer, ClientError, ClientSettings, Command, Counts, Server, ServerError, ServerSettings,
@@ -72,7 +71,7 @@ pub struct Settings {
     /// Partitions, a power of two.
     pub partitions: u32,
     /// Who reads and writes a partition.
-    pub mode: Access,
+    pub mode: AccessMode,
     /// Who takes requests to their core.
     pub direction: Direction,
     /// Cache mode, and what it gives up; else store mode.
@@ -104,7 +103,7 @@ impl Default for Settings {
             zipf: 0.0,
             cores: 1,
             partitions: 1,
-            mode: Access::Erew,
+            mode: AccessMode::Erew,
             direction: Direction::Assisted,
             cache: None,
             requests_per_packet: 1,
@@ -139,8 +138,8 @@ pub struct Report {
     pub cores: usize,
     /// Processors that server and client had together.
     pub processors: usize,
-    /// Who reads and writes a partition.
-    pub mode: Access,
+    /// The access mode: `erew`, `crew` or `crcw`.
+    pub mode: &'static str,
     /// Who takes requests to their core.
     pub direction: Direction,
     /// `store` or `cache`.
@@ -180,7 +179,7 @@ impl Report {
     pub fn line(&self) -> String {
         format!(
             "{:<12} : {:>2} requests a packet: {:.2} M ops/sec a core, {:.0} k packets/sec, {:.1}% of the echo's {:.0} k; \
-             wall {:.2} M ops/sec, {:.0} k and {:.0} k packets/sec on {} processors; {:?}, {:?}, {:?}, {} cores, {}; \
+             wall {:.2} M ops/sec, {:.0} k and {:.0} k packets/sec on {} processors; {:?}, {}, {:?}, {} cores, {}; \
              {:.0}% get, zipf {}, found {:.2}%, loss {:.3}%, {:.1} packets a burst",
             self.benchmark,
             self.requests_per_packet,
@@ -282,11 +281,7 @@ fn server_settings(settings: &Settings, processors: &[usize]) -> Result<(ServerS
     let server = ServerSettings {
         cores: settings.cores,
         partitions,
-        access: match settings.mode {
-            Access::Erew => network::Access::Erew,
-            Access::Crew => network::Access::Crew,
-            Access::Crcw => network::Access::Crcw,
-        },
+        access: settings.mode,
         eviction: settings.cache,
         shape,
         memory_bytes: (of_a_partition * f64::from(partitions)) as u64,
@@ -525,7 +520,7 @@ fn report(
         zipf: settings.zipf,
         cores: settings.cores,
         processors,
-        mode: settings.mode,
+        mode: settings.mode.name(),
         direction: settings.direction,
         space: if settings.cache.is_some() { "cache" } else { "store" },
         requests_per_packet: settings.requests_per_packet,

@@ -1,11 +1,10 @@
 //! The packets that the client sends, made before any time is taken.
 
 use super::{Direction, Settings};
-use crate::mica::Access;
 use crate::random::{Permutation, Random, mix};
 use crate::ycsb::zipfian::{Zipfian, uniform};
 use siltstone::batch::NEVER;
-use siltstone::mica::{HashedKey, Operation, Request};
+use siltstone::mica::{AccessMode, HashedKey, Operation, Request};
 use siltstone_network::protocol::{Directory, RequestWriter};
 use std::ops::Range;
 
@@ -59,12 +58,9 @@ impl Trace {
             let writes = uniform(&mut random) >= settings.get;
             let key = key(settings, item);
             let hash = directory.hash(&key);
-            let anybody = match settings.mode {
-                Access::Erew => false,
-                Access::Crew => !writes && settings.direction == Direction::Assisted,
-                Access::Crcw => true,
-            };
-            let lane = if anybody { partitions } else { directory.partition(hash) };
+            let any_core = settings.mode.allows_any_thread(writes)
+                && (settings.mode == AccessMode::Crcw || settings.direction == Direction::Assisted);
+            let lane = if any_core { partitions } else { directory.partition(hash) };
             lanes[lane].push((hash, key, writes));
             if lanes[lane].len() == per_packet {
                 trace.append(settings, directory, &lanes[lane]);

@@ -3,9 +3,10 @@
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, help};
 use crate::quantity::parse_whole;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use siltstone::mica::Eviction;
-use siltstone_bench::mica::{Access, MicaError, Report, Settings, Table};
+use siltstone::mica::{AccessMode, Eviction};
+use siltstone_bench::mica::{MicaError, Report, Settings, Table};
 use std::io::{Write, stdout};
 
 const EXAMPLES: &str = "
@@ -38,8 +39,8 @@ pub struct MicaArgs {
     #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     threads: usize,
     /// Who reads and writes a partition: its owner; all and its owner; all
-    #[arg(long, value_enum, default_value = "erew")]
-    mode: ModeArg,
+    #[arg(long, default_value = AccessMode::default().name(), value_parser = access_modes())]
+    mode: AccessMode,
     /// Store mode, the default: nothing goes away by itself
     #[arg(long, conflicts_with = "cache")]
     store: bool,
@@ -85,13 +86,6 @@ enum TableArg {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum ModeArg {
-    Erew,
-    Crew,
-    Crcw,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum EvictionArg {
     Fifo,
     Lru,
@@ -101,14 +95,10 @@ pub enum EvictionArg {
     SecondChance,
 }
 
-impl ModeArg {
-    pub fn access(self) -> Access {
-        match self {
-            ModeArg::Erew => Access::Erew,
-            ModeArg::Crew => Access::Crew,
-            ModeArg::Crcw => Access::Crcw,
-        }
-    }
+/// The access modes by their names.
+pub fn access_modes() -> impl TypedValueParser<Value = AccessMode> {
+    let names = PossibleValuesParser::new(AccessMode::ALL.map(AccessMode::name));
+    names.map(|name| AccessMode::from_name(&name).unwrap_or_default())
 }
 
 impl EvictionArg {
@@ -131,7 +121,7 @@ pub fn run(args: MicaArgs) -> Result {
         get: args.get,
         zipf: args.zipf,
         threads: args.threads,
-        mode: args.mode.access(),
+        mode: args.mode,
         cache: args.cache.then(|| args.eviction.eviction()),
         variable: args.variable,
         hash_outside: args.hash_outside,

@@ -1,10 +1,11 @@
 //! `siltstone bench udp`: MICA over the network of this machine.
 
-use super::mica::{EvictionArg, ModeArg};
+use super::mica::{EvictionArg, access_modes};
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, help};
 use crate::quantity::parse_whole;
 use clap::{Args, ValueEnum};
+use siltstone::mica::AccessMode;
 use siltstone_bench::udp::{Direction, Path, Settings, UdpError};
 use std::io::{Write, stdout};
 
@@ -47,8 +48,8 @@ pub struct UdpArgs {
     #[arg(long, default_value_t = 1, value_parser = parse_whole::<u32>)]
     partitions: u32,
     /// Who reads and writes a partition: its owner; all and its owner; all
-    #[arg(long, value_enum, default_value = "erew")]
-    mode: ModeArg,
+    #[arg(long, default_value = AccessMode::default().name(), value_parser = access_modes())]
+    mode: AccessMode,
     /// Who takes a request to the core that may do it: the client, by the port; or the server, in software
     #[arg(long, value_enum, default_value = "assisted")]
     direction: DirectionArg,
@@ -121,7 +122,7 @@ pub fn run(args: &UdpArgs) -> Result {
                 zipf: args.zipf,
                 cores: args.cores,
                 partitions: args.partitions,
-                mode: args.mode.access(),
+                mode: args.mode,
                 direction: *direction,
                 cache: args.cache.then(|| args.eviction.eviction()),
                 requests_per_packet: *requests_per_packet,

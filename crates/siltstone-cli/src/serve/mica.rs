@@ -1,6 +1,6 @@
 //! `siltstone serve mica`: a store or a cache in memory, over UDP.
 
-use crate::bench::mica::{EvictionArg, ModeArg};
+use crate::bench::mica::{EvictionArg, access_modes};
 use crate::interrupt::Interrupt;
 use crate::open::parse_lengths;
 use crate::outcome::{Outcome, Result, help};
@@ -9,10 +9,9 @@ use crate::quantity::{parse_bytes, parse_whole};
 use anyhow::anyhow;
 use clap::Args;
 use serde_json::json;
-use siltstone::mica::ItemShape;
-use siltstone_bench::mica::Access as BenchAccess;
+use siltstone::mica::{AccessMode, ItemShape};
 use siltstone_network::protocol::PACKET_BYTES_DEFAULT;
-use siltstone_network::{Access, Server, ServerError, ServerSettings, ServerStats};
+use siltstone_network::{Server, ServerError, ServerSettings, ServerStats};
 use std::io::{Write, stdout};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -41,8 +40,8 @@ pub struct MicaArgs {
     #[arg(long, value_parser = parse_whole::<u32>)]
     partitions: Option<u32>,
     /// Who reads and writes a partition: its owner; all and its owner; all
-    #[arg(long, value_enum, default_value = "erew")]
-    mode: ModeArg,
+    #[arg(long, default_value = AccessMode::default().name(), value_parser = access_modes())]
+    mode: AccessMode,
     /// Memory for items and index
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "256MiB")]
     memory: f64,
@@ -113,11 +112,7 @@ impl MicaArgs {
             port: self.listen.port(),
             cores: self.cores,
             partitions: self.partitions.unwrap_or(self.cores.next_power_of_two() as u32),
-            access: match self.mode.access() {
-                BenchAccess::Erew => Access::Erew,
-                BenchAccess::Crew => Access::Crew,
-                BenchAccess::Crcw => Access::Crcw,
-            },
+            access: self.mode,
             eviction: self.cache.then(|| self.eviction.eviction()),
             shape: ItemShape { fixed, expiring: self.expiring },
             memory_bytes: self.memory as u64,

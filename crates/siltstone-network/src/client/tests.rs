@@ -1,7 +1,7 @@
 use super::*;
 use crate::protocol::{Kind, Outcome, RequestWriter, Requests, ResponseWriter};
-use crate::{Access, Server, ServerSettings};
-use siltstone::mica::{Eviction, HashedKey, ItemShape, Operation, Request};
+use crate::{Server, ServerSettings};
+use siltstone::mica::{AccessMode, Eviction, HashedKey, ItemShape, Operation, Request};
 use std::net::UdpSocket;
 use std::thread::JoinHandle;
 
@@ -50,7 +50,12 @@ fn compare(server: &Server, settings: ClientSettings, seed: u64) -> ClientStatis
 
 #[test]
 fn batches_over_the_network_are_carried_out_as_by_a_map_in_every_mode() {
-    let modes = [(Access::Erew, false), (Access::Erew, true), (Access::Crew, false), (Access::Crcw, false)];
+    let modes = [
+        (AccessMode::Erew, false),
+        (AccessMode::Erew, true),
+        (AccessMode::Crew, false),
+        (AccessMode::Crcw, false),
+    ];
     for (seed, (access, redirects)) in (0..).zip(modes) {
         for (cores, partitions, eviction) in [(1, 1, None), (2, 8, Some(Eviction::Lru)), (3, 4, None)] {
             let settings = ServerSettings {
@@ -127,7 +132,7 @@ fn pretender(
     let address = socket.local_addr().unwrap();
     let directory = Directory {
         epoch: 1,
-        access: Access::Erew,
+        access: AccessMode::Erew,
         redirects: false,
         lossy: false,
         packet_bytes: 1_472,

@@ -1,8 +1,8 @@
 //! The directory: what a client has to know to send a request to the core that may do it (dissertation 5.3.2).
 
 use super::{HEADER_BYTES, Header, Kind, Malformed, PACKET_BYTES_MAX, PACKET_BYTES_MIN, bytes_at};
-use crate::Access;
 use siltstone::key::KeyHasher;
+use siltstone::mica::AccessMode;
 
 /// The most partitions of a server.
 pub const PARTITIONS_MAX: usize = 256;
@@ -21,7 +21,7 @@ pub struct Directory {
     /// Tells this run of the server from others: ports and seeds of another are worth nothing.
     pub epoch: u16,
     /// Who may read and write a partition.
-    pub access: Access,
+    pub access: AccessMode,
     /// Whether any core takes any request and forwards it to the one that may do it.
     pub redirects: bool,
     /// Whether items go away by themselves.
@@ -52,12 +52,7 @@ impl Directory {
     /// The destination port for a request; `turn` chooses the core where any of them may do it.
     #[inline]
     pub fn port(&self, hash: u64, writes: bool, turn: usize) -> u16 {
-        let anybody = match self.access {
-            Access::Erew => self.redirects,
-            Access::Crew => !writes || self.redirects,
-            Access::Crcw => true,
-        };
-        if anybody {
+        if self.redirects || self.access.allows_any_thread(writes) {
             self.core_ports.get(turn % self.core_ports.len().max(1)).copied().unwrap_or(0)
         } else {
             self.partition_ports.get(self.partition(hash)).copied().unwrap_or(0)
@@ -69,9 +64,9 @@ impl Directory {
         let mut packet =
             Header { kind: Kind::Directory, count: 0, epoch: self.epoch, sequence }.encode().to_vec();
         let access = match self.access {
-            Access::Erew => 1,
-            Access::Crew => 2,
-            Access::Crcw => 3,
+            AccessMode::Erew => 1,
+            AccessMode::Crew => 2,
+            AccessMode::Crcw => 3,
         };
         packet.push(access);
         packet.push((u8::from(self.redirects) * REDIRECTS) | (u8::from(self.lossy) * LOSSY));
@@ -100,9 +95,9 @@ impl Directory {
         let (partitions, cores, packet_bytes) = (number(18)?, number(20)?, number(22)?);
         let seed = |at| bytes_at(packet, at).map(u64::from_le_bytes);
         let access = match access {
-            1 => Access::Erew,
-            2 => Access::Crew,
-            3 => Access::Crcw,
+            1 => AccessMode::Erew,
+            2 => AccessMode::Crew,
+            3 => AccessMode::Crcw,
             _ => return Err(Malformed::Directory),
         };
         if !(1..=PARTITIONS_MAX).contains(&partitions)

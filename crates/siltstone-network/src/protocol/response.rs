@@ -81,6 +81,7 @@ impl Outcome {
             Reply::Absent => Outcome::Absent,
             Reply::Stored => Outcome::Stored,
             Reply::Deleted => Outcome::Deleted,
+            Reply::ReadOnly => Outcome::Misdirected,
             Reply::Refused(Full::Index) => Outcome::IndexFull,
             Reply::Refused(Full::Item) => Outcome::ItemTooLong,
             Reply::Refused(Full::Shape) => Outcome::Shape,

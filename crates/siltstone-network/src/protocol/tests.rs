@@ -1,6 +1,5 @@
 use super::*;
-use crate::Access;
-use siltstone::mica::{HashedKey, Operation, Reply, Request};
+use siltstone::mica::{AccessMode, HashedKey, Operation, Reply, Request};
 
 /// A request of owned parts, for tests that make them up.
 #[derive(Debug, Clone)]
@@ -174,7 +173,7 @@ fn a_refusal_answers_questions_alone() {
 fn directory(partitions: usize, cores: usize) -> Directory {
     Directory {
         epoch: 8,
-        access: Access::Crew,
+        access: AccessMode::Crew,
         redirects: false,
         lossy: true,
         packet_bytes: 1_472,
@@ -206,11 +205,11 @@ fn the_port_names_the_partition_of_what_is_exclusive_and_any_core_for_the_rest()
     let hash = 3 << 62;
     assert_eq!(one.port(hash, true, 0), 1_003);
     assert_eq!([0, 1, 2].map(|turn| one.port(hash, false, turn)), [2_000, 2_001, 2_000]);
-    let exclusive = Directory { access: Access::Erew, ..one.clone() };
+    let exclusive = Directory { access: AccessMode::Erew, ..one.clone() };
     assert_eq!(exclusive.port(hash, false, 1), 1_003);
     let forwarding = Directory { redirects: true, ..exclusive };
     assert_eq!(forwarding.port(hash, true, 1), 2_001);
-    assert_eq!(Directory { access: Access::Crcw, ..one }.port(hash, true, 1), 2_001);
+    assert_eq!(Directory { access: AccessMode::Crcw, ..one }.port(hash, true, 1), 2_001);
 }
 
 #[test]

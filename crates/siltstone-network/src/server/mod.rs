@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `settings` | what can be chosen |
-//! | `hands` | what a core has of each partition: EREW, CREW, CRCW |
+//! | `partition_handle` | the access of a core to each partition: EREW, CREW, CRCW |
 //! | `worker` | the loop of a core |
 //! | `service` | what it does about a burst of packets |
 //! | `mailbox` | forwarding in software |
@@ -14,8 +14,8 @@
 //! nodes: who has several runs a server on each.
 
 mod counters;
-mod hands;
 mod mailbox;
+mod partition_handle;
 mod service;
 mod settings;
 mod worker;
@@ -33,10 +33,10 @@ use crate::transport::{Transport, Udp, Waker, bind};
 #[cfg(feature = "af-xdp")]
 use crate::transport::{Xdp, XdpSettings, XdpSteering};
 use counters::Counters;
-use hands::Hands;
 use mailbox::{Bell, Mailboxes};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
+use partition_handle::PartitionHandles;
 use service::{Echo, Service, Store};
 use siltstone::RamAccount;
 use siltstone::mica::Account;
@@ -233,15 +233,15 @@ fn stores<P: Copy + Send>(
     settings: &ServerSettings,
     bound: &Bound,
 ) -> Result<(Vec<Store<P>>, Account), ServerError> {
-    let (hands, account) = hands::open(settings)?;
+    let (handles, account) = partition_handle::open(settings)?;
     let mail: Vec<Option<Mailboxes<P>>> = match settings.redirects {
         true => Mailboxes::all(&bound.bells).into_iter().map(Some).collect(),
         false => bound.bells.iter().map(|_| None).collect(),
     };
-    let store = |(core, (hands, mail)): (usize, (Hands, _))| {
-        Store::new(core, settings, hands, bound.directory.clone(), mail)
+    let store = |(core, (handles, mail)): (usize, (PartitionHandles, _))| {
+        Store::new(core, settings, handles, bound.directory.clone(), mail)
     };
-    Ok((hands.into_iter().zip(mail).enumerate().map(store).collect(), account))
+    Ok((handles.into_iter().zip(mail).enumerate().map(store).collect(), account))
 }
 
 /// How each core opens its transport over a socket.

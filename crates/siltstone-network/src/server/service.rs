@@ -3,8 +3,8 @@
 
 use super::ServerSettings;
 use super::counters::Counts;
-use super::hands::Hands;
 use super::mailbox::Mailboxes;
+use super::partition_handle::{PartitionHandle, PartitionHandles};
 use crate::protocol::{
     DIRECTORY_BYTES, Directory, HEADER_BYTES, Header, Kind, Malformed, Outcome, Refusal, Requests,
     ResponseWriter,
@@ -49,7 +49,7 @@ impl<P> Service<P> for Echo {
 /// The key-value store of one core.
 pub(super) struct Store<P> {
     pub core: usize,
-    pub hands: Hands,
+    pub handles: PartitionHandles,
     pub directory: Arc<Directory>,
     pub verify_hashes: bool,
     pub mail: Option<Mailboxes<P>>,
@@ -84,13 +84,13 @@ impl<P: Copy + Send> Store<P> {
     pub fn new(
         core: usize,
         settings: &ServerSettings,
-        hands: Hands,
+        handles: PartitionHandles,
         directory: Arc<Directory>,
         mail: Option<Mailboxes<P>>,
     ) -> Self {
         Store {
             core,
-            hands,
+            handles,
             directory,
             verify_hashes: settings.verify_hashes,
             mail,
@@ -185,9 +185,9 @@ impl<P: Copy + Send> Store<P> {
     /// Whether this core may do a request.
     #[inline]
     fn may(&self, request: &Request<'_>) -> bool {
-        let hand = &self.hands[self.directory.partition(request.key.hash)];
+        let handle = &self.handles[self.directory.partition(request.key.hash)];
         let reads = matches!(request.operation, Operation::Get);
-        hand.as_ref().is_some_and(|hand| reads || hand.writes())
+        handle.as_ref().is_some_and(|handle| reads || handle.can_write())
     }
 
     /// Sends a packet on, if its last requests, `count` of them, are for another core. The first that is decides for
@@ -217,7 +217,7 @@ impl<P: Copy + Send> Store<P> {
 
     /// Carries out all requests of the batch; `outcomes` and `values` then have what came of each.
     fn execute(&mut self, batch: &Batch<'_>, now_ms: TimestampMs) {
-        let Store { hands, outcomes, values, directory, verify_hashes, .. } = self;
+        let Store { handles, outcomes, values, directory, verify_hashes, .. } = self;
         outcomes.clear();
         outcomes.resize(batch.requests.len(), (Outcome::Misdirected, 0, 0));
         values.clear();
@@ -229,28 +229,26 @@ impl<P: Copy + Send> Store<P> {
             }
             outcomes[at] = (outcome, begin as u32, (values.len() - begin) as u32);
         };
-        if let ([Some(hand)], false) = (&mut hands[..], *verify_hashes) {
-            hand.execute(&batch.requests, now_ms, &mut note);
+        if let ([Some(handle)], false) = (&mut handles[..], *verify_hashes) {
+            handle.execute(&batch.requests, now_ms, &mut note);
             return;
         }
         let mut wrong = Vec::new();
         let mut sorted: Vec<(Vec<Request<'_>>, Vec<usize>)> = Vec::new();
-        sorted.resize_with(hands.len(), Default::default);
+        sorted.resize_with(handles.len(), Default::default);
         for (at, request) in batch.requests.iter().enumerate() {
             let HashCheck::Right = check(*verify_hashes, directory.seed, request) else {
                 wrong.push(at);
                 continue;
             };
             let partition = directory.partition(request.key.hash);
-            let reads = matches!(request.operation, Operation::Get);
-            if hands[partition].as_ref().is_some_and(|hand| reads || hand.writes()) {
-                sorted[partition].0.push(*request);
-                sorted[partition].1.push(at);
-            }
+            sorted[partition].0.push(*request);
+            sorted[partition].1.push(at);
         }
-        for (hand, (requests, numbers)) in hands.iter_mut().zip(&sorted) {
-            if let (Some(hand), false) = (hand, requests.is_empty()) {
-                hand.execute(requests, now_ms, &mut |at, reply| note(numbers[at], reply));
+        // Requests without a handle stay misdirected, and so do those that a handle refuses because it only reads.
+        for (handle, (requests, numbers)) in handles.iter_mut().zip(&sorted) {
+            if let (Some(handle), false) = (handle, requests.is_empty()) {
+                handle.execute(requests, now_ms, &mut |at, reply| note(numbers[at], reply));
             }
         }
         for at in wrong {
@@ -348,7 +346,7 @@ impl<P: Copy + Send> Service<P> for Store<P> {
 
     fn items(&self) -> u64 {
         let cores = self.directory.core_ports.len();
-        let own = self.hands.iter().enumerate().filter(|(number, _)| number % cores == self.core);
-        own.filter_map(|(_, hand)| hand.as_ref()).map(|hand| hand.items()).sum()
+        let own = self.handles.iter().enumerate().filter(|(number, _)| number % cores == self.core);
+        own.filter_map(|(_, handle)| handle.as_ref()).map(PartitionHandle::items).sum()
     }
 }

@@ -1,9 +1,8 @@
 //! What can be chosen of a server, with the limits.
 
 use super::ServerError;
-use crate::Access;
 use crate::protocol::{CORES_MAX, PACKET_BYTES_DEFAULT, PACKET_BYTES_MAX, PACKET_BYTES_MIN, PARTITIONS_MAX};
-use siltstone::mica::{Eviction, ItemShape};
+use siltstone::mica::{AccessMode, Eviction, ItemShape};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The most packets of a burst.
@@ -21,7 +20,7 @@ pub struct ServerSettings {
     /// A power of two up to 256. Partition n belongs to core n modulo the cores.
     pub partitions: u32,
     /// Who reads and writes a partition.
-    pub access: Access,
+    pub access: AccessMode,
     /// Cache mode, and what gives way when the memory is full; else puts are refused then.
     pub eviction: Option<Eviction>,
     /// What the items look like.
@@ -53,7 +52,7 @@ impl Default for ServerSettings {
             port: 0,
             cores: 1,
             partitions: 1,
-            access: Access::default(),
+            access: AccessMode::default(),
             eviction: None,
             shape: ItemShape::default(),
             memory_bytes: 256 << 20,
@@ -102,7 +101,7 @@ impl ServerSettings {
         } else if !self.processors.is_empty() && self.processors.len() != self.cores {
             let problem = format!("{} for {} cores: one for each", self.processors.len(), self.cores);
             ("processors", problem)
-        } else if self.redirects && self.access == Access::Crcw {
+        } else if self.redirects && self.access == AccessMode::Crcw {
             ("redirects", "in CRCW any core may do anything: nothing is to be forwarded".to_owned())
         } else {
             return Ok(());

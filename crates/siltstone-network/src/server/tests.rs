@@ -1,11 +1,10 @@
 use super::*;
-use crate::Access;
 use crate::protocol::{
     DIRECTORY_BYTES, HEADER_BYTES, Header, Kind, Outcome, Refusal, RequestWriter, Responses,
     encode_directory_request,
 };
 use siltstone::batch::NEVER;
-use siltstone::mica::{HashedKey, ItemShape, Operation, Request};
+use siltstone::mica::{AccessMode, HashedKey, ItemShape, Operation, Request};
 use std::net::UdpSocket;
 use std::time::Duration;
 
@@ -143,16 +142,16 @@ fn what_is_no_packet_is_counted_and_refused_or_dropped() {
     assert_eq!((counts.puts, counts.gets), (0, 1));
 }
 
-fn two_cores(access: Access, redirects: bool) -> Server {
+fn two_cores(access: AccessMode, redirects: bool) -> Server {
     Server::start(&ServerSettings { access, redirects, cores: 2, partitions: 4, ..small() }).unwrap()
 }
 
 #[test]
 fn a_core_refuses_what_its_mode_does_not_let_it_do() {
     for (access, writes, reads) in [
-        (Access::Erew, Outcome::Misdirected, Outcome::Misdirected),
-        (Access::Crew, Outcome::Misdirected, Outcome::Absent),
-        (Access::Crcw, Outcome::Stored, Outcome::Found),
+        (AccessMode::Erew, Outcome::Misdirected, Outcome::Misdirected),
+        (AccessMode::Crew, Outcome::Misdirected, Outcome::Absent),
+        (AccessMode::Crcw, Outcome::Stored, Outcome::Found),
     ] {
         let server = two_cores(access, false);
         let key = key_of(&server, 1);
@@ -166,7 +165,7 @@ fn a_core_refuses_what_its_mode_does_not_let_it_do() {
 
 #[test]
 fn a_packet_for_another_core_is_forwarded_if_the_server_redirects() {
-    for access in [Access::Erew, Access::Crew] {
+    for access in [AccessMode::Erew, AccessMode::Crew] {
         let server = two_cores(access, true);
         let (near, far) = (key_of(&server, 0), key_of(&server, 1));
         for _ in 0..20 {
@@ -198,7 +197,7 @@ fn a_hash_that_is_not_that_of_its_key_is_noticed_if_hashes_are_verified() {
 
 #[test]
 fn a_full_store_says_so_and_items_that_have_expired_give_way() {
-    for access in [Access::Erew, Access::Crcw] {
+    for access in [AccessMode::Erew, AccessMode::Crcw] {
         let settings = ServerSettings { memory_bytes: 64 << 10, record_bytes: 500, access, ..small() };
         let stored_of_300 = |expires_at_ms: u64| {
             let server = Server::start(&settings).unwrap();
@@ -253,7 +252,7 @@ fn settings_outside_their_limits_are_refused_and_named() {
     refused(ServerSettings { packet_bytes: 100, ..small() }, "packet_bytes");
     refused(ServerSettings { burst: 0, ..small() }, "burst");
     refused(ServerSettings { processors: vec![0, 1], ..small() }, "processors");
-    refused(ServerSettings { redirects: true, access: Access::Crcw, ..small() }, "redirects");
+    refused(ServerSettings { redirects: true, access: AccessMode::Crcw, ..small() }, "redirects");
     let server = Server::start(&small()).unwrap();
     let port = server.addresses()[0].port();
     let taken = Server::start(&ServerSettings { port, ..small() });

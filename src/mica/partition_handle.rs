@@ -1,0 +1,160 @@
+//! A partition of a store or of a cache, in any access mode, as one type. The kind of partition is chosen once for a
+//! batch of requests, not for each request.
+
+use super::buckets::PARTITION_BITS_MAX;
+use super::settings::{Parts, setting};
+use super::{
+    AccessMode, Account, CircularLog, Crew, Erew, Partition, Reader, Reply, Request, SegregatedFits, Shared,
+    Space,
+};
+use crate::Result;
+use crate::batch::TimestampMs;
+
+/// The access of one thread to one partition.
+pub struct Handle(AnySpace);
+
+/// The handles of one thread, in the order of the partitions. `None` where the mode grants the thread nothing.
+pub type Handles = Vec<Option<Handle>>;
+
+enum AnySpace {
+    Store(AnyMode<SegregatedFits>),
+    Cache(AnyMode<CircularLog>),
+}
+
+pub(super) enum AnyMode<S: Space> {
+    Erew(Partition<S, Erew>),
+    Crew(Partition<S, Crew>),
+    Reader(Reader<S>),
+    Crcw(Shared<S>),
+}
+
+/// Evaluates an expression with the partition in a handle.
+macro_rules! with_partition {
+    ($handle:expr, $partition:ident => $result:expr) => {
+        match $handle {
+            AnySpace::Store(AnyMode::Erew($partition)) => $result,
+            AnySpace::Store(AnyMode::Crew($partition)) => $result,
+            AnySpace::Store(AnyMode::Reader($partition)) => $result,
+            AnySpace::Store(AnyMode::Crcw($partition)) => $result,
+            AnySpace::Cache(AnyMode::Erew($partition)) => $result,
+            AnySpace::Cache(AnyMode::Crew($partition)) => $result,
+            AnySpace::Cache(AnyMode::Reader($partition)) => $result,
+            AnySpace::Cache(AnyMode::Crcw($partition)) => $result,
+        }
+    };
+}
+
+impl From<AnyMode<SegregatedFits>> for Handle {
+    fn from(store: AnyMode<SegregatedFits>) -> Self {
+        Handle(AnySpace::Store(store))
+    }
+}
+
+impl From<AnyMode<CircularLog>> for Handle {
+    fn from(cache: AnyMode<CircularLog>) -> Self {
+        Handle(AnySpace::Cache(cache))
+    }
+}
+
+/// Opens the partitions of a store or of a cache; the handles of each thread.
+pub(super) fn open_handles<S: Space>(
+    mode: AccessMode,
+    threads: usize,
+    partition_bits: u32,
+    parts: impl Fn() -> Result<Parts<S>>,
+) -> Result<Vec<Handles>>
+where
+    Handle: From<AnyMode<S>>,
+{
+    if threads == 0 {
+        return Err(setting("threads", 0, "at least 1"));
+    }
+    let mut all: Vec<Handles> = (0..threads).map(|_| Vec::new()).collect();
+    // `parts` refuses more bits.
+    for number in 0..1usize << partition_bits.min(PARTITION_BITS_MAX) {
+        let of_threads = AnyMode::open(parts()?, mode, threads, number % threads);
+        for (handles, handle) in all.iter_mut().zip(of_threads) {
+            handles.push(handle.map(Handle::from));
+        }
+    }
+    Ok(all)
+}
+
+impl Handle {
+    /// Whether the handle may write. If not, it replies [`Reply::ReadOnly`] to puts and deletes.
+    #[inline]
+    pub fn can_write(&self) -> bool {
+        !matches!(self.0, AnySpace::Store(AnyMode::Reader(_)) | AnySpace::Cache(AnyMode::Reader(_)))
+    }
+
+    /// Executes requests in their order, with their cache misses overlapped. `answer` receives the number of each
+    /// request and its reply.
+    #[inline]
+    pub fn execute(
+        &mut self,
+        requests: &[Request<'_>],
+        now_ms: TimestampMs,
+        answer: impl FnMut(usize, Reply<'_>),
+    ) {
+        with_partition!(&mut self.0, partition => partition.execute(requests, now_ms, answer));
+    }
+
+    /// Removes all expired items and returns their number: 0 if the handle cannot write. Reads the whole index.
+    pub fn collect(&mut self, now_ms: TimestampMs) -> u64 {
+        match &mut self.0 {
+            AnySpace::Store(store) => store.collect(now_ms),
+            AnySpace::Cache(cache) => cache.collect(now_ms),
+        }
+    }
+
+    /// The items of the partition, expired ones included. In a cache this reads the whole index, about 10 ns per
+    /// bucket.
+    pub fn items(&self) -> u64 {
+        with_partition!(&self.0, partition => partition.len())
+    }
+
+    /// The memory of the partition, which all its handles share.
+    pub fn account(&self) -> Account {
+        with_partition!(&self.0, partition => partition.account())
+    }
+
+    /// The bytes of the partition that are in huge pages now. Asks the operating system: takes milliseconds.
+    pub fn huge_bytes(&self) -> u64 {
+        with_partition!(&self.0, partition => partition.huge_bytes())
+    }
+}
+
+impl<S: Space> AnyMode<S> {
+    /// The handles of each of `threads` threads on one partition.
+    fn open(parts: Parts<S>, mode: AccessMode, threads: usize, owner: usize) -> Vec<Option<Self>> {
+        let (mut own, others) = match mode {
+            AccessMode::Erew => (Some(AnyMode::Erew(Partition::new(parts))), None),
+            AccessMode::Crew => {
+                let partition = Partition::new(parts);
+                let reader = partition.reader();
+                (Some(AnyMode::Crew(partition)), Some(AnyMode::Reader(reader)))
+            }
+            AccessMode::Crcw => (None, Some(AnyMode::Crcw(Partition::new(parts).share()))),
+        };
+        let of_others = || others.as_ref().and_then(AnyMode::another);
+        (0..threads).map(|thread| own.take_if(|_| thread == owner).or_else(of_others)).collect()
+    }
+
+    /// A further handle of the same kind, where there may be more than one.
+    fn another(&self) -> Option<Self> {
+        match self {
+            AnyMode::Erew(_) | AnyMode::Crew(_) => None,
+            AnyMode::Reader(reader) => Some(AnyMode::Reader(reader.clone())),
+            AnyMode::Crcw(shared) => Some(AnyMode::Crcw(shared.clone())),
+        }
+    }
+
+    fn collect(&mut self, now_ms: TimestampMs) -> u64 {
+        match self {
+            AnyMode::Erew(partition) => partition.collect(0..partition.buckets(), now_ms),
+            AnyMode::Crew(partition) => partition.collect(0..partition.buckets(), now_ms),
+            AnyMode::Crcw(partition) => partition.collect(0..partition.buckets(), now_ms),
+            AnyMode::Reader(_) => 0,
+        }
+    }
+}
