@@ -1,9 +1,9 @@
 //! Which block holds a record, for records of a fixed size of which several fill a block: the block of every record and
 //! nothing more. The dissertation's sparse entropy-coded tries (section 3.1.6) answer the same question for records in
 //! hash order; here the records of a *bucket*, some 512 of them, are distributed to its blocks by a perfect hash, and
-//! all blocks are full (`consensus` says how).
+//! all blocks are full (`perfect` says how).
 
-use super::consensus::{ConsensusBuilder, ConsensusIndex, Outline, Target};
+use super::perfect::{ConsensusBuilder, ConsensusIndex, Outline, Target};
 use super::{BuildError, DecodeError, PlacementIndex};
 use crate::coding::Decoder;
 use std::ops::Range;

@@ -6,12 +6,12 @@
 
 mod bits;
 pub mod block_perfect;
-mod consensus;
 mod elias_fano;
 pub mod entropy_trie;
 pub mod fences;
 pub mod filter;
 pub mod partial_key_cuckoo;
+mod perfect;
 #[cfg(test)]
 mod testing;
 

@@ -1,6 +1,7 @@
 //! What the tests of this room share.
 
 use super::DecodeError;
+use crate::coding::mix;
 use std::path::Path;
 
 /// A sequence of well-mixed numbers (splitmix64).
@@ -9,9 +10,7 @@ pub(crate) struct Numbers(pub(crate) u64);
 impl Numbers {
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        mix(self.0)
     }
 
     /// So many pairs of a placement and a fingerprint.

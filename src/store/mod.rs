@@ -6,6 +6,7 @@ pub mod block;
 pub mod examine;
 pub mod hash;
 pub mod log;
+pub mod log_store;
 pub mod manifest;
 pub mod merge;
 pub mod names;

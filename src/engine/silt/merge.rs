@@ -7,7 +7,7 @@ use crate::batch::TimestampMs;
 use crate::device::Purpose;
 use crate::index::filter::RangedFilterBuilder;
 use crate::key::random_number;
-use crate::store::log::{FrozenLog, LogCursor};
+use crate::store::log_store::{FrozenLog, LogCursor};
 use crate::store::manifest::{Edit, Role, Shape, StoreEntry};
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::names::FileName;

@@ -8,7 +8,7 @@
 use super::settings::{FilterKind, HashStoreKind, SiltSettings};
 use crate::device::Access;
 use crate::index::partial_key_cuckoo::CuckooSettings;
-use crate::store::log::{LOG_TABLES_MAX, LogStore, LogStoreSettings};
+use crate::store::log_store::{LOG_TABLES_MAX, LogStore, LogStoreSettings};
 
 /// More HashStores of a partition than these are merged if they are small: each costs false positives, and memory
 /// however few records it holds.

@@ -8,7 +8,7 @@ use crate::cache::WriteGuard;
 use crate::device::{AlignedBuffer, Purpose, with_scratch};
 use crate::engine::{Change, Changing};
 use crate::key::{Key, KeyHash};
-use crate::store::log::{LogStore, LogStoreSettings};
+use crate::store::log_store::{LogStore, LogStoreSettings};
 use crate::store::record::RecordView;
 use crate::{Error, Result};
 use std::sync::Arc;

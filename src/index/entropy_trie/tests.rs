@@ -1,17 +1,15 @@
 //! Every trie against the slow oracle: the sorted placements themselves.
 
 use super::*;
+use crate::coding::mix;
 
-/// The finalizer of SplitMix64: uniform placements out of numbers.
-fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+/// Uniform placements out of numbers.
+fn placement(number: u64) -> u64 {
+    mix(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 fn uniform(count: u64) -> Vec<u64> {
-    let mut placements: Vec<u64> = (1..=count).map(mix).collect();
+    let mut placements: Vec<u64> = (1..=count).map(placement).collect();
     placements.sort_unstable();
     placements
 }
@@ -48,7 +46,7 @@ fn check(trie: &EntropyTrie, placements: &[u64]) {
 /// Whether all placements, there or not, are located within the trie.
 fn check_bounds(trie: &EntropyTrie) {
     let end = trie.len().div_ceil(u64::from(trie.settings().records_per_block));
-    for probe in (0..60).map(mix).chain([0, 1, u64::MAX, u64::MAX - 1, 1 << 63]) {
+    for probe in (0..60).map(placement).chain([0, 1, u64::MAX, u64::MAX - 1, 1 << 63]) {
         let range = trie.locate(probe);
         assert!(range.end <= end, "{range:?} beyond {end}");
         assert_eq!(range.is_empty(), trie.is_empty());
@@ -119,18 +117,19 @@ fn a_wrong_expectation_costs_memory_and_no_answer() {
 
 /// Placements that no hash would give, each kind ascending.
 fn unlikely() -> Vec<Vec<u64>> {
-    let mut clustered: Vec<u64> = (0..3000).map(|i| (mix(i) >> 60 << 60) | mix(i + 9) >> 50).collect();
+    let mut clustered: Vec<u64> =
+        (0..3000).map(|i| (placement(i) >> 60 << 60) | placement(i + 9) >> 50).collect();
     clustered.sort_unstable();
     let mut in_pairs: Vec<u64> = uniform(2000).into_iter().flat_map(|placement| [placement; 2]).collect();
     in_pairs.sort_unstable();
     let mut some_equal = uniform(3000);
-    some_equal.extend_from_slice(&[mix(5); 300]);
-    some_equal.extend_from_slice(&[mix(6), mix(6), mix(7), 0, 0, u64::MAX, u64::MAX]);
+    some_equal.extend_from_slice(&[placement(5); 300]);
+    some_equal.extend_from_slice(&[placement(6), placement(6), placement(7), 0, 0, u64::MAX, u64::MAX]);
     // Many subtries are still to be passed over before the keys on the right: a pair at each of 60 depths.
     let mut staircase: Vec<u64> = (2..62).flat_map(|bit| [1 << bit, 3 << (bit - 1)]).collect();
-    staircase.extend((0..60).map(|i| (1 << 62) + mix(i) / 4));
+    staircase.extend((0..60).map(|i| (1 << 62) + placement(i) / 4));
     let mut neighbours = uniform(500);
-    neighbours.extend((1..=500).map(|i| mix(i) ^ 1));
+    neighbours.extend((1..=500).map(|i| placement(i) ^ 1));
     vec![
         staircase,
         neighbours,
@@ -140,7 +139,7 @@ fn unlikely() -> Vec<Vec<u64>> {
         (0..64).map(|bit| u64::MAX << bit).collect(),
         vec![0; 1000],
         vec![u64::MAX; 1000],
-        vec![mix(1); 3],
+        vec![placement(1); 3],
         clustered,
         in_pairs,
         some_equal,
@@ -274,7 +273,7 @@ fn damaged_bytes_give_an_error_or_ranges_within_bounds() {
             for round in 0..400u64 {
                 let mut damaged = bytes.clone();
                 for hit in 0..1 + round % 3 {
-                    let dice = mix(round * 3 + hit);
+                    let dice = placement(round * 3 + hit);
                     // Every other hit is in the header and the index.
                     let reach = if round % 2 == 0 { damaged.len() } else { 200.min(damaged.len()) };
                     let at = dice as usize % reach;
@@ -305,8 +304,8 @@ fn check_fixture(name: &str, trie: &EntropyTrie) {
 /// Enough for every kind of code, with a bucket that is far too full and equal placements.
 fn golden_placements() -> Vec<u64> {
     let mut placements = uniform(1_000);
-    placements.extend((0..100).map(|i| 1 << 63 | mix(i) >> 40));
-    placements.extend([mix(3), mix(3), mix(4)]);
+    placements.extend((0..100).map(|i| 1 << 63 | placement(i) >> 40));
+    placements.extend([placement(3), placement(3), placement(4)]);
     placements.sort_unstable();
     placements
 }

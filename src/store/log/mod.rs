@@ -9,13 +9,9 @@ mod examine;
 pub mod format;
 mod recovery;
 mod segment;
-mod store;
 
 pub use recovery::{LogSettings, Recovered};
 pub use segment::LogView;
-pub use store::{
-    FrozenLog, LOG_TABLES_MAX, LogCandidate, LogCandidates, LogCursor, LogStore, LogStoreSettings,
-};
 
 use crate::batch::Durability;
 use crate::device::{Access, Directory, Purpose};

@@ -9,10 +9,10 @@
 //! over its slot, if the older record is still in the same LogStore; should both ever stand in it, the one further
 //! behind in the log holds.
 
-use super::LogView;
 use crate::device::{AlignedBuffer, Purpose};
 use crate::index::partial_key_cuckoo::{CuckooFull, CuckooSettings, PartialKeyCuckoo, Slot};
 use crate::key::{KeyHash, Placing};
+use crate::store::log::LogView;
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::RecordSpan;
 use crate::{Error, Result};
