@@ -1,6 +1,7 @@
 //! Claims about opening, closing and what they leave behind.
 
 use super::*;
+use crate::batch::NEVER;
 use crate::device::Directory;
 use crate::device::memory::MemoryDirectory;
 use crate::device::system::synced;
@@ -276,4 +277,42 @@ fn an_operation_hashes_each_of_its_keys_once() {
             database.compact().unwrap();
         }
     }
+}
+
+/// Over keys of all partitions, with the power lost at any change of the device.
+#[test]
+fn a_transaction_survives_a_power_loss_whole_or_not_at_all() {
+    let keys: Vec<String> = (0..12).map(|number| format!("key {number}")).collect();
+    let mut lost_in_one = 0;
+    for seed in 0..60 {
+        let device = SimulatedDirectory::new(seed);
+        let open = |device: &SimulatedDirectory| {
+            let builder = Database::builder("simulated").partitions(4).background_threads(0);
+            builder.open_in(Directory::new(device.clone(), Access::Buffered)).unwrap()
+        };
+        let database = open(&device);
+        device.power_off_after(1 + seed % 30);
+        let mut acknowledged = 0;
+        for round in 1..40u8 {
+            let options = WriteOptions::default().durability(Durability::Synced);
+            let outcome = database.transact_with(&keys, options, |_, changes| {
+                changes.fill(Change::Put { value: vec![round; 300].into(), expires_at_ms: NEVER });
+                Ok(())
+            });
+            match outcome {
+                Ok(()) => acknowledged = round,
+                Err(_) => break,
+            }
+        }
+        lost_in_one += u32::from(acknowledged < 39);
+        let _ = database.close();
+        let mut random = fastrand::Rng::with_seed(seed);
+        let device = device.crash(Crash::PowerLost(Survival::Scattered), &mut random);
+        drop(database);
+        let values = open(&device).get_many(&keys).unwrap();
+        assert!(values.iter().all(|value| *value == values[0]), "seed {seed}: {values:?}");
+        let round = values[0].as_ref().map_or(0, |value| value[0]);
+        assert!(round >= acknowledged, "seed {seed}: {round}, and {acknowledged} was acknowledged");
+    }
+    assert!(lost_in_one >= 30, "the power was lost in {lost_in_one} of 60");
 }

@@ -242,7 +242,8 @@ impl Engine for Silt {
         self.core.update_many(keys, durability, now_ms, change)
     }
 
-    /// Writers wait while the LogStores' indexes are copied: about 6 bytes per record in them.
+    /// Takes the locks of all writers for a moment and copies nothing. While the snapshot is held, the first change of
+    /// a LogStore's index copies that index.
     fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>> {
         self.core.check_open()?;
         Ok(Arc::new(SiltSnapshot::take(&self.core, now_ms)))
