@@ -19,8 +19,8 @@ pub struct Snapshot {
 }
 
 impl Database {
-    /// All records as they are at this moment. With SILT nothing is copied, and writers wait for a moment; with MICA they
-    /// wait until all records are copied.
+    /// All records as they are at this moment. With SILT nothing is copied, and writers wait for a moment; with MICA
+    /// they wait until all records are copied.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
