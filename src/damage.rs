@@ -1,4 +1,4 @@
-//! What verifying and repairing tell: which bytes are damaged, and whose keys they were.
+//! The results of verification and repair: damaged bytes, and the keys that they affect.
 
 use crate::Error;
 use crate::key::KeyHasher;
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What is damaged of a file.
+/// The damaged part of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum DamagedPart {
@@ -16,19 +16,19 @@ pub enum DamagedPart {
     LogHeader,
     /// Frames of the log.
     LogFrames,
-    /// A store's first bytes, from which nothing is needed that does not stand elsewhere too.
+    /// The header of a store; all of its content is also stored elsewhere.
     StoreHeader,
-    /// A store's last bytes, or their copy.
+    /// The footer of a store, or its copy.
     StoreFooter,
     /// Blocks of a store.
     Blocks,
-    /// Records in blocks that seem sound, but do not belong there.
+    /// Records that do not belong in their blocks, whose checksums are correct.
     Records,
     /// The index of a store.
     Index,
     /// The filter of a store.
     Filter,
-    /// The whole file: it is not there, or is another one's.
+    /// The whole file: it is missing, or belongs to another database or store.
     File,
 }
 
@@ -49,12 +49,12 @@ impl fmt::Display for DamagedPart {
     }
 }
 
-/// All keys whose hashes begin with 64 bits from `first` to `last`, both included.
+/// All keys whose hashes have first 64 bits from `first` to `last`, both inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyRange {
-    /// The lowest.
+    /// The lowest first 64 bits of a hash.
     pub first: u64,
-    /// The highest.
+    /// The highest first 64 bits of a hash.
     pub last: u64,
 }
 
@@ -73,12 +73,12 @@ impl KeyRange {
         }
     }
 
-    /// Whether a key with these first 64 bits of its hash is meant.
+    /// Whether the range contains keys with these first 64 bits of the hash.
     pub fn contains(&self, placement: u64) -> bool {
         (self.first..=self.last).contains(&placement)
     }
 
-    /// Sorted, and with those in one that touch or overlap.
+    /// The ranges sorted, with adjacent and overlapping ones merged.
     pub(crate) fn united(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
         ranges.sort_unstable();
         let mut united: Vec<KeyRange> = Vec::new();
@@ -103,28 +103,28 @@ impl fmt::Display for KeyRange {
     }
 }
 
-/// One damaged place.
+/// A damaged part of a file.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Damage {
     /// The file.
     pub file: PathBuf,
-    /// What of it.
+    /// The part of the file.
     pub part: DamagedPart,
     /// Where the damage begins, in bytes.
     pub offset: u64,
-    /// How far it reaches, in bytes: as much as has one checksum, or more side by side.
+    /// The length in bytes: that of one or more adjacent ranges that each have one checksum.
     pub length: u64,
-    /// What should be there.
+    /// The expected content.
     pub expected: String,
-    /// What is there.
+    /// The content found.
     pub got: String,
-    /// Keys whose records stood there, as far as they can still be read.
+    /// Keys of records in the damaged bytes, if they can still be read.
     pub keys: Vec<Bytes>,
-    /// Which keys' records may have stood there, those in `keys` included; empty if no record did.
+    /// The keys whose records may be lost, including those in `keys`; empty if no record is lost.
     pub lost: Vec<KeyRange>,
-    /// Whether older stores may hold older values of these keys, or values that were deleted: without what is damaged
-    /// they would be answered again.
+    /// Whether older stores may contain older or deleted values of these keys, which reads would return without the
+    /// damaged part.
     pub may_be_older: bool,
 }
 
@@ -143,13 +143,13 @@ impl Damage {
         }
     }
 
-    /// What should be there, and what is.
+    /// The damage with the expected content and the content found.
     pub(crate) fn because(mut self, expected: impl Into<String>, got: impl Into<String>) -> Damage {
         (self.expected, self.got) = (expected.into(), got.into());
         self
     }
 
-    /// The damage that an error tells of, at the error's place.
+    /// The damage that an error describes, at its offset.
     pub(crate) fn of(error: &Error, part: DamagedPart, length: u64) -> Damage {
         match error {
             Error::Corrupt { file, offset, expected, got } => {
@@ -164,7 +164,7 @@ impl Damage {
         }
     }
 
-    /// The same as an error.
+    /// The damage as an error.
     pub fn error(&self) -> Error {
         Error::Corrupt {
             file: self.file.clone(),
@@ -193,30 +193,30 @@ impl fmt::Display for Damage {
             }
         }?;
         for key in &self.keys {
-            write!(to, "; one of them is \"{}\"", key[..key.len().min(64)].escape_ascii())?;
+            write!(to, "; one key is \"{}\"", key[..key.len().min(64)].escape_ascii())?;
         }
-        if self.may_be_older { write!(to, "; older values of these may be answered") } else { Ok(()) }
+        if self.may_be_older { write!(to, "; reads may return older values of these keys") } else { Ok(()) }
     }
 }
 
-/// What was found damaged.
+/// The result of verification.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// Bytes that were read and checked.
+    /// The number of bytes read and checked.
     pub checked_bytes: u64,
-    /// Records that were read and checked.
+    /// The number of records read and checked.
     pub checked_records: u64,
-    /// The damaged places, file by file.
+    /// The damaged parts, grouped by file.
     pub damage: Vec<Damage>,
-    /// Bytes at the end of the log that were being written when the system went down. They are no damage: nothing of
-    /// them was ever promised to survive.
+    /// The number of bytes at the end of the log that were being written when the system crashed. They are not damage:
+    /// they were never synced.
     pub torn_bytes: u64,
     pub(crate) hasher: Option<KeyHasher>,
 }
 
 impl VerifyReport {
-    /// Whether a record of this key may have been lost, or an older one may be answered in its place.
+    /// Whether a record of this key may be lost, or a read may return an older one.
     pub fn may_affect(&self, key: &[u8]) -> bool {
         let Some(hasher) = &self.hasher else { return !self.damage.is_empty() };
         let placement = hasher.hash(key).placement;
@@ -224,31 +224,31 @@ impl VerifyReport {
         lost.any(|range| range.contains(placement))
     }
 
-    /// All ranges of keys of which something may be lost, sorted and without overlaps.
+    /// All ranges of keys whose records may be lost, sorted and without overlaps.
     pub fn lost(&self) -> Vec<KeyRange> {
         KeyRange::united(self.damage.iter().flat_map(|damage| damage.lost.clone()).collect())
     }
 
-    /// Those among them of which an older value, or one that was deleted, may be answered.
+    /// The ranges in [`lost`](VerifyReport::lost) for which reads may return an older or a deleted value.
     pub fn may_be_older(&self) -> Vec<KeyRange> {
         let older = self.damage.iter().filter(|damage| damage.may_be_older);
         KeyRange::united(older.flat_map(|damage| damage.lost.clone()).collect())
     }
 }
 
-/// What a repair did.
+/// The result of a repair.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// What was damaged. If nothing was, nothing was changed.
+    /// The damage found. If there was none, the repair changed nothing.
     pub found: VerifyReport,
-    /// The directory into which the damaged files were set aside, whole.
+    /// The directory to which the damaged files were moved, unchanged.
     pub set_aside: Option<PathBuf>,
     /// The names of these files.
     pub set_aside_files: Vec<String>,
-    /// Records that were taken over from damaged files.
+    /// The number of records kept from damaged files.
     pub kept_records: u64,
-    /// The names of the files that were written in their place.
+    /// The names of the files that replace them.
     pub new_files: Vec<String>,
 }
 

@@ -1,193 +1,193 @@
-//! What can go wrong, each with the name of the thing, the limit and the mend.
+//! The errors of the crate. Each message names the object, the limit and the remedy.
 
 use crate::index::{BuildError, DecodeError};
 use crate::mica::Full;
 use crate::store::names::FileName;
 use std::path::{Path, PathBuf};
 
-/// The result of everything that can fail in this crate.
+/// The result of every operation of this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Everything that a database can answer besides what was asked for.
+/// An error of a database, a dictionary or one of their structures.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused an operation on a file.
     #[error("cannot {operation} {}: {source}{}", file.display(), hint(source))]
     Io {
-        /// What was being done, as a verb: `read`, `write`, `sync`, `open`.
+        /// The operation, as a verb: `read`, `write`, `sync`, `open`.
         operation: &'static str,
-        /// The file it was done to.
+        /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::sync::Arc<std::io::Error>,
     },
-    /// Bytes on disk are not what was written there. Nothing else is affected.
-    #[error("{}: damaged at byte {offset}: expected {expected}, got {got}{}", file.display(), mend(file))]
+    /// Bytes on disk differ from those that were written. Other data is not affected.
+    #[error("{}: damaged at byte {offset}: expected {expected}, got {got}{}", file.display(), remedy(file))]
     Corrupt {
         /// The damaged file.
         file: PathBuf,
         /// Where the damage begins, in bytes.
         offset: u64,
-        /// What should be there.
+        /// The expected content.
         expected: String,
-        /// What is there.
+        /// The content found.
         got: String,
     },
     /// A key is empty or longer than 65,535 bytes.
-    #[error("{}: a key has 1 to 65,535 bytes", match length {
+    #[error("{}; keys must have 1 to 65,535 bytes", match length {
         0 => "the key is empty".to_owned(),
-        _ => format!("the key has {length} bytes; use a hash of it"),
+        _ => format!("the key has {length} bytes (use a hash of it)"),
     })]
     KeyLength {
-        /// The length of the key that was given, in bytes.
+        /// The length of the given key, in bytes.
         length: usize,
     },
     /// A value is longer than 256 MiB.
     #[error(
-        "the value has {length} bytes: a value has at most {} bytes (256 MiB); split it over several keys",
+        "the value has {length} bytes; the maximum is {} bytes (256 MiB); split it over several keys",
         crate::key::VALUE_LENGTH_MAX
     )]
     ValueLength {
-        /// The length of the value that was given, in bytes.
+        /// The length of the given value, in bytes.
         length: usize,
     },
-    /// A key or a value does not have the size that a fixed-size database was made with.
+    /// A key or a value does not have the size that was fixed when the database was created.
     #[error(
-        "the {what} has {got} bytes, but this database was created with fixed {what}s of {expected} bytes; create one without `fixed` for records of other sizes"
+        "the {what} has {got} bytes, but this database was created with fixed {what}s of {expected} bytes; create a database without `fixed` for other sizes"
     )]
     RecordSize {
         /// `key` or `value`.
         what: &'static str,
-        /// The size that the database was made with, in bytes.
+        /// The size fixed when the database was created, in bytes.
         expected: usize,
-        /// The size that was given, in bytes.
+        /// The given size, in bytes.
         got: usize,
     },
-    /// A key is too short to be a hash, in a database whose keys are hashes.
+    /// A key is too short for a database whose keys are hashes.
     #[error(
-        "the key has {got} bytes, but the keys of this database are hashes of {} bytes or more; create one without `hashed_keys` for other keys",
+        "the key has {got} bytes, but the keys of this database are hashes of {} bytes or more; create a database without `hashed_keys` for other keys",
         crate::key::HASH_LENGTH_MIN
     )]
     HashLength {
-        /// The length of the key that was given, in bytes.
+        /// The length of the given key, in bytes.
         got: usize,
     },
-    /// A fixed-size database that was made without expiry was given an expiry time.
+    /// A record with an expiry time was put into a fixed-size database that has no expiry times.
     #[error(
-        "this fixed-size database was created without room for expiry times; create it with `Builder::expiring(true)`"
+        "this fixed-size database was created without expiry times; create it with `Builder::expiring(true)` to use them"
     )]
     ExpiryUnsupported,
-    /// The directory holds no database, and none was to be created.
-    #[error("{}: no database here; create one with `Builder::create(true)` or name another directory", path.display())]
+    /// The directory contains no database, and `create` was not set.
+    #[error("{}: no database here; create one with `Builder::create(true)` or use another directory", path.display())]
     NotFound {
         /// The directory.
         path: PathBuf,
     },
-    /// The directory holds files, but no database.
-    #[error("{}: this directory holds other files and no database ({found}); name an empty or a new directory", path.display())]
+    /// The directory contains files, but no database.
+    #[error("{}: the directory contains other files ({found}) and no database; use an empty or a new directory", path.display())]
     NotADatabase {
         /// The directory.
         path: PathBuf,
-        /// One of the files that stand there.
+        /// One of the files in it.
         found: String,
     },
-    /// The path of a database is that of a file.
-    #[error("{}: this is a file, and a database is a directory; name another path", path.display())]
+    /// The path is that of a file, not of a directory.
+    #[error("{}: this is a file, but a database is a directory; use another path", path.display())]
     NotADirectory {
         /// The file.
         path: PathBuf,
     },
-    /// A copy is to be written to a directory that holds something.
-    #[error("{}: this directory is not empty ({found}); name an empty or a new directory", path.display())]
+    /// The target directory of a copy is not empty.
+    #[error("{}: the directory is not empty ({found}); use an empty or a new directory", path.display())]
     NotEmpty {
         /// The directory.
         path: PathBuf,
-        /// One of the files that stand there.
+        /// One of the files in it.
         found: String,
     },
-    /// The directory holds stores of a database, but neither of its manifests.
-    #[error("{}: MANIFEST and MANIFEST.mirror are both missing beside {found}, and without them nothing here can be read; copy one of them back", path.display())]
+    /// The directory contains stores of a database, but neither its manifest nor the mirror.
+    #[error("{}: MANIFEST and MANIFEST.mirror are both missing, but {found} exists; the database cannot be read without them; restore one of them from a backup", path.display())]
     NoManifest {
         /// The directory.
         path: PathBuf,
         /// One of the stores or logs.
         found: String,
     },
-    /// The file is no dictionary.
-    #[error("{}: this is no dictionary: {found}; `siltstone dict build` makes one", path.display())]
+    /// The file is not a dictionary.
+    #[error("{}: this is not a dictionary: {found}; create one with `siltstone dict build`", path.display())]
     NotADictionary {
         /// The file.
         path: PathBuf,
-        /// What stands where its header would be.
+        /// The content found in place of the header.
         found: String,
     },
-    /// The files are of a version that this program cannot read.
-    #[error("{}: format version {found}, but this program reads version {supported}; {}", file.display(), if found > supported { "use a newer siltstone" } else { "export it with the version that wrote it and import it here" })]
+    /// The file has a format version that this program cannot read.
+    #[error("{}: format version {found}, but this program reads version {supported}; {}", file.display(), if found > supported { "use a newer siltstone" } else { "export the data with the version that wrote it and import it with this one" })]
     Version {
-        /// The file that says so.
+        /// The file.
         file: PathBuf,
-        /// The version found there.
+        /// The version of the file.
         found: u32,
         /// The version that this program reads.
         supported: u32,
     },
-    /// Somebody else has the database open, or works on the dictionary.
-    #[error("{}: it is in use by {}; close it there first", path.display(), user(*process))]
+    /// The database is open elsewhere, or the dictionary is being changed.
+    #[error("{}: in use by {}; close it there first", path.display(), user(*process))]
     Locked {
         /// The directory of the database, or the file of the dictionary.
         path: PathBuf,
-        /// The process that writes to it; `None` if only readers have it open, or if it is not known.
+        /// The process that writes to it; `None` if it is open only for reading, or if the process is unknown.
         process: Option<u32>,
     },
-    /// An earlier write or sync failed: nothing more is accepted until the database is opened anew.
+    /// An earlier write or sync failed; the database accepts no writes until it is reopened.
     #[error(
-        "no more writes are accepted since an earlier one failed ({cause}); reads go on; reopening recovers everything that was durable"
+        "the database accepts no writes because an earlier one failed ({cause}); reads still work; reopening recovers all durable data"
     )]
     Poisoned {
-        /// The failure that began it.
+        /// The first failure.
         cause: String,
     },
-    /// A setting does not fit the others or what the database was made with.
+    /// A setting is invalid or contradicts other settings or the database.
     #[error("{name}: {problem}")]
     Setting {
-        /// The builder's method.
+        /// The method of the builder.
         name: &'static str,
-        /// What is wrong and how to mend it.
+        /// The problem and the remedy.
         problem: String,
     },
-    /// The database was closed.
-    #[error("the database was closed")]
+    /// The database is closed.
+    #[error("the database is closed")]
     Closed,
-    /// The database was opened for reading only.
+    /// The database was opened read-only.
     #[error("the database was opened read-only; open it without `Builder::read_only` to write")]
     ReadOnly,
-    /// The process that wants to write is a child, by `fork`, of the one that opened the database.
+    /// A write from a process that was forked from the one that opened the database.
     #[error(
-        "this process was forked from process {opened_by}, which opened the database and alone may write; close it there and open it here"
+        "this process was forked from process {opened_by}, which opened the database; only that process may write; close the database there and open it here"
     )]
     Forked {
         /// The process that opened the database.
         opened_by: u32,
     },
-    /// The engine does not offer what was asked for.
-    #[error("the engine {engine} does not offer {operation}")]
+    /// The engine does not support the operation.
+    #[error("the engine {engine} does not support {operation}")]
     Unsupported {
         /// The engine.
         engine: &'static str,
-        /// What was asked of it.
+        /// The operation.
         operation: &'static str,
     },
-    /// The caller asked a long operation to stop.
-    #[error("interrupted; what was done until then is kept")]
+    /// The caller stopped a long operation.
+    #[error("interrupted; completed work is kept")]
     Interrupted,
-    /// A key comes twice where that is an error.
-    #[error("the key \"{key}\" comes twice: drop one of the records, or let the last one win")]
+    /// A key occurs twice in the input.
+    #[error("the key \"{key}\" occurs twice; drop one of the records, or let the last one win")]
     DuplicateKey {
-        /// The key, with what cannot be printed escaped; at most its first 64 bytes.
+        /// The first 64 bytes of the key, with non-printable bytes escaped.
         key: String,
     },
-    /// A store in memory takes no more.
+    /// A store in memory is full.
     #[error(transparent)]
     Full(#[from] Full),
     /// An index could not be built.
@@ -195,11 +195,11 @@ pub enum Error {
     Build(#[from] BuildError),
 }
 
-/// What to do about a damaged file: `repair` knows the files of databases, and no dictionaries.
-fn mend(file: &Path) -> &'static str {
+/// The remedy for a damaged file. `repair` supports the files of databases, but not dictionaries.
+fn remedy(file: &Path) -> &'static str {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     match FileName::parse(&name) {
-        Some(_) => "; what is sound can still be read, and `siltstone repair` keeps it",
+        Some(_) => "; intact data can still be read, and `siltstone repair` keeps it",
         None => "",
     }
 }
@@ -207,7 +207,7 @@ fn mend(file: &Path) -> &'static str {
 fn hint(source: &std::io::Error) -> &'static str {
     use std::io::ErrorKind;
     match source.kind() {
-        ErrorKind::StorageFull => "; free some space and reopen: what was acknowledged as durable is safe",
+        ErrorKind::StorageFull => "; free some space and reopen; all data acknowledged as durable is safe",
         ErrorKind::PermissionDenied => "; check the owner and mode of the directory",
         _ if crate::device::is_shortage(source) => {
             "; raise the limit on open files (`ulimit -n`), or lower `Builder::open_files_max`"
@@ -225,7 +225,7 @@ fn user(process: Option<u32>) -> String {
 }
 
 impl Error {
-    /// An error of the operating system, with what was being done to which file.
+    /// An error of the operating system, with the operation and the file.
     pub(crate) fn io(
         operation: &'static str,
         file: impl Into<PathBuf>,
@@ -234,12 +234,12 @@ impl Error {
         move |source| Error::Io { operation, file, source: std::sync::Arc::new(source) }
     }
 
-    /// A key that came twice.
+    /// The error for a key that occurs twice.
     pub(crate) fn duplicate_key(key: &[u8]) -> Error {
         Error::DuplicateKey { key: key[..key.len().min(64)].escape_ascii().to_string() }
     }
 
-    /// Damage found where a structure was decoded from `file`, whose bytes began at `base` there.
+    /// The error for a structure in `file` at offset `base` that could not be decoded.
     pub(crate) fn decode(file: impl Into<PathBuf>, base: u64) -> impl FnOnce(DecodeError) -> Error {
         let file = file.into();
         move |error| Error::Corrupt {

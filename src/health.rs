@@ -102,7 +102,7 @@ struct Unwinding<'a> {
 impl Drop for Unwinding<'_> {
     fn drop(&mut self) {
         if let Some(health) = self.health {
-            health.poison("a thread panicked while it wrote, which is a defect of siltstone");
+            health.poison("a thread panicked during a write; this is a bug in siltstone");
         }
     }
 }

@@ -96,7 +96,7 @@ pub enum KeyHasher {
 pub(crate) fn random_number() -> Result<u64> {
     let mut number = [0; 8];
     getrandom::fill(&mut number).map_err(|error| {
-        Error::io("draw random bytes from", "the system")(std::io::Error::other(error.to_string()))
+        Error::io("read random bytes from", "the system")(std::io::Error::other(error.to_string()))
     })?;
     Ok(u64::from_le_bytes(number))
 }

@@ -292,8 +292,8 @@ impl Builder {
             return Ok(());
         }
         let problem = format!(
-            "{max} files are not within {OPEN_FILES_MIN} to {default}, three quarters of what this process may open; \
-             raise its limit (`ulimit -n`) for more"
+            "{max} is not within {OPEN_FILES_MIN} to {default}, three quarters of the limit on open files of this process; \
+             raise that limit (`ulimit -n`) for more"
         );
         Err(Error::Setting { name: "open_files_max", problem })
     }
@@ -329,7 +329,7 @@ impl Builder {
     fn check_effects(&self) -> Result<()> {
         let setting = |name, problem: String| Err(Error::Setting { name, problem });
         if self.engine == EngineKind::Silt {
-            let problem = "these are settings of the engine `mica`, and this one is `silt`; choose that engine, \
+            let problem = "these settings are for the engine `mica`, but the engine is `silt`; choose `mica` \
                            or leave them out";
             return if self.mica.is_some() { setting("mica", problem.into()) } else { Ok(()) };
         }
@@ -349,7 +349,7 @@ impl Builder {
             ("open_files_max", self.open_files_max.is_some()),
         ];
         if let Some((name, _)) = of_silt.into_iter().find(|(_, is_set)| *is_set) {
-            let problem = "the engine `mica` keeps everything in memory and has no such setting; leave it out, \
+            let problem = "the engine `mica` keeps all data in memory and has no such setting; leave it out \
                            or choose the engine `silt`";
             return setting(name, problem.into());
         }
@@ -380,7 +380,7 @@ impl Builder {
             ),
         ] {
             if let Some(overruling) = overruling.filter(|value| *value != stated && stated != default) {
-                let problem = format!("{stated}, but `{other}` says {overruling}; leave one of them out");
+                let problem = format!("{stated}, but `{other}` is {overruling}; leave one of them out");
                 return setting(name, problem);
             }
         }

@@ -41,7 +41,7 @@ impl RandomReads {
         match blocks {
             0 => Err(Error::Setting {
                 name: "block_bytes",
-                problem: format!("no file holds a block of {block_bytes} bytes"),
+                problem: format!("{block_bytes} bytes exceed the size of the files; use smaller blocks"),
             }),
             _ => Ok(reads),
         }

@@ -183,7 +183,7 @@ impl DictionaryBuilder {
             check_key_length(key_length).map_err(no_size)?;
             check_value_length(value_length).map_err(no_size)?;
             if self.hashed_keys && key_length < 8 {
-                let problem = format!("keys of {key_length} bytes are no hashes: they need 8 or more");
+                let problem = format!("keys of {key_length} bytes are too short for hashes; use 8 or more");
                 return refused("hashed_keys", problem);
             }
         }
@@ -192,13 +192,13 @@ impl DictionaryBuilder {
         {
             return refused(
                 "fixed",
-                "an update keeps the shape of the records: build anew to change it".into(),
+                "an update keeps the shape of the records; build a new dictionary to change it".into(),
             );
         }
         if let Some(base) = &self.base
             && (base.header().hasher == KeyHasher::Identity) != self.hashed_keys
         {
-            let problem = "an update keeps how keys are hashed: build anew to change it".into();
+            let problem = "an update keeps how keys are hashed; build a new dictionary to change it".into();
             return refused("hashed_keys", problem);
         }
         let form =
@@ -227,7 +227,7 @@ impl DictionaryBuilder {
 pub(super) fn check_index(index: DictionaryIndex, form: Form) -> Result<()> {
     match index {
         DictionaryIndex::SparseTrie | DictionaryIndex::DenseTrie if form == Form::Stream => {
-            let problem = "a trie is for records of a fixed size that is smaller than a block: use fences";
+            let problem = "a trie requires records of a fixed size that is smaller than a block; use fences";
             Err(Error::Setting { name: "index", problem: problem.into() })
         }
         _ => Ok(()),

@@ -100,8 +100,8 @@ impl Header {
         let record_bytes = self.key_bytes.saturating_add(self.value_bytes);
         if footer.records > all_bytes || record_bytes > all_bytes || footer.deleted > 0 {
             let got =
-                format!("{} records of {record_bytes} bytes, {} deletes", footer.records, footer.deleted);
-            let expected = format!("records that fit into {all_bytes} bytes, and no deletes");
+                format!("{} records of {record_bytes} bytes, {} tombstones", footer.records, footer.deleted);
+            let expected = format!("records that fit into {all_bytes} bytes, and no tombstones");
             return Err(file.file().corrupt(file.length(), expected, got));
         }
         Ok(())
@@ -109,12 +109,12 @@ impl Header {
 
     fn decode(file: &File, block: &[u8]) -> Result<Header> {
         let at = STORE_HEADER_BYTES as u64;
-        let short = || file.corrupt(at, "the header of a dictionary", "fewer bytes");
+        let short = || file.corrupt(at, "the header of a dictionary", "too few bytes");
         let (covered, rest) = block.split_at_checked(CHECKSUM_AT).ok_or_else(short)?;
         let crc = rest.first_chunk().ok_or_else(short)?;
         let mut fields = Reader::new(covered.get(STORE_HEADER_BYTES..).ok_or_else(short)?);
         if fields.bytes(MAGIC.len()) != Some(MAGIC) {
-            return Err(no_dictionary(file, "its header is another".into()));
+            return Err(no_dictionary(file, "the header has another magic number".into()));
         }
         let found = fields.u32().ok_or_else(short)?;
         if found != DICTIONARY_VERSION {
@@ -127,7 +127,9 @@ impl Header {
             return Err(file.corrupt(at, expected, format!("{computed:#010x}")));
         }
         let header = Header::parse(&mut fields);
-        header.ok_or_else(|| file.corrupt(at + 12, "the shape of a dictionary", "impossible values"))
+        header.ok_or_else(|| {
+            file.corrupt(at + 12, "valid fields in the header of a dictionary", "impossible values")
+        })
     }
 
     /// The fields behind the version; `None` if they cannot be.

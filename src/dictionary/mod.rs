@@ -192,7 +192,7 @@ impl DictionaryOptions {
         let length = file.length()?;
         if length < header.first_end {
             let expected = format!("a dictionary of {} bytes", header.first_end);
-            return Err(file.corrupt(length, expected, format!("{length}: the file was cut short")));
+            return Err(file.corrupt(length, expected, format!("{length} bytes: the file is truncated")));
         }
         let open_until = |file, end| {
             let file = StoreFile::open_until(file, header.tag, end)?;
@@ -227,7 +227,7 @@ impl DictionaryOptions {
 fn split(path: &Path) -> Result<(PathBuf, &str)> {
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| Error::Setting {
         name: "path",
-        problem: format!("{} does not end with the name of a file, in UTF-8", path.display()),
+        problem: format!("{} does not end with a file name in UTF-8", path.display()),
     })?;
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
     Ok((directory.unwrap_or(Path::new(".")).to_owned(), name))

@@ -151,7 +151,7 @@ impl Verifier<'_> {
         let located = store.blocks_for(hash).unwrap_or(0..0);
         if located.start > first || located.end <= last {
             let got = format!("blocks {} to {}", located.start, located.end);
-            self.damaged(first, format!("an index that finds block {first} to {last}"), got);
+            self.damaged(first, format!("an index that locates blocks {first} to {last}"), got);
         }
     }
 

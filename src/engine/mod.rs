@@ -229,7 +229,7 @@ pub trait Engine: Send + Sync {
     /// is in use. Default: [`Error::Unsupported`], for an engine whose memory is fixed when it is opened.
     fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
         let _ = bytes;
-        Err(self.unsupported("another memory budget"))
+        Err(self.unsupported("a change of the memory budget"))
     }
 
     /// Asks for everything to be merged into the last store; the steps that follow do it. Default: there is nothing to

@@ -178,7 +178,7 @@ impl EliasFano {
         reader.check(
             1,
             allowed,
-            || format!("low bits that suit values below {end}"),
+            || format!("a number of low bits for values below {end}"),
             || low_bits.to_string(),
         )?;
         let lows = Bits::decode(reader, len * u64::from(low_bits), "low bits")?;
@@ -190,7 +190,7 @@ impl EliasFano {
         reader.check(0, last_is_zero, || "a zero as the last high bit".into(), || "a one".into())?;
         let sequence = Self::new(low_bits, len, end, lows, highs);
         let ascending = sequence.iter().is_sorted() && sequence.iter().last().is_none_or(|last| last < end);
-        reader.check(0, ascending, || format!("ascending values below {end}"), || "others".into())?;
+        reader.check(0, ascending, || format!("ascending values below {end}"), || "other values".into())?;
         Ok(sequence)
     }
 

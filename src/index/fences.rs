@@ -90,13 +90,13 @@ impl FencesBuilder {
             return Err(BuildError::OutOfOrder { last: last.placement, got: placement });
         }
         if blocks.is_empty() || blocks.end > BLOCKS_MAX {
-            return refused("end of a record's blocks", blocks.end, "after their start, and at most 2^30");
+            return refused("end of a record's blocks", blocks.end, "after their start and at most 2^30");
         }
         if blocks.start.saturating_add(1) < blocks_end {
             return refused(
                 "first block of a record",
                 blocks.start,
-                "no earlier than the last one of the record before",
+                "at or after the last block of the preceding record",
             );
         }
         let cell = self.cell_of(placement);

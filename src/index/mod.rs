@@ -36,7 +36,7 @@ pub trait PlacementIndex: Send + Sync {
 #[non_exhaustive]
 pub enum BuildError {
     /// Placements must come in ascending order.
-    #[error("placement {got:#018x} comes after {last:#018x}: placements must be pushed in ascending order")]
+    #[error("placement {got:#018x} follows {last:#018x}; placements must be in ascending order")]
     OutOfOrder {
         /// The placement before it.
         last: u64,
@@ -44,7 +44,7 @@ pub enum BuildError {
         got: u64,
     },
     /// A setting is outside its limits.
-    #[error("{name} is {got}: it must be {limit}")]
+    #[error("{name} is {got}; it must be {limit}")]
     Setting {
         /// The setting's name.
         name: &'static str,
@@ -54,7 +54,7 @@ pub enum BuildError {
         limit: &'static str,
     },
     /// The construction did not succeed with any of the seeds that it tried.
-    #[error("{structure}: no seed of {tries} worked: are there equal keys among those given?")]
+    #[error("{structure}: none of {tries} seeds worked; check the keys for duplicates")]
     SeedsExhausted {
         /// The structure that was being built.
         structure: &'static str,

@@ -73,18 +73,16 @@ pub struct HashedKey<'a> {
 #[non_exhaustive]
 pub enum Full {
     /// No free block is long enough.
-    #[error("the memory for items is full; delete some, or give it more")]
+    #[error("the memory for items is full; delete items, or use more memory")]
     Memory,
     /// No spare bucket is left to chain to a full one.
-    #[error(
-        "the index is full; delete items, or expect more of them (or more spare buckets) when it is made"
-    )]
+    #[error("the index is full; delete items, or create it for more items (or with more spare buckets)")]
     Index,
     /// The item alone is larger than the memory.
-    #[error("the item is larger than all the memory for items of its partition; give it more")]
+    #[error("the item is larger than the memory for items of its partition; use more memory")]
     Item,
     /// The store has items of one size, and this is another, or has an expiry time for which there is no room.
-    #[error("the item does not have the sizes that the store was made for")]
+    #[error("the item does not have the sizes that the store was created for; use another store for it")]
     Shape,
 }
 

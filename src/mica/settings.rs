@@ -186,5 +186,5 @@ fn buckets(main: u32, spare: u32, partition_bits: u32) -> Result<Buckets<Pages>>
 }
 
 pub(super) fn setting(name: &'static str, got: u64, limit: &str) -> Error {
-    Error::Setting { name, problem: format!("{got} is outside its limits: {limit}") }
+    Error::Setting { name, problem: format!("{got} is out of range; use {limit}") }
 }

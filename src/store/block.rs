@@ -156,7 +156,7 @@ fn misfit(file: &File, offset: u64, used: usize, first: u16) -> Error {
     file.corrupt(
         offset,
         "a block whose first record lies within it",
-        format!("{used} bytes, first at {first}"),
+        format!("{used} used bytes, first record at {first}"),
     )
 }
 

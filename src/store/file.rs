@@ -109,7 +109,7 @@ impl StoreFooter {
 
     /// Reads a footer back.
     pub(super) fn decode(file: &File, offset: u64, bytes: &[u8]) -> Result<StoreFooter> {
-        let damaged = || file.corrupt(offset, "a store footer with a right checksum", "other bytes");
+        let damaged = || file.corrupt(offset, "a store footer with a correct checksum", "other bytes");
         let (body, crc) = bytes.split_last_chunk::<4>().ok_or_else(damaged)?;
         if !bytes.starts_with(MAGIC) {
             return Err(file.corrupt(offset, "the footer of a store file", "other bytes"));
@@ -309,7 +309,7 @@ impl StoreFile {
             return Err(file.corrupt(at, expected_tag(tag), found_tag(footer.tag)));
         }
         if header != encode_header(footer.kind, tag, footer.block_bytes) {
-            return Err(file.corrupt(0, "the header that the footer says", "other bytes"));
+            return Err(file.corrupt(0, "a header that agrees with the footer", "other bytes"));
         }
         StoreFile::with_footer(file, footer, length)
     }
@@ -320,12 +320,12 @@ impl StoreFile {
             footer.blocks.checked_add(1).and_then(|all| all.checked_mul(footer.block_bytes.into()));
         let sound_size = footer.block_bytes.is_power_of_two() && (512..=65_536).contains(&footer.block_bytes);
         if !sound_size || blocks_end.is_none_or(|end| end > length) {
-            let got = format!("{} blocks of {}", footer.blocks, footer.block_bytes);
+            let got = format!("{} blocks of {} bytes", footer.blocks, footer.block_bytes);
             return Err(file.corrupt(length, format!("blocks that fit into {length} bytes"), got));
         }
         // Indexes are built for as many records as a footer claims: no more than there is a byte for.
         if footer.records > length || footer.deleted > footer.records {
-            let got = format!("{} records, {} of them deletes", footer.records, footer.deleted);
+            let got = format!("{} records, {} of them tombstones", footer.records, footer.deleted);
             return Err(file.corrupt(length, format!("records that fit into {length} bytes"), got));
         }
         Ok(StoreFile { file, footer, length })
@@ -382,8 +382,8 @@ impl StoreFile {
     pub fn read_section(&self, section: &Section, purpose: Purpose) -> Result<Vec<u8>> {
         let end = section.offset.checked_add(section.length);
         if end.is_none_or(|end| end > self.length) {
-            let got = format!("{} bytes at {}", section.length, section.offset);
-            return Err(self.file.corrupt(self.length, "sections that lie within the file", got));
+            let got = format!("{} bytes at offset {}", section.length, section.offset);
+            return Err(self.file.corrupt(self.length, "sections within the file", got));
         }
         let records = self.footer.records;
         let most = SECTION_BYTES.saturating_add(records.saturating_mul(SECTION_BYTES_PER_RECORD));
@@ -398,7 +398,7 @@ impl StoreFile {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(section.length as usize).map_err(|_| {
             let problem = std::io::Error::from(std::io::ErrorKind::OutOfMemory);
-            Error::io("hold a section in memory of", self.file.path())(problem)
+            Error::io("allocate memory for a section of", self.file.path())(problem)
         })?;
         self.go_over(section, purpose, &mut |piece| bytes.extend_from_slice(piece))?;
         Ok(bytes)
@@ -416,7 +416,11 @@ impl StoreFile {
             done += now;
         }
         if crc != section.crc {
-            return Err(self.file.corrupt(section.offset, "a section with a right checksum", "other bytes"));
+            return Err(self.file.corrupt(
+                section.offset,
+                "a section with a correct checksum",
+                "other bytes",
+            ));
         }
         Ok(())
     }

@@ -115,7 +115,7 @@ impl LogStore {
     /// An empty LogStore over the log from `start` on.
     pub fn new(settings: LogStoreSettings, start: u64) -> Result<LogStore> {
         if !(1..=LOG_TABLES_MAX).contains(&settings.tables) {
-            let problem = format!("{} is not within 1 to {LOG_TABLES_MAX}", settings.tables);
+            let problem = format!("{} is out of range; use 1 to {LOG_TABLES_MAX}", settings.tables);
             return Err(Error::Setting { name: "tables of a LogStore", problem });
         }
         Ok(LogStore { settings, tables: vec![settings.new_table()?], start })

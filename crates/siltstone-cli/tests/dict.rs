@@ -138,7 +138,7 @@ fn nothing_is_overwritten_or_left_that_should_not_be() {
     assert!(bench.fails("", &["build", "a.dict", "words.csv"]).contains("--force"));
     bench.ok("", &["build", "a.dict", "words.csv", "--force"]);
     let told = bench.fails("", &["build", "words.csv", "a.dict", "--force"]);
-    assert!(told.contains("words.csv") && told.contains("no dictionary"), "{told}");
+    assert!(told.contains("words.csv") && told.contains("not a dictionary"), "{told}");
     let told = bench.fails("a,1\nb\n", &["build", "b.dict", "--format", "csv"]);
     assert!(told.contains("line 2") && told.contains("column 2"), "{told}");
     let told = bench.fails("a,1\n,2\n", &["build", "b.dict", "--format", "csv"]);

@@ -159,8 +159,8 @@ fn errors_say_what_is_true() {
         (&["get", "--db", "lost", "k"], "MANIFEST", "no database"),
         (&["put", "--db", "lost", "k", "v"], "both missing", "other files"),
         (&["repair", "lost"], "both missing", "siltstone repair"),
-        (&["dict", "get", "words.csv", "x"], "no dictionary", "damaged"),
-        (&["dict", "info", "short.csv"], "no dictionary", "repair"),
+        (&["dict", "get", "words.csv", "x"], "not a dictionary", "damaged"),
+        (&["dict", "info", "short.csv"], "not a dictionary", "repair"),
         (&["get", "--db", "words.csv", "k"], "this is a file", "other files"),
         (&["get", ""], "the key is empty", "hash"),
         (

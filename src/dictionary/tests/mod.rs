@@ -293,7 +293,7 @@ fn an_update_keeps_the_shape_and_says_so_if_another_is_asked_for() {
     let base = build(&directory, builder_of(Some((8, 8)), false, 512), &model(10, Some((8, 8))));
     for wrong in [base.update().fixed(8, 9), base.update().hashed_keys()] {
         let error = wrong.create_in(directory.clone(), FILE).err().unwrap();
-        assert!(error.to_string().contains("build anew"), "{error}");
+        assert!(error.to_string().contains("build a new dictionary"), "{error}");
     }
     let larger = base.update().block_bytes(4096).index(DictionaryIndex::DenseTrie);
     let updated = larger.create_in(directory, FILE).unwrap().finish().unwrap();
@@ -439,7 +439,7 @@ fn a_dictionary_is_a_file_that_is_opened_by_its_path() {
     assert!(Dictionary::open(folder.path().join("..")).is_err());
     std::fs::write(&path, b"something else, and long enough to be read: ".repeat(50)).unwrap();
     let error = Dictionary::open(&path).err().unwrap().to_string();
-    assert!(error.contains("no dictionary") && error.contains(FILE), "{error}");
+    assert!(error.contains("not a dictionary") && error.contains(FILE), "{error}");
 }
 
 #[test]

@@ -34,12 +34,12 @@ impl MicaSettings {
     /// [`Error::Setting`] for what is outside them.
     pub fn check(&self) -> Result<()> {
         if !self.partitions.is_power_of_two() || self.partitions > PARTITIONS_MAX {
-            let problem = format!("{}: it must be a power of two up to {PARTITIONS_MAX}", self.partitions);
+            let problem = format!("{} is not a power of two from 1 to {PARTITIONS_MAX}", self.partitions);
             return Err(Error::Setting { name: "partitions", problem });
         }
         if !(64 << 10..=16 << 30).contains(&self.of_a_partition()) {
             let problem = format!(
-                "{} bytes for {} partitions: it must be 64 KiB to 16 GiB for each",
+                "{} bytes for {} partitions are out of range; use 64 KiB to 16 GiB per partition",
                 self.memory_bytes, self.partitions
             );
             return Err(Error::Setting { name: "memory_bytes", problem });

@@ -143,7 +143,8 @@ impl ConvertJob {
         let tags = || match self.frozen.tables() {
             [table] => Ok(CuckooFilter::from_index(table)),
             tables => {
-                let problem = format!("{} tables cannot be copied into one filter", tables.len());
+                let problem =
+                    format!("{} tables cannot be copied into one filter; use 1 table", tables.len());
                 Err(Error::Setting { name: "tables of a LogStore", problem })
             }
         };

@@ -153,9 +153,8 @@ impl Core {
 
 pub(super) fn check_shape(asked: &ShapeSettings, shape: &Shape) -> Result<()> {
     let differs = |name: &'static str, asked: String, has: String| {
-        let problem = format!(
-            "{asked} was asked for, but the database was created with {has}; leave it out to open it as it is"
-        );
+        let problem =
+            format!("the value is {asked}, but the database was created with {has}; leave this setting out");
         Err(Error::Setting { name, problem })
     };
     if let Some(fixed) = asked.fixed
@@ -198,7 +197,7 @@ fn check_stores_are_there(directory: &Directory, manifest: &Manifest) -> Result<
             return Err(Error::Corrupt {
                 file: directory.path_of(&name),
                 offset: 0,
-                expected: "the file of a live store, as the manifest says".into(),
+                expected: "the file of a live store named by the manifest".into(),
                 got: "no such file".into(),
             });
         }

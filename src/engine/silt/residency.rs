@@ -130,7 +130,7 @@ pub(super) fn check_budget(budget: u64, partitions: usize) -> Result<()> {
         return Ok(());
     }
     let problem =
-        format!("{budget} bytes are too few: a database of {partitions} partitions needs {least} or more");
+        format!("{budget} bytes are too few; a database of {partitions} partitions needs {least} or more");
     Err(Error::Setting { name: "memory_budget", problem })
 }
 

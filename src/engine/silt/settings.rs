@@ -225,7 +225,7 @@ impl SiltSettings {
         if self.hash_store != Some(HashStoreKind::CuckooTable) {
             let ignored = self.filter == Some(FilterKind::CuckooTags) && self.filter_bits.is_some();
             let problem =
-                "the tags of the LogStore are the filter, of `tag_bits` each; leave `filter_bits` out";
+                "the filter consists of the LogStore's tags, of `tag_bits` each; leave `filter_bits` out";
             return if ignored { Err(setting("filter_bits", problem.into())) } else { Ok(()) };
         }
         if !CuckooTable::suits(layout, block_bytes) {
@@ -235,7 +235,7 @@ impl SiltSettings {
             [("filter", self.filter == Some(FilterKind::Ribbon)), ("filter_bits", self.filter_bits.is_some())]
         {
             if is_ignored {
-                let problem = "the filter of cuckoo tables is their tags, of `tag_bits` each; leave this out";
+                let problem = "the filter of cuckoo tables consists of their tags, of `tag_bits` each; leave this setting out";
                 return Err(setting(name, problem.into()));
             }
         }
@@ -269,8 +269,8 @@ fn unsuited(name: &'static str, kind: &str, needed: &str, layout: &RecordLayout,
         None => "of any size".to_owned(),
     };
     let problem = format!(
-        "{kind} is for records of a fixed size, {needed}, and these are {records} in blocks of {block_bytes}; state \
-         `fixed` or other `block_bytes` when the database is created, or leave `{name}` out"
+        "{kind} requires records of a fixed size, {needed}, but these are {records} in blocks of {block_bytes} bytes; \
+         create the database with `fixed` or with other `block_bytes`, or leave `{name}` out"
     );
     setting(name, problem)
 }
@@ -297,7 +297,7 @@ impl ShapeSettings {
         if let Some(partitions) = self.partitions
             && !(partitions.is_power_of_two() && partitions <= 1024)
         {
-            let problem = format!("{partitions} is not a power of two up to 1,024");
+            let problem = format!("{partitions} is not a power of two from 1 to 1,024");
             return Err(Error::Setting { name: "partitions", problem });
         }
         if let Some(block_bytes) = self.block_bytes
@@ -311,7 +311,7 @@ impl ShapeSettings {
             crate::key::check_key_length(key_length).map_err(refused)?;
             crate::key::check_value_length(value_length).map_err(refused)?;
             if self.hashed_keys == Some(true) && key_length < 8 {
-                let problem = format!("keys of {key_length} bytes are no hashes: they need 8 or more");
+                let problem = format!("keys of {key_length} bytes are too short for hashes; use 8 or more");
                 return Err(Error::Setting { name: "hashed_keys", problem });
             }
         }

@@ -249,6 +249,7 @@ fn insert_into_empty(state: &mut State, hash: KeyHash, position: u64) -> Result<
     if state.active.insert(hash, position)? {
         return Ok(());
     }
-    let problem = format!("a table of {} slots does not take a single key", state.active.slots());
+    let problem =
+        format!("a table of {} slots has no room for a single key; use more slots", state.active.slots());
     Err(Error::Setting { name: "log_slots_min", problem })
 }

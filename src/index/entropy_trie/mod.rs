@@ -163,7 +163,7 @@ impl EntropyTrie {
     /// where inside a block a record stands cannot tell.
     pub fn to_sparse(&self, records_per_block: u32) -> Result<Self, BuildError> {
         if records_per_block == 0 || !records_per_block.is_multiple_of(self.settings.records_per_block) {
-            let limit = "a multiple of that of the trie";
+            let limit = "a multiple of the trie's";
             return Err(BuildError::Setting {
                 name: "records_per_block",
                 got: records_per_block.into(),

@@ -131,7 +131,7 @@ impl CuckooFilter {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         let tag_bits = reader.u8("tag bits")?;
-        let buckets_per_region_log2 = reader.u8("buckets a region")?;
+        let buckets_per_region_log2 = reader.u8("buckets per region")?;
         let regions = reader.u32("regions")?;
         let settings = CuckooSettings { regions, buckets_per_region_log2, tag_bits };
         settings
@@ -146,7 +146,7 @@ impl CuckooFilter {
             let error = DecodeError {
                 structure: STRUCTURE,
                 offset: 12,
-                expected: format!("as many keys as tags, {}", filter.len),
+                expected: format!("as many keys as nonzero tags, {}", filter.len),
                 got: len.to_string(),
             };
             Err(error)

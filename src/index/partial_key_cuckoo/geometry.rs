@@ -40,12 +40,7 @@ impl CuckooSettings {
         limited("tag_bits", self.tag_bits.into(), (8..=16).contains(&self.tag_bits), "8 to 16")?;
         limited("buckets_per_region_log2", log2.into(), log2 <= 28, "at most 28")?;
         limited("regions", regions, regions >= 1, "at least 1")?;
-        limited(
-            "regions",
-            regions,
-            regions << log2 <= BUCKETS_MAX,
-            "so few that there are at most 2^28 buckets",
-        )
+        limited("regions", regions, regions << log2 <= BUCKETS_MAX, "small enough for at most 2^28 buckets")
     }
 
     /// All the buckets of the table.

@@ -62,8 +62,10 @@ impl ConsensusBuilder {
             return Err(BuildError::OutOfOrder { last, got: placement });
         }
         if self.placements.len() as u64 >= u32::MAX.into() || self.len() >= KEYS_MAX {
-            let (name, limit) =
-                ("keys of a bucket", "below 2^32, and of all buckets 2^44: were more keys expected?");
+            let (name, limit) = (
+                "keys of a bucket",
+                "below 2^32, and below 2^44 in total; state the expected number of keys",
+            );
             return Err(BuildError::Setting { name, got: self.placements.len() as u64, limit });
         }
         let finishes = bucket > current && !self.placements.is_empty();

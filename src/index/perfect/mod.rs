@@ -210,12 +210,7 @@ impl Outline {
             let bucket = reader.u64("the bucket of an exception")?;
             let after = exceptions.last().map_or(0, |last| last.bucket + 1);
             let allowed = (after..counts.len()).contains(&bucket);
-            reader.check(
-                8,
-                allowed,
-                || format!("one of the buckets from {after} on"),
-                || bucket.to_string(),
-            )?;
+            reader.check(8, allowed, || format!("a bucket at or after {after}"), || bucket.to_string())?;
             let solution = match reader.u32("the salt of an exception")? {
                 u32::MAX => Solution::Ordered,
                 salt => Solution::Salted(salt),

@@ -311,7 +311,7 @@ impl<'a> Course<'a> {
         if let Some(header) = header.filter(|header| *header != wanted) {
             // No crash does this: the file is whole, and another one.
             let told = |header: SegmentHeader| {
-                format!("the log of database {:016x} from position {} on", header.database_id, header.base)
+                format!("the segment of database {:016x} with base {}", header.database_id, header.base)
             };
             let found = Damage { part: DamagedPart::File, length: file.length()?, ..found };
             self.gap(start..end.max(start + 1), true, found.because(told(wanted), told(header)));
@@ -320,12 +320,12 @@ impl<'a> Course<'a> {
             return Ok(());
         }
         if header.is_none() {
-            let found = found.because("the header of a segment of the log", "other bytes");
+            let found = found.because("the header of a log segment", "other bytes");
             self.gap(start..start, is_certain || is_unreadable, found);
         } else if base < self.position && !self.examined.segments.is_empty() {
             // No crash does this: a segment begins where the one before ends.
-            let expected = format!("a segment that begins at position {}", self.position);
-            self.gap(start..start, true, found.because(expected, format!("one that begins at {base}")));
+            let expected = format!("a segment with base {}", self.position);
+            self.gap(start..start, true, found.because(expected, format!("a segment with base {base}")));
         }
         self.examined.segments.push(segment);
         let before = self.examined.records;
@@ -386,8 +386,11 @@ impl<'a> Course<'a> {
         };
         let offset = positions.start - base + SEGMENT_HEADER_BYTES as u64;
         let length = positions.end - positions.start;
-        let got =
-            if is_unreadable { "bytes that cannot be read" } else { "bytes that are no frame of this place" };
+        let got = if is_unreadable {
+            "bytes that cannot be read"
+        } else {
+            "bytes that are not a frame of this position"
+        };
         let damage = Damage::new(file.path(), DamagedPart::LogFrames, offset, length)
             .because("a record of the log", got);
         let end = positions.end;
@@ -406,8 +409,8 @@ impl<'a> Course<'a> {
         };
         let damage = Damage::new(directory.path_of(&segment_name(base)), DamagedPart::LogFrames, offset, 0)
             .because(
-                format!("a log that reaches position {synced}, as it was synced"),
-                format!("one that ends at position {position}"),
+                format!("a log that reaches position {synced}, up to which it was synced"),
+                format!("a log that ends at position {position}"),
             );
         self.gap(position..u64::MAX, true, damage);
         self.position = synced;

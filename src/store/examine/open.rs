@@ -214,7 +214,7 @@ fn check_header(file: &File, length: u64, footer: &StoreFooter, damage: &mut Vec
     let header = read_if_readable(file, 0, wanted, &mut buffer)?.unwrap_or_default();
     if header != encode_header(footer.kind, footer.tag, footer.block_bytes) {
         let found = Damage::new(file.path(), DamagedPart::StoreHeader, 0, HEADER_BYTES as u64);
-        damage.push(found.because("the header that the footer says", "other bytes"));
+        damage.push(found.because("a header that agrees with the footer", "other bytes"));
     }
     Ok(())
 }

@@ -119,7 +119,7 @@ impl StoreView<'_> {
                 Ok(_) if is_there => continue,
                 Ok(_) => {
                     let path = self.file.file().path();
-                    Damage::new(path, part, 0, 0).because("a section that can be read back", "other bytes")
+                    Damage::new(path, part, 0, 0).because("a section that can be decoded", "other bytes")
                 }
             };
             let (offset, length) = place_of(section);
@@ -422,12 +422,20 @@ impl<'v, 'f> Pass<'v, 'f> {
         let Belonging { placing, partition, .. } = self.view.belonging;
         let whole = placing.hasher.hash(record.key);
         if whole.partition(placing.partitions_log2) as u64 != partition {
-            self.lose_misplaced(blocks.start, "records of the store's partition", "one of another");
+            self.lose_misplaced(
+                blocks.start,
+                "records of the store's partition",
+                "a record of another partition",
+            );
             return Ok(());
         }
         let hash = whole.within_partition(placing.partitions_log2);
         if self.view.is_in_order() && self.highest.is_some_and(|highest| hash.placement < highest) {
-            self.lose_misplaced(blocks.start, "records in the order of their hashes", "one too late");
+            self.lose_misplaced(
+                blocks.start,
+                "records in the order of their hashes",
+                "a record out of order",
+            );
             return Ok(());
         }
         self.highest = self.highest.max(Some(hash.placement));
@@ -460,8 +468,8 @@ impl<'v, 'f> Pass<'v, 'f> {
         if let Some((part, block)) = self.not_found.filter(|(part, _)| is_there(*part)) {
             let section = if part == DamagedPart::Index { &footer.index } else { &footer.filter };
             let (offset, length) = place_of(section);
-            let expected = format!("what finds the records of block {block}");
-            damage.push(Damage::new(path, part, offset, length).because(expected, "what does not"));
+            let expected = format!("an index that locates the records of block {block}");
+            damage.push(Damage::new(path, part, offset, length).because(expected, "an index that does not"));
         }
         Examined { damage, records: self.records, behind }
     }

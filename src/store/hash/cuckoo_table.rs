@@ -80,7 +80,11 @@ impl CuckooTable {
         let filter = CuckooFilter::decode(&bytes).map_err(Error::decode(file.file().path(), offset))?;
         if filter.len() != footer.records || geometry.blocks(&(0..footer.records)).end != footer.blocks {
             let got = format!("{} blocks and {} tags", footer.blocks, filter.len());
-            return Err(file.file().corrupt(offset, format!("those of {} records", footer.records), got));
+            return Err(file.file().corrupt(
+                offset,
+                format!("blocks and tags of {} records", footer.records),
+                got,
+            ));
         }
         Ok(CuckooTable { file: Arc::new(file), geometry, filter })
     }
@@ -166,7 +170,7 @@ impl CuckooTableWriter {
         if !CuckooTable::suits(&layout, block_bytes) {
             return Err(Error::Setting {
                 name: "hash_store",
-                problem: "a cuckoo table needs records of a fixed size that is smaller than a block".into(),
+                problem: "a cuckoo table requires records of a fixed size that is smaller than a block; use `fixed` or another hash store".into(),
             });
         }
         let (kind, purpose) = (CUCKOO_TABLE_KIND, Purpose::Convert);
@@ -207,7 +211,7 @@ impl CuckooTableWriter {
         let filter_section = (FilterKind::Cuckoo as u8, &bytes[..]);
         let file = self.file.finish(self.records, self.deleted, (0, &[]), filter_section)?;
         let geometry = Geometry::new(self.layout, file.footer()).ok_or_else(|| {
-            file.file().corrupt(0, "a table of records that fit into its blocks", "larger ones")
+            file.file().corrupt(0, "a table of records that fit into its blocks", "larger records")
         })?;
         Ok(CuckooTable { file: Arc::new(file), geometry, filter })
     }

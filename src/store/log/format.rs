@@ -135,11 +135,11 @@ impl LogFormat {
         let (crc, body) = bytes.split_first_chunk::<FRAME_CRC_BYTES>().ok_or(RecordProblem::Short(5))?;
         let computed = self.secret.checksum(position, &body[..length - FRAME_CRC_BYTES]);
         if computed != u32::from_le_bytes(*crc) {
-            return Err(RecordProblem::Malformed("a frame with a right checksum"));
+            return Err(RecordProblem::Malformed("a frame with a correct checksum"));
         }
         match frame {
             Frame::SyncMarker(synced) if synced > position => {
-                Err(RecordProblem::Malformed("a sync marker of what stands before it"))
+                Err(RecordProblem::Malformed("a sync marker with a position up to its own"))
             }
             frame => Ok((frame, length)),
         }
@@ -150,7 +150,7 @@ impl LogFormat {
         let body = bytes.get(FRAME_CRC_BYTES..).ok_or(RecordProblem::Short(5))?;
         let flags = *body.first().ok_or(RecordProblem::Short(5))?;
         if flags & FLAG_FRAME == 0 {
-            return Err(RecordProblem::Malformed("a frame's first flag"));
+            return Err(RecordProblem::Malformed("a frame flag"));
         }
         if flags & FLAG_SYNC_MARKER != 0 {
             let mut fields = Reader::new(body.get(1..).unwrap_or_default());

@@ -335,7 +335,7 @@ impl Log {
         Error::Corrupt {
             file: self.directory.path().join("log"),
             offset: 0,
-            expected: "a position that the log holds".into(),
+            expected: "a position within the log".into(),
             got: problem.into(),
         }
     }

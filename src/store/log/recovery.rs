@@ -226,7 +226,7 @@ impl<'a> Scan<'a> {
 pub(super) fn damaged(segment: &Segment, position: u64, problem: RecordProblem) -> Error {
     let got = match problem {
         RecordProblem::Short(_) => "the end of the log",
-        RecordProblem::Malformed(_) => "bytes that are no frame of this place",
+        RecordProblem::Malformed(_) => "bytes that are not a frame of this position",
     };
     segment.file.corrupt(segment.offset_of(position), "a record of the log", got)
 }

@@ -104,7 +104,7 @@ impl LogView {
                 }
                 Ok((Frame::SyncMarker(_), _)) => "a sync marker",
                 Err(RecordProblem::Short(_)) => "the end of the log",
-                Err(RecordProblem::Malformed(_)) => "bytes that are no frame of this place",
+                Err(RecordProblem::Malformed(_)) => "bytes that are not a frame of this position",
             };
             return Err(self.damaged(position, got));
         }

@@ -130,7 +130,10 @@ impl Manifest {
     fn refuse_loss_of_mirrored(&self, directory: &Directory) -> Result<()> {
         let Ok(mirror) = Manifest::read(directory, MIRROR_NAME) else { return Ok(()) };
         if mirror.shape == self.shape && self.state.is_behind(&mirror.state) {
-            let expected = format!("a log that was synced up to {}, as in the mirror", mirror.log_synced());
+            let expected = format!(
+                "a state as recent as the mirror's, with the log synced up to {}",
+                mirror.log_synced()
+            );
             return Err(self.files[0].corrupt(self.length, expected, "an older state"));
         }
         if mirror.length <= self.length {
@@ -175,14 +178,19 @@ impl Manifest {
         let (mut at, mut sequence, mut next_number) = (MANIFEST_HEADER_BYTES, 0, 1);
         while let Some((log_synced, edits, taken)) = decode_commit(sequence, &bytes[at..]) {
             if log_synced > POSITION_MAX {
-                return Err(file.corrupt(at as u64, "a position of the log", log_synced.to_string()));
+                return Err(file.corrupt(
+                    at as u64,
+                    "a position of the log up to 2^60",
+                    log_synced.to_string(),
+                ));
             }
             state.log_synced = state.log_synced.max(log_synced);
             for edit in edits {
                 let after = |store: &StoreEntry| store.number.saturating_add(1);
                 next_number = edit.added.iter().map(after).fold(next_number, u64::max);
-                apply(&mut state.partitions, &edit)
-                    .ok_or_else(|| file.corrupt(at as u64, "an edit of live stores", format!("{edit:?}")))?;
+                apply(&mut state.partitions, &edit).ok_or_else(|| {
+                    file.corrupt(at as u64, "an edit of live stores and positions", format!("{edit:?}"))
+                })?;
             }
             at += taken;
             sequence += 1;
@@ -272,7 +280,11 @@ impl Manifest {
         state.log_synced = state.log_synced.max(log_synced);
         for edit in edits {
             apply(&mut state.partitions, edit).ok_or_else(|| {
-                self.files[0].corrupt(self.length, "an edit of live stores", format!("{edit:?}"))
+                self.files[0].corrupt(
+                    self.length,
+                    "an edit of live stores and positions",
+                    format!("{edit:?}"),
+                )
             })?;
         }
         let attempted = self.attempted.insert(state);
@@ -316,7 +328,7 @@ impl Manifest {
                 Ok(_) if name == MIRROR_NAME && self.directory.is_read_only() => {}
                 Ok(read) => {
                     let expected = format!("{} commits of the manifest", self.sequence);
-                    let got = format!("others, or not all: {}", read.sequence);
+                    let got = format!("{} commits, or other ones", read.sequence);
                     wrong.push(read.files[0].corrupt(read.length, expected, got));
                 }
                 Err(error @ (Error::Corrupt { .. } | Error::Version { .. })) => wrong.push(error),
@@ -382,7 +394,7 @@ fn refuse_loss(file: &File, bytes: &[u8], end: usize, sequence: u64) -> Result<(
         if (sequence + 1..sequence + LATER_COMMITS).contains(&claim.sequence)
             && sums.of(start..start + claim.covered_bytes, 0)? == Some(claim.crc)
         {
-            let got = format!("other bytes, and a later commit at byte {at}");
+            let got = format!("other bytes, followed by a later commit at byte {at}");
             return Err(file.corrupt(end as u64, format!("commit {sequence} of the manifest"), got));
         }
     }
@@ -440,7 +452,7 @@ fn write_new(directory: &Directory, shape: &Shape, state: &State) -> Result<(Vec
     encode_commit(0, state.log_synced, &edits, &mut bytes);
     if bytes.len() as u64 > MANIFEST_BYTES_MAX {
         let problem =
-            format!("a manifest of {} bytes; at most {MANIFEST_BYTES_MAX} are allowed", bytes.len());
+            format!("the manifest would have {} bytes; the maximum is {MANIFEST_BYTES_MAX}", bytes.len());
         let problem = std::io::Error::new(std::io::ErrorKind::FileTooLarge, problem);
         return Err(Error::io("write", directory.path_of(MANIFEST_NAME))(problem));
     }

@@ -105,11 +105,12 @@ impl ExternalSort {
     /// [`Error::Setting`] for a memory below [`SORT_MEMORY_BYTES_MIN`] or a fan-in below 2.
     pub fn new(directory: Directory, settings: SortSettings) -> Result<ExternalSort> {
         if settings.memory_bytes < SORT_MEMORY_BYTES_MIN {
-            let problem = format!("{} bytes are not {SORT_MEMORY_BYTES_MIN} or more", settings.memory_bytes);
+            let problem =
+                format!("{} bytes are too few; use {SORT_MEMORY_BYTES_MIN} or more", settings.memory_bytes);
             return Err(Error::Setting { name: "memory_bytes", problem });
         }
         if settings.fan_in_max < 2 {
-            let problem = format!("{} runs cannot be merged: 2 or more can", settings.fan_in_max);
+            let problem = format!("{} is too small; use 2 or more", settings.fan_in_max);
             return Err(Error::Setting { name: "fan_in_max", problem });
         }
         Ok(ExternalSort {

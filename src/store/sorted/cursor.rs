@@ -226,7 +226,7 @@ impl Cursor for SortedCursor {
                 RecordProblem::Short(needed) if self.load(needed)? => continue,
                 RecordProblem::Short(_) if self.at == self.payload.len() => return Ok(false),
                 RecordProblem::Short(_) => "the end of the store",
-                RecordProblem::Malformed(_) => "bytes that are no record",
+                RecordProblem::Malformed(_) => "bytes that are not a record",
             };
             let block_bytes = u64::from(self.store.file.footer().block_bytes);
             return Err(self.store.file.file().corrupt(self.next_block * block_bytes, "a record", got));

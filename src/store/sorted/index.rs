@@ -87,8 +87,9 @@ impl StoreIndexBuilder {
             }))),
             SortedIndexKind::BlockPerfect | SortedIndexKind::SlotPerfect => Err(Error::Setting {
                 name: "index",
-                problem: "a perfect index chooses where records stand: it is built with its store only"
-                    .into(),
+                problem:
+                    "a perfect index determines the positions of records, so it must be built with the store"
+                        .into(),
             }),
             SortedIndexKind::Absent => Ok(StoreIndexBuilder::Absent),
         }
@@ -183,8 +184,8 @@ impl StoreIndex {
                 let fits = form != Form::Stream && [1, slots_per_block].contains(&records);
                 if !fits || trie.len() != file.footer().records {
                     let expected =
-                        format!("a trie of {} slots, {slots_per_block} a block", file.footer().records);
-                    let got = format!("{} records, {records} a block", trie.len());
+                        format!("a trie of {} records, {slots_per_block} per block", file.footer().records);
+                    let got = format!("{} records, {records} per block", trie.len());
                     return Err(file.file().corrupt(offset, expected, got));
                 }
                 StoreIndex::trie(trie, slots_per_block)
@@ -333,7 +334,7 @@ impl Buckets {
         let outline = BlockPerfectOutline::decode(head).map_err(Error::decode(file.file().path(), offset))?;
         if pages.head_bytes.checked_add(outline.seeds_bytes()) != Some(pages.index_bytes) {
             let got = format!("{} of {} bytes", pages.head_bytes, pages.index_bytes);
-            return Err(file.file().corrupt(offset, "an outline of the whole index", got));
+            return Err(file.file().corrupt(offset, "a resident part that fits the index", got));
         }
         Ok(Buckets::new(outline, pages, slots_per_block))
     }

@@ -158,7 +158,7 @@ impl SortedStore {
     ) -> Result<SortedStore> {
         let file = StoreFile::open(directory, name, tag)?;
         if file.footer().index.kind == 0 {
-            return Err(file.file().corrupt(file.length(), "a store with an index", "one without"));
+            return Err(file.file().corrupt(file.length(), "a store with an index", "no index"));
         }
         SortedStore::in_file(file, layout, false)
     }

@@ -68,10 +68,10 @@ impl Pages {
             && start == length
             && head_bytes <= index_bytes;
         let Some(table) = bytes.get(..length as usize).filter(|_| is_sound) else {
-            return Err(damaged("lengths that cannot be"));
+            return Err(damaged("invalid lengths"));
         };
         if checksum::crc32c(&table[4..]) != u32::from_le_bytes([c0, c1, c2, c3]) {
-            return Err(damaged("one with a wrong checksum"));
+            return Err(damaged("a wrong checksum"));
         }
         let checksums = table[TABLE_HEAD_BYTES..].as_chunks().0.iter().map(|&sum| u32::from_le_bytes(sum));
         Ok(Pages { start, head_bytes, index_bytes, checksums: checksums.collect() })
@@ -89,7 +89,11 @@ impl Pages {
         let offset = StoreFile::section_offset(section);
         let mut buffer = AlignedBuffer::default();
         if offset.checked_add(section.length).is_none_or(|end| end > file.length()) {
-            return Err(file.file().corrupt(file.length(), "sections that lie within the file", "others"));
+            return Err(file.file().corrupt(
+                file.length(),
+                "sections within the file",
+                "a section that ends after it",
+            ));
         }
         // A page more for each 256 of the index and a table in its midst: the guess is seldom short.
         let guess = (section.length / (PAGE_BYTES / 4) + 64).min(section.length) as usize;

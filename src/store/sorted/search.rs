@@ -124,7 +124,7 @@ impl Search<'_> {
             count = (2 * count).min(BLOCKS_PER_READ_MAX);
         }
         match begins {
-            Some(block) if next == footer.blocks => Err(self.damaged(block, "a whole record")),
+            Some(block) if next == footer.blocks => Err(self.damaged(block, "a complete record")),
             _ => Ok(None),
         }
     }

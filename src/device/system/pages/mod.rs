@@ -58,7 +58,8 @@ impl Pages {
     /// [`Error::Io`] if the system does not grant the memory; `words` must fill whole pages of 4,096 bytes.
     pub fn circular(words: usize, twice: usize) -> Result<Pages> {
         if words == 0 || !words.is_multiple_of(mapping::PAGE_BYTES / 8) {
-            let problem = format!("{words} words do not fill whole pages of {} bytes", mapping::PAGE_BYTES);
+            let problem =
+                format!("{words} words are not a multiple of the page size of {} bytes", mapping::PAGE_BYTES);
             return Err(Error::Setting { name: "circular memory", problem });
         }
         let twice = bytes(twice.min(words))?.next_multiple_of(mapping::PAGE_BYTES);
@@ -102,7 +103,7 @@ impl Pages {
 }
 
 fn bytes(words: usize) -> Result<usize> {
-    let problem = || format!("{words} words are more than this system can address");
+    let problem = || format!("{words} words exceed the address space; use fewer");
     let bytes = words.checked_mul(8).filter(|bytes| *bytes <= isize::MAX as usize / 4);
     bytes.ok_or_else(|| Error::Setting { name: "memory", problem: problem() })
 }

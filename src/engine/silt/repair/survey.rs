@@ -117,7 +117,7 @@ impl Survey {
             Ok(Err(damage)) => self.lose_store(damage, &belonging, age),
             Err(Error::Io { file, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                 let damage = Damage::new(file, DamagedPart::File, 0, 0)
-                    .because("the file of a live store, as the manifest says", "no such file");
+                    .because("the file of a live store named by the manifest", "no such file");
                 self.lose_store(damage, &belonging, age);
             }
             Err(error) => return Err(error),

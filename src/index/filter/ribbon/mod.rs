@@ -133,7 +133,12 @@ impl RibbonFilter {
         filter.thresholds = reader.take(buckets.div_ceil(2) as usize, "thresholds")?.into();
         filter.blocks = reader.words(block_count as usize * bits as usize, "blocks")?.into();
         filter.listed = reader.words(listed as usize, "listed keys")?.into();
-        reader.check(0, filter.listed.is_sorted(), || "listed keys in order".into(), || "others".into())?;
+        reader.check(
+            0,
+            filter.listed.is_sorted(),
+            || "listed keys in order".into(),
+            || "keys out of order".into(),
+        )?;
         filter.layers = layers.into();
         reader.end()?;
         Ok(filter)
