@@ -186,7 +186,7 @@ pub fn parse_path(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("svg" | "html" | "htm") => Ok(path),
-        _ => Err("pictures are SVG or HTML: name a file that ends in .svg or .html".to_owned()),
+        _ => Err("charts are SVG or HTML; use a file name that ends in .svg or .html".to_owned()),
     }
 }
 

@@ -12,14 +12,14 @@ const EXAMPLES: &str = "
 
 /// Write a consistent copy of the database
 ///
-/// Files that never change are shared by hard links where the file system allows it. The copy opens as a database of
-/// its own. The copy of a dedup index is an index.
+/// Immutable files are hard-linked if the file system supports it. The copy is an independent database. The copy of a
+/// dedup index is a dedup index.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct CheckpointArgs {
     #[command(flatten)]
     location: Location,
-    /// Where to: an empty directory, or one that is not yet there
+    /// Target: an empty directory, or one that does not exist
     target: PathBuf,
 }
 

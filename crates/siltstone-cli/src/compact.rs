@@ -9,11 +9,11 @@ use siltstone::Database;
 const EXAMPLES: &str = "
   siltstone compact --db DIR";
 
-/// Merge everything into the last store
+/// Merge all stores into the last store
 ///
-/// Afterwards the database takes the least memory and disk: what was overwritten, deleted or has expired is gone. It
-/// reads and writes all records. After an interruption the work continues when the database is opened again. Of a dedup
-/// index both databases are compacted.
+/// Reads and writes all records and removes overwritten, deleted and expired ones, so that the database takes the
+/// least memory and disk space. After an interruption the work continues when the database is opened again. For a
+/// dedup index, compacts both databases.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct CompactArgs {

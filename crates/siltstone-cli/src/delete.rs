@@ -11,9 +11,9 @@ const EXAMPLES: &str = "
   siltstone delete --db DIR user:17
   siltstone delete --db DIR --hex 00ff17";
 
-/// Remove a key
+/// Delete a key
 ///
-/// Answers 1 if it was not there.
+/// Exits with 1 if the key was not found.
 #[derive(Args)]
 #[command(after_help = help_with_arguments(EXAMPLES))]
 pub struct DeleteArgs {
@@ -21,10 +21,10 @@ pub struct DeleteArgs {
     location: Location,
     #[command(flatten)]
     typed: ArgumentArgs,
-    /// How long it must have survived when the command ends
+    /// What the deletion survives when the command ends
     #[arg(long, value_enum, default_value = "written")]
     durability: DurabilityArg,
-    /// The key
+    /// Key
     key: OsString,
 }
 

@@ -15,19 +15,19 @@ const EXAMPLES: &str = "
 
 /// Write all records to a file or to standard output
 ///
-/// As they are at this moment, in the database's own order; expired ones are left out.
+/// Writes a snapshot, in the order of the database, without expired records.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ExportArgs {
     #[command(flatten)]
     location: Location,
-    /// The format
+    /// Format
     #[arg(long, value_enum, default_value = "binary")]
     format: Format,
-    /// With jsonl: bytes that are no text stand in hex, not in Base64
+    /// With jsonl: write bytes that are not text in hex, not in Base64
     #[arg(long)]
     hex: bool,
-    /// Write to this file, which is replaced when the output is complete
+    /// Write to this file; an existing file is replaced when the output is complete
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -17,7 +17,8 @@ const EXAMPLES: &str = "
 
 /// Print the value of a key
 ///
-/// The value's bytes are written as they are; a newline follows only on a terminal. With --hex they are written in hex.
+/// Writes the bytes of the value unchanged, or in hex with --hex; adds a newline only on a terminal. Exits with 1 if
+/// the key is not found.
 #[derive(Args)]
 #[command(after_help = help_with_arguments(EXAMPLES))]
 pub struct GetArgs {
@@ -25,13 +26,13 @@ pub struct GetArgs {
     location: Location,
     #[command(flatten)]
     typed: ArgumentArgs,
-    /// Write the value to this file, which is replaced when the output is complete
+    /// Write the value to this file; an existing file is replaced when the output is complete
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write nothing: the exit code tells whether the key is there
+    /// Write nothing; the exit code is 1 if the key is not found
     #[arg(long, short, conflicts_with = "output")]
     quiet: bool,
-    /// The key
+    /// Key
     key: OsString,
 }
 

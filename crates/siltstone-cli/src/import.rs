@@ -17,24 +17,24 @@ const EXAMPLES: &str = "
   zcat all.jsonl.gz | siltstone import --db DIR
   siltstone export --db OLD | siltstone import --db NEW --fixed 32,44 --hashed-keys";
 
-/// A batch is written when it has so many records or bytes.
+/// The number of records or bytes at which a batch is written.
 const BATCH_RECORDS_MAX: usize = 1024;
 const BATCH_BYTES_MAX: usize = 4 << 20;
 
-/// Put records that were exported, or lines of JSON
+/// Put exported records or lines of JSON
 ///
-/// Creates the database if there is none. Keys that are there get the new value. The format is recognised. Lines of
-/// JSON look like {"key":"k","value":"v"}; key_hex, key_base64, value_hex and value_base64 take other bytes, and
-/// expires_at_ms an expiry time.
+/// Creates the database if it does not exist. Replaces the values of existing keys. Detects the format. Lines of JSON
+/// have the form {"key":"k","value":"v"}; key_hex, key_base64, value_hex and value_base64 are for other bytes, and
+/// expires_at_ms is an expiry time.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ImportArgs {
     #[command(flatten)]
     location: Location,
-    /// The format, if it should not be guessed
+    /// Format [default: detected]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// The file, `-` being standard input
+    /// File; `-` is standard input
     #[arg(default_value = "-")]
     input: PathBuf,
     #[command(flatten)]

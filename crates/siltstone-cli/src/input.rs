@@ -17,16 +17,16 @@ use std::path::Path;
 
 /// How arguments may be written, for the help texts.
 pub const ARGUMENT_HELP: &str = "\
-A key or a value is taken as it is typed; `@FILE` means the contents of a file, `-` standard input, `@@…` a text that \
-begins with one @; with --literal all of them mean themselves. A key or a value that begins with a hyphen \
-stands after `--`. With --hex or --escaped what is typed or read is decoded first.";
+A key or a value is the text of the argument. `@FILE` is the contents of a file, `-` is standard input, and `@@…` is \
+a text that begins with one @; --literal turns all three off. Put `--` before a key or a value that begins with a \
+hyphen. With --hex or --escaped, the text or the contents are decoded.";
 
 /// How keys and values are typed.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct ArgumentArgs {
     #[command(flatten)]
     pub notation: NotationArgs,
-    /// Keys and values are taken as they are typed, also those that begin with `@` or are `-`: for scripts
+    /// Use keys and values literally, even if they begin with `@` or are `-`; for scripts
     #[arg(long)]
     literal: bool,
 }
@@ -100,7 +100,10 @@ impl Patient {
             }
             self.polls = self.polls.saturating_add(1);
             if self.polls == if self.file.is_terminal() { 1 } else { POLLS_UNTIL_TOLD } {
-                complain(format_args!("waiting for {}; Ctrl-D ends it, Ctrl-C stops", self.name));
+                complain(format_args!(
+                    "waiting for {}; Ctrl-D ends the input, Ctrl-C stops the command",
+                    self.name
+                ));
             }
         }
         self.polls = u64::MAX;
@@ -137,11 +140,11 @@ pub fn for_each_line(path: &Path, mut take: impl FnMut(&[u8]) -> anyhow::Result<
     let mut line = Vec::new();
     for number in 1u64.. {
         line.clear();
-        if (&mut source).take(limit).read_until(b'\n', &mut line).context("cannot read it")? == 0 {
+        if (&mut source).take(limit).read_until(b'\n', &mut line).context("cannot read the input")? == 0 {
             break;
         }
         if line.len() as u64 == limit {
-            bail!("line {number} is longer than any key may be");
+            bail!("line {number} is longer than the maximum of a key (65,535 bytes)");
         }
         let end = line.strip_suffix(b"\n").unwrap_or(&line);
         take(end).with_context(|| format!("line {number}"))?;
@@ -155,7 +158,7 @@ fn read_within(source: impl Read, name: &str) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(limit + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
     if bytes.len() as u64 > limit {
-        bail!("{name} is longer than any value may be (256 MiB): split it over several keys");
+        bail!("{name} is longer than the maximum of a value (256 MiB); split it over several keys");
     }
     Ok(bytes)
 }

@@ -13,10 +13,10 @@ const EXAMPLES: &str = "
   siltstone list --db DIR --prefix user: --values --limit 20
   siltstone list --db DIR --count";
 
-/// Print the keys, a line each
+/// Print the keys, one per line
 ///
-/// The order is the database's own. What cannot be printed stands as \xNN; `--escaped` makes the other commands read
-/// that. With --values a tab and the value follow.
+/// The keys are in the order of the database. Non-printable bytes are written as \xNN, which other commands read with
+/// `--escaped`. With --values, a tab and the value follow each key.
 #[derive(Args)]
 #[command(after_help = help_with_arguments(EXAMPLES))]
 pub struct ListArgs {
@@ -24,16 +24,16 @@ pub struct ListArgs {
     location: Location,
     #[command(flatten)]
     typed: ArgumentArgs,
-    /// Only keys that begin so; all records are read all the same
+    /// Print only keys with this prefix (still reads all records)
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<OsString>,
-    /// The values too
+    /// Print the values too
     #[arg(long)]
     values: bool,
-    /// Stop after so many
+    /// Stop after this number of keys
     #[arg(long, value_name = "N", value_parser = parse_whole::<u64>)]
     limit: Option<u64>,
-    /// Print only how many there are
+    /// Print only the number of keys
     #[arg(long, conflicts_with = "values")]
     count: bool,
 }

@@ -44,7 +44,7 @@ fn heap_bytes() -> Option<fn() -> u64> {
     None
 }
 
-/// A key-value store for flash that needs a fraction of a byte of RAM an item
+/// A key-value store for flash that uses a fraction of a byte of RAM per key
 #[derive(Parser)]
 #[command(name = "siltstone", version, propagate_version = true, after_help = outcome::EXIT_CODES)]
 struct Cli {

@@ -8,10 +8,10 @@ use std::fmt::Write;
 /// The flags that say how keys and values are typed and shown.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct NotationArgs {
-    /// Keys and values are typed and shown in hex
+    /// Read and write keys and values in hex
     #[arg(long, conflicts_with = "escaped")]
     hex: bool,
-    /// Keys and values are typed with escapes (\n \t \r \\ \xNN), as `list` shows them
+    /// Read keys and values with escapes (\n \t \r \\ \xNN), as `list` prints them
     #[arg(long)]
     escaped: bool,
 }
@@ -55,7 +55,7 @@ impl Notation {
             Notation::Plain => Ok(text.to_vec()),
             Notation::Hex => HEXLOWER_PERMISSIVE
                 .decode(text.trim_ascii())
-                .context("this is not hex: an even number of digits 0-9, a-f is wanted"),
+                .context("invalid hex; expected an even number of digits 0-9, a-f"),
             Notation::Escaped => unescape(text),
         }
     }
@@ -112,7 +112,7 @@ fn unescape(text: &[u8]) -> anyhow::Result<Vec<u8>> {
                 (digit(*high) << 4 | digit(*low), tail)
             }
             _ => {
-                bail!("a backslash begins an escape: \\n, \\t, \\r, \\\\ or \\xNN; double it to mean itself")
+                bail!("invalid escape; use \\n, \\t, \\r, \\xNN, or \\\\ for a backslash")
             }
         };
         bytes.push(byte);

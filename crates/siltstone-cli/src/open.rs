@@ -15,28 +15,28 @@ use std::time::Duration;
 /// Which database.
 #[derive(Debug, Args)]
 pub struct Location {
-    /// The directory of the database
+    /// Directory of the database
     #[arg(long, value_name = "DIR", env = "SILTSTONE_DB")]
     pub db: PathBuf,
 }
 
 /// What is chosen when a database is created, and kept in it.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "When the database is created")]
+#[command(next_help_heading = "Fixed when the database is created")]
 pub struct Creation {
-    /// All keys have K bytes and all values V: no byte is spent on lengths
+    /// All keys have K bytes and all values V bytes; their lengths are not stored
     #[arg(long, value_name = "K,V", value_parser = parse_lengths)]
     pub fixed: Option<(usize, usize)>,
-    /// The keys are uniform hashes already (8 bytes or more) and are not hashed again
+    /// Keys are uniform hashes (8 bytes or more) and are not hashed again
     #[arg(long)]
     pub hashed_keys: bool,
-    /// Records of a fixed size get room for an expiry time, 8 bytes each
+    /// Fixed-size records have an expiry time, 8 bytes each
     #[arg(long)]
     pub expiring: bool,
-    /// The number of partitions, a power of two up to 1,024
+    /// Number of partitions, a power of two up to 1,024
     #[arg(long, value_name = "P", value_parser = parse_whole::<u32>)]
     pub partitions: Option<u32>,
-    /// The size of a block on flash, a power of two from 512 to 65,536
+    /// Size of a block on flash in bytes, a power of two from 512 to 65,536
     #[arg(long, value_name = "BYTES", value_parser = parse_whole::<u32>)]
     pub block_bytes: Option<u32>,
 }
@@ -44,11 +44,11 @@ pub struct Creation {
 /// How long a write must have survived when the command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DurabilityArg {
-    /// It may be lost with the process
+    /// Nothing: a crash of the process can lose it
     Buffered,
-    /// It survives the process
+    /// A crash of the process
     Written,
-    /// It survives a loss of power
+    /// A power failure
     Synced,
 }
 
@@ -67,7 +67,7 @@ pub fn parse_lengths(text: &str) -> Result<(usize, usize), String> {
     let lengths = text
         .split_once(',')
         .and_then(|(key, value)| Some((parse_whole(key).ok()?, parse_whole(value).ok()?)));
-    let (key_length, value_length) = lengths.ok_or("two lengths in bytes are wanted, as in 32,44")?;
+    let (key_length, value_length) = lengths.ok_or("expected KEY,VALUE lengths in bytes, such as 32,44")?;
     check_key_length(key_length)
         .and_then(|()| check_value_length(value_length))
         .map_err(|error| error.to_string())?;
@@ -112,10 +112,10 @@ impl Creation {
 /// Which database, as an argument or a flag.
 #[derive(Debug, Args)]
 pub struct Place {
-    /// The directory of the database
+    /// Directory of the database
     #[arg(value_name = "DIR", required_unless_present = "db")]
     directory: Option<PathBuf>,
-    /// The same, as for other commands
+    /// Directory of the database, as for other commands
     #[arg(long, value_name = "DIR", env = "SILTSTONE_DB")]
     db: Option<PathBuf>,
 }
@@ -188,7 +188,7 @@ pub fn show_bytes(bar: &ProgressBar, done: u64, all: u64) -> bool {
 pub fn expiry_after(time: Duration) -> anyhow::Result<u64> {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
-        .context("the clock stands before 1970")?;
+        .context("the system clock is set before 1970")?;
     let then_ms = now.checked_add(time).and_then(|then| u64::try_from(then.as_millis()).ok());
     then_ms.ok_or_else(|| wrong_usage("--expires-in is too far in the future"))
 }

@@ -14,8 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Printed at the end of every `--help`.
 pub const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 the answer is no (not found, there already, damaged); 2 wrong usage; 3 an error; \
-130 interrupted.";
+Exit codes: 0 success; 1 not found, already present, or damaged; 2 wrong usage; 3 error; 130 interrupted.";
 
 /// What stands below the flags in a command's `--help`.
 pub fn help(examples: &str) -> String {
@@ -155,20 +154,20 @@ fn describe(error: &anyhow::Error) -> String {
 fn translated(error: &Error) -> String {
     match error {
         Error::NotFound { path } => format!(
-            "{}: no database here; name another directory with --db, or create one with put, import or dedup",
+            "{}: no database here; use another directory with --db, or create a database with put, import or dedup",
             path.display()
         ),
         Error::ExpiryUnsupported => {
-            "this fixed-size database was created without room for expiry times; create it with --expiring"
+            "this fixed-size database was created without expiry times; create it with --expiring to use them"
                 .into()
         }
         Error::RecordSize { what, expected, got } => format!(
-            "the {what} has {got} bytes, but this database was created with {what}s of {expected} bytes; \
-             create one without --fixed for records of other sizes"
+            "the {what} has {got} bytes, but this database was created with fixed {what}s of {expected} bytes; \
+             create a database without --fixed for other sizes"
         ),
         Error::HashLength { got } => format!(
             "the key has {got} bytes, but the keys of this database are hashes of {HASH_LENGTH_MIN} bytes or more; \
-             create one without --hashed-keys for other keys"
+             create a database without --hashed-keys for other keys"
         ),
         Error::Setting { name, problem } => format!("--{}: {problem}", name.replace('_', "-")),
         other => other.to_string(),

@@ -25,7 +25,7 @@ pub fn deliver<T>(
     let Some(path) = output else {
         if is_binary && stdout().is_terminal() {
             bail!(
-                "binary output does not belong on a terminal: use --output FILE, a pipe, or --format jsonl"
+                "the output is binary and standard output is a terminal; use --output FILE, a pipe, or --format jsonl"
             );
         }
         return write(&mut stdout().lock());
@@ -88,7 +88,7 @@ fn through(path: &Path) -> io::Result<Target> {
 fn replace<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> anyhow::Result<T>) -> anyhow::Result<T> {
     let interrupt = Interrupt::listen()?;
     let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-    let prefix = path.file_name().context("this is no name of a file")?.to_string_lossy();
+    let prefix = path.file_name().context("the path has no file name")?.to_string_lossy();
     let partial = tempfile::Builder::new()
         .prefix(&format!("{prefix}."))
         .suffix(".partial")

@@ -16,9 +16,9 @@ const EXAMPLES: &str = "
   date | siltstone put --db DIR now -
   siltstone put --db DIR --expires-in 30d session:9 token";
 
-/// Give a key a value
+/// Set the value of a key
 ///
-/// Creates the database if there is none.
+/// Creates the database if it does not exist.
 #[derive(Args)]
 #[command(after_help = help_with_arguments(EXAMPLES))]
 pub struct PutArgs {
@@ -29,18 +29,18 @@ pub struct PutArgs {
     /// Take the value from this file
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     value_file: Option<PathBuf>,
-    /// Leave a key that is there as it is, and answer 1
+    /// Do not replace an existing value, but exit with 1
     #[arg(long)]
     if_absent: bool,
-    /// The record ceases to be after this time, such as 90s, 15m, 12h or 30d
+    /// Expire the record after this time, such as 90s, 15m, 12h or 30d
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     expires_in: Option<Duration>,
-    /// How long it must have survived when the command ends
+    /// What the record survives when the command ends
     #[arg(long, value_enum, default_value = "written")]
     durability: DurabilityArg,
-    /// The key
+    /// Key
     key: OsString,
-    /// The value
+    /// Value
     #[arg(required_unless_present = "value_file")]
     value: Option<OsString>,
     #[command(flatten)]

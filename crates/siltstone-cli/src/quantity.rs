@@ -26,12 +26,12 @@ const NEW_KEYS: f64 = 0.05;
 fn number(text: &str) -> Result<(f64, &str), String> {
     let is_number = |end: &usize| text.get(..*end).is_some_and(|text| text.parse::<f64>().is_ok());
     let end = (1..=text.len()).rev().find(is_number);
-    let (digits, unit) = end.and_then(|end| text.split_at_checked(end)).ok_or("a number is wanted")?;
-    let value: f64 = digits.parse().map_err(|_| "a number is wanted")?;
+    let (digits, unit) = end.and_then(|end| text.split_at_checked(end)).ok_or("expected a number")?;
+    let value: f64 = digits.parse().map_err(|_| "expected a number")?;
     if value.is_finite() && value >= 0.0 {
         Ok((value, unit.trim()))
     } else {
-        Err("0 or more is wanted".into())
+        Err("expected 0 or more".into())
     }
 }
 
@@ -41,20 +41,20 @@ fn with_unit(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
     let names: Vec<&str> = units.iter().map(|(name, _)| *name).filter(|name| !name.is_empty()).collect();
     found
         .map(|(_, factor)| value * factor)
-        .ok_or_else(|| format!("{unit:?} is no unit here: use {}", names.join(", ")))
+        .ok_or_else(|| format!("unknown unit {unit:?}; use {}", names.join(", ")))
 }
 
 /// A count such as `1e9`, `250M` or `64Ki`.
 pub fn parse_count(text: &str) -> Result<f64, String> {
     with_unit(text, &DECIMAL)
         .or_else(|_| with_unit(text, &BINARY))
-        .map_err(|_| format!("{text:?} is no number: type one such as 5000, 1e6, 10k, 250M or 64Ki"))
+        .map_err(|_| format!("{text:?} is not a number; use one such as 5000, 1e6, 10k, 250M or 64Ki"))
 }
 
 /// Bytes such as `2GiB`, `1TB`, `64M`, `4096`.
 pub fn parse_bytes(text: &str) -> Result<f64, String> {
     parse_count(text.strip_suffix('B').unwrap_or(text))
-        .map_err(|_| format!("{text:?} is no number of bytes: type one such as 4096, 64kB, 2GB or 512MiB"))
+        .map_err(|_| format!("{text:?} is not a number of bytes; use one such as 4096, 64kB, 2GB or 512MiB"))
 }
 
 /// A whole number of things or of bytes, as [`parse_bytes`] reads it, that the type can hold.
@@ -62,10 +62,10 @@ pub fn parse_whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     // Digits alone are read exactly, whatever their number.
     let value = text.parse::<u64>().or_else(|_| match parse_bytes(text) {
         Ok(value) if value.fract() == 0.0 && value < u64::MAX as f64 => Ok(value as u64),
-        Ok(_) => Err(format!("{text} is no whole number")),
-        Err(_) => Err(format!("{text:?} is no number: type one such as 5000, 1e6, 10k, 250M or 64KiB")),
+        Ok(_) => Err(format!("{text} is not a whole number")),
+        Err(_) => Err(format!("{text:?} is not a number; use one such as 5000, 1e6, 10k, 250M or 64KiB")),
     })?;
-    T::try_from(value).map_err(|_| format!("{text} is too large here"))
+    T::try_from(value).map_err(|_| format!("{text} is too large"))
 }
 
 /// [`parse_whole`] from `least` to `most`.
@@ -78,7 +78,7 @@ where
 {
     move |text| match parse_whole(text)? {
         value if (least..=most).contains(&value) => Ok(value),
-        value => Err(format!("{value} is not within {least} to {most}")),
+        value => Err(format!("{value} is out of range; use {least} to {most}")),
     }
 }
 
@@ -102,7 +102,7 @@ pub fn parse_byte_rate(text: &str) -> Result<f64, String> {
 
 /// A time such as `90s`, `15m`, `12h`, `30d` or `500ms`; seconds if there is no unit.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
-    let too_long = |_| format!("{text} is too long a time");
+    let too_long = |_| format!("{text} is too long");
     Duration::try_from_secs_f64(parse_time_s(text)?).map_err(too_long)
 }
 
@@ -137,12 +137,12 @@ impl Skew {
 /// `uniform`, `zipf:0.99` or `latest:0.99`.
 pub fn parse_skew(text: &str) -> Result<Skew, String> {
     let (name, exponent) = text.split_once(':').unwrap_or((text, "0.99"));
-    let exponent = exponent.parse::<f64>().map_err(|_| format!("{exponent} is no exponent"));
+    let exponent = exponent.parse::<f64>().map_err(|_| format!("{exponent} is not an exponent"));
     match name {
         "uniform" => Ok(Skew::Uniform),
         "zipf" => Ok(Skew::Zipf(exponent?)),
         "latest" => Ok(Skew::Latest(exponent?)),
-        _ => Err(format!("{name} is no skew: use uniform, zipf:0.99 or latest:0.99")),
+        _ => Err(format!("unknown skew {name}; use uniform, zipf:0.99 or latest:0.99")),
     }
 }
 

@@ -17,20 +17,20 @@ const EXAMPLES: &str = "
   siltstone repair DIR
   siltstone repair --db DIR --json";
 
-/// Keep all that is sound of a damaged database
+/// Repair a damaged database, keeping all intact data
 ///
-/// Writes the intact records of damaged files to new ones, and sets the damaged files aside in DIR/damaged-0001 (or the
-/// next number). Names the keys that may be lost, and those for which an older value may be returned. An intact
-/// database is not changed; an interrupted repair has changed nothing. Exits with 1 if records may be lost.
+/// Writes the intact records of damaged files to new files, and moves the damaged files to DIR/damaged-0001 (or the
+/// next number). Prints the keys that may be lost, and those for which reads may return an older value. An intact
+/// database is not changed; an interrupted repair changes nothing. Exits with 1 if records may be lost.
 ///
-/// Of a dedup index both databases are repaired. If either loses records, the next `siltstone dedup` reads all files
+/// For a dedup index, repairs both databases. If either loses records, the next `siltstone dedup` reads all files
 /// again.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct RepairArgs {
     #[command(flatten)]
     place: Place,
-    /// Print a line of JSON for each database
+    /// Print one line of JSON per database
     #[arg(long)]
     json: bool,
 }
@@ -83,7 +83,7 @@ fn print(database: &Path, report: &RepairReport) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     report.found.damage.iter().for_each(|damage| complain(format_args!("{damage}")));
     let Some(folder) = &report.set_aside else {
-        writeln!(out, "{}: nothing is damaged, and nothing was changed", database.display())?;
+        writeln!(out, "{}: no damage; nothing was changed", database.display())?;
         return Ok(());
     };
     writeln!(
@@ -94,13 +94,13 @@ fn print(database: &Path, report: &RepairReport) -> anyhow::Result<()> {
         counted(report.kept_records, "record"),
         counted(report.new_files.len() as u64, "new file")
     )?;
-    writeln!(out, "set aside in {}: {}", folder.display(), report.set_aside_files.join(", "))?;
+    writeln!(out, "damaged files moved to {}: {}", folder.display(), report.set_aside_files.join(", "))?;
     match &report.found.lost()[..] {
         [] => writeln!(out, "no record is lost")?,
         lost => {
             lost.iter().try_for_each(|range| writeln!(out, "may be lost: {range}"))?;
             let older = report.found.may_be_older();
-            older.iter().try_for_each(|range| writeln!(out, "may be older than what was lost: {range}"))?;
+            older.iter().try_for_each(|range| writeln!(out, "reads may return older values: {range}"))?;
         }
     }
     Ok(out.flush()?)

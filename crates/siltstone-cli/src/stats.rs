@@ -14,18 +14,18 @@ const EXAMPLES: &str = "
   siltstone stats --db DIR
   siltstone stats --db DIR --json";
 
-/// Print what the database holds and what memory and disk it takes
+/// Print statistics of the database, with its use of memory and disk
 ///
-/// "Keys, about" is an estimate from a sample. "Records" counts every version of a key that is still stored, and
-/// deletes; after `siltstone compact` it is the number of keys. Counts "until now" and the write amplification are
-/// those since the database was created; those of the device begin when the database is opened, so here they are the
-/// cost of opening it. A dedup index has two databases: chunks and files.
+/// "Keys (estimate)" is computed from a sample. "Records" counts all stored versions of keys and all tombstones; after
+/// `siltstone compact` it is the number of keys. "Lifetime" counts and the write amplification cover the time since the
+/// database was created. Counts of the device start at opening, so here they are the cost of opening the database. A
+/// dedup index has two databases: chunks and files.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct StatsArgs {
     #[command(flatten)]
     location: Location,
-    /// Print a line of JSON for each database
+    /// Print one line of JSON per database
     #[arg(long)]
     json: bool,
 }
@@ -44,7 +44,7 @@ pub fn run(args: StatsArgs) -> Result {
             writeln!(out, "{line}")?;
         } else {
             writeln!(out, "{}", directory.display())?;
-            writeln!(out, "{:<28} {keys:>16}", "keys, about")?;
+            writeln!(out, "{:<28} {keys:>16}", "keys (estimate)")?;
             print(&mut out, &stats)?;
         }
     }
@@ -63,28 +63,28 @@ pub fn print(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
     for (item, bytes) in stats.ram.items() {
         row(&format!("  {item}"), bytes.to_string())?;
     }
-    row("bytes of memory, at most", stats.ram_peak.total_bytes().to_string())?;
+    row("bytes of memory, peak", stats.ram_peak.total_bytes().to_string())?;
     if stats.records > 0 {
         let per_record = stats.ram.total_bytes() as f64 / stats.records as f64;
         row("bytes of memory per record", number_as_text(per_record))?;
     }
     for (name, count) in [
-        ("gets, until now", stats.usage.gets),
+        ("gets (lifetime)", stats.usage.gets),
         ("  of missing keys", stats.usage.misses),
-        ("puts, until now", stats.usage.puts),
-        ("deletes, until now", stats.usage.deletes),
-        ("milliseconds open, until now", stats.usage.open_ms),
-        ("bytes written, until now", stats.usage.written_bytes),
+        ("puts (lifetime)", stats.usage.puts),
+        ("deletes (lifetime)", stats.usage.deletes),
+        ("milliseconds open (lifetime)", stats.usage.open_ms),
+        ("bytes written (lifetime)", stats.usage.written_bytes),
     ] {
         row(name, count.to_string())?;
     }
     row("write amplification", number_as_text(stats.usage.write_amplification()))?;
     row("writes", stats.writes.to_string())?;
     row("bytes of keys and values", stats.user_bytes.to_string())?;
-    row("writes that had to wait", stats.delayed_writes.to_string())?;
-    row("  milliseconds together", format!("{:.1}", stats.delayed_ns as f64 / 1e6))?;
+    row("delayed writes", stats.delayed_writes.to_string())?;
+    row("  total milliseconds", format!("{:.1}", stats.delayed_ns as f64 / 1e6))?;
     row("records replayed", stats.replayed_records.to_string())?;
-    row("bytes of the log cut off", stats.lost_tail_bytes.to_string())?;
+    row("truncated bytes of the log", stats.lost_tail_bytes.to_string())?;
     for (name, value) in &stats.details {
         row(name, number_as_text(*value))?;
     }
@@ -98,10 +98,10 @@ fn print_shape(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
     row("engine", stats.engine.to_owned())?;
     if shape.format_version > 0 {
         row("format version", shape.format_version.to_string())?;
-        row("bytes of a block", shape.block_bytes.to_string())?;
+        row("bytes per block", shape.block_bytes.to_string())?;
     }
-    row("bytes of a key", shape.fixed.map_or("any".to_owned(), |(key, _)| key.to_string()))?;
-    row("bytes of a value", shape.fixed.map_or("any".to_owned(), |(_, value)| value.to_string()))?;
+    row("bytes per key", shape.fixed.map_or("any".to_owned(), |(key, _)| key.to_string()))?;
+    row("bytes per value", shape.fixed.map_or("any".to_owned(), |(_, value)| value.to_string()))?;
     row("keys are hashes", yes_or_no(shape.hashed_keys))?;
     row("records may expire", yes_or_no(shape.expiring))?;
     for StoreKind { store, index, filter, count, .. } in &stats.stores {

@@ -15,17 +15,17 @@ const EXAMPLES: &str = "
   siltstone verify DIR
   siltstone verify --db DIR --json";
 
-/// Read everything and say what is damaged
+/// Read the whole database and report damage
 ///
-/// Lists every damaged place with the keys whose records were there, or the range of their hashes. Changes nothing, and
-/// also reads a database that cannot be opened. Of a dedup index both databases are read. Exits with 1 if anything is
-/// damaged; `siltstone repair` fixes it.
+/// Prints every damaged part of a file with the keys of its records, or the range of their hashes. Changes nothing, and
+/// also reads a database that cannot be opened. For a dedup index, reads both databases. Exits with 1 if there is
+/// damage; `siltstone repair` fixes it.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct VerifyArgs {
     #[command(flatten)]
     place: Place,
-    /// Print a line of JSON for each database
+    /// Print one line of JSON per database
     #[arg(long)]
     json: bool,
 }
@@ -67,7 +67,7 @@ pub fn print(path: &Path, report: &VerifyReport, json: bool) -> anyhow::Result<(
             path.display()
         )?;
         if report.torn_bytes > 0 {
-            writeln!(out, "{} bytes at the end of the log were not written whole", report.torn_bytes)?;
+            writeln!(out, "{} bytes at the end of the log were written incompletely", report.torn_bytes)?;
         }
         report.damage.iter().for_each(|damage| complain(format_args!("{damage}")));
     }

@@ -30,26 +30,26 @@ macro_rules! benchmarks {
 }
 
 benchmarks! {
-    FillSeq, "fillseq", "writes all keys in their order into a new database";
-    FillRandom, "fillrandom", "writes num times a random key into a new database; some come twice, some never";
-    FillUniqueRandom, "filluniquerandom", "writes all keys in random order into a new database";
-    FillSync, "fillsync", "writes num/1000 random keys into a new database, each synced";
-    Overwrite, "overwrite", "writes num times a random key";
+    FillSeq, "fillseq", "writes all keys in order to a new database";
+    FillRandom, "fillrandom", "writes num random keys, with repetitions, to a new database";
+    FillUniqueRandom, "filluniquerandom", "writes all keys in random order to a new database";
+    FillSync, "fillsync", "writes num/1000 random keys to a new database, each synced";
+    Overwrite, "overwrite", "writes num random keys to the database";
     UpdateRandom, "updaterandom", "reads and writes num random keys, atomically";
     DeleteRandom, "deleterandom", "deletes num random keys";
     ReadRandom, "readrandom", "reads random keys";
-    ReadMissing, "readmissing", "reads keys that are not there";
+    ReadMissing, "readmissing", "reads missing keys";
     ReadHot, "readhot", "reads random keys from the first hundredth";
     ReadSeq, "readseq", "reads all records in the engine's order";
-    MultiReadRandom, "multireadrandom", "reads random keys, batch_size in one call";
+    MultiReadRandom, "multireadrandom", "reads random keys, batch_size per call";
     ReadWhileWriting, "readwhilewriting", "reads random keys while another thread overwrites random keys";
-    Compact, "compact", "merges everything into the last store";
+    Compact, "compact", "merges all stores into the last store";
     Settle, "settle", "waits until no background work is left";
     WaitForBackground, "waitforbackground", "the same";
-    VerifyChecksum, "verifychecksum", "reads everything and checks it";
+    VerifyChecksum, "verifychecksum", "reads and checks all data";
     Reopen, "reopen", "closes the database and opens it again";
-    Stats, "stats", "tells what the database holds and costs";
-    Abort, "abort", "ends the process as a kill would; to measure opening after that";
+    Stats, "stats", "prints the database's statistics";
+    Abort, "abort", "ends the process as by SIGKILL, to measure opening after a crash";
 }
 
 impl Benchmark {

@@ -32,14 +32,14 @@ macro_rules! structures {
 }
 
 structures! {
-    EntropyTriePaper, "entropy_trie_paper", "slot or block in hash order: entropy-coded trie, the paper's coder";
+    EntropyTriePaper, "entropy_trie_paper", "slot or block, records in hash order: entropy-coded trie, paper's coder";
     EntropyTrie, "entropy_trie", "the same, the fast coder";
-    SlotPerfect, "slot_perfect", "slot, order free in a bucket: minimal perfect hash";
-    BlockPerfect, "block_perfect", "block, order free in a bucket, all blocks full: perfect hash to blocks";
-    Fences, "fences", "block in hash order: Elias-Fano over the boundaries of blocks";
-    RibbonFilter, "ribbon_filter", "whether a key is there: bumped ribbon";
-    CuckooFilter, "cuckoo_filter", "whether and in which slot: the tags of a partial-key cuckoo table";
-    PartialKeyCuckoo, "partial_key_cuckoo", "whether and at which 32-bit position, of keys in any order";
+    SlotPerfect, "slot_perfect", "slot, any order within a bucket: minimal perfect hash";
+    BlockPerfect, "block_perfect", "block, any order within a bucket, full blocks: perfect hash to blocks";
+    Fences, "fences", "block of records in hash order: Elias-Fano code of the block boundaries";
+    RibbonFilter, "ribbon_filter", "membership: bumped ribbon filter";
+    CuckooFilter, "cuckoo_filter", "membership and slot: the tags of a partial-key cuckoo table";
+    PartialKeyCuckoo, "partial_key_cuckoo", "membership and 32-bit position, of keys in any order";
     PtrHash, "ptr_hash", "a peer: the ptr_hash crate's minimal perfect hash, at its defaults";
     PtrHashCompact, "ptr_hash_compact", "the same, its compact form";
 }
@@ -52,7 +52,7 @@ impl fmt::Display for Structure {
 
 /// There is no structure of this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no structure {0}")]
+#[error("unknown structure {0}")]
 pub struct UnknownStructure(String);
 
 impl FromStr for Structure {

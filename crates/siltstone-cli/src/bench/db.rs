@@ -23,61 +23,61 @@ const EXAMPLES: &str = "
 
 /// Measure a database, under db_bench's names
 ///
-/// Without --db it stands in a temporary directory. Every value that is read is checked. Benchmarks that write are
-/// timed until the last put has returned and once more until no background work is left.
+/// Without --db the database is in a temporary directory. The benchmark checks every value it reads. Write benchmarks
+/// report the time until the last put returns and the time until no background work is left.
 #[derive(Args)]
 #[command(after_help = help_with_benchmarks())]
 pub struct DbArgs {
-    /// The benchmarks, in their order
+    /// Benchmarks, in the order in which they run
     #[arg(long, value_delimiter = ',', value_name = "NAME,…",
           default_values = Benchmark::USUAL.iter().map(|benchmark| benchmark.name()))]
     benchmarks: Vec<Benchmark>,
-    /// Keys are numbers below this; every thread writes as many
+    /// Number of distinct keys, and of writes per thread
     #[arg(long, default_value_t = 1_000_000, value_parser = parse_whole::<u64>)]
     num: u64,
-    /// How many reads every thread does; as many as --num if not given
+    /// Number of reads per thread [default: --num]
     #[arg(long, value_parser = parse_whole::<u64>)]
     reads: Option<u64>,
-    /// Threads that write or read at the same time
+    /// Number of concurrent threads
     #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     threads: usize,
-    /// The length of the keys, in bytes
+    /// Length of the keys, in bytes
     #[arg(long, default_value_t = 16, value_parser = parse_whole::<usize>)]
     key_size: usize,
-    /// The length of the values, in bytes
+    /// Length of the values, in bytes
     #[arg(long, default_value_t = 100, value_parser = parse_whole::<usize>)]
     value_size: usize,
-    /// The directory; a temporary one if not given
+    /// Directory of the database [default: a temporary directory]
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
-    /// The directory holds a database that was filled before
+    /// Use the existing database in the directory
     #[arg(long, requires = "db")]
     use_existing_db: bool,
-    /// Records that are written or read in one call
+    /// Number of records written or read per call
     #[arg(long, value_parser = parse_whole::<usize>)]
     batch_size: Option<usize>,
-    /// How long a write must have survived when it returns
+    /// What a write survives when it returns
     #[arg(long, value_enum, default_value = "written")]
     durability: DurabilityArg,
-    /// Every write survives a loss of power: --durability synced
+    /// Sync every write: --durability synced
     #[arg(long, conflicts_with = "durability")]
     sync: bool,
-    /// From which keys, orders and values follow
+    /// Seed of the random keys, orders and values
     #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
     seed: u64,
     /// End each benchmark after this time, such as 10s
     #[arg(long, value_parser = parse_time)]
     duration: Option<Duration>,
-    /// How much the writer of readwhilewriting puts a second, such as 20MB/s; as much as it can by default
+    /// Write rate of readwhilewriting, such as 20MB/s [default: unlimited]
     #[arg(long, value_name = "BYTES", value_parser = parse_byte_rate)]
     benchmark_write_rate_limit: Option<f64>,
-    /// Print how the latencies are distributed
+    /// Print histograms of the latencies
     #[arg(long)]
     histogram: bool,
-    /// Print what the database says of itself after each benchmark
+    /// Print the database's statistics after each benchmark
     #[arg(long)]
     statistics: bool,
-    /// Print a line of JSON for each benchmark
+    /// Print one line of JSON per benchmark
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -17,38 +17,38 @@ const EXAMPLES: &str = "
   siltstone bench device --db DIR --block-size 4096 --depth 16 --json
   siltstone bench device --db DIR --depth 1 --threads 16 --direct --duration 30s";
 
-/// Measure random reads of a database's own files
+/// Measure random reads of a database's files
 ///
-/// Reads blocks of its stores and logs at random, through the same device room as the database and with nothing of the
-/// database above it, so that the rate of lookups can be given as a share of it. The database may be open meanwhile.
+/// Reads random blocks of its stores and logs through the same device layer as the database, without indexes and
+/// records, for comparison with the rate of lookups. The database may be open at the same time.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct DeviceArgs {
-    /// The directory of the database
+    /// Directory of the database
     #[arg(long, value_name = "DIR", env = "SILTSTONE_DB")]
     db: PathBuf,
-    /// The size of a read, in bytes
+    /// Size of a read, in bytes
     #[arg(long, default_value_t = 4096, value_parser = parse_whole::<usize>)]
     block_size: usize,
-    /// Reads of each thread that are under way at a time, 1 to 256
+    /// Number of concurrent reads per thread, 1 to 256
     #[arg(long, default_value_t = 16, value_parser = parse_whole::<usize>)]
     depth: usize,
-    /// Threads that read at the same time
+    /// Number of concurrent threads
     #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     threads: usize,
-    /// How long
+    /// Duration of the measurement
     #[arg(long, value_parser = parse_time, default_value = "10s")]
     duration: Duration,
-    /// Past the page cache, or not at all; without it, past the page cache where that can be done
+    /// Require direct I/O [default: direct I/O if the file system supports it]
     #[arg(long)]
     direct: bool,
-    /// Through the page cache
+    /// Use the page cache
     #[arg(long, conflicts_with = "direct")]
     buffered: bool,
-    /// From which the blocks follow
+    /// Seed of the random blocks
     #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
     seed: u64,
-    /// Print a line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     json: bool,
 }

@@ -14,47 +14,47 @@ const EXAMPLES: &str = "
   siltstone bench dict --keys 4000000 --updates 5 --memory 64MiB --json
   siltstone bench dict --keys 16000000 --fixed --index sparse_trie --updates 0";
 
-/// Measure a dictionary: building, opening, lookups, and updates against rebuilds
+/// Measure a dictionary: build, open, lookups, and updates compared with rebuilds
 ///
-/// The files are in a temporary directory, and lookups are answered by the page cache. Every value that is read is
-/// checked.
+/// The files are in a temporary directory, and lookups read from the page cache. The benchmark checks every value it
+/// reads.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct DictArgs {
-    /// How many keys are built at first
+    /// Number of keys of the first build
     #[arg(long, default_value_t = 1_000_000, value_parser = parse_whole::<u64>)]
     keys: u64,
-    /// How many new keys each update merges [default: as many as at first]
+    /// Number of new keys per update [default: as for the first build]
     #[arg(long, value_parser = parse_whole::<u64>)]
     batch_keys: Option<u64>,
-    /// How many updates
+    /// Number of updates
     #[arg(long, default_value_t = 1, value_parser = parse_whole::<u32>)]
     updates: u32,
-    /// The length of the keys, in bytes
+    /// Length of the keys, in bytes
     #[arg(long, default_value_t = 20, value_parser = parse_whole::<usize>)]
     key_size: usize,
-    /// The length of the values, in bytes
+    /// Length of the values, in bytes
     #[arg(long, default_value_t = 44, value_parser = parse_whole::<usize>)]
     value_size: usize,
-    /// All records have one size, and the dictionary is told so
+    /// Fixed record size
     #[arg(long)]
     fixed: bool,
-    /// How records are found
+    /// Kind of index
     #[arg(long, value_enum, default_value = "fences")]
     index: IndexArg,
-    /// The memory that sorting may take
+    /// Memory limit for sorting
     #[arg(long, value_name = "BYTES", value_parser = parse_whole::<usize>, default_value = "256MiB")]
     memory: usize,
-    /// Lookups of each kind
+    /// Number of lookups of each kind
     #[arg(long, default_value_t = 100_000, value_parser = parse_whole::<u64>)]
     lookups: u64,
-    /// Where the temporary directory is made [default: that of the system, TMPDIR or /tmp]
+    /// Parent of the temporary directory [default: TMPDIR or /tmp]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// From which keys, orders and values follow
+    /// Seed of the random keys, orders and values
     #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
     seed: u64,
-    /// Print a line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     json: bool,
 }

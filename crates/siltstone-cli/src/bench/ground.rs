@@ -48,8 +48,8 @@ impl Ground {
     /// `name` in a temporary directory below `above`.
     pub fn temporary(above: &Path, name: &str) -> anyhow::Result<Ground> {
         let temporary = tempfile::Builder::new().prefix("siltstone-bench-").tempdir_in(above);
-        let temporary =
-            temporary.with_context(|| format!("cannot make a temporary directory in {}", above.display()))?;
+        let temporary = temporary
+            .with_context(|| format!("cannot create a temporary directory in {}", above.display()))?;
         let removed = RemovedAtExit::new(temporary.path());
         Ok(Ground::at(temporary.path().join(name), Some((temporary, removed))))
     }
@@ -63,7 +63,7 @@ impl Ground {
         let mount = mount.zip(existing).and_then(|(mounts, path)| mount_of(&mounts, &path));
         if let Some(mount) = mount.as_ref().filter(|mount| IN_MEMORY.contains(&&*mount.file_system)) {
             complain(format_args!(
-                "{} is on {}, which is memory: no drive is measured; name a directory on a drive",
+                "{} is on {}, which is in memory, so this does not measure a drive; use a directory on a drive",
                 directory.display(),
                 mount.file_system
             ));

@@ -16,47 +16,46 @@ const EXAMPLES: &str = "
   siltstone bench index --structure fences,block_perfect --items-per-block 64
   siltstone bench index --all --keys 1000000 --plot index.svg";
 
-/// Measure the structures of the index
+/// Measure the index structures
 ///
-/// Builds each structure from random hashes, asks it for every key and checks the answer, and prints the bits that it
-/// takes for a key and the time of building and of lookups: those of random keys, independent of each other, and
-/// chained, where each waits for the answer of the one before it. Times are the processor's, and the median of several
-/// rounds.
+/// Builds each structure from random hashes, looks up every key and checks the result. Prints the bits per key and the
+/// times of the build and of lookups of random keys: independent ones, and chained ones, each of which depends on the
+/// result of the preceding one. Times are CPU times, medians of several rounds.
 #[derive(Args)]
 #[command(after_help = help_with_structures())]
 #[command(group(ArgGroup::new("what").required(true).args(["structure", "all"])))]
 pub struct IndexArgs {
-    /// The structures, in their order
+    /// Structures, in the order in which they run
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     structure: Vec<Structure>,
-    /// All structures, with the settings between which one would choose
+    /// All structures, each with its most useful settings
     #[arg(long, conflicts_with_all = ["bucket", "items_per_block", "huffman_max", "bits"])]
     all: bool,
-    /// How many keys
+    /// Number of keys
     #[arg(long, default_value_t = 1_000_000, value_parser = parse_within(1u64, 1 << 32))]
     keys: u64,
-    /// The average number of keys in a virtual bucket of a trie [default: 256]
+    /// Average number of keys per virtual bucket of a trie [default: 256]
     #[arg(long, value_name = "G", value_parser = parse_whole::<u32>)]
     bucket: Option<u32>,
-    /// The records that fill a block [default: 16, for tries 1, which is dense]
+    /// Number of records per block [default: 16; for tries 1, which is dense]
     #[arg(long, value_name = "B", value_parser = parse_whole::<u32>)]
     items_per_block: Option<u32>,
-    /// The size of the largest subtrie that has a Huffman code, in keys, 1 to 64 [default: 64]
+    /// Largest subtrie with a Huffman code, in keys, 1 to 64 [default: 64]
     #[arg(long, value_name = "H", value_parser = parse_whole::<u32>)]
     huffman_max: Option<u32>,
-    /// A filter is wrong about one in 2^F keys that are not there [default: 12]
+    /// Bits of a filter, with a false-positive rate of 2^-F [default: 12]
     #[arg(long, value_name = "F", value_parser = parse_whole::<u8>)]
     bits: Option<u8>,
-    /// Rounds of which the median counts
+    /// Number of rounds; the results are medians
     #[arg(long, default_value_t = 21, value_parser = parse_within(1u16, u16::MAX))]
     rounds: u16,
-    /// From which the keys follow
+    /// Seed of the random keys
     #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
     seed: u64,
-    /// Draw bits against nanoseconds into this file
+    /// Write a chart of bits over nanoseconds to this file
     #[arg(long, value_name = "FILE.svg", value_parser = crate::chart::parse_path)]
     plot: Option<PathBuf>,
-    /// Print a line of JSON for each structure
+    /// Print one line of JSON per structure
     #[arg(long)]
     json: bool,
 }
@@ -104,7 +103,7 @@ pub fn run(args: &IndexArgs) -> Result {
         };
         args.print(&report, reports.is_empty())?;
         if report.verified_keys != report.keys {
-            bail!("{structure} gave a wrong answer for {} keys", report.keys - report.verified_keys);
+            bail!("{structure} returned a wrong result for {} keys", report.keys - report.verified_keys);
         }
         reports.push(report);
     }

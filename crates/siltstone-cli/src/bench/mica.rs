@@ -16,63 +16,63 @@ const EXAMPLES: &str = "
 
 /// Measure MICA's stores in memory: gets and puts in batches
 ///
-/// Requests are drawn before any time is taken. Every value that is read is checked.
+/// Requests are generated before the measurement. The benchmark checks every value it reads.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct MicaArgs {
-    /// How many items are loaded
+    /// Number of items to load
     #[arg(long, default_value_t = 16 << 20, value_parser = parse_whole::<u64>)]
     items: u64,
-    /// The length of the keys, in bytes
+    /// Length of the keys, in bytes
     #[arg(long, default_value_t = 8, value_parser = parse_whole::<usize>)]
     key_size: usize,
-    /// The length of the values, in bytes
+    /// Length of the values, in bytes
     #[arg(long, default_value_t = 8, value_parser = parse_whole::<usize>)]
     value_size: usize,
-    /// The share of gets; the rest are puts
+    /// Fraction of gets; the rest are puts
     #[arg(long, default_value_t = 0.95)]
     get: f64,
-    /// The skew of the popularity, less than 1; 0 is uniform
+    /// Zipf exponent of the popularity, less than 1; 0 is uniform
     #[arg(long, default_value_t = 0.0)]
     zipf: f64,
-    /// Threads, a power of two; as many partitions
+    /// Number of threads and of partitions, a power of two
     #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     threads: usize,
-    /// Who reads and writes a partition: its owner; all and its owner; all
+    /// Access to a partition: exclusive (erew), concurrent reads (crew), concurrent reads and writes (crcw)
     #[arg(long, default_value = AccessMode::default().name(), value_parser = access_modes())]
     mode: AccessMode,
     /// Store mode, the default: nothing goes away by itself
     #[arg(long, conflicts_with = "cache")]
     store: bool,
-    /// Cache mode: old items give way to new ones
+    /// Cache mode: evict old items
     #[arg(long)]
     cache: bool,
-    /// What gives way in cache mode
+    /// Eviction policy in cache mode
     #[arg(long, value_enum, default_value = "approximate-lru", requires = "cache")]
     eviction: EvictionArg,
-    /// Items may have any size: their lengths are stored with them
+    /// Items of any size, stored with their lengths
     #[arg(long)]
     variable: bool,
-    /// Hash the keys before any time is taken, as MICA's clients do
+    /// Hash the keys before the measurement, as MICA's clients do
     #[arg(long)]
     hash_outside: bool,
-    /// Requests of a round
+    /// Number of requests per round
     #[arg(long, default_value_t = 16 << 20, value_parser = parse_whole::<u64>)]
     operations: u64,
-    /// Requests in a batch
+    /// Number of requests per batch
     #[arg(long, default_value_t = 256, value_parser = parse_whole::<usize>)]
     batch_size: usize,
-    /// Rounds; the best and the median are told
+    /// Number of rounds; the results are the best and the median
     #[arg(long, default_value_t = 5, value_parser = parse_whole::<usize>)]
     rounds: usize,
-    /// From which keys and requests follow
+    /// Seed of the random keys and requests
     #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
     seed: u64,
-    /// Run an experiment of the paper: threads up to those stated; skew; sizes of items; modes. It varies what its rows
-    /// name, whatever is stated of that
+    /// Run an experiment of the paper: thread counts up to --threads, skew, item sizes, or modes. The experiment
+    /// overrides the settings that it varies
     #[arg(long, value_enum)]
     table: Option<TableArg>,
-    /// Print a line of JSON for each measurement
+    /// Print one line of JSON per measurement
     #[arg(long)]
     json: bool,
 }

@@ -29,7 +29,7 @@ const EXAMPLES: &str = "
   siltstone bench ycsb --workload a --threads 16
   siltstone bench index --all --plot index.svg";
 
-/// Measure
+/// Run benchmarks
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct BenchArgs {

@@ -23,38 +23,38 @@ const EXAMPLES: &str = "
 
 /// Replay a recorded trace
 ///
-/// FILE is a trace that `siltstone dedup --record` has written, or a table of requests with the fields timestamp,
-/// key, key_size, value_size, client, op and ttl, as Twitter's cache traces have them; - is the standard input.
-/// Operations are sent as fast as they go, those on one key in their order, and every answer is checked, for which
-/// up to 100 bytes of memory a key are taken beside the database's. Times to live are not applied.
+/// FILE is a trace written by `siltstone dedup --record`, or a table of requests with the fields timestamp, key,
+/// key_size, value_size, client, op and ttl, as in Twitter's cache traces; - is standard input. Operations are sent at
+/// full speed; those on one key keep their order. The replay checks every result, which takes up to 100 bytes of memory
+/// per key in addition to the database's. It ignores times to live.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct TraceArgs {
     /// The trace
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Write the trace in the binary format to this new file, and replay nothing
+    /// Write the trace in the binary format to this new file, without a replay
     #[arg(long, value_name = "FILE")]
     convert: Option<PathBuf>,
-    /// End after so many operations of the trace
+    /// Stop after this number of operations
     #[arg(long, value_parser = parse_whole::<u64>)]
     operations: Option<u64>,
-    /// Threads that send operations at the same time
+    /// Number of concurrent threads
     #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     threads: usize,
-    /// A get that finds nothing is followed by a set with the length that the trace has for the get
+    /// After a get that finds nothing, set the key to a value of the length in the trace
     #[arg(long)]
     fill_misses: bool,
-    /// The directory; a temporary one if not given
+    /// Directory of the database [default: a temporary directory]
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
-    /// The directory holds a database already; what it holds beside the trace is not checked
+    /// Use the existing database in the directory; records that are not in the trace are not checked
     #[arg(long, requires = "db")]
     use_existing_db: bool,
-    /// How long a write must have survived when it returns
+    /// What a write survives when it returns
     #[arg(long, value_enum, default_value = "written")]
     durability: DurabilityArg,
-    /// Print a line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]

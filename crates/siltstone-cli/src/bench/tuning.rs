@@ -6,68 +6,68 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use siltstone::{Access, Builder, EngineKind, FilterKind, HashStoreKind, IndexKind, MicaSettings};
 
-/// How the database is set up.
+/// Settings of the database.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "How the database is set up")]
+#[command(next_help_heading = "Settings of the database")]
 pub struct Tuning {
-    /// The engine
+    /// Engine
     #[arg(long, default_value = EngineKind::default().name(), value_parser = engines())]
     engine: EngineKind,
-    /// All records have one size, and the database is told so
+    /// Fixed record size
     #[arg(long)]
     pub fixed: bool,
-    /// The keys are hashes, and the database is told so
+    /// Keys are hashes
     #[arg(long)]
     pub hashed_keys: bool,
-    /// Records of a fixed size have room for an expiry time
+    /// Fixed-size records have an expiry time
     #[arg(long)]
     expiring: bool,
-    /// The number of partitions
+    /// Number of partitions
     #[arg(long, value_parser = parse_whole::<u32>)]
     partitions: Option<u32>,
-    /// The size of a block on flash, in bytes
+    /// Size of a block on flash, in bytes
     #[arg(long, value_parser = parse_whole::<u32>)]
     block_bytes: Option<u32>,
-    /// Keys that HashStores hold before they are merged, as a share of all
+    /// Fraction of all keys that HashStores contain before they are merged
     #[arg(long)]
     merge_ratio: Option<f64>,
-    /// Bits of a tag
+    /// Bits per tag
     #[arg(long, value_parser = parse_whole::<u8>)]
     tag_bits: Option<u8>,
-    /// Slots of a partition's LogStore, at the least
+    /// Minimum number of slots of a LogStore
     #[arg(long, value_parser = parse_whole::<u32>)]
     log_slots_min: Option<u32>,
-    /// Threads for background work
+    /// Number of threads for background work
     #[arg(long, value_parser = parse_whole::<usize>)]
     background_threads: Option<usize>,
-    /// How HashStores stand on flash; cuckoo tables need `--fixed`
+    /// Form of HashStores on flash; cuckoo tables require `--fixed`
     #[arg(long, value_enum)]
     hash_store: Option<HashStoreArg>,
-    /// The filter of HashStores in hash order
+    /// Filter of HashStores in hash order
     #[arg(long, value_enum)]
     filter: Option<FilterArg>,
-    /// The base-2 logarithm of the inverse false-positive rate of ribbon filters
+    /// Bits of ribbon filters, with a false-positive rate of 2^-BITS
     #[arg(long, value_parser = parse_whole::<u8>)]
     filter_bits: Option<u8>,
-    /// Bits of a filter on each SortedStore, for lookups that mostly miss: wrong about one key in 2^BITS
+    /// Bits of a filter per SortedStore, for lookups of missing keys; its false-positive rate is 2^-BITS
     #[arg(long, value_name = "BITS", value_parser = parse_whole::<u8>)]
     filter_last_store: Option<u8>,
-    /// What all memory of the database is kept within, such as 64MiB; the rest of it caches records
+    /// Limit on all memory of the database, such as 64MiB; unused memory caches records
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory_budget: Option<f64>,
-    /// Of the engine `mica`: what a cache evicts; without it nothing is evicted, and a full database refuses puts
+    /// For the engine `mica`: eviction policy; without one, a full database refuses puts
     #[arg(long, value_enum)]
     eviction: Option<EvictionArg>,
-    /// Of the engine `mica`: bytes of key and value of a record on average
+    /// For the engine `mica`: average bytes of key and value per record
     #[arg(long, value_parser = parse_whole::<usize>)]
     record_bytes: Option<usize>,
-    /// How SortedStores are indexed; all but fences need `--fixed`
+    /// Index of SortedStores; all except fences require `--fixed`
     #[arg(long, value_enum)]
     index: Option<IndexArg>,
-    /// Whether gets compute the checksums of the blocks that they read
+    /// Whether gets verify the checksums of the blocks that they read
     #[arg(long, value_enum, default_value = "on")]
     checksums: Switch,
-    /// How store files reach the device
+    /// How store files are read and written
     #[arg(long, value_enum, default_value = "buffered")]
     access: AccessArg,
 }
@@ -100,11 +100,11 @@ enum FilterArg {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum AccessArg {
-    /// Through the page cache
+    /// Use the page cache
     Buffered,
-    /// Past the page cache; an error where that cannot be done
+    /// Direct I/O; an error if it is not supported
     Direct,
-    /// Past the page cache where that can be done
+    /// Direct I/O if it is supported
     DirectOrBuffered,
 }
 

@@ -14,70 +14,70 @@ const EXAMPLES: &str = "
   siltstone bench udp --cores 2 --partitions 2 --get 0.5 --direction both
   sudo siltstone bench udp --path af-xdp";
 
-/// Measure MICA over UDP, beside a bare echo of the same packets
+/// Measure MICA over UDP, compared with an echo of the same packets
 ///
-/// Server and client run in this process, on processors of their own if it has several, and talk over 127.0.0.1. The
-/// echo and the store answer the same packets by turns. Some answers are checked; with more than 1% of packets lost
-/// there is no result.
+/// Server and client run in this process, on separate processors if there are several, and communicate over
+/// 127.0.0.1. The echo and the store receive the same packets in turn. Some responses are checked. If more than 1% of
+/// the packets are lost, there is no result.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct UdpArgs {
-    /// How packets come to the server: over sockets of the system; or by AF_XDP from a virtual network card, which
-    /// takes root and a build with the feature af-xdp
+    /// How the server receives packets: sockets, or AF_XDP on a virtual network card, which requires root and a build
+    /// with the feature af-xdp
     #[arg(long, value_enum, default_value = "sockets")]
     path: PathArg,
-    /// How many items are loaded
+    /// Number of items to load
     #[arg(long, default_value_t = 1 << 20, value_parser = parse_whole::<u64>)]
     items: u64,
-    /// The length of the keys, in bytes
+    /// Length of the keys, in bytes
     #[arg(long, default_value_t = 8, value_parser = parse_whole::<usize>)]
     key_size: usize,
-    /// The length of the values, in bytes
+    /// Length of the values, in bytes
     #[arg(long, default_value_t = 8, value_parser = parse_whole::<usize>)]
     value_size: usize,
-    /// The share of gets; the rest are puts
+    /// Fraction of gets; the rest are puts
     #[arg(long, default_value_t = 0.95)]
     get: f64,
-    /// The skew of the popularity, less than 1; 0 is uniform
+    /// Zipf exponent of the popularity, less than 1; 0 is uniform
     #[arg(long, default_value_t = 0.0)]
     zipf: f64,
-    /// Threads of the server, each with a socket
+    /// Number of server threads, each with a socket
     #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     cores: usize,
-    /// Partitions, a power of two and no fewer than cores
+    /// Number of partitions, a power of two, at least the number of cores
     #[arg(long, default_value_t = 1, value_parser = parse_whole::<u32>)]
     partitions: u32,
-    /// Who reads and writes a partition: its owner; all and its owner; all
+    /// Access to a partition: exclusive (erew), concurrent reads (crew), concurrent reads and writes (crcw)
     #[arg(long, default_value = AccessMode::default().name(), value_parser = access_modes())]
     mode: AccessMode,
     /// Who takes a request to the core that may do it: the client, by the port; or the server, in software
     #[arg(long, value_enum, default_value = "assisted")]
     direction: DirectionArg,
-    /// Cache mode: old items give way to new ones
+    /// Cache mode: evict old items
     #[arg(long)]
     cache: bool,
-    /// What gives way in cache mode
+    /// Eviction policy in cache mode
     #[arg(long, value_enum, default_value = "approximate-lru", requires = "cache")]
     eviction: EvictionArg,
-    /// Requests in a packet; several numbers are measured one after the other
+    /// Number of requests per packet; each value in a list is measured in turn
     #[arg(long, value_delimiter = ',', default_values_t = [1, 32])]
     requests_per_packet: Vec<usize>,
-    /// Packets of a round
+    /// Number of packets per round
     #[arg(long, default_value_t = 200_000, value_parser = parse_whole::<u64>)]
     packets: u64,
-    /// Packets under way at the most
+    /// Maximum number of packets in flight
     #[arg(long, default_value_t = 512, value_parser = parse_whole::<usize>)]
     window: usize,
-    /// Packets that are received or sent at once
+    /// Number of packets received or sent per batch
     #[arg(long, default_value_t = 32, value_parser = parse_whole::<usize>)]
     burst: usize,
-    /// Rounds of store and echo; the median is told
+    /// Number of rounds of store and echo; the results are medians
     #[arg(long, default_value_t = 5, value_parser = parse_whole::<usize>)]
     rounds: usize,
-    /// From which keys and requests follow
+    /// Seed of the random keys and requests
     #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
     seed: u64,
-    /// Print a line of JSON for each measurement
+    /// Print one line of JSON per measurement
     #[arg(long)]
     json: bool,
 }

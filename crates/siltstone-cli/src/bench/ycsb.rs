@@ -32,52 +32,52 @@ Workloads:
 
 /// Measure a database with the core workloads of YCSB
 ///
-/// Loads the records and then sends the requests, chosen as YCSB 0.17 does. Without --db the database stands in a
-/// temporary directory. Every record that is read is checked. Each phase prints a summary as YCSB does, or a line of
-/// JSON. An update writes one field, for which the record is read first, unless --write-all-fields is given.
+/// Loads the records and then sends requests with the distributions of YCSB 0.17. Without --db the database is in a
+/// temporary directory. The benchmark checks every record it reads. Each phase prints a summary in YCSB's format, or a
+/// line of JSON. An update reads the record and writes one field, unless --write-all-fields is given.
 #[derive(Args)]
 #[command(after_help = format!("{WORKLOADS}\n{}", help(EXAMPLES)))]
 pub struct YcsbArgs {
-    /// The workload
+    /// Workload
     #[arg(long, default_value = "a", ignore_case = true, value_parser = workloads())]
     workload: Workload,
-    /// Records that are loaded
+    /// Number of records to load
     #[arg(long, alias = "recordcount", default_value_t = 1_000_000, value_parser = parse_whole::<u64>)]
     records: u64,
-    /// Requests of all threads together
+    /// Total number of requests of all threads
     #[arg(long, alias = "operationcount", default_value_t = 1_000_000, value_parser = parse_whole::<u64>)]
     operations: u64,
-    /// Threads that send requests at the same time
+    /// Number of concurrent threads
     #[arg(long, alias = "threadcount", default_value_t = 1, value_parser = parse_whole::<usize>)]
     threads: usize,
-    /// How the requests are distributed; the workload's own way if not given
+    /// Distribution of the requests [default: that of the workload]
     #[arg(long, alias = "requestdistribution", value_enum)]
     distribution: Option<DistributionArg>,
-    /// Fields of a record
+    /// Number of fields per record
     #[arg(long, alias = "fieldcount", default_value_t = 10, value_parser = parse_whole::<usize>)]
     field_count: usize,
-    /// The length of a field, in bytes
+    /// Length of a field, in bytes
     #[arg(long, alias = "fieldlength", default_value_t = 100, value_parser = parse_whole::<usize>)]
     field_length: usize,
-    /// An update writes all fields, and need not read the record
+    /// Updates write all fields and do not read the record
     #[arg(long, alias = "writeallfields")]
     write_all_fields: bool,
-    /// The directory; a temporary one if not given
+    /// Directory of the database [default: a temporary directory]
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
-    /// The directory holds a database that was loaded before: only send the requests
+    /// Use the loaded database in the directory: only send requests
     #[arg(long, requires = "db")]
     use_existing_db: bool,
-    /// How long a write must have survived when it returns
+    /// What a write survives when it returns
     #[arg(long, value_enum, default_value = "written")]
     durability: DurabilityArg,
-    /// From which the requests follow
+    /// Seed of the random requests
     #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
     seed: u64,
     /// End the requests after this time, such as 10s
     #[arg(long, value_parser = parse_time)]
     duration: Option<Duration>,
-    /// Print a line of JSON for each phase
+    /// Print one line of JSON per phase
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -86,11 +86,11 @@ pub struct YcsbArgs {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum DistributionArg {
-    /// A few records are popular, and they are spread over all
+    /// Zipf's law, with the popular records spread over the key space
     Zipfian,
-    /// The records that were inserted last are popular
+    /// The most recently inserted records are popular
     Latest,
-    /// All records that were loaded are as popular
+    /// All loaded records are equally popular
     Uniform,
 }
 
@@ -145,7 +145,9 @@ impl YcsbArgs {
 
 pub fn run(args: YcsbArgs) -> Result {
     if args.tuning.hashed_keys {
-        return Err(wrong_usage("--hashed-keys does not fit: YCSB's keys are names, and no hashes"));
+        return Err(wrong_usage(
+            "--hashed-keys is not supported because YCSB's keys are names, not hashes; leave it out",
+        ));
     }
     let interrupt = Interrupt::listen()?;
     let ground = Ground::prepare(args.db.as_deref(), "db")?;

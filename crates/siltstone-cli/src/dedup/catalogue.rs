@@ -111,7 +111,7 @@ fn recount(chunks: &Database) -> anyhow::Result<State> {
         let record = record?;
         let Some(metadata) = Metadata::decode(&record.value) else {
             bail!(
-                "the record of a chunk has {} bytes: run `siltstone verify` on the index",
+                "the record of a chunk has a wrong length, {} bytes; run `siltstone verify` on the index",
                 record.value.len()
             )
         };

@@ -21,7 +21,7 @@ const READ_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HashKind {
-    /// BLAKE3, the faster
+    /// BLAKE3 (faster)
     #[default]
     Blake3,
     /// SHA-256
@@ -76,11 +76,11 @@ impl Chunking {
         let size = self.average_size;
         ensure!(
             (256..=4 << 20).contains(&size) && size.is_multiple_of(8),
-            "--average-size is {size}: it must be a multiple of 8 from 256 to 4,194,304 bytes"
+            "--average-size is {size}; it must be a multiple of 8 from 256 to 4,194,304 bytes"
         );
         ensure!(
             matches!(self.hash_bytes, 20 | 32),
-            "--hash-bytes is {}: it must be 20 or 32",
+            "--hash-bytes is {}; it must be 20 or 32",
             self.hash_bytes
         );
         Ok(())

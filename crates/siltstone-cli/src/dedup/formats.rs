@@ -114,7 +114,10 @@ impl FileEntry {
         match entry {
             Some(entry) if fields.0.is_empty() => Ok(entry),
             _ => {
-                bail!("the catalogue is damaged: an entry has {} bytes, not {FILE_ENTRY_BYTES}", value.len())
+                bail!(
+                    "the catalogue is damaged: an entry has {} bytes, not {FILE_ENTRY_BYTES}; run `siltstone verify`",
+                    value.len()
+                )
             }
         }
     }
@@ -177,12 +180,12 @@ impl State {
         let mut fields = Reader(value);
         ensure!(
             fields.take() == Some(MAGIC),
-            "the catalogue is damaged: its own record does not begin as it should"
+            "the catalogue is damaged: its state has a wrong magic number; run `siltstone verify` on the index"
         );
         let version = fields.u32().unwrap_or_default();
         ensure!(
             version == VERSION,
-            "the catalogue is of format version {version}, but this program reads version {VERSION}: index anew"
+            "the catalogue has format version {version}, but this program reads version {VERSION}; create a new index"
         );
         let state = (|| {
             let (runs, next_file_id, first_valid_id) = (fields.u32()?, fields.u64()?, fields.u64()?);
@@ -202,7 +205,9 @@ impl State {
         })();
         match state {
             Some(state) if fields.0.is_empty() => Ok(state),
-            _ => bail!("the catalogue is damaged: its own record cannot be read"),
+            _ => bail!(
+                "the catalogue is damaged: its state has a wrong length; run `siltstone verify` on the index"
+            ),
         }
     }
 }

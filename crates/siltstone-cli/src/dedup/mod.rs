@@ -43,42 +43,42 @@ const EXAMPLES: &str = "
   siltstone dedup --record chunks.trace ~/src
   siltstone stats --db backup.index";
 
-/// Slots of a LogStore's index: few, because a key here costs the reading of 4 KiB, so that memory is worth more than
-/// conversions are.
+/// The minimum number of slots of a LogStore. It is small because each key here costs the reading of 4 KiB, so memory
+/// matters more than conversions.
 const LOG_SLOTS_MIN: u32 = 1024;
 
 /// Index the chunks of files and count the duplicates
 ///
-/// Cuts the files below every PATH by their content (FastCDC), hashes each chunk, looks it up in an index on flash,
-/// and inserts it with 44 bytes of metadata when it is new. Symbolic links are not followed; files that cannot be
-/// read are reported and counted. Ctrl-C stops cleanly; the next run with the same index continues there. Later runs
-/// read only what has changed and report what is new.
+/// Splits the files below every PATH into chunks by content (FastCDC), hashes each chunk, looks it up in an index on
+/// flash, and inserts it with 44 bytes of metadata if it is new. Does not follow symbolic links; reports and counts
+/// unreadable files. Ctrl-C stops cleanly; the next run with the same index continues. Later runs read only new and
+/// changed files and report new chunks.
 ///
 /// The index in DIR consists of two databases. `siltstone verify`, `repair`, `checkpoint`, `stats` and `compact` work
 /// on both; `get` and `list` read its chunks.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct DedupArgs {
-    /// The directory of the index
+    /// Directory of the index
     #[arg(long, value_name = "DIR", default_value = "dedup-index", env = "SILTSTONE_DB")]
     db: PathBuf,
-    /// The average size of a chunk, in bytes: a multiple of 8 from 256 to 4,194,304; chunks have a quarter of it to
-    /// four times as much; kept in the index [default: 4096]
+    /// Average size of a chunk, in bytes: a multiple of 8 from 256 to 4,194,304; chunk sizes range from a quarter of it
+    /// to four times it; stored in the index [default: 4096]
     #[arg(long, value_name = "BYTES", value_parser = parse_whole::<u32>)]
     average_size: Option<u32>,
-    /// The hash of the chunks; kept in the index [default: blake3]
+    /// Hash of the chunks; stored in the index [default: blake3]
     #[arg(long, value_enum)]
     hash: Option<HashKind>,
-    /// How many bytes of the hash are the key: 20 or 32; kept in the index [default: 32]
+    /// Number of bytes of the hash in the key, 20 or 32; stored in the index [default: 32]
     #[arg(long, value_name = "BYTES", value_parser = ["20", "32"])]
     hash_bytes: Option<String>,
     /// Record the lookups and inserts to this new file, for `siltstone bench trace`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Tell each file that is new or has changed, on standard error
+    /// Print each new or changed file to standard error
     #[arg(long, short)]
     verbose: bool,
-    /// Print a line of JSON instead of the table
+    /// Print one line of JSON instead of the table
     #[arg(long)]
     json: bool,
     /// Files and directories
@@ -94,7 +94,7 @@ pub fn run(args: DedupArgs) -> Result {
     let catalogue = Catalogue::open(&args.db.join(FILES), &database)?;
     ensure!(
         catalogue.totals().unique_chunks == 0 || database.stats().records > 0,
-        "{}: the chunks of this index are gone, but its catalogue is not: remove the directory and index again",
+        "{}: the chunks of this index are missing, but its catalogue exists; remove the directory and index again",
         args.db.display()
     );
     let started = Instant::now();
@@ -114,7 +114,7 @@ pub fn run(args: DedupArgs) -> Result {
     database.close()?;
     print(&report, args.json)?;
     if interrupt.is_raised() {
-        complain(format_args!("interrupted; the same command continues there"));
+        complain(format_args!("interrupted; run the same command again to continue"));
         return Ok(Outcome::Interrupted);
     }
     Ok(Outcome::Done)
@@ -158,7 +158,11 @@ pub fn checkpoint(directory: &Path, target: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("{}: {PARAMETERS} is missing", directory.display()))?;
     SystemDirectory::create(target)?;
     let taken = fs::read_dir(target).with_context(|| format!("cannot list {}", target.display()))?.next();
-    ensure!(taken.is_none(), "{}: this directory is not empty; name an empty or a new one", target.display());
+    ensure!(
+        taken.is_none(),
+        "{}: the directory is not empty; use an empty or a new directory",
+        target.display()
+    );
     // Both are open, and so locked, until both are copied: the catalogue never knows more than the chunks.
     let open = |name: &str| crate::open::open(Database::builder(directory.join(name)).create(false));
     let (chunks, files) = (open(CHUNKS)?, open(FILES)?);
@@ -186,7 +190,7 @@ fn prepare(directory: &Path, args: &DedupArgs) -> anyhow::Result<Chunking> {
     }
     if let Some(name) = other {
         bail!(
-            "{}: this directory has other files ({}); name an empty or a new directory with --db",
+            "{}: the directory contains other files ({}); use an empty or a new directory with --db",
             directory.display(),
             name.to_string_lossy()
         );
@@ -194,7 +198,7 @@ fn prepare(directory: &Path, args: &DedupArgs) -> anyhow::Result<Chunking> {
     let Some(made) = parameters::read(directory)? else {
         ensure!(
             !databases,
-            "{}: {PARAMETERS} is missing, which has the parameters of the index: copy the file from a checkpoint",
+            "{}: {PARAMETERS} is missing, which contains the parameters of the index; copy the file from a checkpoint",
             directory.display()
         );
         parameters::write(directory, &asked)?;

@@ -152,9 +152,9 @@ impl Report {
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "The files of this run")?;
         self.print_files(out)?;
-        writeln!(out, "\nThe index: all versions of files that were ever read")?;
+        writeln!(out, "\nThe index: all versions of all files")?;
         self.print_index(out)?;
-        writeln!(out, "\nWhat the index costs")?;
+        writeln!(out, "\nCost of the index")?;
         self.print_cost(out)
     }
 
@@ -169,7 +169,7 @@ impl Report {
         row("files", grouped(self.files), remark)?;
         row("bytes", grouped(self.bytes), format!("{} read in this run", grouped(self.bytes_read)))?;
         row("chunks", grouped(self.chunks), format!("{} looked up in this run", grouped(self.chunks_read)))?;
-        let remark = format!("{} bytes, in no file before", grouped(self.new_bytes));
+        let remark = format!("{} bytes, not in any file before", grouped(self.new_bytes));
         row("new chunks", grouped(self.new_chunks), remark)?;
         row("seconds", format!("{:.2}", self.seconds), format!("{:.1} MB/s", self.mb_per_s))?;
         row("lookups per second", grouped(self.lookups_per_s as u64), String::new())?;
@@ -200,7 +200,7 @@ impl Report {
         row("flash reads per lookup", format!("{:.4}", self.reads_per_get), remark)?;
         row("write amplification", format!("{:.2}", self.write_amplification), String::new())?;
         let remark = format!(
-            "the catalogue of the files takes {} more, and {} of RAM",
+            "the catalogue takes {} more, and {} of RAM",
             grouped(self.catalogue_disk_bytes),
             grouped(self.catalogue_ram_bytes)
         );

@@ -127,7 +127,7 @@ impl<'a> Scan<'a> {
 
     fn fail(&mut self, path: &Path, error: &anyhow::Error) {
         self.files.failed += 1;
-        self.bar.suspend(|| complain(format_args!("{}: {error:#}; it is left out", path.display())));
+        self.bar.suspend(|| complain(format_args!("{}: {error:#}; skipped", path.display())));
         if self.files.failures.len() < FAILURES_TOLD_MAX {
             self.files.failures.push((path.to_owned(), format!("{error:#}")));
         }
@@ -155,7 +155,7 @@ impl<'a> Scan<'a> {
         match read {
             Ok(End::Complete) => entry.complete = true,
             Ok(End::Interrupted) => {}
-            Err(error) => self.fail(path, &anyhow::Error::from(error).context("cannot read on")),
+            Err(error) => self.fail(path, &anyhow::Error::from(error).context("cannot continue to read")),
         }
         self.catalogue.set(path, entry);
         Ok(())

@@ -8,7 +8,7 @@ use walkdir::{DirEntry, WalkDir};
 /// The paths, absolute and without links, each file under one of them only.
 pub fn roots(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let absolute = |path: &PathBuf| {
-        std::fs::canonicalize(path).with_context(|| format!("cannot find {}: check the path", path.display()))
+        std::fs::canonicalize(path).with_context(|| format!("cannot find {}; check the path", path.display()))
     };
     let mut roots = paths.iter().map(absolute).collect::<anyhow::Result<Vec<_>>>()?;
     roots.sort();
@@ -44,7 +44,8 @@ fn found(root: &Path, entry: walkdir::Result<DirEntry>) -> Option<Found> {
         }),
         Err(error) => {
             let path = error.path().unwrap_or(root).to_owned();
-            let error = error.into_io_error().map_or_else(|| anyhow!("it cannot be entered"), Into::into);
+            let error =
+                error.into_io_error().map_or_else(|| anyhow!("cannot enter the directory"), Into::into);
             Some(Found::Unreadable(path, error))
         }
     }

@@ -15,22 +15,22 @@ const EXAMPLES: &str = "
   siltstone dict build pages.dict --key-column url --value-column title,date pages.tsv
   siltstone export --db DIR | siltstone dict build all.dict --fixed 32,44 --hashed-keys --memory 1GiB";
 
-/// Build a dictionary of the records of files
+/// Build a dictionary from the records in files
 ///
-/// The files may be larger than memory. The last record of a key holds. The dictionary is there when it is whole, and a
-/// build that fails or is stopped leaves nothing.
+/// The files may be larger than memory. If a key occurs several times, the last record wins. The file appears when it
+/// is complete; a build that fails or is stopped leaves no files.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct BuildArgs {
-    /// The file of the dictionary
+    /// File of the dictionary
     #[arg(value_name = "FILE")]
     path: PathBuf,
     #[command(flatten)]
     source: SourceArgs,
-    /// Replace a dictionary that is there
+    /// Replace an existing dictionary
     #[arg(long)]
     force: bool,
-    /// Print a line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -40,18 +40,18 @@ pub struct BuildArgs {
 }
 
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "What is kept in the dictionary")]
+#[command(next_help_heading = "Settings of the dictionary")]
 struct ShapeArgs {
-    /// All keys have K bytes and all values V: no byte is spent on lengths
+    /// All keys have K bytes and all values V bytes; their lengths are not stored
     #[arg(long, value_name = "K,V", value_parser = parse_lengths)]
     fixed: Option<(usize, usize)>,
-    /// The keys are uniform hashes already (8 bytes or more) and are not hashed again
+    /// Keys are uniform hashes (8 bytes or more) and are not hashed again
     #[arg(long)]
     hashed_keys: bool,
-    /// The size of a block, a power of two from 512 to 65,536
+    /// Size of a block in bytes, a power of two from 512 to 65,536
     #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = parse_whole::<u32>)]
     block_bytes: u32,
-    /// How records are found
+    /// Kind of index
     #[arg(long, value_enum, default_value = "fences")]
     index: IndexArg,
 }

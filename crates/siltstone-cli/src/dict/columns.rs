@@ -20,7 +20,7 @@ impl FromStr for Column {
 
     fn from_str(text: &str) -> Result<Column, String> {
         match text.parse() {
-            Ok(0) => Err("columns are counted from 1 on".to_owned()),
+            Ok(0) => Err("columns are numbered from 1".to_owned()),
             Ok(number) => Ok(Column::Number(number)),
             Err(_) => Ok(Column::Name(text.to_owned())),
         }
@@ -98,7 +98,7 @@ impl<R: Read> Reader<R> {
             Column::Number(number) => Ok(number - 1),
             Column::Name(name) => names.iter().position(|field| field == name.as_bytes()).ok_or_else(|| {
                 let names: Vec<_> = names.iter().map(|name| Notation::Escaped.show(name)).collect();
-                anyhow!("no column is named {name}: the first row is {}", names.join(", "))
+                anyhow!("no column is named {name}; the first row is {}", names.join(", "))
             }),
         };
         Ok(Reader {
@@ -124,7 +124,7 @@ impl<R: Read> Reader<R> {
         let field = |column: usize| {
             let (wanted, got) = (column + 1, self.row.len());
             self.row.get(column).with_context(|| {
-                format!("column {wanted} is wanted, but the row has {}", counted(got as u64, "column"))
+                format!("column {wanted} is missing; the row has {}", counted(got as u64, "column"))
             })
         };
         let value = match self.values[..] {
@@ -180,7 +180,7 @@ impl<W: Write> RecordSink for Writer<W> {
         let fits = |field: &[u8]| !field.iter().any(|byte| b"\t\n\r".contains(byte));
         ensure!(
             self.table == Table::Csv || (fits(&key) && fits(&value)),
-            "a tab or a newline stands in the record of {}: use --escaped, --hex or CSV",
+            "the record of {} contains a tab or a newline; use --escaped, --hex or CSV",
             Notation::Escaped.show(&record.key)
         );
         Ok(self.rows.write_record([key, value])?)

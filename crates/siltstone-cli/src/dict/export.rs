@@ -19,19 +19,19 @@ const EXAMPLES: &str = "
 
 /// Write all records to a file or to standard output
 ///
-/// In the dictionary's own order.
+/// The records are in the order of the dictionary.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ExportArgs {
-    /// The file of the dictionary
+    /// File of the dictionary
     #[arg(value_name = "FILE")]
     path: PathBuf,
-    /// The format
+    /// Format
     #[arg(long, value_enum, default_value = "binary")]
     format: Format,
     #[command(flatten)]
     notation: NotationArgs,
-    /// Write to this file, which is replaced when the output is complete
+    /// Write to this file; an existing file is replaced when the output is complete
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }

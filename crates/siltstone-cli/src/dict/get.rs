@@ -16,32 +16,32 @@ const EXAMPLES: &str = "
   siltstone dict get words.dict house tree water
   siltstone dict get words.dict --keys wanted.txt > found.tsv";
 
-/// So many keys of a file are looked up at once.
+/// The number of keys of a file that are looked up in one call.
 const KEYS_PER_BATCH: usize = 4096;
 
 /// Print the values of keys
 ///
-/// Of one key the value's bytes are written as they are; a newline follows only on a terminal. Of several keys a line
-/// is written for each that is there: the key, a tab and the value, with what cannot be printed as \xNN. Answers 1 if a
-/// key is not there.
+/// For one key, writes the bytes of the value unchanged, and a newline only on a terminal. For several keys, writes one
+/// line per key found: the key, a tab and the value, with non-printable bytes as \xNN. Exits with 1 if a key is not
+/// found.
 #[derive(Args)]
 #[command(after_help = help_with_arguments(EXAMPLES))]
 pub struct GetArgs {
-    /// The file of the dictionary
+    /// File of the dictionary
     #[arg(value_name = "FILE")]
     path: PathBuf,
     #[command(flatten)]
     typed: ArgumentArgs,
-    /// Look the keys up that stand in this file, one a line, `-` being standard input
+    /// Look up the keys in this file, one per line; `-` is standard input
     #[arg(long, value_name = "KEYS", conflicts_with = "key")]
     keys: Option<PathBuf>,
-    /// Leave the index on flash and search: the fastest for a single key of a large dictionary
+    /// Do not load the index, but search: fastest for a single key of a large dictionary
     #[arg(long)]
     without_index: bool,
-    /// Write nothing: the exit code tells whether all keys are there
+    /// Write nothing; the exit code is 1 if a key is not found
     #[arg(long, short)]
     quiet: bool,
-    /// The keys
+    /// Keys
     #[arg(value_name = "KEY", required_unless_present = "keys")]
     key: Vec<OsString>,
 }
@@ -65,7 +65,7 @@ pub fn run(args: &GetArgs) -> Result {
         }
         Ok(())
     })
-    .with_context(|| format!("cannot look the keys of {} up", path.display()))?;
+    .with_context(|| format!("cannot look up the keys in {}", path.display()))?;
     shown.finish(&dictionary, keys)
 }
 

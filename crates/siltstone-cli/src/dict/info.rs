@@ -9,14 +9,14 @@ const EXAMPLES: &str = "
   siltstone dict info words.dict
   siltstone dict info words.dict --json";
 
-/// Tell what a dictionary holds and costs
+/// Print the properties of a dictionary
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct InfoArgs {
-    /// The file of the dictionary
+    /// File of the dictionary
     #[arg(value_name = "FILE")]
     path: PathBuf,
-    /// Print a line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     json: bool,
 }

@@ -27,7 +27,7 @@ const EXAMPLES: &str = "
   siltstone dict get words.dict house tree
   siltstone dict update words.dict new-words.csv";
 
-/// Build, ask and update dictionaries: single files of records that many processes share
+/// Build, read and update dictionaries: single files of records that many processes can share
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct DictArgs {
@@ -61,15 +61,15 @@ pub fn run(args: DictArgs) -> Result {
 /// How records are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum IndexArg {
-    /// Fences between the blocks: the smallest and the fastest, for records of any size
+    /// Fences between blocks: smallest and fastest, for records of any size
     Fences,
-    /// An entropy-coded trie pruned to blocks; for records of a fixed size that is smaller than a block
+    /// Entropy-coded trie pruned to blocks; for records of a fixed size that is smaller than a block
     #[value(alias = "sparse_trie")]
     SparseTrie,
-    /// An entropy-coded trie with a leaf for each record; for the same records
+    /// Entropy-coded trie with one leaf per record; for the same records
     #[value(alias = "dense_trie")]
     DenseTrie,
-    /// None: a lookup searches, with a handful of reads
+    /// No index: a lookup searches with a few reads
     None,
 }
 
@@ -86,15 +86,15 @@ impl From<IndexArg> for DictionaryIndex {
 
 /// How records are sorted.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "How the records are sorted")]
+#[command(next_help_heading = "Sorting")]
 struct SortArgs {
-    /// The memory that sorting may take, such as 512MiB: 64KiB or more
+    /// Memory limit for sorting, such as 512MiB; 64KiB or more
     #[arg(long, value_name = "BYTES", value_parser = parse_whole::<usize>, default_value = "256MiB")]
     memory: usize,
-    /// Where records are sorted that do not fit into memory [default: beside the dictionary]
+    /// Directory for records that do not fit into memory [default: that of the dictionary]
     #[arg(long, value_name = "DIR")]
     temporary: Option<PathBuf>,
-    /// It is an error if a key comes twice; else the last record holds
+    /// Fail if a key occurs twice; by default the last record wins
     #[arg(long)]
     refuse_duplicates: bool,
 }
@@ -139,9 +139,9 @@ fn check_target(path: &Path, force: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let shown = path.display();
-    ensure!(force, "{shown}: this file is there already: use --force to replace it, or `dict update`");
+    ensure!(force, "{shown}: the file exists; use --force to replace it, or `dict update`");
     if let Err(error) = Dictionary::options().without_index().open(path) {
-        bail!("{shown}: this file is there already and no dictionary: remove it first ({error})");
+        bail!("{shown}: the file exists and is not a dictionary; remove it first ({error})");
     }
     Ok(())
 }
@@ -186,9 +186,9 @@ fn print_info(path: &Path, info: &DictionaryInfo, json: bool) -> anyhow::Result<
         writeln!(out, "data     {} bytes of keys, {} of values", info.key_bytes, info.value_bytes)?;
         writeln!(out, "blocks   {} of {} bytes", info.blocks, info.block_bytes)?;
         let (index, bytes, bits) = (info.index.name(), info.index_bytes, info.bits_per_key());
-        writeln!(out, "index    {index}, {bytes} bytes in memory, {bits:.3} bits a key")?;
+        writeln!(out, "index    {index}, {bytes} bytes in memory, {bits:.3} bits per key")?;
         if info.has_damaged_end {
-            writeln!(out, "         a change of the index was interrupted: `dict reindex` does it again")?;
+            writeln!(out, "         a change of the index was interrupted; run `dict reindex` to repeat it")?;
         }
     }
     Ok(out.flush()?)

@@ -12,20 +12,20 @@ const EXAMPLES: &str = "
   siltstone dict reindex words.dict --index dense_trie
   siltstone dict reindex words.dict --index none";
 
-/// Give a dictionary another index
+/// Replace the index of a dictionary
 ///
-/// Reads the records once and writes only the index, behind them. Who stops it has changed nothing; after a loss of
-/// power the dictionary has this index, or the one that it was built with.
+/// Reads the records once and writes only the index, after them. If stopped, it changes nothing. After a power failure
+/// the dictionary has this index or the one that it was built with.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ReindexArgs {
-    /// The file of the dictionary
+    /// File of the dictionary
     #[arg(value_name = "FILE")]
     path: PathBuf,
-    /// How records shall be found
+    /// Kind of index
     #[arg(long, value_enum)]
     index: IndexArg,
-    /// Print a line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     json: bool,
 }

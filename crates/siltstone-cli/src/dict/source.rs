@@ -23,9 +23,9 @@ const RECORDS_PER_LOOK: u64 = 1024;
 pub enum Format {
     /// Siltstone's export format (docs/formats/export.md)
     Binary,
-    /// JSON, a line each record
+    /// JSON, one record per line
     Jsonl,
-    /// Comma-separated values, with quotes where they are needed
+    /// Comma-separated values, with quotes if needed
     Csv,
     /// Tab-separated values, without quotes
     Tsv,
@@ -45,21 +45,21 @@ impl Format {
 /// Which records.
 #[derive(Debug, Clone, Args)]
 pub struct SourceArgs {
-    /// The format, if it should not be told from the name or the first byte
+    /// Format [default: detected from the file name or the first byte]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// CSV, TSV: the column of the key, by its number from 1 on or its name
+    /// CSV, TSV: column of the key, by its number from 1 or by its name
     #[arg(long, value_name = "COLUMN", default_value = "1")]
     key_column: Column,
-    /// CSV, TSV: the column of the value; of several a row is made
+    /// CSV, TSV: column of the value; several columns are joined to one row
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',', default_value = "2")]
     value_column: Vec<Column>,
-    /// CSV, TSV: the first row has names and no record; so it is if a column is chosen by its name
+    /// CSV, TSV: the first row contains column names; implied if a column is given by name
     #[arg(long)]
     header: bool,
     #[command(flatten)]
     pub notation: NotationArgs,
-    /// The files, `-` being standard input, which is read if none is named
+    /// Files; `-` is standard input, which is also the default
     #[arg(value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 }
@@ -78,7 +78,7 @@ impl Taken {
         if self.expiring > 0 {
             let (expiring, expired) = (self.expiring, self.expired);
             complain(format_args!(
-                "{} had an expiry time, which a dictionary does not keep; {expired} of them were over and left out",
+                "{} had an expiry time, which dictionaries do not keep; {expired} of them had expired and were skipped",
                 counted(expiring, "record")
             ));
         }

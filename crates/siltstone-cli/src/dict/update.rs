@@ -15,29 +15,29 @@ const EXAMPLES: &str = "
   siltstone dict update words.dict --delete gone.txt new-words.csv --output words-2.dict
   siltstone dict update words.dict --delete gone.txt";
 
-/// Merge records into a dictionary, and take some out
+/// Merge records into a dictionary, and remove records
 ///
-/// Writes a new file in one pass over the old one and the sorted batch, and puts it in the place of the old one when it
-/// is whole. Who has the old one open goes on reading it.
+/// Writes a new file in one pass over the old one and the sorted batch, and replaces the old file when the new one is
+/// complete. Processes that have the old file open continue to read it.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct UpdateArgs {
-    /// The file of the dictionary
+    /// File of the dictionary
     #[arg(value_name = "FILE")]
     path: PathBuf,
     #[command(flatten)]
     source: SourceArgs,
-    /// Take the keys out that stand in this file, one a line; keys that are in an input too are put, and standard input
-    /// is read only if it is named
+    /// Remove the keys in this file, one per line. Keys that are also in an input are put. Standard input is read only
+    /// if it is named
     #[arg(long, value_name = "KEYS")]
     delete: Option<PathBuf>,
-    /// Write the new dictionary to this file and leave the old one
+    /// Write the new dictionary to this file and keep the old one
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace a dictionary that is there under the name given with --output
+    /// Replace an existing dictionary named by --output
     #[arg(long, requires = "output")]
     force: bool,
-    /// Print a line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub fn run(args: UpdateArgs) -> Result {
     if let Some(path) = &args.delete {
         let notation = args.source.notation.typed();
         input::for_each_line(path, |line| Ok(writer.delete(notation.parse(line)?)?))
-            .with_context(|| format!("cannot take the keys of {} out", path.display()))?;
+            .with_context(|| format!("cannot remove the keys in {}", path.display()))?;
     }
     let taken = match args.delete.is_some() && !args.source.is_named() {
         true => Taken::default(),

@@ -10,16 +10,16 @@ const EXAMPLES: &str = "
   siltstone dict verify words.dict
   siltstone dict verify words.dict --json";
 
-/// Read everything and say what is damaged
+/// Read the whole file and report damage
 ///
-/// Answers 1 if anything is.
+/// Exits with 1 if the file is damaged.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct VerifyArgs {
-    /// The file of the dictionary
+    /// File of the dictionary
     #[arg(value_name = "FILE")]
     path: PathBuf,
-    /// Print a line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     json: bool,
 }

@@ -25,68 +25,68 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Serve MICA over UDP, until Ctrl-C
 ///
-/// Everything is in memory and gone when it stops. There is neither authentication nor encryption: whoever can send
-/// packets to it reads and writes everything. Clients are those of the library siltstone-network.
+/// All data is in memory and lost when the server stops. There is no authentication and no encryption: everyone who can
+/// send packets to the server can read and write all data. Clients use the library siltstone-network.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct MicaArgs {
-    /// The address of the first core; the others have the ports after it, or, if it is 0, any that are free
+    /// Address of the first core; the others use the following ports, or free ports if the port is 0
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:11411")]
     listen: SocketAddr,
-    /// Threads, each with a socket of its own
+    /// Number of threads, each with a socket
     #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     cores: usize,
-    /// Partitions, a power of two up to 256 and no fewer than cores; as many as are needed if not stated
+    /// Number of partitions, a power of two up to 256, at least the number of cores [default: the smallest]
     #[arg(long, value_parser = parse_whole::<u32>)]
     partitions: Option<u32>,
-    /// Who reads and writes a partition: its owner; all and its owner; all
+    /// Access to a partition: exclusive (erew), concurrent reads (crew), concurrent reads and writes (crcw)
     #[arg(long, default_value = AccessMode::default().name(), value_parser = access_modes())]
     mode: AccessMode,
     /// Memory for items and index
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "256MiB")]
     memory: f64,
-    /// Bytes of key and value that an item has on average
+    /// Average bytes of key and value per item
     #[arg(long, default_value_t = 64, value_parser = parse_whole::<usize>)]
     record_bytes: usize,
-    /// All keys have K bytes and all values V: no byte is spent on lengths
+    /// All keys have K bytes and all values V bytes; their lengths are not stored
     #[arg(long, value_name = "K,V", value_parser = parse_lengths)]
     fixed: Option<(usize, usize)>,
-    /// Items of a fixed size get room for an expiry time, 8 bytes each
+    /// Fixed-size items have an expiry time, 8 bytes each
     #[arg(long, requires = "fixed")]
     expiring: bool,
-    /// Cache mode: old items give way to new ones
+    /// Cache mode: evict old items
     #[arg(long)]
     cache: bool,
-    /// What gives way in cache mode
+    /// Eviction policy in cache mode
     #[arg(long, value_enum, default_value = "approximate-lru", requires = "cache")]
     eviction: EvictionArg,
-    /// The longest packet, 704 to 8,972 bytes
+    /// Maximum length of a packet, 704 to 8,972 bytes
     #[arg(long, default_value_t = PACKET_BYTES_DEFAULT, value_parser = parse_whole::<usize>)]
     packet_bytes: usize,
-    /// Packets that are received and sent at once
+    /// Number of packets received and sent per batch
     #[arg(long, default_value_t = 32, value_parser = parse_whole::<usize>)]
     burst: usize,
-    /// Any core takes any packet and forwards it to the one that has the partition
+    /// Every core accepts every packet and forwards it to the core of the partition
     #[arg(long)]
     redirect: bool,
-    /// Compute the hashes of keys again, and refuse wrong ones
+    /// Verify the hashes of keys, and refuse wrong ones
     #[arg(long)]
     verify_hashes: bool,
-    /// The processors on which the cores stay, one for each
+    /// Processors to which the cores are pinned, one per core
     #[arg(long, value_delimiter = ',', value_parser = parse_whole::<usize>)]
     processors: Vec<usize>,
-    /// Take packets by AF_XDP from this interface, which has the address; core n has its queue n. Takes root
+    /// Receive packets by AF_XDP from this interface, which has the address; core n uses queue n. Requires root
     #[cfg(feature = "af-xdp")]
     #[arg(long)]
     interface: Option<String>,
-    /// Take them behind the driver, where it cannot hand them over itself
+    /// Use AF_XDP's generic mode, for drivers without native support
     #[cfg(feature = "af-xdp")]
     #[arg(long, requires = "interface")]
     generic: bool,
-    /// Print the counters so often, as a line of JSON
+    /// Print the counters at this interval, as a line of JSON
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     stats_interval: Option<Duration>,
-    /// Print lines of JSON: the addresses, and at the end the counters
+    /// Print lines of JSON: the addresses, and the counters at the end
     #[arg(long)]
     json: bool,
 }

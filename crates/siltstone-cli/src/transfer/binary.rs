@@ -42,8 +42,10 @@ impl<W: Write> Writer<W> {
 
 impl<W: Write> RecordSink for Writer<W> {
     fn write(&mut self, record: &Record) -> anyhow::Result<()> {
-        let key_length = u16::try_from(record.key.len()).context("a key is longer than 65,535 bytes")?;
-        let value_length = u32::try_from(record.value.len()).context("a value is longer than 256 MiB")?;
+        let key_length =
+            u16::try_from(record.key.len()).context("a key is longer than the maximum of 65,535 bytes")?;
+        let value_length =
+            u32::try_from(record.value.len()).context("a value is longer than the maximum of 256 MiB")?;
         ensure!(key_length > 0, "a key is empty");
         self.write_checked(&[
             &key_length.to_le_bytes(),
@@ -76,11 +78,11 @@ impl<R: Read> Reader<R> {
     pub fn new(source: R) -> anyhow::Result<Self> {
         let mut reader = Reader { source, position: 0, records: 0, ended: false };
         let header = reader.read(HEADER_BYTES, "the header")?;
-        ensure!(header.starts_with(&MAGIC), "this is no export of siltstone: its first 8 bytes are others");
+        ensure!(header.starts_with(&MAGIC), "not a siltstone export: the first 8 bytes are wrong");
         let version = u32_at(&header, 8);
         ensure!(
             version == VERSION,
-            "this export is of format version {version}, but this program reads version {VERSION}: export it anew"
+            "the export has format version {version}, but this program reads version {VERSION}; export the data again"
         );
         reader.check(&[&header[..12]], u32_at(&header, 12), 0)?;
         Ok(reader)
@@ -94,7 +96,7 @@ impl<R: Read> Reader<R> {
         self.position += read as u64;
         ensure!(
             read == length,
-            "the export ends at byte {} within {what}: it was cut short; export it anew",
+            "the export ends at byte {} within {what}: it was cut short; export the data again",
             self.position
         );
         Ok(bytes)
@@ -120,7 +122,7 @@ impl<R: Read> Reader<R> {
         let value_length = u32_at(&rest, 0) as usize;
         if value_length > VALUE_LENGTH_MAX {
             bail!(
-                "the export is damaged at byte {start}: a value of {value_length} bytes, but 256 MiB is the most"
+                "the export is damaged at byte {start}: a value of {value_length} bytes; the maximum is 256 MiB"
             );
         }
         let key = self.read(usize::from(u16::from_le_bytes([key_length[0], key_length[1]])), "a key")?;
@@ -137,11 +139,11 @@ impl<R: Read> Reader<R> {
         let end = self.read(8 + 4, "the end")?;
         self.check(&[&[0, 0], &end[..8]], u32_at(&end, 8), start)?;
         let (expected, got) = (u64_at(&end, 0), self.records);
-        ensure!(got == expected, "the export says that it has {expected} records, but {got} were there");
+        ensure!(got == expected, "the export should have {expected} records, but has {got}");
         let mut after = [0; 1];
         ensure!(
             self.source.read(&mut after)? == 0,
-            "something follows the end of the export at byte {}",
+            "there are bytes after the end of the export at byte {}",
             self.position
         );
         Ok(())

@@ -123,7 +123,7 @@ fn parse(line: &[u8]) -> anyhow::Result<Record> {
     let wrong = |error: serde_json::Error| {
         let told = error.to_string();
         let told = told.split(" at line ").next().unwrap_or_default();
-        anyhow!("this is no record in JSON: {told} at column {}", error.column())
+        anyhow!("not a JSON record: {told} at column {}", error.column())
     };
     let line: Line<'_> = serde_json::from_slice(line).map_err(wrong)?;
     Ok(Record {
@@ -149,7 +149,7 @@ fn one_of(
             let bytes = BASE64.decode(base64.as_bytes());
             bytes.map(Bytes::from).map_err(|error| anyhow!("{name}_base64 is not Base64: {error}"))
         }
-        _ => bail!("one of {name}, {name}_hex and {name}_base64 is wanted"),
+        _ => bail!("expected exactly one of {name}, {name}_hex and {name}_base64"),
     }
 }
 

@@ -11,9 +11,9 @@ use std::io::{BufRead, Write};
 /// The formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Siltstone's export format (docs/formats/export.md): compact, checked, complete or refused
+    /// Siltstone's export format (docs/formats/export.md): compact, with checksums
     Binary,
-    /// JSON, a line each record, to read and to process
+    /// JSON, one record per line
     Jsonl,
 }
 
@@ -70,10 +70,10 @@ impl Format {
             return Ok(Format::Jsonl);
         }
         if let Some((name, _)) = COMPRESSED.iter().find(|(_, magic)| start.starts_with(magic)) {
-            bail!("this is compressed with {name}: decompress it first");
+            bail!("the input is compressed with {name}; decompress it first");
         }
         bail!(
-            "this is neither an export of siltstone nor lines of JSON: it begins with \"{}\"; state the format with \
+            "the input is neither a siltstone export nor lines of JSON: it begins with \"{}\"; state the format with \
              --format",
             start[..start.len().min(16)].escape_ascii()
         )

@@ -108,7 +108,7 @@ pub enum Answer {
 #[non_exhaustive]
 pub enum Failure {
     /// There was no answer in time. A put or a delete may have been carried out all the same.
-    #[error("the server did not answer in time; it may be down or overloaded, or packets are lost")]
+    #[error("no response from the server in time; it may be down or overloaded, or packets are lost")]
     TimedOut,
     /// The server would not carry it out.
     #[error("{0}")]
@@ -123,13 +123,13 @@ pub enum Failure {
 #[non_exhaustive]
 pub enum ClientError {
     /// The socket fails.
-    #[error("the socket of the client: {0}")]
+    #[error("error of the client's socket: {0}")]
     Socket(#[from] io::Error),
     /// Nobody tells the directory.
-    #[error("no directory from {0} in time; is that the address of a server?")]
+    #[error("no directory from {0} in time; check the address of the server")]
     NoServer(SocketAddr),
     /// A key has no byte or too many.
-    #[error("the key has {0} bytes; keys have 1 to 65,535")]
+    #[error("the key has {0} bytes; keys must have 1 to 65,535")]
     KeyLength(usize),
     /// Key and value do not fit into a packet.
     #[error(

@@ -29,25 +29,27 @@ pub enum Kind {
 #[non_exhaustive]
 pub enum Refusal {
     /// It could not be decoded.
-    #[error("the server cannot read the packet")]
+    #[error("the packet is malformed")]
     Malformed,
     /// It is of another version of the protocol.
-    #[error("the server does not speak version {VERSION} of the protocol")]
+    #[error(
+        "the server does not support version {VERSION} of the protocol; use the same release on both sides"
+    )]
     Version,
     /// It is longer than the directory allows.
-    #[error("the packet is longer than the server takes; its directory tells the limit")]
+    #[error("the packet is longer than the limit in the server's directory")]
     Long,
     /// The answer would be longer than the question.
-    #[error("a packet that asks for the directory must be as long as a directory may be")]
+    #[error("a directory request must be as long as the longest directory")]
     Room,
     /// It was made by the directory of another run of the server.
-    #[error("the server was started anew since its directory was read")]
+    #[error("the server has restarted since its directory was read; read the directory again")]
     Stale,
     /// The core that has the partition has too much to do.
-    #[error("the core that has the partition has too much to do")]
+    #[error("the core of the partition is overloaded; retry later")]
     Overloaded,
     /// A reason that this version does not know.
-    #[error("the server gives reason {0}, which is unknown here")]
+    #[error("the server refused the packet for an unknown reason, {0}")]
     Other(u16),
 }
 

@@ -32,22 +32,22 @@ pub const PACKET_BYTES_DEFAULT: usize = 1_472;
 #[non_exhaustive]
 pub enum Malformed {
     /// It does not begin as packets do.
-    #[error("it is no packet of this protocol: the header is short or has another magic number")]
+    #[error("not a packet of this protocol: the header is short or has another magic number")]
     Foreign,
     /// It is of another version.
-    #[error("it is of version {0} of the protocol; this is version {VERSION}")]
+    #[error("the packet has version {0} of the protocol; expected version {VERSION}")]
     Version(u8),
     /// There is no packet of this kind.
-    #[error("{0} is no kind of packet")]
+    #[error("unknown kind of packet {0}")]
     Kind(u8),
     /// It ends before what it announces.
-    #[error("it is cut short")]
+    #[error("the packet is cut short")]
     Short,
     /// Bytes follow what it announces.
-    #[error("bytes follow its end")]
+    #[error("there are bytes after the end of the packet")]
     Long,
     /// It has no request.
-    #[error("it has no request")]
+    #[error("the packet has no request")]
     Empty,
     /// There is no such operation, or it has flags or sizes that it must not have.
     #[error("a request has an unknown operation, flag or size")]

@@ -15,7 +15,7 @@ pub enum Outcome {
     #[error("found")]
     Found,
     /// The key is not there.
-    #[error("the key is not there")]
+    #[error("key not found")]
     Absent,
     /// The value was stored.
     #[error("stored")]
@@ -24,25 +24,25 @@ pub enum Outcome {
     #[error("deleted")]
     Deleted,
     /// There is a value, but the request left no room for it.
-    #[error("the value is too long for a packet; raise the packet_bytes of the server")]
+    #[error("the value is too long for a packet; increase packet_bytes of the server")]
     Long,
     /// The value was not stored: the memory for items is full.
-    #[error("the server's memory for items is full; delete some, or start it with more")]
+    #[error("the server's memory for items is full; delete items, or start it with more memory")]
     MemoryFull,
     /// The value was not stored: the index is full.
-    #[error("the server's index is full; delete some items, or start it for smaller ones (record_bytes)")]
+    #[error("the server's index is full; delete items, or start it for smaller items (record_bytes)")]
     IndexFull,
     /// The value was not stored: it is larger than all the memory of its partition.
-    #[error("the item is larger than all the memory of its partition; start the server with more")]
+    #[error("the item is larger than the memory of its partition; start the server with more memory")]
     ItemTooLong,
     /// The value was not stored: the server's items have other sizes, or never expire.
-    #[error("the server's items have one size, or no expiry time, and this is another")]
+    #[error("the item has another size than the server's items, or an expiry time that they do not have")]
     Shape,
     /// The request came to a core that may not do it.
-    #[error("the request came to a core that does not have its partition")]
+    #[error("the request reached a core that does not have the key's partition")]
     Misdirected,
     /// The hash is not that of the key.
-    #[error("the hash is not that of the key")]
+    #[error("the hash does not match the key")]
     WrongHash,
 }
 

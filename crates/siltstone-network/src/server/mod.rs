@@ -64,7 +64,9 @@ pub enum ServerError {
     #[error(transparent)]
     Memory(#[from] siltstone::Error),
     /// No socket could be had at an address.
-    #[error("cannot listen at {address}: {source}; choose another address or port, or end what has it")]
+    #[error(
+        "cannot listen at {address}: {source}; use another address or port, or end the process that uses it"
+    )]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -216,7 +218,7 @@ impl Server {
         self.stop.store(true, SeqCst);
         self.cores.iter().for_each(|core| core.bell.waker.wake());
         let threads = self.cores.iter_mut().filter_map(|core| core.thread.take());
-        let panicked = |_| Err(io::Error::other("it ended in a panic"));
+        let panicked = |_| Err(io::Error::other("the thread panicked"));
         threads.map(|thread| thread.join().unwrap_or_else(panicked)).collect()
     }
 }
@@ -264,7 +266,7 @@ fn take_ports(
         return Err(ServerError::Setting { name: "port", problem });
     }
     if settings.packet_bytes > PACKET_BYTES_DEFAULT || settings.address.is_ipv6() {
-        let problem = format!("AF_XDP has packets of at most {PACKET_BYTES_DEFAULT} bytes, over IPv4");
+        let problem = format!("AF_XDP supports packets of at most {PACKET_BYTES_DEFAULT} bytes, over IPv4");
         return Err(ServerError::Setting { name: "packet_bytes", problem });
     }
     let addresses: Vec<SocketAddr> = (0..settings.cores).map(|core| settings.address_of(core)).collect();
@@ -370,7 +372,7 @@ where
         started.push(is_ready);
     }
     for (core, is_ready) in started.into_iter().enumerate() {
-        let told = is_ready.recv().unwrap_or_else(|_| Err(io::Error::other("it ended in a panic")));
+        let told = is_ready.recv().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")));
         told.map_err(|source| ServerError::Start { core, source })?;
     }
     Ok(server)

@@ -85,13 +85,15 @@ impl ServerSettings {
             ("partitions", format!("{partitions}: a power of two up to {PARTITIONS_MAX}"))
         } else if self.cores == 0 || self.cores > CORES_MAX.min(partitions) {
             let most = CORES_MAX.min(partitions);
-            ("cores", format!("{}: 1 to {most}, no more than there are partitions", self.cores))
+            ("cores", format!("{}: 1 to {most}, and at most the number of partitions", self.cores))
         } else if self.port != 0 && self.cores - 1 > usize::from(u16::MAX - self.port) {
-            let problem = format!("{}: {} cores need as many ports up to 65535", self.port, self.cores);
+            let problem = format!("{}: {} cores need one port each, up to 65535", self.port, self.cores);
             ("port", problem)
         } else if !(64 << 10..=16 << 30).contains(&memory_bytes) {
-            let problem =
-                format!("{} bytes for {partitions} partitions: 64 KiB to 16 GiB for each", self.memory_bytes);
+            let problem = format!(
+                "{} bytes for {partitions} partitions: 64 KiB to 16 GiB per partition",
+                self.memory_bytes
+            );
             ("memory_bytes", problem)
         } else if !(PACKET_BYTES_MIN..=PACKET_BYTES_MAX).contains(&self.packet_bytes) {
             let problem = format!("{}: {PACKET_BYTES_MIN} to {PACKET_BYTES_MAX}", self.packet_bytes);
@@ -99,7 +101,7 @@ impl ServerSettings {
         } else if !(1..=BURST_MAX).contains(&self.burst) {
             ("burst", format!("{}: 1 to {BURST_MAX}", self.burst))
         } else if !self.processors.is_empty() && self.processors.len() != self.cores {
-            let problem = format!("{} for {} cores: one for each", self.processors.len(), self.cores);
+            let problem = format!("{} for {} cores: one per core", self.processors.len(), self.cores);
             ("processors", problem)
         } else if self.redirects && self.access == AccessMode::Crcw {
             ("redirects", "in CRCW any core may do anything: nothing is to be forwarded".to_owned())

@@ -112,7 +112,7 @@ impl Program {
 fn named(error: &io::Error, what: &str) -> io::Error {
     io::Error::new(
         error.kind(),
-        format!("AF_XDP: cannot {what}: {error} (it takes root, or CAP_NET_ADMIN and CAP_BPF)"),
+        format!("AF_XDP: cannot {what}: {error} (requires root, or CAP_NET_ADMIN and CAP_BPF)"),
     )
 }
 

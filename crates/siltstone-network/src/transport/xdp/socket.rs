@@ -60,9 +60,8 @@ impl XdpSteering {
     /// # Errors
     /// What the system says: there is no such interface, another program is attached to it, or it is not allowed.
     pub fn attach(settings: &XdpSettings, first_port: u16, count: u16) -> io::Result<Arc<XdpSteering>> {
-        let no_interface = || {
-            io::Error::new(io::ErrorKind::NotFound, format!("there is no interface {}", settings.interface))
-        };
+        let no_interface =
+            || io::Error::new(io::ErrorKind::NotFound, format!("no interface {}", settings.interface));
         let name = CString::new(settings.interface.clone()).map_err(|_| no_interface())?;
         let interface = NicIndex::lookup_by_name(&name)?.ok_or_else(no_interface)?;
         let ports = first_port..=first_port.saturating_add(count.saturating_sub(1));
