@@ -237,7 +237,7 @@ mod tests {
         assert!(format!("{error:#}").contains("line 3"), "{error:#}");
         assert!(format!("{error:#}").contains("column 2"), "{error:#}");
         let error = read(Table::Csv, &columns("other", &["v"], false), text).unwrap_err();
-        assert!(format!("{error:#}").contains("named other: the first row is k, v"), "{error:#}");
+        assert!(format!("{error:#}").contains("named other; the first row is k, v"), "{error:#}");
         assert!("0".parse::<Column>().is_err());
     }
 
