@@ -171,7 +171,7 @@ fn errors_say_what_is_true() {
         (&["dict", "build", "a.dict", "short.csv"], "1 column", "1 columns"),
         (&["import", "packed.gz"], "compressed with gzip", "JSON"),
         (&["import", "words.csv"], "word,meaning", "expected value"),
-        (&["import", "wrong.jsonl"], "(1 record imported): line 3: this is no record", "at line 1"),
+        (&["import", "wrong.jsonl"], "(1 record imported): line 3: not a JSON record", "at line 1"),
         (&["bench", "trace", "missing"], "missing", "(os error 2): No such"),
     ] {
         let (code, told) = said(here, args);

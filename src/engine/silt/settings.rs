@@ -235,7 +235,8 @@ impl SiltSettings {
             [("filter", self.filter == Some(FilterKind::Ribbon)), ("filter_bits", self.filter_bits.is_some())]
         {
             if is_ignored {
-                let problem = "the filter of cuckoo tables consists of their tags, of `tag_bits` each; leave this setting out";
+                let problem =
+                    "the filter of cuckoo tables consists of their tags, of `tag_bits` each; leave this out";
                 return Err(setting(name, problem.into()));
             }
         }

@@ -170,7 +170,9 @@ impl CuckooTableWriter {
         if !CuckooTable::suits(&layout, block_bytes) {
             return Err(Error::Setting {
                 name: "hash_store",
-                problem: "a cuckoo table requires records of a fixed size that is smaller than a block; use `fixed` or another hash store".into(),
+                problem:
+                    "a cuckoo table requires records of a fixed size, smaller than a block; leave this out"
+                        .into(),
             });
         }
         let (kind, purpose) = (CUCKOO_TABLE_KIND, Purpose::Convert);
