@@ -150,7 +150,7 @@ impl BlockPerfect {
 fn read_records_per_block(reader: &mut Decoder<'_>) -> Result<u32, DecodeError> {
     let records_per_block = u32::from(reader.u16("records per block")?);
     let allowed = (1..=256).contains(&records_per_block);
-    reader.check(2, allowed, || "1 to 256 records a block".into(), || records_per_block.to_string())?;
+    reader.check(2, allowed, || "1 to 256 records per block".into(), || records_per_block.to_string())?;
     Ok(records_per_block)
 }
 

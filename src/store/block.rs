@@ -155,7 +155,7 @@ impl<'a> Block<'a> {
 fn misfit(file: &File, offset: u64, used: usize, first: u16) -> Error {
     file.corrupt(
         offset,
-        "a block whose first record lies within it",
+        "a block whose first record begins within it",
         format!("{used} used bytes, first record at {first}"),
     )
 }

@@ -1,4 +1,4 @@
-//! How a command ends: its exit code, and what it says on standard error.
+//! The end of a command: its exit code, and its messages on standard error.
 
 use crate::interrupt::EXIT_INTERRUPTED;
 use clap::{Command, FromArgMatches};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub const EXIT_CODES: &str = "\
 Exit codes: 0 success; 1 not found, already present, or damaged; 2 wrong usage; 3 error; 130 interrupted.";
 
-/// What stands below the flags in a command's `--help`.
+/// The text after the flags in a command's `--help`.
 pub fn help(examples: &str) -> String {
     format!("Examples:{examples}\n\n{EXIT_CODES}")
 }
@@ -26,14 +26,14 @@ pub fn help_with_arguments(examples: &str) -> String {
     format!("Examples:{examples}\n\n{}\n\n{EXIT_CODES}", crate::input::ARGUMENT_HELP)
 }
 
-/// How a command ended when nothing went wrong.
+/// The outcome of a command without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It did what was asked.
+    /// Success.
     Done,
-    /// It did, and the answer is no: the key is not there, or is there already, or something is damaged.
+    /// The key was not found, or is already present, or data is damaged.
     Negative,
-    /// The user stopped it; what was done until then is kept.
+    /// The user stopped it; completed work is kept.
     Interrupted,
 }
 
@@ -48,7 +48,7 @@ const EXIT_ERROR: u8 = 3;
 /// Whether errors and messages are lines of JSON.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// The command was called with values that cannot be.
+/// The command was called with invalid values.
 #[derive(Debug)]
 struct WrongUsage(String);
 
@@ -65,7 +65,7 @@ pub fn wrong_usage(message: impl fmt::Display) -> anyhow::Error {
     WrongUsage(format!("{message:#}")).into()
 }
 
-/// Reads the command line, or returns the exit code of one that is no command.
+/// Parses the command line, or returns the exit code for an invalid one.
 pub fn parse<T: FromArgMatches>(command: Command) -> std::result::Result<T, ExitCode> {
     let options = std::env::args_os().take_while(|argument| argument != "--");
     IS_JSON.store(options.into_iter().any(|argument| argument == "--json"), Relaxed);
@@ -74,13 +74,13 @@ pub fn parse<T: FromArgMatches>(command: Command) -> std::result::Result<T, Exit
         if error.use_stderr() && IS_JSON.load(Relaxed) {
             return fail(error.to_string().trim_start_matches("error: ").trim_end(), EXIT_USAGE);
         }
-        // As with complaints: when nobody listens there is nobody to tell.
+        // A closed standard error is ignored, as in `say`.
         let _ = error.print();
         ExitCode::from(error.exit_code() as u8)
     })
 }
 
-/// Says what went wrong, if anything, and gives the exit code.
+/// Prints the error, if any, and returns the exit code.
 pub fn finish(result: Result) -> ExitCode {
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
@@ -101,7 +101,7 @@ fn fail(message: &str, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Says something on standard error that is no error of the command.
+/// Prints a message to standard error that is not an error of the command.
 pub fn complain(message: fmt::Arguments<'_>) {
     match IS_JSON.load(Relaxed) {
         true => say(&json!({ "message": message.to_string() })),
@@ -109,14 +109,14 @@ pub fn complain(message: fmt::Arguments<'_>) {
     }
 }
 
-/// When standard error is closed there is nobody to tell.
+/// Prints a line to standard error; ignores a closed standard error.
 fn say(line: &dyn fmt::Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
 type Cause<'a> = &'a (dyn StdError + 'static);
 
-/// Whoever read our output has seen enough: that is no error of ours.
+/// Whether the reader closed the pipe, which is not an error of the command.
 fn is_broken_pipe(cause: Cause<'_>) -> bool {
     cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
@@ -133,7 +133,7 @@ fn is_wrong_usage(cause: Cause<'_>) -> bool {
         || crate::bench::is_wrong_usage(cause)
 }
 
-/// The error with its causes, each said once, and with the library's remedies in the words of the command line.
+/// The error with its causes, each once, with the library's remedies translated to flags of the command line.
 fn describe(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
@@ -143,7 +143,7 @@ fn describe(error: &anyhow::Error) -> String {
         } else if !text.contains(&said) {
             text = format!("{text}: {said}");
         }
-        // The text of the library's errors holds their causes already.
+        // The messages of the library's errors include their causes.
         if cause.is::<Error>() {
             break;
         }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn mends_are_given_in_the_words_of_the_command_line() {
+    fn remedies_name_flags_of_the_command_line() {
         let told = describe(&Error::ExpiryUnsupported.into());
         assert!(told.contains("--expiring") && !told.contains("Builder"), "{told}");
         let told = describe(&Error::NotFound { path: "/nowhere".into() }.into());

@@ -161,7 +161,7 @@ pub fn show_bytes(value: f64) -> String {
 /// Seconds as the largest unit that is smaller.
 pub fn show_time(seconds: f64) -> String {
     if seconds.is_infinite() {
-        return "for ever".to_owned();
+        return "forever".to_owned();
     }
     let (name, factor) = prefix(seconds, &TIMES);
     format!("{} {name}", short(seconds / factor))
@@ -235,6 +235,6 @@ mod tests {
         assert_eq!(show_time(120.0), "2 min");
         assert_eq!(counted(1, "record") + &counted(2, " place"), "1 record2  places");
         assert_eq!(show_count(0.734), "0.734");
-        assert_eq!(show_time(f64::INFINITY), "for ever");
+        assert_eq!(show_time(f64::INFINITY), "forever");
     }
 }

@@ -48,7 +48,7 @@ impl SystemFile {
         if misaligned || address != 0 {
             return Err(io::Error::new(
                 ErrorKind::InvalidInput,
-                "direct I/O whose offset, length or address is no multiple of the file's alignment",
+                "direct I/O requires an offset, a length and an address that are multiples of the file's alignment",
             ));
         }
         Ok(())

@@ -93,7 +93,7 @@ impl SystemDirectory {
 /// A name may come from bytes on disk, so it must not lead out of the directory.
 fn checked(name: &str) -> io::Result<&str> {
     if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "this is no name of a file in the directory"));
+        return Err(io::Error::new(ErrorKind::InvalidInput, "not the name of a file in the directory"));
     }
     Ok(name)
 }

@@ -30,7 +30,7 @@ pub struct Counts {
     pub bytes: u64,
     /// Chunks that were inserted.
     pub inserts: u64,
-    /// Chunks that nobody had counted: those inserted, and those that an interrupted run had inserted.
+    /// Chunks that were not counted before: those inserted, and those that an interrupted run had inserted.
     pub new_chunks: u64,
     /// Their bytes.
     pub new_bytes: u64,
@@ -41,7 +41,7 @@ pub struct Counts {
 }
 
 impl Indexer {
-    /// An indexer for keys of so many bytes.
+    /// An indexer for keys of this length, in bytes.
     pub fn new(database: Database, hash_bytes: u8) -> Indexer {
         Indexer {
             database,
@@ -69,7 +69,7 @@ impl Indexer {
         self.counts
     }
 
-    /// Adds a chunk. Answers whether so many wait that they should be [flushed](Indexer::flush).
+    /// Adds a chunk. Returns whether the pending chunks should be [flushed](Indexer::flush).
     pub fn add(&mut self, hash: &[u8], metadata: Metadata) -> bool {
         self.hashes.extend_from_slice(hash);
         self.waiting.push(metadata);
