@@ -72,7 +72,6 @@ fn shape(keys: u64, occupancy: f64, bits: u8) -> CuckooSettings {
         regions: u32::try_from(buckets.div_ceil(1 << region_log2)).unwrap_or(u32::MAX),
         buckets_per_region_log2: region_log2 as u8,
         tag_bits: bits.saturating_add(TAG_BITS_BEYOND),
-        ..CuckooSettings::default()
     }
 }
 
