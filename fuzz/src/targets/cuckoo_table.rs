@@ -19,7 +19,6 @@ pub fn run(data: &[u8]) {
         regions: 1 + u32::from(input.u8() % 3),
         buckets_per_region_log2: 2 + input.u8() % 4,
         tag_bits: 8 + input.u8() % 8,
-        ..CuckooSettings::default()
     };
     // Fewer than 2^8 records are numbered.
     let mut index = PartialKeyCuckoo::new(settings, 8).expect("these settings are allowed");
