@@ -196,7 +196,9 @@ fn an_interrupt_ends_a_build_at_once_and_leaves_no_file() {
     input.write_all(rows.as_bytes()).unwrap();
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
-    while input.write_all(&rows.as_bytes()[..1 << 16]).is_ok() {}
+    // Whole rows: until the signal is noticed the command reads on.
+    let whole_rows = rows[..1 << 16].rfind('\n').map_or(0, |end| end + 1);
+    while input.write_all(&rows.as_bytes()[..whole_rows]).is_ok() {}
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(bench.files(), ["a.dict"]);
     assert_eq!(std::fs::read(Path::new(bench.directory.path()).join("a.dict")).unwrap(), before);
