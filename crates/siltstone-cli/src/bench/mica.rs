@@ -41,7 +41,7 @@ pub struct MicaArgs {
     /// Access to a partition: exclusive (erew), concurrent reads (crew), concurrent reads and writes (crcw)
     #[arg(long, default_value = AccessMode::default().name(), value_parser = access_modes())]
     mode: AccessMode,
-    /// Store mode, the default: nothing goes away by itself
+    /// Store mode, the default: no eviction
     #[arg(long, conflicts_with = "cache")]
     store: bool,
     /// Cache mode: evict old items

@@ -50,7 +50,7 @@ pub struct UdpArgs {
     /// Access to a partition: exclusive (erew), concurrent reads (crew), concurrent reads and writes (crcw)
     #[arg(long, default_value = AccessMode::default().name(), value_parser = access_modes())]
     mode: AccessMode,
-    /// Who takes a request to the core that may do it: the client, by the port; or the server, in software
+    /// How a request reaches the core of its partition: the client selects the port, or the server forwards it
     #[arg(long, value_enum, default_value = "assisted")]
     direction: DirectionArg,
     /// Cache mode: evict old items
