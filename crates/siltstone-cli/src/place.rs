@@ -20,6 +20,8 @@ pub const CHUNKS: &str = "chunks";
 pub const FILES: &str = "files";
 /// How an index cuts files and hashes chunks, in the directory of an index.
 pub const PARAMETERS: &str = "parameters.json";
+/// Exists while a repair of an index may have removed the evidence of a loss that the catalogue does not record yet.
+pub const REPAIR_INCOMPLETE: &str = "repair-incomplete";
 
 /// Whether the directory is a dedup index.
 pub fn is_index(directory: &Path) -> bool {

@@ -1,5 +1,6 @@
 //! `siltstone verify`: reads everything and says what is damaged.
 
+use crate::dedup;
 use crate::interrupt::Interrupt;
 use crate::open::{Place, byte_bar, show_bytes};
 use crate::outcome::{Outcome, Result, complain, help};
@@ -33,7 +34,12 @@ pub struct VerifyArgs {
 pub fn run(args: VerifyArgs) -> Result {
     let interrupt = Interrupt::listen()?;
     let mut outcome = Outcome::Done;
-    for database in place::databases(&args.place.directory()) {
+    let directory = args.place.directory();
+    if let Err(stopped) = dedup::check_repaired(&directory) {
+        complain(format_args!("{stopped}"));
+        outcome = Outcome::Negative;
+    }
+    for database in place::databases(&directory) {
         let report = verify(&database, &interrupt)?;
         print(&database, &report, args.json)?;
         if !report.damage.is_empty() {

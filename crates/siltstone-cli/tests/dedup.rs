@@ -258,6 +258,37 @@ fn verify_and_repair_of_an_index_read_both_databases_and_lost_records_are_indexe
     }
 }
 
+/// Standard output on a full device stops a repair when it prints what it did to the first database, the catalogue.
+#[test]
+fn a_repair_that_was_stopped_is_run_again_before_the_index_is_used() {
+    let files = Files::new();
+    let whole = index_of_small_files(&files);
+    let index = files.path("index");
+    let index = index.to_str().unwrap();
+    damage(&files.path("index").join("files"));
+    let mut repair = Command::new(env!("CARGO_BIN_EXE_siltstone"));
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let stopped = repair.args(["repair", "--json", index]).stdout(full).status().unwrap();
+    assert_eq!(stopped.code(), Some(3));
+    let (code, out, error) = siltstone(&["verify", index]);
+    assert_eq!(code, Some(1), "{out}");
+    assert!(
+        error.contains("siltstone repair") && !error.contains("damaged"),
+        "the loss is not visible: {error}"
+    );
+    let copy = files.path("copy");
+    for args in
+        [vec!["dedup", "--db", index, "/dev/null"], vec!["checkpoint", "--db", index, copy.to_str().unwrap()]]
+    {
+        let (code, _, error) = siltstone(&args);
+        assert!(code == Some(3) && error.contains("siltstone repair"), "{args:?}: {code:?}: {error}");
+    }
+    assert_eq!(siltstone(&["repair", index]).0, Some(0), "this run finds no damage");
+    let again = files.dedup("index", &[]);
+    assert_eq!(again["indexed"], whole["indexed"], "every chunk counts once");
+    assert_eq!(numbers(&again, ["bytes_read"]), numbers(&whole, ["bytes_read"]), "all files are read again");
+}
+
 #[test]
 fn a_checkpoint_of_an_index_is_an_index() {
     let files = Files::new();

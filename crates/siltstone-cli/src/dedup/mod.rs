@@ -13,6 +13,7 @@ mod formats;
 mod indexer;
 mod parameters;
 mod recorder;
+mod repair;
 mod report;
 mod scan;
 mod walk;
@@ -21,13 +22,13 @@ use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, complain, help, wrong_usage};
 use crate::place::{CHUNKS, FILES, PARAMETERS};
 use crate::quantity::parse_whole;
-use crate::verify;
 use anyhow::{Context, bail, ensure};
 use catalogue::Catalogue;
 use chunks::{Chunking, HashKind};
 use clap::Args;
 use indexer::Indexer;
 use recorder::Recorder;
+pub use repair::{check_repaired, repair};
 use report::Report;
 use scan::Scan;
 use siltstone::Database;
@@ -92,6 +93,8 @@ pub fn run(args: DedupArgs) -> Result {
     let chunking = prepare(&args.db, &args)?;
     let database = open_chunks(&args.db.join(CHUNKS), &chunking)?;
     let catalogue = Catalogue::open(&args.db.join(FILES), &database)?;
+    // Both databases are locked now, so no repair can begin.
+    check_repaired(&args.db)?;
     ensure!(
         catalogue.totals().unique_chunks == 0 || database.stats().records > 0,
         "{}: the chunks of this index are missing, but its catalogue exists; remove the directory and index again",
@@ -135,23 +138,6 @@ impl DedupArgs {
     }
 }
 
-/// Repairs both databases of an index with `repair_one`, which returns whether records are lost. If any are, the next
-/// run reads all files again. A repair that is killed is to be started again.
-pub fn repair(
-    directory: &Path,
-    interrupt: &Interrupt,
-    repair_one: &mut dyn FnMut(&Path) -> anyhow::Result<bool>,
-) -> anyhow::Result<()> {
-    let (chunks, files) = (directory.join(CHUNKS), directory.join(FILES));
-    let files_lose = repair_one(&files)?;
-    // The loss is noted before the chunks are repaired: afterwards nothing shows it any more.
-    if files_lose || !verify::verify(&chunks, interrupt)?.lost().is_empty() {
-        Catalogue::note_loss(&files)?;
-    }
-    repair_one(&chunks)?;
-    Ok(())
-}
-
 /// Writes a consistent copy of an index, which is an index once it is complete.
 pub fn checkpoint(directory: &Path, target: &Path) -> anyhow::Result<()> {
     let chunking = parameters::read(directory)?
@@ -166,6 +152,7 @@ pub fn checkpoint(directory: &Path, target: &Path) -> anyhow::Result<()> {
     // Both are open, and so locked, until both are copied: the catalogue never knows more than the chunks.
     let open = |name: &str| crate::open::open(Database::builder(directory.join(name)).create(false));
     let (chunks, files) = (open(CHUNKS)?, open(FILES)?);
+    check_repaired(directory)?;
     chunks.checkpoint(target.join(CHUNKS))?;
     files.checkpoint(target.join(FILES))?;
     chunks.close()?;
@@ -177,6 +164,7 @@ pub fn checkpoint(directory: &Path, target: &Path) -> anyhow::Result<()> {
 fn prepare(directory: &Path, args: &DedupArgs) -> anyhow::Result<Chunking> {
     let asked = args.chunking()?;
     SystemDirectory::create(directory)?;
+    check_repaired(directory)?;
     let entries = fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))?;
     let partial = parameters::partial_name();
     let (mut databases, mut other) = (false, None);

@@ -1,0 +1,68 @@
+//! Repairing an index: two databases, of which the catalogue must not claim more than the chunks hold.
+//!
+//! A repair reports losses once; the next one finds nothing. So that a repair that is stopped in between does not
+//! leave totals that are too high, the file `repair-incomplete` exists in the directory of the index from before the
+//! first change until the catalogue records the loss:
+//!
+//! ```text
+//! verify files and chunks         no damage: nothing is written
+//! create repair-incomplete        synced; `dedup` and `checkpoint` refuse the index from here on
+//! repair files                    the loss of files is no longer visible
+//! Catalogue::note_loss            the next run counts the chunks again and reads all files
+//! remove repair-incomplete
+//! repair chunks                   the loss of chunks is no longer visible
+//! ```
+
+use super::catalogue::Catalogue;
+use crate::interrupt::Interrupt;
+use crate::place::{CHUNKS, FILES, REPAIR_INCOMPLETE};
+use crate::verify;
+use anyhow::{Context, ensure};
+use siltstone::KeyRange;
+use std::fs::{self, File};
+use std::path::Path;
+
+/// Repairs both databases of an index with `repair_one`, which returns whether records are lost. If any are, the next
+/// run reads all files again. A repair that was stopped must be run again.
+pub fn repair(
+    directory: &Path,
+    interrupt: &Interrupt,
+    repair_one: &mut dyn FnMut(&Path) -> anyhow::Result<bool>,
+) -> anyhow::Result<()> {
+    let (chunks, files, marker) =
+        (directory.join(CHUNKS), directory.join(FILES), directory.join(REPAIR_INCOMPLETE));
+    let was_stopped = marker.try_exists().with_context(|| format!("cannot read {}", marker.display()))?;
+    let found = [verify::verify(&files, interrupt)?, verify::verify(&chunks, interrupt)?];
+    let is_damaged = found.iter().any(|report| !report.damage.is_empty());
+    if is_damaged && !was_stopped {
+        change(directory, || File::create(&marker)?.sync_all())?;
+    }
+    let files_lose = repair_one(&files)?;
+    // A stopped repair may have removed the evidence of a loss, so its marker counts as one.
+    let lost: Vec<KeyRange> = found.iter().flat_map(|report| report.lost()).collect();
+    if was_stopped || files_lose || !lost.is_empty() {
+        Catalogue::note_loss(&files)?;
+    }
+    if is_damaged || was_stopped {
+        change(directory, || fs::remove_file(&marker))?;
+    }
+    repair_one(&chunks)?;
+    Ok(())
+}
+
+/// Returns an error if a repair of the index was stopped before it recorded what is lost.
+pub fn check_repaired(directory: &Path) -> anyhow::Result<()> {
+    let marker = directory.join(REPAIR_INCOMPLETE);
+    ensure!(
+        !marker.try_exists().with_context(|| format!("cannot read {}", marker.display()))?,
+        "{}: a repair of this index was stopped before it was complete; run `siltstone repair {0}`",
+        directory.display()
+    );
+    Ok(())
+}
+
+/// Changes the entries of a directory durably.
+fn change(directory: &Path, change: impl FnOnce() -> std::io::Result<()>) -> anyhow::Result<()> {
+    let changed = change().and_then(|()| File::open(directory)?.sync_all());
+    changed.with_context(|| format!("cannot change {REPAIR_INCOMPLETE} in {}", directory.display()))
+}
