@@ -12,15 +12,15 @@ use siltstone::index::filter::{CuckooFilter, RibbonFilter};
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 use siltstone::key::{KeyHash, KeyHasher, Placing};
 use siltstone::store::block::{Block, BlockBuilder};
-use siltstone::store::hash::{CuckooTable, CuckooTableWriter};
+use siltstone::store::cuckoo::{CuckooTable, CuckooTableWriter};
 use siltstone::store::log::format::LogFormat;
 use siltstone::store::log::{Log, LogSettings};
 use siltstone::store::manifest::{Edit, Manifest, Role, Shape, StoreEntry};
-use siltstone::store::merge::{Cursor, Entry};
-use siltstone::store::record::{RecordLayout, RecordView};
-use siltstone::store::sorted::{
-    Form, SortedCursor, SortedIndexKind, SortedStore, SortedStoreSettings, SortedStoreWriter, StoreFilter,
+use siltstone::store::merge::Entry;
+use siltstone::store::ordered::{
+    Form, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, StoreFilter,
 };
+use siltstone::store::record::{RecordLayout, RecordView};
 use siltstone::store::{StoreFile, StoreFileWriter, usage};
 use siltstone::{Durability, Usage};
 use std::collections::BTreeMap;
@@ -239,17 +239,17 @@ fn a_cuckoo_table() {
 fn check_sorted_store(
     fixture: &str,
     layout: RecordLayout,
-    index: SortedIndexKind,
+    index: IndexKind,
     filter: Option<StoreFilter>,
     value: Value,
 ) {
     let (written, records) = (directory(), records(150, value));
-    let settings = SortedStoreSettings {
+    let settings = OrderedTableSettings {
         tag: TAG,
         layout,
-        form: SortedStoreSettings::form_for(&layout, BLOCK_BYTES, filter.is_some(), index),
+        form: OrderedTableSettings::form_for(&layout, BLOCK_BYTES, filter.is_some(), Some(index)),
         block_bytes: BLOCK_BYTES,
-        index,
+        index: Some(index),
         packed: false,
         expected_records: 150,
         expected_bytes: 150 * 12,
@@ -257,15 +257,15 @@ fn check_sorted_store(
         piece_bytes: PIECE_BYTES,
     };
     assert_eq!(settings.form != Form::Stream, layout.fixed.is_some() && filter.is_none());
-    let mut writer = SortedStoreWriter::create(&written, "s", settings).unwrap();
+    let mut writer = OrderedTableWriter::create(&written, "s", settings).unwrap();
     for ((hash, key), value) in &records {
         let record = RecordView { key, value: value.as_deref(), expires_at_ms: 0 };
         writer.push(&Entry { hash: *hash, record }).unwrap();
     }
     writer.finish(filter).unwrap();
     let read = golden_directory(&written, &[("s", fixture)]);
-    let store = Arc::new(SortedStore::open(&read, "s", TAG, layout).unwrap());
-    let mut cursor = SortedCursor::new(store.clone(), PLACING, Purpose::Iterate, PIECE_BYTES);
+    let store = Arc::new(OrderedTable::open(&read, "s", TAG, layout).unwrap());
+    let mut cursor = store.cursor(PLACING, Purpose::Iterate, PIECE_BYTES);
     let mut buffer = AlignedBuffer::default();
     for ((hash, key), value) in &records {
         let found = store.get(Purpose::Get, *hash, key, &mut buffer).unwrap().unwrap();
@@ -280,11 +280,11 @@ fn check_sorted_store(
 fn stores_in_hash_order() {
     let four_bytes: Value = |number| Some(number.to_le_bytes().to_vec());
     let kinds = [
-        (SortedIndexKind::EntropyTrie, "sorted_slots_entropy_trie.bin"),
-        (SortedIndexKind::Fences, "sorted_slots_fences.bin"),
-        (SortedIndexKind::BlockPerfect, "sorted_slots_block_perfect.bin"),
-        (SortedIndexKind::SlotPerfect, "sorted_checked_slots_slot_perfect.bin"),
-        (SortedIndexKind::DenseTrie, "sorted_checked_slots_dense_trie.bin"),
+        (IndexKind::EntropyTrie, "sorted_slots_entropy_trie.bin"),
+        (IndexKind::Fences, "sorted_slots_fences.bin"),
+        (IndexKind::BlockPerfect, "sorted_slots_block_perfect.bin"),
+        (IndexKind::SlotPerfect, "sorted_checked_slots_slot_perfect.bin"),
+        (IndexKind::DenseTrie, "sorted_checked_slots_dense_trie.bin"),
     ];
     for (index, fixture) in kinds {
         check_sorted_store(fixture, FIXED, index, None, four_bytes);
@@ -300,7 +300,7 @@ fn stores_in_hash_order() {
     };
     let ribbon = StoreFilter::Ribbon(RibbonFilter::new(hashes(150), 11).unwrap());
     let cuckoo = StoreFilter::Cuckoo(CuckooFilter::from_index(&cuckoo_index(150)));
-    let fences = SortedIndexKind::Fences;
+    let fences = IndexKind::Fences;
     check_sorted_store("sorted_stream_ribbon.bin", ANY_SIZE, fences, Some(ribbon), any_size);
     check_sorted_store("sorted_stream_cuckoo.bin", ANY_SIZE, fences, Some(cuckoo), any_size);
 }

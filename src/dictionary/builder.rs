@@ -7,9 +7,9 @@ use crate::device::{Access, Directory, Purpose};
 use crate::key::{KeyHasher, check_key, check_key_length, check_value, check_value_length};
 use crate::progress::Progress;
 use crate::store::merge::{Cursor, MergeCursor};
+use crate::store::ordered::{Form, OrderedTableSettings, OrderedTableWriter};
 use crate::store::record::RecordView;
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
-use crate::store::sorted::{Form, SortedStoreSettings, SortedStoreWriter};
 use crate::{Error, Result};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -202,7 +202,7 @@ impl DictionaryBuilder {
             return refused("hashed_keys", problem);
         }
         let form =
-            SortedStoreSettings::form_for(&header.layout(), self.block_bytes, false, self.index.kind());
+            OrderedTableSettings::form_for(&header.layout(), self.block_bytes, false, self.index.kind());
         check_index(self.index, form)
     }
 
@@ -288,7 +288,7 @@ impl DictionaryWriter {
         let partial = PartialFile::new(directory.clone(), &name);
         let settings = store_settings(&header, index, block_bytes, &sorted, base.as_ref());
         let all_bytes = settings.expected_bytes;
-        let mut writer = SortedStoreWriter::create(&directory, &partial.name, settings)?;
+        let mut writer = OrderedTableWriter::create(&directory, &partial.name, settings)?;
         let mut sources: Vec<Box<dyn Cursor>> = vec![Box::new(sorted)];
         if let Some(base) = &base {
             sources.push(Box::new(base.cursor(Purpose::Maintain)));
@@ -334,16 +334,16 @@ fn store_settings(
     block_bytes: u32,
     sorted: &SortedRecords,
     base: Option<&Dictionary>,
-) -> SortedStoreSettings {
+) -> OrderedTableSettings {
     let layout = header.layout();
     let (base_records, base_bytes) = base.map_or((0, 0), |base| {
         let info = base.info();
         (info.records, info.key_bytes.saturating_add(info.value_bytes))
     });
-    SortedStoreSettings {
+    OrderedTableSettings {
         tag: header.tag,
         layout,
-        form: SortedStoreSettings::form_for(&layout, block_bytes, false, index.kind()),
+        form: OrderedTableSettings::form_for(&layout, block_bytes, false, index.kind()),
         block_bytes,
         index: index.kind(),
         packed: true,

@@ -4,7 +4,8 @@ use super::Dictionary;
 use crate::Result;
 use crate::device::{Purpose, ReadRequest, with_scratch};
 use crate::key::check_key;
-use crate::store::sorted::{Search, SortedIndexKind, Span};
+use crate::store::ordered::{Located, Span};
+use crate::store::record::RecordView;
 use bytes::Bytes;
 
 /// A batch of reads ends when it has so many reads or bytes.
@@ -64,14 +65,9 @@ impl Dictionary {
         }
         let placing = self.header().placing();
         let hash = placing.place(key);
-        let store = self.store();
-        if store.index().kind() == SortedIndexKind::Absent {
-            let search = Search { store, placing, purpose: Purpose::Get, hash, key };
-            return Ok(search.run(|record| record.value.map(&mut found))?.flatten());
-        }
         with_scratch(|buffer| {
-            let record = store.get(Purpose::Get, hash, key, buffer)?;
-            Ok(record.and_then(|record| record.value).map(&mut found))
+            let show = |record: &RecordView<'_>| record.value.map(&mut found);
+            Ok(self.store().look_up(placing, Purpose::Get, hash, key, buffer, show)?.flatten())
         })
     }
 
@@ -81,7 +77,7 @@ impl Dictionary {
         mut found: impl FnMut(&[u8]) -> T,
     ) -> Result<Vec<Option<T>>> {
         let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        if self.store().index().kind() == SortedIndexKind::Absent {
+        if self.store().index().is_none() {
             return keys.iter().map(|key| self.find(key, &mut found)).collect();
         }
         let sought = self.locate_many(&keys)?;
@@ -111,7 +107,9 @@ impl Dictionary {
             if !self.may_have(key) {
                 continue;
             }
-            if let Some(span) = self.store().span_for(placing.place(key)) {
+            let hash = placing.place(key);
+            if let Located::In(span) = with_scratch(|buffer| self.store().locate(Purpose::Get, hash, buffer))?
+            {
                 sought.push(Sought { span, number });
             }
         }

@@ -1,7 +1,7 @@
 //! The external dictionary (ECT, chapter 3): a file of key-value records, built once, read by many processes, found
 //! with one flash read a key and an index of some bits a key in memory.
 //!
-//! The records stand in hash order in a store file ([`crate::store::sorted`]) whose header block also has the header of
+//! The records stand in hash order in a store file ([`crate::store::ordered`]) whose header block also has the header of
 //! the dictionary ([`format`]). Built by an external sort (3.1.2, [`crate::store::sort`]); updated by merging a sorted
 //! batch into a new file (3.1.5, [`builder`]); given a new dense or sparse index over the same blocks (3.1.6,
 //! [`reindex`]); searched without any index ([`search`]).
@@ -27,7 +27,7 @@ use crate::engine::Record;
 use crate::progress::Progress;
 use crate::store::file::StoreFile;
 use crate::store::merge::Cursor;
-use crate::store::sorted::{SortedCursor, SortedIndexKind, SortedStore};
+use crate::store::ordered::{IndexKind, OrderedCursor, OrderedTable, StoreIndex};
 use crate::{Error, Result};
 use bytes::Bytes;
 use format::Header;
@@ -72,24 +72,22 @@ impl DictionaryIndex {
         }
     }
 
-    fn kind(self) -> SortedIndexKind {
+    fn kind(self) -> Option<IndexKind> {
         match self {
-            DictionaryIndex::Fences => SortedIndexKind::Fences,
-            DictionaryIndex::SparseTrie => SortedIndexKind::EntropyTrie,
-            DictionaryIndex::DenseTrie => SortedIndexKind::DenseTrie,
-            DictionaryIndex::None => SortedIndexKind::Absent,
+            DictionaryIndex::Fences => Some(IndexKind::Fences),
+            DictionaryIndex::SparseTrie => Some(IndexKind::EntropyTrie),
+            DictionaryIndex::DenseTrie => Some(IndexKind::DenseTrie),
+            DictionaryIndex::None => None,
         }
     }
 
-    fn of(store: &SortedStore) -> DictionaryIndex {
-        match store.index().kind() {
-            SortedIndexKind::Fences => DictionaryIndex::Fences,
-            SortedIndexKind::EntropyTrie => DictionaryIndex::SparseTrie,
-            SortedIndexKind::DenseTrie => DictionaryIndex::DenseTrie,
+    fn of(store: &OrderedTable) -> DictionaryIndex {
+        match store.index().map(StoreIndex::kind) {
+            Some(IndexKind::Fences) => DictionaryIndex::Fences,
+            Some(IndexKind::EntropyTrie) => DictionaryIndex::SparseTrie,
+            Some(IndexKind::DenseTrie) => DictionaryIndex::DenseTrie,
             // No dictionary that has a block-perfect index is opened: there would be no order to search in.
-            SortedIndexKind::BlockPerfect | SortedIndexKind::SlotPerfect | SortedIndexKind::Absent => {
-                DictionaryIndex::None
-            }
+            Some(IndexKind::BlockPerfect | IndexKind::SlotPerfect) | None => DictionaryIndex::None,
         }
     }
 }
@@ -124,7 +122,7 @@ pub struct Dictionary {
 struct Inner {
     directory: Directory,
     header: Header,
-    store: Arc<SortedStore>,
+    store: Arc<OrderedTable>,
     /// What stands behind the index that it was built with.
     later_index: LaterIndex,
 }
@@ -197,7 +195,7 @@ impl DictionaryOptions {
         let open_until = |file, end| {
             let file = StoreFile::open_until(file, header.tag, end)?;
             header.check_against(&file)?;
-            let store = SortedStore::in_file(file, header.layout(), !self.without_index)?;
+            let store = OrderedTable::in_file(file, header.layout(), !self.without_index)?;
             if store.is_in_buckets() {
                 let end = store.file().length();
                 return Err(store.file().file().corrupt(
@@ -299,12 +297,12 @@ impl Dictionary {
         &self.inner.header
     }
 
-    fn store(&self) -> &Arc<SortedStore> {
+    fn store(&self) -> &Arc<OrderedTable> {
         &self.inner.store
     }
 
-    fn cursor(&self, purpose: Purpose) -> SortedCursor {
-        SortedCursor::new(self.store().clone(), self.header().placing(), purpose, PIECE_BYTES)
+    fn cursor(&self, purpose: Purpose) -> OrderedCursor {
+        OrderedCursor::new(self.store(), self.header().placing(), purpose, PIECE_BYTES)
     }
 
     /// The number of records.
@@ -372,7 +370,7 @@ impl IntoIterator for &Dictionary {
 
 /// The records of a [`Dictionary`]. It ends at the first error.
 pub struct DictionaryIter {
-    cursor: Option<SortedCursor>,
+    cursor: Option<OrderedCursor>,
 }
 
 impl Iterator for DictionaryIter {

@@ -9,7 +9,7 @@ use crate::device::{Access, Directory, Purpose};
 use crate::progress::Progress;
 use crate::store::file::StoreFile;
 use crate::store::merge::Cursor;
-use crate::store::sorted::StoreIndexBuilder;
+use crate::store::ordered::{StoreIndex, StoreIndexBuilder};
 use crate::{Error, Result};
 use std::path::Path;
 
@@ -49,12 +49,15 @@ impl Dictionary {
         let dictionary = options.clone().without_index().open_in(directory.clone(), name)?;
         let store = dictionary.store();
         check_index(index, store.form())?;
-        let mut builder = StoreIndexBuilder::new(&store.index_settings(index.kind()))?;
+        let settings = index.kind().map(|kind| store.index_settings(kind));
+        let mut builder = settings.as_ref().map(StoreIndexBuilder::new).transpose()?;
         let mut cursor = dictionary.cursor(Purpose::Maintain);
         let mut done = 0;
         while cursor.advance()? {
             let Some(entry) = cursor.entry() else { break };
-            builder.push(entry.hash.placement, cursor.blocks())?;
+            if let Some(builder) = &mut builder {
+                builder.push(entry.hash.placement, cursor.blocks())?;
+            }
             done += 1;
             if done % PROGRESS_RECORDS == 0 && !progress(done, store.records()) {
                 return Err(Error::Interrupted);
@@ -64,7 +67,8 @@ impl Dictionary {
             let expected = format!("{} records", store.records());
             return Err(store.file().file().corrupt(0, expected, done.to_string()));
         }
-        let (kind, bytes, _) = builder.finish()?.encode();
+        let index = builder.map(StoreIndexBuilder::finish).transpose()?;
+        let (kind, bytes, _) = index.as_ref().map_or((0, Vec::new(), None), StoreIndex::encode);
         let file = directory.open(name, directory.access())?;
         let header = dictionary.header();
         let first = StoreFile::open_until(file, header.tag, header.first_end)?;

@@ -6,7 +6,6 @@ use crate::device::{AlignedBuffer, Purpose};
 use crate::key::KeyHash;
 use crate::progress::Progress;
 use crate::store::record::{RecordProblem, RecordView};
-use crate::store::sorted::SortedIndexKind;
 use crate::{Error, Result};
 
 /// More damage than this is counted by the first so many places.
@@ -148,7 +147,7 @@ impl Verifier<'_> {
         } else {
             self.last = Some((hash, record.key.to_vec()));
         }
-        let located = store.blocks_for(hash).unwrap_or(0..0);
+        let Some(located) = store.index().map(|index| index.locate(hash)) else { return };
         if located.start > first || located.end <= last {
             let got = format!("blocks {} to {}", located.start, located.end);
             self.damaged(first, format!("an index that locates blocks {first} to {last}"), got);
@@ -181,7 +180,7 @@ impl Verifier<'_> {
     fn check_index(&mut self) {
         let store = self.dictionary.store();
         let section = store.file().footer().index;
-        if store.index().kind() == SortedIndexKind::Absent
+        if store.index().is_none()
             && section.kind != 0
             && let Err(error) = store.file().read_section(&section, Purpose::Maintain)
         {

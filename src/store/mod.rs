@@ -3,17 +3,18 @@
 //! pages.
 
 pub mod block;
+pub mod cuckoo;
 pub mod examine;
-pub mod hash;
+pub mod hash_store;
 pub mod log;
 pub mod log_store;
 pub mod manifest;
 pub mod merge;
 pub mod names;
+pub mod ordered;
 pub mod record;
 pub mod slots;
 pub mod sort;
-pub mod sorted;
 pub mod usage;
 
 pub mod file;

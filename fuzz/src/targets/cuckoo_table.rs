@@ -5,7 +5,7 @@ use crate::seal::seal_store;
 use siltstone::device::{AlignedBuffer, Purpose};
 use siltstone::index::filter::CuckooFilter;
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
-use siltstone::store::hash::{CuckooCursor, CuckooTable, CuckooTableWriter};
+use siltstone::store::cuckoo::{CuckooCursor, CuckooTable, CuckooTableWriter};
 use siltstone::store::merge::Cursor;
 use siltstone::store::record::{RecordLayout, RecordView};
 use std::sync::Arc;

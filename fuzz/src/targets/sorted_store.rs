@@ -3,11 +3,9 @@
 use crate::input::{Input, PLACING, contents, directory, directory_with};
 use crate::seal::seal_store;
 use siltstone::device::{AlignedBuffer, Purpose};
-use siltstone::store::merge::{Cursor, Entry};
+use siltstone::store::merge::Entry;
+use siltstone::store::ordered::{Form, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter};
 use siltstone::store::record::RecordView;
-use siltstone::store::sorted::{
-    Form, SortedCursor, SortedIndexKind, SortedStore, SortedStoreSettings, SortedStoreWriter,
-};
 use std::sync::Arc;
 
 /// Runs it.
@@ -17,29 +15,29 @@ pub fn run(data: &[u8]) {
     let block_bytes = 512 << (input.u8() % 2);
     let with_deletes = input.u8() & 1 != 0;
     let wanted = [
-        SortedIndexKind::Fences,
-        SortedIndexKind::EntropyTrie,
-        SortedIndexKind::BlockPerfect,
-        SortedIndexKind::DenseTrie,
-        SortedIndexKind::SlotPerfect,
+        IndexKind::Fences,
+        IndexKind::EntropyTrie,
+        IndexKind::BlockPerfect,
+        IndexKind::DenseTrie,
+        IndexKind::SlotPerfect,
     ][usize::from(input.u8() % 5)];
-    let form = SortedStoreSettings::form_for(&layout, block_bytes, with_deletes, wanted);
-    let index = if form == Form::Stream { SortedIndexKind::Fences } else { wanted };
+    let form = OrderedTableSettings::form_for(&layout, block_bytes, with_deletes, Some(wanted));
+    let index = if form == Form::Stream { IndexKind::Fences } else { wanted };
     let directory = directory();
     let count = u64::from(input.u8());
-    let settings = SortedStoreSettings {
+    let settings = OrderedTableSettings {
         tag: 1,
         layout,
         form,
         block_bytes,
-        index,
+        index: Some(index),
         packed: input.u8() & 1 != 0,
         expected_records: count,
         expected_bytes: count * 40,
         purpose: Purpose::Merge,
         piece_bytes: 4096,
     };
-    let Ok(mut writer) = SortedStoreWriter::create(&directory, "store", settings) else { return };
+    let Ok(mut writer) = OrderedTableWriter::create(&directory, "store", settings) else { return };
     let key_length = layout.fixed.map_or(8, |(key_length, _)| key_length);
     let mut keys: Vec<Vec<u8>> = (0..count)
         .map(|number| {
@@ -60,14 +58,14 @@ pub fn run(data: &[u8]) {
         seal_store(&layout, &mut bytes);
     }
     let directory = directory_with("store", &bytes);
-    let Ok(store) = SortedStore::open(&directory, "store", 1, layout) else { return };
+    let Ok(store) = OrderedTable::open(&directory, "store", 1, layout) else { return };
     let (store, mut buffer) = (Arc::new(store), AlignedBuffer::default());
     for key in keys.iter().step_by(5) {
         if let Ok(Some(found)) = store.get(Purpose::Get, PLACING.place(key), key, &mut buffer) {
             assert_eq!(found.key, &key[..]);
         }
     }
-    let mut cursor = SortedCursor::new(store, PLACING, Purpose::Iterate, 4096);
+    let mut cursor = store.cursor(PLACING, Purpose::Iterate, 4096);
     let mut records = 0;
     while let Ok(true) = cursor.advance() {
         records += 1;

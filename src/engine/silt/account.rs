@@ -4,9 +4,9 @@ use super::Core;
 use crate::device::scratch_bytes;
 use crate::key::KeyHasher;
 use crate::stats::{DegradedStore, RamAccount, Shape, Stats, StoreKind};
-use crate::store::hash::HashStore;
+use crate::store::hash_store::HashStore;
 use crate::store::manifest::{MANIFEST_VERSION, Role};
-use crate::store::sorted::SortedStore;
+use crate::store::ordered::OrderedTable;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What an open store takes beside its index and filter: its handle, its name, its place in the lists, in bytes.
@@ -66,11 +66,11 @@ impl Core {
             let hash_stores = || view.hash_stores.iter().map(|(_, store)| store);
             ram.add("hash_filter", hash_stores().map(|store| store.filter_bytes() as u64).sum());
             ram.add("hash_index", hash_stores().map(|store| store.index_bytes() as u64).sum());
-            let of_sorted = |bytes: fn(&SortedStore) -> usize| {
+            let of_sorted = |bytes: fn(&OrderedTable) -> usize| {
                 view.sorted.as_ref().map_or(0, |(_, store)| bytes(store) as u64)
             };
-            ram.add("sorted_index", of_sorted(SortedStore::index_bytes));
-            ram.add("sorted_filter", of_sorted(SortedStore::filter_bytes));
+            ram.add("sorted_index", of_sorted(OrderedTable::index_bytes));
+            ram.add("sorted_filter", of_sorted(OrderedTable::filter_bytes));
             let stores = view.hash_stores.len() as u64 + u64::from(view.sorted.is_some());
             ram.add("stores", stores * STORE_BYTES + PARTITION_BYTES);
         }

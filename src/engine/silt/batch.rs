@@ -8,9 +8,9 @@ use crate::batch::TimestampMs;
 use crate::device::{AlignedBuffer, Purpose, ReadRequest, read_batch, with_scratch};
 use crate::engine::Found;
 use crate::key::Key;
-use crate::store::hash::HashStore;
+use crate::store::hash_store::HashStore;
+use crate::store::ordered::{Located, OrderedTable, Span};
 use crate::store::record::RecordView;
-use crate::store::sorted::{Located, SortedStore, Span};
 use crate::sync::atomic::AtomicU64;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ struct Open<'a> {
 
 /// What an open key waits for.
 struct Awaited {
-    store: Arc<SortedStore>,
+    store: Arc<OrderedTable>,
     span: Span,
 }
 

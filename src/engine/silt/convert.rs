@@ -6,13 +6,14 @@ use super::{Core, FilterKind, HashStoreKind};
 use crate::device::{AlignedBuffer, Purpose};
 use crate::index::filter::{CuckooFilter, RibbonBuilder};
 use crate::key::random_number;
-use crate::store::hash::{CuckooTableWriter, HashStore};
+use crate::store::cuckoo::CuckooTableWriter;
+use crate::store::hash_store::HashStore;
 use crate::store::log::LogView;
 use crate::store::log_store::{FrozenLog, LogCursor};
 use crate::store::manifest::{Edit, Role, StoreEntry};
 use crate::store::merge::Cursor;
 use crate::store::names::FileName;
-use crate::store::sorted::{Form, SortedIndexKind, SortedStoreSettings, SortedStoreWriter, StoreFilter};
+use crate::store::ordered::{Form, IndexKind, OrderedTableSettings, OrderedTableWriter, StoreFilter};
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,7 +36,7 @@ enum Target {
         buffer: AlignedBuffer,
     },
     Ordered {
-        writer: Box<SortedStoreWriter>,
+        writer: Box<OrderedTableWriter>,
         cursor: Box<LogCursor>,
         /// A filter that is made of the records.
         ribbon: Option<RibbonBuilder>,
@@ -68,19 +69,19 @@ impl ConvertJob {
                 buffer: AlignedBuffer::default(),
             },
             HashStoreKind::HashOrdered => {
-                let settings = SortedStoreSettings {
+                let settings = OrderedTableSettings {
                     tag,
                     layout,
                     form: Form::Stream,
                     block_bytes,
-                    index: SortedIndexKind::Fences,
+                    index: Some(IndexKind::Fences),
                     packed: false,
                     expected_records: frozen.len().into(),
                     expected_bytes: (frozen.end() - frozen.start()) / core.partitions.len() as u64,
                     purpose: Purpose::Convert,
                     piece_bytes: core.piece_bytes(),
                 };
-                let writer = SortedStoreWriter::create(&core.directory, &name, settings)?;
+                let writer = OrderedTableWriter::create(&core.directory, &name, settings)?;
                 let log = core.log.view();
                 let cursor = LogCursor::new(log, frozen.clone(), core.placing, Purpose::Convert);
                 let expected = frozen.len().into();

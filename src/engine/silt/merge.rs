@@ -1,7 +1,7 @@
 //! Merging all HashStores of a partition into its SortedStore (SILT 3.3), in one sequential pass over both.
 
+use super::Core;
 use super::policy::piece_bytes;
-use super::{Core, IndexKind};
 use crate::Result;
 use crate::batch::TimestampMs;
 use crate::device::Purpose;
@@ -11,10 +11,10 @@ use crate::store::log_store::{FrozenLog, LogCursor};
 use crate::store::manifest::{Edit, Role, Shape, StoreEntry};
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::names::FileName;
-use crate::store::record::RecordLayout;
-use crate::store::sorted::{
-    Form, SortedCursor, SortedIndexKind, SortedStoreSettings, SortedStoreWriter, StoreFilter, slots_per_block,
+use crate::store::ordered::{
+    Form, IndexKind, OrderedTableSettings, OrderedTableWriter, StoreFilter, slots_per_block,
 };
+use crate::store::record::RecordLayout;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,27 +40,18 @@ pub(super) struct MergeJob {
     records: u64,
     novelty: f64,
     cursor: MergeCursor,
-    writer: SortedStoreWriter,
+    writer: OrderedTableWriter,
     filter: Option<RangedFilterBuilder>,
-}
-
-fn sorted_index_kind(index: IndexKind) -> SortedIndexKind {
-    match index {
-        IndexKind::EntropyTrie => SortedIndexKind::EntropyTrie,
-        IndexKind::BlockPerfect => SortedIndexKind::BlockPerfect,
-        IndexKind::SlotPerfect => SortedIndexKind::SlotPerfect,
-        IndexKind::Fences => SortedIndexKind::Fences,
-    }
 }
 
 /// Whether there can be such an index of records of a layout.
 pub(super) fn suits(index: IndexKind, layout: &RecordLayout, block_bytes: u32) -> bool {
-    let form = SortedStoreSettings::form_for(layout, block_bytes, false, sorted_index_kind(index));
+    let form = OrderedTableSettings::form_for(layout, block_bytes, false, Some(index));
     match index {
         IndexKind::Fences => true,
         _ if form == Form::Stream => false,
         IndexKind::BlockPerfect => RECORDS_PER_BLOCK.contains(&slots_per_block(layout, form, block_bytes)),
-        IndexKind::SlotPerfect => form == Form::CheckedSlots,
+        IndexKind::SlotPerfect | IndexKind::DenseTrie => form == Form::CheckedSlots,
         IndexKind::EntropyTrie => true,
     }
 }
@@ -72,13 +63,12 @@ pub(super) fn sorted_settings(
     tag: u64,
     purpose: Purpose,
     piece_bytes: usize,
-) -> SortedStoreSettings {
+) -> OrderedTableSettings {
     let (layout, block_bytes) = (shape.layout, shape.block_bytes);
-    let index =
-        if suits(index, &layout, block_bytes) { sorted_index_kind(index) } else { SortedIndexKind::Fences };
-    let form = SortedStoreSettings::form_for(&layout, block_bytes, false, index);
+    let index = Some(if suits(index, &layout, block_bytes) { index } else { IndexKind::Fences });
+    let form = OrderedTableSettings::form_for(&layout, block_bytes, false, index);
     let (expected_records, expected_bytes) = (0, 0);
-    SortedStoreSettings {
+    OrderedTableSettings {
         tag,
         layout,
         form,
@@ -124,7 +114,7 @@ impl MergeJob {
             sources.push(store.cursor(core.placing, Purpose::Merge, piece / view.hash_stores.len()));
         }
         if let Some((_, store)) = &view.sorted {
-            sources.push(Box::new(SortedCursor::new(store.clone(), core.placing, Purpose::Merge, piece)));
+            sources.push(store.cursor(core.placing, Purpose::Merge, piece));
         }
         let mut inputs: Vec<u64> = view.hash_stores.iter().map(|(number, _)| *number).collect();
         inputs.extend(view.sorted.iter().map(|(number, _)| *number));
@@ -134,7 +124,7 @@ impl MergeJob {
             + view.hash_stores.iter().map(|(_, store)| store.file().length()).sum::<u64>();
         let sorted_bytes = view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
         let (number, tag) = (core.take_number(), random_number()?);
-        let settings = SortedStoreSettings {
+        let settings = OrderedTableSettings {
             expected_records: expected(view.sorted_records(), young, novelty),
             expected_bytes: expected(sorted_bytes, young_bytes, novelty),
             ..core.sorted_settings(tag)
@@ -151,7 +141,7 @@ impl MergeJob {
             novelty,
             cursor: MergeCursor::new(sources, Some(now_ms)),
             filter: core.last_filter(settings.expected_records)?,
-            writer: SortedStoreWriter::create(
+            writer: OrderedTableWriter::create(
                 &core.directory,
                 &FileName::SortedStore(number).to_string(),
                 settings,
@@ -281,7 +271,7 @@ impl Core {
         Ok(Some(RangedFilterBuilder::new(records, bits)?))
     }
 
-    fn sorted_settings(&self, tag: u64) -> SortedStoreSettings {
+    fn sorted_settings(&self, tag: u64) -> OrderedTableSettings {
         sorted_settings(&self.shape, self.index_kind(), tag, Purpose::Merge, self.piece_bytes())
     }
 

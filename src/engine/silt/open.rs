@@ -16,12 +16,13 @@ use crate::device::{AlignedBuffer, Directory};
 use crate::health::FailStop;
 use crate::key::{KeyHasher, Placing};
 use crate::progress::Progress;
-use crate::store::hash::{CuckooTable, HashStore};
+use crate::store::cuckoo::CuckooTable;
+use crate::store::hash_store::HashStore;
 use crate::store::log::{Log, LogSettings};
 use crate::store::log_store::LogStore;
 use crate::store::manifest::{Manifest, PartitionEntry, Role, Shape, StoreEntry};
 use crate::store::names::{FileName, list_files};
-use crate::store::sorted::SortedStore;
+use crate::store::ordered::OrderedTable;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Mutex, RwLock};
 use crate::{Error, Result};
@@ -231,7 +232,7 @@ pub(super) fn open_store(directory: &Directory, shape: &Shape, store: &StoreEntr
             HashStore::Cuckoo(Arc::new(CuckooTable::open(directory, &name, tag, shape.layout)?))
         }
         Role::HashOrdered | Role::Sorted => {
-            HashStore::Ordered(Arc::new(SortedStore::open_on_flash(directory, &name, tag, shape.layout)?))
+            HashStore::Ordered(Arc::new(OrderedTable::open_on_flash(directory, &name, tag, shape.layout)?))
         }
     })
 }

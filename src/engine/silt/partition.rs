@@ -7,12 +7,12 @@ use crate::cache::{RecordCache, Ticket};
 use crate::device::{AlignedBuffer, Purpose};
 use crate::engine::Found;
 use crate::key::{KeyHash, Placing};
-use crate::store::hash::HashStore;
+use crate::store::hash_store::HashStore;
 use crate::store::log::{Log, LogView};
 use crate::store::log_store::{FrozenLog, LogCandidates, LogStore};
 use crate::store::manifest::Role;
+use crate::store::ordered::OrderedTable;
 use crate::store::record::RecordView;
-use crate::store::sorted::SortedStore;
 use crate::sync::{Mutex, RwLock};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(super) struct View {
     /// HashStores with their numbers, the youngest first.
     pub hash_stores: Vec<(u64, HashStore)>,
     /// The SortedStore with its number.
-    pub sorted: Option<(u64, Arc<SortedStore>)>,
+    pub sorted: Option<(u64, Arc<OrderedTable>)>,
 }
 
 impl View {
@@ -98,7 +98,7 @@ pub(super) struct Piece {
 
 impl View {
     /// The stores in hash order, each with its number and what it is.
-    pub fn ordered_stores(&self) -> impl Iterator<Item = (u64, Role, &Arc<SortedStore>)> {
+    pub fn ordered_stores(&self) -> impl Iterator<Item = (u64, Role, &Arc<OrderedTable>)> {
         let hash_stores = self.hash_stores.iter().filter_map(|(number, store)| match store {
             HashStore::Ordered(store) => Some((*number, Role::HashOrdered, store)),
             HashStore::Cuckoo(_) => None,
@@ -131,7 +131,7 @@ impl View {
     }
 
     /// The same stores, one of them replaced by what `change` makes of it; `None` if it is gone.
-    fn changed(&self, number: u64, change: impl FnOnce(&SortedStore) -> SortedStore) -> Option<View> {
+    fn changed(&self, number: u64, change: impl FnOnce(&OrderedTable) -> OrderedTable) -> Option<View> {
         let (_, role, store) = self.ordered_stores().find(|(other, ..)| *other == number)?;
         let changed = Arc::new(change(store));
         let mut view = self.clone();
@@ -153,13 +153,13 @@ impl View {
     }
 
     /// A store with one more part in memory, read now; `None` if the store is gone.
-    pub fn load(&self, number: u64, kind: PieceKind) -> Option<Result<SortedStore>> {
+    pub fn load(&self, number: u64, kind: PieceKind) -> Option<Result<OrderedTable>> {
         let (_, _, store) = self.ordered_stores().find(|(other, ..)| *other == number)?;
         Some(if kind.is_index() { store.with_index() } else { store.with_filter() })
     }
 
     /// The same stores, with a part of one as it is in `loaded`.
-    pub fn with(&self, number: u64, kind: PieceKind, loaded: &SortedStore) -> Option<View> {
+    pub fn with(&self, number: u64, kind: PieceKind, loaded: &OrderedTable) -> Option<View> {
         self.changed(number, |store| match kind.is_index() {
             true => store.with_index_of(loaded),
             false => store.with_filter_of(loaded),

@@ -5,8 +5,9 @@ use super::policy::open_files;
 use super::residency::check_budget;
 use crate::coding::checksum::Secret;
 use crate::key::KeyHasher;
-use crate::store::hash::CuckooTable;
+use crate::store::cuckoo::CuckooTable;
 use crate::store::manifest::Shape;
+use crate::store::ordered::IndexKind;
 use crate::store::record::RecordLayout;
 use crate::{Error, Result};
 
@@ -38,21 +39,6 @@ pub enum HashStoreKind {
     CuckooTable,
     /// In the order of the SortedStore, found by fences, behind a filter.
     HashOrdered,
-}
-
-/// How SortedStores are indexed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum IndexKind {
-    /// The entropy-coded trie (3.3): strict order of the placements. Records of a fixed size, smaller than a block.
-    EntropyTrie,
-    /// Elias–Fano fences between the blocks. Records of any size.
-    Fences,
-    /// A perfect hash of buckets of records to their blocks, all full. Records of a fixed size, 2 to 256 to a block.
-    BlockPerfect,
-    /// The same to the records' own places, for 1.5 bits a key: a get reads no more than the sectors of its record.
-    /// Records of a fixed size, smaller than a block.
-    SlotPerfect,
 }
 
 /// What tells that a key is not in a HashStore.

@@ -12,7 +12,6 @@ use crate::store::log::LogView;
 use crate::store::log_store::{FrozenLog, LogCursor};
 use crate::store::manifest::Manifest;
 use crate::store::merge::{Cursor, MergeCursor};
-use crate::store::sorted::SortedCursor;
 use bytes::Bytes;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -94,8 +93,7 @@ pub(super) fn cursor(
         sources.push(store.cursor(core.placing, Purpose::Iterate, piece_bytes));
     }
     if let Some((_, store)) = &snapshot.view.sorted {
-        let cursor = SortedCursor::new(store.clone(), core.placing, Purpose::Iterate, piece_bytes);
-        sources.push(Box::new(cursor));
+        sources.push(store.cursor(core.placing, Purpose::Iterate, piece_bytes));
     }
     MergeCursor::new(sources, Some(now_ms))
 }

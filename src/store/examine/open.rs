@@ -8,13 +8,13 @@ use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::{AlignedBuffer, Directory, File};
 use crate::index::filter::CuckooFilter;
 use crate::store::block::Block;
+use crate::store::cuckoo::CUCKOO_TABLE_KIND;
 use crate::store::file::{
     FOOTER_BYTES, HEADER_BYTES, StoreFile, StoreFooter, encode_header, expected_tag, found_tag,
 };
-use crate::store::hash::CUCKOO_TABLE_KIND;
+use crate::store::ordered::{Form, StoreFilter, StoreIndex, slots_per_block};
 use crate::store::record::RecordLayout;
 use crate::store::slots::CheckedSlots;
-use crate::store::sorted::{Form, StoreFilter, StoreIndex, slots_per_block};
 use crate::{Error, Result};
 
 /// A store as it should be.
@@ -254,8 +254,7 @@ fn load(file: &StoreFile, layout: &RecordLayout) -> Result<Finders> {
     let Ok(form) = Form::of(file, layout) else { return Ok((None, None, None)) };
     let slots = slots_per_block(layout, form, file.footer().block_bytes);
     let index = match StoreIndex::load(file, form, slots) {
-        Ok((StoreIndex::Absent, _)) => None,
-        Ok((index, _)) => Some(index),
+        Ok(index) => index.map(|(index, _)| index),
         Err(error) => readable(error).map(|()| None)?,
     };
     let filter = match StoreFilter::load(file) {

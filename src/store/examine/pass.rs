@@ -7,11 +7,11 @@ use crate::index::block_perfect::BlockPerfect;
 use crate::index::filter::{CuckooFilter, Filter};
 use crate::key::KeyHash;
 use crate::store::block::Block;
+use crate::store::cuckoo::{CUCKOO_TABLE_KIND, Geometry as CuckooGeometry};
 use crate::store::file::{FOOTER_BYTES, Section, StoreFile};
-use crate::store::hash::{CUCKOO_TABLE_KIND, CuckooGeometry};
+use crate::store::ordered::{Form, StoreFilter, StoreIndex};
 use crate::store::record::{RecordProblem, RecordView};
 use crate::store::slots::CheckedSlots;
-use crate::store::sorted::{Form, StoreFilter, StoreIndex};
 use crate::{Error, Result};
 use std::ops::Range;
 
@@ -93,7 +93,7 @@ impl StoreView<'_> {
     fn check_sections(&self, examined: &mut Examined) -> Result<()> {
         let footer = self.file.footer();
         let is_table = footer.kind == CUCKOO_TABLE_KIND;
-        let index_is_there = self.index.is_some_and(|index| !matches!(index, StoreIndex::Absent));
+        let index_is_there = self.index.is_some();
         let filter_is_there = if is_table { self.table.is_some() } else { self.filter.is_some() };
         let needs_index = self.end_is_known && !is_table;
         let sections = [
@@ -163,7 +163,7 @@ impl StoreView<'_> {
             return Err(DamagedPart::Filter);
         }
         match self.index {
-            None | Some(StoreIndex::Absent) => Ok(()),
+            None => Ok(()),
             Some(index) => {
                 let found = index.locate(hash);
                 let all = found.start <= blocks.start && blocks.end <= found.end;

@@ -1,7 +1,7 @@
 //! External sort in hash order (ECT 3.1.2): more records than memory holds are sorted in runs, which are written to
 //! temporary files and merged.
 //!
-//! A run is a [`SortedStore`] without an index. When there are as many runs of a level as can be merged at a time, they
+//! A run is a [`OrderedTable`] without an index. When there are as many runs of a level as can be merged at a time, they
 //! become one run of the next level, so that few files are open however many records come. The files have no name as
 //! soon as they are open: the system takes them back however the process ends.
 //!
@@ -14,10 +14,8 @@ use crate::device::{Directory, Purpose};
 use crate::key::Placing;
 use crate::progress::Progress;
 use crate::store::merge::{Cursor, Entry, MergeCursor};
+use crate::store::ordered::{Form, OrderedCursor, OrderedTable, OrderedTableSettings, OrderedTableWriter};
 use crate::store::record::{RecordLayout, RecordView};
-use crate::store::sorted::{
-    Form, SortedCursor, SortedIndexKind, SortedStore, SortedStoreSettings, SortedStoreWriter,
-};
 use crate::{Error, Result};
 use buffer::{BufferCursor, SortBuffer};
 use std::sync::Arc;
@@ -93,7 +91,7 @@ pub struct ExternalSort {
 }
 
 struct Run {
-    store: Arc<SortedStore>,
+    store: Arc<OrderedTable>,
     level: u32,
     record_bytes: u64,
 }
@@ -221,7 +219,7 @@ impl ExternalSort {
         let SortSettings { placing, duplicates, .. } = self.settings;
         let piece_bytes = self.settings.piece_bytes();
         let cursor = |run: &Run| -> Box<dyn Cursor> {
-            Box::new(SortedCursor::new(run.store.clone(), placing, Purpose::Maintain, piece_bytes))
+            Box::new(OrderedCursor::new(&run.store, placing, Purpose::Maintain, piece_bytes))
         };
         merge(runs.iter().rev().map(cursor).collect(), duplicates)
     }
@@ -231,19 +229,19 @@ impl ExternalSort {
         self.runs_written += 1;
         let name = format!(".siltstone-run-{:016x}-{number}", self.tag);
         let piece_bytes = self.settings.piece_bytes();
-        let settings = SortedStoreSettings {
+        let settings = OrderedTableSettings {
             tag: self.tag.wrapping_add(number),
             layout: self.settings.layout,
             form: Form::Stream,
             block_bytes: piece_bytes.min(RUN_BLOCK_BYTES_MAX) as u32,
-            index: SortedIndexKind::Absent,
+            index: None,
             packed: true,
             expected_records: 0,
             expected_bytes: 0,
             purpose: Purpose::Maintain,
             piece_bytes,
         };
-        let mut writer = SortedStoreWriter::create(&self.directory, &name, settings)?;
+        let mut writer = OrderedTableWriter::create(&self.directory, &name, settings)?;
         self.directory.remove(&name)?;
         let mut record_bytes = 0;
         let mut told_bytes = 0;

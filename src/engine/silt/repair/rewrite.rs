@@ -1,7 +1,7 @@
 //! Writing what is sound of a damaged file to a new one.
 
+use super::super::SiltSettings;
 use super::super::merge::sorted_settings;
-use super::super::{IndexKind, SiltSettings};
 use super::survey::{DamagedStore, Survey};
 use crate::device::{Directory, Purpose};
 use crate::index::filter::RibbonFilter;
@@ -10,8 +10,8 @@ use crate::store::examine::{Advance, OpenedStore};
 use crate::store::manifest::{Role, StoreEntry};
 use crate::store::merge::{Cursor, Entry};
 use crate::store::names::{FileName, list_files};
+use crate::store::ordered::{Form, IndexKind, OrderedTableSettings, OrderedTableWriter, StoreFilter};
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
-use crate::store::sorted::{Form, SortedIndexKind, SortedStoreSettings, SortedStoreWriter, StoreFilter};
 use crate::{Error, Result};
 
 /// The memory that records are sorted in, in bytes.
@@ -124,7 +124,7 @@ impl<'a> Rewriting<'a> {
 /// A store that is being written in the place of a damaged one.
 struct NewStore {
     entry: StoreEntry,
-    writer: SortedStoreWriter,
+    writer: OrderedTableWriter,
     /// The hashes of all records, for the filter of a HashStore.
     hashes: Option<Vec<(u64, u64)>>,
 }
@@ -136,22 +136,22 @@ impl NewStore {
         let shape = &rewriting.survey.shape;
         let index = rewriting.settings.index.unwrap_or(IndexKind::BlockPerfect);
         let sorted = sorted_settings(shape, index, tag, Purpose::Maintain, PIECE_BYTES);
-        let sorted = SortedStoreSettings { expected_records: records, expected_bytes: bytes, ..sorted };
+        let sorted = OrderedTableSettings { expected_records: records, expected_bytes: bytes, ..sorted };
         let (role, name, settings) = match role {
             Role::Sorted => (role, FileName::SortedStore(number).to_string(), sorted),
             // Where a record stood in a cuckoo table says its filter alone, and that of a part of them there is not.
             Role::CuckooTable | Role::HashOrdered => {
-                let (form, index) = (Form::Stream, SortedIndexKind::Fences);
+                let (form, index) = (Form::Stream, Some(IndexKind::Fences));
                 (
                     Role::HashOrdered,
                     FileName::HashStore(number).to_string(),
-                    SortedStoreSettings { form, index, ..sorted },
+                    OrderedTableSettings { form, index, ..sorted },
                 )
             }
         };
         let hashes = (role == Role::HashOrdered).then(Vec::new);
         rewriting.new_files.push(name.clone());
-        let writer = SortedStoreWriter::create(rewriting.directory, &name, settings)?;
+        let writer = OrderedTableWriter::create(rewriting.directory, &name, settings)?;
         Ok(NewStore { entry: StoreEntry { number, tag, role }, writer, hashes })
     }
 

@@ -6,11 +6,11 @@ use super::Course;
 use crate::damage::{Damage, DamagedPart, VerifyReport};
 use crate::device::{Access, Directory};
 use crate::key::Placing;
+use crate::store::cuckoo::CUCKOO_TABLE_KIND;
 use crate::store::examine::{Belonging, ExaminedLog, LogToExamine, OpenedStore, StoreToOpen, Unreadable};
-use crate::store::hash::CUCKOO_TABLE_KIND;
 use crate::store::manifest::{Manifest, PartitionEntry, Role, Shape, StoreEntry};
 use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
-use crate::store::sorted::{Form, SortedIndexKind, SortedStoreSettings};
+use crate::store::ordered::{Form, IndexKind, OrderedTableSettings};
 use crate::{Error, Result};
 
 /// A live store of which anything is damaged.
@@ -85,7 +85,7 @@ impl Survey {
             Role::HashOrdered => Form::Stream as u8,
             // What the default index has; another one's kind stands in the header, unless that is damaged too.
             Role::Sorted => {
-                SortedStoreSettings::form_for(&layout, block_bytes, false, SortedIndexKind::BlockPerfect)
+                OrderedTableSettings::form_for(&layout, block_bytes, false, Some(IndexKind::BlockPerfect))
                     as u8
             }
         };

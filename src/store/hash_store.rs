@@ -1,20 +1,16 @@
 //! The HashStore (SILT 3.2): what a LogStore becomes, in one of two forms.
 //!
 //! [`CuckooTable`] is the paper's: the table on flash in the order of the filter, the filter copied from the LogStore's
-//! tags. The other form is a [`SortedStore`] behind a filter, that one or a smaller one, for records of any size.
-
-mod cuckoo_table;
-
-pub(in crate::store) use cuckoo_table::Geometry as CuckooGeometry;
-pub use cuckoo_table::{CUCKOO_TABLE_KIND, CuckooCursor, CuckooTable, CuckooTableWriter};
+//! tags. The other form is a [`OrderedTable`] behind a filter, that one or a smaller one, for records of any size.
 
 use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};
 use crate::key::{KeyHash, Placing};
+use crate::store::cuckoo::{CuckooCursor, CuckooTable};
 use crate::store::file::StoreFile;
 use crate::store::merge::Cursor;
+use crate::store::ordered::OrderedTable;
 use crate::store::record::RecordView;
-use crate::store::sorted::{SortedCursor, SortedStore};
 use std::sync::Arc;
 
 /// An immutable store of some ten thousand records, of which there are several at a time.
@@ -23,7 +19,7 @@ pub enum HashStore {
     /// The cuckoo table of the LogStore.
     Cuckoo(Arc<CuckooTable>),
     /// Hash order, behind a filter.
-    Ordered(Arc<SortedStore>),
+    Ordered(Arc<OrderedTable>),
 }
 
 impl HashStore {
@@ -50,9 +46,7 @@ impl HashStore {
     pub fn cursor(&self, placing: Placing, purpose: Purpose, piece_bytes: usize) -> Box<dyn Cursor> {
         match self {
             HashStore::Cuckoo(table) => Box::new(CuckooCursor::new(table.clone(), placing, purpose)),
-            HashStore::Ordered(store) => {
-                Box::new(SortedCursor::new(store.clone(), placing, purpose, piece_bytes))
-            }
+            HashStore::Ordered(store) => store.cursor(placing, purpose, piece_bytes),
         }
     }
 

@@ -2,7 +2,7 @@
 //! and by bisection where they are not. A handful of reads of a block, at most [`INTERPOLATIONS_MAX`] and the binary
 //! logarithm of the blocks.
 
-use super::{Form, SortedCursor, SortedStore};
+use super::{Form, OrderedCursor, OrderedTable};
 use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};
 use crate::key::{KeyHash, Placing};
@@ -19,7 +19,7 @@ const BLOCKS_PER_READ_MAX: u64 = 256;
 /// A search for one key in a store whose records are in hash order throughout.
 pub struct Search<'a> {
     /// The store.
-    pub store: &'a Arc<SortedStore>,
+    pub store: &'a Arc<OrderedTable>,
     /// How its keys are placed.
     pub placing: Placing,
     /// What the reads are for.
@@ -165,8 +165,8 @@ impl Search<'_> {
     /// Goes on from a record that is not behind the one sought, until it is found or passed.
     fn scan<T>(&self, probe: Probe, mut found: impl FnMut(&RecordView<'_>) -> T) -> Result<Option<T>> {
         let block_bytes = self.store.file().footer().block_bytes as usize;
-        let cursor = SortedCursor::new(self.store.clone(), self.placing, self.purpose, block_bytes);
-        let mut cursor = cursor.going_on(&probe.payload, probe.last_block);
+        let cursor = OrderedCursor::new(self.store, self.placing, self.purpose, block_bytes);
+        let mut cursor = cursor.continue_after(&probe.payload, probe.last_block);
         while cursor.advance()? {
             let Some(entry) = cursor.entry() else { break };
             if entry.record.key == self.key {

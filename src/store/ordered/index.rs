@@ -13,30 +13,60 @@ use crate::store::file::{FilterKind, StoreFile, StoreFooter};
 use crate::{Error, Result};
 use std::ops::Range;
 
-/// Which index finds the block of a record.
+/// The kind of index that locates the records of a table in hash order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum SortedIndexKind {
-    /// The entropy-coded trie, sparse. Only for slots, packed.
-    EntropyTrie,
-    /// Elias–Fano fences between the blocks.
+pub enum IndexKind {
+    /// Elias–Fano coded fences between the blocks (ECT 3.1.6): the smallest for records of any size.
     Fences,
-    /// The entropy-coded trie, dense: it tells the record and not only its block (ECT 3.1.4). Only for slots, packed.
+    /// The entropy-coded trie (SILT 3.3), pruned to one leaf per block. Records of a fixed size, smaller than a block.
+    EntropyTrie,
+    /// The entropy-coded trie with one leaf per record (ECT 3.1.4), about 2.5 bits per key: a get reads only the
+    /// sectors of its record. Records of a fixed size, smaller than a block.
     DenseTrie,
-    /// A perfect hash of each bucket to its blocks, which are all full. Only for slots, two or more in a block; inside
-    /// a bucket the records have no order.
+    /// A perfect hash from the records of each bucket to their blocks, all of which are full. Records of a fixed size,
+    /// 2 to 256 per block; they are not ordered within a bucket.
     BlockPerfect,
-    /// A perfect hash of each bucket to the slots of its records: it tells the record and not only its block. Only for
-    /// slots; inside a bucket the records have no order.
+    /// A perfect hash from the records of each bucket to their slots, 1.5 bits per key: a get reads only the sectors
+    /// of its record. Records of a fixed size, smaller than a block; they are not ordered within a bucket.
     SlotPerfect,
-    /// None: a record may stand in any block.
-    Absent,
 }
 
-impl SortedIndexKind {
-    /// Whether it tells the slot of a record, and not only its block.
-    pub fn tells_slots(self) -> bool {
-        matches!(self, SortedIndexKind::DenseTrie | SortedIndexKind::SlotPerfect)
+impl IndexKind {
+    /// All kinds.
+    pub const ALL: [IndexKind; 5] = [
+        IndexKind::Fences,
+        IndexKind::EntropyTrie,
+        IndexKind::DenseTrie,
+        IndexKind::BlockPerfect,
+        IndexKind::SlotPerfect,
+    ];
+
+    /// The name of the kind in settings and statistics.
+    pub fn name(self) -> &'static str {
+        match self {
+            IndexKind::Fences => "fences",
+            IndexKind::EntropyTrie => "entropy_trie",
+            IndexKind::DenseTrie => "dense_trie",
+            IndexKind::BlockPerfect => "block_perfect",
+            IndexKind::SlotPerfect => "slot_perfect",
+        }
+    }
+
+    /// The kind with a name.
+    pub fn from_name(name: &str) -> Option<IndexKind> {
+        IndexKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Whether the index locates the slot of a record, not only its block.
+    pub fn locates_slots(self) -> bool {
+        matches!(self, IndexKind::DenseTrie | IndexKind::SlotPerfect)
+    }
+
+    /// Whether the index assigns records to blocks, so that it is built together with the table and records are
+    /// ordered between buckets only.
+    pub fn is_perfect(self) -> bool {
+        matches!(self, IndexKind::BlockPerfect | IndexKind::SlotPerfect)
     }
 }
 
@@ -50,7 +80,7 @@ const SECTION_BLOCK_PERFECT: u8 = 4;
 #[derive(Debug, Clone, Copy)]
 pub struct StoreIndexSettings {
     /// Which index.
-    pub kind: SortedIndexKind,
+    pub kind: IndexKind,
     /// How many records stand in each block, if all but the last are full of slots; else 1.
     pub slots_per_block: u32,
     /// About how many records will come.
@@ -65,8 +95,6 @@ pub enum StoreIndexBuilder {
     EntropyTrie(EntropyTrieBuilder, u32),
     /// Fences.
     Fences(FencesBuilder),
-    /// Nothing.
-    Absent,
 }
 
 impl StoreIndexBuilder {
@@ -79,19 +107,18 @@ impl StoreIndexBuilder {
             Ok(StoreIndexBuilder::EntropyTrie(EntropyTrieBuilder::new(settings)?, slots_per_block))
         };
         match settings.kind {
-            SortedIndexKind::EntropyTrie => trie(slots_per_block),
-            SortedIndexKind::DenseTrie => trie(1),
-            SortedIndexKind::Fences => Ok(StoreIndexBuilder::Fences(FencesBuilder::new(FencesSettings {
+            IndexKind::EntropyTrie => trie(slots_per_block),
+            IndexKind::DenseTrie => trie(1),
+            IndexKind::Fences => Ok(StoreIndexBuilder::Fences(FencesBuilder::new(FencesSettings {
                 expected_records: settings.expected_records,
                 expected_blocks: settings.expected_blocks,
             }))),
-            SortedIndexKind::BlockPerfect | SortedIndexKind::SlotPerfect => Err(Error::Setting {
+            IndexKind::BlockPerfect | IndexKind::SlotPerfect => Err(Error::Setting {
                 name: "index",
                 problem:
                     "a perfect index determines the positions of records, so it must be built with the store"
                         .into(),
             }),
-            SortedIndexKind::Absent => Ok(StoreIndexBuilder::Absent),
         }
     }
 
@@ -100,7 +127,6 @@ impl StoreIndexBuilder {
         match self {
             StoreIndexBuilder::EntropyTrie(trie, _) => trie.push(placement)?,
             StoreIndexBuilder::Fences(fences) => fences.push(placement, blocks)?,
-            StoreIndexBuilder::Absent => {}
         }
         Ok(())
     }
@@ -120,31 +146,28 @@ impl StoreIndexBuilder {
                 StoreIndex::trie(trie.finish()?, slots_per_block)
             }
             StoreIndexBuilder::Fences(fences) => StoreIndex::Fences(fences.finish()),
-            StoreIndexBuilder::Absent => StoreIndex::Absent,
         })
     }
 }
 
 /// The index of a store, in memory.
 pub enum StoreIndex {
-    /// See [`SortedIndexKind::EntropyTrie`] and [`SortedIndexKind::DenseTrie`].
+    /// See [`IndexKind::EntropyTrie`] and [`IndexKind::DenseTrie`].
     EntropyTrie {
         /// The trie.
         trie: EntropyTrie,
         /// How many of the units that it locates stand in a block: 1 if it is sparse.
         units_per_block: u64,
     },
-    /// See [`SortedIndexKind::Fences`].
+    /// See [`IndexKind::Fences`].
     Fences(Fences),
-    /// See [`SortedIndexKind::BlockPerfect`] and [`SortedIndexKind::SlotPerfect`].
+    /// See [`IndexKind::BlockPerfect`] and [`IndexKind::SlotPerfect`].
     BlockPerfect {
         /// The index.
         index: BlockPerfect,
         /// How many of the units that it locates stand in a block: 1 unless it tells slots.
         units_per_block: u64,
     },
-    /// See [`SortedIndexKind::Absent`].
-    Absent,
 }
 
 impl StoreIndex {
@@ -169,10 +192,10 @@ impl StoreIndex {
         file: &StoreFile,
         form: Form,
         slots_per_block: u32,
-    ) -> Result<(StoreIndex, Option<Buckets>)> {
+    ) -> Result<Option<(StoreIndex, Option<Buckets>)>> {
         let section = &file.footer().index;
         if section.kind == SECTION_NONE {
-            return Ok((StoreIndex::Absent, None));
+            return Ok(None);
         }
         let bytes = file.read_section(section, Purpose::Recover)?;
         let offset = StoreFile::section_offset(section);
@@ -194,12 +217,12 @@ impl StoreIndex {
                 let (pages, bytes) = Pages::split(file, section, &bytes)?;
                 let index = BlockPerfect::decode(bytes).map_err(damaged)?;
                 let buckets = Buckets::new(index.outline(), pages, slots_per_block);
-                return Ok((StoreIndex::perfect(index, slots_per_block), Some(buckets)));
+                return Ok(Some((StoreIndex::perfect(index, slots_per_block), Some(buckets))));
             }
             SECTION_FENCES => Fences::decode(&bytes).map(StoreIndex::Fences).map_err(damaged)?,
             kind => return Err(file.file().corrupt(offset, "an index", format!("a section of kind {kind}"))),
         };
-        Ok((index, None))
+        Ok(Some((index, None)))
     }
 
     /// The saved form: the kind of its section, and its bytes; with what stays in memory while it is on flash.
@@ -221,7 +244,6 @@ impl StoreIndex {
                 let buckets = Buckets { outline, pages, units_per_block: *units_per_block };
                 return (SECTION_BLOCK_PERFECT, bytes, Some(buckets));
             }
-            StoreIndex::Absent => SECTION_NONE,
         };
         (section, bytes, None)
     }
@@ -245,16 +267,15 @@ impl StoreIndex {
     }
 
     /// Which index it is.
-    pub fn kind(&self) -> SortedIndexKind {
+    pub fn kind(&self) -> IndexKind {
         match self {
             StoreIndex::EntropyTrie { trie, units_per_block } => {
                 let dense = trie.settings().records_per_block == 1 && *units_per_block > 1;
-                if dense { SortedIndexKind::DenseTrie } else { SortedIndexKind::EntropyTrie }
+                if dense { IndexKind::DenseTrie } else { IndexKind::EntropyTrie }
             }
-            StoreIndex::Fences(_) => SortedIndexKind::Fences,
-            StoreIndex::BlockPerfect { units_per_block: 2.., .. } => SortedIndexKind::SlotPerfect,
-            StoreIndex::BlockPerfect { .. } => SortedIndexKind::BlockPerfect,
-            StoreIndex::Absent => SortedIndexKind::Absent,
+            StoreIndex::Fences(_) => IndexKind::Fences,
+            StoreIndex::BlockPerfect { units_per_block: 2.., .. } => IndexKind::SlotPerfect,
+            StoreIndex::BlockPerfect { .. } => IndexKind::BlockPerfect,
         }
     }
 
@@ -277,7 +298,6 @@ impl StoreIndex {
             StoreIndex::BlockPerfect { index, units_per_block } => {
                 (index.locate(hash.placement), *units_per_block)
             }
-            StoreIndex::Absent => (0..u64::MAX, 1),
         }
     }
 
@@ -287,7 +307,6 @@ impl StoreIndex {
             StoreIndex::EntropyTrie { trie, .. } => trie.heap_bytes(),
             StoreIndex::Fences(fences) => fences.heap_bytes(),
             StoreIndex::BlockPerfect { index, .. } => index.heap_bytes(),
-            StoreIndex::Absent => 0,
         }
     }
 }

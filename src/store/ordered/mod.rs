@@ -9,21 +9,24 @@
 //! size need no second place for what does not fit a slot (the paper's inlining, section 4), since the index finds
 //! blocks and not slots.
 
+mod bucket_cursor;
 mod cursor;
 mod index;
 mod pages;
 mod search;
 mod writer;
 
-pub use cursor::SortedCursor;
+use bucket_cursor::BucketCursor;
+pub(crate) use cursor::OrderedCursor;
 use index::{Buckets, blocks_of};
-pub use index::{SortedIndexKind, StoreFilter, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
+pub use index::{IndexKind, StoreFilter, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
 pub use search::Search;
 pub(crate) use writer::slots_per_block;
-pub use writer::{SortedStoreSettings, SortedStoreWriter};
+pub use writer::{OrderedTableSettings, OrderedTableWriter};
 
 use super::block::{BLOCK_HEADER_BYTES, Block};
 use super::file::StoreFile;
+use super::merge::Cursor;
 use super::record::{RecordLayout, RecordProblem, RecordView};
 use super::slots::{CheckedSlots, checked_slots_per_block};
 use crate::Result;
@@ -99,7 +102,7 @@ impl Form {
 
 /// An immutable store of records in hash order. Its index and its filter are saved with it, so that either may be left
 /// on flash: handles of the same store with more or less in memory share the file and whatever they both have.
-pub struct SortedStore {
+pub struct OrderedTable {
     file: Arc<StoreFile>,
     layout: RecordLayout,
     form: Form,
@@ -141,12 +144,10 @@ impl Span {
     }
 }
 
-static ABSENT: StoreIndex = StoreIndex::Absent;
-
-impl SortedStore {
+impl OrderedTable {
     /// Opens a store and reads its index and filter back.
-    pub fn open(directory: &Directory, name: &str, tag: u64, layout: RecordLayout) -> Result<SortedStore> {
-        SortedStore::open_on_flash(directory, name, tag, layout)?.with_index()?.with_filter()
+    pub fn open(directory: &Directory, name: &str, tag: u64, layout: RecordLayout) -> Result<OrderedTable> {
+        OrderedTable::open_on_flash(directory, name, tag, layout)?.with_index()?.with_filter()
     }
 
     /// Opens a store and leaves index and filter on flash. Two or three reads, however large it is.
@@ -155,20 +156,20 @@ impl SortedStore {
         name: &str,
         tag: u64,
         layout: RecordLayout,
-    ) -> Result<SortedStore> {
+    ) -> Result<OrderedTable> {
         let file = StoreFile::open(directory, name, tag)?;
         if file.footer().index.kind == 0 {
             return Err(file.file().corrupt(file.length(), "a store with an index", "no index"));
         }
-        SortedStore::in_file(file, layout, false)
+        OrderedTable::in_file(file, layout, false)
     }
 
     /// The store in a file that is open already, with its index if `with_index` says so: without one every block has to
     /// be looked through, or searched.
-    pub fn in_file(file: StoreFile, layout: RecordLayout, with_index: bool) -> Result<SortedStore> {
+    pub fn in_file(file: StoreFile, layout: RecordLayout, with_index: bool) -> Result<OrderedTable> {
         let form = Form::of(&file, &layout)?;
         StoreFilter::check_kind(&file)?;
-        let mut store = SortedStore::of(file, layout, form);
+        let mut store = OrderedTable::of(file, layout, form);
         if StoreIndex::is_in_buckets(store.file.footer()) {
             store.buckets = Some(Arc::new(Buckets::open(&store.file, store.slots_per_block())?));
         }
@@ -176,17 +177,17 @@ impl SortedStore {
     }
 
     /// Nothing of it in memory.
-    fn of(file: StoreFile, layout: RecordLayout, form: Form) -> SortedStore {
+    fn of(file: StoreFile, layout: RecordLayout, form: Form) -> OrderedTable {
         let checked = form.checked(&file, &layout);
-        SortedStore { file: Arc::new(file), layout, form, checked, index: None, filter: None, buckets: None }
+        OrderedTable { file: Arc::new(file), layout, form, checked, index: None, filter: None, buckets: None }
     }
 
     fn slots_per_block(&self) -> u32 {
         slots_per_block(&self.layout, self.form, self.file.footer().block_bytes)
     }
 
-    fn handle(&self) -> SortedStore {
-        SortedStore {
+    fn handle(&self) -> OrderedTable {
+        OrderedTable {
             file: self.file.clone(),
             layout: self.layout,
             form: self.form,
@@ -199,41 +200,43 @@ impl SortedStore {
 
     /// The same store with its index in memory, read and checked unless it is there already. It takes as much again
     /// until it is decoded.
-    pub fn with_index(&self) -> Result<SortedStore> {
+    pub fn with_index(&self) -> Result<OrderedTable> {
         if self.index.is_some() {
             return Ok(self.handle());
         }
-        let (index, buckets) = StoreIndex::load(&self.file, self.form, self.slots_per_block())?;
-        Ok(SortedStore { index: Some(Arc::new(index)), buckets: buckets.map(Arc::new), ..self.handle() })
+        let Some((index, buckets)) = StoreIndex::load(&self.file, self.form, self.slots_per_block())? else {
+            return Ok(self.handle());
+        };
+        Ok(OrderedTable { index: Some(Arc::new(index)), buckets: buckets.map(Arc::new), ..self.handle() })
     }
 
     /// The same store with its index on flash.
-    pub fn without_index(&self) -> SortedStore {
-        SortedStore { index: None, ..self.handle() }
+    pub fn without_index(&self) -> OrderedTable {
+        OrderedTable { index: None, ..self.handle() }
     }
 
     /// The same store with its filter in memory, if it has one; else as [`with_index`](Self::with_index).
-    pub fn with_filter(&self) -> Result<SortedStore> {
+    pub fn with_filter(&self) -> Result<OrderedTable> {
         let filter = match &self.filter {
             Some(filter) => Some(filter.clone()),
             None => StoreFilter::load(&self.file)?.map(Arc::new),
         };
-        Ok(SortedStore { filter, ..self.handle() })
+        Ok(OrderedTable { filter, ..self.handle() })
     }
 
     /// The same store with its filter on flash.
-    pub fn without_filter(&self) -> SortedStore {
-        SortedStore { filter: None, ..self.handle() }
+    pub fn without_filter(&self) -> OrderedTable {
+        OrderedTable { filter: None, ..self.handle() }
     }
 
     /// The same store, its index in memory as it is in that of `other`, another handle of it.
-    pub fn with_index_of(&self, other: &SortedStore) -> SortedStore {
-        SortedStore { index: other.index.clone(), buckets: other.buckets.clone(), ..self.handle() }
+    pub fn with_index_of(&self, other: &OrderedTable) -> OrderedTable {
+        OrderedTable { index: other.index.clone(), buckets: other.buckets.clone(), ..self.handle() }
     }
 
     /// The same store, its filter in memory as it is in that of `other`, another handle of it.
-    pub fn with_filter_of(&self, other: &SortedStore) -> SortedStore {
-        SortedStore { filter: other.filter.clone(), ..self.handle() }
+    pub fn with_filter_of(&self, other: &OrderedTable) -> OrderedTable {
+        OrderedTable { filter: other.filter.clone(), ..self.handle() }
     }
 
     /// Whether its index is in memory, or it has none.
@@ -260,6 +263,16 @@ impl SortedStore {
         self.buckets.as_deref()
     }
 
+    /// The records in hash order, read `piece_bytes` at a time.
+    pub fn cursor(&self, placing: Placing, purpose: Purpose, piece_bytes: usize) -> Box<dyn Cursor> {
+        match &self.buckets {
+            Some(buckets) => {
+                Box::new(BucketCursor::new(self, buckets.clone(), placing, purpose, piece_bytes))
+            }
+            None => Box::new(OrderedCursor::new(self, placing, purpose, piece_bytes)),
+        }
+    }
+
     /// The file.
     pub fn file(&self) -> &StoreFile {
         &self.file
@@ -280,9 +293,9 @@ impl SortedStore {
         self.form
     }
 
-    /// The index, [`StoreIndex::Absent`] if it is not in memory.
-    pub fn index(&self) -> &StoreIndex {
-        self.index.as_deref().unwrap_or(&ABSENT)
+    /// The index, if it is in memory.
+    pub fn index(&self) -> Option<&StoreIndex> {
+        self.index.as_deref()
     }
 
     /// The filter, if there is one.
@@ -291,7 +304,7 @@ impl SortedStore {
     }
 
     /// What an index over these blocks is built with.
-    pub fn index_settings(&self, kind: SortedIndexKind) -> StoreIndexSettings {
+    pub fn index_settings(&self, kind: IndexKind) -> StoreIndexSettings {
         let footer = self.file.footer();
         StoreIndexSettings {
             kind,
@@ -332,23 +345,6 @@ impl SortedStore {
         (footer.index.length.saturating_sub(outline), footer.filter.length)
     }
 
-    /// What to read for a key; `None` if the filter tells that it is not there.
-    #[inline]
-    pub fn span_for(&self, hash: KeyHash) -> Option<Span> {
-        if let Some(filter) = &self.filter
-            && !filter.may_contain(hash)
-        {
-            return None;
-        }
-        let (units, units_per_block) = self.index().locate_units(hash);
-        self.span(units, units_per_block)
-    }
-
-    /// The blocks that may hold a key; `None` if the filter tells that it is not there. They count from 0.
-    pub fn blocks_for(&self, hash: KeyHash) -> Option<Range<u64>> {
-        self.span_for(hash).map(|span| self.blocks_of(&span))
-    }
-
     /// The blocks that have any part of a span.
     pub fn blocks_of(&self, span: &Span) -> Range<u64> {
         match span {
@@ -382,18 +378,17 @@ impl SortedStore {
     /// buckets and the index is on flash; else nothing.
     #[inline]
     pub fn locate(&self, purpose: Purpose, hash: KeyHash, buffer: &mut AlignedBuffer) -> Result<Located> {
-        let span = match (&self.index, &self.filter) {
-            (Some(_), _) => self.span_for(hash),
-            (None, Some(filter)) if !filter.may_contain(hash) => None,
-            (None, _) => match self.buckets() {
-                Some(buckets) => {
-                    let units = buckets.locate(&self.file, purpose, hash, buffer)?;
-                    self.span(units, buckets.units_per_block)
-                }
-                None => return Ok(Located::Anywhere),
-            },
+        if self.filter.as_ref().is_some_and(|filter| !filter.may_contain(hash)) {
+            return Ok(Located::Nowhere);
+        }
+        let (units, units_per_block) = match (&self.index, self.buckets()) {
+            (Some(index), _) => index.locate_units(hash),
+            (None, Some(buckets)) => {
+                (buckets.locate(&self.file, purpose, hash, buffer)?, buckets.units_per_block)
+            }
+            (None, None) => return Ok(Located::Anywhere),
         };
-        Ok(span.map_or(Located::Nowhere, Located::In))
+        Ok(self.span(units, units_per_block).map_or(Located::Nowhere, Located::In))
     }
 
     /// Shows the record of a key to `found`, if it is there, wherever index and filter are. With both in memory at most
@@ -418,7 +413,7 @@ impl SortedStore {
         }
     }
 
-    /// The record of a key, with one read unless the filter saves it.
+    /// The record of a key, with at most one read. The index has to be in memory.
     pub fn get<'b>(
         &self,
         purpose: Purpose,
@@ -426,7 +421,7 @@ impl SortedStore {
         key: &[u8],
         buffer: &'b mut AlignedBuffer,
     ) -> Result<Option<RecordView<'b>>> {
-        let Some(span) = self.span_for(hash) else { return Ok(None) };
+        let Located::In(span) = self.locate(purpose, hash, buffer)? else { return Ok(None) };
         let place = self.file.read_place(purpose, self.place_of(&span), buffer)?;
         let bytes = buffer.get_mut(place).unwrap_or_default();
         self.find(span, bytes, key)

@@ -1,7 +1,7 @@
 //! Writing a store in hash order, and building its index on the way.
 
-use super::index::{SortedIndexKind, StoreFilter, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
-use super::{Form, SortedStore};
+use super::index::{IndexKind, StoreFilter, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
+use super::{Form, OrderedTable};
 use crate::Result;
 use crate::device::{Directory, Purpose};
 use crate::index::block_perfect::{BlockPerfectBuilder, BlockPerfectSettings};
@@ -26,17 +26,17 @@ const GROWTH_BYTES: usize = 4096;
 
 /// What a store is written with.
 #[derive(Debug, Clone)]
-pub struct SortedStoreSettings {
+pub struct OrderedTableSettings {
     /// The tag of the store, drawn at random.
     pub tag: u64,
     /// The shape of the records.
     pub layout: RecordLayout,
-    /// How the records stand in blocks: [`SortedStoreSettings::form_for`] tells which forms can be.
+    /// How the records stand in blocks: [`OrderedTableSettings::form_for`] tells which forms can be.
     pub form: Form,
     /// The size of a block, in bytes.
     pub block_bytes: u32,
-    /// The index; tries only for slots.
-    pub index: SortedIndexKind,
+    /// The index, if there is one; tries only for slots.
+    pub index: Option<IndexKind>,
     /// Whether every block is filled with slots whatever the index, so that there can be any other over the same blocks
     /// (ECT 3.1.6). Else blocks are left unfilled where that saves the lookups of an index the reading of two.
     pub packed: bool,
@@ -50,7 +50,7 @@ pub struct SortedStoreSettings {
     pub piece_bytes: usize,
 }
 
-impl SortedStoreSettings {
+impl OrderedTableSettings {
     /// The form for records of a layout that `index` is to find: slots where a block holds one or more of them, unless
     /// deletes must be kept. Each has a checksum of its own where the index tells slots, so that no more than the slot
     /// has to be read, or where it takes hardly any room.
@@ -58,14 +58,16 @@ impl SortedStoreSettings {
         layout: &RecordLayout,
         block_bytes: u32,
         with_deletes: bool,
-        index: SortedIndexKind,
+        index: Option<IndexKind>,
     ) -> Form {
         let plain = Form::Slots.slots_in(layout, block_bytes).filter(|_| !with_deletes);
         let checked = Form::CheckedSlots.slots_in(layout, block_bytes).filter(|_| !with_deletes);
-        let is_packed = matches!(index, SortedIndexKind::BlockPerfect | SortedIndexKind::EntropyTrie);
+        let is_packed = matches!(index, Some(IndexKind::BlockPerfect | IndexKind::EntropyTrie));
         let is_cheap = checked.unwrap_or(0) * CHECKED_SHARE >= plain.unwrap_or(0) * (CHECKED_SHARE - 1);
         match (plain, checked) {
-            (_, Some(_)) if index.tells_slots() || (is_packed && is_cheap) => Form::CheckedSlots,
+            (_, Some(_)) if index.is_some_and(IndexKind::locates_slots) || (is_packed && is_cheap) => {
+                Form::CheckedSlots
+            }
             (Some(_), _) => Form::Slots,
             _ => Form::Stream,
         }
@@ -89,8 +91,10 @@ pub(crate) fn slots_per_block(layout: &RecordLayout, form: Form, block_bytes: u3
     form.slots_in(layout, block_bytes).unwrap_or(1)
 }
 
-/// What finds a place for records and their places again.
+/// What builds the index of a table while it is written.
 enum IndexBuilder {
+    /// The table has no index.
+    None,
     /// The records stand in hash order.
     InOrder(Box<StoreIndexBuilder>),
     /// The index chooses the blocks of a bucket's records.
@@ -98,19 +102,20 @@ enum IndexBuilder {
 }
 
 impl IndexBuilder {
-    fn new(settings: &SortedStoreSettings) -> Result<Self> {
+    fn new(settings: &OrderedTableSettings) -> Result<Self> {
         let slots_per_block = slots_per_block(&settings.layout, settings.form, settings.block_bytes);
         let expected_records = settings.expected_records;
-        if matches!(settings.index, SortedIndexKind::BlockPerfect | SortedIndexKind::SlotPerfect) {
+        let Some(kind) = settings.index else { return Ok(IndexBuilder::None) };
+        if kind.is_perfect() {
             let slot_bytes = settings.layout.slot_bytes(false).unwrap_or(1).max(1);
             let bucket_records = (PIECES_PER_BUCKET * settings.piece_bytes / slot_bytes) as u32;
-            let records_per_block = if settings.index.tells_slots() { 1 } else { slots_per_block };
+            let records_per_block = if kind.locates_slots() { 1 } else { slots_per_block };
             let settings = BlockPerfectSettings { expected_records, records_per_block, bucket_records };
             let index = Box::new(BlockPerfectBuilder::new(settings)?);
             return Ok(IndexBuilder::BlockPerfect { index, bucket: Bucket::default() });
         }
         Ok(IndexBuilder::InOrder(Box::new(StoreIndexBuilder::new(&StoreIndexSettings {
-            kind: settings.index,
+            kind,
             slots_per_block,
             expected_records,
             expected_blocks: settings.expected_blocks(),
@@ -121,7 +126,7 @@ impl IndexBuilder {
     fn would_share(&self, placement: u64, next: u64) -> bool {
         match self {
             IndexBuilder::InOrder(index) => index.would_share(placement, next),
-            IndexBuilder::BlockPerfect { .. } => false,
+            IndexBuilder::BlockPerfect { .. } | IndexBuilder::None => false,
         }
     }
 }
@@ -195,9 +200,9 @@ impl Bucket {
     }
 }
 
-/// Takes records in hash order and makes a [`SortedStore`] of them.
-pub struct SortedStoreWriter {
-    settings: SortedStoreSettings,
+/// Takes records in hash order and makes a [`OrderedTable`] of them.
+pub struct OrderedTableWriter {
+    settings: OrderedTableSettings,
     blocks: Blocks,
     index: IndexBuilder,
     group: Group,
@@ -213,9 +218,9 @@ struct Group {
     records: Vec<(u64, usize)>,
 }
 
-impl SortedStoreWriter {
+impl OrderedTableWriter {
     /// Starts a new file.
-    pub fn create(directory: &Directory, name: &str, settings: SortedStoreSettings) -> Result<Self> {
+    pub fn create(directory: &Directory, name: &str, settings: OrderedTableSettings) -> Result<Self> {
         let index = IndexBuilder::new(&settings)?;
         let file = StoreFileWriter::create(
             directory,
@@ -238,7 +243,7 @@ impl SortedStoreWriter {
                 Blocks { file, block, store_tag, checked_per_block: None }
             }
         };
-        Ok(SortedStoreWriter { settings, blocks, index, group: Group::default(), records: 0, deleted: 0 })
+        Ok(OrderedTableWriter { settings, blocks, index, group: Group::default(), records: 0, deleted: 0 })
     }
 
     /// The records so far.
@@ -329,25 +334,27 @@ impl SortedStoreWriter {
         };
         match &mut self.index {
             IndexBuilder::InOrder(index) => index.push(placement, first..blocks.file.next_block() + 1),
-            IndexBuilder::BlockPerfect { .. } => Ok(()),
+            IndexBuilder::BlockPerfect { .. } | IndexBuilder::None => Ok(()),
         }
     }
 
     /// Writes what is left, saves index and filter. Nothing is synced here.
-    pub fn finish(mut self, filter: Option<StoreFilter>) -> Result<SortedStore> {
+    pub fn finish(mut self, filter: Option<StoreFilter>) -> Result<OrderedTable> {
         self.place_group()?;
         let index = match self.index {
-            IndexBuilder::InOrder(index) => index.finish()?,
+            IndexBuilder::None => None,
+            IndexBuilder::InOrder(index) => Some(index.finish()?),
             IndexBuilder::BlockPerfect { index, mut bucket } => {
                 let (index, blocks) = index.finish();
                 bucket.blocks = blocks;
                 bucket.place(&mut self.blocks)?;
-                let SortedStoreSettings { layout, form, block_bytes, .. } = &self.settings;
-                StoreIndex::perfect(index, slots_per_block(layout, *form, *block_bytes))
+                let OrderedTableSettings { layout, form, block_bytes, .. } = &self.settings;
+                Some(StoreIndex::perfect(index, slots_per_block(layout, *form, *block_bytes)))
             }
         };
         self.blocks.seal_last()?;
-        let (index_kind, index_bytes, buckets) = index.encode();
+        let (index_kind, index_bytes, buckets) =
+            index.as_ref().map_or((0, Vec::new(), None), StoreIndex::encode);
         let (filter_kind, filter_bytes) =
             filter.as_ref().map_or((FilterKind::None, Vec::new()), StoreFilter::encode);
         let file = self.blocks.file.finish(
@@ -356,23 +363,23 @@ impl SortedStoreWriter {
             (index_kind, &index_bytes),
             (filter_kind as u8, &filter_bytes),
         )?;
-        let SortedStoreSettings { layout, form, .. } = self.settings;
-        Ok(SortedStore {
-            index: Some(Arc::new(index)),
+        let OrderedTableSettings { layout, form, .. } = self.settings;
+        Ok(OrderedTable {
+            index: index.map(Arc::new),
             filter: filter.map(Arc::new),
             buckets: buckets.map(Arc::new),
-            ..SortedStore::of(file, layout, form)
+            ..OrderedTable::of(file, layout, form)
         })
     }
 
     /// Ends a store without an index that only this process reads, and as long as it has it open
     /// ([`StoreFileWriter::finish_temporary`]).
-    pub fn finish_temporary(mut self) -> Result<SortedStore> {
+    pub fn finish_temporary(mut self) -> Result<OrderedTable> {
         self.place_group()?;
         self.blocks.seal_last()?;
         let file = self.blocks.file.finish_temporary(self.records, self.deleted)?;
-        let SortedStoreSettings { layout, form, .. } = self.settings;
-        Ok(SortedStore::of(file, layout, form))
+        let OrderedTableSettings { layout, form, .. } = self.settings;
+        Ok(OrderedTable::of(file, layout, form))
     }
 
     /// The memory held, in bytes.
@@ -383,7 +390,7 @@ impl SortedStoreWriter {
             + self.group.records.capacity() * size_of::<(u64, usize)>()
             + match &self.index {
                 IndexBuilder::BlockPerfect { bucket, .. } => bucket.heap_bytes(),
-                IndexBuilder::InOrder(_) => 0,
+                IndexBuilder::InOrder(_) | IndexBuilder::None => 0,
             }
     }
 }

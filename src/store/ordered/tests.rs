@@ -20,9 +20,9 @@ fn records(count: u64, placing: Placing, value: impl Fn(u64) -> Option<Vec<u8>>)
     (0..count).map(|number| ((placing.place(&key(number)), key(number)), value(number))).collect()
 }
 
-fn build(directory: &Directory, settings: SortedStoreSettings, records: &Records) -> Arc<SortedStore> {
+fn build(directory: &Directory, settings: OrderedTableSettings, records: &Records) -> Arc<OrderedTable> {
     let name = format!("{}", settings.tag);
-    let mut writer = SortedStoreWriter::create(directory, &name, settings).unwrap();
+    let mut writer = OrderedTableWriter::create(directory, &name, settings).unwrap();
     for ((hash, key), value) in records {
         let record = RecordView { key, value: value.as_deref(), expires_at_ms: 0 };
         writer.push(&Entry { hash: *hash, record }).unwrap();
@@ -30,13 +30,13 @@ fn build(directory: &Directory, settings: SortedStoreSettings, records: &Records
     Arc::new(writer.finish(None).unwrap())
 }
 
-fn settings(layout: RecordLayout, index: SortedIndexKind, expected_records: u64) -> SortedStoreSettings {
-    SortedStoreSettings {
+fn settings(layout: RecordLayout, index: IndexKind, expected_records: u64) -> OrderedTableSettings {
+    OrderedTableSettings {
         tag: 1,
         layout,
-        form: SortedStoreSettings::form_for(&layout, 512, false, index),
+        form: OrderedTableSettings::form_for(&layout, 512, false, Some(index)),
         block_bytes: 512,
-        index,
+        index: Some(index),
         expected_records,
         expected_bytes: expected_records * 20,
         purpose: Purpose::Merge,
@@ -45,7 +45,7 @@ fn settings(layout: RecordLayout, index: SortedIndexKind, expected_records: u64)
     }
 }
 
-fn check(store: &Arc<SortedStore>, directory: &Directory, records: &Records, placing: Placing) -> f64 {
+fn check(store: &Arc<OrderedTable>, directory: &Directory, records: &Records, placing: Placing) -> f64 {
     let reads_before = directory.io().of(Purpose::Get).reads;
     let mut buffer = AlignedBuffer::default();
     for ((hash, key), value) in records {
@@ -54,7 +54,7 @@ fn check(store: &Arc<SortedStore>, directory: &Directory, records: &Records, pla
         assert_eq!(found.value, value.as_deref());
     }
     let reads = directory.io().of(Purpose::Get).reads - reads_before;
-    let mut cursor = SortedCursor::new(store.clone(), placing, Purpose::Iterate, 2048);
+    let mut cursor = store.cursor(placing, Purpose::Iterate, 2048);
     for ((hash, key), value) in records {
         assert!(cursor.advance().unwrap());
         let entry = cursor.entry().unwrap();
@@ -67,26 +67,26 @@ fn check(store: &Arc<SortedStore>, directory: &Directory, records: &Records, pla
 #[test]
 fn every_record_of_a_fixed_size_is_found_with_one_read() {
     let layout = RecordLayout { fixed: Some((8, 12)), expiring: false };
-    let (trie, fences) = (SortedIndexKind::EntropyTrie, SortedIndexKind::Fences);
+    let (trie, fences) = (IndexKind::EntropyTrie, IndexKind::Fences);
     for (index, packed) in [
         (trie, false),
         (fences, false),
         (fences, true),
-        (SortedIndexKind::DenseTrie, false),
-        (SortedIndexKind::BlockPerfect, false),
-        (SortedIndexKind::SlotPerfect, false),
+        (IndexKind::DenseTrie, false),
+        (IndexKind::BlockPerfect, false),
+        (IndexKind::SlotPerfect, false),
     ] {
-        let per_block = if index.tells_slots() { 21 } else { 25 };
+        let per_block = if index.locates_slots() { 21 } else { 25 };
         for count in [0, 1, 2, 24, 25, 26, 5000] {
             let directory = directory();
             let records = records(count, PLACING, |number| Some(vec![number as u8; 12]));
-            let settings = SortedStoreSettings { packed, ..settings(layout, index, count) };
+            let settings = OrderedTableSettings { packed, ..settings(layout, index, count) };
             let store = build(&directory, settings, &records);
             let blocks = store.file().footer().blocks;
             let is_full = blocks == count.div_ceil(per_block);
             assert!(is_full || (index == fences && !packed && blocks > count / per_block));
             assert!(check(&store, &directory, &records, PLACING) <= 1.0);
-            let opened = Arc::new(SortedStore::open(&directory, "1", 1, layout).unwrap());
+            let opened = Arc::new(OrderedTable::open(&directory, "1", 1, layout).unwrap());
             check(&opened, &directory, &records, PLACING);
             assert_eq!(opened.records(), count);
         }
@@ -94,13 +94,11 @@ fn every_record_of_a_fixed_size_is_found_with_one_read() {
 }
 
 #[test]
-fn an_index_that_tells_slots_has_no_more_read_than_the_record_and_its_checksum() {
+fn an_index_that_locates_slots_has_no_more_read_than_the_record_and_its_checksum() {
     let layout = RecordLayout { fixed: Some((8, 100)), expiring: false };
-    for (index, read_bytes) in [
-        (SortedIndexKind::DenseTrie, 112),
-        (SortedIndexKind::SlotPerfect, 112),
-        (SortedIndexKind::BlockPerfect, 512),
-    ] {
+    for (index, read_bytes) in
+        [(IndexKind::DenseTrie, 112), (IndexKind::SlotPerfect, 112), (IndexKind::BlockPerfect, 512)]
+    {
         let directory = directory();
         let records = records(2000, PLACING, |number| Some(vec![number as u8; 100]));
         let store = build(&directory, settings(layout, index, 2000), &records);
@@ -121,10 +119,10 @@ fn an_index_that_tells_slots_has_no_more_read_than_the_record_and_its_checksum()
 #[test]
 fn a_damaged_slot_is_an_error_for_its_key_and_for_keys_that_are_not_there_but_not_for_its_neighbours() {
     let layout = RecordLayout { fixed: Some((8, 100)), expiring: false };
-    for index in [SortedIndexKind::SlotPerfect, SortedIndexKind::BlockPerfect] {
+    for index in [IndexKind::SlotPerfect, IndexKind::BlockPerfect] {
         let directory = directory();
         let records = records(40, PLACING, |number| Some(vec![number as u8; 100]));
-        let settings = SortedStoreSettings { form: Form::CheckedSlots, ..settings(layout, index, 40) };
+        let settings = OrderedTableSettings { form: Form::CheckedSlots, ..settings(layout, index, 40) };
         drop(build(&directory, settings, &records));
         // In the value of the second slot of the second block.
         let file = directory.open("1", Access::Buffered).unwrap();
@@ -132,7 +130,7 @@ fn a_damaged_slot_is_an_error_for_its_key_and_for_keys_that_are_not_there_but_no
         let at = 512 + 512 + 112 + 50;
         let right = file.read(Purpose::Get, at, 1, &mut buffer).unwrap()[0];
         file.write(Purpose::Get, at, &[right ^ 1]).unwrap();
-        let store = Arc::new(SortedStore::open(&directory, "1", 1, layout).unwrap());
+        let store = Arc::new(OrderedTable::open(&directory, "1", 1, layout).unwrap());
         let get = |key: &[u8]| {
             let mut buffer = AlignedBuffer::default();
             store.get(Purpose::Get, PLACING.place(key), key, &mut buffer).map(|found| found.is_some())
@@ -153,7 +151,7 @@ fn every_record_of_any_size_is_found_with_one_read_also_beyond_a_block() {
     let records = records(3000, PLACING, |number| {
         (!number.is_multiple_of(11)).then(|| vec![number as u8; size(number)])
     });
-    let store = build(&directory, settings(layout, SortedIndexKind::Fences, 3000), &records);
+    let store = build(&directory, settings(layout, IndexKind::Fences, 3000), &records);
     assert_eq!(check(&store, &directory, &records, PLACING), 1.0);
     let payload: usize =
         records.iter().map(|((_, key), value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum();
@@ -163,7 +161,7 @@ fn every_record_of_any_size_is_found_with_one_read_also_beyond_a_block() {
 #[test]
 fn a_wrong_guess_of_the_number_of_records_costs_no_answer() {
     let layout = RecordLayout { fixed: Some((8, 12)), expiring: true };
-    for index in [SortedIndexKind::EntropyTrie, SortedIndexKind::Fences, SortedIndexKind::BlockPerfect] {
+    for index in [IndexKind::EntropyTrie, IndexKind::Fences, IndexKind::BlockPerfect] {
         for guess in [0, 10, 100_000] {
             let directory = directory();
             let records = records(1000, PLACING, |number| Some(vec![number as u8; 12]));
@@ -180,8 +178,8 @@ fn keys_whose_hashes_are_equal_are_all_found() {
         RecordLayout { fixed: Some((24, 4)), expiring: false },
         RecordLayout { fixed: None, expiring: false },
     ] {
-        for index in [SortedIndexKind::EntropyTrie, SortedIndexKind::Fences, SortedIndexKind::BlockPerfect] {
-            if layout.fixed.is_none() && index != SortedIndexKind::Fences {
+        for index in [IndexKind::EntropyTrie, IndexKind::Fences, IndexKind::BlockPerfect] {
+            if layout.fixed.is_none() && index != IndexKind::Fences {
                 continue;
             }
             let directory = directory();
@@ -204,7 +202,7 @@ fn a_flipped_bit_is_an_error_and_never_another_value() {
     let layout = RecordLayout { fixed: Some((8, 12)), expiring: false };
     let directory = directory();
     let records = records(100, PLACING, |number| Some(vec![number as u8; 12]));
-    let store = build(&directory, settings(layout, SortedIndexKind::Fences, 100), &records);
+    let store = build(&directory, settings(layout, IndexKind::Fences, 100), &records);
     let file = directory.open("1", Access::Buffered).unwrap();
     file.write(Purpose::Maintain, 512 + 100, &[0xFF; 1]).unwrap();
     let mut buffer = AlignedBuffer::default();
@@ -229,13 +227,12 @@ fn a_cursor_tells_the_blocks_of_each_record_from_which_the_same_index_can_be_bui
         let directory = directory();
         let records =
             records(2000, PLACING, |number| Some(vec![3; fixed.map_or(size(number), |(_, length)| length)]));
-        let settings =
-            SortedStoreSettings { packed: true, ..settings(layout, SortedIndexKind::Fences, 2000) };
+        let settings = OrderedTableSettings { packed: true, ..settings(layout, IndexKind::Fences, 2000) };
         let store = build(&directory, settings, &records);
-        let kinds = [SortedIndexKind::Fences, SortedIndexKind::EntropyTrie, SortedIndexKind::DenseTrie];
+        let kinds = [IndexKind::Fences, IndexKind::EntropyTrie, IndexKind::DenseTrie];
         for kind in kinds.into_iter().take(if fixed.is_some() { 3 } else { 1 }) {
             let mut builder = StoreIndexBuilder::new(&store.index_settings(kind)).unwrap();
-            let mut cursor = SortedCursor::new(store.clone(), PLACING, Purpose::Iterate, 2048);
+            let mut cursor = OrderedCursor::new(&store, PLACING, Purpose::Iterate, 2048);
             let mut blocks = Vec::new();
             while cursor.advance().unwrap() {
                 builder.push(cursor.entry().unwrap().hash.placement, cursor.blocks()).unwrap();
@@ -246,7 +243,7 @@ fn a_cursor_tells_the_blocks_of_each_record_from_which_the_same_index_can_be_bui
             for ((hash, _), blocks) in records.keys().zip(&blocks) {
                 let located = index.locate(*hash);
                 assert!(located.start <= blocks.start && blocks.end <= located.end, "{located:?} {blocks:?}");
-                assert!(kind == SortedIndexKind::Fences || located == *blocks);
+                assert!(kind == IndexKind::Fences || located == *blocks);
             }
         }
     }
@@ -257,14 +254,14 @@ fn a_cursor_goes_on_behind_a_block_that_its_caller_has_read() {
     let layout = RecordLayout { fixed: None, expiring: false };
     let directory = directory();
     let records = records(500, PLACING, |number| Some(vec![7; (number % 90) as usize]));
-    let store = build(&directory, settings(layout, SortedIndexKind::Fences, 500), &records);
+    let store = build(&directory, settings(layout, IndexKind::Fences, 500), &records);
     let mut buffer = AlignedBuffer::default();
     let block = store.file().footer().blocks / 2;
     let bytes = store.file().read_blocks(Purpose::Get, block..block + 1, &mut buffer).unwrap();
     let opened = Block::open(store.file().file(), 1, block, bytes).unwrap();
     let rest = &opened.payload[opened.first_record.unwrap()..];
-    let cursor = SortedCursor::new(store.clone(), PLACING, Purpose::Get, 512);
-    let mut cursor = cursor.going_on(rest, block);
+    let cursor = OrderedCursor::new(&store, PLACING, Purpose::Get, 512);
+    let mut cursor = cursor.continue_after(rest, block);
     assert!(cursor.advance().unwrap());
     assert_eq!(cursor.blocks().start, block);
     let hash = cursor.entry().unwrap().hash;
@@ -284,7 +281,7 @@ fn a_part_of_a_key_or_a_key_with_a_part_of_its_value_is_another_key() {
     let layout = RecordLayout { fixed: Some((8, 12)), expiring: false };
     let directory = directory();
     let records = records(1, PLACING, |_| Some(b"value of it.".to_vec()));
-    let store = build(&directory, settings(layout, SortedIndexKind::Fences, 1), &records);
+    let store = build(&directory, settings(layout, IndexKind::Fences, 1), &records);
     for key in [&b"0000000"[..], b"00000000v"] {
         let mut buffer = AlignedBuffer::default();
         assert_eq!(store.get(Purpose::Get, PLACING.place(key), key, &mut buffer).unwrap(), None);
@@ -305,7 +302,7 @@ fn a_store_has_no_more_records_than_fit_into_its_blocks() {
                 StoreFileWriter::create(&directory, "s", form as u8, 9, 512, Purpose::Merge, 4096).unwrap();
             writer.append_block(&[0; 512]).unwrap();
             writer.finish(records, 0, (2, b"an index"), (0, b"")).unwrap();
-            let opened = SortedStore::open_on_flash(&directory, "s", 9, layout);
+            let opened = OrderedTable::open_on_flash(&directory, "s", 9, layout);
             assert_eq!(opened.is_ok(), fits, "{records} records, {form:?}");
         }
     }

@@ -1,0 +1,151 @@
+//! Reading a table with a perfect index in hash order. Such a table orders its records between buckets only:
+//!
+//! ```text
+//! blocks   | 9 7 8 | 2 5 1 | 3 4 6 |  file order: within a bucket the index decides
+//! buckets  |<- 7..9 ->|<-- 1..6 -->|
+//! ```
+//!
+//! The cursor holds the slots of at least one complete bucket in memory and sorts them. A bucket is complete when a
+//! record of a later bucket has been read.
+
+use super::OrderedTable;
+use super::index::Buckets;
+use crate::Result;
+use crate::device::{Purpose, with_scratch};
+use crate::key::{KeyHash, Placing};
+use crate::store::merge::{Cursor, Entry};
+use crate::store::record::RecordView;
+use std::sync::Arc;
+
+/// The number of bytes by which the window grows.
+const GROWTH_BYTES: usize = 4096;
+
+/// The records in hash order of an [`OrderedTable`] that orders them by buckets only, read in pieces.
+pub(super) struct BucketCursor {
+    table: Arc<OrderedTable>,
+    buckets: Arc<Buckets>,
+    placing: Placing,
+    purpose: Purpose,
+    piece_bytes: usize,
+    slot_bytes: usize,
+    next_block: u64,
+    /// The slots that have been read and not yet returned, and free ones.
+    slots: Vec<u8>,
+    /// The indexes in `slots` of those that are free.
+    free: Vec<u32>,
+    /// The records to come with their indexes in `slots`, in descending order.
+    pending: Vec<(KeyHash, u32)>,
+    current: Option<(KeyHash, u32)>,
+}
+
+impl BucketCursor {
+    /// A cursor before the first record.
+    pub fn new(
+        table: &OrderedTable,
+        buckets: Arc<Buckets>,
+        placing: Placing,
+        purpose: Purpose,
+        piece_bytes: usize,
+    ) -> BucketCursor {
+        BucketCursor {
+            // The cursor needs neither index nor filter, so that they can be released while it runs.
+            table: Arc::new(table.without_filter().without_index()),
+            buckets,
+            placing,
+            purpose,
+            piece_bytes,
+            slot_bytes: table.layout.slot_bytes(false).unwrap_or(1),
+            next_block: 0,
+            slots: Vec::new(),
+            free: Vec::new(),
+            pending: Vec::new(),
+            current: None,
+        }
+    }
+
+    /// Whether all records of the next record's bucket have been read.
+    fn is_bucket_complete(&self) -> bool {
+        let bucket = |record: Option<&(KeyHash, u32)>| {
+            record.map(|(hash, _)| self.buckets.outline.bucket_of(hash.placement))
+        };
+        bucket(self.pending.last()) < bucket(self.pending.first())
+    }
+
+    /// Reads the next piece and sorts it in. Returns `false` at the end.
+    fn load(&mut self) -> Result<bool> {
+        let table = self.table.clone();
+        let file = &table.file;
+        let block_bytes = file.footer().block_bytes as usize;
+        let count = (self.piece_bytes / block_bytes).max(1) as u64;
+        let blocks = self.next_block..(self.next_block + count).min(file.footer().blocks);
+        if blocks.is_empty() {
+            return Ok(false);
+        }
+        with_scratch(|buffer| -> Result<()> {
+            let bytes = file.read_blocks(self.purpose, blocks.clone(), buffer)?;
+            for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
+                let payload = table.block(number, bytes)?.payload;
+                self.pending.reserve_exact(payload.len() / self.slot_bytes);
+                let mut at = 0;
+                while let Ok((record, taken)) = table.decode(&payload[at..]) {
+                    let hash = self.placing.place(record.key);
+                    let index = self.keep(&payload[at..at + self.slot_bytes]);
+                    self.pending.push((hash, index));
+                    at += taken;
+                }
+            }
+            Ok(())
+        })?;
+        self.next_block = blocks.end;
+        let mut pending = std::mem::take(&mut self.pending);
+        let key = |index| self.record(index).map(|record| record.key);
+        pending.sort_unstable_by(|(one_hash, one), (other_hash, other)| {
+            other_hash.cmp(one_hash).then_with(|| key(*other).cmp(&key(*one)))
+        });
+        self.pending = pending;
+        Ok(true)
+    }
+
+    fn record(&self, index: u32) -> Option<RecordView<'_>> {
+        let at = index as usize * self.slot_bytes;
+        self.table.layout.decode_slot(self.slots.get(at..at + self.slot_bytes)?, false)
+    }
+
+    /// Copies a slot into the window and returns its index there.
+    fn keep(&mut self, slot: &[u8]) -> u32 {
+        match self.free.pop() {
+            Some(index) => {
+                let at = index as usize * slot.len();
+                self.slots[at..at + slot.len()].copy_from_slice(slot);
+                index
+            }
+            None => {
+                if self.slots.capacity() - self.slots.len() < slot.len() {
+                    self.slots.reserve_exact(slot.len().max(GROWTH_BYTES));
+                }
+                self.slots.extend_from_slice(slot);
+                (self.slots.len() / slot.len() - 1) as u32
+            }
+        }
+    }
+}
+
+impl Cursor for BucketCursor {
+    fn advance(&mut self) -> Result<bool> {
+        self.free.extend(self.current.take().map(|(_, index)| index));
+        while !self.is_bucket_complete() && self.load()? {}
+        self.current = self.pending.pop();
+        Ok(self.current.is_some())
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        let (hash, index) = self.current?;
+        Some(Entry { hash, record: self.record(index)? })
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.slots.capacity()
+            + self.free.capacity() * size_of::<u32>()
+            + self.pending.capacity() * size_of::<(KeyHash, u32)>()
+    }
+}

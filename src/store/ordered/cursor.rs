@@ -1,0 +1,133 @@
+//! Reading a table whose records are in hash order from its first record to its last.
+
+use super::OrderedTable;
+use crate::Result;
+use crate::device::{Purpose, with_scratch};
+use crate::key::{KeyHash, Placing};
+use crate::store::merge::{Cursor, Entry};
+use crate::store::record::{RecordProblem, RecordSpan};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The records of an [`OrderedTable`] whose records are ordered throughout, read in pieces.
+pub struct OrderedCursor {
+    table: Arc<OrderedTable>,
+    placing: Placing,
+    purpose: Purpose,
+    piece_bytes: usize,
+    next_block: u64,
+    /// Payload that has been read; the part before `at` has been decoded.
+    payload: Vec<u8>,
+    /// The end in `payload` of each block that it was read from; the last one is the block before `next_block`.
+    block_ends: VecDeque<usize>,
+    /// The position in `payload` of the current record.
+    start: usize,
+    at: usize,
+    current: Option<(KeyHash, RecordSpan)>,
+}
+
+impl OrderedCursor {
+    /// A cursor before the first record that reads `piece_bytes` at a time. `table` must not be ordered by buckets
+    /// only: see [`OrderedTable::cursor`].
+    pub(crate) fn new(
+        table: &OrderedTable,
+        placing: Placing,
+        purpose: Purpose,
+        piece_bytes: usize,
+    ) -> OrderedCursor {
+        OrderedCursor {
+            // The cursor needs neither index nor filter, so that they can be released while it runs.
+            table: Arc::new(table.without_filter().without_index()),
+            placing,
+            purpose,
+            piece_bytes,
+            next_block: 0,
+            payload: Vec::new(),
+            block_ends: VecDeque::new(),
+            start: 0,
+            at: 0,
+            current: None,
+        }
+    }
+
+    /// A cursor that continues after a block of which the caller has read `payload`, which begins with a record.
+    pub(super) fn continue_after(self, payload: &[u8], block: u64) -> OrderedCursor {
+        let block_ends = VecDeque::from([payload.len()]);
+        OrderedCursor { next_block: block + 1, payload: payload.to_vec(), block_ends, ..self }
+    }
+
+    /// The blocks that contain bytes of the current record.
+    pub(crate) fn blocks(&self) -> Range<u64> {
+        let first = self.next_block - self.block_ends.len() as u64;
+        let before_start = self.block_ends.partition_point(|end| *end <= self.start) as u64;
+        let before_last = self.block_ends.partition_point(|end| *end < self.at) as u64;
+        first + before_start..first + before_last + 1
+    }
+
+    /// Reads the next piece, or more if the next record takes `needed` bytes of payload. Returns `false` at the end.
+    fn load(&mut self, needed: usize) -> Result<bool> {
+        let file = &self.table.file;
+        let block_bytes = file.footer().block_bytes as usize;
+        if self.next_block >= file.footer().blocks {
+            return Ok(false);
+        }
+        let missing = needed.saturating_sub(self.payload.len() - self.at);
+        let count = self.piece_bytes.max(missing).div_ceil(block_bytes).max(1) as u64;
+        let blocks = self.next_block..(self.next_block + count).min(file.footer().blocks);
+        self.payload.drain(..self.at);
+        let decoded = self.block_ends.partition_point(|end| *end <= self.at);
+        self.block_ends.drain(..decoded);
+        self.block_ends.iter_mut().for_each(|end| *end -= self.at);
+        self.at = 0;
+        // One buffer per thread serves all cursors of a merge.
+        with_scratch(|buffer| -> Result<()> {
+            let bytes = file.read_blocks(self.purpose, blocks.clone(), buffer)?;
+            self.payload.reserve_exact(bytes.len());
+            for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
+                let block = self.table.block(number, bytes)?;
+                self.payload.extend_from_slice(block.payload);
+                self.block_ends.push_back(self.payload.len());
+            }
+            Ok(())
+        })?;
+        self.next_block = blocks.end;
+        Ok(true)
+    }
+}
+
+impl Cursor for OrderedCursor {
+    fn advance(&mut self) -> Result<bool> {
+        self.current = None;
+        loop {
+            let problem = match self.table.decode(&self.payload[self.at..]) {
+                Ok((record, taken)) => {
+                    let hash = self.placing.place(record.key);
+                    let span = RecordSpan::within(&self.payload, &record);
+                    self.current = Some((hash, span));
+                    self.start = self.at;
+                    self.at += taken;
+                    return Ok(true);
+                }
+                Err(problem) => problem,
+            };
+            let got = match problem {
+                RecordProblem::Short(needed) if self.load(needed)? => continue,
+                RecordProblem::Short(_) if self.at == self.payload.len() => return Ok(false),
+                RecordProblem::Short(_) => "the end of the store",
+                RecordProblem::Malformed(_) => "bytes that are not a record",
+            };
+            let block_bytes = u64::from(self.table.file.footer().block_bytes);
+            return Err(self.table.file.file().corrupt(self.next_block * block_bytes, "a record", got));
+        }
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        let (hash, span) = self.current.as_ref()?;
+        Some(Entry { hash: *hash, record: span.view(&self.payload) })
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.payload.capacity() + self.block_ends.capacity() * size_of::<usize>()
+    }
+}
