@@ -1,8 +1,7 @@
 //! The external dictionary (ECT, chapter 3): a file of key-value records, built once, read by many processes, found
 //! with one flash read a key and an index of some bits a key in memory.
 //!
-//! The records stand in hash order in a store file ([`crate::store::ordered`]) whose header block also has the header of
-//! the dictionary ([`format`]). Built by an external sort (3.1.2, [`crate::store::sort`]); updated by merging a sorted
+//! The records are an [`OrderedTable`] whose header block also contains the header of the dictionary ([`format`]). Built by an external sort (3.1.2, [`crate::store::sort`]); updated by merging a sorted
 //! batch into a new file (3.1.5, [`builder`]); given a new dense or sparse index over the same blocks (3.1.6,
 //! [`reindex`]); searched without any index ([`search`]).
 //!

@@ -1,9 +1,9 @@
 //! External sort in hash order (ECT 3.1.2): more records than memory holds are sorted in runs, which are written to
 //! temporary files and merged.
 //!
-//! A run is a [`OrderedTable`] without an index. When there are as many runs of a level as can be merged at a time, they
-//! become one run of the next level, so that few files are open however many records come. The files have no name as
-//! soon as they are open: the system takes them back however the process ends.
+//! A run is an [`OrderedTable`] without an index. When there are as many runs of a level as can be merged at a time,
+//! they become one run of the next level, so that few files are open however many records are sorted. The files are
+//! unlinked as soon as they are open: the system reclaims them however the process ends.
 //!
 //! Deviation: the paper leaves this to a sort program. Here it is part of the library, so that it needs no other
 //! program, keeps one limit of memory, and drops records that younger ones of their key hide as early as it can.
