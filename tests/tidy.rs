@@ -1,11 +1,13 @@
 //! The rules of the code and of the documents, as tests: which module may import which, where files, threads, clocks
-//! and `unsafe` are allowed, how long files may be, and which words the documents avoid. `docs/ARCHITECTURE.md` has the
-//! table of modules, `CONTRIBUTING.md` the reasons.
+//! and `unsafe` are allowed, how long files may be, and which words documents and comments avoid.
+//! `docs/ARCHITECTURE.md` has the table of modules, `CONTRIBUTING.md` the reasons.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "tidy/documents.rs"]
 mod documents;
+#[path = "tidy/prose.rs"]
+mod prose;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,20 @@
-//! Whole records in memory, by the hash of their keys, in a given number of bytes.
+//! The record cache: records in memory, found by the hash of their keys, within a given number of bytes.
 //!
-//! A cache stands in front of a store and must never answer what the store no longer would. So a read that misses
-//! takes a [`Ticket`] before it goes to the store, and may put in what it found there only if no write to a key of the
-//! same *stripe* has begun or ended since. A write holds a [`WriteGuard`] from before it changes the store until the
-//! store answers what was written; in between the record of its key is not in the cache. Whatever the threads do, an
-//! answer is then one that the store gave, or would have given, at some moment between question and answer.
+//! A cache must never return what its store would no longer return. A read that misses takes a [`Ticket`] before it
+//! reads the store, and may insert what it found only if no write to a key of the same *stripe* (a share of the keys)
+//! has begun or ended since. A write holds a [`WriteGuard`] from before it changes the store until the store returns
+//! what was written; in between, the record of its key is not in the cache.
 //!
-//! The records stand as in MICA's cache mode (dissertation 5.3.3; [`mica`](crate::mica)): in circular
-//! logs, found by lossy indexes; what is asked for in the oldest quarter of a log is appended anew.
+//! ```text
+//! reader   miss, ticket of version 7 ---- read store: old value ---------------- insert: refused, version is 8
+//! writer        begin_write: removes the record -- store changes -- end_write: version 8
+//! ```
+//!
+//! So every hit is a value that the store returned, or would have returned, at some moment during the lookup.
+//!
+//! Records are stored as in MICA's cache mode (Li et al., "MICA", NSDI 2014; dissertation 5.3.3;
+//! [`mica`](crate::mica)): in circular logs with lossy indexes. A hit in the oldest quarter of a log appends the record
+//! again.
 
 mod shard;
 
@@ -17,62 +24,61 @@ use bytes::Bytes;
 use shard::{HashOf, SHARD_BYTES_MIN, Shard};
 use std::sync::OnceLock;
 
-/// How many threads may be at work at a time, at the best.
+/// The number of shards: up to as many threads can use the cache at the same time.
 const SHARDS: usize = 16;
-/// A cache of fewer bytes is as good as none.
+/// The minimum size; a smaller cache keeps nothing.
 const BYTES_MIN: usize = SHARDS * SHARD_BYTES_MIN * 16 / 15 + SHARDS;
-/// This share of the cache is left free when the logs are made, so that they need not be made anew for every change of
-/// its size: not before it shrinks by more than that, or grows by more than twice that.
+/// The share of the capacity that is left unused when logs are made, so that small changes of the capacity need no new
+/// logs. They are rebuilt when the capacity shrinks by more than this share, or grows by more than twice this share.
 const SLACK_SHARE: usize = 16;
 
 /// A value with its expiry time, in milliseconds since the Unix epoch, or 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CachedRecord {
-    /// The value, a copy of its own.
+    /// The value, in memory of its own.
     pub value: Bytes,
-    /// When it ceases to be.
+    /// When the record expires.
     pub expires_at_ms: u64,
 }
 
-/// What a lookup found.
+/// The result of a lookup.
 #[derive(Debug)]
 pub enum Cached {
     /// The record.
     Hit(CachedRecord),
-    /// Nothing; with it what the store finds may be put in.
+    /// No record. The ticket permits inserting what the store returns.
     Miss(Ticket),
 }
 
-/// The right to put in what the store is asked for after this moment.
+/// The permission to insert what is read from the store after this moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Ticket {
     hash: u64,
-    /// `None` if nothing can be put in.
+    /// `None` if nothing may be inserted.
     version: Option<u32>,
 }
 
 impl Ticket {
-    /// The right to nothing: for reads of a past moment, whose records may have been replaced.
+    /// A ticket that permits nothing: for reads of a past state, whose records may have been replaced.
     pub const NONE: Ticket = Ticket { hash: 0, version: None };
 }
 
-/// A cache of records. What is new takes the place of what was put in or asked for longest ago, nearly; now and then,
-/// where too many keys come to one bucket of an index, of a record somewhat younger. Once it is full, a record comes in
-/// when it is missed a second time.
+/// A cache of records. A new record replaces approximately the least recently used ones; occasionally a younger one, if
+/// too many keys fall in one bucket of an index. Once the cache is full, a record is admitted only on its second miss.
 pub struct RecordCache {
     /// None before the cache is [enabled](Self::enable).
     shards: OnceLock<Box<[Mutex<Shard>]>>,
-    /// All that the shards may hold together, in bytes.
+    /// The capacity of all shards together, in bytes.
     capacity: AtomicUsize,
-    /// For how many bytes the logs are made, together.
+    /// The size that the logs were made for, together.
     log_bytes: Mutex<usize>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
 
 impl RecordCache {
-    /// A cache of so many bytes, all of its memory included; none of it is taken before there is something to keep.
-    /// With less than 137 KiB nothing is kept.
+    /// Makes a cache of this many bytes, which include all of its memory. Memory is allocated with the first record.
+    /// Less than 137 KiB keeps nothing.
     pub fn new(bytes: usize) -> Self {
         let cache = RecordCache {
             shards: OnceLock::new(),
@@ -88,13 +94,13 @@ impl RecordCache {
         cache
     }
 
-    /// Lets the cache have a size from now on. No write may be under way: those that were announced before are not
-    /// known to it.
+    /// Allows the cache to have a size. No write may be in progress: the cache does not know writes that were announced
+    /// before.
     pub fn enable(&self) {
         self.shards.get_or_init(|| (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect());
     }
 
-    /// Whether writes have to be announced.
+    /// Returns whether writes have to be announced.
     pub fn is_enabled(&self) -> bool {
         self.shards.get().is_some()
     }
@@ -104,11 +110,11 @@ impl RecordCache {
     }
 
     fn shard(&self, hash: u64) -> Option<&Mutex<Shard>> {
-        // Shards, stripes and buckets each take other bits of the hash.
+        // Shards, stripes and buckets are chosen by different bits of the hash.
         self.shards().get((hash >> 32) as usize % SHARDS)
     }
 
-    /// The record of a key, if it is there. `hash` is any hash of the key that depends on nothing else.
+    /// Looks up a key. `hash` may be any hash that depends on the key alone.
     #[inline]
     pub fn get(&self, hash: u64, key: &[u8]) -> Cached {
         let shard = self.shard(hash).filter(|_| self.capacity.load(Relaxed) > 0);
@@ -126,9 +132,9 @@ impl RecordCache {
         }
     }
 
-    /// Keeps what the store answered to the read that holds the ticket, if nobody has written to the key meanwhile,
-    /// and if there is room or it was missed before not long ago; then others are evicted for it. A record of more
-    /// than a quarter of a shard's memory, a 64th of all, is not kept.
+    /// Inserts what the store returned to the read that holds the ticket. Does nothing if a write to the key's stripe
+    /// has begun or ended since, if the cache is full and this is the first recent miss of the key, or if the record is
+    /// larger than a quarter of a shard, a 64th of the cache.
     pub fn insert(&self, ticket: Ticket, key: &[u8], value: &[u8], expires_at_ms: u64) {
         let capacity = self.capacity.load(Relaxed) / SHARDS;
         let fits = Shard::fits(key.len() + value.len(), capacity);
@@ -136,12 +142,14 @@ impl RecordCache {
             return;
         };
         let mut shard = shard.lock();
+        // A write since the ticket was issued makes the version, and so the record, outdated. Checked under the shard's
+        // lock, under which writes change it.
         if shard.is_current(ticket.hash, version) {
             shard.insert(ticket.hash, key, value, expires_at_ms);
         }
     }
 
-    /// Announces a write to a key, to be held until the store answers what was written.
+    /// Announces a write to a key, and removes its record. Must be held until the store returns what was written.
     pub fn write(&self, hash: u64, key: &[u8]) -> WriteGuard<'_> {
         let shard = self.shard(hash);
         if let Some(shard) = shard {
@@ -150,9 +158,9 @@ impl RecordCache {
         WriteGuard { shard, hash }
     }
 
-    /// Changes the number of bytes. If the logs have to be made anew, all but one come along, one after the other, so
-    /// that never more is held than before or afterwards; each is locked for as long as it takes to copy it. `hash_of`
-    /// is the hash by which keys are asked for.
+    /// Changes the capacity. If the logs have to be rebuilt, the records of all shards but one are copied, shard by
+    /// shard, so the cache never holds more memory than before or after; a shard is locked while it is copied.
+    /// `hash_of` returns the hash that keys are looked up by.
     pub fn resize(&self, bytes: usize, hash_of: HashOf<'_>) {
         let bytes = if bytes < BYTES_MIN || !self.is_enabled() { 0 } else { bytes };
         let mut log_bytes = self.log_bytes.lock();
@@ -163,41 +171,42 @@ impl RecordCache {
         }
         *log_bytes = bytes - bytes / SLACK_SHARE;
         for (number, shard) in self.shards().iter().enumerate() {
+            // The first shard starts empty: its memory is what the copies of the others may use.
             let hash_of = (number > 0).then_some(hash_of);
             shard.lock().resize(*log_bytes / SHARDS, hash_of);
         }
     }
 
-    /// The most bytes that it may hold now.
+    /// Returns the capacity in bytes.
     #[cfg(test)]
     pub fn capacity(&self) -> usize {
         self.capacity.load(Relaxed)
     }
 
-    /// The memory held, in bytes. Values that readers still have are theirs once they are evicted.
+    /// Returns the memory of the cache, in bytes. An evicted value that a reader still holds is not included.
     pub fn heap_bytes(&self) -> usize {
         let shards: usize = self.shards().iter().map(|shard| shard.lock().heap_bytes()).sum();
         shards + size_of_val(self.shards())
     }
 
-    /// How many records there are. Goes through the index: some 10 ns for each 5 records.
+    /// Returns the number of records. Reads the complete index: about 10 ns per 5 records.
     pub fn len(&self) -> usize {
         self.shards().iter().map(|shard| shard.lock().len()).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no records.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many lookups found their record, and how many did not, while there was room for any.
+    /// Returns the numbers of hits and misses. Lookups of a cache without capacity count as neither.
     pub fn hits_and_misses(&self) -> (u64, u64) {
         (self.hits.load(Relaxed), self.misses.load(Relaxed))
     }
 }
 
-/// A write under way. While it is held, and for reads that began before its end, the key's record stays out.
+/// A write in progress. While it is held, and for reads that began before it ended, the key's record is not inserted.
 #[must_use]
 pub struct WriteGuard<'a> {
     shard: Option<&'a Mutex<Shard>>,

@@ -1,49 +1,49 @@
-//! A part of the cache under a lock of its own: MICA's circular log and lossy index, and what is known of writes.
+//! A shard of the cache with its own lock: MICA's circular log and lossy index, and the state of writes.
 //!
-//! The lock makes its holder the only one, so the partition needs no synchronisation of its own (EREW), and a lookup
-//! may append anew what it found. The index is made for the mean length of the records; where that turns out wrong by
-//! a factor of two, the log begins anew, empty, with another index.
+//! The lock gives its holder exclusive access, so the partition needs no synchronization (EREW), and a lookup may
+//! append what it found. The index is made for the mean length of the records; if the true mean differs by more than a
+//! factor of two, the log starts again, empty, with a new index.
 //!
-//! Deviation: a log that is full keeps only what is missed a second time within as many misses as it has records. With
-//! that it gives up less of what is worth keeping, and where nearly nothing is found there is little to copy.
+//! Deviation: a full log admits a record only if it is missed again within as many misses as the log holds records.
+//! This keeps more of the hot set, and avoids copying when the hit rate is near zero.
 
 use super::CachedRecord;
 use crate::mica::{CacheSettings, CircularLog, Erew, Eviction, HashedKey, ItemShape, Partition};
 use bytes::Bytes;
 
-/// Keys that a write shuts out together, for as long as it lasts.
+/// The groups of keys that a write excludes together.
 const STRIPES: usize = 64;
-/// Memory comes in pages of so many bytes.
+/// The unit of memory.
 const PAGE_BYTES: usize = 4096;
-/// The least memory of a shard: a page of the index, and one of the log.
+/// The minimum memory of a shard: a page of the index and one of the log.
 pub(super) const SHARD_BYTES_MIN: usize = 2 * PAGE_BYTES;
 /// The bytes of a bucket of the index.
 const BUCKET_BYTES: usize = 64;
-/// A record takes no more than this share of a shard's memory.
+/// A record takes at most this share of a shard's memory.
 const RECORD_SHARE: usize = 4;
-/// After this share of the log, and so many records, the mean length of the records is looked at.
+/// The mean length is checked after this share of the log was written, if there were this many records.
 const MEAN_SHARE: u64 = 16;
 const MEAN_RECORDS_MIN: u64 = 64;
-/// What an item takes besides its key and value, nearly.
+/// The approximate overhead of an item besides its key and value.
 const ITEM_BYTES: usize = 24;
-/// By so much the index may be too small or too large.
+/// The factor by which the index may be too small or too large.
 const MEAN_FACTOR: u64 = 2;
 
 /// The hash of a key.
 pub(super) type HashOf<'a> = &'a dyn Fn(&[u8]) -> u64;
 
-/// What is known of the writes to the keys of a stripe.
+/// The state of the writes to the keys of a stripe.
 #[derive(Clone, Copy, Default)]
 struct Stripe {
-    /// Changes with every write that ends.
+    /// Changes when a write ends.
     version: u32,
     under_way: u32,
 }
 
 pub(super) struct Shard {
-    /// None before there is something to keep.
+    /// None before the first record.
     log: Option<Log>,
-    /// All that it may hold, in bytes; 0 for nothing.
+    /// The capacity, in bytes; 0 keeps nothing.
     capacity: usize,
     stripes: [Stripe; STRIPES],
 }
@@ -54,9 +54,9 @@ struct Log {
     /// The mean length, in bytes, that the index was made for.
     mean_bytes: u64,
     log_bytes: u64,
-    /// Hashes of keys that were missed lately and not kept, each at a place of its own, in 16 bits.
+    /// Hashes of keys that were recently missed and not admitted, 16 bits each, in a direct-mapped table.
     missed: Box<[u16]>,
-    /// Records put in, and their bytes: lately, and not yet looked at.
+    /// The records inserted recently, and their bytes, for the mean length.
     records: u64,
     record_bytes: u64,
     unseen_bytes: u64,
@@ -73,14 +73,15 @@ fn stripe_of(hash: u64) -> usize {
 }
 
 impl Shard {
-    /// Whether a shard of `capacity` bytes keeps records of so many.
+    /// Returns whether a shard of `capacity` bytes keeps records of this size.
     pub fn fits(record_bytes: usize, capacity: usize) -> bool {
         record_bytes <= capacity.saturating_sub(PAGE_BYTES) / RECORD_SHARE
     }
 
-    /// The record of a key; without one, the version under which it can be put in, unless it is being written.
+    /// Returns the record of a key; on a miss, the version under which it may be inserted, or `None` while its stripe
+    /// is being written.
     pub fn get(&mut self, hash: u64, key: &[u8]) -> Result<CachedRecord, Option<u32>> {
-        // Whoever asks knows what time it is; here nothing expires.
+        // The caller checks expiry; at time 0 no item is expired.
         const BEGINNING_MS: u64 = 0;
         let mut value = Vec::new();
         let key = HashedKey { hash, bytes: key };
@@ -92,13 +93,15 @@ impl Shard {
         Err((stripe.under_way == 0).then_some(stripe.version))
     }
 
-    /// Whether what was read from the store since this version was given out is still what the store has.
+    /// Returns whether no write to the stripe has begun or ended since this version was returned.
     pub fn is_current(&self, hash: u64, version: u32) -> bool {
         let stripe = self.stripes[stripe_of(hash)];
         stripe.under_way == 0 && stripe.version == version
     }
 
     pub fn begin_write(&mut self, hash: u64, key: &[u8]) {
+        // While a write is in progress, `get` returns no version, and versions returned before are not current: the
+        // store may have either state.
         self.stripes[stripe_of(hash)].under_way += 1;
         if let Some(log) = &mut self.log {
             log.items.remove(HashedKey { hash, bytes: key });
@@ -111,7 +114,7 @@ impl Shard {
         stripe.version = stripe.version.wrapping_add(1);
     }
 
-    /// Goes through the index.
+    /// Reads the complete index.
     pub fn len(&self) -> usize {
         self.log.as_ref().map_or(0, |log| log.items.len() as usize)
     }
@@ -120,15 +123,15 @@ impl Shard {
         self.log.as_ref().map_or(0, |log| log.items.touched_bytes() as usize + size_of_val(&*log.missed))
     }
 
-    /// Puts a record in, over the oldest ones.
+    /// Inserts a record, over the oldest ones.
     pub fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], expires_at_ms: u64) {
         let bytes = key.len() + value.len();
-        // As it is now: another thread may have made the cache smaller since.
+        // The capacity now: another thread may have reduced it since the caller's check.
         if !Shard::fits(bytes, self.capacity) {
             return;
         }
         if let Some(mean_bytes) = self.log.as_mut().and_then(Log::better_mean) {
-            // The old one goes before the new one comes.
+            // Drops the old log first, so that there are never two.
             self.log = None;
             self.log = Log::new(self.capacity, mean_bytes);
         }
@@ -142,8 +145,8 @@ impl Shard {
         }
     }
 
-    /// Takes another size. What is there comes along, the youngest of it if not all fits, if it is known how keys are
-    /// hashed; then both logs are there meanwhile.
+    /// Changes the capacity. With `hash_of`, records are copied, the youngest ones if not all fit; both logs exist
+    /// meanwhile. Without it, records are dropped.
     pub fn resize(&mut self, capacity: usize, hash_of: Option<HashOf<'_>>) {
         self.capacity = capacity;
         let (Some(old), Some(hash_of)) = (self.log.take(), hash_of) else { return };
@@ -158,7 +161,7 @@ impl Shard {
 }
 
 impl Log {
-    /// `None` if there is no room for one, or the system does not grant the memory.
+    /// Returns `None` if the capacity is too small or the system refuses the memory.
     fn new(capacity: usize, mean_bytes: u64) -> Option<Log> {
         if capacity < SHARD_BYTES_MIN {
             return None;
@@ -177,8 +180,8 @@ impl Log {
         Some(Log { items, mean_bytes, log_bytes, missed, records: 0, record_bytes: 0, unseen_bytes: 0 })
     }
 
-    /// Whether a record is to be kept: any, as long as none has to go for it; then what is missed again before as many
-    /// others as there are places for.
+    /// Returns whether a record is admitted: every record until the log is full; then one that is missed again before
+    /// as many other misses as the table has entries.
     fn admits(&mut self, hash: u64) -> bool {
         if !self.items.has_gone_round() {
             return true;
@@ -205,7 +208,7 @@ impl Log {
         (self.records >= MEAN_RECORDS_MIN).then(|| self.record_bytes / self.records)
     }
 
-    /// The mean length for which an index should have been made, if that is quite another. Looks at it now and then.
+    /// Returns the mean length that the index should be made for, if it differs too much. Checked from time to time.
     fn better_mean(&mut self) -> Option<u64> {
         if self.unseen_bytes < self.log_bytes / MEAN_SHARE {
             return None;
@@ -215,7 +218,7 @@ impl Log {
         if self.record_bytes > self.log_bytes {
             (self.records, self.record_bytes) = (self.records / 2, self.record_bytes / 2);
         }
-        // As an item takes them: the header counts.
+        // Including the header of an item.
         let (seen_item, made_item) = (seen + 16, self.mean_bytes + 16);
         let is_other = seen_item * MEAN_FACTOR < made_item || made_item * MEAN_FACTOR < seen_item;
         is_other.then_some(seen)

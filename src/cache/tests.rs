@@ -34,7 +34,7 @@ fn found(cache: &RecordCache, number: u64) -> Option<Bytes> {
 }
 
 #[test]
-fn what_was_put_in_last_is_found_and_no_more_bytes_are_held_than_allowed() {
+fn the_last_records_are_found_and_the_capacity_is_not_exceeded() {
     let mut random = fastrand::Rng::with_seed(1);
     let cache = RecordCache::new(1 << 20);
     let mut values = HashMap::new();
@@ -64,7 +64,7 @@ fn what_was_put_in_last_is_found_and_no_more_bytes_are_held_than_allowed() {
 }
 
 #[test]
-fn records_that_are_asked_for_outlive_those_that_are_not() {
+fn records_that_are_read_outlive_those_that_are_not() {
     let cache = RecordCache::new(1 << 20);
     for number in 0..500 {
         put(&cache, number, &[1; 100]);
@@ -78,17 +78,17 @@ fn records_that_are_asked_for_outlive_those_that_are_not() {
             (0..2).for_each(|_| put(&cache, number / 50 % 20, &[1; 100]));
         }
     }
-    assert!(lost <= 20, "a lossy index gives up few of 1980: {lost}");
+    assert!(lost <= 20, "a lossy index loses few of 1980: {lost}");
     let kept = (400..500).filter(|&number| found(&cache, number).is_some()).count();
     assert_eq!(kept, 0);
 }
 
 #[test]
-fn what_is_missed_once_evicts_nothing_and_what_is_missed_again_comes_in() {
+fn a_first_miss_evicts_nothing_and_a_second_miss_is_admitted() {
     let cache = RecordCache::new(1 << 20);
     (0..20_000).for_each(|number| put(&cache, number, &[1; 100]));
     let kept = cache.len();
-    assert!(kept > 5000, "as long as there is room all is kept: {kept}");
+    assert!(kept > 5000, "everything is kept until the log is full: {kept}");
     (20_000..60_000).for_each(|number| put(&cache, number, &[1; 100]));
     assert_eq!((20_000..60_000).filter(|&number| found(&cache, number).is_some()).count(), 0);
     for number in 60_000..61_000 {
@@ -101,7 +101,7 @@ fn what_is_missed_once_evicts_nothing_and_what_is_missed_again_comes_in() {
 }
 
 #[test]
-fn records_come_along_into_another_size_the_youngest_first() {
+fn resizing_keeps_the_youngest_records() {
     let cache = RecordCache::new(1 << 20);
     (0..3000).for_each(|number| put(&cache, number, &[1; 100]));
     let there = |numbers: std::ops::Range<u64>| {
@@ -118,7 +118,7 @@ fn records_come_along_into_another_size_the_youngest_first() {
 }
 
 #[test]
-fn an_index_made_for_other_lengths_is_made_anew() {
+fn an_index_made_for_other_lengths_is_replaced() {
     for (first, then) in [(10_000, 20), (20, 10_000)] {
         let cache = RecordCache::new(4 << 20);
         (0..64).for_each(|number| put(&cache, number, &vec![1; first]));
@@ -154,12 +154,12 @@ fn a_record_larger_than_its_share_is_not_kept() {
 fn a_read_that_began_before_a_write_ended_keeps_nothing() {
     let cache = RecordCache::new(1 << 20);
     let (number, key) = (5u64, 5u64.to_le_bytes());
-    // Read before, insert during and after.
+    // Read before the write, insert during and after it.
     let before = ticket(&cache, number).unwrap();
     let write = cache.write(hash(number), &key);
     cache.insert(before, &key, b"old", 7);
     assert_eq!(found(&cache, number), None);
-    // Read during, insert during and after.
+    // Read during the write, insert during and after it.
     let during = ticket(&cache, number).unwrap();
     cache.insert(during, &key, b"old", 7);
     assert_eq!(found(&cache, number), None);
@@ -170,13 +170,13 @@ fn a_read_that_began_before_a_write_ended_keeps_nothing() {
     put(&cache, number, b"new");
     assert_eq!(found(&cache, number).as_deref(), Some(&b"new"[..]));
     let _write = cache.write(hash(number), &key);
-    assert_eq!(found(&cache, number), None, "what is being written is not answered");
+    assert_eq!(found(&cache, number), None, "a record that is being written is not returned");
 }
 
-/// A store of one number a key that only grows, read and written by threads as an engine does: nobody ever sees a
-/// number go back.
+/// A store of one number per key that only grows, read and written by threads as an engine does: no reader sees a
+/// number decrease.
 #[test]
-fn readers_never_see_a_value_go_back() {
+fn readers_never_see_a_value_decrease() {
     const KEYS: usize = 4;
     let cache = RecordCache::new(1 << 20);
     let store: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();

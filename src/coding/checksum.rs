@@ -1,37 +1,38 @@
-//! The checksum of everything on flash: CRC-32C (Castagnoli), by the widest instructions that the processor has.
-//! docs/REPAIR.md has what it costs a lookup, and the command that measures it.
+//! CRC-32C (Castagnoli), the checksum of everything on flash, computed with the widest instructions of the processor.
+//! `docs/REPAIR.md` has its cost per lookup and the command that measures it.
 
 use super::mix;
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use crc_fast::Digest;
 
-/// The CRC-32C of these bytes.
+/// Returns the CRC-32C of `bytes`.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     #[cfg(test)]
     work::count(bytes);
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// The CRC-32C of bytes whose own is `crc`, and of these behind them.
+/// Continues a CRC-32C: `crc` is that of some bytes, the result that of the same bytes followed by `bytes`.
 pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
     #[cfg(test)]
     work::count(bytes);
-    // The state is kept without the inversion at the end.
+    // A digest keeps its state without the final inversion.
     let mut digest = Digest::new_with_init_state(Crc32Iscsi, u64::from(!crc));
     digest.update(bytes);
     digest.finalize() as u32
 }
 
-/// The CRC-32C of the last `length` of some bytes, started with `start`: `whole` is the CRC-32C of all of them, and
-/// `front` that of those before.
+/// Returns the CRC-32C of the last `length` bytes of a sequence, started with `start`, from the CRC-32C of the `whole`
+/// sequence and that of the `front` before those bytes. Reads no bytes: CRC is linear, so the contribution of the front
+/// can be shifted and removed.
 pub fn crc32c_behind(start: u32, front: u32, whole: u32, length: u64) -> u32 {
     whole ^ shift(front ^ start, length)
 }
 
-/// The polynomial, as the checksums reflected.
+/// The polynomial, reflected as in the checksums.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// The product of two polynomials, modulo that of the checksum. Bit 31 is the term without x.
+/// Multiplies two polynomials modulo that of the checksum. Bit 31 is the coefficient of x^0.
 const fn product(one: u32, mut other: u32) -> u32 {
     let (mut sum, mut bit) = (0, 32);
     while bit > 0 {
@@ -44,7 +45,7 @@ const fn product(one: u32, mut other: u32) -> u32 {
     sum
 }
 
-/// x to the power of 8 * 2^n.
+/// `POWERS[n]` is x^(8 * 2^n): a multiplication by it appends 2^n zero bytes.
 const POWERS: [u32; 64] = {
     let (mut powers, mut n) = ([0; 64], 1);
     powers[0] = 1 << (31 - 8);
@@ -55,7 +56,7 @@ const POWERS: [u32; 64] = {
     powers
 };
 
-/// What `crc` becomes as so many bytes follow, without their own part.
+/// Returns the contribution of `crc` after `length` more bytes.
 fn shift(mut crc: u32, mut length: u64) -> u32 {
     while length > 0 {
         crc = product(POWERS[length.trailing_zeros() as usize], crc);
@@ -64,7 +65,7 @@ fn shift(mut crc: u32, mut length: u64) -> u32 {
     crc
 }
 
-/// How many bytes a thread had checksums computed of, for tests of how work grows.
+/// Counts the bytes that a thread computes checksums of, for tests of how work grows.
 #[cfg(test)]
 pub mod work {
     use std::cell::Cell;
@@ -75,35 +76,35 @@ pub mod work {
         SUMMED_BYTES.set(SUMMED_BYTES.get() + bytes.len() as u64);
     }
 
-    /// So many, so far.
+    /// Returns the number of bytes so far.
     pub fn summed_bytes() -> u64 {
         SUMMED_BYTES.get()
     }
 }
 
-/// A secret of a database. The checksums of its log start with it, so that bytes which somebody had stored as a value
-/// do not pass for the log's own.
+/// A database's secret number. The checksums of its log start with it, so a user's value cannot imitate frames of the
+/// log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret(u64);
 
 impl Secret {
-    /// This number as a secret.
+    /// Makes a secret of a number.
     pub const fn new(number: u64) -> Secret {
         Secret(number)
     }
 
-    /// The number, for the manifest, which alone holds it.
+    /// Returns the number, for the manifest, the only file that has it.
     pub const fn number(self) -> u64 {
         self.0
     }
 
-    /// The CRC-32C of `bytes` that stand at `position`. CRC is linear, so what it starts with is not: a checksum that
-    /// was guessed for one position tells nothing about those of others.
+    /// Returns the checksum of `bytes` that are stored at `position`. CRC is linear in its start, so the start is a
+    /// nonlinear hash of secret and position: a checksum known for one position says nothing about those of others.
     pub fn checksum(self, position: u64, bytes: &[u8]) -> u32 {
         crc32c_append(self.start(position), bytes)
     }
 
-    /// The checksum of no bytes at `position`.
+    /// Returns the checksum of zero bytes at `position`.
     pub fn start(self, position: u64) -> u32 {
         crc32c(&mix(self.0 ^ position).to_le_bytes())
     }
@@ -119,7 +120,7 @@ impl std::fmt::Debug for Secret {
 mod tests {
     use super::*;
 
-    /// Bit after bit, by the reflected polynomial.
+    /// Computes it bit by bit with the reflected polynomial.
     fn obvious(bytes: &[u8]) -> u32 {
         let register = bytes.iter().fold(u32::MAX, |register, &byte| {
             (0..8).fold(register ^ u32::from(byte), |register, _| {

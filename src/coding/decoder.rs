@@ -1,22 +1,22 @@
-//! Reading a structure back from untrusted bytes, with errors that name the structure and the position.
+//! Decodes a structure from untrusted bytes, with errors that name the structure and the offset.
 
 use super::Reader;
 
-/// Why bytes could not be read back as the structure that they should hold.
+/// The bytes do not decode to the structure that was expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{structure}: at byte {offset}: expected {expected}, got {got}")]
 pub struct DecodeError {
-    /// The structure that was being read, as its users know it.
+    /// The name of the structure, as users know it.
     pub structure: &'static str,
-    /// Where in the given bytes.
+    /// The offset in the decoded bytes.
     pub offset: usize,
-    /// What should have been there.
+    /// What the format requires there.
     pub expected: String,
-    /// What was there.
+    /// What was found.
     pub got: String,
 }
 
-/// What a read expects, for its error.
+/// What a read expects, for its error message.
 type Expected = &'static str;
 
 /// A [`Reader`] of one structure. All numbers are little-endian.
@@ -28,7 +28,7 @@ pub(crate) struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// Starts at the first byte, and reads the magic number and the version, with which every format begins.
+    /// Reads the magic number and the version, with which every format begins.
     pub(crate) fn new<const N: usize>(
         structure: &'static str,
         bytes: &'a [u8],
@@ -43,17 +43,17 @@ impl<'a> Decoder<'a> {
         Ok(decoder)
     }
 
-    /// The next `count` bytes.
+    /// Returns the next `count` bytes.
     pub(crate) fn take(&mut self, count: usize, expected: Expected) -> Result<&'a [u8], DecodeError> {
         self.reader.bytes(count).ok_or_else(|| self.too_few(count, expected))
     }
 
-    /// The next `N` bytes.
+    /// Returns the next `N` bytes.
     pub(crate) fn array<const N: usize>(&mut self, expected: Expected) -> Result<[u8; N], DecodeError> {
         self.reader.array().ok_or_else(|| self.too_few(N, expected))
     }
 
-    /// The next `count` arrays of `N` bytes.
+    /// Returns the next `count` arrays of `N` bytes.
     pub(crate) fn arrays<const N: usize>(
         &mut self,
         count: u64,
@@ -84,20 +84,20 @@ impl<'a> Decoder<'a> {
         self.array(expected).map(u64::from_le_bytes)
     }
 
-    /// A 64-bit number of at most `limit`.
+    /// Reads a 64-bit number of at most `limit`.
     pub(crate) fn at_most(&mut self, limit: u64, expected: Expected) -> Result<u64, DecodeError> {
         let got = self.u64(expected)?;
         self.check(8, got <= limit, || format!("{expected}: at most {limit}"), || got.to_string())?;
         Ok(got)
     }
 
-    /// The next `count` 64-bit words.
+    /// Reads `count` 64-bit words.
     pub(crate) fn words(&mut self, count: usize, expected: Expected) -> Result<Vec<u64>, DecodeError> {
         let bytes = self.take(count.saturating_mul(8), expected)?;
         Ok(bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect())
     }
 
-    /// An error unless `allowed`, about the last `width` bytes read.
+    /// Returns an error about the last `width` bytes read unless they are `allowed`.
     pub(crate) fn check(
         &self,
         width: usize,
@@ -108,17 +108,17 @@ impl<'a> Decoder<'a> {
         if allowed { Ok(()) } else { Err(self.error(self.reader.at() - width, expected(), got())) }
     }
 
-    /// An error that the bytes read so far are not as expected.
+    /// Returns an error about the bytes after those read so far.
     pub(crate) fn unexpected(&self, expected: impl ToString, got: impl ToString) -> DecodeError {
         self.error(self.reader.at(), expected.to_string(), got.to_string())
     }
 
-    /// An error at a position in the bytes.
+    /// Returns an error at an offset in the bytes.
     pub(crate) fn error(&self, offset: usize, expected: String, got: String) -> DecodeError {
         DecodeError { structure: self.structure, offset, expected, got }
     }
 
-    /// An error unless every byte was read.
+    /// Returns an error unless all bytes were read.
     pub(crate) fn end(self) -> Result<(), DecodeError> {
         let left = self.bytes.len() - self.reader.at();
         self.check(0, left == 0, || "the end".into(), || format!("{left} more bytes"))

@@ -1,7 +1,7 @@
-//! More hashes out of one.
+//! A hash of 64-bit numbers.
 
-/// A number for each number, with every bit of the one depending on every bit of the other (the finalizer of
-/// splitmix64, variant 13 of Stafford's). It is its own contract with every format that names it: it never changes.
+/// Hashes a number: each bit of the result depends on each bit of the argument (the finalizer of splitmix64, Stafford's
+/// variant 13). Formats on flash contain its results, so it must never change.
 #[inline]
 pub(crate) fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! What all formats are made of: reading untrusted bytes, checksums, a hash of numbers.
+//! What all formats are made of: readers of untrusted bytes, checksums, a hash of numbers.
 
 pub mod checksum;
 mod decoder;

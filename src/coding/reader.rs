@@ -1,6 +1,6 @@
-//! Reading little-endian fields one after the other from untrusted bytes.
+//! Reads little-endian fields one after another from untrusted bytes.
 
-/// A position in bytes. A read that would pass their end returns `None` and reads nothing.
+/// A position in bytes. A read that would pass the end returns `None` and does not move.
 #[derive(Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -8,17 +8,17 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the front.
+    /// Starts at the first byte.
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader { bytes, at: 0 }
     }
 
-    /// The number of bytes read.
+    /// Returns the number of bytes read.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// The next `count` bytes.
+    /// Returns the next `count` bytes.
     pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let end = self.at.checked_add(count)?;
         let field = self.bytes.get(self.at..end)?;
@@ -26,27 +26,27 @@ impl<'a> Reader<'a> {
         Some(field)
     }
 
-    /// The next `N` bytes.
+    /// Returns the next `N` bytes.
     pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.bytes(N)?.try_into().ok()
     }
 
-    /// The next byte.
+    /// Reads the next byte.
     pub fn u8(&mut self) -> Option<u8> {
         self.array().map(u8::from_le_bytes)
     }
 
-    /// The next two bytes.
+    /// Reads the next two bytes.
     pub fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_le_bytes)
     }
 
-    /// The next four bytes.
+    /// Reads the next four bytes.
     pub fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// The next eight bytes.
+    /// Reads the next eight bytes.
     pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }

@@ -1,7 +1,17 @@
-//! Which block holds a record, for records of a fixed size of which several fill a block: the block of every record and
-//! nothing more. The dissertation's sparse entropy-coded tries (section 3.1.6) answer the same question for records in
-//! hash order; here the records of a *bucket*, some 512 of them, are distributed to its blocks by a perfect hash, and
-//! all blocks are full (`perfect` says how).
+//! An index for records of a fixed size: maps each record to its block, and knows nothing else.
+//!
+//! The records of a *bucket*, a range of placements with about 512 records, are distributed to the blocks of the bucket
+//! by a perfect hash, so all blocks are full. With 4 records per block and a bucket of 8:
+//!
+//! ```text
+//! placements of the bucket   a b c d e f g h      in this order they arrive
+//! perfect hash of each       0 1 1 0 1 0 0 1      the seeds: all that is stored
+//!                            -------- --------
+//! blocks                     a d f g  b c e h     within a block, any order
+//! ```
+//!
+//! The dissertation's sparse entropy-coded tries (Lim 2014, 3.1.6) solve the same problem for records in hash order.
+//! The module `perfect` has the hash.
 
 use super::perfect::{ConsensusBuilder, ConsensusIndex, Outline, Target};
 use super::{BuildError, DecodeError, PlacementIndex};
@@ -13,24 +23,24 @@ const STRUCTURE: &str = "block-perfect index";
 const MAGIC: [u8; 4] = *b"SSBP";
 const VERSION: u16 = 1;
 
-/// What is known before the first record comes.
+/// Properties of the records, known before the first one is pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockPerfectSettings {
-    /// About how many records will be pushed. A number too high costs memory. One below half of the true number makes
-    /// the buckets too large to be solved, so that lookups answer whole buckets.
+    /// The approximate number of records. Too high a number costs memory. A number below half of the true one makes
+    /// buckets too large to be solved; lookups then return whole buckets.
     pub expected_records: u64,
-    /// The records that fill a block, 1 to 256. With 1 the index tells the place of each record, in 1.5 bits.
+    /// The number of records that fill a block, 1 to 256. With 1 the index maps each record to its slot, in 1.5 bits.
     pub records_per_block: u32,
-    /// The records of a bucket on average, which a merge has to hold in memory: taken as within four blocks' and 512.
-    /// Fewer cost memory: 0.06 bits a record with 128, 0.15 with 64.
+    /// The average number of records per bucket, which a merge holds in memory; raised to the records of four blocks,
+    /// and limited to 512. Fewer cost memory: 0.06 bits per record with 128, 0.15 with 64.
     pub bucket_records: u32,
 }
 
-/// Makes a [`BlockPerfect`] of records that come bucket by bucket, and tells the writer where to put them.
+/// Builds a [`BlockPerfect`] from records that are pushed bucket by bucket, and assigns a block to each.
 ///
-/// Whenever [`push`](Self::push) answers with the blocks of a finished bucket, the writer puts the records of that
-/// bucket into them. The first of these blocks may hold records of earlier buckets, and the last one will get records
-/// of the next bucket unless it is full; apart from that every bucket fills its own.
+/// Each time [`push`](Self::push) returns the blocks of a finished bucket, the writer places the records of that bucket
+/// in them. The first of these blocks may hold records of earlier buckets, and the last one receives records of the
+/// next bucket unless it is full; otherwise a bucket has its blocks for itself.
 #[derive(Debug)]
 pub struct BlockPerfectBuilder {
     records_per_block: u32,
@@ -38,7 +48,7 @@ pub struct BlockPerfectBuilder {
 }
 
 impl BlockPerfectBuilder {
-    /// No record so far.
+    /// Makes a builder without records.
     ///
     /// # Errors
     /// [`BuildError::Setting`] if a setting is outside its limits.
@@ -53,38 +63,37 @@ impl BlockPerfectBuilder {
         Ok(Self { records_per_block, consensus })
     }
 
-    /// Adds a record. If it begins a new bucket, answers the blocks of the records of the bucket before it, in the
-    /// order in which they were pushed. Some 60 to 400 ns a record, most for the fewest in a block.
+    /// Adds a record. If it begins a new bucket, returns the block of each record of the previous bucket, in the order
+    /// of the pushes. Takes 60 to 400 ns per record, most with few records per block.
     ///
     /// # Errors
-    /// [`BuildError::OutOfOrder`] for a placement in an earlier bucket (inside a bucket any order will do; ascending
-    /// placements are always right); [`BuildError::Setting`] for more than 2^32 records in a bucket or 2^44 in all.
-    /// Nothing is added then.
+    /// [`BuildError::OutOfOrder`] for a placement in an earlier bucket (within a bucket any order is allowed);
+    /// [`BuildError::Setting`] for more than 2^32 records in a bucket or 2^44 in total. The record is not added then.
     pub fn push(&mut self, placement: u64) -> Result<Option<&[u64]>, BuildError> {
         self.consensus.push(placement)
     }
 
-    /// The number of records pushed.
+    /// Returns the number of records pushed.
     pub fn len(&self) -> u64 {
         self.consensus.len()
     }
 
-    /// Whether no record was pushed.
+    /// Returns whether no record was pushed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// No more records will come. Answers the index, and the blocks of the records of the last bucket.
+    /// Returns the index, and the blocks of the records of the last bucket.
     pub fn finish(self) -> (BlockPerfect, Vec<u64>) {
         let (consensus, blocks) = self.consensus.finish();
         (BlockPerfect { records_per_block: self.records_per_block, consensus }, blocks)
     }
 }
 
-/// The block of every record: 0.10 bits a record with 64 records a block, 0.24 with 16, 0.65 with 4.
+/// Maps each record to its block, in 0.10 bits per record with 64 records per block, 0.24 with 16, 0.65 with 4.
 ///
-/// Records of one placement are found as any others. If a bucket cannot be solved, because more records than fill a
-/// block have one placement, all its blocks are answered for each of its records.
+/// Several records may have one placement. A bucket cannot be solved if more records than fill a block have one
+/// placement; all its blocks are returned for each of its records then.
 #[derive(Debug, Clone)]
 pub struct BlockPerfect {
     records_per_block: u32,
@@ -92,33 +101,33 @@ pub struct BlockPerfect {
 }
 
 impl BlockPerfect {
-    /// The number of records.
+    /// Returns the number of records.
     pub fn len(&self) -> u64 {
         self.consensus.len()
     }
 
-    /// Whether there are no records.
+    /// Returns whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number of blocks: all full but the last one.
+    /// Returns the number of blocks. All but the last are full.
     pub fn blocks(&self) -> u64 {
         self.len().div_ceil(self.records_per_block.into())
     }
 
-    /// The records that fill a block.
+    /// Returns the number of records that fill a block.
     pub fn records_per_block(&self) -> u32 {
         self.records_per_block
     }
 
-    /// The bucket that a placement belongs to. Buckets ascend with placements, and the records of a bucket stand in
-    /// successive blocks, of which the first may begin with records of earlier buckets.
+    /// Returns the bucket of a placement. Buckets ascend with placements, and the records of a bucket are in
+    /// consecutive blocks, of which the first may begin with records of earlier buckets.
     pub fn bucket_of(&self, placement: u64) -> u64 {
         self.consensus.outline().bucket_of(placement)
     }
 
-    /// The index without what is largest in it. It takes no memory of its own as long as the index is there.
+    /// Returns the index without its seeds. Shares its memory with the index.
     pub fn outline(&self) -> BlockPerfectOutline {
         BlockPerfectOutline {
             records_per_block: self.records_per_block,
@@ -134,10 +143,10 @@ impl BlockPerfect {
         self.consensus.encode(out);
     }
 
-    /// Reads back what [`BlockPerfect::encode`] wrote.
+    /// Decodes what [`BlockPerfect::encode`] wrote.
     ///
     /// # Errors
-    /// Whatever the format does not allow, with its place in the bytes.
+    /// Bytes that the format does not allow, with their offset.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         let records_per_block = read_records_per_block(&mut reader)?;
@@ -154,13 +163,13 @@ fn read_records_per_block(reader: &mut Decoder<'_>) -> Result<u32, DecodeError> 
     Ok(records_per_block)
 }
 
-/// Blocks of one record are slots.
+/// A block of one record is a slot.
 fn target(records_per_block: u32) -> Target {
     if records_per_block == 1 { Target::Slots } else { Target::Blocks(records_per_block) }
 }
 
-/// A [`BlockPerfect`] without its seeds, which are nearly all of it: 0.02 bits a record. It tells which bytes of the
-/// encoded index have to be read to locate a record, so that these can be left on flash.
+/// A [`BlockPerfect`] without its seeds, which are nearly all of it: 0.02 bits per record. It says which bytes of the
+/// encoded index a lookup needs, so the seeds can stay on flash.
 #[derive(Debug, Clone)]
 pub struct BlockPerfectOutline {
     records_per_block: u32,
@@ -168,10 +177,10 @@ pub struct BlockPerfectOutline {
 }
 
 impl BlockPerfectOutline {
-    /// Reads it from the first bytes of an encoded [`BlockPerfect`], all those before the seeds.
+    /// Decodes an outline from the first bytes of an encoded [`BlockPerfect`], all those before the seeds.
     ///
     /// # Errors
-    /// Whatever the format does not allow, with its place in the bytes.
+    /// Bytes that the format does not allow, with their offset.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         let records_per_block = read_records_per_block(&mut reader)?;
@@ -180,22 +189,22 @@ impl BlockPerfectOutline {
         Ok(Self { records_per_block, consensus: Arc::new(consensus) })
     }
 
-    /// The number of records.
+    /// Returns the number of records.
     pub fn len(&self) -> u64 {
         self.consensus.len()
     }
 
-    /// Whether there are no records.
+    /// Returns whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number of blocks: all full but the last one.
+    /// Returns the number of blocks. All but the last are full.
     pub fn blocks(&self) -> u64 {
         self.len().div_ceil(self.records_per_block.into())
     }
 
-    /// The records that fill a block.
+    /// Returns the number of records that fill a block.
     pub fn records_per_block(&self) -> u32 {
         self.records_per_block
     }
@@ -205,30 +214,30 @@ impl BlockPerfectOutline {
         self.consensus.bucket_of(placement)
     }
 
-    /// The bytes that the encoded index has behind those that the outline is decoded from.
+    /// Returns the length of the seeds in the encoded index.
     pub fn seeds_bytes(&self) -> u64 {
         self.consensus.seeds_bytes()
     }
 
-    /// Which of these bytes have to be known to locate a record: some hundred.
+    /// Returns the range of seed bytes that [`locate_in`](Self::locate_in) needs, about a hundred.
     pub fn seeds_for(&self, placement: u64) -> Range<u64> {
         self.consensus.seeds_for(placement)
     }
 
-    /// As [`BlockPerfect::locate`], from bytes that begin at `start` of the seeds and hold those that
-    /// [`seeds_for`](Self::seeds_for) names. Other bytes give a wrong answer, within the blocks.
+    /// As [`BlockPerfect::locate`], with seed bytes that begin at `start` and include those of
+    /// [`seeds_for`](Self::seeds_for). Other bytes lead to a wrong block, but always to one that exists.
     pub fn locate_in(&self, placement: u64, start: u64, seeds: &[u8]) -> Range<u64> {
         self.consensus.locate_in(placement, start, seeds)
     }
 
-    /// All the memory on the heap, in bytes.
+    /// Returns the heap memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.consensus.heap_bytes()
     }
 }
 
 impl PlacementIndex for BlockPerfect {
-    /// The one block to be read; all blocks of a bucket that could not be solved.
+    /// Returns the one block of the record, or all blocks of a bucket that could not be solved.
     fn locate(&self, placement: u64) -> Range<u64> {
         self.consensus.locate(placement)
     }

@@ -1,5 +1,22 @@
-//! Ascending numbers in 2 + lg(range / count) bits each (Elias 1974, Fano 1971): of each number the low bits side by
-//! side, and the high part in unary, as the zeros passed before its one.
+//! Ascending numbers in 2 + lg(range / count) bits each.
+//!
+//! The low bits of each number are stored as they are. The high parts are stored in unary: a zero for each possible
+//! high part, preceded by a one for each number that has this high part. With `low_bits` = 2 and `end` = 20:
+//!
+//! ```text
+//! numbers      2      5      6      7     17
+//! high, low    0,10   1,01   1,10   1,11  4,01
+//! lows         10 01 10 11 01
+//! highs        1 0 1 1 1 0 0 0 1 0
+//!                |       | | |   |
+//! end of part    0       1 2 3   4
+//! ```
+//!
+//! The numbers with high part *h* are the ones between zeros *h* - 1 and *h*; the number of a one is its position minus
+//! *h*. A sample of the positions of zeros makes finding a zero cheap.
+//!
+//! P. Elias, "Efficient storage and retrieval by content and address of static files", J. ACM 21(2), 1974; R. Fano, "On
+//! the number of bits required to implement an associative memory", 1971.
 
 use super::DecodeError;
 use super::bits::{BitWriter, Bits, select_in_word};
@@ -7,17 +24,17 @@ use crate::coding::Decoder;
 use multiversion::multiversion;
 use std::ops::Range;
 
-/// A place is kept for each of so many zeros, and the words after it are counted: 1/4 bit a zero, of which there are
-/// one to two a number.
+/// The position of every 128th zero is sampled, and from there words are counted. Samples take 1/4 bit per zero, and
+/// there are one to two zeros per number.
 const ZEROS_PER_SAMPLE: u64 = 128;
 
-/// So many numbers with one high part are looked at one by one; more are searched by halves.
+/// Up to this many numbers with one high part are scanned; more are searched by bisection.
 const SCANNED_MAX: u64 = 8;
 
-/// The most numbers of a sequence.
+/// The maximum number of values.
 pub(crate) const LEN_MAX: u64 = 1 << 30;
 
-/// Takes the numbers one by one.
+/// Builds an [`EliasFano`] from numbers pushed in ascending order.
 #[derive(Debug)]
 pub(crate) struct EliasFanoBuilder {
     low_bits: u32,
@@ -29,17 +46,16 @@ pub(crate) struct EliasFanoBuilder {
 }
 
 impl EliasFanoBuilder {
-    /// For numbers below `end`, of which about `expected_len` will come. If there are other than expected, they take
-    /// more room.
+    /// Makes a builder for about `expected_len` numbers below `end`. Another count takes more memory per number.
     pub(crate) fn new(expected_len: u64, end: u64) -> Self {
-        // The width that costs least when a zero takes 5/4 bits.
+        // The width of least cost, where a zero takes 5/4 bits.
         let zeros_max = expected_len.clamp(1, LEN_MAX) as f64 * 1.6;
         let low_bits = (0..63).find(|&bits| (end >> bits) as f64 <= zeros_max).unwrap_or(63);
         Self { low_bits, lows: BitWriter::default(), highs: BitWriter::default(), len: 0, end, last: 0 }
     }
 
-    /// Appends a number that is no lower than the last one, and below the end. False, and nothing is done, if it is
-    /// not, or if there are [`LEN_MAX`] already.
+    /// Appends a number. Returns false, without an effect, if it is lower than the last one or not below the end, or if
+    /// there are [`LEN_MAX`] numbers already.
     #[must_use]
     pub(crate) fn push(&mut self, value: u64) -> bool {
         if value < self.last || value >= self.end || self.len == LEN_MAX {
@@ -54,7 +70,7 @@ impl EliasFanoBuilder {
         true
     }
 
-    /// No more numbers will come.
+    /// Returns the sequence.
     pub(crate) fn finish(mut self) -> EliasFano {
         let zeros = self.highs.len() - self.len;
         self.highs.push_zeros(zeros_of(self.end, self.low_bits) - zeros);
@@ -62,12 +78,12 @@ impl EliasFanoBuilder {
     }
 }
 
-/// The zeros of a whole sequence: one after each high part.
+/// The number of zeros in a complete sequence: one after each high part.
 fn zeros_of(end: u64, low_bits: u32) -> u64 {
     if end == 0 { 0 } else { ((end - 1) >> low_bits) + 1 }
 }
 
-/// A sequence of ascending numbers, equal ones allowed.
+/// A sequence of ascending numbers; numbers may be equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EliasFano {
     low_bits: u32,
@@ -75,7 +91,7 @@ pub(crate) struct EliasFano {
     end: u64,
     lows: Bits,
     highs: Bits,
-    /// The place of every [`ZEROS_PER_SAMPLE`]th zero.
+    /// The position of every [`ZEROS_PER_SAMPLE`]th zero.
     samples: Box<[u32]>,
 }
 
@@ -97,23 +113,23 @@ impl EliasFano {
         Self { low_bits, len, end, lows, highs, samples: samples.into() }
     }
 
-    /// How many numbers there are.
+    /// Returns the number of values.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// The numbers are below it.
+    /// Returns the exclusive upper bound of the numbers.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Which of the numbers, in their order, are equal to this one; where it would stand if there is none. Two or three
-    /// cache lines.
+    /// Returns which of the numbers, in their order, are equal to `value`: an empty range at its place if there is
+    /// none. Reads two or three cache lines.
     pub(crate) fn equal_range(&self, value: u64) -> Range<u64> {
         equal_range(self, value)
     }
 
-    /// The same in the instructions that every processor of its kind has.
+    /// The same in instructions that every processor of the architecture has.
     #[inline(always)]
     fn equal_range_portably(&self, value: u64) -> Range<u64> {
         if value >= self.end {
@@ -138,12 +154,12 @@ impl EliasFano {
         below..not_above
     }
 
-    /// Whether this is one of the numbers.
+    /// Returns whether `value` is one of the numbers.
     pub(crate) fn contains(&self, value: u64) -> bool {
         self.len > 0 && !self.equal_range(value).is_empty()
     }
 
-    /// The numbers in their order.
+    /// Iterates over the numbers in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         let ones = self.highs.words().iter().enumerate().flat_map(|(at, &word)| {
             let remaining = std::iter::successors(Some(word), |&word| Some(word & word.wrapping_sub(1)));
@@ -154,12 +170,12 @@ impl EliasFano {
         ones.zip(0..self.len).map(|(place, number)| ((place - number) << self.low_bits) | self.low(number))
     }
 
-    /// All the memory on the heap, in bytes.
+    /// Returns the heap memory, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.lows.heap_bytes() + self.highs.heap_bytes() + size_of_val(&*self.samples)
     }
 
-    /// Appends the sequence.
+    /// Appends the encoded sequence.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend(self.len.to_le_bytes());
         out.extend(self.end.to_le_bytes());
@@ -168,7 +184,7 @@ impl EliasFano {
         self.highs.encode(out);
     }
 
-    /// Reads a sequence back, and sees that its numbers ascend.
+    /// Decodes a sequence, and verifies that its numbers ascend.
     pub(crate) fn decode(reader: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let len = reader.u64("a number of values")?;
         reader.check(8, len <= LEN_MAX, || "at most 2^30 values".into(), || len.to_string())?;
@@ -184,6 +200,7 @@ impl EliasFano {
         let lows = Bits::decode(reader, len * u64::from(low_bits), "low bits")?;
         let zeros = zeros_of(end, low_bits);
         let highs = Bits::decode(reader, len + zeros, "high bits")?;
+        // `place_of_zero` relies on these counts: it looks for a zero without a check for the end.
         let ones: u64 = highs.words().iter().map(|word| u64::from(word.count_ones())).sum();
         reader.check(0, ones == len, || format!("{len} ones in the high bits"), || ones.to_string())?;
         let last_is_zero = highs.len() == 0 || highs.get(highs.len() - 1, 1) == 0;
@@ -194,7 +211,7 @@ impl EliasFano {
         Ok(sequence)
     }
 
-    /// Where the zero with so many zeros before it stands, of those that there are.
+    /// Returns the position of the zero that has `rank` zeros before it. It must exist.
     #[inline(always)]
     fn place_of_zero(&self, rank: u64) -> u64 {
         let sample = self.samples[(rank / ZEROS_PER_SAMPLE) as usize];
@@ -210,11 +227,12 @@ impl EliasFano {
         at as u64 * 64 + u64::from(select_in_word(zeros, rank))
     }
 
-    /// How many ones follow each other from here on.
+    /// Returns the number of consecutive ones from `start` on.
     #[inline(always)]
     fn ones_from(&self, start: u64) -> u64 {
         let mut place = start;
         loop {
+            // Bits beyond the end read as 0, so the loop ends.
             let ones = u64::from((!self.highs.get(place, 64)).trailing_zeros());
             place += ones;
             if ones < 64 {
@@ -242,7 +260,7 @@ impl EliasFano {
     }
 }
 
-/// [`EliasFano::equal_range`], compiled also for processors that count ones in one instruction.
+/// [`EliasFano::equal_range`], compiled a second time for processors that count ones in one instruction.
 #[multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt+popcnt"))]
 fn equal_range(sequence: &EliasFano, value: u64) -> Range<u64> {
     sequence.equal_range_portably(value)

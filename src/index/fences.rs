@@ -1,12 +1,24 @@
-//! Which block holds a record, for records of any size that stand in the order of their placements: the sparse index of
-//! hash-ordered data. The dissertation's sparse entropy-coded tries (section 3.1.6) answer the same question; this is
-//! smaller and faster, since of a block nothing is kept but a rounded placement, its *fence*, in an Elias–Fano
-//! sequence.
+//! Fences: a sparse index for records of any size in hash order. Maps each record to its block or blocks.
 //!
-//! The placements are rounded to *cells*, four for every record expected. The fence of a block is the cell of the first
-//! record that has a byte in it. A lookup reads the blocks whose fences are equal to its own cell, or the last one with
-//! a lower fence if there is none. Where the cell of a fence has bytes in the block before it as well, the boundary is
-//! *shared*, and that block is read too. Boundaries are nearly all of one kind; the others are listed.
+//! Placements are rounded down to *cells*, four per expected record. The *fence* of a block is the cell of the first
+//! record that has a byte in it; the fences are an Elias–Fano sequence. A lookup reads the blocks whose fences equal
+//! its own cell, or, if there are none, the last block with a lower fence. If the cell of a fence also has bytes in the
+//! preceding block, the boundary is *shared*, and that block is read as well:
+//!
+//! ```text
+//! records, by cell   1  3  3  6 | 6  7 10 | 12 12 15
+//! blocks                 0      |    1    |     2
+//! fence                  -      |    6    |    12        boundary 0|1 is shared, 1|2 is not
+//!
+//! cell 6   fence of block 1, shared: blocks 0 and 1
+//! cell 7   last lower fence is 6:    block 1
+//! cell 12  fence of block 2:         block 2
+//! ```
+//!
+//! Nearly all boundaries are of one kind, so only the exceptions are listed.
+//!
+//! The dissertation's sparse entropy-coded tries (Lim 2014, 3.1.6) solve the same problem; fences are smaller and
+//! faster, because all they keep of a block is one rounded placement.
 
 use super::bits::BitWriter;
 use super::elias_fano::{EliasFano, EliasFanoBuilder, LEN_MAX};
@@ -18,37 +30,37 @@ const STRUCTURE: &str = "fences";
 const MAGIC: [u8; 4] = *b"SSFN";
 const VERSION: u16 = 1;
 
-/// More cells make fences longer (1 bit a fence for twice as many), fewer make more records share one.
+/// More cells lengthen fences (1 bit per fence for twice as many); with fewer, more records share a cell with a fence.
 const CELLS_PER_RECORD: u64 = 4;
 
-/// The most blocks that fences can stand between.
+/// The maximum number of blocks.
 pub const BLOCKS_MAX: u64 = LEN_MAX;
 
-/// What is known before the first record comes. Wrong numbers cost memory (too low a number of records also some reads
-/// of a second block), and never a wrong answer.
+/// Properties of the records, known before the first one is pushed. Wrong numbers cost memory, and too low a number of
+/// records also some reads of a second block; lookups stay correct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FencesSettings {
-    /// About how many records will be pushed.
+    /// The approximate number of records.
     pub expected_records: u64,
-    /// About how many blocks they will fill.
+    /// The approximate number of blocks.
     pub expected_blocks: u64,
 }
 
-/// Makes [`Fences`] of records that come in the order of their placements.
+/// Builds [`Fences`] from records pushed in the order of their placements.
 ///
-/// A writer that starts a new block where [`splits_cell`](Self::splits_cell) says that this would leave records of one
-/// cell in two blocks makes lookups of those records read both. To avoid it, gather all records of a cell before
-/// deciding on their block. With 4 records a block that leaves 3 % of the space unused, with 64 0.2 %.
+/// Records of one cell on both sides of a block boundary make lookups of this cell read both blocks;
+/// [`splits_cell`](Self::splits_cell) says when that would happen. To avoid it, a writer gathers all records of a cell
+/// before it decides on their block. This leaves 3 % of the space unused with 4 records per block, and 0.2 % with 64.
 #[derive(Debug)]
 pub struct FencesBuilder {
     cells: u64,
     fences: EliasFanoBuilder,
-    /// A bit a boundary.
+    /// One bit per boundary.
     shared: BitWriter,
     last: Option<Last>,
 }
 
-/// The record that was pushed last.
+/// The record pushed last.
 #[derive(Debug, Clone, Copy)]
 struct Last {
     placement: u64,
@@ -57,31 +69,32 @@ struct Last {
 }
 
 impl FencesBuilder {
-    /// No record so far.
+    /// Makes a builder without records.
     pub fn new(settings: FencesSettings) -> Self {
         let cells = settings.expected_records.saturating_mul(CELLS_PER_RECORD).max(1);
         let fences = EliasFanoBuilder::new(settings.expected_blocks, cells);
         Self { cells, fences, shared: BitWriter::default(), last: None }
     }
 
-    /// The cell of a placement; it ascends with the placement. There are four for every expected record.
+    /// Returns the cell of a placement; cells ascend with placements. There are four per expected record.
     pub fn cell_of(&self, placement: u64) -> u64 {
         cell_of(self.cells, placement)
     }
 
-    /// Whether a record with this placement is in the same cell as the one pushed last, so that the two should not be
-    /// parted by the end of a block.
+    /// Returns whether a record with this placement has the same cell as the one pushed last. A block boundary between
+    /// them is then shared.
     pub fn splits_cell(&self, placement: u64) -> bool {
         self.last.is_some_and(|last| last.cell == self.cell_of(placement))
     }
 
     /// Adds a record: its placement, and the blocks that hold any of its bytes. Blocks count from 0. The first may be
-    /// the last one of the record before, the next one, or a later one if blocks were left empty (which are then read
-    /// together with this record's).
+    /// the last one of the previous record, the next one, or a later one, if blocks were left empty (lookups then read
+    /// these as well).
     ///
     /// # Errors
-    /// [`BuildError::OutOfOrder`] for a placement lower than the one before; [`BuildError::Setting`] for blocks that
-    /// are none, begin before the last one of the record before, or reach beyond [`BLOCKS_MAX`]. Nothing is added then.
+    /// [`BuildError::OutOfOrder`] for a placement lower than the previous one; [`BuildError::Setting`] for an empty
+    /// range, one that begins before the last block of the previous record, or one that reaches beyond [`BLOCKS_MAX`].
+    /// The record is not added then.
     #[inline]
     pub fn push(&mut self, placement: u64, blocks: Range<u64>) -> Result<(), BuildError> {
         let refused = |name, got, limit| Err(BuildError::Setting { name, got, limit });
@@ -102,7 +115,7 @@ impl FencesBuilder {
         let cell = self.cell_of(placement);
         let splits_cell = self.last.is_some_and(|last| last.cell == cell);
         for block in blocks_end.max(1)..blocks.end {
-            // The builder takes all of them: cells ascend and are below its end.
+            // Never refused: cells ascend with placements and are below the end.
             let taken = self.fences.push(cell);
             debug_assert!(taken, "cells ascend with placements");
             self.shared.push((splits_cell || blocks.start < block).into(), 1);
@@ -111,16 +124,16 @@ impl FencesBuilder {
         Ok(())
     }
 
-    /// How many blocks there are up to the end of the record pushed last.
+    /// Returns the number of blocks up to the end of the record pushed last.
     pub fn blocks(&self) -> u64 {
         self.last.map_or(0, |last| last.blocks_end)
     }
 
-    /// No more records will come.
+    /// Returns the fences.
     pub fn finish(self) -> Fences {
         let (blocks, fences) = (self.blocks(), self.fences.finish());
         let shared = self.shared.finish();
-        // Only the first of equal fences is ever asked whether it is shared.
+        // `locate` asks only for the first of equal fences whether it is shared.
         let asked = || {
             let before = std::iter::once(None).chain(fences.iter().map(Some));
             let boundaries = (1..).zip(fences.iter().zip(before));
@@ -146,22 +159,22 @@ fn cell_of(cells: u64, placement: u64) -> u64 {
     ((u128::from(placement) * u128::from(cells)) >> 64) as u64
 }
 
-/// The fences between blocks: 0.16 bits a record with 64 records a block, 0.52 with 16, 1.6 with 4.
+/// The fences between blocks: 0.16 bits per record with 64 records per block, 0.52 with 16, 1.6 with 4.
 ///
-/// It is bad at blocks of one or two records, where an index of records is smaller.
+/// Unsuitable for blocks of one or two records, where an index of records is smaller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fences {
     cells: u64,
     blocks: u64,
-    /// Those of all blocks but the first.
+    /// The fences of all blocks but the first.
     fences: EliasFano,
     mostly_shared: bool,
-    /// The boundaries that are not as most are. Boundary *j* is the one before block *j*.
+    /// The boundaries that are not of the kind of most. Boundary *j* precedes block *j*.
     exceptions: EliasFano,
 }
 
 impl Fences {
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
@@ -176,10 +189,10 @@ impl Fences {
         self.exceptions.encode(out);
     }
 
-    /// Reads back what [`Fences::encode`] wrote.
+    /// Decodes what [`Fences::encode`] wrote.
     ///
     /// # Errors
-    /// Whatever the format does not allow, with its place in the bytes.
+    /// Bytes that the format does not allow, with their offset.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         let mostly_shared = reader.u8("kind of most boundaries")?;
@@ -212,14 +225,14 @@ impl Fences {
 }
 
 impl PlacementIndex for Fences {
-    /// The blocks to be read: one, unless the record reaches over several, or shares its cell with one that does.
+    /// Returns the one block of a record, more if it spans several or shares its cell with one that does.
     fn locate(&self, placement: u64) -> Range<u64> {
         let cell = cell_of(self.cells, placement);
         let equal = self.fences.equal_range(cell);
         if equal.is_empty() {
             return equal.start.min(self.blocks)..(equal.start + 1).min(self.blocks);
         }
-        // The fence with number i is that of block i + 1.
+        // Fence *i* is that of block *i* + 1.
         let own = equal.start + 1;
         let start = if self.is_shared(own) { own - 1 } else { own };
         start..equal.end + 1
@@ -252,7 +265,7 @@ mod tests {
         bytes
     }
 
-    /// Records of these sizes one after the other, wherever blocks end.
+    /// Places records of these sizes one after another, across block boundaries.
     fn packed(placements: &[u64], mut size_bytes: impl FnMut() -> u64, block_bytes: u64) -> Records {
         let mut end = 0;
         let records = placements.iter().map(|&placement| {
@@ -263,8 +276,8 @@ mod tests {
         records.collect()
     }
 
-    /// Records of equal size, so many a block, none over two blocks, no cell in two blocks unless it is larger than
-    /// one.
+    /// Places records of equal size, `records_per_block` in each block. No record spans two blocks, and no cell does
+    /// unless it is larger than a block.
     fn aligned(placements: &[u64], records_per_block: usize) -> Records {
         let settings = FencesSettings { expected_records: placements.len() as u64, expected_blocks: 1 };
         let builder = FencesBuilder::new(settings);
@@ -287,7 +300,8 @@ mod tests {
         Numbers(seed).sorted_keys(count).into_iter().map(|(placement, _)| placement).collect()
     }
 
-    /// The blocks with a byte of any record in the cell of this placement: what must be read, and all that may be.
+    /// Returns the blocks with a byte of any record in the cell of this placement: those a lookup must read, and no
+    /// others.
     fn oracle(fences: &Fences, records: &Records, placement: u64) -> Option<Range<u64>> {
         let cell = cell_of(fences.cells, placement);
         let start = records.partition_point(|(other, _)| cell_of(fences.cells, *other) < cell);
@@ -349,11 +363,11 @@ mod tests {
     }
 
     #[test]
-    fn few_bits_a_record_are_enough() {
+    fn they_take_few_bits_per_record() {
         for (records_per_block, bits_max) in [(4, 1.65), (16, 0.54), (64, 0.17)] {
             let fences = built(&aligned(&placements(100_000, 3), records_per_block), 100_000);
             let bits = fences.heap_bytes() as f64 * 8.0 / 100_000.0;
-            assert!(bits <= bits_max, "{records_per_block} records a block: {bits} bits a record");
+            assert!(bits <= bits_max, "{records_per_block} records per block: {bits} bits per record");
         }
     }
 

@@ -1,8 +1,16 @@
-//! Pure structures in memory: no I/O, no clock, no thread. Each answers, from the placement hash of a key, where its
-//! record may stand (an index) or whether it may be there at all (a filter).
+//! Indexes and filters: pure structures in memory, without I/O, clock or threads. From the hash of a key, an index
+//! computes the range of blocks or records that holds its record; a filter reports keys that are certainly absent.
 //!
-//! A *placement* is a 64-bit hash, uniform over its whole range; records on flash are ordered by it. A *fingerprint* is
-//! a second 64-bit hash of the same key, independent of the first, from which tags and filters are made.
+//! A *placement* is a 64-bit hash, uniform over its range; records on flash are ordered by it. A *fingerprint* is a
+//! second 64-bit hash of the same key, independent of the first; tags and filters are made from it.
+//!
+//! | structure | memory per key | returns |
+//! |---|---|---|
+//! | [`partial_key_cuckoo`] | about 5 bytes | the candidates of a key; the only one that can be changed |
+//! | [`fences`] | 0.5 bits, 16 records per block | the blocks of records of any size, in hash order |
+//! | [`block_perfect`] | 0.24 bits, 16 records per block | the one block (or slot) of a record of fixed size |
+//! | [`entropy_trie`] | 2.5 bits and less | the record's number, or its block, in hash order |
+//! | [`filter`] | 8 bits for a false-positive rate of 2^-8 | whether the key may be present |
 
 mod bits;
 pub mod block_perfect;
@@ -19,26 +27,26 @@ pub use crate::coding::DecodeError;
 
 use std::ops::Range;
 
-/// Finds where the record of a key stands, given the placement of the key.
+/// Maps the placement of a key to the units that may hold its record.
 ///
-/// The answer for a key that is not in the index is some valid range all the same: an index says where, not whether.
+/// For a key that was never inserted, `locate` still returns a valid range: an index knows where, not whether.
 pub trait PlacementIndex: Send + Sync {
-    /// The units (records for a dense index, blocks for the others) among which the record is, if it is there at all.
-    /// The range lies within what the index was built over; it is empty only if the index is.
+    /// Returns the units (records for a dense index, blocks for the others) that may hold the record. The range lies
+    /// within the units of the index; it is empty only if the index is.
     fn locate(&self, placement: u64) -> Range<u64>;
 
-    /// All the memory that the structure holds on the heap, in bytes.
+    /// Returns the heap memory of the structure, in bytes.
     fn heap_bytes(&self) -> usize;
 }
 
-/// Why keys could not be made into a structure.
+/// A structure could not be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Placements must come in ascending order.
+    /// Placements must be pushed in ascending order.
     #[error("placement {got:#018x} follows {last:#018x}; placements must be in ascending order")]
     OutOfOrder {
-        /// The placement before it.
+        /// The preceding placement.
         last: u64,
         /// The placement that was pushed.
         got: u64,
@@ -48,17 +56,17 @@ pub enum BuildError {
     Setting {
         /// The setting's name.
         name: &'static str,
-        /// What was asked for.
+        /// The value given.
         got: u64,
-        /// What is allowed.
+        /// The allowed values.
         limit: &'static str,
     },
-    /// The construction did not succeed with any of the seeds that it tried.
+    /// None of the seeds tried led to a structure.
     #[error("{structure}: none of {tries} seeds worked; check the keys for duplicates")]
     SeedsExhausted {
         /// The structure that was being built.
         structure: &'static str,
-        /// How many seeds were tried.
+        /// The number of seeds tried.
         tries: u32,
     },
 }

@@ -1,10 +1,10 @@
-//! What the tests of this room share.
+//! Helpers for the tests of this module.
 
 use super::DecodeError;
 use crate::coding::mix;
 use std::path::Path;
 
-/// A sequence of well-mixed numbers (splitmix64).
+/// A sequence of uniform pseudo-random numbers (splitmix64).
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
@@ -13,12 +13,12 @@ impl Numbers {
         mix(self.0)
     }
 
-    /// So many pairs of a placement and a fingerprint.
+    /// Returns `count` pairs of a placement and a fingerprint.
     pub(crate) fn keys(&mut self, count: usize) -> Vec<(u64, u64)> {
         (0..count).map(|_| (self.next(), self.next())).collect()
     }
 
-    /// The same, in ascending order.
+    /// Returns the same in ascending order.
     pub(crate) fn sorted_keys(&mut self, count: usize) -> Vec<(u64, u64)> {
         let mut keys = self.keys(count);
         keys.sort_unstable();
@@ -26,8 +26,8 @@ impl Numbers {
     }
 }
 
-/// Holds the bytes of a structure to the golden file of this name. `SILTSTONE_BLESS=1` writes the file anew, which only
-/// a new version of the format excuses.
+/// Compares the bytes of a structure with the golden file `name`. `SILTSTONE_BLESS=1` overwrites the file; only a new
+/// version of the format justifies that.
 pub(crate) fn assert_golden(name: &str, bytes: &[u8]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/index").join(name);
     if std::env::var_os("SILTSTONE_BLESS").is_some() {
@@ -38,8 +38,9 @@ pub(crate) fn assert_golden(name: &str, bytes: &[u8]) {
     assert!(golden == bytes, "{} has {} other bytes", path.display(), golden.len());
 }
 
-/// Damages the bytes of a structure in every way that is cheap to try: each prefix, a byte too many, and each byte of
-/// the first 64 and some of the rest changed. Whatever can still be decoded is handed to `ask`, which must not panic.
+/// Damages the bytes of a structure: decodes prefixes, the bytes with one more at the end, and the bytes with each of
+/// the first 64 and a sample of the rest changed. Prefixes and added bytes must be refused; what can still be decoded
+/// is passed to `ask`, which must not panic.
 pub(crate) fn assert_withstands_damage<T>(
     bytes: &[u8],
     decode: impl Fn(&[u8]) -> Result<T, DecodeError>,

@@ -1,6 +1,6 @@
-//! The access modes as values: what a user chooses and what is sent over the network.
+//! The access modes as values, chosen at run time and sent over the network.
 
-/// Who reads and writes a partition (dissertation 5.3.1).
+/// Which threads read and write a partition (dissertation 5.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AccessMode {
     /// Exclusive read, exclusive write: only the owner of a partition accesses it.
@@ -16,7 +16,7 @@ impl AccessMode {
     /// All modes.
     pub const ALL: [AccessMode; 3] = [AccessMode::Erew, AccessMode::Crew, AccessMode::Crcw];
 
-    /// The name of the mode, as it is typed.
+    /// Returns the name of the mode, as a user types it.
     pub fn name(self) -> &'static str {
         match self {
             AccessMode::Erew => "erew",
@@ -25,13 +25,13 @@ impl AccessMode {
         }
     }
 
-    /// The mode with that name.
+    /// Returns the mode with this name.
     pub fn from_name(name: &str) -> Option<AccessMode> {
         AccessMode::ALL.into_iter().find(|mode| mode.name() == name)
     }
 
-    /// Whether any thread may execute a request, and not only the owner of its partition. `writes` is true for a put or
-    /// a delete.
+    /// Returns whether any thread may execute a request, not only the owner of its partition. `writes` is true for a
+    /// put or a delete.
     #[inline]
     pub fn allows_any_thread(self, writes: bool) -> bool {
         match self {

@@ -1,65 +1,72 @@
-//! Many requests at once, with multi-stage prefetching (dissertation 5.3.3): while one is carried out, the items of a
-//! later one and the bucket of a still later one are on their way from memory, so that their misses overlap.
+//! Batches of requests with multi-stage prefetching (dissertation 5.3.3). While a request is executed, the items of a
+//! later request and the bucket of a still later one are on their way from memory, so their cache misses overlap:
+//!
+//! ```text
+//! step            0    1   ..   12   13  ..   24   25
+//! fetch bucket    r0   r1  ..  r12  r13  ..  r24  r25
+//! fetch items                   r0   r1  ..  r12  r13
+//! execute                                    r0   r1
+//! ```
 
 use super::buckets::Mode;
 use super::table::{Table, Value};
 use super::{Full, HashedKey, Space, StateAccess};
 use crate::batch::TimestampMs;
 
-/// How many requests lie between two stages: as many misses are under way at a time.
+/// The requests between two stages, and so the number of concurrent misses.
 const STAGE: usize = 12;
-/// Bytes of a value that are fetched for a get where its length is not known before.
+/// The bytes of a value that are fetched for a get, whose length is not known in advance.
 const FETCHED_VALUE_BYTES: usize = 8;
 
 /// One request of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// The key that it is about.
+    /// The key.
     pub key: HashedKey<'a>,
-    /// What to do.
+    /// What to do with it.
     pub operation: Operation<'a>,
 }
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Debug, Clone, Copy)]
 pub enum Operation<'a> {
-    /// The value of the key.
+    /// Read the value of the key.
     Get,
-    /// To give the key a value, in place of an older one.
+    /// Set the value of the key.
     Put {
         /// The value.
         value: &'a [u8],
-        /// When the item ceases to be, or [`NEVER`](crate::batch::NEVER).
+        /// When the item expires, or [`NEVER`](crate::batch::NEVER).
         expires_at_ms: TimestampMs,
     },
-    /// To remove the key.
+    /// Remove the key.
     Delete,
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply<'a> {
-    /// The key has this value.
+    /// The value of the key.
     Found {
-        /// The value. It is gone when the next reply comes.
+        /// The value, valid only during the callback.
         value: &'a [u8],
-        /// When the item ceases to be, or [`NEVER`](crate::batch::NEVER).
+        /// When the item expires, or [`NEVER`](crate::batch::NEVER).
         expires_at_ms: TimestampMs,
     },
-    /// The key is not there.
+    /// The key is absent.
     Absent,
     /// The value was stored.
     Stored,
-    /// The value was not stored, and why.
+    /// The value was not stored, for this reason.
     Refused(Full),
-    /// The key was there, and is no more.
+    /// The key was present and is removed.
     Deleted,
-    /// The request writes, and the handle only reads: nothing was done. The owner of the partition can do it.
+    /// The request writes, and the handle only reads: nothing was done. The owner of the partition can execute it.
     ReadOnly,
 }
 
 impl<S: Space, M: Mode> Table<S, M> {
-    /// Fetches what the requests from 0 to `count` need ahead of carrying each out.
+    /// Executes `count` requests, and fetches what each one needs in advance.
     #[inline]
     fn pipeline(&self, count: usize, need: impl Fn(usize) -> (u64, usize), mut carry_out: impl FnMut(usize)) {
         for step in 0..count + 2 * STAGE {
@@ -78,7 +85,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         }
     }
 
-    /// The values of many keys: `show` is given the number of each, its value and what is known of it.
+    /// Looks up many keys: `show` receives the number of each, its value and the value's metadata.
     #[inline]
     pub fn get_many<'a>(
         &self,
@@ -99,7 +106,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         });
     }
 
-    /// Executes requests that are gets; to others it replies that nothing was done.
+    /// Executes the gets among the requests; the reply to others is [`Reply::ReadOnly`].
     #[inline]
     pub fn execute_gets(
         &self,
@@ -120,7 +127,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         });
     }
 
-    /// Carries out requests in their order; `answer` is given the number of each and what came of it.
+    /// Executes requests in their order; `answer` receives the number and the reply of each.
     #[inline]
     pub fn execute(
         &self,

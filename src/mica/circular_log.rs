@@ -1,31 +1,41 @@
 //! The circular log of cache mode (dissertation 5.3.3, "Circular Log" and "Handling dangling pointers").
 //!
-//! Items are appended at the tail and overwrite the oldest; the index is not told. Offsets are wider than the log: one
-//! that lies further behind the tail than the log is long points to what is no longer there. They wrap in the end,
-//! and before that all buckets must have been swept of such offsets: the log tells how many after each append.
+//! Items are appended at the tail and overwrite the oldest ones; the index is not updated. Offsets are numbers of a
+//! space that is many times longer than the log, so an offset that is further before the tail than the log is long
+//! points to an overwritten item:
 //!
-//! Deviations: offsets have 32 bits and count words of 8 bytes, so that the wide space is 32 GiB where the prototype's
-//! has 2^48 bytes, and the sweep is accordingly faster (one bucket in each KiB appended to a full partition, next to
-//! nothing). The log's length is any number of pages, for the wide space is its largest multiple. An item that does
-//! not fit before the end, not even with what is mapped there a second time, begins at the start.
+//! ```text
+//! wide space   0 ................... | live: log_words | tail ............ wide
+//!              dangling                               next item; dangling offsets of the previous round
+//! place of an offset in memory: offset modulo log_words
+//! ```
+//!
+//! Offsets wrap around at the end of the wide space. Before an old offset would appear live again, all buckets must
+//! have been swept: after each append, the log returns how many are due.
+//!
+//! Deviations: offsets have 32 bits and count words of 8 bytes, so the wide space has 32 GiB, where the prototype's has
+//! 2^48 bytes; sweeps are accordingly more frequent (one bucket per KiB appended to a full partition, which is
+//! negligible). The log's length may be any number of pages, because the wide space is a multiple of it. An item that
+//! does not fit before the end, even with the pages mapped there a second time, starts at the beginning.
 
 use super::{Full, Space};
 use crate::device::Pages;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// The words at the beginning that are mapped behind the end again: longer items do not run over it.
+/// The first words of the log, which are mapped a second time after its end: an item of at most this length may extend
+/// over the end.
 const TWICE_WORDS: usize = 2048;
-/// The longest log, in words: 16 GiB, half of the offsets.
+/// The maximum length of a log, in words: 16 GiB, half of the offsets.
 pub(super) const LOG_WORDS_MAX: u64 = 1 << 31;
-/// What a log's length is a multiple of, in words: a page.
+/// The unit of a log's length, in words: a page.
 pub(super) const LOG_WORDS_MULTIPLE: u64 = 512;
 
-/// Which items a full cache evicts. A get and a put of an item are its uses; a put whose value does not fit in place
+/// Which items a full cache evicts. Gets and puts of an item are its uses. A put whose value does not fit in place
 /// appends the item under every policy.
 ///
-/// A thread that does not own the partition, as every thread of a [`Database`](crate::Database), appends an item that
-/// it got only if no writer is in the partition at that moment: of those gets the policy counts a sample.
+/// A thread that does not own the partition, as no thread of a [`Database`](crate::Database) does, appends an item that
+/// it read only if no writer is in the partition at that moment: the policy sees a sample of those gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Eviction {
@@ -33,11 +43,11 @@ pub enum Eviction {
     Fifo,
     /// The least recently used item: each use appends the item again, so a get costs a copy in the log.
     Lru,
-    /// About the least recently used item: a use appends the item again if it stands in the older half of the log.
+    /// Approximately the least recently used item: a use appends the item again if it is in the older half of the log.
     #[default]
     ApproximateLru,
-    /// A use appends the item again if it stands in the oldest quarter of the log. Fewer items stand in the log twice
-    /// than with `ApproximateLru`, but items that are seldom used are evicted sooner.
+    /// A use appends the item again if it is in the oldest quarter of the log. Fewer items are in the log twice than
+    /// with `ApproximateLru`, but rarely used items are evicted sooner.
     SecondChance,
 }
 
@@ -45,27 +55,27 @@ pub enum Eviction {
 pub struct CircularLog {
     pages: Pages,
     log_words: u32,
-    /// The length of the wide space: a multiple of the log's, at most 2^32.
+    /// The length of the wide space: a multiple of the log's length, at most 2^32.
     wide: u64,
     /// Where the next item begins, in the wide space.
     tail: AtomicU64,
     eviction: Eviction,
-    /// Buckets to be swept until the tail has passed half of what it may.
+    /// The number of buckets that sweeps visit while the tail passes half of the dangling range.
     buckets: u64,
 }
 
-/// How far the index was swept.
+/// The progress of sweeps.
 #[derive(Debug, Default)]
 pub struct Sweep {
-    /// Words appended, times buckets, that no sweep has paid for.
+    /// Words appended, times buckets, that no sweep has covered yet.
     owed: u64,
     next_bucket: u32,
-    /// The words of the log that something was ever written to.
+    /// The number of words of the log that were ever written.
     touched: u32,
 }
 
 impl CircularLog {
-    /// A log of `log_words`, at most 2^31 and whole pages, with offsets of `offset_bits`, 32 but in tests.
+    /// Makes a log of `log_words`, at most 2^31 and complete pages, with offsets of `offset_bits`: 32, fewer in tests.
     pub fn new(log_words: u64, offset_bits: u32, buckets: u32, eviction: Eviction) -> crate::Result<Self> {
         let pages = Pages::circular(log_words as usize, TWICE_WORDS)?;
         let wide = (1 << offset_bits) / log_words * log_words;
@@ -91,7 +101,8 @@ impl Space for CircularLog {
         (offset % self.log_words) as usize
     }
 
-    /// How many words were appended after that offset; more than the log has words, or none: it points to nothing.
+    /// Returns the words appended after this offset. The offset points to no item if they are 0 or more than the log
+    /// has.
     #[inline]
     fn age(&self, offset: u32) -> u32 {
         let (tail, offset) = (self.tail.load(Ordering::Relaxed), u64::from(offset));
@@ -113,7 +124,8 @@ impl Space for CircularLog {
         }
     }
 
-    /// The tail moves before the item is written: a reader of what is overwritten finds out.
+    /// Moves the tail before the item is written, so a reader of the item that is overwritten detects it: its offset is
+    /// no longer live.
     #[inline]
     fn reserve(&self, sweep: &mut Sweep, words: u32) -> Result<u32, Full> {
         if words > self.log_words {
@@ -152,7 +164,7 @@ impl Space for CircularLog {
 }
 
 impl Sweep {
-    /// The memory of the log that was touched: all of it once it has gone round.
+    /// Returns the bytes of the log that were touched: all of it after the first round.
     pub(super) fn touched_bytes(&self) -> u64 {
         u64::from(self.touched) * 8
     }

@@ -1,16 +1,16 @@
-//! How an item stands in memory, in words of 8 bytes.
+//! The layout of an item, in words of 8 bytes.
 //!
-//! | word | when | holds |
+//! | word | when | contains |
 //! |---|---|---|
 //! | header | sizes are not fixed | lengths of key (16 bits) and value (29), whether it expires (1), slack (18) |
 //! | expiry | it may expire | milliseconds since the Unix epoch |
-//! | payload | always | the key, and at once behind it the value |
+//! | payload | always | the key, directly followed by the value |
 //!
-//! The slack is how many words the place has beyond those in use: the item may grow into them in place.
+//! The slack is the number of allocated words beyond those in use: the item may grow into them in place.
 //!
-//! Deviation: the prototype's entry has the hash of the key in it too. Here the tags tell other keys apart but for one
-//! miss in some 7,000 lookups, and what is found is compared with the whole key in any case; 8 bytes an item are
-//! saved. Items of a fixed size have no header at all.
+//! Deviation: an entry of the prototype also has the hash of the key. Here tags distinguish other keys, except in one
+//! of about 7,000 lookups, and the complete key is compared in any case; this saves 8 bytes per item. Items of fixed
+//! sizes have no header.
 
 use crate::batch::{NEVER, TimestampMs};
 use crate::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
@@ -23,16 +23,16 @@ const VALUE_MASK: u64 = (1 << 29) - 1;
 const SLACK_MAX: u32 = (1 << (64 - SLACK_SHIFT)) - 1;
 const _: () = assert!(KEY_LENGTH_MAX < 1 << VALUE_SHIFT && VALUE_LENGTH_MAX as u64 <= VALUE_MASK);
 
-/// What the items of a store look like.
+/// What the items of a store have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ItemShape {
-    /// The lengths of all keys and all values, in bytes, if they are fixed: then no byte is spent on lengths.
+    /// The lengths of all keys and all values, in bytes, if they are fixed: items then store no lengths.
     pub fixed: Option<(u32, u32)>,
-    /// Whether items of a fixed size have room for an expiry time; others have it when they need it.
+    /// Whether items of fixed sizes have space for an expiry time; other items have it as needed.
     pub expiring: bool,
 }
 
-/// What is to be stored.
+/// A record to be stored.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Record<'a> {
     pub key: &'a [u8],
@@ -40,19 +40,19 @@ pub(super) struct Record<'a> {
     pub expires_at_ms: TimestampMs,
 }
 
-/// An item as it stands in memory. Read optimistically it may be anything; it never reaches out of the memory.
+/// An item in memory. After an optimistic read its fields may have any value, but it never extends beyond the memory.
 #[derive(Clone, Copy)]
 pub(super) struct Item<'a> {
     pub key_length: usize,
     pub value_length: usize,
     pub expires_at_ms: TimestampMs,
-    /// The words that its place has.
+    /// The allocated words.
     pub capacity: u32,
     payload: &'a [AtomicU64],
 }
 
 impl ItemShape {
-    /// Whether keys and values of these lengths have this shape, and this expiry time has room in it.
+    /// Returns whether the record has the fixed lengths, if any, and space for its expiry time.
     #[inline]
     pub(super) fn fits(&self, record: &Record<'_>) -> bool {
         match self.fixed {
@@ -64,7 +64,7 @@ impl ItemShape {
         }
     }
 
-    /// The words of an item with so long a key and value.
+    /// Returns the words of an item with these lengths.
     #[inline]
     pub fn words(&self, key_length: usize, value_length: usize, expires: bool) -> u32 {
         let head = match self.fixed {
@@ -79,7 +79,7 @@ impl ItemShape {
         self.words(record.key.len(), record.value.len(), record.expires_at_ms != NEVER)
     }
 
-    /// The item that begins with these words, which go on at least to its end if it is whole.
+    /// Reads the item that begins at the first of `words`, which must include its end. `None` if they do not.
     #[inline]
     pub(super) fn read<'a>(&self, words: &'a [AtomicU64]) -> Option<Item<'a>> {
         let (key_length, value_length, expires, slack, head) = match self.fixed {
@@ -100,13 +100,13 @@ impl ItemShape {
         Some(Item { key_length, value_length, expires_at_ms, capacity: end as u32 + slack, payload })
     }
 
-    /// Whether a place of that capacity takes so many words and can tell how many it has.
+    /// Returns whether `capacity` allocated words suffice for `words`, and their difference can be stored as slack.
     #[inline]
     pub(super) fn may_stand_in(&self, words: u32, capacity: u32) -> bool {
         words <= capacity && capacity - words <= if self.fixed.is_some() { 0 } else { SLACK_MAX }
     }
 
-    /// Writes an item at the beginning of `words`, whose place has `capacity` words.
+    /// Writes an item to the beginning of `words`, of which `capacity` are allocated.
     #[inline]
     pub(super) fn write(&self, words: &[AtomicU64], capacity: u32, record: &Record<'_>) {
         let mut words = words.iter();
@@ -126,7 +126,7 @@ impl ItemShape {
         if expires {
             put(expires_at_ms);
         }
-        // The word where the key ends has the beginning of the value in it.
+        // The word where the key ends also has the beginning of the value.
         let mut keys = key.chunks_exact(8);
         keys.by_ref().for_each(|chunk| put(word_of(chunk)));
         let tail = keys.remainder();
@@ -138,7 +138,7 @@ impl ItemShape {
     }
 }
 
-/// Up to 8 bytes as a word, little-endian.
+/// Returns up to 8 bytes as a word, little-endian.
 #[inline]
 fn word_of(bytes: &[u8]) -> u64 {
     match bytes.first_chunk::<8>() {
@@ -148,13 +148,13 @@ fn word_of(bytes: &[u8]) -> u64 {
 }
 
 impl Item<'_> {
-    /// Whether its time is over.
+    /// Returns whether the item has expired.
     #[inline]
     pub fn is_expired(&self, now_ms: TimestampMs) -> bool {
         self.expires_at_ms != NEVER && self.expires_at_ms <= now_ms
     }
 
-    /// Whether it is the item of that key.
+    /// Returns whether this is the item of `key`.
     #[inline]
     pub fn has_key(&self, key: &[u8]) -> bool {
         if key.len() != self.key_length {
@@ -168,19 +168,19 @@ impl Item<'_> {
             || (self.payload[whole].load(Relaxed) ^ word_of(tail)) << (64 - 8 * tail.len()) == 0)
     }
 
-    /// Appends its key.
+    /// Appends the key.
     pub fn key_into(&self, to: &mut Vec<u8>) {
         copy(self.payload, 0, self.key_length, to);
     }
 
-    /// Appends its value.
+    /// Appends the value.
     #[inline]
     pub fn value_into(&self, to: &mut Vec<u8>) {
         copy(self.payload, self.key_length, self.value_length, to);
     }
 }
 
-/// Appends `length` bytes of `words`, from byte `start` on, which are there.
+/// Appends `length` bytes of `words`, from byte `start` on. They must exist.
 #[inline]
 fn copy(words: &[AtomicU64], start: usize, length: usize, to: &mut Vec<u8>) {
     let words = &words[start / 8..];
@@ -190,7 +190,7 @@ fn copy(words: &[AtomicU64], start: usize, length: usize, to: &mut Vec<u8>) {
     }
     let from = to.len();
     to.resize(from + length, 0);
-    // Whole words apart from the last one, so that each is a plain move.
+    // All words but the last are complete, so each is a plain move.
     let mut chunks = to[from..].chunks_exact_mut(8);
     let mut words = words.iter().map(|word| word.load(Relaxed));
     if shift == 0 {

@@ -1,20 +1,29 @@
-//! MICA's stores in memory (dissertation, chapter 5): an index of buckets over items that stand in a circular log (a
+//! MICA's stores in memory (dissertation, chapter 5; H. Lim, D. Han, D. G. Andersen, M. Kaminsky, "MICA: A Holistic
+//! Approach to Fast In-Memory Key-Value Storage", NSDI 2014): an index of buckets, and items in a circular log (a
 //! cache) or in segregated fits (a store).
+//!
+//! ```text
+//! hash of a key    | partition | bucket ......... | tag (16 bits) |
+//!                                   |                    |
+//! buckets          | .. | tag, offset | tag, offset | .. |        one cache line
+//!                                |
+//! items            | .. | header, key, value | .. |                circular log or segregated fits
+//! ```
 //!
 //! | file | dissertation |
 //! |---|---|
 //! | `buckets` | 5.3.3: lossy and lossless index; 5.3.1: modes |
 //! | `circular_log`, `segregated_fits` | 5.3.3: circular log, store mode |
-//! | `item` | 5.3.3: what an entry of the log holds |
+//! | `item` | 5.3.3: the contents of a log entry |
 //! | `table` | 5.3.3: get, put and delete on both |
 //! | `batch` | 5.3.3: multi-stage prefetching |
-//! | `partition`, `state_access` | 5.3.1: partitions, and who writes them in which mode |
+//! | `partition`, `state_access` | 5.3.1: partitions, and which threads write them in which mode |
 //! | `access_mode`, `partition_handle` | the modes as values, and one type for a partition in any mode |
 //!
-//! Nothing here is unsafe: words are atomics, read and written with relaxed order, which are plain moves on x86-64. The
-//! hash of a key is given by whoever asks, as MICA's clients do.
+//! This module has no `unsafe`: words are atomics, accessed with relaxed order, which are plain moves on x86-64. The
+//! caller passes the hash of a key, as MICA's clients do.
 
-/// Unit tests. `tests/interleavings.rs` compiles `buckets` with loom's atomics and leaves them out.
+/// Unit tests. `tests/interleavings.rs` compiles `buckets` with loom's atomics and omits them.
 #[cfg(test)]
 macro_rules! unit_tests {
     ($tests:item) => {
@@ -52,23 +61,23 @@ pub use table::{Account, Value};
 
 use crate::device::Pages;
 
-/// The atomics that `buckets` uses. `tests/interleavings.rs` replaces them with loom's.
+/// The atomics of `buckets`. `tests/interleavings.rs` replaces them with loom's.
 mod atomic {
     pub(super) use std::hint::spin_loop;
     pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
     pub(super) use std::thread::yield_now;
 }
 
-/// A key with its hash: 64 bits, uniform. The highest choose the partition.
+/// A key with its hash: 64 uniform bits, of which the highest select the partition.
 #[derive(Debug, Clone, Copy)]
 pub struct HashedKey<'a> {
-    /// The hash. Keys of one partition have its high bits in common.
+    /// The hash. Keys of one partition have the same high bits.
     pub hash: u64,
     /// The key.
     pub bytes: &'a [u8],
 }
 
-/// Why an item could not be stored. What was stored under its key before stays.
+/// Why an item could not be stored. The previous value of its key remains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Full {
@@ -81,41 +90,41 @@ pub enum Full {
     /// The item alone is larger than the memory.
     #[error("the item is larger than the memory for items of its partition; use more memory")]
     Item,
-    /// The store has items of one size, and this is another, or has an expiry time for which there is no room.
+    /// The store has items of fixed sizes, and this item has others, or an expiry time without space for it.
     #[error("the item does not have the sizes that the store was created for; use another store for it")]
     Shape,
 }
 
-/// Where items stand: what differs between a cache and a store.
+/// The memory of items: what differs between a cache and a store.
 pub trait Space: Send + Sync + 'static {
-    /// What only writers need.
+    /// The state that only writers need.
     type State: Send;
-    /// Whether items go away by themselves.
+    /// Whether items are evicted.
     const LOSSY: bool;
 
-    /// The memory.
+    /// Returns the memory.
     fn pages(&self) -> &Pages;
-    /// The longest item.
+    /// Returns the maximum length of an item.
     fn words_max(&self) -> u32;
-    /// The first word of the item at that offset.
+    /// Returns the number of the first word of the item at this offset.
     fn first_word(&self, offset: u32) -> usize;
-    /// Whether the item at that offset is still there.
+    /// Returns whether the item at this offset still exists.
     fn is_live(&self, offset: u32) -> bool;
-    /// How long ago the item at that offset was put there, in words; of those that are live, the highest is the oldest.
+    /// Returns how long ago the item at this offset was stored, in words; the oldest live item has the highest age.
     fn age(&self, offset: u32) -> u32;
-    /// Whether an item at that offset, having been asked for, shall be appended anew.
+    /// Returns whether a use of the item at this offset should append it again.
     fn is_fading(&self, offset: u32) -> bool;
-    /// A place for an item.
+    /// Allocates an item.
     ///
     /// # Errors
-    /// [`Full`] if there is none.
+    /// [`Full`] if there is no space.
     fn reserve(&self, state: &mut Self::State, words: u32) -> Result<u32, Full>;
-    /// Gives a place back.
+    /// Releases an item.
     fn release(&self, state: &mut Self::State, offset: u32, words: u32);
-    /// The buckets of the index, modulo their number, that have to be swept now of offsets that are not live.
+    /// Returns the buckets of the index, modulo their number, that have to be swept now of offsets that are not live.
     fn due(&self, _state: &mut Self::State) -> std::ops::Range<u32> {
         0..0
     }
-    /// The memory of the state, in bytes.
+    /// Returns the memory of the state, in bytes.
     fn state_bytes(&self) -> u64;
 }

@@ -1,5 +1,5 @@
-//! Partitions, and who may do what to them in which mode (dissertation 5.3.1). The types hold the modes: what writes in
-//! EREW and CREW is `&mut` of the only [`Partition`] with the state of writers, and a [`Reader`] exists in CREW only.
+//! Partitions, and the rights of threads in each mode (dissertation 5.3.1). The types enforce the modes: a write in
+//! EREW and CREW needs `&mut` of the only [`Partition`] with the writers' state, and a [`Reader`] exists in CREW only.
 
 use super::buckets::{Crcw, Crew};
 use super::item::Record;
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A partition, as its only owner has it unless `A` says otherwise: `A` is the access to the state of writers.
+/// A partition, by default as its only owner accesses it: `A` is the access to the writers' state.
 pub struct Partition<S: Space, M: Mode, A = OwnedState<<S as Space>::State>> {
     table: Arc<Table<S, M>>,
     state: A,
@@ -22,9 +22,9 @@ pub struct Partition<S: Space, M: Mode, A = OwnedState<<S as Space>::State>> {
 /// Reads a partition whose owner may be writing at the same time (CREW). Cheap to clone.
 pub type Reader<S> = Partition<S, Crew, NoState>;
 
-/// A partition that every thread reads and writes (CRCW), each with its own clone. Cheap to clone.
+/// A partition that every thread reads and writes (CRCW), each through its own clone. Cheap to clone.
 ///
-/// Writers of a store exclude each other only while they allocate or free memory. A writer of a cache locks the log
+/// Writers of a store exclude each other only while they allocate or release memory. A writer of a cache locks the log
 /// while it writes an item, because an append may overwrite any other item.
 pub type Shared<S> = Partition<S, Crcw, SharedState<<S as Space>::State>>;
 
@@ -36,16 +36,16 @@ impl<S: Space, M: Mode, A: Clone> Clone for Partition<S, M, A> {
 }
 
 impl<S: Space, M: Mode, A> Partition<S, M, A> {
-    /// Appends the value of a key to `to`, and returns what is known of it; `None` if it is absent or has expired. A
-    /// read alone does not count for the policy of a cache: [`get_and_keep`](Partition::get_and_keep) does, or
-    /// [`keep`](Partition::keep) where [`is_fading`](Partition::is_fading) returns true.
+    /// Appends the value of a key to `to`, and returns the value's metadata; `None` if the key is absent or has
+    /// expired. A read alone does not count for the policy of a cache: [`get_and_keep`](Partition::get_and_keep) does,
+    /// or [`keep`](Partition::keep) if [`is_fading`](Partition::is_fading) returns true.
     #[inline]
     pub fn get(&self, key: HashedKey<'_>, now_ms: TimestampMs, to: &mut Vec<u8>) -> Option<Value> {
         self.table.get(key, now_ms, to)
     }
 
-    /// The values of `count` keys, with their cache misses overlapped: `show` receives the number of each key, its
-    /// value and what is known of it. As [`get`](Partition::get), this does not count for the policy of a cache.
+    /// Looks up `count` keys, with their cache misses overlapped: `show` receives the number of each key, its value and
+    /// the value's metadata. As [`get`](Partition::get), this does not count for the policy of a cache.
     #[inline]
     pub fn get_many<'a>(
         &self,
@@ -57,45 +57,46 @@ impl<S: Space, M: Mode, A> Partition<S, M, A> {
         self.table.get_many(count, key, now_ms, show);
     }
 
-    /// Whether the policy of a cache appends the item again once it was asked for.
+    /// Returns whether the policy of a cache appends the item again after this use.
     #[inline]
     pub fn is_fading(&self, value: Value) -> bool {
         self.table.is_fading(value)
     }
 
-    /// The items, expired ones included. In a cache this reads the whole index, about 10 ns per bucket.
+    /// Returns the number of items, including expired ones. In a cache this reads the complete index, about 10 ns per
+    /// bucket.
     pub fn len(&self) -> u64 {
         self.table.len()
     }
 
-    /// Whether there is no item.
+    /// Returns whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Main buckets of the index.
+    /// Returns the number of main buckets of the index.
     pub fn buckets(&self) -> u32 {
         self.table.buckets()
     }
 
-    /// The spare buckets that are in no chain.
+    /// Returns the number of spare buckets that are in no chain.
     pub fn free_spares(&self) -> u32 {
         self.table.free_spares()
     }
 
-    /// The memory of the partition.
+    /// Returns the memory of the partition.
     pub fn account(&self) -> Account {
         self.table.account()
     }
 
-    /// The bytes that are in huge pages now. Asks the operating system: takes milliseconds.
+    /// Returns the number of bytes that are in huge pages now. Asks the operating system, which takes milliseconds.
     pub fn huge_bytes(&self) -> u64 {
         self.table.pages().iter().map(|pages| pages.huge_bytes()).sum()
     }
 }
 
 impl<S: Space, M: Mode, A: StateAccess<State = S::State>> Partition<S, M, A> {
-    /// [`get`](Partition::get), after which the item is young again as the cache's policy has it.
+    /// As [`get`](Partition::get), and counts as a use for the policy of a cache.
     #[inline]
     pub fn get_and_keep(
         &mut self,
@@ -108,7 +109,7 @@ impl<S: Space, M: Mode, A: StateAccess<State = S::State>> Partition<S, M, A> {
         Some(value)
     }
 
-    /// Appends the item of a cache, found by a [`Reader`], again if the policy says so.
+    /// Counts a use of an item that was found by a [`Reader`]: appends it again if the policy of the cache says so.
     #[inline]
     pub fn keep(&mut self, key: HashedKey<'_>, value: Value) {
         if S::LOSSY {
@@ -116,23 +117,23 @@ impl<S: Space, M: Mode, A: StateAccess<State = S::State>> Partition<S, M, A> {
         }
     }
 
-    /// Gives the key a value, in place of an older one.
+    /// Sets the value of a key.
     ///
     /// # Errors
-    /// [`Full`] if it cannot be stored; the older value stays.
+    /// [`Full`] if it cannot be stored; the previous value remains.
     #[inline]
     pub fn put(&mut self, key: HashedKey<'_>, value: &[u8], expires_at_ms: TimestampMs) -> Result<(), Full> {
         self.table.put(&mut self.state, key, value, expires_at_ms)
     }
 
-    /// Removes the key; returns whether it was present.
+    /// Removes a key; returns whether it was present.
     #[inline]
     pub fn remove(&mut self, key: HashedKey<'_>) -> bool {
         self.table.remove(&mut self.state, key)
     }
 
-    /// Executes requests in their order, with their cache misses overlapped; `answer` receives the number of each
-    /// request and its reply.
+    /// Executes requests in their order, with their cache misses overlapped; `answer` receives the number and the reply
+    /// of each request.
     #[inline]
     pub fn execute(
         &mut self,
@@ -156,8 +157,9 @@ impl<S: Space, M: Mode> Partition<S, M> {
         Partition { table: Arc::new(table), state: OwnedState(state) }
     }
 
-    /// Puts all records or none: what they need is there, or nothing changes. Of two to one key the later one holds. In
-    /// a cache the older ones may be gone at once if all together are longer than the log.
+    /// Prepares all records for [`publish`](Self::publish), or none: allocates and writes them. If two have the same
+    /// key, the later one applies. In a cache the first ones may be overwritten at once if all together are longer than
+    /// the log.
     ///
     /// # Errors
     /// [`Full`] if not all can be stored.
@@ -186,51 +188,52 @@ impl<S: Space, M: Mode> Partition<S, M> {
         Ok(items)
     }
 
-    /// Lets a prepared item be found; its key is the one that it was prepared with.
+    /// Makes a prepared item visible; `key` must be the one that it was prepared with.
     pub(crate) fn publish(&mut self, key: HashedKey<'_>, item: Prepared) -> Result<(), Full> {
         self.table.publish(&mut self.state, key, item)
     }
 
-    /// Gives back what was prepared.
+    /// Releases prepared items.
     pub(crate) fn abandon(&mut self, items: Vec<Prepared>) {
         items.into_iter().for_each(|item| self.table.abandon(&mut self.state, item));
     }
 
-    /// Shows every item that is present and has not expired: its key, value and expiry time.
+    /// Calls `show` with the key, value and expiry time of each item that has not expired.
     pub fn for_each(&self, now_ms: TimestampMs, show: impl FnMut(&[u8], &[u8], TimestampMs)) {
         self.table.for_each(now_ms, show);
     }
 }
 
 impl<M: Mode> Partition<CircularLog, M> {
-    /// The memory that it takes now, in bytes: of the log only what was written to, before it has gone round.
+    /// Returns the memory in use, in bytes. In the first round of the log, this includes only the part that was
+    /// written.
     pub fn touched_bytes(&self) -> u64 {
         self.table.account().index_bytes
             + self.state.0.touched_bytes()
             + size_of::<Table<CircularLog, M>>() as u64
     }
 
-    /// Whether what comes next takes the place of something older.
+    /// Returns whether the next item overwrites older ones.
     #[inline]
     pub fn has_gone_round(&self) -> bool {
         self.table.has_gone_round(&self.state.0)
     }
 
-    /// Shows every item that is present, expired ones included, from the oldest on. Takes 8 bytes per item meanwhile.
+    /// Calls `show` with each item, including expired ones, from the oldest on. Takes 8 bytes of memory per item.
     pub fn for_each_oldest_first(&self, show: impl FnMut(&[u8], &[u8], TimestampMs)) {
         self.table.for_each_oldest_first(show);
     }
 }
 
 impl<S: Space> Partition<S, Crew> {
-    /// A reader, which may be used while the owner writes.
+    /// Returns a reader, which may be used while the owner writes.
     pub fn reader(&self) -> Reader<S> {
         Partition { table: self.table.clone(), state: NoState }
     }
 }
 
 impl<S: Space> Partition<S, Crcw> {
-    /// The partition for many writers.
+    /// Returns the partition for many writers.
     pub fn share(self) -> Shared<S> {
         let OwnedState(state) = self.state;
         Partition { table: self.table, state: SharedState(Arc::new(Mutex::new(state))) }

@@ -1,4 +1,4 @@
-//! A partition of a store or of a cache, in any access mode, as one type. The kind of partition is chosen once for a
+//! A partition of a store or of a cache, in any access mode, as one type. The kind of partition is matched once per
 //! batch of requests, not for each request.
 
 use super::buckets::PARTITION_BITS_MAX;
@@ -13,7 +13,7 @@ use crate::batch::TimestampMs;
 /// The access of one thread to one partition.
 pub struct Handle(AnySpace);
 
-/// The handles of one thread, in the order of the partitions. `None` where the mode grants the thread nothing.
+/// The handles of one thread, in the order of the partitions. `None` where the mode grants the thread no access.
 pub type Handles = Vec<Option<Handle>>;
 
 enum AnySpace {
@@ -56,7 +56,7 @@ impl From<AnyMode<CircularLog>> for Handle {
     }
 }
 
-/// Opens the partitions of a store or of a cache; the handles of each thread.
+/// Opens the partitions of a store or of a cache, and returns the handles of each thread.
 pub(super) fn open_handles<S: Space>(
     mode: AccessMode,
     threads: usize,
@@ -81,14 +81,14 @@ where
 }
 
 impl Handle {
-    /// Whether the handle may write. If not, it replies [`Reply::ReadOnly`] to puts and deletes.
+    /// Returns whether the handle may write. If not, it replies [`Reply::ReadOnly`] to puts and deletes.
     #[inline]
     pub fn can_write(&self) -> bool {
         !matches!(self.0, AnySpace::Store(AnyMode::Reader(_)) | AnySpace::Cache(AnyMode::Reader(_)))
     }
 
-    /// Executes requests in their order, with their cache misses overlapped. `answer` receives the number of each
-    /// request and its reply.
+    /// Executes requests in their order, with their cache misses overlapped. `answer` receives the number and the reply
+    /// of each request.
     #[inline]
     pub fn execute(
         &mut self,
@@ -99,7 +99,7 @@ impl Handle {
         with_partition!(&mut self.0, partition => partition.execute(requests, now_ms, answer));
     }
 
-    /// Removes all expired items and returns their number: 0 if the handle cannot write. Reads the whole index.
+    /// Removes all expired items and returns their number: 0 if the handle cannot write. Reads the complete index.
     pub fn collect(&mut self, now_ms: TimestampMs) -> u64 {
         match &mut self.0 {
             AnySpace::Store(store) => store.collect(now_ms),
@@ -107,25 +107,26 @@ impl Handle {
         }
     }
 
-    /// The items of the partition, expired ones included. In a cache this reads the whole index, about 10 ns per
-    /// bucket.
+    /// Returns the number of items of the partition, including expired ones. In a cache this reads the complete index,
+    /// about 10 ns per bucket.
     pub fn items(&self) -> u64 {
         with_partition!(&self.0, partition => partition.len())
     }
 
-    /// The memory of the partition, which all its handles share.
+    /// Returns the memory of the partition, which all its handles share.
     pub fn account(&self) -> Account {
         with_partition!(&self.0, partition => partition.account())
     }
 
-    /// The bytes of the partition that are in huge pages now. Asks the operating system: takes milliseconds.
+    /// Returns the number of bytes of the partition that are in huge pages now. Asks the operating system, which takes
+    /// milliseconds.
     pub fn huge_bytes(&self) -> u64 {
         with_partition!(&self.0, partition => partition.huge_bytes())
     }
 }
 
 impl<S: Space> AnyMode<S> {
-    /// The handles of each of `threads` threads on one partition.
+    /// Makes the handles of `threads` threads on one partition.
     fn open(parts: Parts<S>, mode: AccessMode, threads: usize, owner: usize) -> Vec<Option<Self>> {
         let (mut own, others) = match mode {
             AccessMode::Erew => (Some(AnyMode::Erew(Partition::new(parts))), None),
@@ -140,7 +141,7 @@ impl<S: Space> AnyMode<S> {
         (0..threads).map(|thread| own.take_if(|_| thread == owner).or_else(of_others)).collect()
     }
 
-    /// A further handle of the same kind, where there may be more than one.
+    /// Returns another handle of the same kind, if there may be more than one.
     fn another(&self) -> Option<Self> {
         match self {
             AnyMode::Erew(_) | AnyMode::Crew(_) => None,

@@ -1,17 +1,25 @@
 //! The allocator of store mode: segregated fits with boundary tags (dissertation 5.3.3, "Store Mode").
 //!
-//! Free blocks stand in lists by their length: a class for each number of words up to 512, and above that 16 classes
-//! between powers of two. A block is taken from the smallest class that has one, cut to size, and joined with its free
-//! neighbours when it is given back, so that in the end all free space is one block again.
+//! Free blocks are in lists by length: a class per number of words up to 512, and above that 16 classes between powers
+//! of two. An allocation takes a block of the smallest class that has one and returns its rest to the lists. A block
+//! that is released is joined with its free neighbours, so in the end all free space is one block again.
+//!
+//! ```text
+//! memory    | item | free: 6 words                | item    | free: 4 words      |
+//! tags             | 6, next | .. | 6, previous |         | 4, next | 4, prev. |
+//! bitmap      0 0  |   1       0  0  0    1     |  0 0 0  |   1     0  0  1    |
+//! ```
 //!
 //! | word of a free block | low 32 bits | high 32 bits |
 //! |---|---|---|
-//! | first | its length in words | the next of its class |
-//! | last | its length in words | the one before it in its class |
+//! | first | its length in words | the next block of its class |
+//! | last | its length in words | the previous block of its class |
 //!
-//! Deviation: the tags stand in free blocks alone. That a word is the first or the last of a free block is told by a
-//! bitmap (a 64th of the memory) which the caches hold, so that items spend no byte on the allocator. A block of one
-//! word is in no list; its neighbours take it up when they come back.
+//! Deviation: only free blocks have tags. A bitmap (a 64th of the memory, which stays in the processor's caches) marks
+//! the words that are the first or last of a free block, so items spend no memory on the allocator. A block of one word
+//! is in no list; a neighbour that is released absorbs it.
+//!
+//! D. E. Knuth, "The Art of Computer Programming", volume 1, section 2.5, has boundary tags.
 
 use super::{Full, Space};
 use crate::device::Pages;
@@ -22,13 +30,13 @@ const EXACT_WORDS: u32 = 512;
 /// Classes between two powers of two above.
 const STEPS: u32 = 16;
 const CLASSES: usize = (EXACT_WORDS + STEPS * (32 - EXACT_WORDS.ilog2())) as usize + 1;
-/// The shortest block that can be in a list.
+/// The minimum length of a block in a list.
 const BLOCK_WORDS_MIN: u32 = 2;
 const NONE: u32 = u32::MAX;
-/// Blocks of a class of several lengths that are looked at before the next class is asked.
+/// The number of blocks of a class of several lengths that are searched before the next class.
 const LOOKS: usize = 16;
 
-/// The most words: offsets have 32 bits.
+/// The maximum number of words: offsets have 32 bits.
 pub(super) const SPACE_WORDS_MAX: u64 = NONE as u64 - 1;
 
 /// Memory for items, in blocks of any length.
@@ -42,12 +50,12 @@ pub struct FreeLists {
     heads: Box<[u32; CLASSES]>,
     /// Which classes have a block.
     filled: [u64; CLASSES.div_ceil(64)],
-    /// The words that are the first or last of a free block.
+    /// Which words are the first or last of a free block.
     boundaries: Vec<u64>,
     free_words: u64,
 }
 
-/// The class that blocks of that length are in.
+/// Returns the class of blocks of this length.
 #[inline]
 fn class_of(words: u32) -> usize {
     if words <= EXACT_WORDS {
@@ -59,7 +67,7 @@ fn class_of(words: u32) -> usize {
 }
 
 impl SegregatedFits {
-    /// Memory of so many words, at most 2^32 - 2, all of it free.
+    /// Makes a space of this many words, at most 2^32 - 2, all free.
     pub fn new(words: u64) -> crate::Result<(Self, FreeLists)> {
         let pages = Pages::new(words as usize)?;
         let fits = SegregatedFits { pages, words: words as u32 };
@@ -96,7 +104,7 @@ impl SegregatedFits {
         self.word(block + length - 1).store(u64::from(length) | u64::from(previous) << 32, Relaxed);
     }
 
-    /// Makes a range of words a free block. Its neighbours are not free.
+    /// Makes a range of words a free block. Its neighbours must not be free.
     fn free(&self, free: &mut FreeLists, block: u32, length: u32) {
         if length == 0 {
             return;
@@ -118,7 +126,7 @@ impl SegregatedFits {
         free.filled[class / 64] |= 1 << (class % 64);
     }
 
-    /// Takes a free block out of its list; its words are nobody's.
+    /// Removes a free block from its list; its words then belong to neither a list nor an item.
     fn take(&self, free: &mut FreeLists, block: u32, length: u32) {
         free.free_words -= u64::from(length);
         free.set_boundary(block, false);
@@ -142,8 +150,8 @@ impl SegregatedFits {
         }
     }
 
-    /// A block of at least so many words: from the list of their own class as far as it is quick to look, else the
-    /// first of a class in which all are long enough, else from all of their own class.
+    /// Finds a block of at least `words` words: one of the first few blocks of its class; else the first block of a
+    /// larger class, where all are long enough; else any block of its class.
     fn find(&self, free: &FreeLists, words: u32) -> Option<(u32, u32)> {
         let own = class_of(words);
         let in_class = |looks: usize| {
@@ -172,7 +180,7 @@ impl FreeLists {
         self.boundaries.get(word as usize / 64).is_some_and(|bits| bits >> (word % 64) & 1 == 1)
     }
 
-    /// The first class from this one on that has a block.
+    /// Returns the first class, from this one on, that has a block.
     #[inline]
     fn filled_from(&self, class: usize) -> Option<usize> {
         let mut bits = self.filled.get(class / 64)? & u64::MAX << (class % 64);
@@ -184,7 +192,7 @@ impl FreeLists {
         Some(at * 64 + bits.trailing_zeros() as usize)
     }
 
-    /// The words that no item has.
+    /// Returns the number of free words.
     pub fn free_words(&self) -> u64 {
         self.free_words
     }
@@ -236,6 +244,7 @@ impl Space for SegregatedFits {
 
     fn release(&self, free: &mut FreeLists, offset: u32, words: u32) {
         let (mut first, mut end) = (offset, offset + words.max(BLOCK_WORDS_MIN));
+        // The word before the item is the last one of a free block, whose tag gives the length.
         if first > 0 && free.is_boundary(first - 1) {
             let length = self.length(first - 1);
             first -= length;
@@ -261,7 +270,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// The free blocks as the memory itself tells them, having checked that lists, tags and bitmap agree.
+    /// Returns the free blocks found in the memory itself, after checking that lists, tags and bitmap agree.
     fn free_blocks(fits: &SegregatedFits, free: &FreeLists, taken: &BTreeMap<u32, u32>) -> Vec<(u32, u32)> {
         let mut listed = BTreeMap::new();
         for class in 0..CLASSES {
@@ -295,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_tags_and_bitmap_agree_after_random_churn_and_all_space_comes_back() {
+    fn lists_tags_and_bitmap_agree_after_random_churn_and_all_space_is_free_again() {
         for seed in 0..8 {
             let mut random = fastrand::Rng::with_seed(seed);
             let longest = [4, 40, 700, 3000][seed as usize % 4];

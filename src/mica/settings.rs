@@ -1,4 +1,4 @@
-//! How large the parts of a partition are.
+//! The sizes of a partition's parts.
 
 use super::buckets::{BUCKET_BYTES, Buckets, PARTITION_BITS_MAX};
 use super::circular_log::{LOG_WORDS_MAX, LOG_WORDS_MULTIPLE};
@@ -10,47 +10,47 @@ use super::{
 use crate::device::Pages;
 use crate::{Error, Result};
 
-/// Items for each main bucket of a store: with a tenth of spare buckets none runs short but by a rare chance.
+/// Items per main bucket of a store: with a tenth of spare buckets, the index rarely fills before the memory does.
 const STORE_LOAD: f64 = 6.2;
-/// Items for each bucket of a cache: fewer than 1 of 100 gives way to another of its bucket before its time.
+/// Items per bucket of a cache: fewer than 1 of 100 is evicted early by another of its bucket.
 const CACHE_LOAD: f64 = 5.0;
-/// Spare buckets for each main one.
+/// Spare buckets per main bucket.
 const SPARE_SHARE: f64 = 0.1;
 
-/// A partition in store mode: nothing goes away by itself.
+/// The settings of a partition in store mode: nothing is evicted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StoreSettings {
-    /// What the items look like.
+    /// What the items have in common.
     pub shape: ItemShape,
-    /// The memory for items, in bytes: up to 32 GiB.
+    /// The memory for items, in bytes, up to 32 GiB.
     pub item_bytes: u64,
-    /// Main buckets of the index.
+    /// The number of main buckets of the index.
     pub buckets: u32,
-    /// Spare buckets, to be chained to full ones.
+    /// The number of spare buckets, which are chained to full ones.
     pub spare_buckets: u32,
-    /// How many high bits all hashes of the partition have in common, at most 16.
+    /// The number of high bits that are equal in all hashes of the partition, at most 16.
     pub partition_bits: u32,
 }
 
-/// A partition in cache mode: the oldest items, or the least recently used, give way to new ones.
+/// The settings of a partition in cache mode: new items evict the oldest, or the least recently used.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CacheSettings {
-    /// What the items look like.
+    /// What the items have in common.
     pub shape: ItemShape,
-    /// The length of the log, in bytes: up to 16 GiB; made a multiple of 4 KiB.
+    /// The length of the log, in bytes, up to 16 GiB; rounded up to a multiple of 4 KiB.
     pub log_bytes: u64,
-    /// Buckets of the index.
+    /// The number of buckets of the index.
     pub buckets: u32,
-    /// What gives way.
+    /// Which items are evicted.
     pub eviction: Eviction,
-    /// How many high bits all hashes of the partition have in common, at most 16.
+    /// The number of high bits that are equal in all hashes of the partition, at most 16.
     pub partition_bits: u32,
     /// The width of offsets: 32, less in tests.
     #[doc(hidden)]
     pub offset_bits: u32,
 }
 
-/// What a partition is made of, whatever its mode.
+/// The parts of a partition, in any mode.
 pub(super) struct Parts<S: Space> {
     pub buckets: Buckets<Pages>,
     pub space: S,
@@ -58,24 +58,25 @@ pub(super) struct Parts<S: Space> {
     pub shape: ItemShape,
 }
 
-/// Buckets for so many items; the fewer, the more chance there is in how they spread.
+/// Returns the number of buckets for this many items.
 fn buckets_for(items: f64, load: f64) -> u32 {
     (items / load).ceil().clamp(1.0, f64::from(u32::MAX / 4)) as u32
 }
 
-/// The bytes that an item takes in memory, without its share of the index.
+/// Returns the bytes of an item, without its share of the index.
 fn item_bytes(shape: ItemShape, key_length: usize, value_length: usize) -> u64 {
     u64::from(shape.words(key_length, value_length, false)) * 8
 }
 
 impl StoreSettings {
-    /// For so many items of these sizes, and nothing to spare.
+    /// Returns settings for exactly this many items of these sizes.
     pub fn for_items(shape: ItemShape, items: u64, key_length: usize, value_length: usize) -> Self {
         let bytes = items * item_bytes(shape, key_length, value_length).max(16);
         StoreSettings::with(shape, bytes, items as f64)
     }
 
-    /// For what fits into `memory_bytes`, index included, if an item has `record_bytes` of key and value on average.
+    /// Returns settings for the items that fit in `memory_bytes`, including the index, if keys and values have
+    /// `record_bytes` on average.
     pub fn for_memory(shape: ItemShape, memory_bytes: u64, record_bytes: usize) -> Self {
         let item = item_bytes(shape, record_bytes, 0).max(16) as f64 * (1.0 + 1.0 / 64.0);
         let items = memory_bytes as f64 / (item + BUCKET_BYTES as f64 * (1.0 + SPARE_SHARE) / STORE_LOAD);
@@ -84,24 +85,24 @@ impl StoreSettings {
 
     fn with(shape: ItemShape, item_bytes: u64, items: f64) -> Self {
         let buckets = buckets_for(items, STORE_LOAD);
-        // A tenth, and four standard deviations of how many buckets are full.
+        // A tenth, and four standard deviations of the number of full buckets.
         let spare = f64::from(buckets) * SPARE_SHARE + 1.3 * f64::from(buckets).sqrt() + 2.0;
         StoreSettings { shape, item_bytes, buckets, spare_buckets: spare as u32, partition_bits: 0 }
     }
 
-    /// An empty partition in mode `M`. Its memory is taken from the system as it is first touched.
+    /// Opens an empty partition in mode `M`. The system provides its memory as it is first touched.
     ///
     /// # Errors
-    /// [`Error::Setting`] for sizes outside their limits; [`Error::Io`] if the system does not grant the memory.
+    /// [`Error::Setting`] for sizes outside their limits; [`Error::Io`] if the system refuses the memory.
     pub fn open<M: Mode>(&self) -> Result<Partition<SegregatedFits, M>> {
         Ok(Partition::new(self.parts()?))
     }
 
-    /// Empty partitions in mode `mode`, as many as `partition_bits` chooses among, and the handles of each of `threads`
-    /// threads on them. Partition n belongs to thread n modulo `threads`.
+    /// Opens empty partitions in mode `mode`, 2^`partition_bits` of them, and returns the handles of each of `threads`
+    /// threads. Partition n belongs to thread n modulo `threads`.
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`Error::Setting`] if there is no thread.
+    /// As [`open`](Self::open); [`Error::Setting`] if `threads` is 0.
     pub fn open_handles(&self, mode: AccessMode, threads: usize) -> Result<Vec<Handles>> {
         open_handles(mode, threads, self.partition_bits, || self.parts())
     }
@@ -118,12 +119,13 @@ impl StoreSettings {
 }
 
 impl CacheSettings {
-    /// For so many items of these sizes.
+    /// Returns settings for this many items of these sizes.
     pub fn for_items(shape: ItemShape, items: u64, key_length: usize, value_length: usize) -> Self {
         CacheSettings::with(shape, items * item_bytes(shape, key_length, value_length), items as f64)
     }
 
-    /// For what fits into `memory_bytes`, index included, if an item has `record_bytes` of key and value on average.
+    /// Returns settings for the items that fit in `memory_bytes`, including the index, if keys and values have
+    /// `record_bytes` on average.
     pub fn for_memory(shape: ItemShape, memory_bytes: u64, record_bytes: usize) -> Self {
         let item = item_bytes(shape, record_bytes, 0) as f64;
         let items = memory_bytes as f64 / (item + BUCKET_BYTES as f64 / CACHE_LOAD);
@@ -145,19 +147,19 @@ impl CacheSettings {
         }
     }
 
-    /// An empty partition in mode `M`. Its memory is taken from the system as it is first touched.
+    /// Opens an empty partition in mode `M`. The system provides its memory as it is first touched.
     ///
     /// # Errors
-    /// [`Error::Setting`] for sizes outside their limits; [`Error::Io`] if the system does not grant the memory.
+    /// [`Error::Setting`] for sizes outside their limits; [`Error::Io`] if the system refuses the memory.
     pub fn open<M: Mode>(&self) -> Result<Partition<CircularLog, M>> {
         Ok(Partition::new(self.parts()?))
     }
 
-    /// Empty partitions in mode `mode`, as many as `partition_bits` chooses among, and the handles of each of `threads`
-    /// threads on them. Partition n belongs to thread n modulo `threads`.
+    /// Opens empty partitions in mode `mode`, 2^`partition_bits` of them, and returns the handles of each of `threads`
+    /// threads. Partition n belongs to thread n modulo `threads`.
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`Error::Setting`] if there is no thread.
+    /// As [`open`](Self::open); [`Error::Setting`] if `threads` is 0.
     pub fn open_handles(&self, mode: AccessMode, threads: usize) -> Result<Vec<Handles>> {
         open_handles(mode, threads, self.partition_bits, || self.parts())
     }

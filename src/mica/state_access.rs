@@ -1,4 +1,4 @@
-//! How a handle accesses the state of a partition that only writers need: the free lists of a store, the end of a
+//! Access of a handle to the state of a partition that only writers need: the free lists of a store, the sweep of a
 //! cache's log.
 
 use parking_lot::{Mutex, MutexGuard};
@@ -23,7 +23,7 @@ pub struct OwnedState<T>(pub(super) T);
 /// The state that all writers share (CRCW), under a lock.
 pub struct SharedState<T>(pub(super) Arc<Mutex<T>>);
 
-/// In place of the state in a handle that only reads.
+/// The absence of the state, in a handle that only reads.
 #[derive(Clone)]
 pub struct NoState;
 

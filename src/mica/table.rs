@@ -1,4 +1,4 @@
-//! Get, put and delete on one partition: its buckets, and the space of its items.
+//! Get, put and delete on one partition: its buckets and the memory of its items.
 
 use super::buckets::{BUCKET_BYTES, Buckets, Entry, Home, Locked, Mode, Search};
 use super::circular_log::{CircularLog, Sweep};
@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Values longer than this are not copied before it is certain that they are whole: a torn length could be any.
+/// Longer values are validated before they are copied: a torn read can yield any length.
 const TRUSTED_BYTES_MAX: usize = 256;
 
 pub(super) struct Table<S, M> {
@@ -22,34 +22,34 @@ pub(super) struct Table<S, M> {
     mode: PhantomData<M>,
 }
 
-/// What is known of a value that was found.
+/// The metadata of a value that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Value {
-    /// When the item ceases to be, or [`NEVER`](crate::batch::NEVER).
+    /// When the item expires, or [`NEVER`](crate::batch::NEVER).
     pub expires_at_ms: TimestampMs,
-    /// Where it stands.
+    /// The offset of the item.
     pub(super) offset: u32,
 }
 
-/// The memory of a partition, in bytes, as it is when all of it was touched.
+/// The memory of a partition, in bytes, once all of it was touched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Account {
     /// Buckets, main and spare.
     pub index_bytes: u64,
     /// Items, and the space for more.
     pub item_bytes: u64,
-    /// What writers need: lists and bitmap of free blocks.
+    /// The writers' state: lists and bitmap of free blocks.
     pub writer_bytes: u64,
 }
 
 impl Account {
-    /// All of it.
+    /// Returns the sum.
     pub fn total_bytes(&self) -> u64 {
         self.index_bytes + self.item_bytes + self.writer_bytes
     }
 }
 
-/// An item that was written and that nobody can find yet.
+/// An item that was written and that no lookup can find yet.
 #[must_use]
 pub(crate) struct Prepared {
     offset: u32,
@@ -57,13 +57,13 @@ pub(crate) struct Prepared {
 }
 
 impl<S: Space, M: Mode> Table<S, M> {
-    /// An empty table, and the state of its writers.
+    /// Makes an empty table, and the state of its writers.
     pub fn new(parts: Parts<S>) -> (Self, S::State) {
         let Parts { buckets, space, state, shape } = parts;
         (Table { buckets, space, shape, items: AtomicU64::new(0), mode: PhantomData }, state)
     }
 
-    /// Lets a writer in. It may write to memory that another one has given back.
+    /// Gives a writer access to the state. It may then write to memory that another writer has released.
     #[inline]
     fn enter<A: StateAccess<State = S::State>>(access: &mut A) -> A::Guard<'_> {
         let state = access.access();
@@ -83,7 +83,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         }
     }
 
-    /// The items: as many as there are in a store. In a cache it goes through the index, some 10 ns a bucket.
+    /// Returns the number of items. In a cache this reads the complete index, about 10 ns per bucket.
     pub fn len(&self) -> u64 {
         if !S::LOSSY {
             return self.items.load(Relaxed);
@@ -105,8 +105,8 @@ impl<S: Space, M: Mode> Table<S, M> {
         self.buckets.words().prefetch(self.buckets.first_word(self.buckets.home(hash)));
     }
 
-    /// Fetches the items that may be the key's: `bytes` of key and value, or what is known to be enough, as far as it
-    /// stands in two cache lines. The processor sees by itself that more lines follow.
+    /// Prefetches the items that may be the key's, up to two cache lines of each: `bytes` is the length of key and
+    /// value, or as much of it as is known. The processor itself prefetches further lines.
     #[inline]
     pub fn fetch_items(&self, hash: u64, bytes: usize) {
         const LINE_WORDS: usize = BUCKET_BYTES / 8;
@@ -142,6 +142,8 @@ impl<S: Space, M: Mode> Table<S, M> {
         let header = self.buckets.header(home);
         let start = to.len();
         loop {
+            // The outcome is consistent if no writer was in the bucket, and, in a cache, if no append has overwritten
+            // the item meanwhile: an append changes only the tail, not the version of the overwritten item's bucket.
             let seen = M::begin_read(header);
             if let Some(outcome) = self.try_get(home, seen, key.bytes, now_ms, to)
                 && M::is_unchanged(header, seen)
@@ -155,7 +157,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         }
     }
 
-    /// `None` if a writer came in between.
+    /// Returns `None` if a writer interfered.
     #[inline]
     fn try_get(
         &self,
@@ -204,7 +206,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         self.space.pages().get(self.space.first_word(offset)..).unwrap_or_default()
     }
 
-    /// Gives the key a value, in place if it fits there.
+    /// Sets the value of a key, in place if it fits there.
     #[inline]
     pub fn put(
         &self,
@@ -240,7 +242,7 @@ impl<S: Space, M: Mode> Table<S, M> {
             // A put is a use: where the policy counts uses, the item is appended again.
             && !self.space.is_fading(entry.offset)
         {
-            // Others may append over the items of a cache, which belong to the log and not to the bucket.
+            // The items of a cache belong to the log, not to the bucket: other writers may overwrite them by appending.
             let _state = S::LOSSY.then(|| Self::enter(access));
             if self.space.is_live(entry.offset) {
                 self.shape.write(self.words_at(entry.offset), capacity, record);
@@ -252,7 +254,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         Ok(due)
     }
 
-    /// Writes an item to a place of its own, where nobody can find it yet; and the buckets to be swept then.
+    /// Writes an item where no lookup can find it yet. Also returns the buckets that are due for a sweep.
     pub fn prepare(
         &self,
         access: &mut impl StateAccess<State = S::State>,
@@ -265,12 +267,15 @@ impl<S: Space, M: Mode> Table<S, M> {
         let mut state = Self::enter(access);
         let offset = self.space.reserve(&mut state, words)?;
         let due = self.space.due(&mut state);
+        // In a cache the lock is held until the item is written, since another append could overwrite it. In a store
+        // the allocated block belongs to this writer alone.
         let _state = S::LOSSY.then_some(state);
         self.shape.write(self.words_at(offset), words, record);
         Ok((Prepared { offset, words }, due))
     }
 
-    /// Lets a prepared item be found, in place of the one that the key had. In a cache it may be gone already.
+    /// Makes a prepared item visible, in place of the key's previous one. In a cache it may have been overwritten
+    /// already.
     pub fn publish(
         &self,
         access: &mut impl StateAccess<State = S::State>,
@@ -295,6 +300,7 @@ impl<S: Space, M: Mode> Table<S, M> {
             Some((entry, capacity)) => {
                 self.buckets.replace(locked, entry, prepared.offset);
                 if !S::LOSSY {
+                    // After the entry is replaced, so that no entry ever refers to released memory.
                     self.space.release(&mut Self::enter(access), entry.offset, capacity);
                 }
             }
@@ -313,12 +319,12 @@ impl<S: Space, M: Mode> Table<S, M> {
         Ok(())
     }
 
-    /// Gives the place of a prepared item back.
+    /// Releases a prepared item.
     pub fn abandon(&self, access: &mut impl StateAccess<State = S::State>, prepared: Prepared) {
         self.space.release(&mut Self::enter(access), prepared.offset, prepared.words);
     }
 
-    /// Whether the policy of a cache appends the item again once it was asked for.
+    /// Returns whether the policy of a cache appends the item again after this use.
     #[inline]
     pub fn is_fading(&self, value: Value) -> bool {
         S::LOSSY && self.space.is_fading(value.offset)
@@ -339,7 +345,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         let mut state = Self::enter(access);
         let Some((entry, item)) = self.find_locked(&locked, home, key.bytes) else { return };
         let Ok(offset) = self.space.reserve(&mut state, item.capacity) else { return };
-        // Forwards: where the new place overwrites the old one, it begins before it.
+        // Copies forward: if the new place overlaps the old one, it begins before it.
         let (from, to) = (self.words_at(entry.offset), self.words_at(offset));
         for (from, to) in from.iter().zip(to).take(item.capacity as usize) {
             to.store(from.load(Relaxed), Relaxed);
@@ -351,7 +357,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         self.sweep(due);
     }
 
-    /// Removes the key; answers whether it was there.
+    /// Removes a key; returns whether it was present.
     pub fn remove(&self, access: &mut impl StateAccess<State = S::State>, key: HashedKey<'_>) -> bool {
         let home = self.buckets.home(key.hash);
         let locked = self.buckets.lock::<M>(home);
@@ -365,19 +371,19 @@ impl<S: Space, M: Mode> Table<S, M> {
         true
     }
 
-    /// Sweeps these buckets, modulo their number, of offsets that are not live. No bucket may be locked.
+    /// Sweeps these buckets, modulo their number, of offsets that are not live. No bucket may be locked by this thread.
     pub fn sweep(&self, due: Range<u32>) {
         for bucket in due {
             self.buckets.sweep::<M>(bucket % self.buckets.main(), |offset| self.space.is_live(offset));
         }
     }
 
-    /// How many spare buckets it may take at the most to insert keys of these hashes.
+    /// Returns the maximum number of spare buckets that insertions of keys with these hashes take.
     pub fn spares_needed(&self, hashes: impl Iterator<Item = u64>) -> u32 {
         self.buckets.spares_needed(hashes)
     }
 
-    /// Shows every item that has not expired: key, value and expiry time. There must be no writer.
+    /// Calls `show` with the key, value and expiry time of each item that has not expired. There must be no writer.
     pub fn for_each(&self, now_ms: TimestampMs, mut show: impl FnMut(&[u8], &[u8], TimestampMs)) {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         for bucket in 0..self.buckets.main() {
@@ -392,7 +398,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         }
     }
 
-    /// Shows every item of a cache, expired ones included, from the oldest on. There must be no writer.
+    /// Calls `show` with each item of a cache, including expired ones, from the oldest on. There must be no writer.
     pub fn for_each_oldest_first(&self, mut show: impl FnMut(&[u8], &[u8], TimestampMs)) {
         let entries = || (0..self.buckets.main()).flat_map(|bucket| self.entries(bucket));
         let live = || entries().map(|entry| entry.offset).filter(|offset| self.space.is_live(*offset));
@@ -409,7 +415,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         }
     }
 
-    /// Removes the expired items of a range of main buckets, modulo their number; answers how many.
+    /// Removes the expired items of a range of main buckets, modulo their number; returns how many.
     pub fn collect(
         &self,
         access: &mut impl StateAccess<State = S::State>,
@@ -438,7 +444,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         removed
     }
 
-    /// The main buckets.
+    /// Returns the number of main buckets.
     pub fn buckets(&self) -> u32 {
         self.buckets.main()
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 mod concurrent;
 mod handle;
 
-/// A hash that puts keys into few buckets with few tags, so that everything collides.
+/// A hash that puts keys in few buckets with few tags, so that everything collides.
 fn crowded(key: &[u8]) -> u64 {
     let number = key.iter().fold(7u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
     (number % 5) << 62 | (number % 3)
@@ -52,7 +52,7 @@ fn get<S: Space, M: Mode>(partition: &Partition<S, M>, key: HashedKey<'_>, now_m
 
 type Model = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
 
-/// Random operations on a store beside a map; it may refuse, and then nothing has changed.
+/// Executes random operations on a store and a map; the store may refuse one, and then has not changed.
 fn churn<M: Mode>(shape: ItemShape, hash: fn(&[u8]) -> u64, seed: u64) -> u64 {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut settings = StoreSettings::for_items(shape, 300, 8, 40);
@@ -104,7 +104,7 @@ fn churn<M: Mode>(shape: ItemShape, hash: fn(&[u8]) -> u64, seed: u64) -> u64 {
 }
 
 #[test]
-fn a_store_is_a_map_and_has_all_its_space_again_after_random_churn() {
+fn a_store_behaves_as_a_map_and_frees_all_its_space_after_random_churn() {
     let mut refused = 0;
     for (seed, shape) in (0..).zip(SHAPES) {
         refused += churn::<Erew>(shape, spread, seed);
@@ -114,7 +114,7 @@ fn a_store_is_a_map_and_has_all_its_space_again_after_random_churn() {
     assert!(refused > 0 || cfg!(miri), "the store was full at times");
 }
 
-/// Random operations on a cache beside a map: an item is there with its last value, or absent.
+/// Executes random operations on a cache and a map: an item has its last value, or is absent.
 fn cache_churn<M: Mode>(shape: ItemShape, offset_bits: u32, eviction: Eviction, seed: u64) -> (usize, usize) {
     let mut random = fastrand::Rng::with_seed(seed);
     let settings = CacheSettings {
@@ -206,18 +206,18 @@ fn a_fifo_cache_has_exactly_the_last_items() {
 }
 
 #[test]
-fn what_is_asked_for_stays_in_an_lru_cache_and_nearly_so_in_an_approximate_one() {
+fn used_items_stay_in_an_lru_cache_and_nearly_so_in_an_approximate_one() {
     for (eviction, kept) in [(Eviction::Lru, 120..=150), (Eviction::ApproximateLru, 220..=256)] {
         let mut cache = small_cache(eviction);
         for number in 0..1_000u64 {
             put_number(&mut cache, number);
-            // One of these comes round every 10 items: long before 120 others are written.
+            // Each of these is used every 10 items, long before 120 others are written.
             let key = (number % 10).to_le_bytes();
             let found = cache.get_and_keep(hashed(&key, spread), 0, &mut Vec::new());
             assert!(found.is_some() || number < 10, "{eviction:?}: {number}");
         }
         assert!((0..10).all(|number| has_number(&cache, number)));
-        // What is appended anew leaves its old place behind, which holds nobody else until the log comes round.
+        // An item that is appended again leaves its old place unused until the log reaches it.
         let others = (10..1_000).filter(|number| has_number(&cache, *number)).count();
         assert!(kept.contains(&(others + 10)), "{eviction:?}: {others}");
         assert!((995..1_000).all(|number| has_number(&cache, number)));
@@ -225,7 +225,7 @@ fn what_is_asked_for_stays_in_an_lru_cache_and_nearly_so_in_an_approximate_one()
 }
 
 #[test]
-fn an_update_that_fits_into_the_first_size_takes_no_space() {
+fn an_update_that_fits_in_the_first_size_takes_no_space() {
     let settings = CacheSettings {
         log_bytes: 4 << 10,
         eviction: Eviction::Fifo,
@@ -246,7 +246,7 @@ fn an_update_that_fits_into_the_first_size_takes_no_space() {
 }
 
 #[test]
-fn requests_of_a_batch_are_carried_out_in_their_order() {
+fn requests_of_a_batch_are_executed_in_order() {
     let shape = ItemShape::default();
     let mut store = StoreSettings::for_items(shape, 1_000, 8, 40).open::<Erew>().unwrap();
     let mut model = Model::new();
@@ -296,7 +296,7 @@ fn requests_of_a_batch_are_carried_out_in_their_order() {
 }
 
 #[test]
-fn what_is_prepared_is_not_found_before_it_is_published_and_leaves_nothing_if_given_up() {
+fn a_prepared_item_is_not_found_before_it_is_published_and_leaves_nothing_if_abandoned() {
     let mut store = StoreSettings::for_items(ItemShape::default(), 100, 8, 40).open::<Crew>().unwrap();
     let keys: Vec<[u8; 2]> = (0..40u16).map(u16::to_le_bytes).collect();
     store.put(hashed(&keys[0], spread), b"old", NEVER).unwrap();
@@ -326,7 +326,7 @@ fn what_is_prepared_is_not_found_before_it_is_published_and_leaves_nothing_if_gi
 }
 
 #[test]
-fn what_cannot_be_stored_is_refused_and_the_old_value_stays() {
+fn what_cannot_be_stored_is_refused_and_the_previous_value_remains() {
     let mut store = StoreSettings::for_items(ItemShape::default(), 10, 8, 40).open::<Erew>().unwrap();
     let key = hashed(b"key", spread);
     store.put(key, b"old", NEVER).unwrap();
@@ -345,7 +345,7 @@ fn what_cannot_be_stored_is_refused_and_the_old_value_stays() {
 }
 
 #[test]
-fn a_store_that_was_made_for_so_many_items_holds_them() {
+fn a_store_made_for_a_number_of_items_holds_them() {
     for (shape, key_length) in [(SHAPES[0], 8), (SHAPES[1], 8)] {
         for items in [1, 10, 1_000, 50_000].into_iter().filter(|items| *items <= STEPS as u64 * 3) {
             let mut store = StoreSettings::for_items(shape, items, key_length, 8).open::<Erew>().unwrap();
@@ -355,7 +355,7 @@ fn a_store_that_was_made_for_so_many_items_holds_them() {
             let account = store.account();
             let bytes = account.total_bytes() as f64 / items as f64;
             let most = if shape.fixed.is_some() { 30.0 } else { 38.0 };
-            assert!(items < 50_000 || bytes < most, "{bytes} bytes an item");
+            assert!(items < 50_000 || bytes < most, "{bytes} bytes per item");
             assert_eq!(account.item_bytes / 8, items * if shape.fixed.is_some() { 2 } else { 3 });
         }
     }

@@ -115,8 +115,8 @@ fn words_of(text: &str) -> Vec<(usize, String)> {
     words
 }
 
-/// The lines of a document with words that it should avoid, each with the remedy.
-fn avoided_in(text: &str) -> Vec<(usize, String)> {
+/// Returns the lines of a text with words that it should avoid, each with the remedy.
+pub(super) fn avoided_in(text: &str) -> Vec<(usize, String)> {
     let words = words_of(text);
     let mut found = Vec::new();
     for (phrase, instead) in AVOIDED {

@@ -1,23 +1,23 @@
-//! Cuts the ascending placements into virtual buckets (ECT 3.1.3) and hands each bucket to the coder.
+//! Splits the ascending placements into virtual buckets (ECT 3.1.3) and passes each bucket to the coder.
 
 use super::{
     Body, Coder, EntropyTrie, TrieSettings, bucket_and_key, fast::FastTrieBuilder, paper::PaperTrieBuilder,
 };
 use crate::index::BuildError;
 
-/// Builds an [`EntropyTrie`] from placements that come in ascending order.
+/// Builds an [`EntropyTrie`] from placements pushed in ascending order.
 ///
-/// Holds the trie built so far and the keys of one bucket, 8 bytes each.
+/// Takes the memory of the trie built so far and 8 bytes per key of the current bucket.
 #[derive(Debug, Clone)]
 pub struct EntropyTrieBuilder {
     settings: TrieSettings,
     buckets: u64,
-    /// The keys pushed so far.
+    /// The number of keys pushed, without those of the current bucket.
     len: u64,
     last: u64,
-    /// The bucket that is being filled.
+    /// The current bucket.
     bucket: u64,
-    /// Its keys: what is left of the placements beyond the number of the bucket.
+    /// Its keys: the placements without the part that selects the bucket.
     keys: Vec<u64>,
     has_equal_keys: bool,
     coder: CoderBuilder,
@@ -30,11 +30,11 @@ enum CoderBuilder {
 }
 
 impl EntropyTrieBuilder {
-    /// A builder of a trie with these settings.
+    /// Makes a builder with these settings.
     ///
     /// # Errors
     ///
-    /// [`BuildError::Setting`], if one of them is outside its limits.
+    /// [`BuildError::Setting`] if a setting is outside its limits.
     pub fn new(settings: TrieSettings) -> Result<Self, BuildError> {
         settings.check()?;
         let coder = match settings.coder {
@@ -54,11 +54,11 @@ impl EntropyTrieBuilder {
         })
     }
 
-    /// Adds the placement of the next record. It may equal the one before it.
+    /// Adds the placement of the next record. It may equal the previous one.
     ///
     /// # Errors
     ///
-    /// [`BuildError::OutOfOrder`], if it is below the one before it; nothing is added then.
+    /// [`BuildError::OutOfOrder`] if it is lower than the previous one. The placement is not added then.
     #[inline]
     pub fn push(&mut self, placement: u64) -> Result<(), BuildError> {
         if placement < self.last {
@@ -74,7 +74,7 @@ impl EntropyTrieBuilder {
         Ok(())
     }
 
-    /// Ends the trie.
+    /// Returns the trie.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl EntropyTrieBuilder {
         Ok(EntropyTrie { settings: self.settings, buckets: self.buckets, len: self.len, body })
     }
 
-    /// Ends the current bucket and leaves those before `bucket` empty.
+    /// Finishes the current bucket, and leaves those between it and `bucket` empty.
     fn flush_until(&mut self, bucket: u64) {
         while self.bucket < bucket {
             match &mut self.coder {

@@ -11,9 +11,9 @@ const CODER_PAPER: u8 = 0;
 const CODER_FAST: u8 = 1;
 
 impl EntropyTrie {
-    /// Appends the trie to `out`, about [`heap_bytes`](crate::index::PlacementIndex::heap_bytes) bytes.
+    /// Appends the encoded trie, about [`heap_bytes`](crate::index::PlacementIndex::heap_bytes) bytes.
     ///
-    /// The bytes carry no checksum: whoever stores them covers them with one.
+    /// The bytes have no checksum of their own; the file they are stored in has to add one.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let settings = &self.settings;
         out.extend_from_slice(&MAGIC);
@@ -34,13 +34,13 @@ impl EntropyTrie {
         }
     }
 
-    /// Reads back the bytes that [`encode`](Self::encode) wrote; nothing may follow them. Nothing is rebuilt: the cost
-    /// is that of copying the bytes and of one pass over the bucket index.
+    /// Decodes what [`encode`](Self::encode) wrote; no bytes may follow. The trie is not rebuilt: the cost is that of
+    /// copying the bytes and of one pass over the bucket index.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`], if the bytes are not what `encode` writes. Bytes that are damaged in a way that goes unseen
-    /// give a trie that locates placements wrongly, but within its records.
+    /// [`DecodeError`] if `encode` cannot have written the bytes. Damage that is not detected leads to a trie that
+    /// returns wrong ranges, but always ranges within its records.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut decoder = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         let coder = match decoder.array("a coder")? {

@@ -1,24 +1,24 @@
 //! Static Huffman codes for |Left|, the number of keys in the left subtrie (ECT 3.1.4).
 //!
 //! A subtrie of `size` keys has `size` symbols: |Left| from 1 to `size` − 1, with the weights of the binomial
-//! distribution, and the symbol [`MERGED`], which stands for |Left| = 0 and for |Left| = `size` alike.
+//! distribution, and [`MERGED`], which means |Left| = 0 or |Left| = `size`.
 //!
-//! Deviation: no code is longer than [`CODE_BITS_MAX`] bits, so that a code is read with at most two table steps. What
-//! this costs is below 0.001 bit a key.
+//! Deviation: codes are at most [`CODE_BITS_MAX`] bits long, so at most two table lookups decode one. This costs less
+//! than 0.001 bits per key.
 
 use super::bits::BitWriter;
 use std::sync::LazyLock;
 
-/// The largest subtrie that has a Huffman code, in keys. The binomial coefficients below it fit into 64 bits.
+/// The largest subtrie with a Huffman code, in keys. Binomial coefficients up to it fit in 64 bits.
 pub(super) const SIZE_MAX: usize = 64;
 
 /// The symbol for "all keys are on one side".
 pub(super) const MERGED: u64 = 0;
 
-/// The longest code, in bits.
+/// The maximum length of a code, in bits.
 pub(super) const CODE_BITS_MAX: u32 = 12;
 
-/// The bits that index the first table; codes that are longer take a second table of the remaining bits.
+/// The bits that index the first table; longer codes have a second table, indexed by the remaining bits.
 const FIRST_BITS: u32 = 8;
 const SECOND_BITS: u32 = CODE_BITS_MAX - FIRST_BITS;
 
@@ -26,7 +26,8 @@ const SECOND_BITS: u32 = CODE_BITS_MAX - FIRST_BITS;
 static CODES: LazyLock<Vec<HuffmanCode>> =
     LazyLock::new(|| (0..=SIZE_MAX).map(|size| HuffmanCode::new(&binomial_weights(size))).collect());
 
-/// The Huffman codes of |Left|, indexed by the size of the subtrie, at most `size`; the first two are empty.
+/// Returns the Huffman codes of |Left| for subtries of at most `size` keys, indexed by their size; the first two are
+/// empty.
 pub(super) fn codes_up_to(size: u32) -> &'static [HuffmanCode] {
     CODES.get(..=size as usize).unwrap_or(&CODES)
 }
@@ -38,12 +39,12 @@ pub(super) struct CodeWord {
     pub len: u8,
 }
 
-/// What the next bits mean.
+/// The meaning of the next bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Entry {
-    /// The symbol; where `len` is [`IN_SECOND`], the number of the second table.
+    /// The symbol, or the number of the second table if `len` is [`IN_SECOND`].
     symbol: u8,
-    /// The bits of the code.
+    /// The length of the code, in bits.
     len: u8,
 }
 
@@ -59,7 +60,7 @@ pub(super) struct HuffmanCode {
 }
 
 impl HuffmanCode {
-    /// The code of symbols with these weights, at most 256.
+    /// Makes the code of symbols with these weights, at most 256.
     pub(super) fn new(weights: &[u64]) -> Self {
         let words = canonical_words(&limited_lengths(weights, CODE_BITS_MAX));
         let mut code = Self { words, first: [Entry::default(); 1 << FIRST_BITS], second: Vec::new() };
@@ -69,7 +70,7 @@ impl HuffmanCode {
         code
     }
 
-    /// The code words by symbol.
+    /// Returns the code words by symbol.
     #[cfg(test)]
     pub(super) fn words(&self) -> &[CodeWord] {
         &self.words
@@ -82,7 +83,7 @@ impl HuffmanCode {
         writer.write(u64::from(word.bits), u32::from(word.len));
     }
 
-    /// The symbol at the head of `bits` and the length of its code.
+    /// Decodes the symbol at the start of `bits`. Returns it and the length of its code.
     #[inline(always)]
     pub(super) fn decode(&self, bits: u64) -> (u64, u32) {
         let mut entry = self.first[(bits & ((1 << FIRST_BITS) - 1)) as usize];
@@ -114,7 +115,7 @@ impl HuffmanCode {
     }
 }
 
-/// How often each symbol of |Left| occurs, times 2^`size`.
+/// Returns the frequency of each symbol of |Left|, times 2^`size`.
 fn binomial_weights(size: usize) -> Vec<u64> {
     let mut weights = Vec::with_capacity(size);
     let mut choose: u128 = 1;
@@ -125,9 +126,9 @@ fn binomial_weights(size: usize) -> Vec<u64> {
     weights
 }
 
-/// The lengths of an optimal prefix code in which no word is longer than `limit`: the package-merge algorithm of
-/// Larmore and Hirschberg (1990). Among equal weights a symbol goes before a package, and a lower symbol before a
-/// higher one.
+/// Returns the lengths of an optimal prefix code whose words are not longer than `limit`, by the package-merge
+/// algorithm (Larmore and Hirschberg, "A fast algorithm for optimal length-limited Huffman codes", J. ACM 37(3), 1990).
+/// Among equal weights a symbol precedes a package, and a lower symbol a higher one.
 fn limited_lengths(weights: &[u64], limit: u32) -> Vec<u8> {
     let mut lengths = vec![0u8; weights.len()];
     if weights.len() < 2 {
@@ -154,7 +155,7 @@ fn limited_lengths(weights: &[u64], limit: u32) -> Vec<u8> {
     lengths
 }
 
-/// The canonical code words of the given lengths: shorter ones first, lower symbols first.
+/// Returns the canonical code words of these lengths: shorter ones first, then lower symbols first.
 fn canonical_words(lengths: &[u8]) -> Vec<CodeWord> {
     let mut words = vec![CodeWord::default(); lengths.len()];
     let mut next = 0u16;
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_come_within_a_tenth_of_a_bit_of_the_entropy() {
+    fn codes_are_within_a_tenth_of_a_bit_of_the_entropy() {
         for size in 2..=SIZE_MAX {
             let weights = binomial_weights(size);
             assert_eq!(weights.iter().map(|&weight| u128::from(weight)).sum::<u128>(), 1 << size);
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_does_not_bind_gives_huffmans_own_lengths() {
-        // Weights 1, 1, 2, 4, 8: every merge is forced.
+        // Weights 1, 1, 2, 4, 8 force every merge.
         assert_eq!(limited_lengths(&[8, 4, 2, 1, 1], 12), [1, 2, 3, 4, 4]);
         assert_eq!(limited_lengths(&[8, 4, 2, 1, 1], 3), [1, 3, 3, 3, 3]);
     }

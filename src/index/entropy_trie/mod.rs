@@ -1,22 +1,37 @@
-//! The entropy-coded trie (SILT 3.3; dissertation 2.2.3; ECT, its chapter 3): where each of the records stands that
-//! are sorted by placement, in 2.4 to 2.5 bits a key, or the block that it stands in, in less.
+//! The entropy-coded trie (SILT 3.3; dissertation 2.2.3; ECT, its chapter 3): maps a placement to the number of its
+//! record among the records sorted by placement, in 2.4 to 2.5 bits per key, or to its block, in fewer bits.
 //!
-//! The placements are cut into *virtual buckets* of some 256 keys. Those of a bucket form a binary trie of their bits,
-//! of which nothing is kept but the number of keys in the left subtrie of every node. These numbers follow the
-//! binomial distribution, so short codes can be given to the likely ones. A lookup finds its bucket in an index and
-//! decodes the trie down to its key, passing over the subtries to the left of it.
+//! Placements are divided into *virtual buckets* of about 256 keys. The keys of a bucket form a binary trie of their
+//! bits, of which only the number of keys in the left subtrie of each node is stored. These numbers follow the binomial
+//! distribution, so likely ones have short codes.
 //!
-//! Two coders are siblings here: `paper` writes the tries and the index of the buckets as the paper has them, `fast`
-//! in fewer bits (2.41 instead of 2.51 a key) and so that a lookup takes an eighth of the time.
+//! ```text
+//!                 3                 keys of a bucket: 0001 0010 0110 | 1000 1011 1110
+//!            0 /     \ 1
+//!             2         2
+//!           /  \       /  \
+//!          1  0110    1  1110
+//!         / \        / \
+//!      0001 0010  1000 1011         stored, in pre-order: 3 2 1 2 1
+//! ```
 //!
-//! Deviations from the paper, which both coders share:
+//! A lookup finds its bucket in an index and decodes the trie down to its key. The code of each subtrie on the left of
+//! the path is skipped, and its size is added up. For 1011: 3 keys are on the left (their code, `2 1`, is skipped),
+//! then 0 keys, then 1 key: record 4 of the bucket.
 //!
-//! - The bucket of a placement is the high word of its product with the number of buckets, so that this number need
-//!   not be a power of two; the low word takes the place of the rest of the placement's bits.
-//! - Equal placements are allowed: a trie ends where the bits of its keys are used up, and such a leaf is a range.
+//! There are two coders: `paper` writes the tries and the index of the buckets as the paper describes them; `fast`
+//! takes fewer bits (2.41 instead of 2.51 per key), and a lookup takes an eighth of the time.
 //!
-//! What it is bad at: it never tells that a key is absent; the number of keys must be known roughly beforehand; keys
-//! that are not uniform take more memory and time, and many equal keys take time.
+//! Deviations from the paper, common to both coders:
+//!
+//! * The bucket of a placement is the high word of its product with the number of buckets, so this number need not be a
+//!   power of two. The low word replaces the remaining bits of the placement.
+//! * Equal placements are allowed: a trie ends where the bits of its keys are used up, and such a leaf is a range.
+//!
+//! Limits: it never reports that a key is absent; the number of keys must be known approximately in advance; keys that
+//! are not uniform take more memory and time, and many equal keys take time.
+//!
+//! H. Lim, D. G. Andersen, M. Kaminsky, "Practical Batch-Updatable External Hashing with Sorting", ALENEX 2013.
 
 mod bits;
 mod bucket_index;
@@ -40,17 +55,17 @@ const KEY_BITS: u32 = 64;
 /// How tries are written as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Coder {
-    /// As the paper has it: pre-order, Huffman codes for small subtries and Elias gamma codes above, a two-level index
-    /// of the buckets.
+    /// The paper's: pre-order, Huffman codes for small subtries, Elias gamma codes for others, and a two-level index of
+    /// the buckets.
     Paper,
-    /// In fewer bits and several times less time: small subtries are coded jointly, a table passes over several nodes a
-    /// step, a bucket is coded from both ends, the bucket index is made of cache lines.
+    /// Fewer bits and several times faster: small subtries are coded jointly, a table skips several nodes per step, a
+    /// bucket is coded from both ends, and the index of the buckets consists of cache lines.
     #[default]
     Fast,
 }
 
-/// The bucket of a placement, one of `buckets`, and what the placement has beyond the number of its bucket. Both
-/// together ascend with the placement.
+/// Returns the bucket of a placement, one of `buckets`, and the remaining part of the placement. The pair ascends with
+/// the placement.
 #[inline(always)]
 fn bucket_and_key(placement: u64, buckets: u64) -> (u64, u64) {
     let product = u128::from(placement) * u128::from(buckets);
@@ -62,22 +77,23 @@ fn bucket_and_key(placement: u64, buckets: u64) -> (u64, u64) {
 pub struct TrieSettings {
     /// How the tries of the buckets are written.
     pub coder: Coder,
-    /// The average number of keys in a virtual bucket (g in ECT 3.1.3), 1 to 65,536. Larger buckets take less memory
-    /// and more time.
+    /// The average number of keys per virtual bucket (g in ECT 3.1.3), 1 to 65,536. Larger buckets take less memory and
+    /// more time.
     pub bucket_keys: u32,
-    /// The size of the largest subtrie whose root has a Huffman code (hmax in ECT 3.1.4), in keys, 1 to 64. The fast
-    /// coder has joint codes for subtries of up to 6 keys whatever this is.
+    /// The largest subtrie whose root has a Huffman code (hmax in ECT 3.1.4), in keys, 1 to 64. In addition, the fast
+    /// coder always has joint codes for subtries of up to 6 keys.
     pub huffman_max: u32,
-    /// The records of a block, 1 or more. With 1 the trie is dense and locates the record; with more it is sparse and
-    /// locates the block only, in less memory (ECT 3.1.6). Blocks are counted from the first record on.
+    /// The records per block, 1 or more. With 1 the trie is dense and locates records; with more it is sparse and
+    /// locates blocks, in less memory (ECT 3.1.6). The first record is the first of a block.
     pub records_per_block: u32,
-    /// About how many keys will be pushed, at most 2^40. From 1/4 to 4 times as many keep memory and time near
-    /// those of [`bucket_keys`](Self::bucket_keys); any other number works, but not as well.
+    /// The approximate number of keys, at most 2^40. Memory and time stay near those of
+    /// [`bucket_keys`](Self::bucket_keys) if the true number is from 1/4 to 4 times as many; any other number works,
+    /// but not as well.
     pub expected_keys: u64,
 }
 
 impl Default for TrieSettings {
-    /// A dense trie with buckets of 256 keys and Huffman codes up to 64, as in the paper; no keys are expected.
+    /// A dense trie with buckets of 256 keys and Huffman codes up to 64 keys, as in the paper. `expected_keys` is 0.
     fn default() -> Self {
         Self {
             coder: Coder::default(),
@@ -93,7 +109,7 @@ impl TrieSettings {
     const BUCKET_KEYS_MAX: u32 = 1 << 16;
     const EXPECTED_KEYS_MAX: u64 = 1 << 40;
 
-    /// How many buckets there are.
+    /// Returns the number of buckets.
     fn buckets(&self) -> u64 {
         self.expected_keys.div_ceil(u64::from(self.bucket_keys.max(1))).max(1)
     }
@@ -114,10 +130,10 @@ impl TrieSettings {
     }
 }
 
-/// An entropy-coded trie over records that are sorted by placement.
+/// An entropy-coded trie over records sorted by placement.
 ///
-/// Beside its own memory it uses decoding tables of some 150 KiB that all tries of a process share; they are made when
-/// the first trie is, in a few milliseconds.
+/// Besides its own memory it uses decoding tables of about 150 KiB, which all tries of a process share. The first trie
+/// computes them, in a few milliseconds.
 #[derive(Clone)]
 pub struct EntropyTrie {
     settings: TrieSettings,
@@ -133,34 +149,34 @@ enum Body {
 }
 
 impl EntropyTrie {
-    /// How many keys, that is, records, the trie was built over.
+    /// Returns the number of keys, that is, of records.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there are no keys.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The settings that it was built with.
+    /// Returns the settings that the trie was built with.
     pub fn settings(&self) -> &TrieSettings {
         &self.settings
     }
 
-    /// All memory of the trie by key, in bits; 0 if there are no keys.
+    /// Returns the memory per key, in bits; 0 if there are no keys.
     pub fn bits_per_key(&self) -> f64 {
         let bytes = self.heap_bytes() + size_of::<Self>();
         if self.len == 0 { 0.0 } else { bytes as f64 * 8.0 / self.len as f64 }
     }
 
-    /// The same trie, made sparse or sparser without a look at the records (ECT 3.1.6), which is about as fast as
-    /// decoding every bucket once.
+    /// Returns a sparse, or sparser, version of the trie without access to the records (ECT 3.1.6). Takes about as long
+    /// as decoding every bucket once.
     ///
     /// # Errors
     ///
-    /// [`BuildError::Setting`], if `records_per_block` is not a multiple of the present one: a trie that does not know
-    /// where inside a block a record stands cannot tell.
+    /// [`BuildError::Setting`] if `records_per_block` is not a multiple of the present one: a sparse trie does not know
+    /// where in a block a record is.
     pub fn to_sparse(&self, records_per_block: u32) -> Result<Self, BuildError> {
         if records_per_block == 0 || !records_per_block.is_multiple_of(self.settings.records_per_block) {
             let limit = "a multiple of the trie's";
@@ -191,8 +207,8 @@ impl fmt::Debug for EntropyTrie {
 }
 
 impl PlacementIndex for EntropyTrie {
-    /// Of a dense trie, the positions of the records that have this placement: one, unless placements are equal. Of a
-    /// sparse trie, the blocks that hold them: nearly always one.
+    /// For a dense trie, returns the numbers of the records with this placement: one, unless placements are equal. For
+    /// a sparse trie, returns the blocks that hold them: nearly always one.
     fn locate(&self, placement: u64) -> Range<u64> {
         if self.len == 0 {
             return 0..0;
@@ -202,7 +218,7 @@ impl PlacementIndex for EntropyTrie {
             Body::Paper(trie) => trie.locate(bucket, key),
             Body::Fast(trie) => trie.locate(bucket, key),
         };
-        // An empty bucket gives an empty range, which may stand at the very end.
+        // An empty bucket gives an empty range, which may be at the very end.
         let first = records.start.min(self.len - 1);
         let last = records.end.saturating_sub(1).max(first);
         match u64::from(self.settings.records_per_block) {

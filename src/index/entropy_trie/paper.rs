@@ -1,12 +1,12 @@
-//! The paper's coder (ECT 3.1.4; dissertation 2.2.3): the tries of the buckets one after the other, each in pre-order.
+//! The paper's coder (ECT 3.1.4; dissertation 2.2.3): the tries of the buckets one after another, each in pre-order.
 //!
-//! Every node is the code of |Left|, the number of keys in its left subtrie, followed by its two subtries. A node of at
+//! A node is the code of |Left|, the number of keys in its left subtrie, followed by its two subtries. A node of at
 //! most `huffman_max` keys has a Huffman code; a larger one has the Elias gamma code of the deviation of |Left| from
-//! half of the keys. |Left| = 0 and |Left| = |T| share a code, so a lookup of a key that was indexed takes the only
-//! subtrie there is without looking at its bit.
+//! half of the keys. |Left| = 0 and |Left| = |T| share a code, so a lookup of an indexed key takes the only existing
+//! subtrie without a look at its bit.
 //!
-//! A subtrie has no code of its own if it is a *leaf*: if it has one key; in a sparse trie, if its records share one
-//! block (3.1.6); and, beyond the paper, if all 64 bits of its keys are used up, that is, if its keys are equal.
+//! A subtrie has no code if it is a *leaf*: if it has one key; in a sparse trie, if its records share one block
+//! (3.1.6); and, beyond the paper, if all 64 bits of its keys are used up, that is, if its keys are equal.
 
 use super::{
     TrieSettings,
@@ -28,14 +28,14 @@ pub(super) struct PaperTrie {
 }
 
 impl PaperTrie {
-    /// The records among which those of `key` are; `key` is what the placement has beyond the number of its bucket.
-    /// An empty range in an empty bucket.
+    /// Returns the records that may be that of `key`, the part of the placement that does not select the bucket. The
+    /// range is empty in an empty bucket.
     pub(super) fn locate(&self, bucket: u64, key: u64) -> Range<u64> {
         let (mut reader, root) = self.open(bucket);
         reader.locate(self.leaves, key, root)
     }
 
-    /// The same trie over blocks of `settings.records_per_block` records, a multiple of those of now.
+    /// Returns the same trie over blocks of `settings.records_per_block` records, a multiple of the present number.
     pub(super) fn to_sparse(&self, settings: &TrieSettings) -> Self {
         let mut builder = PaperTrieBuilder::new(settings);
         for bucket in 0..settings.buckets() {
@@ -56,19 +56,19 @@ impl PaperTrie {
         (reader, Subtrie::root(end.position - begin.position, begin.position))
     }
 
-    /// The memory on the heap, in bytes.
+    /// Returns the heap memory, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         self.index.heap_bytes() + self.bits.heap_bytes()
     }
 
-    /// Appends the trie to `out`: the number of bits, the index, the bits.
+    /// Appends the encoded trie: the number of bits, the index, the bits.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.bits.len().to_le_bytes());
         self.index.encode(out);
         out.extend_from_slice(self.bits.as_bytes());
     }
 
-    /// Reads back what [`encode`](Self::encode) wrote for a trie of `len` keys.
+    /// Decodes what [`encode`](Self::encode) wrote for a trie of `len` keys.
     pub(super) fn decode(
         decoder: &mut Decoder<'_>,
         settings: &TrieSettings,
@@ -109,7 +109,7 @@ impl PaperTrieBuilder {
         }
     }
 
-    /// Adds the next bucket, which holds `keys`, ascending; its first record is at `first`.
+    /// Adds the next bucket, with these ascending keys; the number of its first record is `first`.
     pub(super) fn push_bucket(&mut self, keys: &[u64], first: u64) {
         self.begin_bucket(first);
         let Self { codes, leaves, writer, .. } = self;
@@ -117,7 +117,7 @@ impl PaperTrieBuilder {
         walk_keys(keys, *leaves, root, &mut |size, left| write_node(codes, writer, size, left));
     }
 
-    /// Ends the trie after its last bucket and `len` keys.
+    /// Finishes the trie after its last bucket and `len` keys.
     pub(super) fn finish(mut self, len: u64) -> PaperTrie {
         self.begin_bucket(len);
         let (index, bits) = (self.index.finish(), self.writer.finish());
@@ -167,6 +167,7 @@ impl NodeReader for Reader<'_> {
         let number = (high | low).wrapping_sub(1);
         let deviation = (number >> 1) ^ (number & 1).wrapping_neg();
         let left = (size / 2).wrapping_add(deviation);
+        // Damaged bytes may encode any number. `MERGED` keeps the reader within the subtrie.
         if left < size { left } else { MERGED }
     }
 

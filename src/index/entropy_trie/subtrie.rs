@@ -1,9 +1,9 @@
-//! Walking a trie in pre-order, whatever code its nodes have.
+//! Walks a trie in pre-order, independent of the code of its nodes.
 
 use super::{KEY_BITS, TrieSettings, huffman::MERGED};
 use std::ops::Range;
 
-/// A subtrie: so many keys, alike in so many bits, whose first record is at `first`.
+/// A subtrie of `size` keys that share their first `depth` bits; the number of its first record is `first`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Subtrie {
     pub size: u64,
@@ -17,7 +17,7 @@ impl Subtrie {
         Self { size, depth: 0, first }
     }
 
-    /// What is left and what is right of the split.
+    /// Returns the subtries on the left and on the right of the split.
     #[inline(always)]
     pub(super) fn split(self, left: u64) -> (Self, Self) {
         let depth = self.depth + 1;
@@ -25,13 +25,13 @@ impl Subtrie {
         (Self { size: left, depth, first: self.first }, right)
     }
 
-    /// The same keys one bit deeper.
+    /// Returns the same keys one bit deeper.
     #[inline(always)]
     pub(super) fn deeper(self) -> Self {
         Self { depth: self.depth + 1, ..self }
     }
 
-    /// Whether `key`, if it is here, is right of the split.
+    /// Returns whether `key`, if it is present, is in the right subtrie.
     #[inline(always)]
     pub(super) fn is_right(self, key: u64) -> bool {
         key << self.depth >> (KEY_BITS - 1) == 1
@@ -42,11 +42,11 @@ impl Subtrie {
     }
 }
 
-/// Where tries end: at subtries that are in one block, of one record in a dense trie, and where keys have no more bits.
+/// The rule for where tries end: at a single record (dense) or block (sparse), and where keys have no more bits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Leaves {
     records_per_block: u64,
-    /// 2^64 divided by it, rounded up; 0 for 1.
+    /// 2^64 divided by `records_per_block`, rounded up; 0 for 1.
     reciprocal: u64,
 }
 
@@ -56,12 +56,12 @@ impl Leaves {
         Self { records_per_block, reciprocal: (u64::MAX / records_per_block.max(1)).wrapping_add(1) }
     }
 
-    /// Whether records are located, and not only blocks.
+    /// Returns whether records are located, not only blocks.
     pub(super) fn is_dense(self) -> bool {
         self.records_per_block == 1
     }
 
-    /// Whether the subtrie is a leaf and so has no code.
+    /// Returns whether the subtrie is a leaf, which has no code.
     #[inline(always)]
     pub(super) fn has(self, subtrie: Subtrie) -> bool {
         subtrie.size <= 1
@@ -70,13 +70,13 @@ impl Leaves {
                 && self.offset_in_block(subtrie.first) + subtrie.size <= self.records_per_block)
     }
 
-    /// The remainder of a division that would take longer than reading a node.
+    /// Returns `position` modulo the records per block. A division would take longer than reading a node.
     #[inline(always)]
     fn offset_in_block(self, position: u64) -> u64 {
         if position > u64::from(u32::MAX) {
             return position % self.records_per_block;
         }
-        // Exact for numbers of 32 bits: D. Lemire, O. Kaser, N. Kurz, Faster remainder by direct computation (2019).
+        // Exact for 32-bit numbers: D. Lemire, O. Kaser, N. Kurz, "Faster remainder by direct computation", 2019.
         let fraction = self.reciprocal.wrapping_mul(position);
         ((u128::from(fraction) * u128::from(self.records_per_block)) >> 64) as u64
     }
@@ -84,19 +84,19 @@ impl Leaves {
 
 /// Reads the code of a trie node by node.
 pub(super) trait NodeReader {
-    /// Reads the code of a node of `size` ≥ 2 keys: [`MERGED`], or |Left|, which is below `size`.
+    /// Reads the code of a node of `size` ≥ 2 keys: [`MERGED`], or |Left|, which is less than `size`.
     fn read(&mut self, size: u64) -> u64;
 
-    /// Whether the code of the bucket is used up. What is read beyond comes of damaged bytes and means nothing. Since
-    /// every node takes a bit at least, this is what bounds the work.
+    /// Returns whether the code of the bucket is used up. Only damaged bytes lead further; what is read there has no
+    /// meaning. Every node takes at least a bit, so this bounds the work on damaged bytes.
     fn is_at_end(&self) -> bool;
 
-    /// Passes over the whole code of a subtrie.
+    /// Skips the code of a subtrie.
     fn skip(&mut self, leaves: Leaves, subtrie: Subtrie) {
         self.walk(leaves, subtrie, &mut |_, _| ());
     }
 
-    /// Passes over the whole code of a subtrie and shows every node and its symbol to `visit`.
+    /// Reads the code of a subtrie, and calls `visit` with each node and its symbol.
     fn walk(&mut self, leaves: Leaves, mut subtrie: Subtrie, visit: &mut impl FnMut(Subtrie, u64)) {
         while !leaves.has(subtrie) && !self.is_at_end() {
             let left = self.read(subtrie.size);
@@ -111,7 +111,7 @@ pub(super) trait NodeReader {
         }
     }
 
-    /// The records among which those of `key` are, in the subtrie whose code comes next.
+    /// Returns the records that may be that of `key` in the subtrie whose code comes next.
     fn locate(&mut self, leaves: Leaves, key: u64, mut subtrie: Subtrie) -> Range<u64> {
         while !leaves.has(subtrie) && !self.is_at_end() {
             let left = self.read(subtrie.size);
@@ -131,7 +131,7 @@ pub(super) trait NodeReader {
     }
 }
 
-/// Shows every node of the trie of `keys`, which ascend, and its symbol to `visit`, in pre-order.
+/// Calls `visit` with each node of the trie of the ascending `keys`, and its symbol, in pre-order.
 pub(super) fn walk_keys(
     mut keys: &[u64],
     leaves: Leaves,
@@ -152,7 +152,7 @@ pub(super) fn walk_keys(
     }
 }
 
-/// |Left| of the ascending `keys`, alike in their first `depth` bits, or [`MERGED`].
+/// Returns |Left| of the ascending `keys`, which share their first `depth` bits, or [`MERGED`].
 #[inline]
 pub(super) fn left_len(keys: &[u64], depth: u32) -> u64 {
     let left = keys.partition_point(|key| key << depth >> (KEY_BITS - 1) == 0);

@@ -1,9 +1,9 @@
-//! Every trie against the slow oracle: the sorted placements themselves.
+//! Compares every trie with the slow oracle: the sorted placements themselves.
 
 use super::*;
 use crate::coding::mix;
 
-/// Uniform placements out of numbers.
+/// Makes uniform placements from numbers.
 fn placement(number: u64) -> u64 {
     mix(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
@@ -22,14 +22,14 @@ fn build(settings: TrieSettings, placements: &[u64]) -> EntropyTrie {
     builder.finish().unwrap()
 }
 
-/// Settings for so many keys, with every coder.
+/// Settings for `count` keys, with each coder.
 fn all_coders(count: u64) -> Vec<TrieSettings> {
     [Coder::Paper]
         .map(|coder| TrieSettings { coder, expected_keys: count, ..TrieSettings::default() })
         .to_vec()
 }
 
-/// Whether every placement is located exactly.
+/// Asserts that every placement is located exactly.
 fn check(trie: &EntropyTrie, placements: &[u64]) {
     let context = trie.settings();
     let records_per_block = u64::from(context.records_per_block);
@@ -43,7 +43,7 @@ fn check(trie: &EntropyTrie, placements: &[u64]) {
     }
 }
 
-/// Whether all placements, there or not, are located within the trie.
+/// Asserts that any placement, indexed or not, is located within the trie.
 fn check_bounds(trie: &EntropyTrie) {
     let end = trie.len().div_ceil(u64::from(trie.settings().records_per_block));
     for probe in (0..60).map(placement).chain([0, 1, u64::MAX, u64::MAX - 1, 1 << 63]) {
@@ -103,7 +103,7 @@ fn any_small_number_of_keys_works() {
 }
 
 #[test]
-fn a_wrong_expectation_costs_memory_and_no_answer() {
+fn a_wrong_expectation_costs_memory_only() {
     for settings in all_coders(0) {
         for expected_keys in [0, 1, 100, 1_000, 4_000, 16_000, 64_000] {
             let trie = build(TrieSettings { expected_keys, ..settings }, &uniform(4_000));
@@ -115,7 +115,7 @@ fn a_wrong_expectation_costs_memory_and_no_answer() {
     }
 }
 
-/// Placements that no hash would give, each kind ascending.
+/// Placements that no hash would produce, each kind ascending.
 fn unlikely() -> Vec<Vec<u64>> {
     let mut clustered: Vec<u64> =
         (0..3000).map(|i| (placement(i) >> 60 << 60) | placement(i + 9) >> 50).collect();
@@ -125,7 +125,7 @@ fn unlikely() -> Vec<Vec<u64>> {
     let mut some_equal = uniform(3000);
     some_equal.extend_from_slice(&[placement(5); 300]);
     some_equal.extend_from_slice(&[placement(6), placement(6), placement(7), 0, 0, u64::MAX, u64::MAX]);
-    // Many subtries are still to be passed over before the keys on the right: a pair at each of 60 depths.
+    // Many subtries remain to be skipped before the keys on the right: a pair at each of 60 depths.
     let mut staircase: Vec<u64> = (2..62).flat_map(|bit| [1 << bit, 3 << (bit - 1)]).collect();
     staircase.extend((0..60).map(|i| (1 << 62) + placement(i) / 4));
     let mut neighbours = uniform(500);
@@ -147,7 +147,7 @@ fn unlikely() -> Vec<Vec<u64>> {
 }
 
 #[test]
-fn placements_that_are_equal_or_not_uniform_are_located_all_the_same() {
+fn placements_that_are_equal_or_not_uniform_are_located_as_well() {
     for mut placements in unlikely() {
         placements.sort_unstable();
         for settings in all_coders(placements.len() as u64) {
@@ -222,7 +222,8 @@ fn settings_outside_their_limits_are_refused() {
 
 #[test]
 fn memory_is_what_the_paper_says_or_less() {
-    // ECT, figure 3.3 and 3.1.3: about 2.38 bits of code and 0.133 of index; 3.1.6: 16 records a block below 1 bit.
+    // ECT, figure 3.3 and 3.1.3: about 2.38 bits of code and 0.133 of index; 3.1.6: below 1 bit with 16 records per
+    // block.
     let placements = uniform(200_000);
     let settings = TrieSettings { expected_keys: 200_000, ..TrieSettings::default() };
     for (coder, dense_limit, sparse_limit) in [(Coder::Paper, 2.54, 0.94), (Coder::Fast, 2.43, 0.86)] {
@@ -234,7 +235,7 @@ fn memory_is_what_the_paper_says_or_less() {
 }
 
 #[test]
-fn a_trie_survives_its_bytes() {
+fn a_decoded_trie_is_the_encoded_one() {
     for settings in all_coders(9_000) {
         for (count, records_per_block) in [(0, 1), (1, 1), (9_000, 1), (9_000, 8), (50_000, 1)] {
             let placements = uniform(count);
@@ -274,7 +275,7 @@ fn damaged_bytes_give_an_error_or_ranges_within_bounds() {
                 let mut damaged = bytes.clone();
                 for hit in 0..1 + round % 3 {
                     let dice = placement(round * 3 + hit);
-                    // Every other hit is in the header and the index.
+                    // Every other damage is in the header and the index.
                     let reach = if round % 2 == 0 { damaged.len() } else { 200.min(damaged.len()) };
                     let at = dice as usize % reach;
                     damaged[at] = [0, 0xff, 0x80, (dice >> 48) as u8][(dice >> 60) as usize % 4];
@@ -290,7 +291,7 @@ fn damaged_bytes_give_an_error_or_ranges_within_bounds() {
     }
 }
 
-/// Compares with a file of fixtures/, or writes it when `SILTSTONE_BLESS` is set.
+/// Compares with a file of `fixtures/`, or writes it if `SILTSTONE_BLESS` is set.
 fn check_fixture(name: &str, trie: &EntropyTrie) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name);
     let mut bytes = vec![];

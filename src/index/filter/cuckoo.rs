@@ -1,8 +1,15 @@
 //! The HashStore's filter (SILT section 3.2): the tags of a partial-key cuckoo table without its positions.
 //!
-//! The records of a HashStore stand on flash in the order of the slots. The paper leaves the empty slots in the file;
-//! here they are skipped, and the filter counts the occupied slots before the one it found. Its bytes:
-//! docs/formats/cuckoo_filter.md.
+//! The records of a HashStore are on flash in the order of the slots. The paper leaves empty slots in the file; here
+//! they are omitted, and the number of a record is the *rank* of its slot, the number of occupied slots before it:
+//!
+//! ```text
+//! slots     | 03c9 |  -   | 1a07 | 2b11 |  -   |  -   | 0f30 | 1a07 |
+//! rank         0             1      2                    3      4
+//! records      0             1      2                    3      4      on flash
+//! ```
+//!
+//! Its bytes: `docs/formats/cuckoo_filter.md`.
 
 use super::Filter;
 use crate::coding::Decoder;
@@ -15,39 +22,39 @@ const STRUCTURE: &str = "cuckoo filter";
 const MAGIC: [u8; 4] = *b"SSCF";
 const VERSION: u16 = 2;
 
-/// A rank is kept for every so many slots, and the slots after it are counted: 1/8 bit a slot.
+/// A rank is stored for every 256th slot, and from there slots are counted: 1/8 bit per slot.
 const SLOTS_PER_RANK: u32 = 256;
 
-/// A bucket is read as the 16 bytes at its first one.
+/// The bytes that are read at a bucket's first byte. They include all of its tags.
 const READ_BYTES: usize = 16;
 
-/// A slot that may hold the key looked for.
+/// A slot that may hold the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CandidateSlot {
-    /// Where in the table.
+    /// Its number in the table.
     pub slot: Slot,
-    /// How many slots before it are occupied: where its record stands among those on flash.
+    /// The number of occupied slots before it: the number of its record on flash.
     pub rank: u32,
 }
 
-/// A filter that also tells where a key stands, if it is there: `tag_bits` + 1/8 bits a slot, 16.1 bits a key for tags
-/// of 15 bits in a table that is 94 % full, with a false-positive rate of 2^-12.
+/// A filter that also maps a key to its record: `tag_bits` + 1/8 bits per slot, 16.1 bits per key for tags of 15 bits
+/// in a table that is 94 % full, with a false-positive rate of 2^-12.
 ///
-/// It is made by copying tags: no key is hashed again. A ribbon filter of the same rate is smaller, but knows no slots.
+/// It is made by copying tags; no key is hashed. A ribbon filter of the same rate is smaller, but does not know slots.
 #[derive(Debug, Clone)]
 pub struct CuckooFilter {
     settings: CuckooSettings,
     len: u32,
-    /// The tags of all slots without a gap, low bits first, and some padding so that every read is whole.
+    /// The tags of all slots, packed, low bits first, and padding for the last read.
     tags: Box<[u8]>,
-    /// The occupied slots before every [`SLOTS_PER_RANK`]th one.
+    /// The number of occupied slots before every [`SLOTS_PER_RANK`]th one.
     ranks: Box<[u32]>,
-    /// A word with the lowest bit of each of four tags set: times a tag it is four of them.
+    /// A word with the lowest bit of each of four tags set. Multiplied by a tag, it is four copies of the tag.
     lowest_bits: u64,
 }
 
 impl CuckooFilter {
-    /// Copies the tags of an index, so that each slot stays what it was. About 1 ns a slot.
+    /// Copies the tags of an index; slots keep their numbers. Takes about 1 ns per slot.
     pub fn from_index(index: &PartialKeyCuckoo) -> Self {
         let settings = index.settings();
         let mut tags = Vec::with_capacity(tag_bytes(&settings) + READ_BYTES);
@@ -83,7 +90,7 @@ impl CuckooFilter {
         filter
     }
 
-    /// The slots that may hold this key, in no order, at most 8. The rank of each costs some 70 ns.
+    /// Returns the slots that may hold this key, in no particular order, at most 8. The rank of each takes about 70 ns.
     pub fn candidate_slots(
         &self,
         placement: u64,
@@ -92,7 +99,7 @@ impl CuckooFilter {
         self.matching_slots(placement, fingerprint).map(|slot| CandidateSlot { slot, rank: self.rank(slot) })
     }
 
-    /// How many slots before this one are occupied; [`CuckooFilter::len`] for a slot beyond the table.
+    /// Returns the number of occupied slots before `slot`; [`CuckooFilter::len`] for a slot beyond the table.
     pub fn rank(&self, slot: Slot) -> u32 {
         let Some(&rank) = self.ranks.get((slot / SLOTS_PER_RANK) as usize).filter(|_| slot < self.slots())
         else {
@@ -105,8 +112,9 @@ impl CuckooFilter {
         rank + before + beside.count_ones()
     }
 
-    /// The rank of the first slot of a region: the records of region *r* are those from `first_rank_of_region(r)` up to
-    /// `first_rank_of_region(r + 1)`, which is [`CuckooFilter::len`] after the last region.
+    /// Returns the rank of the first slot of a region. The records of region *r* are those from
+    /// `first_rank_of_region(r)` to before `first_rank_of_region(r + 1)`, which is [`CuckooFilter::len`] after the last
+    /// region.
     pub fn first_rank_of_region(&self, region: u32) -> u32 {
         if region >= self.settings.regions {
             return self.len;
@@ -114,20 +122,20 @@ impl CuckooFilter {
         self.rank(region * self.settings.slots_per_region())
     }
 
-    /// All slots, empty ones too.
+    /// Returns the number of slots, including empty ones.
     pub fn slots(&self) -> u32 {
         self.settings.slots()
     }
 
-    /// The shape of the index that it was made from.
+    /// Returns the settings of the index that the filter was made from.
     pub fn settings(&self) -> CuckooSettings {
         self.settings
     }
 
-    /// Reads back what [`Filter::encode`] wrote.
+    /// Decodes what [`Filter::encode`] wrote.
     ///
     /// # Errors
-    /// Whatever the format does not allow, with its place in the bytes.
+    /// Bytes that the format does not allow, with their offset.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         let tag_bits = reader.u8("tag bits")?;
@@ -156,6 +164,8 @@ impl CuckooFilter {
     fn matching_slots(&self, placement: u64, fingerprint: u64) -> MatchingSlots {
         let (tag, buckets) = self.settings.tag_and_buckets(placement, fingerprint);
         MatchingSlots::new(buckets, |bucket| {
+            // A slot matches where its tag XOR the searched tag is 0, that is, where the highest bit of `others` is not
+            // set.
             let others = self.nonzero(self.bucket(bucket) ^ (self.lowest_bits * u64::from(tag)));
             let others = others >> (self.settings.tag_bits - 1);
             (0..SLOTS_PER_BUCKET).fold(0, |matches, way| {
@@ -165,7 +175,7 @@ impl CuckooFilter {
         })
     }
 
-    /// The four tags of a bucket, side by side.
+    /// Returns the four tags of a bucket, packed.
     fn bucket(&self, bucket: u32) -> u64 {
         let bit = bucket as usize * SLOTS_PER_BUCKET as usize * usize::from(self.settings.tag_bits);
         let mut bytes = [0; READ_BYTES];
@@ -174,12 +184,13 @@ impl CuckooFilter {
         tags & (self.lowest_bits * self.tag_mask())
     }
 
-    /// The occupied slots of a bucket, of which each is a bit at the place of its tag's highest one.
+    /// Returns the occupied slots of a bucket: the highest bit of each tag that is not 0.
     fn occupied(&self, bucket: u32) -> u64 {
         self.nonzero(self.bucket(bucket))
     }
 
-    /// The highest bit of every tag that is not 0.
+    /// Returns the highest bit of each tag that is not 0. The addition carries into the highest bit of a tag from any
+    /// of its other bits, and never into the next tag.
     fn nonzero(&self, tags: u64) -> u64 {
         let without_highest = self.lowest_bits * (self.tag_mask() >> 1);
         let highest = self.lowest_bits << (self.settings.tag_bits - 1);
@@ -286,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_costs_16_3_bits_a_key_and_is_wrong_once_in_4096() {
+    fn a_full_table_takes_16_3_bits_per_key_and_is_wrong_once_in_4096() {
         let filter = CuckooFilter::from_index(&indexed(1, 14, 15, &Numbers(3).keys(1 << 16)));
         assert!(filter.bits_per_key() < 16.3, "{}", filter.bits_per_key());
         let asked = 1 << 19;

@@ -1,4 +1,4 @@
-//! Filters: whether a key may be in a set, from its hashes alone. They are never wrong about a key that is.
+//! Filters: approximate sets of keys. A filter never excludes a key that is in the set.
 
 mod cuckoo;
 mod ranged;
@@ -8,25 +8,25 @@ pub use cuckoo::{CandidateSlot, CuckooFilter};
 pub use ranged::{RangedFilter, RangedFilterBuilder};
 pub use ribbon::{RibbonBuilder, RibbonFilter};
 
-/// A set of keys that is sometimes wrong about a key that is not in it.
+/// A set of keys that sometimes contains a key that was not inserted.
 ///
-/// The encoded form of each filter stands in `docs/formats`; it carries no checksum, which the file around it has.
+/// `docs/formats` has the encoded form of each filter. It has no checksum; the file around it has one.
 pub trait Filter: Send + Sync {
-    /// False only if the key is certainly not in the set.
+    /// Returns false only if the key is certainly not in the set.
     fn may_contain(&self, placement: u64, fingerprint: u64) -> bool;
 
-    /// The keys that it was made of.
+    /// Returns the number of keys in the set.
     fn len(&self) -> u64;
 
-    /// Whether it was made of no key.
+    /// Returns whether the set is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All the memory that the filter holds on the heap, in bytes.
+    /// Returns the heap memory, in bytes.
     fn heap_bytes(&self) -> usize;
 
-    /// The memory on the heap in bits for each key; 0 if there is none.
+    /// Returns the heap memory in bits per key; 0 for an empty set.
     fn bits_per_key(&self) -> f64 {
         if self.is_empty() { 0.0 } else { self.heap_bytes() as f64 * 8.0 / self.len() as f64 }
     }

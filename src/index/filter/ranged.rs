@@ -1,5 +1,5 @@
-//! A ribbon filter for each range of placements: made while the keys stream by in their order, with the memory for the
-//! keys of one range. It answers as one filter over all keys would. Its bytes: docs/formats/ranged_filter.md.
+//! A ribbon filter per range of placements. It is built while keys are pushed in order, with memory for the keys of one
+//! range, and behaves as one filter of all keys. Its bytes: `docs/formats/ranged_filter.md`.
 
 use super::{Filter, RibbonBuilder, RibbonFilter};
 use crate::coding::Decoder;
@@ -9,12 +9,12 @@ const STRUCTURE: &str = "ranged ribbon filter";
 const MAGIC: [u8; 4] = *b"SSRR";
 const VERSION: u16 = 1;
 
-/// About so many keys are in a range: with more, building takes more memory, with fewer, the filters do.
+/// The expected keys per range. With more, building takes more memory; with fewer, the filter does.
 const KEYS_PER_RANGE: u64 = 4096;
-/// Each range has at least so many bytes.
+/// The minimum number of encoded bytes per range.
 const RANGE_BYTES_MIN: usize = 4;
 
-/// Makes a [`RangedFilter`] of keys that come in the order of their placements.
+/// Builds a [`RangedFilter`] from keys pushed in the order of their placements.
 #[derive(Debug)]
 pub struct RangedFilterBuilder {
     bits: u8,
@@ -24,7 +24,8 @@ pub struct RangedFilterBuilder {
     keys: Vec<(u64, u64)>,
 }
 
-/// The range of a placement, of so many, and where in it, from 0 at its beginning to 2^64 at its end.
+/// Returns the range of a placement, one of `ranges`, and its position in the range, from 0 at the begin to 2^64 at the
+/// end.
 #[inline]
 fn range_of(ranges: u64, placement: u64) -> (u64, u64) {
     let product = u128::from(placement) * u128::from(ranges);
@@ -32,7 +33,7 @@ fn range_of(ranges: u64, placement: u64) -> (u64, u64) {
 }
 
 impl RangedFilterBuilder {
-    /// For about so many keys, and wrong about one in 2^`bits` others; `bits` is 1 to 32.
+    /// Makes a builder for about `expected_keys` keys, with a false-positive rate of 2^-`bits`; `bits` is 1 to 32.
     ///
     /// # Errors
     /// [`BuildError::Setting`] if `bits` is outside its limits.
@@ -42,10 +43,10 @@ impl RangedFilterBuilder {
         Ok(Self { bits, ranges, filters: Vec::new(), keys: Vec::new() })
     }
 
-    /// Adds a key. Some 100 ns for 12 bits.
+    /// Adds a key. Takes about 100 ns for 12 bits.
     ///
     /// # Errors
-    /// [`BuildError::OutOfOrder`] for a placement in an earlier range than the one before.
+    /// [`BuildError::OutOfOrder`] for a placement in an earlier range than the previous one.
     pub fn push(&mut self, placement: u64, fingerprint: u64) -> Result<(), BuildError> {
         let (range, position) = range_of(self.ranges, placement);
         if range < self.filters.len() as u64 {
@@ -63,10 +64,10 @@ impl RangedFilterBuilder {
         Ok(())
     }
 
-    /// No more keys will come.
+    /// Returns the filter.
     ///
     /// # Errors
-    /// None that a right use of it can meet.
+    /// None that correct use can lead to.
     pub fn finish(mut self) -> Result<RangedFilter, BuildError> {
         while (self.filters.len() as u64) < self.ranges {
             self.finish_range()?;
@@ -74,7 +75,7 @@ impl RangedFilterBuilder {
         Ok(RangedFilter { filters: self.filters.into() })
     }
 
-    /// All the memory on the heap, in bytes.
+    /// Returns the heap memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.filters.iter().map(Filter::heap_bytes).sum::<usize>()
             + self.filters.capacity() * size_of::<RibbonFilter>()
@@ -82,17 +83,17 @@ impl RangedFilterBuilder {
     }
 }
 
-/// A set of keys near the information bound: 12.6 bits a key at a false-positive rate of 2^-12, 7.5 at 2^-7.
+/// A set of keys near the information bound: 12.6 bits per key at a false-positive rate of 2^-12, 7.5 at 2^-7.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RangedFilter {
     filters: Box<[RibbonFilter]>,
 }
 
 impl RangedFilter {
-    /// Reads back what [`Filter::encode`] wrote.
+    /// Decodes what [`Filter::encode`] wrote.
     ///
     /// # Errors
-    /// Whatever the format does not allow, with its place in the bytes.
+    /// Bytes that the format does not allow, with their offset.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         reader.u16("two bytes of padding")?;
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_contained_and_others_as_seldom_as_the_bits_say() {
+    fn every_key_is_contained_and_others_at_the_rate_of_the_bits() {
         for (count, expected, bits) in [(0, 0, 7), (1, 1, 7), (50_000, 50_000, 7), (50_000, 9_000, 12)] {
             let (filter, keys) = built(count, expected, bits);
             assert_eq!(filter.len(), count as u64);

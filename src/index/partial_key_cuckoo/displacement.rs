@@ -1,28 +1,35 @@
-//! Making room: the shortest chain of items that can each move to their other bucket, the last into a free slot.
+//! Displacement: finds the shortest chain of items that can each move to their other bucket, the last one to a free
+//! slot.
+//!
+//! ```text
+//! new item -> bucket 3 (full)     item x of bucket 3 can move to bucket 9 (full),
+//!                                 item y of bucket 9 can move to bucket 12, which has a free slot
+//! moves:   y to 12, x to 9's freed slot, then the new item to 3's freed slot
+//! ```
 
 use super::{EMPTY, PartialKeyCuckoo, SLOTS_PER_BUCKET, Slot, split};
 
-/// How many buckets are searched before the table counts as full; all of them where a region has fewer.
+/// The maximum number of buckets that are searched before the table counts as full; all buckets of a smaller region.
 const BUCKETS_SEARCHED_MAX: usize = 2048;
 
-/// The parent of the buckets that a search begins with.
+/// The parent of the buckets that a search starts from.
 const NO_PARENT: u16 = u16::MAX;
 const _: () = assert!(BUCKETS_SEARCHED_MAX <= NO_PARENT as usize);
 
-/// A bucket that the search has come to.
+/// A bucket that the search has reached.
 #[derive(Debug, Clone, Copy)]
 struct Visit {
     bucket: u32,
-    /// The visit that led here, by the item in this slot of its bucket.
+    /// The visit from which it was reached, through the item in slot `parent_way` of that bucket.
     parent: u16,
     parent_way: u8,
 }
 
-/// What a search remembers. It is made anew for each one, since only a table that is nearly full needs any.
+/// The state of a search. It is allocated per search, because only a table that is nearly full needs it.
 #[derive(Debug)]
 struct Search {
     queue: Vec<Visit>,
-    /// A bit a bucket of the region.
+    /// A bit per bucket of the region.
     visited: Vec<u64>,
 }
 
@@ -34,7 +41,7 @@ impl Search {
         }
     }
 
-    /// Adds a bucket unless it was there before or the search is long enough.
+    /// Adds a bucket unless it was visited before or the search has reached its limit.
     fn visit(&mut self, visit: Visit, region_mask: u32) {
         let local = visit.bucket & region_mask;
         let (word, bit) = ((local / u64::BITS) as usize, 1u64 << (local % u64::BITS));
@@ -46,7 +53,7 @@ impl Search {
 }
 
 impl PartialKeyCuckoo {
-    /// Frees a slot in one of two full buckets of a region, or changes nothing.
+    /// Frees a slot in one of two full buckets of a region. `None`, without a change, if there is no chain.
     pub(super) fn make_room(&mut self, homes: [u32; 2]) -> Option<Slot> {
         let mut search = Search::new(self.region_mask() + 1);
         let (visit, free) = self.shortest_chain(homes, &mut search)?;
@@ -57,8 +64,8 @@ impl PartialKeyCuckoo {
         (1 << self.settings.buckets_per_region_log2) - 1
     }
 
-    /// The nearest visit whose bucket has a free slot, and that slot. No bucket is visited twice, so that no item is in
-    /// the chain twice either.
+    /// Returns the nearest visit whose bucket has a free slot, and that slot. No bucket is visited twice, so no item is
+    /// in the chain twice.
     fn shortest_chain(&self, homes: [u32; 2], search: &mut Search) -> Option<(Visit, Slot)> {
         let mask = self.region_mask();
         for bucket in homes {
@@ -78,7 +85,8 @@ impl PartialKeyCuckoo {
         None
     }
 
-    /// Moves the items of a chain, the last one first, and answers the slot that comes free at its start.
+    /// Moves the items of a chain, the last one first, and returns the slot that becomes free at its start. An item is
+    /// copied before its old slot is cleared.
     fn move_chain(&mut self, queue: &[Visit], mut visit: Visit, mut free: Slot) -> Slot {
         while let Some(&parent) = queue.get(usize::from(visit.parent)) {
             let from = parent.bucket * SLOTS_PER_BUCKET + u32::from(visit.parent_way);

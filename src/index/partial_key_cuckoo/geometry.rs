@@ -1,25 +1,25 @@
-//! Where a key may stand: the arithmetic that the index in memory and the filter made from it share.
+//! The arithmetic of where a key may be, shared by the index in memory and the filter made from it.
 
 use crate::index::BuildError;
 
-/// The slots of a bucket (4-way set associative: SILT section 3.1).
+/// The slots per bucket (4-way set associative: SILT section 3.1).
 pub const SLOTS_PER_BUCKET: u32 = 4;
 
-/// 2^64 over the golden ratio, odd: a product with it has all bits of the other factor in its highest ones.
+/// 2^64 divided by the golden ratio, odd. The highest bits of a product with it depend on all bits of the other factor.
 const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The most buckets that an index may have in all its regions together (2^30 slots).
+/// The maximum number of buckets of an index, in all regions together (2^30 slots).
 pub const BUCKETS_MAX: u64 = 1 << 28;
 
-/// The shape of a partial-key cuckoo table. Every number of regions is allowed, so that a table can be of any size.
+/// The shape of a partial-key cuckoo table. Any number of regions is allowed, so a table can have any size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CuckooSettings {
-    /// How many equal ranges the placements are cut into; at least 1. A key never leaves its region.
+    /// The number of equal ranges that the placements are divided into; at least 1. A key never leaves its region.
     pub regions: u32,
-    /// The binary logarithm of the buckets of a region. With all regions at most [`BUCKETS_MAX`].
+    /// The binary logarithm of the buckets per region. All regions together have at most [`BUCKETS_MAX`].
     pub buckets_per_region_log2: u8,
-    /// The width of a tag, 8 to 16 bits. A lookup of an absent key meets an equal tag with a probability of about
-    /// 8 × 0.93 / 2^`tag_bits`: 2^-12 for 15 bits.
+    /// The width of a tag, 8 to 16 bits. A lookup of an absent key meets an equal tag with a probability of about 8 ×
+    /// 0.93 / 2^`tag_bits`: 2^-12 for 15 bits.
     pub tag_bits: u8,
 }
 
@@ -31,7 +31,7 @@ impl Default for CuckooSettings {
 }
 
 impl CuckooSettings {
-    /// Checks every limit, and that the table can be addressed.
+    /// Checks all limits, and that the table can be addressed.
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         let limited = |name, got, allowed: bool, limit| {
             if allowed { Ok(()) } else { Err(BuildError::Setting { name, got, limit }) }
@@ -43,37 +43,38 @@ impl CuckooSettings {
         limited("regions", regions, regions << log2 <= BUCKETS_MAX, "small enough for at most 2^28 buckets")
     }
 
-    /// All the buckets of the table.
+    /// Returns the number of buckets of the table.
     pub fn buckets(&self) -> u32 {
         self.regions << self.buckets_per_region_log2
     }
 
-    /// All the slots of the table.
+    /// Returns the number of slots of the table.
     pub fn slots(&self) -> u32 {
         self.buckets() * SLOTS_PER_BUCKET
     }
 
-    /// The slots of one region.
+    /// Returns the number of slots of a region.
     pub fn slots_per_region(&self) -> u32 {
         SLOTS_PER_BUCKET << self.buckets_per_region_log2
     }
 
-    /// The region that holds the keys of this placement. It ascends with the placement.
+    /// Returns the region of the keys with this placement. It ascends with the placement.
     pub fn region_of(&self, placement: u64) -> u32 {
         self.region_and_rest(placement).0
     }
 
-    /// The region, and what is left of the placement inside of it, spread again over all 64 bits.
+    /// Returns the region, and the position of the placement in it, scaled to 64 bits.
     fn region_and_rest(&self, placement: u64) -> (u32, u64) {
         let product = u128::from(placement) * u128::from(self.regions);
         ((product >> 64) as u32, product as u64)
     }
 
-    /// The tag of a key, never 0, which marks an empty slot; and its two buckets, of which the second follows from the
-    /// first and the tag. Tags ascend with the placements of a region.
+    /// Returns the tag of a key, which is never 0, the mark of an empty slot; and its two buckets, of which the second
+    /// follows from the first and the tag. Tags ascend with the placements of a region.
     pub(crate) fn tag_and_buckets(&self, placement: u64, fingerprint: u64) -> (u16, [u32; 2]) {
         let (region, rest) = self.region_and_rest(placement);
-        // Keys that are hashes may be so short that both halves are the same: the bucket must not follow the tag.
+        // Keys that are hashes may be so short that both halves of the hash are equal: the bucket must not depend on
+        // the tag.
         let for_bucket = fingerprint.wrapping_mul(GOLDEN_RATIO);
         let tags = (1u64 << self.tag_bits) - 1;
         let tag = 1 + ((u128::from(rest) * u128::from(tags)) >> 64) as u16;
@@ -85,8 +86,8 @@ impl CuckooSettings {
         (tag, [first, self.other_bucket(first, tag)])
     }
 
-    /// The other bucket of an item with this tag: exclusive or with the tag's hash, which is its own inverse, and which
-    /// is never 0 where a region has more than one bucket, so that the two differ.
+    /// Returns the other bucket of an item with this tag: the XOR with a hash of the tag, which is its own inverse. The
+    /// hash is not 0 if a region has more than one bucket, so the two buckets differ.
     pub(crate) fn other_bucket(&self, bucket: u32, tag: u16) -> u32 {
         let mask = (1u32 << self.buckets_per_region_log2) - 1;
         let hash = u32::from(tag).wrapping_mul(0x5bd1_e995);

@@ -1,15 +1,26 @@
-//! The LogStore's index: partial-key cuckoo hashing (SILT section 3.1; the improved form of the dissertation's
-//! section 2.2.1, where the alternate bucket is the current one XOR the hash of the tag, and a tag never changes).
+//! The LogStore's index: partial-key cuckoo hashing (SILT section 3.1), in the improved form of the dissertation's
+//! section 2.2.1: the alternate bucket is the current one XOR a hash of the tag, and a tag never changes.
 //!
-//! Where it deviates:
-//! - The table is cut into *regions*, each the home of one contiguous range of placements. A table that is read region
-//!   by region is therefore sorted by region, and can be merged as a stream.
-//! - A tag is made of the placement and the first bucket of the fingerprint, not the other way round: so the tags of a
-//!   region tell the order of its keys, but for those that are alike, without a look at the keys.
-//! - A tag is never 0, and 0 is an empty slot: it does the work of the paper's valid bit.
-//! - A position takes as many bits as were asked for, not a fixed 32.
-//! - The chain of displacements is searched breadth-first before anything moves, instead of walked at random: chains
-//!   are short, and an insertion that fails has changed nothing.
+//! ```text
+//! bucket   tags of 4 slots                positions
+//!    3     | 1a07 | 03c9 |  -   | 2b11 |  |  812 |   77 |   -  | 4051 |
+//!    9     |  -   |  -   | 5521 | 03c9 |  |   -  |   -  | 1200 |   31 |
+//!
+//! key with tag 03c9 and bucket 3: the other bucket is 3 ^ hash(03c9) = 9.
+//! candidates: positions 77 and 31. The caller compares the keys of these records.
+//! ```
+//!
+//! An item in bucket 9 with this tag can move to 9 ^ hash(03c9) = 3; its key is not needed for that.
+//!
+//! Deviations:
+//! * The table is divided into *regions*, each for one contiguous range of placements. Read region by region, a table
+//!   is sorted by region, so it can be merged as a stream.
+//! * The tag is derived from the placement and the first bucket from the fingerprint, not vice versa. So the tags of a
+//!   region give the order of its keys, except for equal tags, without access to the keys.
+//! * A tag is never 0; 0 marks an empty slot and replaces the paper's valid bit.
+//! * A position takes a configurable number of bits instead of 32.
+//! * The chain of displacements is searched breadth-first before anything moves, instead of by a random walk: chains
+//!   are short, and a failed insertion changes nothing.
 
 mod displacement;
 mod geometry;
@@ -27,35 +38,35 @@ pub type Slot = u32;
 const WAYS: usize = SLOTS_PER_BUCKET as usize;
 const EMPTY: u16 = 0;
 
-/// There is no room for the key, neither in its buckets nor by moving others. Nothing was changed.
+/// The key's buckets are full and no displacement frees a slot. The table is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the partial-key cuckoo table has no room for this key: {len} of {slots} slots are occupied")]
+#[error("the partial-key cuckoo table cannot take this key: {len} of {slots} slots are occupied")]
 pub struct CuckooFull {
-    /// The keys in the table.
+    /// The number of keys in the table.
     pub len: u32,
-    /// The slots of the table.
+    /// The number of slots of the table.
     pub slots: u32,
 }
 
-/// A slot whose tag is that of the key looked for.
+/// A slot that has the tag of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
-    /// Where in the table.
+    /// Its number in the table.
     pub slot: Slot,
-    /// What was stored with the key: where its record stands in the log.
+    /// The position stored with the key: that of its record in the log.
     pub position: u32,
 }
 
-/// A hash table from keys to positions in a log, which keeps of each key only a tag: 5 bytes a slot for tags of 15 bits
-/// and positions of 24.
+/// A hash table from keys to positions in a log that stores a tag in place of each key: 5 bytes per slot for tags of 15
+/// bits and positions of 24.
 ///
-/// It finds every key that was inserted, and with a probability of about 2^-12 (tags of 15 bits) also one that was not:
-/// who asks must compare the key at the position. It can be filled to about 95 %. Equal keys are kept apart: each
-/// insertion takes a slot of its own, at most 8 for one key.
+/// It finds every key that was inserted, and with a probability of about 2^-12 (tags of 15 bits) also one that was not;
+/// the caller compares the key of the record. It can be filled to about 95 %. Equal keys are separate: each insertion
+/// takes a slot, at most 8 for one key.
 ///
-/// Slots move when others are inserted: a [`Slot`] is good only until the next [`insert`](Self::insert).
+/// Insertions move other items: a [`Slot`] is valid only until the next [`insert`](Self::insert).
 ///
-/// It is bad at growing: its size is fixed, and a full one is to be replaced.
+/// It cannot grow: a full table has to be replaced.
 #[derive(Debug, Clone)]
 pub struct PartialKeyCuckoo {
     settings: CuckooSettings,
@@ -64,11 +75,11 @@ pub struct PartialKeyCuckoo {
 }
 
 impl PartialKeyCuckoo {
-    /// An empty table for positions below 2^`position_bits` (of higher ones the upper bits are lost); all its memory is
-    /// taken at once.
+    /// Makes an empty table for positions below 2^`position_bits`; higher bits of a position are lost. Allocates all
+    /// memory at once.
     ///
     /// # Errors
-    /// [`BuildError::Setting`] if a setting is outside its limits: positions have 1 to 32 bits.
+    /// [`BuildError::Setting`] if a setting is outside its limits; positions have 1 to 32 bits.
     pub fn new(settings: CuckooSettings, position_bits: u8) -> Result<Self, BuildError> {
         settings.check()?;
         if !(1..=32).contains(&position_bits) {
@@ -79,11 +90,11 @@ impl PartialKeyCuckoo {
         Ok(Self { settings, len: 0, slots })
     }
 
-    /// Puts a key into the table, and others out of its way if need be (at most 128; on average 0.1 until the
-    /// table is 90 % full). Answers where the key stands now.
+    /// Inserts a key, and displaces others if necessary (at most 128; 0.1 on average until the table is 90 % full).
+    /// Returns the slot of the key.
     ///
     /// # Errors
-    /// [`CuckooFull`] if there is no room; then nothing has changed, and other keys may still find room.
+    /// [`CuckooFull`] if no slot can be freed. The table is unchanged then, and other keys may still be inserted.
     pub fn insert(&mut self, placement: u64, fingerprint: u64, position: u32) -> Result<Slot, CuckooFull> {
         let (tag, homes) = self.settings.tag_and_buckets(placement, fingerprint);
         let slot = homes
@@ -96,8 +107,8 @@ impl PartialKeyCuckoo {
         Ok(slot)
     }
 
-    /// The slots that may hold this key, with their positions: at most 8. Two cache lines are read for the tags,
-    /// and one more for each candidate.
+    /// Returns the slots that may hold this key, with their positions: at most 8. Reads two cache lines for the tags,
+    /// and one more per candidate.
     pub fn candidates(&self, placement: u64, fingerprint: u64) -> Candidates<'_> {
         let (tag, buckets) = self.settings.tag_and_buckets(placement, fingerprint);
         let slots = MatchingSlots::new(buckets, |bucket| {
@@ -107,14 +118,14 @@ impl PartialKeyCuckoo {
         Candidates { index: self, slots }
     }
 
-    /// What is stored in a slot; nothing if it is empty or beyond the table.
+    /// Returns the position in a slot; `None` if it is empty or beyond the table.
     pub fn position(&self, slot: Slot) -> Option<u32> {
         let (bucket, way) = split(slot);
         let taken = slot < self.slots() && self.slots.tags(bucket)[way] != EMPTY;
         taken.then(|| self.slots.position(bucket, way))
     }
 
-    /// Stores another position in an occupied slot, and answers the one before. It leaves an empty slot empty.
+    /// Replaces the position in an occupied slot and returns the old one. Does nothing if the slot is empty.
     pub fn set_position(&mut self, slot: Slot, position: u32) -> Option<u32> {
         let before = self.position(slot)?;
         let (bucket, way) = split(slot);
@@ -122,7 +133,7 @@ impl PartialKeyCuckoo {
         Some(before)
     }
 
-    /// Empties a slot, and answers the position that it held.
+    /// Empties a slot and returns its position.
     pub fn remove(&mut self, slot: Slot) -> Option<u32> {
         let before = self.position(slot)?;
         self.put(slot, EMPTY, 0);
@@ -130,45 +141,45 @@ impl PartialKeyCuckoo {
         Some(before)
     }
 
-    /// The number of keys in the table.
+    /// Returns the number of keys in the table.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether there is no key in the table.
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All slots, empty ones too.
+    /// Returns the number of slots, including empty ones.
     pub fn slots(&self) -> u32 {
         self.settings.slots()
     }
 
-    /// The part of the slots that is occupied, 0 to 1.
+    /// Returns the fraction of slots that are occupied, 0 to 1.
     pub fn occupancy(&self) -> f64 {
         f64::from(self.len) / f64::from(self.slots())
     }
 
-    /// All the memory on the heap, in bytes: that of the slots. An insertion that has to move others takes up to 24 KiB
-    /// and a bit a bucket for as long as it lasts.
+    /// Returns the heap memory, in bytes. An insertion that displaces others temporarily takes up to 24 KiB and a bit
+    /// per bucket more.
     pub fn heap_bytes(&self) -> usize {
         self.slots.heap_bytes()
     }
 
-    /// The shape that it was made with.
+    /// Returns the settings that the table was made with.
     pub fn settings(&self) -> CuckooSettings {
         self.settings
     }
 
-    /// The number of regions.
+    /// Returns the number of regions.
     pub fn region_count(&self) -> u32 {
         self.settings.regions
     }
 
-    /// The occupied slots of a region in slot order, with tag and position. Every placement in region *r* is lower than
-    /// every one in region *r* + 1; inside a region placements ascend with the tags. There
-    /// are none in a region beyond the last.
+    /// Returns the occupied slots of a region in slot order, with tag and position. Every placement in region *r* is
+    /// lower than every one in region *r* + 1; within a region placements ascend with the tags. A region beyond the
+    /// last has no slots.
     pub fn region_slots(&self, region: u32) -> impl Iterator<Item = (Slot, u16, u32)> + '_ {
         let slots = u64::from(self.settings.slots_per_region());
         let first = (u64::from(region) * slots).min(u64::from(self.slots()));
@@ -180,7 +191,7 @@ impl PartialKeyCuckoo {
         })
     }
 
-    /// The tags of all slots in slot order; 0 is an empty slot.
+    /// Returns the tags of all slots in slot order; 0 for an empty slot.
     pub(crate) fn tags(&self) -> impl Iterator<Item = u16> + '_ {
         (0..self.settings.buckets()).flat_map(|bucket| self.slots.tags(bucket))
     }
@@ -196,7 +207,7 @@ impl PartialKeyCuckoo {
     }
 }
 
-/// The bucket of a slot, and its place in the bucket.
+/// Returns the bucket of a slot, and its place in the bucket.
 fn split(slot: Slot) -> (u32, usize) {
     (slot / SLOTS_PER_BUCKET, (slot % SLOTS_PER_BUCKET) as usize)
 }
@@ -210,8 +221,9 @@ pub(crate) struct MatchingSlots {
 }
 
 impl MatchingSlots {
-    /// `matches` tells of a bucket which of its places hold the tag, a bit each.
+    /// `matches` returns, for a bucket, a bit per slot that holds the tag.
     pub(crate) fn new(buckets: [u32; 2], matches: impl Fn(u32) -> u8) -> Self {
+        // A region of one bucket gives a key the same bucket twice; its slots must not be returned twice.
         let second = if buckets[0] == buckets[1] { 0 } else { matches(buckets[1]) };
         Self { buckets, matches: matches(buckets[0]) | (second << WAYS) }
     }
@@ -234,7 +246,7 @@ impl Iterator for MatchingSlots {
     }
 }
 
-/// The answer of [`PartialKeyCuckoo::candidates`].
+/// The iterator of [`PartialKeyCuckoo::candidates`].
 #[derive(Debug, Clone)]
 pub struct Candidates<'a> {
     index: &'a PartialKeyCuckoo,

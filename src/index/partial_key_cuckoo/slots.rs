@@ -1,14 +1,14 @@
-//! The slots in memory: each bucket's four tags and then its four positions, without a bit between them.
+//! The slots in memory: per bucket its four tags, then its four positions, packed without gaps.
 
 use super::WAYS;
 
-/// Bytes that are read at a time, wherever they begin.
+/// The bytes of one read, at any offset.
 const WORD_BYTES: usize = size_of::<u64>();
 
 /// The tags and positions of all buckets.
 #[derive(Debug, Clone)]
 pub(super) struct Slots {
-    /// Buckets one after the other, each a whole number of bytes, and a word that belongs to none.
+    /// The buckets one after another, each rounded up to bytes, and a word of padding for reads of the last bucket.
     bytes: Vec<u8>,
     bucket_bytes: usize,
     tag_bits: u32,
@@ -16,14 +16,14 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// All empty.
+    /// Makes empty slots.
     pub(super) fn new(buckets: u32, tag_bits: u8, position_bits: u8) -> Self {
         let bucket_bytes = (WAYS * usize::from(tag_bits + position_bits)).div_ceil(8);
         let bytes = vec![0; buckets as usize * bucket_bytes + WORD_BYTES];
         Self { bytes, bucket_bytes, tag_bits: tag_bits.into(), position_bits: position_bits.into() }
     }
 
-    /// The tags of a bucket.
+    /// Returns the tags of a bucket.
     pub(super) fn tags(&self, bucket: u32) -> [u16; WAYS] {
         let word = self.word(bucket as usize * self.bucket_bytes);
         std::array::from_fn(|way| (word >> (way as u32 * self.tag_bits) & low_ones(self.tag_bits)) as u16)
@@ -64,7 +64,7 @@ impl Slots {
     }
 }
 
-/// `bits` ones, at most 63.
+/// Returns a word whose lowest `bits` bits, at most 63, are ones.
 fn low_ones(bits: u32) -> u64 {
     (1 << bits) - 1
 }

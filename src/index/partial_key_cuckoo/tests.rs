@@ -89,7 +89,7 @@ fn equal_keys_fill_both_buckets_and_no_more() {
     let mut positions: Vec<u32> = index.candidates(u64::MAX, u64::MAX).map(|found| found.position).collect();
     positions.sort_unstable();
     assert_eq!(positions, [0, 1, 2, 3, 4, 5, 6, 7]);
-    assert!(index.insert(0, 0, 8).is_ok(), "others still find room");
+    assert!(index.insert(0, 0, 8).is_ok(), "other keys can still be inserted");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn it_follows_a_map_through_insertions_changes_and_removals() {
 }
 
 #[test]
-fn absent_keys_meet_an_equal_tag_as_seldom_as_the_paper_says() {
+fn absent_keys_meet_an_equal_tag_at_the_rate_of_the_paper() {
     let (index, ..) = filled(settings(1, 14, 10), 6);
     let mut numbers = Numbers(7);
     let asked = 100_000;
@@ -159,10 +159,10 @@ fn tags_ascend_with_the_placements_of_a_region() {
 }
 
 #[test]
-fn short_keys_that_are_hashes_fill_a_table_as_well() {
+fn short_keys_that_are_hashes_fill_a_table_equally() {
     let mut index = PartialKeyCuckoo::new(settings(4, 8, 15), 32).unwrap();
     let mut numbers = Numbers(12);
-    // Keys of 8 bytes in one of 16 partitions: both halves of the hash are the same bits but for their place.
+    // Keys of 8 bytes in one of 16 partitions: both halves of the hash have the same bits in different places.
     let mut next = || {
         let key = numbers.next() >> 4 | 7 << 60;
         (key.rotate_left(4), key)
@@ -215,7 +215,7 @@ fn slots_beyond_the_table_are_empty() {
 }
 
 #[test]
-fn positions_of_every_width_come_back_as_they_are() {
+fn positions_of_every_width_are_returned_unchanged() {
     for (position_bits, tag_bits) in [(1, 16), (7, 8), (16, 15), (24, 15), (25, 13), (31, 9), (32, 16)] {
         let mut index = PartialKeyCuckoo::new(settings(2, 4, tag_bits), position_bits).unwrap();
         let (mut numbers, mut expected) = (Numbers(11), BTreeMap::new());

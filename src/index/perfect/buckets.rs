@@ -1,13 +1,13 @@
-//! How many keys every bucket has, and how many are before it.
+//! The number of keys in each bucket and before it.
 
 use super::KEYS_MAX;
 use crate::coding::Decoder;
 use crate::index::DecodeError;
 
-/// A sum is kept for so many buckets, and the counts after it are added up: 1 bit a bucket.
+/// A sum is stored for every 64th bucket, and from there counts are added up: 1 bit per bucket.
 const BUCKETS_PER_SUM: usize = 64;
 
-/// 9 bits for each bucket while their counts are near each other, as those of hashes are.
+/// Takes 9 bits per bucket while the counts differ by less than 256, as those of hashes do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BucketCounts {
     keys: u64,
@@ -18,7 +18,7 @@ pub(super) struct BucketCounts {
     excesses: Excesses,
 }
 
-/// By how much each count is above the least.
+/// The difference between each count and the lowest one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Excesses {
     Narrow(Box<[u8]>),
@@ -26,7 +26,7 @@ enum Excesses {
 }
 
 impl BucketCounts {
-    /// Together no more than [`KEYS_MAX`].
+    /// Makes the counts, whose sum is at most [`KEYS_MAX`].
     pub(super) fn new(counts: &[u32]) -> Self {
         let least = counts.iter().copied().min().unwrap_or(0);
         let excesses = || counts.iter().map(|&count| count - least);
@@ -49,7 +49,7 @@ impl BucketCounts {
         counts
     }
 
-    /// The keys of some buckets.
+    /// Returns the number of keys in a range of buckets.
     fn sum(&self, first: usize, end: usize) -> u64 {
         let excesses: u64 = match &self.excesses {
             Excesses::Narrow(all) => all[first..end].iter().map(|&excess| u64::from(excess)).sum(),
@@ -58,7 +58,7 @@ impl BucketCounts {
         (end - first) as u64 * u64::from(self.least) + excesses
     }
 
-    /// The keys before this bucket, and those in it. The bucket must be there.
+    /// Returns the number of keys before a bucket, which must exist, and in it.
     pub(super) fn get(&self, bucket: u64) -> (u64, u32) {
         let bucket = bucket as usize;
         let group = bucket / BUCKETS_PER_SUM;
@@ -69,17 +69,17 @@ impl BucketCounts {
         (self.sums[group] + self.sum(group * BUCKETS_PER_SUM, bucket), self.least.saturating_add(excess))
     }
 
-    /// The number of buckets.
+    /// Returns the number of buckets.
     pub(super) fn len(&self) -> u64 {
         self.excesses.len() as u64
     }
 
-    /// The keys of all buckets.
+    /// Returns the number of keys of all buckets.
     pub(super) fn keys(&self) -> u64 {
         self.keys
     }
 
-    /// All the memory on the heap, in bytes.
+    /// Returns the heap memory, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         size_of_val(&*self.sums) + self.excesses.len() * self.excesses.width()
     }
@@ -129,7 +129,7 @@ impl Excesses {
         }
     }
 
-    /// The bytes of each.
+    /// Returns the bytes per count.
     fn width(&self) -> usize {
         match self {
             Excesses::Narrow(_) => 1,

@@ -1,4 +1,4 @@
-//! Making the index while the keys stream by.
+//! Builds the index while keys are pushed.
 
 use super::buckets::BucketCounts;
 use super::search::Search;
@@ -10,10 +10,10 @@ use super::{
 use crate::index::BuildError;
 use crate::index::bits::BitWriter;
 
-/// A bucket that was not solved is tried again with so many salts.
+/// The number of salts that are tried for a bucket.
 const SALTS: u32 = 8;
 
-/// Takes placements bucket by bucket, and tells of every key of a bucket where it goes once all of them are there.
+/// Takes placements bucket by bucket, and assigns a unit to each key of a bucket when the bucket is complete.
 #[derive(Debug)]
 pub(crate) struct ConsensusBuilder {
     shape: &'static Shape,
@@ -21,9 +21,9 @@ pub(crate) struct ConsensusBuilder {
     counts: Vec<u32>,
     seeds: BitWriter,
     exceptions: Vec<Exception>,
-    /// The keys before the current bucket.
+    /// The number of keys before the current bucket.
     first: u64,
-    /// Those of the current bucket.
+    /// The keys of the current bucket.
     placements: Vec<u64>,
     /// The same in ascending order.
     ascending: Vec<u64>,
@@ -33,7 +33,8 @@ pub(crate) struct ConsensusBuilder {
 }
 
 impl ConsensusBuilder {
-    /// For about `expected_keys` keys, in buckets of about `bucket_len`, which is limited to what the target allows.
+    /// Makes a builder for about `expected_keys` keys, in buckets of about `bucket_len`, which is limited to the range
+    /// that the target allows.
     pub(crate) fn new(target: Target, expected_keys: u64, bucket_len: u32) -> Self {
         let mut seeds = BitWriter::default();
         seeds.push_zeros(WINDOW_BITS.into());
@@ -52,8 +53,8 @@ impl ConsensusBuilder {
         }
     }
 
-    /// Adds a key. If it is the first one of its bucket, answers the units of the keys of the bucket before, in the
-    /// order in which they were pushed.
+    /// Adds a key. If it is the first one of its bucket, returns the units of the keys of the previous bucket, in the
+    /// order of the pushes.
     pub(crate) fn push(&mut self, placement: u64) -> Result<Option<&[u64]>, BuildError> {
         let bucket = bucket_of(self.buckets, placement);
         let current = self.counts.len() as u64;
@@ -77,12 +78,12 @@ impl ConsensusBuilder {
         Ok(finishes.then_some(&self.units))
     }
 
-    /// The number of keys pushed.
+    /// Returns the number of keys pushed.
     pub(crate) fn len(&self) -> u64 {
         self.first + self.placements.len() as u64
     }
 
-    /// No more keys will come. Answers also the units of the keys of the last bucket.
+    /// Returns the index, and the units of the keys of the last bucket.
     pub(crate) fn finish(mut self) -> (ConsensusIndex, Vec<u64>) {
         self.units.clear();
         if !self.placements.is_empty() {
@@ -119,7 +120,8 @@ impl ConsensusBuilder {
         self.placements.clear();
     }
 
-    /// Whether no more keys of the current bucket have one placement than a unit can hold.
+    /// Returns whether at most as many keys of the current bucket as fit in a unit have the same placement. Keys of one
+    /// placement have equal hashes under every seed, so otherwise no seeds exist.
     fn is_solvable(&mut self) -> bool {
         self.ascending.clone_from(&self.placements);
         self.ascending.sort_unstable();
@@ -127,9 +129,11 @@ impl ConsensusBuilder {
         longest_run.is_none_or(|longest| longest as u64 <= self.shape.target.unit_len())
     }
 
-    /// Appends the seeds of a bucket, and answers the salt with which there are some.
+    /// Appends the seeds of a bucket. Returns the first salt with which seeds were found.
     fn solve(&mut self, bucket: Bucket, tree: &Tree) -> Option<u32> {
         let start = self.shape.start(bucket.number, bucket.first) >> FRACTION_BITS;
+        // A bucket's seeds begin where the number of keys before it says, so that no field has to store their position.
+        // The zeros pad what the previous bucket left unused.
         self.seeds.push_zeros(start + u64::from(WINDOW_BITS) - self.seeds.len());
         let before = self.seeds.get(start, WINDOW_BITS);
         (0..SALTS).find(|&salt| {

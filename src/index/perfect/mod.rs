@@ -1,15 +1,26 @@
-//! Perfect hashing of hash-ordered keys, bucket by bucket, to the block or to the slot that each stands in: RecSplit
-//! (Esposito, Mueller Graf and Vigna, 2020) with consensus-coded seeds (Lehmann, Sanders, Walzer and Ziegler, "Combined
-//! Search and Encoding for Seeds, with an Application to Minimal Perfect Hashing", 2025).
+//! Perfect hashing of hash-ordered keys, bucket by bucket, to blocks or to slots: RecSplit with consensus-coded seeds.
 //!
-//! A *bucket* is the home of a range of placements, some 512 keys, and fills a range of blocks or slots. Inside the
-//! bucket the order of the keys is free, so that it may be what is cheapest to describe: a binary tree splits the keys
-//! by a hash whose seed is such that as many fall to either side as there is room for. With blocks, the tree ends
-//! there; a bucket may begin and end in the midst of one. With slots, it ends with groups of five keys, each with a
-//! seed that maps its keys to different slots.
+//! A *bucket* is a range of placements with about 512 keys, and fills a range of blocks or slots. Within a bucket the
+//! order of keys is free, so the one that is cheapest to describe is chosen: a binary tree splits the keys by a hash,
+//! whose seed is such that each side receives as many keys as it has space for. With blocks, the tree ends there; a
+//! bucket may begin and end within a block. With slots, it ends with groups of five keys, each with a seed that maps
+//! its keys to different slots.
 //!
-//! The seeds stand one after the other, every one with the number of bits that finding it takes on average, and a
-//! fraction more. Nothing has to say how long they are: where a bucket's begin follows from the keys before it.
+//! ```text
+//! 16 keys of a bucket, 4 per block          seed s1 sends 8 keys to the left and 8 to the right
+//!             s1                            s2 and s3 each split their 8 keys 4 : 4
+//!           /    \
+//!         s2      s3                        stored, in preorder: s1 s2 s3
+//!        /  \    /  \
+//!  block 0   1  2    3
+//! ```
+//!
+//! Each seed is stored in the average number of bits that finding it takes, and a fraction of a bit more. No lengths
+//! are stored: the number of keys before a bucket determines where its seeds begin.
+//!
+//! E. Esposito, T. Mueller Graf, S. Vigna, "RecSplit: Minimal Perfect Hashing via Recursive Splitting", ALENEX 2020;
+//! H.-P. Lehmann, P. Sanders, S. Walzer, J. Ziegler, "Combined Search and Encoding for Seeds, with an Application to
+//! Minimal Perfect Hashing", ESA 2025.
 
 mod buckets;
 mod builder;
@@ -30,42 +41,43 @@ use shape::{Bucket, FRACTION_BITS, Shape, Tree, left_parts};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The bits that a hash depends on: a seed and what is before it. So many zeros are before the first one.
+/// The bits that a hash depends on: a seed and the bits before it. The first seed is preceded by as many zeros.
 const WINDOW_BITS: u32 = 64;
 
-/// The most keys of an index.
+/// The maximum number of keys of an index.
 pub(crate) const KEYS_MAX: u64 = 1 << 44;
 
-/// Where every key is, if it is one of those that the index was made of.
+/// Maps each key that the index was made of to its unit.
 #[derive(Debug, Clone)]
 pub(crate) struct ConsensusIndex {
     outline: Arc<Outline>,
-    /// With [`WINDOW_BITS`] zeros before them, so that the window of a seed that ends at a bit begins at its number.
+    /// Preceded by [`WINDOW_BITS`] zeros, so the window of a seed that ends at bit *n* begins at bit *n* of this
+    /// string.
     seeds: Bits,
 }
 
-/// An index without its seeds: it tells which of them a key needs.
+/// An index without its seeds: it determines which of them a key needs.
 #[derive(Debug)]
 pub(crate) struct Outline {
     shape: &'static Shape,
     counts: BucketCounts,
-    /// The buckets that are not solved as all others are, ascending; nearly always there are none.
+    /// The buckets that are not solved with salt 0, ascending; nearly always none.
     exceptions: Box<[Exception]>,
 }
 
-/// A bucket, and what is different about it.
+/// A bucket that is not solved with salt 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Exception {
     bucket: u64,
     solution: Solution,
 }
 
-/// How the keys of a bucket are told apart.
+/// How the keys of a bucket are mapped to units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Solution {
-    /// By seeds, their hashes being changed by this number.
+    /// By seeds, with hashes that depend on this salt.
     Salted(u32),
-    /// Not at all: they are in order, and every one may be anywhere.
+    /// Not at all: keys are in order, and each may be in any unit of the bucket.
     Ordered,
 }
 
@@ -74,34 +86,34 @@ impl ConsensusIndex {
         Self { outline: Arc::new(outline), seeds }
     }
 
-    /// The units, blocks or slots, of which one has the key: all those of a bucket that is not solved, otherwise one.
+    /// Returns the unit, block or slot, of a key; all units of the bucket if the bucket is not solved.
     pub(crate) fn locate(&self, placement: u64) -> Range<u64> {
         self.outline.locate(placement, |end| self.seeds.get(end, WINDOW_BITS))
     }
 
-    /// Everything but the seeds. The index shares it.
+    /// Returns the index without its seeds. Shares its memory with the index.
     pub(crate) fn outline(&self) -> &Arc<Outline> {
         &self.outline
     }
 
-    /// The number of keys.
+    /// Returns the number of keys.
     pub(crate) fn len(&self) -> u64 {
         self.outline.len()
     }
 
-    /// All the memory on the heap, in bytes.
+    /// Returns the heap memory, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         let shared = 2 * size_of::<usize>() + size_of::<Outline>();
         shared + self.outline.heap_bytes() + self.seeds.heap_bytes()
     }
 
-    /// Appends everything but the target.
+    /// Appends the encoded index without its target.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         self.outline.encode(out);
         self.seeds.encode(out);
     }
 
-    /// Reads back what [`ConsensusIndex::encode`] wrote.
+    /// Decodes what [`ConsensusIndex::encode`] wrote.
     pub(crate) fn decode(reader: &mut Decoder<'_>, target: Target) -> Result<Self, DecodeError> {
         let outline = Outline::decode(reader, target)?;
         let seeds = Bits::decode(reader, outline.seeds_end(), "seeds")?;
@@ -110,7 +122,7 @@ impl ConsensusIndex {
 }
 
 impl Outline {
-    /// As [`ConsensusIndex::locate`]; `window` gives the bits of the seeds that end at a bit.
+    /// As [`ConsensusIndex::locate`]; `window` returns the bits of the seeds that end at a given bit.
     fn locate(&self, placement: u64, window: impl Fn(u64) -> u64) -> Range<u64> {
         if self.counts.keys() == 0 {
             return 0..0;
@@ -131,8 +143,8 @@ impl Outline {
         first.min(end - 1) / units..end.div_ceil(units)
     }
 
-    /// As [`ConsensusIndex::locate`], from those bytes of the encoded seeds that begin at `start`; they must hold at
-    /// least those that [`seeds_for`](Self::seeds_for) names.
+    /// As [`ConsensusIndex::locate`], with bytes of the encoded seeds that begin at `start` and include those of
+    /// [`seeds_for`](Self::seeds_for).
     pub(crate) fn locate_in(&self, placement: u64, start: u64, seeds: &[u8]) -> Range<u64> {
         self.locate(placement, |end| {
             let at = (end / 8).checked_sub(start).and_then(|at| usize::try_from(at).ok());
@@ -143,7 +155,7 @@ impl Outline {
         })
     }
 
-    /// Which bytes of the encoded seeds have to be known to locate a key: those of its bucket.
+    /// Returns the range of encoded seed bytes that locate a key: those of its bucket.
     pub(crate) fn seeds_for(&self, placement: u64) -> Range<u64> {
         if self.counts.keys() == 0 {
             return 0..0;
@@ -154,7 +166,7 @@ impl Outline {
         bit(number, first) / 8..end.div_ceil(8).min(self.seeds_bytes())
     }
 
-    /// The bytes of all encoded seeds.
+    /// Returns the length of the encoded seeds, in bytes.
     pub(crate) fn seeds_bytes(&self) -> u64 {
         self.seeds_end().div_ceil(64) * 8
     }
@@ -169,17 +181,17 @@ impl Outline {
         Bucket { number, first, len }
     }
 
-    /// The bucket that a placement belongs to. Buckets ascend with placements.
+    /// Returns the bucket of a placement. Buckets ascend with placements.
     pub(crate) fn bucket_of(&self, placement: u64) -> u64 {
         bucket_of(self.counts.len(), placement)
     }
 
-    /// The number of keys.
+    /// Returns the number of keys.
     pub(crate) fn len(&self) -> u64 {
         self.counts.keys()
     }
 
-    /// All the memory on the heap, in bytes.
+    /// Returns the heap memory, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.counts.heap_bytes() + size_of_val(&*self.exceptions)
     }
@@ -202,7 +214,7 @@ impl Outline {
         }
     }
 
-    /// Reads back what stands before the seeds.
+    /// Decodes what precedes the seeds.
     pub(crate) fn decode(reader: &mut Decoder<'_>, target: Target) -> Result<Self, DecodeError> {
         let counts = BucketCounts::decode(reader)?;
         let mut exceptions: Vec<Exception> = Vec::new();
@@ -221,22 +233,23 @@ impl Outline {
     }
 }
 
-/// The bucket that a placement belongs to, of so many.
+/// Returns the bucket of a placement, one of `buckets`.
 fn bucket_of(buckets: u64, placement: u64) -> u64 {
     ((u128::from(placement) * u128::from(buckets)) >> 64) as u64
 }
 
-/// A key's hash. Salts are small numbers.
+/// Returns the hash of a key. Salts are small numbers.
 fn hash_of(placement: u64, salt: u32) -> u64 {
     mix(placement.wrapping_add(u64::from(salt).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
 }
 
-/// All bits of the seeds of so many buckets and keys.
+/// Returns the number of bits of the seeds of this number of buckets and keys.
 fn seeds_end(shape: &Shape, buckets: u64, keys: u64) -> u64 {
     (shape.start(buckets, keys) >> FRACTION_BITS) + u64::from(WINDOW_BITS)
 }
 
-/// Follows a key down the tree of a solved bucket to its unit. `window` gives the bits that end at a bit.
+/// Follows a key down the tree of a solved bucket to its unit. `window` returns the bits of the seeds that end at a
+/// given bit.
 #[inline]
 fn unit_in(shape: &Shape, bucket: Bucket, tree: &Tree, hash: u64, window: impl Fn(u64) -> u64) -> u64 {
     let (mut part, mut parts, mut position) = (0, tree.parts, tree.seeds_start);
@@ -245,10 +258,13 @@ fn unit_in(shape: &Shape, bucket: Bucket, tree: &Tree, hash: u64, window: impl F
         let (split, left) = (shape.split(parts), left_parts(parts));
         position += u64::from(split.width);
         let middle = tree.keys_before(part + left);
+        // The left half has `middle - start` of the keys, and the seed was chosen such that exactly as many hash below
+        // this number.
         let hasher = Hasher::new(window(position >> FRACTION_BITS));
         if hasher.below(end - start, hash) < middle - start {
             (parts, end) = (left, middle);
         } else {
+            // The left subtree's seeds precede those of the right one.
             position += u64::from(shape.split(left).subtree);
             (part, parts, start) = (part + left, parts - left, middle);
         }

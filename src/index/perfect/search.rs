@@ -1,19 +1,20 @@
-//! Finding the seeds of a bucket (Lehmann, Sanders, Walzer and Ziegler, "Combined Search and Encoding for Seeds, with
-//! an Application to Minimal Perfect Hashing", 2025).
+//! Finds the seeds of a bucket.
 //!
-//! A seed has but a fraction of a bit more than it takes to find one that fits on average; often none does. But a hash
-//! depends also on the seeds before it, so that the search can go back to the node before and look for another seed
-//! there, which gives the node new ones to try.
+//! Each seed has only a fraction of a bit more than finding one takes on average, so often no seed fits. Because a hash
+//! also depends on the preceding seeds, the search can backtrack: another seed for the previous node gives fresh hashes
+//! to this one.
+//!
+//! Lehmann, Sanders, Walzer, Ziegler, "Combined Search and Encoding for Seeds", ESA 2025, section 3.
 
 use super::shape::{FRACTION_BITS, Shape, Target, Tree, left_parts};
 
-/// A bucket is given up when every key of it was hashed as often as this on average, some ten times more than it takes.
+/// The number of hashes per key after which a bucket is given up, about ten times the average.
 const HASHES_PER_KEY_MAX: u64 = 1 << 13;
 
-/// Seeds are no wider. If there are more bits at the root, the first ones are 0.
+/// The maximum width of a seed. If the root has more bits, the first ones are 0.
 const SEED_BITS_MAX: u32 = 20;
 
-/// What a window of 64 bits that ends with a seed makes of a key's hash: a number of 32 bits.
+/// The hash function of a window of 64 bits that ends with a seed. Hashes have 32 bits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hasher(u64);
 
@@ -29,7 +30,7 @@ impl Hasher {
         key.wrapping_mul(self.0)
     }
 
-    /// The first 32 bits of the hash as a number below `end`.
+    /// Returns the first 32 bits of the hash, scaled to a number below `end`.
     #[inline]
     pub(super) fn below(self, end: u32, key: u64) -> u32 {
         (((self.hash(key) >> 32) * u64::from(end)) >> 32) as u32
@@ -39,11 +40,11 @@ impl Hasher {
 /// A seed to be found.
 #[derive(Debug, Clone, Copy)]
 struct Node {
-    /// The keys that it is about, from the first up to the last.
+    /// The range of keys that it applies to.
     start: u32,
     end: u32,
     task: Task,
-    /// How far its window is from that of the seed before, and how many of these bits it may choose.
+    /// The distance of its window from that of the previous seed, and how many of these bits it may choose.
     advance: u32,
     width: u32,
     seed: u64,
@@ -52,13 +53,13 @@ struct Node {
 
 #[derive(Debug, Clone, Copy)]
 enum Task {
-    /// So many keys are to have a hash below the threshold.
+    /// `left` keys must have a hash below the threshold.
     Split { left: u32, threshold: u64 },
-    /// All keys are to have different hashes below their number.
+    /// All keys must have different hashes below their number.
     Biject,
 }
 
-/// The memory of a search, to be used for one bucket after the other.
+/// The memory of a search, reused for all buckets.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     keys: Vec<u64>,
@@ -66,8 +67,8 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Finds the seeds of a bucket whose bits begin at bit `start`, after the window `before`. Answers the seeds with
-    /// the zeros before them and their widths, or nothing if there are none, or none that are found.
+    /// Finds the seeds of a bucket whose bits begin at bit `start`, after the window `before`. Returns each seed with
+    /// the number of zeros before it and its width; `None` if none were found.
     pub(super) fn solve(
         &mut self,
         shape: &Shape,
@@ -93,7 +94,7 @@ impl Search {
         Some(self.nodes.iter().map(|node| (node.advance - node.width, node.seed, node.width)))
     }
 
-    /// Adds the splits of the parts of a subtree in preorder; answers where their bits end.
+    /// Adds the splits of the parts of a subtree in preorder. Returns where their bits end.
     fn add_splits(
         &mut self,
         shape: &Shape,
@@ -109,7 +110,7 @@ impl Search {
         let left = left_parts(count);
         let keys = |part| tree.keys_before(first + part);
         let (left_keys, all_keys) = (keys(left) - keys(0), keys(count) - keys(0));
-        // Those whose first 32 bits, as a number below all keys, are below those to the left.
+        // Selects the hashes whose first 32 bits, scaled to the number of keys, are below `left_keys`.
         let threshold = (u64::from(left_keys) << 32).div_ceil(u64::from(all_keys)) << 32;
         let position = position + u64::from(shape.split(count).width);
         let task = Task::Split { left: left_keys, threshold };
@@ -161,6 +162,9 @@ impl Search {
                 }
                 (at, first_seed) = (at + 1, 0);
             } else {
+                // Backtrack: no seed of this node fits after the seeds before it. The previous node continues with its
+                // next seed. The order of its keys is no longer that of the bucket, which does not matter to a hash of
+                // each key.
                 at = at.checked_sub(1)?;
                 first_seed = self.nodes[at].seed + 1;
             }
@@ -178,7 +182,7 @@ impl Task {
             }
             Task::Biject => match keys {
                 [_] => true,
-                // The lengths of whole groups, known to the compiler.
+                // A complete group; its length is known to the compiler.
                 &[a, b, c, d, e] => are_bijective([a, b, c, d, e], hasher),
                 _ => {
                     let slots = keys
@@ -197,7 +201,7 @@ fn are_bijective<const LEN: usize>(keys: [u64; LEN], hasher: Hasher) -> bool {
     slots == (1 << LEN) - 1
 }
 
-/// Moves the keys that go to the left before the others.
+/// Moves the keys of the left side before the others.
 fn partition(keys: &mut [u64], hasher: Hasher, threshold: u64) {
     let mut left = 0;
     for at in 0..keys.len() {

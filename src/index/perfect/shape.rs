@@ -1,44 +1,46 @@
-//! How many keys go where in a bucket, and how many bits say so: the splitting tree. Everything here follows from few
-//! numbers, in integer arithmetic, so that whoever reads the format finds the same.
+//! The splitting tree of a bucket: how many keys go to each side of a node, and how many bits its seed has. It is
+//! computed from a few constants in integer arithmetic, so every reader of the format derives the same tree.
 
 use std::sync::OnceLock;
 
-/// Bit counts are in units of 2^-16.
+/// Bit counts are in units of 2^-16 bits.
 pub(super) const FRACTION_BITS: u32 = 16;
 
-/// The keys of a bucket on average. Fewer cost more memory for counts and slack, more cost time for the first splits.
+/// The average number of keys per bucket. With fewer, counts and slack take more memory; with more, the first splits
+/// take more time.
 const BUCKET_KEYS: u32 = 512;
 
-/// A bucket of blocks has at least so many on average.
+/// The minimum number of blocks per bucket on average.
 const BUCKET_PARTS_MIN: u32 = 4;
 
-/// A bucket that has so many times more parts than on average is not solved. Before that it has too few bits.
+/// A bucket with this many times the average number of parts is not solved. It would run out of bits earlier.
 const BUCKET_PARTS_FACTOR_MAX: u32 = 3;
 
-/// The bits that a bucket has beyond those of its seeds; the seed at its root has them. With fewer, more buckets would
-/// need a salt.
+/// The bits of a bucket in addition to those of its seeds; the seed at its root uses them. With fewer, more buckets
+/// would need a salt.
 const SLACK: u64 = 3 << FRACTION_BITS;
 
-/// The keys of a group, which one seed maps to as many slots. Larger groups need fewer seeds, each much harder to find.
+/// The keys per group, which one seed maps to as many slots. Larger groups have fewer seeds, but each is much harder to
+/// find.
 pub(super) const GROUP_KEYS: u32 = 5;
 
-/// The bits that the seed of a group has beyond those that it needs on average.
+/// The bits of a group's seed in addition to its average.
 const GROUP_SPARE_BITS: u64 = 1 << (FRACTION_BITS - 4);
 
-/// The most keys of a block.
+/// The maximum number of keys per block.
 const BLOCK_KEYS_MAX: usize = 256;
 
-/// What the keys of a bucket are told apart into.
+/// What keys are mapped to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// The blocks that they fill, of so many keys each, 2 to 256. A block may have keys of several buckets.
+    /// Blocks of this number of keys, 2 to 256. A block may have keys of several buckets.
     Blocks(u32),
-    /// A slot for each key. The parts of the splitting tree are groups of [`GROUP_KEYS`] slots.
+    /// One slot per key. The parts of the splitting tree are groups of [`GROUP_KEYS`] slots.
     Slots,
 }
 
 impl Target {
-    /// The keys of a whole part.
+    /// Returns the keys of a full part.
     fn part_len(self) -> u32 {
         match self {
             Target::Blocks(len) => len,
@@ -46,7 +48,7 @@ impl Target {
         }
     }
 
-    /// The keys of a unit: of what a key is located in.
+    /// Returns the keys per unit, block or slot.
     pub(super) fn unit_len(self) -> u64 {
         match self {
             Target::Blocks(len) => len.into(),
@@ -54,18 +56,18 @@ impl Target {
         }
     }
 
-    /// The keys of a bucket on average.
+    /// Returns the average number of keys per bucket.
     pub(super) fn bucket_len(self) -> u32 {
         BUCKET_KEYS.max(self.bucket_len_min())
     }
 
-    /// The fewest keys of a bucket on average.
+    /// Returns the minimum of the average number of keys per bucket.
     pub(super) fn bucket_len_min(self) -> u32 {
         BUCKET_PARTS_MIN * self.part_len()
     }
 
-    /// The bits that the seed of a split of so many parts has beyond those that it needs on average. They make the
-    /// search shorter: most where a split has the most keys, of which there are the fewest.
+    /// Returns the bits of the seed of a split of `parts` parts in addition to its average. They shorten the search.
+    /// Splits of many keys get the most, since they take the longest and are the fewest.
     fn spare_bits(self, parts: u32) -> u64 {
         let of_all = match self {
             Target::Blocks(len) => u64::from(len.min(64)) << (FRACTION_BITS - 7),
@@ -79,35 +81,35 @@ impl Target {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bucket {
     pub(super) number: u64,
-    /// The keys before it.
+    /// The number of keys before it.
     pub(super) first: u64,
-    /// Its own keys.
+    /// The number of its keys.
     pub(super) len: u32,
 }
 
-/// The bits for a node of the splitting tree.
+/// The bits of a node of the splitting tree.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Split {
-    /// Those of its own seed.
+    /// The bits of its own seed.
     pub(super) width: u32,
-    /// Those of its seed and of all below it.
+    /// The bits of its seed and of all seeds below it.
     pub(super) subtree: u32,
 }
 
-/// The numbers that all trees with one target share.
+/// The numbers that all trees of a target share.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) target: Target,
     /// By the number of parts that are split.
     splits: Box<[Split]>,
-    /// The bits of the seed of a group, by the number of its keys.
+    /// The bits of the seed of a group, by its number of keys.
     groups: [u32; GROUP_KEYS as usize + 1],
-    /// The bits that a bucket has for each unit that it ends.
+    /// The bits that a bucket has per unit that it completes.
     bits_per_unit: u64,
 }
 
 impl Shape {
-    /// The shape for a target. It is computed once.
+    /// Returns the shape of a target. It is computed once.
     pub(super) fn of(target: Target) -> &'static Self {
         static BLOCKS: [OnceLock<Shape>; BLOCK_KEYS_MAX + 1] =
             [const { OnceLock::new() }; BLOCK_KEYS_MAX + 1];
@@ -135,7 +137,7 @@ impl Shape {
             _ => (bijection_bits(len as u64) + GROUP_SPARE_BITS) as u32,
         });
         let mut shape = Self { target, splits: splits.into(), groups, bits_per_unit: 0 };
-        // Enough for buckets of up to twice the average: the bits for a unit grow with the bucket, but hardly.
+        // Enough for buckets of up to twice the average: the bits per unit hardly grow with the bucket.
         let parts = 2 * parts_on_average;
         shape.bits_per_unit = match target {
             Target::Blocks(_) => shape.splits_bits(parts) / u64::from(parts - 1),
@@ -146,12 +148,12 @@ impl Shape {
         shape
     }
 
-    /// Where the bits of a bucket begin, in units of 2^-16: it follows from the buckets and keys before it.
+    /// Returns where the bits of a bucket begin, in units of 2^-16: determined by the buckets and keys before it.
     pub(super) fn start(&self, buckets: u64, keys: u64) -> u64 {
         self.bits_per_unit * (keys / self.target.unit_len()) + SLACK * buckets
     }
 
-    /// The bits of a split of so many parts, of those that a tree has.
+    /// Returns the bits of a split of `parts` parts, which must occur in the tree.
     pub(super) fn split(&self, parts: u32) -> Split {
         self.splits[parts as usize]
     }
@@ -160,13 +162,14 @@ impl Shape {
         self.splits[parts as usize].subtree.into()
     }
 
-    /// The bits of the seeds of so many groups, at least one, all whole but the last one, which has so many keys.
+    /// Returns the bits of the seeds of `groups` groups, at least one. All are full but the last one, which has
+    /// `last_len` keys.
     pub(super) fn groups_bits(&self, groups: u32, last_len: u32) -> u64 {
         let bits = |len: u32| u64::from(self.groups[len as usize]);
         bits(GROUP_KEYS) * u64::from(groups - 1) + bits(last_len)
     }
 
-    /// The tree of a bucket; none if it has no keys, too many parts or too few bits.
+    /// Returns the tree of a bucket; `None` if it has no keys, too many parts or too few bits.
     pub(super) fn tree(&self, bucket: Bucket) -> Option<Tree> {
         let part_len = self.target.part_len();
         let offset = match self.target {
@@ -202,25 +205,25 @@ pub(super) struct Tree {
     offset: u32,
     pub(super) parts: u32,
     len: u32,
-    /// Where the seed at the root would begin if it had no slack.
+    /// Where the seed of the root would begin if it had no slack.
     pub(super) seeds_start: u64,
     pub(super) groups_start: u64,
 }
 
 impl Tree {
-    /// How many keys of the bucket are in the parts before this one.
+    /// Returns the number of keys of the bucket in the parts before `part`.
     pub(super) fn keys_before(&self, part: u32) -> u32 {
         (part * self.part_len).saturating_sub(self.offset).min(self.len)
     }
 }
 
-/// The parts of a node that go to the left.
+/// Returns the number of parts on the left of a node.
 pub(super) fn left_parts(parts: u32) -> u32 {
     parts.div_ceil(2)
 }
 
-/// The binary logarithm of 1 / p, where p is the probability that so many keys of all fall to the left if each does
-/// with the probability that makes this most likely (Stirling's formula with its first correction).
+/// Returns the binary logarithm of 1 / p, where p is the probability that exactly `left` keys fall to the left if each
+/// does with probability `left` / (`left` + `right`). Uses Stirling's formula with its first correction.
 fn split_bits(left: u64, right: u64) -> u64 {
     const HALF_LOG2_2_PI: u64 = 86_884;
     const CORRECTION: u64 = 7_879;
@@ -229,15 +232,16 @@ fn split_bits(left: u64, right: u64) -> u64 {
     half_log2 + CORRECTION / left + CORRECTION / right - CORRECTION / all
 }
 
-/// The binary logarithm of 1 / p, where p is the probability that so many keys fall to different ones of as many slots.
+/// Returns the binary logarithm of 1 / p, where p is the probability that `keys` keys fall to different ones of as many
+/// slots.
 fn bijection_bits(keys: u64) -> u64 {
     keys * log2(keys.max(1)) - (1..=keys).map(log2).sum::<u64>()
 }
 
-/// The binary logarithm of a number that is not 0, rounded down to a multiple of 2^-16.
+/// Returns the binary logarithm of a positive number, rounded down to a multiple of 2^-16.
 fn log2(number: u64) -> u64 {
     let integer = number.ilog2();
-    // Between 1 and 2, in units of 2^-63: squaring it shows the next bit of its logarithm.
+    // A number from 1 to 2, in units of 2^-63. Squaring it yields the next bit of its logarithm.
     let mut fraction = number << (63 - integer);
     let mut bits = 0;
     for _ in 0..FRACTION_BITS {

@@ -6,7 +6,7 @@ fn placements(count: usize, seed: u64) -> Vec<u64> {
     Numbers(seed).sorted_keys(count).into_iter().map(|(placement, _)| placement).collect()
 }
 
-/// An index, and the unit of each key.
+/// Builds an index, and returns the unit of each key.
 fn built(target: Target, expected_keys: u64, placements: &[u64]) -> (ConsensusIndex, Vec<u64>) {
     let mut builder = ConsensusBuilder::new(target, expected_keys, u32::MAX);
     let mut units = Vec::new();
@@ -18,7 +18,7 @@ fn built(target: Target, expected_keys: u64, placements: &[u64]) -> (ConsensusIn
     (index, units)
 }
 
-/// Every unit has as many keys as it can, and every key is found there.
+/// Asserts that every unit is full and every key is found in its unit.
 fn assert_perfect(target: Target, expected_keys: u64, placements: &[u64]) -> ConsensusIndex {
     let (index, units) = built(target, expected_keys, placements);
     let mut sorted = units.clone();
@@ -75,7 +75,7 @@ fn hardly_any_bucket_needs_a_salt() {
 }
 
 #[test]
-fn few_bits_a_key_are_enough() {
+fn they_take_few_bits_per_key() {
     for (target, bits_max) in [
         (Target::Slots, 1.50),
         (Target::Blocks(4), 0.65),
@@ -110,7 +110,7 @@ fn a_bucket_far_too_large_is_kept_in_order() {
 }
 
 #[test]
-fn keys_of_one_placement_share_a_block_or_are_answered_together() {
+fn keys_of_one_placement_share_a_block_or_are_located_together() {
     let mut placements = placements(3_000, 5);
     placements.extend([placements[1_500]; 3]);
     placements.sort_unstable();
@@ -127,7 +127,7 @@ fn keys_of_one_placement_share_a_block_or_are_answered_together() {
 }
 
 #[test]
-fn inside_a_bucket_any_order_will_do() {
+fn within_a_bucket_any_order_is_allowed() {
     let mut placements = placements(5_000, 6);
     let buckets = ConsensusBuilder::new(Target::Slots, 5_000, u32::MAX).finish().0.outline.counts.len();
     placements.sort_by_key(|&placement| (bucket_of(buckets, placement), placement.rotate_left(40)));

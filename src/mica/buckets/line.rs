@@ -1,23 +1,32 @@
-//! One bucket: a cache line of eight words.
+//! A bucket: a cache line of eight words.
 //!
-//! | word | holds |
+//! | word | contains |
 //! |---|---|
-//! | 0 | version (32 bits), number of the spare bucket that follows it, or 0 (32 bits) |
-//! | 1, 2 | the tags of the entries 0 to 7, 16 bits each; 0 is an empty entry |
+//! | 0 | version (32 bits), number of the next spare bucket or 0 (32 bits) |
+//! | 1, 2 | the tags of entries 0 to 7, 16 bits each; 0 for an empty entry |
 //! | 3 | the tag of entry 8 (16 bits), unused (16 bits), the offset of entry 8 (32 bits) |
-//! | 4 to 7 | the offsets of the entries 0 to 7, 32 bits each |
+//! | 4 to 7 | the offsets of entries 0 to 7, 32 bits each |
+//!
+//! ```text
+//!         63            32              0
+//! word 0  | next spare   |   version    |
+//! word 1  | t3  | t2  | t1  | t0  |
+//! word 2  | t7  | t6  | t5  | t4  |
+//! word 3  | offset 8     | -   | t8  |
+//! word 4  | offset 1     | offset 0     |   ..
+//! ```
 
 use super::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Words of a bucket.
+/// Words per bucket.
 pub(super) const LINE_WORDS: usize = 8;
-/// Entries of a bucket.
+/// Entries per bucket.
 pub const BUCKET_ENTRIES: usize = 9;
 
 const LAST: usize = BUCKET_ENTRIES - 1;
 pub(super) const LANES: u64 = 0x0001_0001_0001_0001;
 const LOW_BITS: u64 = 0x7fff * LANES;
-/// Gathers the lowest bits of four lanes of 16 bits in bits 48 to 51.
+/// A factor that gathers the lowest bits of four lanes of 16 bits in bits 48 to 51.
 const GATHER: u64 = 1 << 48 | 1 << 33 | 1 << 18 | 1 << 3;
 
 #[derive(Clone, Copy)]
@@ -29,19 +38,19 @@ impl<'a> Line<'a> {
         &self.0[0]
     }
 
-    /// The spare bucket that follows, counted from 1; 0 for none.
+    /// Returns the next spare bucket of the chain, counted from 1; 0 for none.
     #[inline]
     pub fn next(self) -> u32 {
         (self.header().load(Relaxed) >> 32) as u32
     }
 
-    /// The bucket must be locked.
+    /// Sets the next spare bucket. The bucket must be locked.
     pub fn set_next(self, next: u32) {
         let version = self.header().load(Relaxed) & u64::from(u32::MAX);
         self.header().store(u64::from(next) << 32 | version, Relaxed);
     }
 
-    /// The entries with that tag, a bit each.
+    /// Returns the entries with this tag.
     #[inline]
     pub fn with_tag(self, tag: u16) -> Slots {
         let sought = u64::from(tag) * LANES;
@@ -51,7 +60,7 @@ impl<'a> Line<'a> {
         Slots(low | high << 4 | last << LAST)
     }
 
-    /// The entries that are in use.
+    /// Returns the entries in use.
     #[inline]
     pub fn used(self) -> Slots {
         Slots(!self.with_tag(0).0 & ((1 << BUCKET_ENTRIES) - 1))
@@ -86,7 +95,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Four bits: which lanes of 16 bits are equal.
+/// Returns a bit per lane of 16 bits that is equal in both words.
 #[inline]
 pub(super) fn equal_lanes(word: u64, sought: u64) -> u32 {
     let difference = word ^ sought;
@@ -94,7 +103,7 @@ pub(super) fn equal_lanes(word: u64, sought: u64) -> u32 {
     ((zero >> 15).wrapping_mul(GATHER) >> 48) as u32 & 0xf
 }
 
-/// Entries of a bucket, from the first on.
+/// A set of entries of a bucket, as an iterator in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slots(u32);
 

@@ -1,15 +1,21 @@
-//! MICA's hash indexes (dissertation 5.3.3): buckets of one cache line that tell from the hash of a key at which offset
-//! its item may stand. Lossy ([`Buckets::insert_lossy`]): a full bucket gives up its oldest entry. Lossless
-//! ([`Buckets::insert`]): a full bucket is chained to a spare one ("bulk chaining").
+//! MICA's hash indexes (dissertation 5.3.3): buckets of one cache line that map the hash of a key to the offsets where
+//! its item may be. In a lossy index ([`Buckets::insert_lossy`]) a full bucket drops its oldest entry. In a lossless
+//! one ([`Buckets::insert`]) a full bucket is chained to a spare bucket ("bulk chaining"):
 //!
-//! Deviations, for memory and cache misses: a bucket is one cache line of nine entries where the prototype has two of
-//! fifteen; an entry is a tag of 16 bits and an offset of 32 bits in units that its user chooses, where the prototype
-//! has 48 bits in bytes. What wide offsets detect (references to items that were overwritten) 32 bits detect as well,
-//! if the buckets are swept that much more often: see [`Buckets::sweep`]. A hole in a chain is filled from its end, so
-//! that spare buckets come back as soon as they can.
+//! ```text
+//! main buckets    | 0 | 1 | 2 | 3 | .. |         hash -> bucket 2, tag 5f21
+//!                           |
+//! spare buckets             +--> | s1 | --> | s7 |
+//! ```
 //!
-//! A bucket's version guards all its chain. Whatever is done to a bucket is done between [`Buckets::lock`] and the end
-//! of its guard; readers follow [`Mode`].
+//! Deviations, for memory and cache misses: a bucket is one cache line with nine entries; the prototype's has two lines
+//! with fifteen. An entry is a tag of 16 bits and an offset of 32 bits in units that the space chooses; the prototype's
+//! has 48 bits in bytes. Wide offsets detect references to items that were overwritten; 32 bits do as well, if the
+//! buckets are swept more often: see [`Buckets::sweep`]. A hole in a chain is filled from its end, so spare buckets
+//! become free as soon as possible.
+//!
+//! The version of a main bucket guards its chain. Changes are made between [`Buckets::lock`] and the drop of its guard;
+//! readers follow [`Mode`].
 
 mod line;
 mod mode;
@@ -29,13 +35,13 @@ use spares::Spares;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-/// The bytes of a bucket.
+/// The bytes per bucket.
 pub const BUCKET_BYTES: usize = LINE_WORDS * 8;
 
-/// The most high bits of a hash that may choose the partition.
+/// The maximum number of high bits of a hash that select the partition.
 pub const PARTITION_BITS_MAX: u32 = 16;
 
-/// The buckets of a partition, over words that are zero at first.
+/// The buckets of a partition, stored in words that are initially zero.
 pub struct Buckets<W> {
     words: W,
     main: u32,
@@ -43,31 +49,31 @@ pub struct Buckets<W> {
     spares: Spares,
 }
 
-/// Where a key belongs: its bucket, and the tag by which the bucket knows it. The bits of the hash that choose the
-/// partition (the highest), the bucket (from bit 16 on) and the tag (the lowest 16) do not overlap.
+/// The position of a key: its bucket, and its tag in the bucket. The bits of the hash that select the partition (the
+/// highest), the bucket (from bit 16 on) and the tag (the lowest 16) do not overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Home {
     bucket: u32,
     tag: u16,
 }
 
-/// An entry that was found. Good as long as its bucket is locked or unchanged.
+/// An entry that was found. Valid while its bucket is locked or unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     line: u32,
     slot: u8,
-    /// The offset that it holds.
+    /// The offset in the entry.
     pub offset: u32,
 }
 
-/// What looking through a bucket came to.
+/// The result of searching a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Search {
     /// The entry that was accepted.
     Found(Entry),
-    /// None was.
+    /// No entry was accepted.
     Absent,
-    /// A writer came in between.
+    /// A writer has changed the bucket.
     Changed,
 }
 
@@ -76,13 +82,13 @@ pub enum Search {
 pub struct NoSpare;
 
 impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
-    /// The words that so many buckets take.
+    /// Returns the number of words that this many buckets take.
     pub fn words_for(main: u32, spare: u32) -> usize {
         (main as usize + spare as usize) * LINE_WORDS
     }
 
-    /// Buckets over `words`, as many as [`words_for`](Buckets::words_for) says, all zero and aligned to 64 bytes if
-    /// they are to be fast. `partition_bits` high bits of all hashes are the same; `None` if the numbers do not fit.
+    /// Makes buckets of `words`, at least [`words_for`](Buckets::words_for), all zero, and aligned to 64 bytes for
+    /// speed. `partition_bits` high bits are the same in all hashes. `None` if the numbers do not fit.
     pub fn new(words: W, main: u32, spare: u32, partition_bits: u32) -> Option<Self> {
         let fits = words.len() >= Self::words_for(main, spare) && main.checked_add(spare).is_some();
         (fits && main > 0 && partition_bits <= PARTITION_BITS_MAX).then(|| Buckets {
@@ -93,22 +99,22 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
         })
     }
 
-    /// The words that were given.
+    /// Returns the words.
     pub fn words(&self) -> &W {
         &self.words
     }
 
-    /// The main buckets.
+    /// Returns the number of main buckets.
     pub fn main(&self) -> u32 {
         self.main
     }
 
-    /// The spare buckets that are in no chain.
+    /// Returns the number of spare buckets that are in no chain.
     pub fn free_spares(&self) -> u32 {
         self.spares.free()
     }
 
-    /// Where a key of that hash belongs.
+    /// Returns the position of a key with this hash.
     #[inline]
     pub fn home(&self, hash: u64) -> Home {
         let high = hash << self.partition_bits >> 32;
@@ -116,12 +122,12 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
         Home { bucket, tag: (hash as u16).max(1) }
     }
 
-    /// The main bucket of a number below [`main`](Buckets::main), with no tag.
+    /// Returns a main bucket by its number, below [`main`](Buckets::main), without a tag.
     pub fn home_of_bucket(&self, bucket: u32) -> Home {
         Home { bucket: bucket.min(self.main - 1), tag: 0 }
     }
 
-    /// Where the line of the main bucket begins among the words.
+    /// Returns the number of the first word of a main bucket.
     #[inline]
     pub fn first_word(&self, home: Home) -> usize {
         home.bucket as usize * LINE_WORDS
@@ -129,7 +135,7 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
 
     #[inline]
     fn line(&self, number: u32) -> Line<'_> {
-        // Numbers come from `home` and from chains, which hold only what is there.
+        // Numbers come from `home` and from chains, so they are within the words.
         let first = number as usize * LINE_WORDS;
         Line(&self.words[first..first + LINE_WORDS])
     }
@@ -139,21 +145,21 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
         self.main + (spare - 1)
     }
 
-    /// The word by which readers and writers of the bucket agree.
+    /// Returns the word by which readers and writers of the bucket synchronize.
     #[inline]
     pub fn header(&self, home: Home) -> &AtomicU64 {
         self.line(home.bucket).header()
     }
 
-    /// The offsets of entries of the main bucket with the key's tag: those whose items are worth fetching.
+    /// Returns the offsets of the entries of the main bucket with the key's tag, whose items are worth prefetching.
     #[inline]
     pub fn candidates(&self, home: Home) -> impl Iterator<Item = u32> {
         let line = self.line(home.bucket);
         line.with_tag(home.tag).map(move |slot| line.offset(slot))
     }
 
-    /// Looks for the entry that `is_it` accepts, given its offset, among those with the key's tag. The header of the
-    /// bucket was `seen` when it began.
+    /// Searches the entries with the key's tag for one that `is_it` accepts by its offset. `seen` is the header of the
+    /// bucket when the read began.
     #[inline]
     pub fn find<M: Mode>(&self, home: Home, seen: u64, mut is_it: impl FnMut(u32) -> bool) -> Search {
         let mut number = home.bucket;
@@ -171,13 +177,15 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
             }
             number = self.spare_line(next);
             next = self.line(number).next();
+            // The spare bucket may have moved to another chain while it was read, so its `next` may lead anywhere. An
+            // unchanged version proves that it did not.
             if !M::is_unchanged(self.header(home), seen) {
                 return Search::Changed;
             }
         }
     }
 
-    /// Enters the bucket as a writer until the guard is dropped.
+    /// Locks the bucket for writing until the guard is dropped.
     #[inline]
     pub fn lock<M: Mode>(&self, home: Home) -> Locked<'_, M> {
         let header = self.header(home);
@@ -185,7 +193,7 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
         Locked { header, mode: PhantomData }
     }
 
-    /// Looks for an entry of a bucket that is locked.
+    /// Searches a locked bucket.
     #[inline]
     pub fn find_locked<M: Mode>(
         &self,
@@ -199,16 +207,16 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
         }
     }
 
-    /// Gives an entry of a locked bucket another offset.
+    /// Replaces the offset of an entry of a locked bucket.
     #[inline]
     pub fn replace<M: Mode>(&self, _locked: &Locked<'_, M>, entry: Entry, offset: u32) {
         self.line(entry.line).set_offset(entry.slot.into(), offset);
     }
 
-    /// Puts an entry into a locked bucket, chaining a spare bucket to it when all its entries are in use.
+    /// Inserts an entry in a locked bucket, and chains a spare bucket to it if all its entries are in use.
     ///
     /// # Errors
-    /// [`NoSpare`] if there is no spare bucket left; nothing was changed.
+    /// [`NoSpare`] if no spare bucket is left; nothing was changed then.
     pub fn insert<M: Mode>(&self, _locked: &Locked<'_, M>, home: Home, offset: u32) -> Result<(), NoSpare> {
         let mut number = home.bucket;
         loop {
@@ -224,6 +232,7 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
             }
         }
         let spare = self.spares.take(|spare| self.line(self.spare_line(spare)).next()).ok_or(NoSpare)?;
+        // Filled before it is linked, so that the chain is valid at any time.
         let fresh = self.line(self.spare_line(spare));
         fresh.set_next(0);
         fresh.set_offset(0, offset);
@@ -232,8 +241,8 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
         Ok(())
     }
 
-    /// Puts an entry into the locked main bucket, in place of the one of the highest `age` if all are in use. Answers
-    /// whether an entry gave way.
+    /// Inserts an entry in the locked main bucket, in place of the one with the highest `age` if all are in use.
+    /// Returns whether an entry was dropped.
     pub fn insert_lossy<M: Mode>(
         &self,
         _locked: &Locked<'_, M>,
@@ -279,9 +288,9 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
         }
     }
 
-    /// Empties the entries of a main bucket that hold offsets which are not `live`. Answers how many.
+    /// Empties the entries of a main bucket whose offsets are not `live`. Returns their number.
     ///
-    /// A circular log must do so for all buckets before offsets that wrap around seem to be live again.
+    /// A circular log must do this for all buckets before offsets wrap around and old ones appear live again.
     pub fn sweep<M: Mode>(&self, bucket: u32, live: impl Fn(u32) -> bool) -> u32 {
         let home = self.home_of_bucket(bucket);
         let line = self.line(home.bucket);
@@ -298,7 +307,7 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
         emptied
     }
 
-    /// The entries of a main bucket and its chain. The bucket must be locked, or have no writer.
+    /// Returns the entries of a main bucket and its chain. The bucket must be locked, or have no writer.
     pub fn entries(&self, home: Home) -> impl Iterator<Item = Entry> {
         self.chain(home).flat_map(|number| {
             let line = self.line(number);
@@ -313,8 +322,8 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
         })
     }
 
-    /// How many spare buckets it takes at the most to insert keys of these hashes, none of which is there. There must
-    /// be no writer.
+    /// Returns the maximum number of spare buckets that insertions of these hashes take, none of which is present.
+    /// There must be no writer.
     pub fn spares_needed(&self, hashes: impl Iterator<Item = u64>) -> u32 {
         let mut buckets: Vec<u32> = hashes.map(|hash| self.home(hash).bucket).collect();
         buckets.sort_unstable();
@@ -327,7 +336,7 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
     }
 }
 
-/// A bucket that is being written.
+/// A bucket that is locked for writing.
 pub struct Locked<'a, M: Mode> {
     header: &'a AtomicU64,
     mode: PhantomData<M>,

@@ -1,17 +1,23 @@
-//! Who may read and write a bucket at the same time: MICA's operation modes (dissertation 5.3.1, 5.3.3).
+//! MICA's operation modes (dissertation 5.3.1, 5.3.3): which threads may read and write a bucket at the same time.
 //!
-//! The header word of a bucket has its version in the low 32 bits: even at rest, odd while a writer is in it. A reader
-//! that finds the same even version before and after has seen one moment; else it begins anew. Words that are read
-//! optimistically are atomics, so that a race is defined; the fences are those of a seqlock (Boehm, "Can seqlocks get
-//! along with programming language memory models?", MSPC 2012) and cost no instruction on x86-64.
+//! The header word of a bucket has its version in the low 32 bits: even at rest, odd while a writer changes it. A
+//! reader that finds the same even version before and after its read has seen a consistent state; otherwise it tries
+//! again:
 //!
-//! There a relaxed load is the `mov` of a plain one. All that is lost is that compilers leave such loads alone, where
-//! they would join two plain ones into a vector: an item of 8 + 8 bytes takes three moves instead of two.
+//! ```text
+//! reader   version 4 ---- read entries and item ---- version 6: try again
+//! writer        version 5, change, version 6
+//! ```
+//!
+//! Words that are read optimistically are atomics, so a race is defined. The fences are those of a seqlock (Boehm, "Can
+//! seqlocks get along with programming language memory models?", MSPC 2012) and cost no instruction on x86-64, where a
+//! relaxed load is a plain `mov`. The only loss is that compilers do not join such loads to vectors: an item of 8 + 8
+//! bytes takes three moves instead of two.
 
 use super::atomic::{AtomicU64, Ordering, fence, spin_loop, yield_now};
 
 const VERSION: u64 = u32::MAX as u64;
-/// Tries before a waiting thread lets others run: the writer it waits for may have lost its core.
+/// Attempts before a waiting thread yields: the writer may have been preempted.
 const SPINS: u32 = 64;
 
 mod sealed {
@@ -20,22 +26,22 @@ mod sealed {
 
 /// An operation mode.
 pub trait Mode: sealed::Sealed + Send + Sync + 'static {
-    /// Whether readers may meet a writer.
+    /// Whether readers run concurrently with a writer.
     const CONCURRENT_READS: bool;
-    /// Whether writers may meet.
+    /// Whether writers run concurrently.
     const CONCURRENT_WRITES: bool;
 
-    /// Waits until no writer is in the bucket and returns its header.
+    /// Waits until no writer is in the bucket, and returns its header.
     fn begin_read(header: &AtomicU64) -> u64;
-    /// Whether no writer was in the bucket since its header was `seen`.
+    /// Returns whether no writer was in the bucket since its header was `seen`.
     fn is_unchanged(header: &AtomicU64, seen: u64) -> bool;
-    /// Enters the bucket as a writer.
+    /// Locks the bucket for writing.
     fn lock(header: &AtomicU64);
-    /// Leaves it.
+    /// Unlocks it.
     fn unlock(header: &AtomicU64);
 
-    /// Comes between taking memory that another writer may have given back and the first write to it. A reader that
-    /// sees what is written there then also sees the version that changed when the memory was given back.
+    /// A fence between allocating memory that another writer may have released and the first write to it. A reader that
+    /// sees the new contents also sees that the version changed when the memory was released.
     #[inline]
     fn before_reuse() {
         if Self::CONCURRENT_READS {
@@ -43,7 +49,7 @@ pub trait Mode: sealed::Sealed + Send + Sync + 'static {
         }
     }
 
-    /// Adds to a count that writers keep; wraps, so that a number can be taken away.
+    /// Adds to a counter of the writers. Wraps around, so a number can be subtracted.
     #[inline]
     fn add(count: &AtomicU64, number: u64) {
         if Self::CONCURRENT_WRITES {
@@ -54,11 +60,11 @@ pub trait Mode: sealed::Sealed + Send + Sync + 'static {
     }
 }
 
-/// Exclusive read, exclusive write: one owner, no synchronisation at all.
+/// Exclusive read, exclusive write: one owner, no synchronization.
 #[derive(Debug, Clone, Copy)]
 pub enum Erew {}
 
-/// Concurrent read, exclusive write: one writer beside any readers.
+/// Concurrent read, exclusive write: one writer and any number of readers.
 #[derive(Debug, Clone, Copy)]
 pub enum Crew {}
 
@@ -102,6 +108,7 @@ impl Mode for Crew {
 
     #[inline]
     fn is_unchanged(header: &AtomicU64, seen: u64) -> bool {
+        // Orders the reads of entries and items before the second read of the version.
         fence(Ordering::Acquire);
         header.load(Ordering::Relaxed) == seen
     }
@@ -109,6 +116,7 @@ impl Mode for Crew {
     #[inline]
     fn lock(header: &AtomicU64) {
         header.store(next_version(header.load(Ordering::Relaxed)), Ordering::Relaxed);
+        // Orders the odd version before the writes that follow.
         fence(Ordering::Release);
     }
 

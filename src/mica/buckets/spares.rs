@@ -1,17 +1,17 @@
-//! The spare buckets that are in no chain: those never used, and a stack of those that came back, threaded through
-//! their own header words.
+//! The spare buckets that are in no chain: those never used, and a stack of those that were released, linked through
+//! their header words.
 
 use super::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const NUMBER: u64 = u32::MAX as u64;
 
-/// Spare buckets are counted from 1.
+/// Free spare buckets, counted from 1.
 pub(super) struct Spares {
     count: u32,
-    /// How many were ever taken.
+    /// The number of buckets that were ever taken.
     begun: AtomicU32,
-    /// The uppermost of the stack (32 bits; 0 if there is none), below a count of changes, so that a writer that slept
-    /// sees that the stack is another one.
+    /// The top of the stack (32 bits; 0 if it is empty), below a counter of changes. A writer that was delayed fails to
+    /// exchange the top if the stack has changed, even if the same bucket is on top again (the ABA problem).
     stack: AtomicU64,
     free: AtomicU32,
 }
@@ -25,7 +25,7 @@ impl Spares {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// A spare bucket, if there is one. `below` tells what stands below one in the stack.
+    /// Takes a spare bucket, if there is one. `below` returns the bucket below one in the stack.
     pub fn take(&self, below: impl Fn(u32) -> u32) -> Option<u32> {
         let taken = self.pop(below).or_else(|| self.begin());
         if taken.is_some() {
@@ -41,6 +41,8 @@ impl Spares {
             if spare == 0 {
                 return None;
             }
+            // `below(spare)` may read the header of a bucket that another writer has taken meanwhile. The exchange
+            // fails then, because the counter has changed.
             let rest = (top & !NUMBER).wrapping_add(NUMBER + 1) | u64::from(below(spare));
             match self.stack.compare_exchange_weak(top, rest, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Some(spare),
@@ -54,7 +56,7 @@ impl Spares {
         self.begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|begun| begun + 1)
     }
 
-    /// Takes a spare bucket back. `set_below` notes in it what stands below it.
+    /// Releases a spare bucket. `set_below` stores the bucket below it.
     pub fn give_back(&self, spare: u32, set_below: impl Fn(u32)) {
         let mut top = self.stack.load(Ordering::Relaxed);
         loop {

@@ -15,11 +15,11 @@ fn find(buckets: &Buckets<Vec<AtomicU64>>, hash: u64, offset: u32) -> Option<Ent
     match buckets.find::<Crew>(home, seen, |found| found == offset) {
         Search::Found(entry) => Some(entry),
         Search::Absent => None,
-        Search::Changed => panic!("nobody writes"),
+        Search::Changed => panic!("there is no writer"),
     }
 }
 
-/// Every entry is found, no other is, and the chains hold exactly the entries that there are.
+/// Asserts that every entry is found, no other is, and the chains hold exactly the existing entries.
 fn check(buckets: &Buckets<Vec<AtomicU64>>, entries: &BTreeMap<u32, u64>) {
     for (offset, hash) in entries {
         assert!(find(buckets, *hash, *offset).is_some());
@@ -40,7 +40,7 @@ fn check(buckets: &Buckets<Vec<AtomicU64>>, entries: &BTreeMap<u32, u64>) {
 const SPARES: u32 = 12;
 
 #[test]
-fn chains_hold_all_entries_and_give_spare_buckets_back() {
+fn chains_hold_all_entries_and_release_spare_buckets() {
     for seed in 0..if cfg!(miri) { 1 } else { 6 } {
         let mut random = fastrand::Rng::with_seed(seed);
         let buckets = buckets(3, SPARES);
@@ -85,7 +85,7 @@ fn chains_hold_all_entries_and_give_spare_buckets_back() {
 }
 
 #[test]
-fn a_full_bucket_of_a_lossy_index_gives_up_its_oldest_entry() {
+fn a_full_bucket_of_a_lossy_index_drops_its_oldest_entry() {
     let buckets = buckets(1, 0);
     let home = buckets.home(7);
     for offset in 0..BUCKET_ENTRIES as u32 {
@@ -100,7 +100,7 @@ fn a_full_bucket_of_a_lossy_index_gives_up_its_oldest_entry() {
 }
 
 #[test]
-fn a_sweep_leaves_what_is_live() {
+fn a_sweep_keeps_live_entries() {
     let buckets = buckets(1, 0);
     let home = buckets.home(7);
     for offset in 0..6 {
@@ -128,7 +128,7 @@ fn spare_buckets_that_a_batch_needs_are_counted_before_it_is_written() {
 }
 
 #[test]
-fn the_version_is_odd_while_a_writer_is_there_and_readers_see_that_it_came() {
+fn the_version_is_odd_during_a_write_and_readers_see_that_it_changed() {
     let buckets = buckets(1, 0);
     let home = buckets.home(7);
     let header = buckets.header(home);
@@ -140,7 +140,7 @@ fn the_version_is_odd_while_a_writer_is_there_and_readers_see_that_it_came() {
     assert!(header.load(Relaxed) & 1 == 0 && !Crew::is_unchanged(header, seen));
     header.store(u64::from(u32::MAX) | 5 << 32, Relaxed);
     Crew::unlock(header);
-    assert_eq!(header.load(Relaxed), 5 << 32, "a version that wraps around leaves the chain alone");
+    assert_eq!(header.load(Relaxed), 5 << 32, "a version that wraps around does not change the chain");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn hashes_are_spread_over_all_buckets_and_partitions_do_not_matter() {
     let buckets: std::collections::BTreeSet<u32> = (0..1_000u64)
         .map(|number| one.home(0xa << 60 | number.wrapping_mul(0x9e37_79b9) << 20).bucket)
         .collect();
-    assert_eq!(buckets.len(), 10, "keys of one partition come into all its buckets");
+    assert_eq!(buckets.len(), 10, "keys of one partition use all its buckets");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Threads that meet. Miri runs these too, with its own many orders.
+//! Concurrent threads. Miri runs these tests too, with many interleavings of its own.
 
 use super::*;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 const KEYS: u64 = 24;
 const ROUNDS: u64 = if cfg!(miri) { 30 } else { 20_000 };
 
-/// A value of any length whose bytes are all the same, and the key's: torn ones are found out.
+/// Returns a value of any length whose bytes are all the same, derived from the key: torn values are detected.
 fn whole(key: u64, version: u64) -> Vec<u8> {
     let length = 1 + (version.wrapping_mul(7) + key) as usize % 60;
     vec![(key * 10 + version % 10) as u8; length]
@@ -69,7 +69,7 @@ fn one_writer<S: Space>(mut partition: Partition<S, Crew>) {
 }
 
 #[test]
-fn readers_beside_a_writer_see_whole_values() {
+fn readers_during_a_write_see_complete_values() {
     one_writer(store::<Crew>());
     one_writer(cache::<Crew>());
 }
@@ -105,7 +105,7 @@ fn many_writers<S: Space>(shared: &Shared<S>) {
 }
 
 #[test]
-fn writers_that_meet_leave_whole_values_and_lose_no_space() {
+fn concurrent_writers_leave_complete_values_and_lose_no_space() {
     let store = store::<Crcw>();
     let free_words = store.free_words();
     let mut shared = store.share();

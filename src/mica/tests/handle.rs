@@ -25,7 +25,7 @@ fn reply_of(handle: &mut Handle, key: HashedKey<'_>, operation: Operation<'_>) -
     replies.remove(0)
 }
 
-/// What every thread can do with one partition, after its owner stored a value under a key.
+/// Checks what every thread can do with one partition, after its owner has stored a value.
 fn check_partition(mode: AccessMode, threads: &mut [Handles], partition: usize) {
     let owner = partition % threads.len();
     let key = HashedKey { hash: (partition as u64) << (64 - PARTITION_BITS) | 7, bytes: b"a key" };

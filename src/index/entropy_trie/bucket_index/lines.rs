@@ -1,48 +1,57 @@
-//! The fast coder's index of the buckets: 28 buckets in a cache line.
+//! The fast coder's index of the buckets: 28 buckets per cache line.
 //!
-//! A line holds the offsets at which its first bucket begins and, for every bucket, two bytes: by how much the number
-//! of its keys deviates from the average, and by how much the length of its code deviates from what so many keys take.
-//! A lookup sums up the bytes before its bucket. This takes 18.3 bits a bucket, where the paper's two-level index takes
-//! 34, and touches one cache line.
+//! A line holds the offsets at which its first bucket begins and two bytes per bucket: how far its number of keys
+//! deviates from the average, and how far the length of its code deviates from the average for that number of keys. A
+//! lookup adds up the bytes before its bucket:
 //!
-//! The offsets of a line count from an upper level, every 4,096th line. A line in which something does not fit is
-//! *wide*: it names a record of 64-bit offsets instead. The averages are those of all buckets, known at the end, and so
-//! the index is built with a guess and then once more; each takes but 3 % of the trie's memory.
+//! ```text
+//! line (64 bytes)   position | bit | keys, length of bucket 0 | of bucket 1 | .. | of bucket 27
+//!                     u32      u32       u8      u8
+//! bucket i begins   at record  upper.position + position + i * mean_keys + sum of keys[..i]
+//!                   at bit     upper.bit + bit + mean_bits(keys before i) + sum of lengths[..i]
+//! ```
+//!
+//! This takes 18.3 bits per bucket and one cache line per lookup; the paper's two-level index takes 34 bits.
+//!
+//! The offsets of a line are relative to an upper level, with an entry for every 4,096th line. A line whose numbers do
+//! not fit is *wide*: it refers to a record of 64-bit offsets instead. The averages are those of all buckets, which are
+//! known only at the end, so the index is built twice: with estimates, then with the true averages. Each copy takes 3 %
+//! of the trie's memory.
 
 use super::Offsets;
 use crate::coding::{DecodeError, Decoder};
 
-/// The buckets of a line.
+/// The buckets per line.
 const LINE_BUCKETS: usize = 28;
 
-/// The lines from one entry of the upper level to the next.
+/// The lines per entry of the upper level.
 const UPPER_LINES: usize = 4096;
 
-/// Marks the position of a line as the number of a wide record.
+/// Marks a line whose position is the number of a wide record.
 const WIDE: u32 = 1 << 31;
 
-/// The byte that stands for no deviation.
+/// The byte that encodes a deviation of 0.
 const NO_DEVIATION: u8 = 128;
 
-/// The limit of an average number of keys with which sums cannot overflow.
+/// The exclusive limit of the average number of keys, below which sums cannot overflow.
 const MEAN_KEYS_LIMIT: u32 = 1 << 24;
 
-/// The binary places of the average code length of a key.
+/// The fraction bits of the average code length per key.
 const KEY_BITS_SHIFT: u32 = 16;
 
-/// What a line holds, 64 bytes.
+/// A line, 64 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C, align(64))]
 struct Line {
-    /// Where the first bucket begins, from the entry of the upper level on.
+    /// Where the first bucket begins, relative to the entry of the upper level.
     position: u32,
     bit: u32,
-    /// Two bytes for every bucket, the first bucket lowest: the deviations of the number of keys and, above it, of the
-    /// code length, plus [`NO_DEVIATION`].
+    /// Two bytes per bucket, the first bucket lowest: the deviation of the number of keys in the low byte, that of the
+    /// code length in the high byte, each plus [`NO_DEVIATION`].
     deviations: [u64; LINE_BUCKETS / 4],
 }
 
-/// The deviations of the buckets of a line, or sums of them.
+/// The deviations of a bucket, or sums of deviations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Deviations {
     keys: i64,
@@ -50,7 +59,7 @@ struct Deviations {
 }
 
 impl Line {
-    /// The deviations of the bucket with this number in the line.
+    /// Returns the deviations of a bucket, by its number in the line.
     #[inline(always)]
     fn deviations(&self, within: usize) -> Deviations {
         let pair = self.deviations[within / 4] >> (within % 4 * 16);
@@ -58,10 +67,10 @@ impl Line {
         Deviations { keys: deviation(pair), length: deviation(pair >> 8) }
     }
 
-    /// The sums of the deviations of the first `count` buckets.
+    /// Returns the sums of the deviations of the first `count` buckets.
     #[inline(always)]
     fn sums(&self, count: usize) -> Deviations {
-        // Four lanes of 16 bits, in which sums of seven bytes, and of all 28 at the end, find room.
+        // Four lanes of 16 bits. Seven bytes per lane cannot overflow it, nor can the sum of all 28 bytes at the end.
         const LOW_BYTES: u64 = 0x00ff_00ff_00ff_00ff;
         let (mut keys, mut lengths) = (0, 0);
         for (index, word) in self.deviations.iter().enumerate() {
@@ -79,27 +88,27 @@ impl Line {
 /// A line whose numbers do not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct WideLine {
-    /// Where each bucket begins and the last one ends.
+    /// Where each bucket begins, and where the last one ends.
     begins: [Offsets; LINE_BUCKETS + 1],
-    /// A bit for every bucket: whether it is [`plain`](Bucket::is_plain).
+    /// A bit per bucket: whether it is [`plain`](Bucket::is_plain).
     plain: u32,
 }
 
-/// A bucket.
+/// The extent of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::index::entropy_trie) struct Bucket {
     pub begin: Offsets,
     pub end: Offsets,
-    /// Whether it is coded node by node.
+    /// Whether the bucket is coded node by node.
     pub is_plain: bool,
 }
 
-/// What the deviations deviate from.
+/// The averages that deviations are relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Averages {
-    /// The keys of a bucket.
+    /// Keys per bucket.
     keys: u32,
-    /// The code of a key, in 2^-16 bits.
+    /// Bits of code per key, in 2^-16 bits.
     key_bits: u32,
 }
 
@@ -113,14 +122,14 @@ impl Averages {
         }
     }
 
-    /// The length of the code of so many keys.
+    /// Returns the average code length of `keys` keys.
     #[inline(always)]
     fn bits(self, keys: i64) -> i64 {
         (keys * i64::from(self.key_bits)) >> KEY_BITS_SHIFT
     }
 }
 
-/// The index.
+/// The index of the buckets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::index::entropy_trie) struct LineIndex {
     averages: Averages,
@@ -131,7 +140,7 @@ pub(in crate::index::entropy_trie) struct LineIndex {
 }
 
 impl LineIndex {
-    /// The bucket of this number; there must be one.
+    /// Returns a bucket by its number, which must exist.
     #[inline]
     pub(in crate::index::entropy_trie) fn bucket(&self, bucket: u64) -> Bucket {
         let (number, within) =
@@ -157,14 +166,14 @@ impl LineIndex {
         }
     }
 
-    /// The memory on the heap, in bytes.
+    /// Returns the heap memory, in bytes.
     pub(in crate::index::entropy_trie) fn heap_bytes(&self) -> usize {
         size_of::<Line>() * self.lines.capacity()
             + size_of::<Offsets>() * self.upper.capacity()
             + size_of::<WideLine>() * self.wide.capacity()
     }
 
-    /// Appends the index to `out`.
+    /// Appends the encoded index.
     pub(in crate::index::entropy_trie) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.averages.keys.to_le_bytes());
         out.extend_from_slice(&self.averages.key_bits.to_le_bytes());
@@ -250,7 +259,8 @@ impl LineIndex {
 }
 
 impl Line {
-    /// The line over the buckets that begin here, the last one being the end, or none, if something does not fit.
+    /// Makes a line from the begins of its buckets, followed by the end of the last one. `None` if a number does not
+    /// fit.
     fn new(begins: &[Offsets], upper: Offsets, averages: Averages) -> Option<Self> {
         let first = begins.first()?;
         let mut line = Self {
@@ -274,7 +284,7 @@ impl Line {
         Some(line)
     }
 
-    /// The line that names the wide line of this number.
+    /// Makes a line that refers to a wide line.
     fn wide(number: usize) -> Self {
         Self { position: WIDE | number as u32, bit: 0, deviations: [0; LINE_BUCKETS / 4] }
     }
@@ -291,13 +301,13 @@ impl Line {
 #[derive(Debug, Clone)]
 pub(in crate::index::entropy_trie) struct LineIndexBuilder {
     index: LineIndex,
-    /// Where the buckets of the line begin that is not full yet.
+    /// The begins of the buckets of the current line.
     begins: Vec<Offsets>,
     plain: u32,
 }
 
 impl LineIndexBuilder {
-    /// An index to be, when so many buckets and records and so long a code are expected.
+    /// Makes a builder from the expected number of buckets, of records, and of bits of code.
     pub(in crate::index::entropy_trie) fn new(buckets: u64, expected: Offsets) -> Self {
         Self::with(Averages::of(expected, buckets))
     }
@@ -318,7 +328,7 @@ impl LineIndexBuilder {
         self.index.buckets += 1;
     }
 
-    /// Ends the index; the last bucket ends at `end`.
+    /// Finishes the index; the last bucket ends at `end`.
     pub(in crate::index::entropy_trie) fn finish(mut self, end: Offsets) -> LineIndex {
         self.flush(end);
         let guess = self.index;

@@ -6,12 +6,12 @@ mod two_level;
 pub(super) use lines::{Bucket, LineIndex, LineIndexBuilder};
 pub(super) use two_level::{TwoLevelBuilder, TwoLevelIndex};
 
-/// Where something begins, or ends.
+/// The begin or the end of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Offsets {
-    /// The number of records before.
+    /// The number of records before it.
     pub position: u64,
-    /// The number of bits of code before.
+    /// The number of bits of code before it.
     pub bit: u64,
 }
 
@@ -31,7 +31,8 @@ impl Offsets {
 mod tests {
     use super::*;
 
-    /// Where 5,000 buckets begin and the last one ends, when a bucket has `keys(bucket)` keys of 2.3 bits.
+    /// Returns the begins of 5,000 buckets, and the end of the last one, for buckets of `keys(bucket)` keys of 2.3
+    /// bits.
     fn begins(keys: impl Fn(u64) -> u64) -> Vec<Offsets> {
         let mut begin = Offsets::default();
         let mut begins = vec![begin];
@@ -43,8 +44,8 @@ mod tests {
         begins
     }
 
-    /// Numbers of keys by bucket: as expected, empty, with a few buckets that are far too full or empty, and far beyond
-    /// what any narrow field holds.
+    /// Numbers of keys by bucket: the expected ones; none; a few buckets that are far too full or empty; and numbers
+    /// far beyond any narrow field.
     fn all_begins() -> Vec<Vec<Offsets>> {
         vec![
             begins(|bucket| 200 + bucket * 7919 % 100),

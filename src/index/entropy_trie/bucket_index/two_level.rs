@@ -1,48 +1,48 @@
-//! The paper's two-level index of the buckets (ECT 3.1.3): where each bucket's records and each bucket's code begin.
+//! The paper's two-level index of the buckets (ECT 3.1.3): where the records and the code of each bucket begin.
 //!
-//! The upper level holds the absolute offsets of every 64th bucket, the lower level 16-bit offsets of every bucket
-//! from there: 34 bits a bucket, 0.133 bits a key when a bucket has 256 keys.
+//! The upper level has the absolute offsets of every 64th bucket, the lower level 16-bit offsets relative to these for
+//! every bucket: 34 bits per bucket, 0.133 bits per key with 256 keys per bucket.
 //!
-//! Deviation: a group of buckets whose offsets do not fit into 16 bits, because its keys are not as uniform or not as
-//! few as expected, is *wide*: its upper entry names a row of 64-bit offsets instead.
+//! Deviation: a group of buckets whose offsets do not fit in 16 bits, because keys are not uniform or more than
+//! expected, is *wide*: its upper entry refers to a row of 64-bit offsets.
 
 use super::Offsets;
 use crate::coding::{DecodeError, Decoder};
 
-/// The largest number of buckets of a group.
+/// The maximum number of buckets per group.
 const GROUP_BUCKETS_MAX: u32 = 64;
 
-/// The keys of a group when their number is as expected. Their code takes some 40,000 bits, and 65,536 is the limit.
+/// The expected keys per group. Their code takes about 40,000 bits, below the limit of 65,536.
 const GROUP_KEYS: u32 = 64 * 256;
 
-/// Marks the position of an upper entry as the number of a wide row.
+/// Marks an upper entry whose position is the number of a wide row.
 const WIDE: u64 = 1 << 63;
 
-/// The two-level index. The last of its entries is the end of the last bucket.
+/// The two-level index. Its last entry is the end of the last bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::index::entropy_trie) struct TwoLevelIndex {
     group_buckets: u32,
     upper: Vec<Offsets>,
-    /// Positions and bits of the buckets from the entries of the upper level.
+    /// Position and bit of each bucket, relative to its entry of the upper level.
     lower: Vec<[u16; 2]>,
     /// Rows of `group_buckets` absolute offsets.
     wide: Vec<Offsets>,
 }
 
 impl TwoLevelIndex {
-    /// An index to which the buckets are yet to be [pushed](TwoLevelBuilder::push).
+    /// Returns a builder, to which the buckets are [pushed](TwoLevelBuilder::push).
     pub(in crate::index::entropy_trie) fn builder(bucket_keys: u32) -> TwoLevelBuilder {
         let group_buckets = Self::group_buckets(bucket_keys);
         let index = Self { group_buckets, upper: Vec::new(), lower: Vec::new(), wide: Vec::new() };
         TwoLevelBuilder { index, group: Vec::with_capacity(group_buckets as usize) }
     }
 
-    /// The buckets of a group, when `bucket_keys` keys are expected in a bucket.
+    /// Returns the buckets per group for an expected number of keys per bucket.
     fn group_buckets(bucket_keys: u32) -> u32 {
         (GROUP_KEYS / bucket_keys.max(1)).clamp(1, GROUP_BUCKETS_MAX)
     }
 
-    /// The offsets at which `bucket` begins; those of the end, if there is no such bucket.
+    /// Returns the begin of `bucket`, or the end of the last bucket if there is no such bucket.
     #[inline]
     pub(in crate::index::entropy_trie) fn begin(&self, bucket: u64) -> Offsets {
         let bucket = bucket.min(self.lower.len() as u64 - 1);
@@ -56,7 +56,7 @@ impl TwoLevelIndex {
         Offsets { position: upper.position + u64::from(position), bit: upper.bit + u64::from(bit) }
     }
 
-    /// Appends the index to `out`: the number of wide rows, the upper level, the lower level, the wide rows.
+    /// Appends the encoded index: the number of wide rows, the upper level, the lower level, the wide rows.
     pub(in crate::index::entropy_trie) fn encode(&self, out: &mut Vec<u8>) {
         let rows = self.wide.len() / self.group_buckets as usize;
         out.extend_from_slice(&(rows as u64).to_le_bytes());
@@ -68,8 +68,8 @@ impl TwoLevelIndex {
         self.wide.iter().for_each(|offsets| offsets.encode(out));
     }
 
-    /// Reads back what [`encode`](Self::encode) wrote for `buckets` buckets over `end.position` records whose code has
-    /// `end.bit` bits. Afterwards the offsets of the buckets ascend and end there.
+    /// Decodes what [`encode`](Self::encode) wrote for `buckets` buckets with `end.position` records and `end.bit` bits
+    /// of code. Verifies that the offsets ascend and end there.
     pub(in crate::index::entropy_trie) fn decode(
         decoder: &mut Decoder<'_>,
         bucket_keys: u32,
@@ -95,7 +95,7 @@ impl TwoLevelIndex {
         Ok(index)
     }
 
-    /// Checks that every row is there and that no bucket begins before the one before it or ends behind `end`.
+    /// Verifies that every wide row exists, that offsets ascend, and that the last bucket ends at `end`.
     fn validate(&self, decoder: &Decoder<'_>, rows: u64, end: Offsets) -> Result<(), DecodeError> {
         for upper in &self.upper {
             let row = upper.position & !WIDE;
@@ -124,7 +124,7 @@ impl TwoLevelIndex {
         Ok(())
     }
 
-    /// The memory on the heap, in bytes.
+    /// Returns the heap memory, in bytes.
     pub(in crate::index::entropy_trie) fn heap_bytes(&self) -> usize {
         size_of::<Offsets>() * (self.upper.capacity() + self.wide.capacity())
             + size_of::<[u16; 2]>() * self.lower.capacity()
@@ -135,12 +135,12 @@ impl TwoLevelIndex {
 #[derive(Debug, Clone)]
 pub(in crate::index::entropy_trie) struct TwoLevelBuilder {
     index: TwoLevelIndex,
-    /// The offsets of the group that is not full yet.
+    /// The offsets of the current group.
     group: Vec<Offsets>,
 }
 
 impl TwoLevelBuilder {
-    /// Adds the offsets at which the next bucket begins, and last of all those at which the last one ends.
+    /// Adds the begin of the next bucket; after the last bucket, its end.
     pub(in crate::index::entropy_trie) fn push(&mut self, begin: Offsets) {
         self.group.push(begin);
         if self.group.len() == self.index.group_buckets as usize {
@@ -148,7 +148,7 @@ impl TwoLevelBuilder {
         }
     }
 
-    /// Ends the index.
+    /// Finishes the index.
     pub(in crate::index::entropy_trie) fn finish(mut self) -> TwoLevelIndex {
         self.flush();
         self.index.upper.shrink_to_fit();

@@ -1,4 +1,4 @@
-//! The codes of the fast coder: which subtrie has which.
+//! The codes of the fast coder, and which subtrie has which.
 
 use super::{
     joint::{JOINT_MAX, JointCodes, joint_codes},
@@ -13,18 +13,18 @@ use crate::index::entropy_trie::{
     subtrie::{Leaves, Subtrie, left_len, walk_keys},
 };
 
-/// The largest subtrie that has a joint code in a dense trie, in keys. Dense or not, the code of a bucket is cut in two
-/// at a node of more keys.
+/// The largest subtrie with a joint code in a dense trie, in keys. In any trie, a bucket's code is split in two at the
+/// first node with more keys.
 pub(super) const SMALL_MAX: u64 = JOINT_MAX as u64;
 
 /// The codes of the fast coder.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Codes {
-    /// Huffman codes of nodes, by the size of the subtrie; larger ones have Rice codes.
+    /// Huffman codes of nodes, by the size of the subtrie; larger subtries have Rice codes.
     nodes: &'static [HuffmanCode],
     pub joint: &'static JointCodes,
     pub skip: &'static SkipTable,
-    /// The largest subtrie that the table passes over: one without Rice codes.
+    /// The largest subtrie that the table can skip: the largest without Rice codes.
     pub skip_max: u64,
     pub leaves: Leaves,
 }
@@ -40,7 +40,7 @@ impl Codes {
         }
     }
 
-    /// Reads a node of `size` keys: [`MERGED`], or |Left|, which is below `size`.
+    /// Reads a node of `size` keys: [`MERGED`], or |Left|, which is less than `size`.
     #[inline(always)]
     pub(super) fn read_node<const BACKWARD: bool>(
         &self,
@@ -65,12 +65,12 @@ impl Codes {
         }
     }
 
-    /// Writes a whole subtrie node by node.
+    /// Writes a subtrie node by node.
     pub(super) fn write_plain(&self, writer: &mut BitWriter, keys: &[u64], subtrie: Subtrie) {
         walk_keys(keys, self.leaves, subtrie, &mut |size, left| self.write_node(writer, size, left));
     }
 
-    /// Writes a whole subtrie, in which no keys are equal, of a dense trie.
+    /// Writes a subtrie of a dense trie in which no keys are equal.
     pub(super) fn write_joint(&self, writer: &mut BitWriter, mut keys: &[u64], mut depth: u32) {
         while keys.len() > JOINT_MAX {
             let left = left_len(keys, depth);

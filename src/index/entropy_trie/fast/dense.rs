@@ -1,7 +1,7 @@
-//! Reading a dense trie with joint codes, the way that is taken at almost every lookup.
+//! Reads a dense trie with joint codes, as nearly every lookup does.
 //!
-//! It does what a `NodeReader` does, with as few branches as there can be that a processor cannot predict. No two keys
-//! are equal here, so depths need not be counted.
+//! It does the same as a `NodeReader`, with fewer branches that a processor cannot predict. Keys are distinct here, so
+//! depths need not be counted.
 
 use super::{
     codes::{Codes, SMALL_MAX},
@@ -19,7 +19,7 @@ pub(super) struct DenseReader<'a, const BACKWARD: bool> {
 }
 
 impl<const BACKWARD: bool> DenseReader<'_, BACKWARD> {
-    /// The records among which that of `key` is, in the subtrie whose code comes next.
+    /// Returns the records that may be that of `key` in the subtrie whose code comes next.
     #[inline(always)]
     pub(super) fn locate(&mut self, key: u64, subtrie: Subtrie) -> Range<u64> {
         let mut key = key.unbounded_shl(subtrie.depth);
@@ -33,6 +33,7 @@ impl<const BACKWARD: bool> DenseReader<'_, BACKWARD> {
                     continue;
                 }
                 if is_right {
+                    // The key is in the right subtrie, whose code follows that of the left one.
                     self.skip(left, KEY_BITS);
                     first += left;
                     size -= left;
@@ -56,9 +57,11 @@ impl<const BACKWARD: bool> DenseReader<'_, BACKWARD> {
         self.locate_in_pair(key, size, first)
     }
 
-    /// [`locate`](Self::locate) in a single key or a pair, without a branch between the two.
+    /// Completes [`locate`](Self::locate) in a single key or a pair, without a branch between the two.
     #[inline(always)]
     fn locate_in_pair(&mut self, mut key: u64, size: u64, first: u64) -> Range<u64> {
+        // A pair is coded as a 0 for each bit that its keys share, then a 1. The bit after those is 0 in the first key,
+        // so in the searched key it is the number of the record in the pair.
         let mut alike = self.stream.peek().trailing_zeros();
         while alike >= PEEK_BITS && size == 2 && !self.stream.is_at_end() {
             key <<= PEEK_BITS;
@@ -74,7 +77,7 @@ impl<const BACKWARD: bool> DenseReader<'_, BACKWARD> {
         }
     }
 
-    /// Passes over a subtrie. It is at most `depth` nodes deep, but where bytes are damaged.
+    /// Skips a subtrie. Unless bytes are damaged, it is at most `depth` nodes deep.
     #[inline(always)]
     fn skip(&mut self, size: u64, depth: u32) {
         if size <= self.codes.skip_max {
@@ -84,7 +87,7 @@ impl<const BACKWARD: bool> DenseReader<'_, BACKWARD> {
         }
     }
 
-    /// Passes over a subtrie that is too large for the table.
+    /// Skips a subtrie that is too large for the table.
     #[inline(never)]
     fn skip_large(&mut self, mut size: u64, depth: u32) {
         while size > self.codes.skip_max && depth > 0 && !self.stream.is_at_end() {
@@ -99,7 +102,7 @@ impl<const BACKWARD: bool> DenseReader<'_, BACKWARD> {
         }
     }
 
-    /// Passes over these subtries.
+    /// Skips these subtries.
     #[inline(never)]
     fn skip_stack(&mut self, mut stack: Stack) {
         while let Skipped::UpTo(mut rest) = self.codes.skip.skip(&mut self.stream, stack) {
@@ -108,7 +111,7 @@ impl<const BACKWARD: bool> DenseReader<'_, BACKWARD> {
         }
     }
 
-    /// Passes over a single code word.
+    /// Skips a single code word.
     #[cold]
     fn skip_code_word(&mut self, stack: &mut Stack) {
         let apart = match stack.pop() {
@@ -129,7 +132,7 @@ impl<const BACKWARD: bool> DenseReader<'_, BACKWARD> {
         }
     }
 
-    /// Shows every node of the subtrie whose code comes next, and its symbol, to `visit`.
+    /// Calls `visit` with each node of the subtrie whose code comes next, and its symbol.
     pub(super) fn walk(&mut self, mut subtrie: Subtrie, visit: &mut impl FnMut(Subtrie, u64)) {
         while !self.codes.leaves.has(subtrie) && !self.stream.is_at_end() {
             let left = match subtrie.size {

@@ -1,12 +1,22 @@
 //! Joint codes for small subtries: one Huffman code word for the shape of a whole subtrie of 3 to 6 keys.
 //!
-//! A Huffman code of single nodes wastes most on small ones, whose few symbols have odd probabilities: 0.06 to 0.09
-//! bit a node of 3 to 5 keys. A joint code spreads the waste over all nodes of the subtrie and saves 0.02 bit a key.
-//! What is coded *apart*, after the code word, needs none: a pair of keys, whose nodes have two symbols of equal
-//! probability and take one bit each, and what is below a node with all of its keys on one side.
+//! A Huffman code of single nodes wastes most on small nodes, whose few symbols have probabilities far from powers of
+//! two: 0.06 to 0.09 bits per node of 3 to 5 keys. A joint code spreads the waste over all nodes of the subtrie, which
+//! saves 0.02 bits per key. Two things are coded *apart*, after the code word, because a code cannot shorten them:
+//! pairs, whose nodes have two symbols of equal probability and take one bit each, and everything below a node with all
+//! keys on one side.
 //!
-//! The symbols of `size` keys are numbered like this: 0 is "all on one side"; then come, by |Left| from 1 on, all pairs
-//! of a symbol of the left and a symbol of the right subtrie, in order. Subtries of 1 and 2 keys have one symbol, 0.
+//! ```text
+//!       |4|              one code word for  4 = (1 + 3),  3 = (2 + 1)
+//!      /   \
+//!   key    |3|
+//!         /   \
+//!       pair   key       the pair is coded apart: one bit per node
+//! ```
+//!
+//! The symbols of `size` keys are numbered as follows: 0 is "all on one side"; then follow, for |Left| from 1 on, all
+//! pairs of a symbol of the left and a symbol of the right subtrie, in order. Subtries of 1 and 2 keys have one symbol,
+//! 0.
 
 use crate::index::entropy_trie::{
     KEY_BITS,
@@ -16,19 +26,19 @@ use crate::index::entropy_trie::{
 };
 use std::sync::LazyLock;
 
-/// The largest subtrie that has a joint code, in keys.
+/// The largest subtrie with a joint code, in keys.
 pub(super) const JOINT_MAX: usize = 6;
 
-/// A shape leaves at most so many subtries to be coded apart: as many as there are pairs.
+/// The maximum number of subtries that a shape leaves to be coded apart: one per pair.
 const APART_MAX: usize = JOINT_MAX / 2;
 
-/// The bits of one subtrie in [`Apart`].
+/// The bits per subtrie in [`Apart`].
 pub(super) const APART_BITS: u32 = 6;
 
-/// More than the number of shapes, 108.
+/// A bound of the number of shapes, which is 108.
 const SHAPES_MAX: usize = 128;
 
-/// So many bits of a key lead through any shape.
+/// The number of bits of a key that lead through any shape.
 const PATH_BITS: u32 = JOINT_MAX as u32 - 1;
 
 static JOINT_CODES: LazyLock<Box<JointCodes>> = LazyLock::new(|| Box::new(JointCodes::new()));
@@ -38,49 +48,49 @@ pub(super) fn joint_codes() -> &'static JointCodes {
     &JOINT_CODES
 }
 
-/// Up to three subtries of 2 to 64 keys whose codes follow each other: their sizes less one, the first one lowest.
+/// Up to three subtries of 2 to 64 keys whose codes follow each other: their sizes minus one, the first one lowest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Apart {
-    /// [`APART_BITS`] for each subtrie.
+    /// [`APART_BITS`] per subtrie.
     pub sizes: u32,
-    /// The bits that are used of it.
+    /// The number of bits used.
     pub bits: u8,
 }
 
 impl Apart {
-    /// A subtrie of `size` keys; none, if it has no code because it has one key.
+    /// One subtrie of `size` keys; none for a single key, which has no code.
     pub(super) fn one(size: usize) -> Self {
         if size < 2 { Self::default() } else { Self { sizes: size as u32 - 1, bits: APART_BITS as u8 } }
     }
 
-    /// What comes after a node of `size` keys with this symbol.
+    /// The subtries that follow a node of `size` keys with the symbol `left`.
     pub(super) fn of_node(size: usize, left: usize) -> Self {
         if left as u64 == MERGED { Self::one(size) } else { Self::one(left).then(Self::one(size - left)) }
     }
 
-    /// Those of `self` and then those of `other`.
+    /// Returns the subtries of `self` followed by those of `other`.
     pub(super) fn then(self, other: Self) -> Self {
         Self { sizes: self.sizes | other.sizes << self.bits, bits: self.bits + other.bits }
     }
 }
 
-/// The number of a shape. Those of a size follow each other in the order of their symbols.
+/// The number of a shape. The shapes of a size are consecutive, in the order of their symbols.
 type ShapeNumber = u8;
 
-/// The shape of a subtrie as far as its code word tells.
+/// The shape of a subtrie, as far as its code word determines it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Shape {
-    /// |Left|; [`MERGED`] if this is a key, a pair, or a node with all keys on one side.
+    /// |Left|; [`MERGED`] for a key, a pair, or a node with all keys on one side.
     pub left: u8,
     /// The shapes of the left and the right subtrie.
     pub sides: [ShapeNumber; 2],
-    /// The keys.
+    /// The number of keys.
     size: u8,
-    /// What is coded apart.
+    /// The subtries that are coded apart.
     pub apart: Apart,
 }
 
-/// Where the bits of a key lead in a shape, in 27 bits.
+/// Where the bits of a key lead in a shape, packed in 27 bits.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Path(u32);
 
@@ -89,25 +99,26 @@ impl Path {
         Self(before.sizes | u32::from(first) << 18 | u32::from(size) << 21 | depth << 24)
     }
 
-    /// What is coded apart before that to which the path leads: [`Apart::sizes`].
+    /// Returns the subtries coded apart before the end of the path, as [`Apart::sizes`].
     #[inline(always)]
     pub(super) fn before(self) -> u32 {
         self.0 & ((1 << 18) - 1)
     }
 
-    /// The keys before.
+    /// Returns the number of keys before the end of the path.
     #[inline(always)]
     pub(super) fn first(self) -> u64 {
         u64::from(self.0 >> 18 & 7)
     }
 
-    /// The keys to which the path leads: one, a pair, or those of a node that has them all on one side.
+    /// Returns the number of keys at the end of the path: one, a pair, or those of a node that has them all on one
+    /// side.
     #[inline(always)]
     pub(super) fn size(self) -> u64 {
         u64::from(self.0 >> 21 & 7)
     }
 
-    /// The bits of the key that are used up.
+    /// Returns the number of bits of the key that the path uses.
     #[inline(always)]
     pub(super) fn depth(self) -> u32 {
         self.0 >> 24
@@ -119,7 +130,7 @@ impl Path {
 pub(super) struct JointCodes {
     sizes: [SizeCode; JOINT_MAX + 1],
     shapes: [Shape; SHAPES_MAX],
-    /// The paths by shape and by the next bits of the key.
+    /// The paths, by shape and by the next bits of the key.
     paths: [[Path; 1 << PATH_BITS]; SHAPES_MAX],
 }
 
@@ -141,7 +152,7 @@ impl JointCodes {
         codes
     }
 
-    /// The number of the shape of `size` keys, from 3 to [`JOINT_MAX`], whose code is at the head of `bits`, and the
+    /// Decodes a shape of `size` keys, from 3 to [`JOINT_MAX`], from the first of `bits`. Returns its number and the
     /// length of its code word.
     #[inline(always)]
     pub(super) fn decode(&self, size: usize, bits: u64) -> (ShapeNumber, u32) {
@@ -150,19 +161,19 @@ impl JointCodes {
         (size.first_shape.wrapping_add(symbol as u8), len)
     }
 
-    /// The shape with this number.
+    /// Returns a shape by its number.
     #[inline(always)]
     pub(super) fn shape(&self, number: ShapeNumber) -> &Shape {
         &self.shapes[usize::from(number) % SHAPES_MAX]
     }
 
-    /// The path of a key, whose next bit is the highest one, in the shape with this number.
+    /// Returns the path in a shape of a key whose next bit is the highest one.
     #[inline(always)]
     pub(super) fn path(&self, number: ShapeNumber, key: u64) -> Path {
         self.paths[usize::from(number) % SHAPES_MAX][(key >> (KEY_BITS - PATH_BITS)) as usize]
     }
 
-    /// Writes the subtrie of up to [`JOINT_MAX`] keys, which ascend, are alike in `depth` bits and no two equal.
+    /// Writes the subtrie of up to [`JOINT_MAX`] distinct ascending keys that share their first `depth` bits.
     pub(super) fn write(&self, writer: &mut BitWriter, keys: &[u64], depth: u32) {
         match keys {
             [] | [_] => {}
@@ -185,7 +196,7 @@ impl JointCodes {
         }
     }
 
-    /// The symbol of a subtrie; shows what it leaves apart to `visit`.
+    /// Returns the symbol of a subtrie, and calls `visit` with the subtries that are coded apart.
     fn symbol<'a>(&self, keys: &'a [u64], depth: u32, visit: &mut impl FnMut(&'a [u64], u32)) -> usize {
         if keys.len() < 3 {
             if keys.len() == 2 {
@@ -205,7 +216,7 @@ impl JointCodes {
         self.sizes[keys.len()].first_symbol[left as usize] + left_symbol * rights + right_symbol
     }
 
-    /// Makes the code and the shapes of `size` keys out of those of fewer keys.
+    /// Makes the code and the shapes of `size` keys from those of fewer keys.
     fn add_size(&mut self, size: usize, first_shape: usize) {
         let mut made = SizeCode::trivial(first_shape);
         let merged = Shape { left: MERGED as u8, sides: [0; 2], size: size as u8, apart: Apart::one(size) };
@@ -250,7 +261,7 @@ impl JointCodes {
                 shape = right;
             }
         }
-        // A node with all keys on one side uses up a bit as well.
+        // A node with all keys on one side uses a bit as well.
         Path::new(before, first, shape.size, depth + u32::from(shape.size > 2))
     }
 }
@@ -260,15 +271,15 @@ impl JointCodes {
 struct SizeCode {
     code: HuffmanCode,
     first_shape: ShapeNumber,
-    /// The first symbol with so many keys on the left.
+    /// The first symbol with this many keys on the left.
     first_symbol: [usize; JOINT_MAX],
-    /// How often each symbol occurs, times 2^`weight_bits`.
+    /// The frequency of each symbol, times 2^`weight_bits`.
     weights: Vec<u64>,
     weight_bits: usize,
 }
 
 impl SizeCode {
-    /// The code of a single symbol.
+    /// Makes the code of a single symbol.
     fn trivial(first_shape: usize) -> Self {
         Self {
             code: HuffmanCode::new(&[1]),
@@ -279,7 +290,7 @@ impl SizeCode {
         }
     }
 
-    /// The shapes and their weights.
+    /// Iterates over the shapes and their weights.
     fn shapes(&self) -> impl Iterator<Item = (ShapeNumber, u64)> {
         (self.first_shape..).zip(self.weights.iter().copied())
     }
@@ -300,7 +311,7 @@ mod tests {
 
     #[test]
     fn joint_codes_come_nearer_to_the_entropy_than_codes_of_single_nodes() {
-        // Huffman codes of single nodes take 4.17, 6.38, 8.61 and 10.83 bits for 3 to 6 keys, pairs and all; the
+        // Huffman codes of single nodes take 4.17, 6.38, 8.61 and 10.83 bits for 3 to 6 keys, including pairs; the
         // entropy is 4.08, 6.23, 8.41 and 10.62 bits.
         let mut means = vec![0.0, 0.0, 2.0];
         for (size, limit) in [(3, 4.17), (4, 6.32), (5, 8.44), (6, 10.72)] {
@@ -326,7 +337,7 @@ mod tests {
 
     #[test]
     fn every_shape_is_read_as_it_was_written() {
-        // All subtries of 3 to 6 keys of 4 bits, that is, all sets of so many numbers below 16.
+        // All subtries of 3 to 6 keys of 4 bits, that is, all such sets of numbers below 16.
         let codes = joint_codes();
         for set in 0u32..1 << 16 {
             let keys: Vec<u64> = (0..16).filter(|bit| set >> bit & 1 == 1).map(|key| key << 60).collect();

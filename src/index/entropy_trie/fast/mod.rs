@@ -1,16 +1,21 @@
 //! The fast coder: the paper's tries in fewer bits and a fraction of the time.
 //!
-//! Where it deviates from the paper's representation (ECT 3.1.4), and why:
+//! Deviations from the paper's representation (ECT 3.1.4):
 //!
-//! - The subtrie left of the root's split is coded forward from where the bucket's code begins, the one to the right of
-//!   it backward from where the code ends. A lookup passes over subtries of one half only.
-//! - In a dense trie a subtrie of 3 to 6 keys has a [joint code](joint), and whole subtries of up to 64 keys are
-//!   passed over by a [table](skip).
-//! - Nodes above `huffman_max` have [Rice codes](rice) instead of Elias gamma codes.
-//! - The [index of the buckets](super::bucket_index) is made of single cache lines.
+//! * The subtrie on the left of the root's split is coded forward from the begin of the bucket's code, the one on the
+//!   right backward from its end. So a lookup skips subtries of one half only.
+//! * In a dense trie a subtrie of 3 to 6 keys has a [joint code](joint), and a [table](skip) skips subtries of up to 64
+//!   keys, several nodes per step.
+//! * Nodes above `huffman_max` have [Rice codes](rice) instead of Elias gamma codes.
+//! * The [index of the buckets](super::bucket_index) consists of single cache lines.
 //!
-//! A sparse trie has no joint codes, since leaves may be anywhere in a subtrie. Nor has a *plain* bucket of a dense
-//! trie: one with equal keys, whose trie ends where there are no more bits, so that a reader has to count them.
+//! ```text
+//! bucket   | root | left subtrie, forward -->       <-- right subtrie, backward |
+//! ```
+//!
+//! A sparse trie has no joint codes, since leaves may be anywhere in a subtrie. Neither does a *plain* bucket of a
+//! dense trie: one with equal keys, where a trie ends when the bits of the keys are used up, so a reader has to count
+//! depths.
 
 mod codes;
 mod dense;
@@ -58,17 +63,17 @@ impl<const BACKWARD: bool> NodeReader for PlainReader<'_, BACKWARD> {
     }
 }
 
-/// What the code of a bucket begins with.
+/// The beginning of a bucket's code.
 enum Trunk {
-    /// A subtrie that is too small to be cut in two.
+    /// A subtrie that is too small to be split.
     Small(Subtrie),
-    /// A subtrie and the keys on its left: the left half follows, the right half is at the end.
+    /// A subtrie and the number of keys on its left. The left half follows; the right half is at the end.
     Split(Subtrie, u64),
 }
 
 impl FastTrie {
-    /// The records among which those of `key` are; `key` is what the placement has beyond the number of its bucket.
-    /// An empty range in an empty bucket.
+    /// Returns the records that may be that of `key`, the part of the placement that does not select the bucket. The
+    /// range is empty in an empty bucket.
     pub(super) fn locate(&self, bucket: u64, key: u64) -> Range<u64> {
         let bucket = self.index.bucket(bucket);
         let mut forward = Stream::<false>::new(&self.bits, &bucket);
@@ -86,7 +91,7 @@ impl FastTrie {
         }
     }
 
-    /// Those in the subtrie whose code is next in the stream.
+    /// Returns those in the subtrie whose code comes next in the stream.
     #[inline(always)]
     fn locate_in<const BACKWARD: bool>(
         &self,
@@ -102,7 +107,7 @@ impl FastTrie {
         }
     }
 
-    /// Reads nodes up to the first split and shows them and their symbols to `visit`.
+    /// Reads nodes up to the first split, and calls `visit` with each and its symbol.
     #[inline(always)]
     fn read_trunk(
         &self,
@@ -123,7 +128,7 @@ impl FastTrie {
         Trunk::Small(subtrie)
     }
 
-    /// The same trie over blocks of `settings.records_per_block` records, a multiple of those of now.
+    /// Returns the same trie over blocks of `settings.records_per_block` records, a multiple of the present number.
     pub(super) fn to_sparse(&self, settings: &TrieSettings) -> Self {
         let mut builder = FastTrieBuilder::new(settings);
         let mut end = 0;
@@ -136,7 +141,7 @@ impl FastTrie {
         builder.finish(end)
     }
 
-    /// Writes a bucket's code once more, with the leaves that `builder` has.
+    /// Writes a bucket's code again, with the leaves of `builder`.
     fn rewrite(&self, bucket: &Bucket, builder: &mut FastTrieBuilder) {
         let FastTrieBuilder { codes, writer, backward, .. } = builder;
         let write = |writer: &mut BitWriter, subtrie: Subtrie, left| {
@@ -159,7 +164,7 @@ impl FastTrie {
         }
     }
 
-    /// Shows every node of the subtrie whose code is next in the stream, and its symbol, to `visit`.
+    /// Calls `visit` with each node of the subtrie whose code comes next in the stream, and its symbol.
     fn walk_in<const BACKWARD: bool>(
         &self,
         stream: Stream<'_, BACKWARD>,
@@ -178,19 +183,19 @@ impl FastTrie {
         self.codes.leaves.is_dense() && !bucket.is_plain
     }
 
-    /// The memory on the heap, in bytes.
+    /// Returns the heap memory, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         self.index.heap_bytes() + self.bits.heap_bytes()
     }
 
-    /// Appends the trie to `out`: the number of bits, the index, the bits.
+    /// Appends the encoded trie: the number of bits, the index, the bits.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.bits.len().to_le_bytes());
         self.index.encode(out);
         out.extend_from_slice(self.bits.as_bytes());
     }
 
-    /// Reads back what [`encode`](Self::encode) wrote for a trie of `len` keys.
+    /// Decodes what [`encode`](Self::encode) wrote for a trie of `len` keys.
     pub(super) fn decode(
         decoder: &mut Decoder<'_>,
         settings: &TrieSettings,
@@ -212,13 +217,13 @@ pub(super) struct FastTrieBuilder {
     codes: Codes,
     index: LineIndexBuilder,
     writer: BitWriter,
-    /// What is to be appended backward at the end of the bucket.
+    /// What is appended backward at the end of the bucket.
     backward: BitWriter,
 }
 
 impl FastTrieBuilder {
     pub(super) fn new(settings: &TrieSettings) -> Self {
-        // About 2.3 bits a key, and in a sparse trie less by about the square root of the records of a block.
+        // About 2.3 bits per key; in a sparse trie fewer, by about the square root of the records per block.
         let bits = settings.expected_keys * 23 / 10 / u64::from(settings.records_per_block).isqrt().max(1);
         let expected = Offsets { position: settings.expected_keys, bit: bits };
         Self {
@@ -229,7 +234,7 @@ impl FastTrieBuilder {
         }
     }
 
-    /// Adds the next bucket, which holds `keys`, ascending; its first record is at `first`.
+    /// Adds the next bucket, with these ascending keys; the number of its first record is `first`.
     pub(super) fn push_bucket(&mut self, keys: &[u64], first: u64, has_equal_keys: bool) {
         let is_plain = has_equal_keys && self.codes.leaves.is_dense();
         self.begin_bucket(first, is_plain);
@@ -257,7 +262,7 @@ impl FastTrieBuilder {
         write(writer, keys, subtrie);
     }
 
-    /// Ends the trie after its last bucket and `len` keys.
+    /// Finishes the trie after its last bucket and `len` keys.
     pub(super) fn finish(self, len: u64) -> FastTrie {
         let end = Offsets { position: len, bit: self.writer.len() };
         FastTrie { codes: self.codes, index: self.index.finish(end), bits: self.writer.finish() }

@@ -1,14 +1,14 @@
-//! Rice codes of |Left| for nodes that are too large for Huffman codes: the deviation of |Left| from half of the keys,
-//! its quotient by a power of two in unary and its remainder in binary.
+//! Rice codes of |Left| for nodes that are too large for Huffman codes. The deviation of |Left| from half of the keys
+//! is divided by a power of two; the quotient is coded in unary, the remainder in binary.
 
 use super::stream::Stream;
 use crate::index::entropy_trie::{bits::BitWriter, huffman::MERGED};
 
-/// So many zeros stand before |Left| itself, when the quotient is as large or larger.
+/// A quotient of this size or more is replaced by this number of zeros and |Left| itself.
 const QUOTIENT_LIMIT: u32 = 20;
 
-/// The bits of the remainder that make the code of a binomial distribution shortest: half the binary logarithm of 5/8
-/// of the keys.
+/// Returns the number of remainder bits that makes the code of a binomial distribution shortest: half the binary
+/// logarithm of 5/8 of the keys.
 #[inline(always)]
 fn remainder_bits(size: u64) -> u32 {
     (size - size / 4 - size / 8).ilog2() / 2
@@ -30,7 +30,7 @@ pub(super) fn write(writer: &mut BitWriter, size: u64, left: u64) {
     }
 }
 
-/// Reads a node of `size` keys: [`MERGED`], or |Left|, which is below `size`.
+/// Reads a node of `size` keys: [`MERGED`], or |Left|, which is less than `size`.
 #[inline(always)]
 pub(super) fn read<const BACKWARD: bool>(stream: &mut Stream<'_, BACKWARD>, size: u64) -> u64 {
     let bits = stream.peek();
@@ -44,6 +44,7 @@ pub(super) fn read<const BACKWARD: bool>(stream: &mut Stream<'_, BACKWARD>, size
     } else {
         read_whole(stream, size)
     };
+    // Damaged bytes may encode any number. `MERGED` keeps the reader within the subtrie.
     if left < size { left } else { MERGED }
 }
 
@@ -57,7 +58,7 @@ fn read_whole<const BACKWARD: bool>(stream: &mut Stream<'_, BACKWARD>, size: u64
     high << 32 | low
 }
 
-/// The bits of |Left| above the lower 32.
+/// Returns the number of bits of |Left| above the lower 32.
 fn high_bits(size: u64) -> u32 {
     size.ilog2().saturating_sub(31)
 }

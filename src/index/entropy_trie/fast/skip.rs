@@ -1,9 +1,14 @@
-//! A table that passes over whole subtries of a dense trie, several nodes a step.
+//! A table that skips whole subtries of a dense trie, several nodes per step.
 //!
-//! The subtries that are still to be passed over form a stack of sizes, which fits into a word. A step takes the
-//! uppermost size and the next [`WINDOW_BITS`] bits of the code to an entry that was worked out beforehand: how many of
-//! these bits belong to the subtrie, and which subtries are then left of it. There is no branch on what was read, and
-//! so no misprediction, until the stack is empty.
+//! The subtries that remain to be skipped form a stack of sizes, packed in a word. A step combines the uppermost size
+//! and the next [`WINDOW_BITS`] bits of code to the index of a precomputed entry: how many of these bits belong to the
+//! subtrie, and which subtries remain of it. No branch depends on what was read until the stack is empty, so the
+//! processor mispredicts at most once.
+//!
+//! ```text
+//! stack   5 3 ..    code  1011 0|110 ..     entry of (5 keys, 10110110): 5 bits, leaves a pair
+//! stack   2 3 ..    code  110 ..
+//! ```
 
 use super::{
     joint::{APART_BITS, Apart, JOINT_MAX, JointCodes, joint_codes},
@@ -15,17 +20,17 @@ use crate::index::entropy_trie::{
 };
 use std::sync::LazyLock;
 
-/// The bits of code that a step looks at.
+/// The bits of code per step.
 const WINDOW_BITS: u32 = 8;
 
-/// Steps that are made before looking whether the stack is empty: enough for most subtries of up to 6 keys. A step with
-/// an empty stack does nothing.
+/// Steps before the first test for an empty stack: enough for most subtries of up to 6 keys. A step with an empty stack
+/// has no effect.
 const STEPS_AT_FIRST: u32 = 3;
 
 /// The further steps for which a loaded word has bits.
 const STEPS_FURTHER: u32 = PEEK_BITS / WINDOW_BITS - STEPS_AT_FIRST;
 
-/// An entry leaves at most so many subtries.
+/// The maximum number of subtries that an entry leaves.
 const LEFT_MAX: u32 = 3;
 
 static SKIP_TABLE: LazyLock<Box<SkipTable>> = LazyLock::new(|| Box::new(SkipTable::new()));
@@ -35,31 +40,31 @@ pub(super) fn skip_table() -> &'static SkipTable {
     &SKIP_TABLE
 }
 
-/// The sizes of subtries less one, [`APART_BITS`] each, the next one lowest.
+/// The sizes of subtries minus one, [`APART_BITS`] each, the next one lowest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stack(u64);
 
 impl Stack {
-    /// These [subtries](Apart::sizes) and no others.
+    /// Makes a stack of these [subtries](Apart::sizes).
     #[inline(always)]
     pub(super) fn new(apart_sizes: u32) -> Self {
         Self(u64::from(apart_sizes))
     }
 
-    /// One subtrie of 1 to 64 keys.
+    /// Makes a stack of one subtrie of 1 to 64 keys.
     #[inline(always)]
     pub(super) fn one(size: u64) -> Self {
         Self(size - 1)
     }
 
-    /// Takes the size of the next subtrie.
+    /// Removes the next subtrie and returns its size.
     pub(super) fn pop(&mut self) -> u64 {
         let size = self.0 & ((1 << APART_BITS) - 1);
         self.0 >>= APART_BITS;
         size + 1
     }
 
-    /// Puts these subtries before all others, if there is room for them.
+    /// Puts these subtries before all others. Returns false, without an effect, if they do not fit.
     pub(super) fn push(&mut self, apart: Apart) -> bool {
         let fits = self.0.leading_zeros() >= u32::from(apart.bits);
         if fits {
@@ -73,27 +78,27 @@ impl Stack {
         self.0 == 0
     }
 
-    /// Whether a step might lose subtries at the far end.
+    /// Returns whether a step might lose subtries at the far end.
     #[inline(always)]
     fn is_full(self) -> bool {
         self.0 >> (64 - (LEFT_MAX - 1) * APART_BITS) != 0
     }
 }
 
-/// What [`SkipTable::skip`] came to.
+/// The result of [`SkipTable::skip`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Skipped {
-    /// All subtries were passed over.
+    /// All subtries were skipped.
     All,
-    /// The next subtrie of the stack begins with a code word that is too long for the table, or the stack is full.
+    /// The next subtrie begins with a code word that is too long for the table, or the stack is full.
     UpTo(Stack),
 }
 
-/// A step: from the lowest bit on, the number of bits taken (6 bits), of bits pushed on the stack (8), and the latter
-/// themselves (18). Where a code word is too long, nothing is taken and what was popped is pushed again.
+/// A step: from the lowest bit on, the number of bits taken (6 bits), the number of bits pushed on the stack (8), and
+/// these bits (18). If a code word is too long, no bits are taken, and what was popped is pushed again.
 type Entry = u32;
 
-/// The table: a row for every size less one.
+/// The table, with a row per size minus one.
 #[derive(Debug)]
 pub(super) struct SkipTable {
     rows: [[Entry; 1 << WINDOW_BITS]; SIZE_MAX],
@@ -106,7 +111,7 @@ impl SkipTable {
         Self { rows: std::array::from_fn(row) }
     }
 
-    /// Passes over these subtries, or up to the end of the bucket's code.
+    /// Skips these subtries, or the rest of the bucket's code if it ends before.
     #[inline(always)]
     pub(super) fn skip<const BACKWARD: bool>(
         &self,
@@ -123,7 +128,7 @@ impl SkipTable {
                     self.step(&mut stack, &mut window, &mut entries);
                 }
             }
-            // The sum of all bits taken, which is below 64.
+            // The fields of the entries add up without carries: the sum of all bits taken is below 64.
             let taken = entries & 63;
             stream.take(taken);
             if stack.is_empty() || stream.is_at_end() {
@@ -135,7 +140,7 @@ impl SkipTable {
         }
     }
 
-    /// Passes over as much of the next subtrie as can be told from `window`, and adds the entry to `entries`.
+    /// Skips as much of the next subtrie as `window` determines, and adds the entry to `entries`.
     #[inline(always)]
     fn step(&self, stack: &mut Stack, window: &mut u64, entries: &mut Entry) {
         if stack.is_full() {
@@ -149,7 +154,7 @@ impl SkipTable {
     }
 }
 
-/// The entry for a subtrie of `size` keys whose code starts with `window`.
+/// Computes the entry for a subtrie of `size` keys whose code starts with `window`.
 fn work_out(codes: &[HuffmanCode], joint: &JointCodes, size: usize, window: u64) -> Entry {
     let mut left = Apart::one(size);
     let mut taken = 0;
@@ -163,8 +168,8 @@ fn work_out(codes: &[HuffmanCode], joint: &JointCodes, size: usize, window: u64)
             let (symbol, len) = codes[size].decode(window >> taken);
             (Apart::of_node(size, symbol as usize), len)
         };
-        let is_told = taken + len <= WINDOW_BITS;
-        if !is_told || u32::from(next.bits + rest.bits) > LEFT_MAX * APART_BITS {
+        let is_complete = taken + len <= WINDOW_BITS;
+        if !is_complete || u32::from(next.bits + rest.bits) > LEFT_MAX * APART_BITS {
             break;
         }
         left = next.then(rest);
@@ -177,7 +182,7 @@ fn work_out(codes: &[HuffmanCode], joint: &JointCodes, size: usize, window: u64)
 mod tests {
     use super::*;
 
-    /// The slow way: a list of sizes, one code word after the other, until `bits` are read.
+    /// The slow way: a list of sizes, and one code word after another until `bits` are read.
     fn read_by_code_words(size: usize, window: u64, bits: u32) -> Vec<usize> {
         let (codes, joint) = (huffman::codes_up_to(SIZE_MAX as u32), joint_codes());
         let (mut sizes, mut read) = (vec![size], 0);

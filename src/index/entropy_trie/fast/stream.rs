@@ -1,4 +1,4 @@
-//! The code of one bucket, read from its begin forward or from its end backward.
+//! The code of one bucket, read forward from its begin or backward from its end.
 
 use crate::index::entropy_trie::{bits::Bits, bucket_index::Bucket};
 
@@ -6,22 +6,22 @@ use crate::index::entropy_trie::{bits::Bits, bucket_index::Bucket};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stream<'a, const BACKWARD: bool> {
     bits: &'a Bits,
-    /// The bit from which on, or before which, the code is read.
+    /// The bit where the code begins (forward) or ends (backward).
     origin: u64,
     taken: u64,
-    /// The bits of the bucket.
+    /// The number of bits of the bucket.
     len: u64,
 }
 
 impl<'a, const BACKWARD: bool> Stream<'a, BACKWARD> {
-    /// The whole code of a bucket.
+    /// Makes a stream of the complete code of a bucket.
     #[inline(always)]
     pub(super) fn new(bits: &'a Bits, bucket: &Bucket) -> Self {
         let origin = if BACKWARD { bucket.end.bit } else { bucket.begin.bit };
         Self { bits, origin, taken: 0, len: bucket.end.bit - bucket.begin.bit }
     }
 
-    /// The next bits, [`PEEK_BITS`](crate::index::entropy_trie::bits::PEEK_BITS) of them at least.
+    /// Returns the next bits, at least [`PEEK_BITS`](crate::index::entropy_trie::bits::PEEK_BITS) of them.
     #[inline(always)]
     pub(super) fn peek(&self) -> u64 {
         if BACKWARD {
@@ -31,13 +31,14 @@ impl<'a, const BACKWARD: bool> Stream<'a, BACKWARD> {
         }
     }
 
-    /// Passes over `count` bits.
+    /// Skips `count` bits.
     #[inline(always)]
     pub(super) fn take(&mut self, count: u32) {
         self.taken += u64::from(count);
     }
 
-    /// Whether all bits of the bucket have been read. What is read beyond comes of damaged bytes and means nothing.
+    /// Returns whether all bits of the bucket were read. Only damaged bytes lead further; what is read there has no
+    /// meaning.
     #[inline(always)]
     pub(super) fn is_at_end(&self) -> bool {
         self.taken >= self.len

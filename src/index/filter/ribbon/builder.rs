@@ -1,4 +1,5 @@
-//! Making the filter: the first layer while the keys come in order, the others of what the one before bumped.
+//! Builds the filter: the first layer while keys are pushed in order, each other layer from the keys that the previous
+//! one bumped.
 
 use super::band::{Band, Outcome};
 use super::{
@@ -7,20 +8,20 @@ use super::{
 };
 use crate::index::BuildError;
 
-/// Takes the keys of a [`RibbonFilter`] in the order of their placements, in some 13 bytes of memory a key.
+/// Takes the keys of a [`RibbonFilter`] in the order of their placements, with about 13 bytes of memory per key.
 #[derive(Debug)]
 pub struct RibbonBuilder {
     bits: u32,
     len: u64,
-    /// None if so few keys are expected that they are not worth a layer.
+    /// None if all expected keys can be listed.
     first: Option<LayerBuilder>,
-    /// The keys for the layers that follow.
+    /// The keys for the following layers.
     rest: Vec<LayerKey>,
 }
 
 impl RibbonBuilder {
-    /// For about so many keys, and wrong about one in 2^`bits` others. More keys than were expected go to further
-    /// layers; for each one fewer the filter is `bits` larger than it need be.
+    /// Makes a builder for about `expected_keys` keys, with a false-positive rate of 2^-`bits`. Keys beyond the
+    /// expected number go to further layers; each missing key makes the filter `bits` bits larger than necessary.
     ///
     /// # Errors
     /// [`BuildError::Setting`] if `bits` is not 1 to 32.
@@ -34,10 +35,10 @@ impl RibbonBuilder {
         Ok(Self { bits: bits.into(), len: 0, first, rest: Vec::new() })
     }
 
-    /// Adds a key. Equal keys count once. Some 100 ns for 12 bits.
+    /// Adds a key. Equal keys count once. Takes about 100 ns for 12 bits.
     ///
     /// # Errors
-    /// [`BuildError::OutOfOrder`] if a key of a higher placement, not too near, was added before.
+    /// [`BuildError::OutOfOrder`] if a key of a later bucket was added before.
     pub fn push(&mut self, placement: u64, fingerprint: u64) -> Result<(), BuildError> {
         let key = LayerKey::first(placement, fingerprint);
         match &mut self.first {
@@ -49,7 +50,7 @@ impl RibbonBuilder {
         }
     }
 
-    /// No more keys will come.
+    /// Returns the filter.
     pub fn finish(mut self) -> RibbonFilter {
         let (mut layers, mut thresholds, mut blocks) = (Vec::new(), Vec::new(), Vec::new());
         let mut rest = self.rest;
@@ -87,7 +88,7 @@ impl RibbonBuilder {
         }
     }
 
-    /// The memory held, in bytes, while it is finished too, without the filter.
+    /// Returns the memory of the builder, in bytes, also while it finishes, without that of the filter.
     pub fn heap_bytes(&self) -> usize {
         let first = self.first.as_ref().map_or(0, LayerBuilder::heap_bytes);
         first + self.rest.capacity() * size_of::<LayerKey>()
@@ -102,7 +103,7 @@ struct LayerBuilder {
     band: Band,
     thresholds: Vec<u8>,
     bumped: Vec<LayerKey>,
-    /// The keys of the bucket that is not whole yet.
+    /// The keys of the current bucket.
     pending: Vec<LayerKey>,
     last: u64,
     len: u64,
@@ -131,7 +132,7 @@ impl LayerBuilder {
         self.pending.push(key);
     }
 
-    /// Solves what can be solved, appends it, and the keys that were bumped. Answers the number of keys.
+    /// Solves the layer and appends its thresholds, its blocks and the bumped keys. Returns the number of keys pushed.
     fn finish(mut self, thresholds: &mut Vec<u8>, blocks: &mut Vec<u64>, bumped: &mut Vec<LayerKey>) -> u64 {
         while (self.thresholds.len() as u64) < self.layer.buckets() {
             self.fill_bucket();
@@ -155,8 +156,9 @@ impl LayerBuilder {
         self.pending = keys;
     }
 
-    /// Takes the keys of a bucket, the last one first: those at its start meet the most rows that the bucket before it
-    /// took. Answers the threshold that the first failure demands.
+    /// Takes the keys of a bucket, the last one first: keys at the begin of a bucket meet most of the rows that the
+    /// previous bucket took, so they fail most often, and a threshold bumps from the begin. Returns the threshold that
+    /// the first failure requires.
     fn take_from(&mut self, keys: &[LayerKey]) -> u8 {
         let mut taken = Vec::with_capacity(keys.len());
         for &key in keys.iter().rev() {
@@ -167,6 +169,8 @@ impl LayerBuilder {
                 Outcome::Contradicted => {
                     let threshold = equation.start % ROWS_PER_BUCKET / ROWS_PER_THRESHOLD + 1;
                     let threshold = threshold.min(BUMP_ALL.into()) as u8;
+                    // Keys below the threshold are bumped, so their equations must leave no trace. Equations are
+                    // removed in the reverse order of their addition.
                     while let Some((_, row)) = taken.pop_if(|&mut (start, _)| is_bumped(start, threshold)) {
                         self.band.remove_last(row);
                     }

@@ -1,14 +1,24 @@
-//! A filter near the information bound: bumped ribbon retrieval (Dillinger, Hübschle-Schneider, Sanders and Walzer,
-//! "Fast Succinct Retrieval and Approximate Membership Using Ribbon", 2021).
+//! A filter near the information bound: bumped ribbon retrieval.
 //!
-//! Each key is a linear equation over bits: the exclusive or of some of 64 consecutive rows, which its hash chooses, is
-//! its fingerprint. The rows are solved for so that all equations hold; a key that is not in the set satisfies its own
-//! with a probability of 2^-`bits`. There are fewer rows than keys, so that nearly none stays free: in every bucket of
-//! starting rows, the keys that start before the bucket's *threshold* are *bumped* to a layer of their own.
+//! Each key is a linear equation over bits: the XOR of some of 64 consecutive rows, chosen by its hash, is its
+//! fingerprint of `bits` bits. The rows are computed such that all equations hold. A key that is not in the set
+//! satisfies its equation with a probability of 2^-`bits`.
 //!
-//! Where it deviates: the placement of a key tells where it starts in the first layer, so that keys in the order of
-//! their placements need not be sorted; thresholds are 4 bits wide; the last few keys are listed. Its bytes:
-//! docs/formats/ribbon_filter.md.
+//! ```text
+//! rows               r0 r1 r2 r3 r4 r5 ..
+//! key a, start 0      1  0  1  1                r0 ^ r2 ^ r3 = fingerprint of a
+//! key b, start 1         1  1  0  1             r1 ^ r2 ^ r4 = fingerprint of b
+//! key c, start 2            1  0  0  1          r2 ^ r5      = fingerprint of c
+//! ```
+//!
+//! There are fewer rows than keys, so nearly no row remains free. In every bucket of 128 starting rows, the keys that
+//! start before the bucket's *threshold* are *bumped* to the next layer, which is a filter of its own.
+//!
+//! Deviations: the placement of a key determines where it starts in the first layer, so keys pushed in order need not
+//! be sorted; thresholds have 4 bits; the last few keys are listed. Its bytes: `docs/formats/ribbon_filter.md`.
+//!
+//! P. C. Dillinger, L. Hübschle-Schneider, P. Sanders, S. Walzer, "Fast Succinct Retrieval and Approximate Membership
+//! Using Ribbon", SEA 2022.
 
 mod band;
 mod builder;
@@ -27,43 +37,43 @@ const STRUCTURE: &str = "ribbon filter";
 const MAGIC: [u8; 4] = *b"SSRF";
 const VERSION: u16 = 1;
 
-/// The rows that an equation reaches over. A block has as many, column by column, a word each.
+/// The rows that an equation extends over, and the rows of a block. A block has a word per column.
 const ROWS_PER_BLOCK: u64 = 64;
 
 /// The starting rows that share a threshold.
 const ROWS_PER_BUCKET: u64 = 128;
 
-/// Thresholds are multiples of this, given in 4 bits.
+/// The unit of thresholds, which have 4 bits.
 const ROWS_PER_THRESHOLD: u64 = 8;
 
 /// The threshold that bumps every key of its bucket.
 const BUMP_ALL: u8 = 15;
 
-/// The keys for each row of a layer, which are more than it can hold: measured to take least memory.
+/// The keys per row of a layer, more than it can hold: measured to take the least memory.
 const KEYS_PER_ROW: f64 = 1.06;
 
-/// So few keys are not worth a layer: their hashes are listed.
+/// Up to this number of keys, their hashes are listed instead of a layer.
 const LISTED_MAX: usize = 12;
 
-/// A layer takes some 95 % of its keys, so that the last one is far away; keys made to collide end here.
+/// The maximum number of layers. A layer takes about 95 % of its keys, so only keys made to collide reach it.
 const LAYERS_MAX: usize = 32;
 
-/// A filter of 12.04 bits a key at a false-positive rate of 2^-12 for a million keys, 12.2 for 15,000, 12.5 for 4,000
-/// and 13.7 for 1,000; whatever the rate, about as much above the bound, 12 bits.
+/// A filter of 12.04 bits per key at a false-positive rate of 2^-12 for a million keys, 12.2 for 15,000, 12.5 for 4,000
+/// and 13.7 for 1,000; the bound is 12 bits. At other rates the excess is about the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RibbonFilter {
     bits: u32,
     len: u64,
     layers: Box<[Layer]>,
-    /// The thresholds of all layers, two to a byte.
+    /// The thresholds of all layers, two per byte.
     thresholds: Box<[u8]>,
     /// The blocks of all layers.
     blocks: Box<[u64]>,
-    /// What the hashes of the keys that no layer took have become, ascending.
+    /// The hashes of the keys that no layer took, after all layers, ascending.
     listed: Box<[u64]>,
 }
 
-/// Its part of the thresholds and of the blocks.
+/// A layer: its range of the thresholds and of the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Layer {
     first_bucket: u64,
@@ -76,11 +86,12 @@ struct Layer {
 struct LayerKey {
     /// Where it starts, from 0 at the first row to 2^64 at the last.
     position: u64,
-    /// Everything else.
+    /// A hash that determines coefficients, fingerprint and the key of the next layer.
     hash: u64,
 }
 
-/// The rows from `start` on whose bits are set in `coefficients` are `value` together. The first one always is set.
+/// An equation: the rows from `start` on whose bits are set in `coefficients` add up to `value`. The first bit is
+/// always set.
 #[derive(Debug, Clone, Copy)]
 struct Equation {
     start: u64,
@@ -89,9 +100,9 @@ struct Equation {
 }
 
 impl RibbonFilter {
-    /// A filter of these keys (placement and fingerprint) that wrongly contains one in 2^`bits` others; `bits` is 1 to
-    /// 32. Equal keys count once. Some 100 ns a key for 12 bits, and the memory and the time to sort them: a
-    /// [`RibbonBuilder`] takes keys that come in order.
+    /// Makes a filter of these keys (placement and fingerprint) with a false-positive rate of 2^-`bits`; `bits` is 1 to
+    /// 32. Equal keys count once. Takes about 100 ns per key for 12 bits, and the time and memory to sort the keys; a
+    /// [`RibbonBuilder`] takes keys in order.
     ///
     /// # Errors
     /// [`BuildError::Setting`] if `bits` is outside its limits.
@@ -109,10 +120,10 @@ impl RibbonFilter {
         Self { bits, len, layers, thresholds, blocks, listed }
     }
 
-    /// Reads back what [`Filter::encode`] wrote.
+    /// Decodes what [`Filter::encode`] wrote.
     ///
     /// # Errors
-    /// Whatever the format does not allow, with its place in the bytes.
+    /// Bytes that the format does not allow, with their offset.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         let bits = u32::from(reader.u8("bits")?);
@@ -144,7 +155,7 @@ impl RibbonFilter {
         Ok(filter)
     }
 
-    /// Whether an equation holds.
+    /// Returns whether an equation holds.
     #[inline]
     fn holds(&self, layer: &Layer, equation: Equation) -> bool {
         let columns = self.bits as usize;
@@ -152,7 +163,7 @@ impl RibbonFilter {
         let shift = equation.start % ROWS_PER_BLOCK;
         let (here, beyond) = (equation.coefficients << shift, (equation.coefficients >> 1) >> (63 - shift));
         let (first, behind) = self.blocks[block..].split_at(columns);
-        // An equation of the last block of all starts at its first row, and has nothing beyond.
+        // An equation in the very last block starts at its first row, so it has no rows beyond the block.
         let second = if behind.is_empty() { first } else { &behind[..columns] };
         rows::give(first, second, Rows { here, beyond }, equation.value)
     }
@@ -202,8 +213,8 @@ impl Filter for RibbonFilter {
     }
 }
 
-/// The blocks of a layer for so many keys. In a single block all keys start at the same row, so that it must take all
-/// of them or none.
+/// Returns the blocks of a layer for this number of keys. In a single block all keys start at the same row, so it has
+/// to take all of them or none.
 fn blocks_for(keys: usize) -> u64 {
     let blocks = (keys as f64 / KEYS_PER_ROW / ROWS_PER_BLOCK as f64).ceil() as u64;
     if keys as u64 <= ROWS_PER_BLOCK - 6 { 1 } else { blocks.max(2) }
@@ -241,7 +252,7 @@ impl Layer {
     }
 }
 
-/// Whether a key with this starting row goes to the next layer.
+/// Returns whether a key with this starting row goes to the next layer.
 #[inline]
 fn is_bumped(start: u64, threshold: u8) -> bool {
     threshold == BUMP_ALL || start % ROWS_PER_BUCKET < u64::from(threshold) * ROWS_PER_THRESHOLD

@@ -1,28 +1,28 @@
-//! Whether rows add up to a value: all that a lookup computes. It is compiled for several kinds of processors, of which
-//! the one at hand is chosen at run time; a lookup of 12 columns then takes some 50 instructions, so that the processor
-//! begins the next ones while it waits for memory.
+//! Computes whether rows add up to a value: all that a lookup computes. Compiled for several processors, and selected
+//! at run time. A lookup of 12 columns takes about 50 instructions, so the processor begins the next lookups while it
+//! waits for memory.
 
 use super::band::parity;
 use multiversion::multiversion;
 
-/// Columns that are compared at once: as many words as a vector of AVX2 has.
+/// Columns that are compared at once: the words of an AVX2 vector.
 const LANES: usize = 4;
 
-/// The rows that an equation adds up, as bits of the block where it starts and of the one behind.
+/// The rows that an equation adds up, as bits of the block where it starts and of the next block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rows {
     pub(super) here: u64,
     pub(super) beyond: u64,
 }
 
-/// Whether these rows are `value` together, a bit a column. `first` and `second` have a word for each column; what
-/// `second` has more does not matter.
+/// Returns whether these rows add up to `value`, a bit per column. `first` and `second` have a word per column; further
+/// words of `second` are ignored.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512vpopcntdq", "x86_64+avx2", "x86_64+popcnt"))]
 pub(super) fn give(first: &[u64], second: &[u64], rows: Rows, value: u32) -> bool {
     give_portably(first, second, rows, value)
 }
 
-/// The same in the instructions that every processor of its kind has.
+/// The same in instructions that every processor of the architecture has.
 #[inline(always)]
 pub(super) fn give_portably(first: &[u64], second: &[u64], rows: Rows, mut value: u32) -> bool {
     let ((first, first_rest), (second, second_rest)) =
@@ -33,7 +33,7 @@ pub(super) fn give_portably(first: &[u64], second: &[u64], rows: Rows, mut value
             let sum = (first[lane] & rows.here) ^ (second[lane] & rows.beyond);
             wrong |= parity(sum) ^ u64::from(value >> lane & 1);
         }
-        // Of the keys that are not there, 15 in 16 end here.
+        // Of the absent keys, 15 in 16 end here.
         if wrong != 0 {
             return false;
         }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
     use crate::index::testing::Numbers;
 
-    /// Bit after bit.
+    /// Computes the sums bit by bit.
     fn sums(first: &[u64], second: &[u64], rows: Rows) -> u32 {
         let ones = |word: u64| (0..64).filter(|bit| word >> bit & 1 == 1).count();
         let columns = first.iter().zip(second).enumerate();
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_processor_gives_the_answer_of_the_obvious_way() {
+    fn every_kind_of_processor_computes_the_same_as_the_obvious_way() {
         let mut numbers = Numbers(11);
         for columns in (1..=32).cycle().take(2_000) {
             let mut words = |count| (0..count).map(|_| numbers.next()).collect::<Vec<_>>();

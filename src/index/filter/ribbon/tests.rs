@@ -24,7 +24,7 @@ fn every_key_is_contained_whatever_their_number() {
 }
 
 #[test]
-fn other_keys_are_contained_as_seldom_as_the_bits_say() {
+fn other_keys_are_contained_at_the_rate_of_the_bits() {
     for (count, bits) in [(3, 4), (1_000, 4), (1_000, 8), (20_000, 9), (20_000, 12)] {
         let filter = RibbonFilter::new(Numbers(1).keys(count), bits).unwrap();
         let asked = 400 << bits;
@@ -53,7 +53,7 @@ fn the_order_of_the_keys_and_their_repetition_change_nothing() {
 }
 
 #[test]
-fn a_filter_made_while_keys_come_contains_them_whatever_number_was_expected() {
+fn a_filter_of_pushed_keys_contains_them_whatever_number_was_expected() {
     let keys = Numbers(9).sorted_keys(3_000);
     for expected in [0, 1, 12, 13, 1_000, 3_000, 9_000] {
         let mut builder = RibbonBuilder::new(expected, 12).unwrap();
@@ -70,14 +70,14 @@ fn a_filter_made_while_keys_come_contains_them_whatever_number_was_expected() {
 }
 
 #[test]
-fn a_key_that_comes_too_late_is_refused() {
+fn a_key_out_of_order_is_refused() {
     let mut builder = RibbonBuilder::new(1_000, 12).unwrap();
     builder.push(1 << 63, 0).unwrap();
     assert!(matches!(builder.push(1, 0), Err(BuildError::OutOfOrder { .. })));
 }
 
 #[test]
-fn equal_placements_are_told_apart_by_their_fingerprints() {
+fn equal_placements_are_distinguished_by_their_fingerprints() {
     let mut numbers = Numbers(5);
     let keys: Vec<(u64, u64)> = (0..5_000).map(|number| ((number / 1_000) << 62, numbers.next())).collect();
     let filter = RibbonFilter::new(keys.iter().copied(), 12).unwrap();
