@@ -1,10 +1,10 @@
 //! The external dictionary (ECT, chapter 3): a file of key-value records that is built once and read by many processes.
 //! A lookup takes one flash read, and the index in memory takes a few bits per key.
 //!
-//! The records are an [`OrderedTable`] whose header block also contains the header of the dictionary ([`format`]). A
-//! dictionary is built by an external sort (3.1.2, [`crate::store::sort`]), updated by merging a sorted batch into a new
-//! file (3.1.5, [`builder`]), and given another index over the same blocks (3.1.6, [`reindex`]). Without an index it is
-//! searched ([`lookup`]).
+//! The records are an [`OrderedTable`] whose header block also contains the header of the dictionary ([`format`]).
+//! A dictionary is built by an external sort (3.1.2, [`crate::store::sort`]), updated by merging a sorted batch into a
+//! new file (3.1.5, [`builder`]), and given another index over the same blocks (3.1.6, [`reindex`]). Without an index it
+//! is searched ([`lookup`]).
 //!
 //! Deviations: the index of records of any size is not a trie over byte positions but fences between blocks, which are
 //! smaller; keys are stored whole and compared, so that an answer is never wrong by a collision of hashes.
