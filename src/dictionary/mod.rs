@@ -3,8 +3,8 @@
 //!
 //! The records are an [`OrderedTable`] whose header block also contains the header of the dictionary ([`format`]).
 //! A dictionary is built by an external sort (3.1.2, [`crate::store::sort`]), updated by merging a sorted batch into a
-//! new file (3.1.5, [`builder`]), and given another index over the same blocks (3.1.6, [`reindex`]). Without an index it
-//! is searched ([`lookup`]).
+//! new file (3.1.5, [`builder`]), and given another index over the same blocks (3.1.6, [`reindex`]). Without an index
+//! it is searched ([`lookup`]).
 //!
 //! Deviations: the index of records of any size is not a trie over byte positions but fences between blocks, which are
 //! smaller; keys are stored whole and compared, so that an answer is never wrong by a collision of hashes.
