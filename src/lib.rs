@@ -82,7 +82,7 @@
 //!
 //! - Opening a database, and all settings: [`Builder`]. Reading and writing: [`Database`], [`Batch`], [`WriteOptions`].
 //! - What survives which failure: [`Durability`]. After a failure: [`Database::verify`], and `docs/REPAIR.md`.
-//! - Memory, I/O and usage of a database: [`Stats`]. Before there is one: the models and the planner in [`model`].
+//! - Memory, I/O and usage of a database: [`Stats`]. Before there is one: `siltstone plan`, and `docs/MODELS.md`.
 //! - Read-only files: [`Dictionary`] and [`DictionaryOptions`].
 //! - The structures by themselves: [`index`] (tries, fences, perfect hashes, filters) and [`mica`] (a hash table in
 //!   memory).
@@ -103,7 +103,6 @@ mod health;
 pub mod index;
 pub mod key;
 pub mod mica;
-pub mod model;
 mod progress;
 pub mod stats;
 pub mod store;

@@ -13,6 +13,8 @@
 //! The dissertation's sparse entropy-coded tries (Lim 2014, 3.1.6) solve the same problem for records in hash order.
 //! The module `perfect` has the hash.
 
+#[doc(hidden)]
+pub use super::perfect::BUCKET_KEYS;
 use super::perfect::{ConsensusBuilder, ConsensusIndex, Outline, Target};
 use super::{BuildError, DecodeError, PlacementIndex};
 use crate::coding::Decoder;

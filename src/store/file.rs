@@ -12,7 +12,7 @@ const MAGIC: &[u8; 8] = b"SILTSTOR";
 /// The version of the format, header and footer.
 pub const STORE_VERSION: u32 = 1;
 /// The bytes of a footer, at the very end of the file.
-pub(super) const FOOTER_BYTES: usize = 128;
+pub const FOOTER_BYTES: usize = 128;
 /// The bytes of the header that mean something; the rest of its block is zero.
 pub(super) const HEADER_BYTES: usize = 32;
 /// No section is longer than this and so much for each record, in bytes. The filter of a cuckoo table has a tag for
@@ -22,9 +22,9 @@ const SECTION_BYTES_PER_RECORD: u64 = 16;
 /// A longer section is checked before memory is taken for it, in bytes.
 const SECTION_BYTES_READ_ONCE: u64 = 16 << 20;
 /// The copies of the footer that precede it.
-const FOOTER_COPIES: u8 = 1;
+pub const FOOTER_COPIES: u8 = 1;
 /// The file ends at a multiple of this, in bytes.
-const FILE_ALIGNMENT: u64 = 4096;
+pub const FILE_ALIGNMENT: u64 = 4096;
 
 /// What answers whether a key may be in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,7 +17,7 @@ pub const FLAG_DELETED: u8 = 1 << 0;
 pub const FLAG_EXPIRES: u8 = 1 << 1;
 
 /// The bytes of an expiry time.
-pub(in crate::store) const EXPIRY_BYTES: usize = 8;
+pub const EXPIRY_BYTES: usize = 8;
 
 /// A record as it stands in some buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! How numbers are typed and shown: counts, bytes, rates and times with their units.
 
-use siltstone::model::{ModelError, Popularity, YEAR_S};
+use siltstone_model::{ModelError, Popularity, YEAR_S};
 use std::fmt::Display;
 use std::time::Duration;
 

@@ -10,9 +10,9 @@ use crate::store::ordered::OrderedTable;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What an open store takes beside its index and filter: its handle, its name, its place in the lists, in bytes.
-const STORE_BYTES: u64 = 800;
+pub const STORE_BYTES: u64 = 800;
 /// What a partition takes beside its stores: its locks, its lists, what is known of its LogStore, in bytes.
-const PARTITION_BYTES: u64 = 640;
+pub const PARTITION_BYTES: u64 = 640;
 
 impl Core {
     /// What shapes the records.

@@ -18,6 +18,8 @@
 mod account;
 mod batch;
 mod convert;
+#[doc(hidden)]
+pub mod costs;
 mod count;
 mod create;
 mod jobs;

@@ -12,11 +12,11 @@ use crate::store::log_store::{LOG_TABLES_MAX, LogStore, LogStoreSettings};
 
 /// More HashStores of a partition than these are merged if they are small: each costs false positives, and memory
 /// however few records it holds.
-const HASH_STORES_MAX: usize = 48;
+pub const HASH_STORES_MAX: usize = 48;
 /// HashStores are small if they have less than one record for so many slots that a LogStore is to have.
-const SLOTS_PER_RECORD_OF_SMALL: u64 = 16;
+pub const SLOTS_PER_RECORD_OF_SMALL: u64 = 16;
 /// A LogStore may reach over this part of the data, though that is more log than is allowed otherwise.
-const LOG_PART_OF_DATA: u64 = 10;
+pub const LOG_PART_OF_DATA: u64 = 10;
 /// The share by which the bound may be exceeded before writers have to wait.
 const EXCESS_MAX: f64 = 0.1;
 /// HashStores hold no more than this share of the keys of their own that are taken to be new: else a store that was
@@ -24,15 +24,23 @@ const EXCESS_MAX: f64 = 0.1;
 /// more.
 const UNMERGED_SHARE_MAX: f64 = 0.75;
 /// A table is taken to be full at this share of its slots, before it is known better.
-pub(super) const OCCUPANCY: f64 = 0.93;
+pub const OCCUPANCY: f64 = 0.93;
 /// From fewer records than these nothing is concluded about those to come.
 const LOG_RECORDS_TELLING: u32 = 64;
 /// What a LogStore reaches over before anything is known of the records, as a binary logarithm of bytes of log.
-pub(super) const POSITION_BITS_MAX: u8 = 32;
+pub const POSITION_BITS_MAX: u8 = 32;
+/// The lower limit of the same.
+pub const POSITION_BITS_MIN: u8 = 16;
+/// A LogStore can span this many times the bytes of log that it is expected to need.
+pub const LOG_REACH: f64 = 2.0;
+/// Writers wait if there are more frozen LogStores than one per this many partitions, and more than the minimum.
+pub const PARTITIONS_PER_FROZEN: usize = 8;
+/// The minimum of the same.
+pub const FROZEN_MAX_MIN: usize = 2;
 /// Pieces of a merge have a byte for so many keys.
-const KEYS_PER_PIECE_BYTE: u64 = 1024;
+pub const KEYS_PER_PIECE_BYTE: u64 = 1024;
 /// The smallest piece of a merge through the page cache, and past it, in bytes.
-const PIECE_BYTES_MIN: usize = 16 << 10;
+pub const PIECE_BYTES_MIN: usize = 16 << 10;
 const DIRECT_PIECE_BYTES_MIN: usize = 64 << 10;
 
 /// The counts of one partition.
@@ -144,16 +152,16 @@ impl Counts {
     pub fn pressure(&self, settings: &SiltSettings) -> Pressure {
         let waiting = |partition: &PartitionCounts| if partition.compact { 0 } else { partition.frozen };
         let frozen = self.partitions.iter().map(waiting).sum::<usize>().saturating_sub(1);
-        let frozen_max = (self.partitions.len() / 8).max(2);
+        let frozen_max = (self.partitions.len() / PARTITIONS_PER_FROZEN).max(FROZEN_MAX_MIN);
         let excess = self.hash_records() / self.hash_records_max(settings) - 1.0;
         Pressure { convert: frozen as f64 / frozen_max as f64, merge: (excess / EXCESS_MAX).max(0.0) }
     }
 }
 
 /// A table has about so many regions at the most: the more, the sooner one of them is full.
-const REGIONS: u32 = 4;
+pub const REGIONS: u32 = 4;
 /// A LogStore of fewer slots is one table.
-const TABLES_SLOTS_MIN: u32 = 1024;
+pub const TABLES_SLOTS_MIN: u32 = 1024;
 
 /// How many bytes of log a LogStore reaches over at the most, in a database of so many. A bound that does not grow with
 /// the data would have LogStores converted before they are full, into ever more HashStores.
@@ -221,7 +229,8 @@ pub(super) fn position_bits(last: &LogStore, end: u64, slots: u32) -> u8 {
         return last.position_bits();
     }
     let bytes_per_record = end.saturating_sub(last.start()) as f64 / f64::from(last.len());
-    (2.0 * bytes_per_record * f64::from(slots)).log2().ceil().clamp(16.0, f64::from(POSITION_BITS_MAX)) as u8
+    let bits = (LOG_REACH * bytes_per_record * f64::from(slots)).log2().ceil();
+    bits.clamp(f64::from(POSITION_BITS_MIN), f64::from(POSITION_BITS_MAX)) as u8
 }
 
 /// What a merge reads and writes in one piece, in bytes: it grows with the data, so that its memory a key does not.

@@ -11,8 +11,10 @@ use crate::store::ordered::IndexKind;
 use crate::store::record::RecordLayout;
 use crate::{Error, Result};
 
-const PARTITIONS_DEFAULT: u32 = 16;
-const BLOCK_BYTES_DEFAULT: u32 = 4096;
+/// The partitions of a database that is created without the setting.
+pub const PARTITIONS_DEFAULT: u32 = 16;
+/// The bytes of a block of a database that is created without the setting.
+pub const BLOCK_BYTES_DEFAULT: u32 = 4096;
 const FILTER_BITS_DEFAULT: u8 = 11;
 
 /// What shapes the records and the files; kept in the database when it is created. `None` means: as it is, or the

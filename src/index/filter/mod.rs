@@ -5,7 +5,7 @@ mod ranged;
 mod ribbon;
 
 pub use cuckoo::{CandidateSlot, CuckooFilter};
-pub use ranged::{RangedFilter, RangedFilterBuilder};
+pub use ranged::{KEYS_PER_RANGE, RangedFilter, RangedFilterBuilder};
 pub use ribbon::{RibbonBuilder, RibbonFilter};
 
 /// A set of keys that sometimes contains a key that was not inserted.

@@ -10,7 +10,7 @@ const MAGIC: [u8; 4] = *b"SSRR";
 const VERSION: u16 = 1;
 
 /// The expected keys per range. With more, building takes more memory; with fewer, the filter does.
-const KEYS_PER_RANGE: u64 = 4096;
+pub const KEYS_PER_RANGE: u64 = 4096;
 /// The minimum number of encoded bytes per range.
 const RANGE_BYTES_MIN: usize = 4;
 

@@ -26,6 +26,8 @@ mod buckets;
 mod builder;
 mod search;
 mod shape;
+
+pub use shape::BUCKET_KEYS;
 #[cfg(test)]
 mod tests;
 

@@ -8,7 +8,7 @@ pub(super) const FRACTION_BITS: u32 = 16;
 
 /// The average number of keys per bucket. With fewer, counts and slack take more memory; with more, the first splits
 /// take more time.
-const BUCKET_KEYS: u32 = 512;
+pub const BUCKET_KEYS: u32 = 512;
 
 /// The minimum number of blocks per bucket on average.
 const BUCKET_PARTS_MIN: u32 = 4;

@@ -22,7 +22,7 @@ use index::{Buckets, blocks_of};
 pub use index::{IndexKind, StoreFilter, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
 pub use search::Search;
 pub(crate) use writer::slots_per_block;
-pub use writer::{OrderedTableSettings, OrderedTableWriter};
+pub use writer::{OrderedTableSettings, OrderedTableWriter, PIECES_PER_BUCKET, UNUSED_SHARE};
 
 use super::block::{BLOCK_HEADER_BYTES, Block};
 use super::file::StoreFile;

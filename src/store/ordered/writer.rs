@@ -13,13 +13,13 @@ use crate::store::slots::{SLOT_CHECKSUM_BYTES, slot_checksum};
 use std::sync::Arc;
 
 /// A record goes over the end of a block rather than leave more than this share of the block unused.
-const UNUSED_SHARE: usize = 32;
+pub const UNUSED_SHARE: usize = 32;
 
 /// Slots get checksums of their own if that costs no more than this share of the room.
 const CHECKED_SHARE: u32 = 64;
 
 /// A bucket of a block-perfect index, which is held in memory, takes so many pieces at the most.
-const PIECES_PER_BUCKET: usize = 4;
+pub const PIECES_PER_BUCKET: usize = 4;
 
 /// By how many bytes the memory for a bucket grows.
 const GROWTH_BYTES: usize = 4096;

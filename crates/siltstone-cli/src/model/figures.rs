@@ -6,8 +6,8 @@ use crate::quantity::parse_count;
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
-use siltstone::model::figures::{self, Figure, WriteSources};
-use siltstone::model::{
+use siltstone_model::figures::{self, Figure, WriteSources};
+use siltstone_model::{
     BloomStore, Flash, FlashKey, FlashStore, LevelDb, ModelError, Popularity, Silt, YEAR_S,
 };
 use std::io::{Write, stdout};

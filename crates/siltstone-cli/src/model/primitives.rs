@@ -4,7 +4,7 @@ use crate::outcome::{Outcome, Result, help};
 use crate::quantity::{Skew, parse_bytes, parse_count, parse_rate, parse_skew};
 use anyhow::bail;
 use clap::Args;
-use siltstone::model::{Flash, LevelDb, YEAR_S};
+use siltstone_model::{Flash, LevelDb, YEAR_S};
 
 const LIFETIME_EXAMPLES: &str = "
   siltstone model lifetime --flash 256GiB --endurance 10000 --updates 5000/s --item-size 1024 --wa 5.4";

@@ -4,7 +4,7 @@ use crate::outcome::{Outcome, Result};
 use crate::quantity::{Skew, parse_bytes, parse_count, parse_skew};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use siltstone::model::{
+use siltstone_model::{
     BloomStore, Cola, FlashKey, FlashStore, LevelDb, LevelDbWrites, Mica, Popularity, Samt, Silt, SiltLayout,
     simulate_leveldb,
 };

@@ -14,9 +14,9 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use load::Load;
 use serde_json::{Value, json};
-use siltstone::model::planner::{self, Demand, Goal, System};
-use siltstone::model::{Flash, Popularity};
 use siltstone::{EngineKind, Stats, Usage};
+use siltstone_model::planner::{self, Demand, Goal, System};
+use siltstone_model::{Flash, Popularity};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 

@@ -3,10 +3,10 @@
 use crate::chart::{Axis, Chart, Line};
 use crate::quantity::{show_bytes, show_count, show_time};
 use serde_json::{Value, json};
-use siltstone::model::planner::{
+use siltstone::{Stats, Usage};
+use siltstone_model::planner::{
     self, Bound, Demand, Goal, Limit, Plan, Prediction, System, TradeOff, Unfit, Value as Setting,
 };
-use siltstone::{Stats, Usage};
 use std::io::{self, Write};
 
 /// The keys that `bench db` is given to try a plan with, at the most.
@@ -309,7 +309,7 @@ pub fn charts(demand: &Demand, plans: &[Plan], trade_offs: &[TradeOff]) -> [Char
 #[cfg(test)]
 mod tests {
     use super::*;
-    use siltstone::model::{Popularity, planner};
+    use siltstone_model::{Popularity, planner};
 
     fn planned() -> (Demand, Vec<Plan>) {
         let demand = Demand::new(Popularity::uniform(10_000_000).unwrap(), 20.0, 44.0);

@@ -3,9 +3,9 @@
 
 use super::load::Load;
 use anyhow::Context;
-use siltstone::model::{ModelError, Popularity};
 use siltstone_bench::trace::csv::CsvReader;
 use siltstone_bench::trace::{self, Kind, MAGIC, Operation, identity_of};
+use siltstone_model::{ModelError, Popularity};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read};

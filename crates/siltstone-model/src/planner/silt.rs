@@ -1,7 +1,7 @@
 //! The parameters that are tried for SILT, and what they cost.
 
-use crate::model::popularity::Popularity;
-use crate::model::silt::{Silt, SiltLayout, Turn};
+use crate::popularity::Popularity;
+use crate::silt::{Silt, SiltLayout, Turn};
 use std::collections::HashMap;
 
 use super::candidates::{Candidate, OTHER_FILES, Parameters, count};
@@ -34,8 +34,7 @@ const UNUSED_SHARE: f64 = 0.02;
 const ABSENT_MIN: f64 = 0.5;
 const ABSENT_STEP: f64 = 1.1;
 const ABSENT_POINTS: i32 = 330;
-/// The size of a segment of the log, in bytes: each is a file.
-const LOG_SEGMENT_BYTES: f64 = 67_108_864.0;
+
 /// What a popularity was asked before, since many candidates ask the same.
 pub(super) struct Asked<'a> {
     popularity: &'a Popularity,
@@ -160,7 +159,7 @@ fn costs(demand: &Demand, layout: &SiltLayout, silt: &Silt, asked: &mut Asked<'_
     let (log_stores, hash_stores) = asked.stores_asked(silt);
     let in_vain = log_stores * silt.log_false_positives + hash_stores * silt.false_positives;
     let writes = silt.writes_of(turn).total() + demand.synced_excess();
-    let log_files = silt.log_bytes(turn) / LOG_SEGMENT_BYTES + 1.0;
+    let log_files = silt.log_bytes(turn) / layout.log_segment_bytes + 1.0;
     let costs = Costs {
         ram_bytes: silt.ram_peak().total(),
         reads_per_get: 1.0 + in_vain,

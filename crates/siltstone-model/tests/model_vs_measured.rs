@@ -8,10 +8,9 @@
 
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory, Purpose};
-use siltstone::engine::silt::SiltSettings;
 use siltstone::mica::{Erew, ItemShape, StoreSettings};
-use siltstone::model::{KeyStream, Mica, Popularity, SiltLayout};
 use siltstone::{Database, Stats};
+use siltstone_model::{KeyStream, Mica, Popularity, SiltLayout};
 
 const KEY_BYTES: usize = 16;
 const MISS: &str = "reads a miss";
@@ -217,23 +216,6 @@ fn sixty_hash_stores_of_a_partition_cost_what_the_model_says() {
 #[test]
 fn a_filter_on_the_last_store_costs_what_the_model_says() {
     Case { keys: 60_000, skew: 0.0, layout: SiltLayout { last_filter_bits: 7.0, ..small() } }.agrees();
-}
-
-#[test]
-fn the_defaults_of_the_model_are_those_of_the_engine() {
-    let (layout, settings) = (SiltLayout::new(16.0, 84.0), SiltSettings::default());
-    assert_eq!(layout.merge_ratio, settings.merge_ratio);
-    assert_eq!(layout.tag_bits, f64::from(settings.tag_bits));
-    assert_eq!(layout.filter_bits, f64::from(settings.ribbon_bits()));
-    assert_eq!(layout.log_slots_min, f64::from(settings.log_slots_min));
-    assert_eq!(layout.keys_per_log_slot, f64::from(settings.keys_per_log_slot));
-    assert_eq!(layout.log_bytes_max, settings.log_bytes_max as f64 / 2.0);
-    let database = Database::builder("memory")
-        .background_threads(0)
-        .open_in(Directory::new(MemoryDirectory::default(), Access::Buffered))
-        .unwrap();
-    let details = database.stats().details;
-    assert_eq!(details.iter().find(|(name, _)| *name == "partitions").unwrap().1, layout.partitions);
 }
 
 #[test]

@@ -4,8 +4,7 @@
 pub const YEAR_S: f64 = 31_557_600.0;
 
 /// A drive of flash.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Flash {
     /// F: the capacity, in bytes.
     pub bytes: f64,

@@ -1,9 +1,6 @@
-//! The level sizes of a LevelDB that write least (Lim's dissertation, 4.6).
+//! The search for the sizes of LevelDB's levels that write least (Lim's dissertation, 4.6.2).
 //!
-//! The write amplification is a smooth function of the logarithms of the sizes, with one minimum in every case that
-//! was tried, so that a quasi-Newton method finds it in some dozen steps: L-BFGS of the `argmin` crate, with gradients
-//! from central differences. It stands behind the cargo feature `optimizer`, for nothing else in this crate needs a
-//! solver.
+//! L-BFGS with a line search, on the logarithms of the sizes. Gradients are central differences.
 
 use argmin::core::{CostFunction, Error, Executor, Gradient, State};
 use argmin::solver::linesearch::MoreThuenteLineSearch;
@@ -20,8 +17,7 @@ const STEPS_MAX: u64 = 200;
 const HISTORY: usize = 10;
 
 /// What the search found.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct OptimizedLevels {
     /// The store with these level sizes.
     pub leveldb: LevelDb,

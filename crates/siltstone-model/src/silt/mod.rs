@@ -26,8 +26,7 @@ const LOGGED_ROUNDS: u32 = 8;
 const SHARE_MAX: f64 = 0.999;
 
 /// The parameters of a SILT store of a constant number of keys.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Silt {
     /// N: the keys of all partitions.
     pub keys: f64,
@@ -458,7 +457,7 @@ fn growth_between_merges(share: f64, partitions: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::KeyStream;
+    use crate::KeyStream;
     use std::collections::HashSet;
 
     /// The example of 2.4.

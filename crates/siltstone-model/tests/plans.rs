@@ -6,9 +6,9 @@
 
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory, Purpose};
-use siltstone::model::planner::{Demand, Goal, Plan, Prediction, System, plan, trial};
-use siltstone::model::{Flash, KeyStream, Popularity};
 use siltstone::{Builder, Database, EngineKind, MicaSettings};
+use siltstone_model::planner::{Demand, Goal, Plan, Prediction, System, plan, trial};
+use siltstone_model::{Flash, KeyStream, Popularity};
 
 /// Puts for each key that are counted.
 const ROUNDS: u64 = 2;

@@ -15,8 +15,7 @@ const POINTER_BYTES: f64 = 4.0;
 const CHAIN_LENGTH_MAX: f64 = 1e6;
 
 /// The parameters of a BloomStore.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct BloomStore {
     /// N: the keys of all instances.
     pub keys: f64,
@@ -157,7 +156,7 @@ pub(super) fn false_positives(bits_per_key: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::KeyStream;
+    use crate::KeyStream;
 
     /// IV-B and Figure 6: 0.667 bytes a key with chains of 96, 0.5 with 128; a filter of 64 bytes adds 0.01.
     #[test]

@@ -23,8 +23,7 @@ use super::popularity::Popularity;
 use super::root::increasing_root;
 
 /// A log of that kind in its steady state. Popular keys are not kept apart from others.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Cleaning {
     /// The puts between two cleanings of the same place.
     pub puts_per_lap: f64,
@@ -87,7 +86,7 @@ fn superfluous(puts: f64, x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::KeyStream;
+    use crate::KeyStream;
     use std::collections::VecDeque;
 
     /// A ring of keys, cleaned from its oldest end.

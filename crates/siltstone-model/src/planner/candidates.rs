@@ -3,12 +3,12 @@
 //! Every engine has a few parameters of which most are small whole numbers, and its model is evaluated in microseconds:
 //! all sensible combinations are tried, on a grid of a few per cent where a parameter is continuous.
 
-use crate::model::bloomstore::{BloomStore, false_positives};
-use crate::model::cleaning::Cleaning;
-use crate::model::flashkey::FlashKey;
-use crate::model::flashstore::FlashStore;
-use crate::model::mica::Mica;
-use crate::model::silt::SiltLayout;
+use crate::bloomstore::{BloomStore, false_positives};
+use crate::cleaning::Cleaning;
+use crate::flashkey::FlashKey;
+use crate::flashstore::FlashStore;
+use crate::mica::Mica;
+use crate::silt::SiltLayout;
 
 use super::demand::Demand;
 use super::plan::{Costs, System, Value};

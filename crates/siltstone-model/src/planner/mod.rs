@@ -61,8 +61,7 @@ fn plan_keys(plan: &Plan) -> f64 {
 }
 
 /// What an engine can do with more and less memory.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct TradeOff {
     /// The engine.
     pub system: System,
@@ -157,7 +156,7 @@ fn cost(goal: Goal, prediction: &Prediction) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Flash, Popularity, YEAR_S};
+    use crate::{Flash, Popularity, YEAR_S};
 
     /// 2.4's example as a demand: 100 M items, 5,000 puts a second; items and flash an eighth as large.
     fn demand() -> Demand {

@@ -6,8 +6,7 @@ use super::leveldb::LOG_BYTES;
 use super::popularity::Popularity;
 
 /// The parameters of a SAMT, in items. A level keeps up to r tables, which are merged when they move to the next.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Samt {
     /// wal: the items of a log.
     pub log_items: f64,
@@ -51,7 +50,7 @@ impl Samt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::KeyStream;
+    use crate::KeyStream;
     use std::collections::HashSet;
 
     /// The design of 4.1.1 played through with sets of keys.

@@ -5,8 +5,7 @@ use super::leveldb::LOG_BYTES;
 use super::popularity::Popularity;
 
 /// The parameters of a COLA, in items. A level is one table, into which the level before it is merged at once.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Cola {
     /// wal: the items of a log.
     pub log_items: f64,
@@ -72,7 +71,7 @@ pub(super) fn levels_for(keys: f64, log_items: f64, growth_factor: u32) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::KeyStream;
+    use crate::KeyStream;
     use std::collections::HashSet;
 
     /// The design of 4.1.1 played through with sets of keys.

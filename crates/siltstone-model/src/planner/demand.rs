@@ -1,9 +1,9 @@
 //! What a user asks of a store: the data, the load and the hardware.
 
-use crate::model::error::{ModelError, fraction, positive};
-use crate::model::flash::{Flash, YEAR_S};
-use crate::model::popularity::Popularity;
-use crate::model::silt::SiltLayout;
+use crate::error::{ModelError, fraction, positive};
+use crate::flash::{Flash, YEAR_S};
+use crate::popularity::Popularity;
+use crate::silt::SiltLayout;
 
 use super::plan::System;
 
@@ -11,8 +11,7 @@ use super::plan::System;
 const PAGE_BYTES: f64 = 4096.0;
 
 /// What is best among the plans that fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub enum Goal {
     /// The device is busy for the smallest share of the time: few reads for loads of gets, few writes for others.
     #[default]

@@ -118,7 +118,7 @@ fn mean_of_risen(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::KeyStream;
+    use crate::KeyStream;
 
     fn near(got: f64, expected: f64, tolerance: f64) {
         assert!((got / expected - 1.0).abs() <= tolerance, "{got} for {expected}");

@@ -19,8 +19,7 @@ const LEVEL1_BYTES: f64 = 10.0 * MEBIBYTE;
 const MEBIBYTE: f64 = (1u32 << 20) as f64;
 
 /// The parameters of a LevelDB, in items.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct LevelDb {
     /// wal: the items of a log, after which the memtable is written as a table.
     pub log_items: f64,
@@ -31,8 +30,7 @@ pub struct LevelDb {
 }
 
 /// Where write amplification comes from, in items written for each item that is put (Table 4.1).
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct LevelDbWrites {
     /// Memtable to log.
     pub log: f64,

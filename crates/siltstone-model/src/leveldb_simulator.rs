@@ -194,8 +194,7 @@ impl LevelDbSimulator {
 }
 
 /// What is counted in a simulation of LevelDB.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct LevelDbSimulated {
     /// The items written for each that was put.
     pub writes: LevelDbWrites,

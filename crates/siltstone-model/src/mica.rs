@@ -21,8 +21,7 @@ const ROUNDED_SHARE: f64 = 0.01;
 const OCCUPANCY_OF_SIZES: f64 = 0.93;
 
 /// The parameters of a MICA store.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Mica {
     /// The keys.
     pub keys: f64,

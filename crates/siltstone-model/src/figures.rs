@@ -15,8 +15,7 @@ pub const ITEM_BYTES: f64 = 1000.0;
 const SKEWS: [(f64, &str); 2] = [(0.0, "uniform"), (0.99, "Zipf 0.99")];
 
 /// A figure: lines over common axes.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Figure {
     /// The number in the dissertation, as "4.10".
     pub number: &'static str,
@@ -31,8 +30,7 @@ pub struct Figure {
 }
 
 /// An axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Axis {
     /// What it measures, and the unit.
     pub label: &'static str,
@@ -41,8 +39,7 @@ pub struct Axis {
 }
 
 /// A line.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Series {
     /// Its name.
     pub name: String,
@@ -335,8 +332,7 @@ pub fn level_counts() -> Result<Figure, ModelError> {
 }
 
 /// Table 4.1: the sources of write amplification, uniform. Simulated only if asked for.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct WriteSources {
     /// LevelDB's level sizes by the model.
     pub analysis: LevelDbWrites,

@@ -11,8 +11,7 @@ use super::popularity::Popularity;
 use super::root::increasing_root;
 
 /// The parameters of a FlashStore.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct FlashStore {
     /// The bytes of a key with its value, as it stands in a page.
     pub item_bytes: f64,
@@ -41,8 +40,7 @@ pub struct FlashStore {
 }
 
 /// What recycling does in the steady state.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Recycling {
     /// The puts between two recyclings of the same page.
     pub puts_per_lap: f64,
@@ -182,7 +180,7 @@ impl Life {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::KeyStream;
+    use crate::KeyStream;
     use std::collections::VecDeque;
 
     /// 4.4: 4 GB of index point to 715 million items, or 42 GB of pairs of 64 bytes.

@@ -3,81 +3,65 @@
 //! measured, within 2 %; `tests/model_vs_measured.rs` holds all of it against the engine's own counts.
 
 use super::Silt;
-use crate::model::error::{ModelError, fraction, positive};
+use crate::error::{ModelError, fraction, positive};
+use siltstone::engine::silt::{SiltSettings, costs};
 
-/// A frame of the log: the checksum. The byte of flags is the record's own.
-const FRAME_BYTES: f64 = 4.0;
-/// The byte of flags of a record in stream form.
+/// A frame of the log without its record.
+const FRAME_BYTES: f64 = costs::FRAME_CRC_BYTES as f64;
+/// The flags of a record in stream form.
 const FLAGS_BYTES: f64 = 1.0;
-/// An expiry time.
-const EXPIRY_BYTES: f64 = 8.0;
-/// The header of a block.
-const BLOCK_HEADER_BYTES: f64 = 8.0;
-/// The footer of a store file, with its copy.
-const FOOTER_BYTES: f64 = 256.0;
-/// Store files end at a multiple of this.
-const FILE_ALIGNMENT: f64 = 4096.0;
-/// A record goes over the end of a block rather than leave more than this part of it unused.
-const UNUSED_PART: f64 = 32.0;
-/// The tables of a LogStore of so many slots; one with fewer is one table.
-const LOG_TABLES: f64 = 4.0;
-const TABLES_SLOTS_MIN: f64 = 1024.0;
-/// The slots of the regions of all tables at the most, unless there would be more than so many regions a table.
-const REGION_SLOTS: f64 = 2048.0;
-const REGIONS: f64 = 4.0;
-/// A LogStore reaches over so many times the bytes of log that it takes.
-const LOG_REACH: f64 = 2.0;
-/// What an open store takes beside its index and filter.
-const OPEN_STORE_BYTES: f64 = 800.0;
-/// What a partition takes beside its stores.
-const PARTITION_BYTES: f64 = 640.0;
-/// A partition with more HashStores than this is merged if they have less than one record for so many slots that a
-/// LogStore is to have.
-const HASH_STORES_MAX: f64 = 48.0;
-const SLOTS_PER_RECORD_OF_SMALL: f64 = 16.0;
-/// A LogStore may reach over this part of the data, though that is more log than is allowed otherwise, but never over
-/// more than these bytes.
-const LOG_PART_OF_DATA: f64 = 10.0;
-const LOG_REACH_MAX: f64 = 4_294_967_296.0;
+const EXPIRY_BYTES: f64 = costs::EXPIRY_BYTES as f64;
+const BLOCK_HEADER_BYTES: f64 = costs::BLOCK_HEADER_BYTES as f64;
+/// The footer of a store file and its copies.
+const FOOTER_BYTES: f64 = costs::FOOTER_BYTES as f64 * (1.0 + costs::FOOTER_COPIES as f64);
+const FILE_ALIGNMENT: f64 = costs::FILE_ALIGNMENT as f64;
+const UNUSED_SHARE: f64 = costs::UNUSED_SHARE as f64;
+const LOG_TABLES: f64 = costs::LOG_TABLES_MAX as f64;
+const TABLES_SLOTS_MIN: f64 = costs::TABLES_SLOTS_MIN as f64;
+const REGIONS: f64 = costs::REGIONS as f64;
+const OPEN_STORE_BYTES: f64 = costs::STORE_BYTES as f64;
+const PARTITION_BYTES: f64 = costs::PARTITION_BYTES as f64;
+const HASH_STORES_MAX: f64 = costs::HASH_STORES_MAX as f64;
+const SLOTS_PER_RECORD_OF_SMALL: f64 = costs::SLOTS_PER_RECORD_OF_SMALL as f64;
+const LOG_PART_OF_DATA: f64 = costs::LOG_PART_OF_DATA as f64;
+/// The longest part of the log that the positions of a LogStore can span, in bytes.
+const LOG_REACH_BYTES_MAX: f64 = (1u64 << costs::POSITION_BITS_MAX) as f64;
+const POSITION_BITS_MIN: f64 = costs::POSITION_BITS_MIN as f64;
+const POSITION_BITS_MAX: f64 = costs::POSITION_BITS_MAX as f64;
+const PARTITIONS_PER_FROZEN: f64 = costs::PARTITIONS_PER_FROZEN as f64;
+const FROZEN_MAX_MIN: f64 = costs::FROZEN_MAX_MIN as f64;
+const KEYS_PER_PIECE_BYTE: f64 = costs::KEYS_PER_PIECE_BYTE as f64;
+const PIECE_BYTES_MIN: f64 = costs::PIECE_BYTES_MIN as f64;
+const BUCKET_RECORDS: f64 = costs::BUCKET_KEYS as f64;
+const PIECES_PER_BUCKET: f64 = costs::PIECES_PER_BUCKET as f64;
+const KEYS_PER_RANGE: f64 = costs::KEYS_PER_RANGE as f64;
 /// What the test `the_constants_of_the_merge_policy_are_those_of_its_simulation` counts for 4 to 64 partitions that
 /// merge 3 to 33 HashStores at once: the first within 0.1, the others within 0.15.
 const MERGE_EXCESS_STORES: f64 = 0.9;
 const MERGE_LOGGED_STORES: f64 = 0.35;
 /// The LogStore that follows a merge is converted before it is full, at another number of keys in each partition.
 const PARTIAL_STORES: f64 = 0.45;
-/// When memory is at its peak (`tests/model_vs_measured.rs`): the share of the LogStores' tables that is allocated;
-/// frozen LogStores, unless it is one more than this part of the partitions; the excess of HashStores over their
-/// bound; the share of a merge's keys that is written again before it ends.
+/// At the peak of memory, as measured by `tests/model_vs_measured.rs`: the share of the LogStores' tables that is
+/// allocated; the share by which HashStores exceed their bound; the share of the keys of a merge that is written again
+/// before the merge ends.
 const TABLES_ALLOCATED_PEAK: f64 = 0.75;
-const FROZEN_STORES: f64 = 3.0;
-const FROZEN_PART_OF_PARTITIONS: f64 = 8.0;
 const HASH_EXCESS: f64 = 0.07;
 const REFILLED_SHARE: f64 = 0.5;
-/// The log is released a segment at a time.
-const LOG_SEGMENT_BYTES: f64 = 64.0 * 1_048_576.0;
-/// Keys for each byte of a piece in which merges read and write; the least and the most of it.
-const KEYS_PER_PIECE_BYTE: f64 = 1024.0;
-const PIECE_BYTES: (f64, f64) = (16.0 * 1024.0, 1_048_576.0);
-/// Records of a bucket of the block-perfect index on average, unless that is more than so many pieces; by how many
-/// standard deviations the largest are larger; the bits that each bucket takes.
-const BUCKET_RECORDS: f64 = 512.0;
-const BUCKET_PIECES: f64 = 4.0;
+/// The largest bucket of a block-perfect index exceeds the mean by this many standard deviations.
 const LARGEST_BUCKET_DEVIATIONS: f64 = 3.0;
+/// Bits of a block-perfect index per bucket.
 const BUCKET_BITS: f64 = 11.0;
 /// What merges keep of a record that waits in a bucket beside its bytes, conversions of each record for the filter, and
 /// both of each record in a region of a LogStore.
 const WAITING_BYTES: f64 = 28.0;
 const FILTER_BUILDING_BYTES: f64 = 13.0;
 const REGION_RECORD_BYTES: f64 = 8.0;
-/// Keys in a range of the filter of a SortedStore, what each range takes beside its ribbon filter, and what building it
-/// keeps of each key.
-const KEYS_PER_RANGE: f64 = 4096.0;
+/// A range of the filter of a SortedStore: bytes besides its ribbon filter, and bytes per key while it is built.
 const RANGE_BYTES: f64 = 40.0;
 const RANGE_BUILDING_BYTES: f64 = 16.0;
 
 /// The records and the settings of the engine, with its defaults for all but the records.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct SiltLayout {
     /// The bytes of a key, the mean if they differ.
     pub key_bytes: f64,
@@ -105,6 +89,12 @@ pub struct SiltLayout {
     pub log_bytes_max: f64,
     /// The false positives of a filter on each SortedStore are 2^-this; 0 for none.
     pub last_filter_bits: f64,
+    /// The bytes of a segment of the log.
+    pub log_segment_bytes: f64,
+    /// The maximum number of bytes that background work reads or writes at a time.
+    pub piece_bytes_max: f64,
+    /// The maximum number of slots of a region of a LogStore's index, unless there would be more than about four.
+    pub region_slots_max: f64,
 }
 
 /// A file of records in hash order.
@@ -117,20 +107,25 @@ struct StoreFile {
 impl SiltLayout {
     /// The engine's defaults, for records of one size.
     pub fn new(key_bytes: f64, value_bytes: f64) -> Self {
+        let settings = SiltSettings::default();
         SiltLayout {
             key_bytes,
             value_bytes,
             fixed: true,
             expiring: false,
-            block_bytes: 4096.0,
-            partitions: 16.0,
-            merge_ratio: 0.3,
-            tag_bits: 15.0,
-            filter_bits: 11.0,
-            log_slots_min: 4096.0,
-            keys_per_log_slot: 100.0,
-            log_bytes_max: f64::from(512u32 << 20),
+            block_bytes: costs::BLOCK_BYTES_DEFAULT.into(),
+            partitions: costs::PARTITIONS_DEFAULT.into(),
+            merge_ratio: settings.merge_ratio,
+            tag_bits: settings.tag_bits.into(),
+            filter_bits: settings.ribbon_bits().into(),
+            log_slots_min: settings.log_slots_min.into(),
+            keys_per_log_slot: settings.keys_per_log_slot.into(),
+            // A LogStore may span half of what may be unconverted.
+            log_bytes_max: settings.log_bytes_max as f64 / 2.0,
             last_filter_bits: 0.0,
+            log_segment_bytes: settings.log_segment_bytes as f64,
+            piece_bytes_max: settings.piece_bytes_max as f64,
+            region_slots_max: settings.region_slots_max.into(),
         }
     }
 
@@ -162,7 +157,7 @@ impl SiltLayout {
         let sorted_store = self.sorted_store(partition_keys);
         let log_bytes_max = (self.partitions * sorted_store.bytes / LOG_PART_OF_DATA)
             .max(self.log_bytes_max)
-            .min(LOG_REACH_MAX);
+            .min(LOG_REACH_BYTES_MAX);
         let table_keys =
             (table_slots * table_occupancy).min(log_bytes_max / log_record_bytes / self.partitions).max(1.0);
         let hash_store = self.hash_store(table_keys);
@@ -196,7 +191,7 @@ impl SiltLayout {
             log_slot_bytes: self.log_slot_bytes(table_slots, log_record_bytes),
             log_slots_allocated: allocated((tables + 1.0) / (2.0 * tables)),
             log_slots_allocated_peak: allocated(if tables > 1.0 { TABLES_ALLOCATED_PEAK } else { 1.0 }),
-            frozen_stores_peak: FROZEN_STORES.max(1.0 + self.partitions / FROZEN_PART_OF_PARTITIONS),
+            frozen_stores_peak: 1.0 + (self.partitions / PARTITIONS_PER_FROZEN).max(FROZEN_MAX_MIN),
             hash_excess: HASH_EXCESS,
             refilled_share: REFILLED_SHARE,
             filter_bytes: (hash_store.ram_bytes + partial_ram_bytes) / table_keys,
@@ -206,7 +201,7 @@ impl SiltLayout {
             false_positives: (-self.filter_bits).exp2(),
             last_false_positives: (-self.last_filter_bits).exp2(),
             buffer_bytes: self.buffer_bytes(keys, hash_stores, table_keys),
-            log_tail_bytes: LOG_SEGMENT_BYTES,
+            log_tail_bytes: self.log_segment_bytes,
         })
     }
 
@@ -255,7 +250,8 @@ impl SiltLayout {
         let tables = log_tables(wanted);
         let slots = (wanted / tables).floor();
         let power_of_two = |slots: f64| slots.max(1.0).log2().ceil().exp2();
-        let region_slots = power_of_two(slots).min(REGION_SLOTS / tables).max(power_of_two(slots / REGIONS));
+        let region_slots =
+            power_of_two(slots).min(self.region_slots_max / tables).max(power_of_two(slots / REGIONS));
         let regions = ((slots + region_slots / 2.0) / region_slots).floor();
         let occupancy = 0.982 - 0.0315 * (512.0 / region_slots).powf(0.4) * regions.ln();
         (tables * regions * region_slots, occupancy)
@@ -263,8 +259,8 @@ impl SiltLayout {
 
     /// A slot of a LogStore's index: tag and position, four of them in whole bytes.
     fn log_slot_bytes(&self, table_slots: f64, log_record_bytes: f64) -> f64 {
-        let reach = LOG_REACH * table_slots * self.partitions * log_record_bytes;
-        let position_bits = reach.log2().ceil().clamp(16.0, 32.0);
+        let reach = costs::LOG_REACH * table_slots * self.partitions * log_record_bytes;
+        let position_bits = reach.log2().ceil().clamp(POSITION_BITS_MIN, POSITION_BITS_MAX);
         ((self.tag_bits + position_bits) / 2.0).ceil() / 4.0
     }
 
@@ -293,7 +289,7 @@ impl SiltLayout {
 
     /// All HashStores together hold half a LogStore a partition at the least.
     fn merge_keys_min(&self) -> f64 {
-        self.log_slots_min * 0.93 * self.partitions / (self.partitions + 1.0)
+        self.log_slots_min * costs::OCCUPANCY * self.partitions / (self.partitions + 1.0)
     }
 
     fn hash_store(&self, records: f64) -> StoreFile {
@@ -314,7 +310,7 @@ impl SiltLayout {
 
     fn stream_file(&self, records: f64, filter_bytes: f64) -> StoreFile {
         let record = self.stream_bytes();
-        let unused_max = self.block_bytes / UNUSED_PART;
+        let unused_max = self.block_bytes / UNUSED_SHARE;
         // What is left of a block is as likely to be any length below that of the record which does not fit.
         let unused = if record <= unused_max { record / 2.0 } else { unused_max * unused_max / 2.0 / record };
         let blocks = records * record / (self.payload_bytes() - unused);
@@ -333,9 +329,15 @@ impl SiltLayout {
         StoreFile { bytes, ram_bytes: behind_bytes + OPEN_STORE_BYTES }
     }
 
+    /// The bytes that background work reads or writes at a time.
+    fn piece_bytes(&self, keys: f64) -> f64 {
+        let wanted = (keys / KEYS_PER_PIECE_BYTE).log2().ceil().exp2();
+        wanted.clamp(PIECE_BYTES_MIN, self.piece_bytes_max.max(PIECE_BYTES_MIN))
+    }
+
     /// The records of a bucket of the block-perfect index.
     fn bucket_records(&self, keys: f64, slots: f64) -> f64 {
-        let most = BUCKET_PIECES * piece_bytes(keys) / self.slot_bytes();
+        let most = PIECES_PER_BUCKET * self.piece_bytes(keys) / self.slot_bytes();
         most.clamp(4.0 * slots, BUCKET_RECORDS.max(4.0 * slots))
     }
 
@@ -345,7 +347,7 @@ impl SiltLayout {
         let table_keys = table_keys.min(partition_keys);
         // No piece is larger than the file that it is read from.
         let file_bytes = partition_keys * self.stream_bytes() + self.block_bytes;
-        let piece = piece_bytes(keys).min(file_bytes);
+        let piece = self.piece_bytes(keys).min(file_bytes);
         // Each holds a block and what of a record stands in the one before it.
         let hash_cursors = piece.max(hash_stores * (self.block_bytes + self.stream_bytes()));
         let slot = self.slot_bytes();
@@ -358,7 +360,7 @@ impl SiltLayout {
             // Elsewhere the SortedStore that is read has a piece of its own.
             _ => piece,
         };
-        let region = table_keys.min(REGION_SLOTS.max(table_keys / REGIONS)) * REGION_RECORD_BYTES;
+        let region = table_keys.min(self.region_slots_max.max(table_keys / REGIONS)) * REGION_RECORD_BYTES;
         let range = if self.last_filter_bits > 0.0 { KEYS_PER_RANGE * RANGE_BUILDING_BYTES } else { 0.0 };
         let merge = hash_cursors + 2.0 * region + buckets + range + piece + self.block_bytes;
         let convert = region + 2.0 * piece + self.block_bytes + table_keys * FILTER_BUILDING_BYTES;
@@ -366,11 +368,6 @@ impl SiltLayout {
         let records = 3.0 * self.stream_bytes().max(FILE_ALIGNMENT);
         merge + convert + records + 2.0 * piece
     }
-}
-
-/// What background work reads or writes at a time.
-fn piece_bytes(keys: f64) -> f64 {
-    (keys / KEYS_PER_PIECE_BYTE).log2().ceil().exp2().clamp(PIECE_BYTES.0, PIECE_BYTES.1)
 }
 
 fn log_tables(slots: f64) -> f64 {
@@ -402,7 +399,7 @@ fn block_perfect_bytes(records: f64, slots: f64, bucket_records: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Popularity;
+    use crate::Popularity;
 
     fn near(got: f64, expected: f64, tolerance: f64) {
         assert!((got / expected - 1.0).abs() <= tolerance, "{got} for {expected}");
@@ -492,7 +489,7 @@ mod tests {
         let mut hashed = vec![(0.0, 0.0); partitions];
         let mut sums = [0.0; 4];
         let (mut merges, mut samples) = (0.0, 0.0);
-        let mut keys = crate::model::KeyStream::new(&Popularity::uniform(1 << 20).unwrap(), 9).unwrap();
+        let mut keys = crate::KeyStream::new(&Popularity::uniform(1 << 20).unwrap(), 9).unwrap();
         let warm = (20.0 * bound).min(300_000.0) as usize;
         for put in 0..6 * warm {
             let partition = keys.next().unwrap() as usize % partitions;

@@ -4,9 +4,8 @@ use super::candidates::Parameters;
 use super::demand::Demand;
 
 /// An engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum System {
     /// The least memory a key at one read.
     Silt,
@@ -48,8 +47,7 @@ impl System {
 }
 
 /// What a store costs, as the models have it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Prediction {
     /// The most memory, in bytes.
     pub ram_bytes: f64,
@@ -123,9 +121,8 @@ impl Prediction {
 }
 
 /// What a plan is limited by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Bound {
     /// The memory.
     Ram,
@@ -140,8 +137,7 @@ pub enum Bound {
 }
 
 /// How much of a bound is used.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Limit {
     /// Which bound.
     pub bound: Bound,
@@ -150,9 +146,8 @@ pub struct Limit {
 }
 
 /// Why a plan cannot be recommended, whatever its parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Unfit {
     /// The engine is not built yet.
     NotBuilt,
@@ -165,9 +160,8 @@ pub enum Unfit {
 }
 
 /// The value of a setting.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "serde", serde(untagged))]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[serde(untagged)]
 pub enum Value {
     /// A whole number.
     Count(u64),
@@ -188,8 +182,7 @@ impl std::fmt::Display for Value {
 }
 
 /// One engine, with the parameters that are best for the demand.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Plan {
     /// The engine.
     pub system: System,
@@ -201,7 +194,7 @@ pub struct Plan {
     pub limits: Vec<Limit>,
     /// Why it cannot be recommended; empty if it can.
     pub unfit: Vec<Unfit>,
-    #[cfg_attr(feature = "serde", serde(skip))]
+    #[serde(skip)]
     pub(super) parameters: Parameters,
 }
 

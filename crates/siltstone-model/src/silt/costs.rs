@@ -1,8 +1,7 @@
 //! What a SILT store writes and holds, by its parts.
 
 /// Where write amplification comes from, in bytes written for each byte that is put.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct SiltWrites {
     /// The log.
     pub log_store: f64,
@@ -20,8 +19,7 @@ impl SiltWrites {
 }
 
 /// The memory of all partitions, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct SiltRam {
     /// The indexes of the LogStores.
     pub log_stores: f64,

@@ -10,8 +10,7 @@ use super::lambert_w::lambert_w;
 use super::popularity::Popularity;
 
 /// The parameters of a FlashKey store.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct FlashKey {
     /// N: the keys.
     pub keys: f64,
@@ -129,7 +128,7 @@ impl FlashKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::KeyStream;
+    use crate::KeyStream;
 
     fn near(got: f64, expected: f64, tolerance: f64) {
         assert!((got - expected).abs() <= tolerance, "{got} for {expected}");

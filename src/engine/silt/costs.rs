@@ -1,0 +1,19 @@
+//! The constants of the engine's formats and of its policy from which a model computes what a database costs.
+//!
+//! `siltstone-model` reads them here, so that no number is written twice.
+
+pub use super::account::{PARTITION_BYTES, STORE_BYTES};
+pub use super::policy::{
+    FROZEN_MAX_MIN, HASH_STORES_MAX, KEYS_PER_PIECE_BYTE, LOG_PART_OF_DATA, LOG_REACH, OCCUPANCY,
+    PARTITIONS_PER_FROZEN, PIECE_BYTES_MIN, POSITION_BITS_MAX, POSITION_BITS_MIN, REGIONS,
+    SLOTS_PER_RECORD_OF_SMALL, TABLES_SLOTS_MIN,
+};
+pub use super::settings::{BLOCK_BYTES_DEFAULT, PARTITIONS_DEFAULT};
+pub use crate::index::block_perfect::BUCKET_KEYS;
+pub use crate::index::filter::KEYS_PER_RANGE;
+pub use crate::store::block::BLOCK_HEADER_BYTES;
+pub use crate::store::file::{FILE_ALIGNMENT, FOOTER_BYTES, FOOTER_COPIES};
+pub use crate::store::log::format::FRAME_CRC_BYTES;
+pub use crate::store::log_store::LOG_TABLES_MAX;
+pub use crate::store::ordered::{PIECES_PER_BUCKET, UNUSED_SHARE};
+pub use crate::store::record::EXPIRY_BYTES;
