@@ -11,7 +11,7 @@
 //! - [`FlashKey`]: section VI-C of its paper. [`FlashStore`], [`BloomStore`] and [`Mica`]: what their papers state
 //!   about memory and recycling. Three of them have a log that is cleaned from its oldest end: [`Cleaning`].
 //!
-//! The [`planner`] chooses among the engines and their parameters. [`figures`] computes the figures of the dissertation.
+//! The [`planner`] chooses among the engines and their parameters. [`figures`] has the figures of the dissertation.
 //!
 //! Nothing in this crate does I/O, reads a clock, starts a thread or draws a random number without a seed.
 //! `docs/MODELS.md` lists the assumptions of each model, where it fails, and how accurate it is.
