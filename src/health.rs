@@ -34,10 +34,10 @@ pub(crate) struct Health {
     /// The first cause of a failure.
     cause: Mutex<Option<String>>,
     /// Failures are recorded and ignored: a fault that tests have to find.
-    #[cfg(any(test, shuttle))]
+    #[cfg(feature = "mistakes")]
     ignores_failures: AtomicBool,
     /// Failures are recorded after the lock is released: a fault that tests have to find.
-    #[cfg(any(test, shuttle))]
+    #[cfg(feature = "mistakes")]
     records_late: AtomicBool,
 }
 
@@ -47,7 +47,7 @@ impl Health {
         if !self.failed.load(Ordering::Acquire) {
             return Ok(());
         }
-        #[cfg(any(test, shuttle))]
+        #[cfg(feature = "mistakes")]
         if self.ignores_failures.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -83,12 +83,12 @@ impl Health {
         })
     }
 
-    #[cfg(any(test, shuttle))]
+    #[cfg(feature = "mistakes")]
     pub fn ignore_failures(&self) {
         self.ignores_failures.store(true, Ordering::Relaxed);
     }
 
-    #[cfg(any(test, shuttle))]
+    #[cfg(feature = "mistakes")]
     pub fn record_late(&self) {
         self.records_late.store(true, Ordering::Relaxed);
     }
@@ -120,7 +120,7 @@ impl<T> FailStop<T> {
 
     /// [`Health::run`] under the lock: a failure is recorded before the next thread gets the lock.
     pub fn run<R>(&self, work: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
-        #[cfg(any(test, shuttle))]
+        #[cfg(feature = "mistakes")]
         if self.health.records_late.load(Ordering::Relaxed) {
             self.health.check()?;
             let outcome = work(&mut self.content.lock());

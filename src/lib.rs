@@ -107,8 +107,6 @@ mod progress;
 pub mod stats;
 pub mod store;
 mod sync;
-#[doc(hidden)]
-pub mod testing;
 
 pub use batch::{Batch, Durability};
 pub use bytes::Bytes;

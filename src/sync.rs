@@ -1,10 +1,10 @@
 //! Locks and atomics of the state that threads share: the engines and the log. With `--cfg shuttle` they are those of
-//! Shuttle, which explores thread schedules (`tests/shuttle.rs`).
+//! Shuttle, which explores thread schedules (`siltstone-testing`, `tests/shuttle.rs`).
 
 #[cfg(not(shuttle))]
-pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock};
+pub(crate) use parking_lot::{Mutex, RwLock};
 #[cfg(shuttle)]
-pub(crate) use shuttle_parking_lot::{Mutex, MutexGuard, RwLock};
+pub(crate) use shuttle_parking_lot::{Mutex, RwLock};
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::{sync::atomic, thread::yield_now};

@@ -1,7 +1,6 @@
 //! Claims about opening, closing and what they leave behind.
 
 use super::*;
-use crate::batch::NEVER;
 use crate::device::Directory;
 use crate::device::memory::MemoryDirectory;
 use crate::device::system::synced;
@@ -9,7 +8,6 @@ use crate::engine::EngineKind;
 use crate::engine::mica::MicaSettings;
 use crate::engine::silt::{FilterKind, HashStoreKind, IndexKind};
 use crate::key::HASHES;
-use crate::testing::{Crash, SimulatedDirectory, Survival};
 use crate::{Access, Change};
 
 #[test]
@@ -153,34 +151,6 @@ fn a_database_that_never_held_a_record_takes_another_shape() {
 }
 
 #[test]
-fn a_loss_of_power_while_the_shape_changes_leaves_the_one_or_the_other() {
-    let mut random = fastrand::Rng::with_seed(7);
-    let device = SimulatedDirectory::new(1);
-    let open = |device: &SimulatedDirectory, length: usize| {
-        let builder = Database::builder("simulated").background_threads(0).fixed(length, length);
-        builder.open_in(Directory::new(device.clone(), Access::Buffered))
-    };
-    open(&device, 3).unwrap().close().unwrap();
-    for survival in [Survival::Nothing, Survival::Prefix, Survival::Scattered, Survival::Everything] {
-        for changes in 1.. {
-            let before = device.crash(Crash::ProcessKilled, &mut random);
-            before.power_off_after(changes);
-            let outcome = open(&before, 1);
-            if !before.is_off() {
-                assert!(changes > 3);
-                outcome.unwrap();
-                break;
-            }
-            drop(outcome);
-            let after = before.crash(Crash::PowerLost(survival), &mut random);
-            let database = open(&after, 1).unwrap();
-            database.put("a", "b").unwrap();
-            assert!(database.verify(&mut |_, _| true).unwrap().damage.is_empty());
-        }
-    }
-}
-
-#[test]
 fn settings_that_cannot_take_effect_are_errors_that_name_them() {
     let memory = |builder: Builder| {
         builder.background_threads(0).open_in(Directory::new(MemoryDirectory::default(), Access::Buffered))
@@ -277,42 +247,4 @@ fn an_operation_hashes_each_of_its_keys_once() {
             database.compact().unwrap();
         }
     }
-}
-
-/// Over keys of all partitions, with the power lost at any change of the device.
-#[test]
-fn a_transaction_survives_a_power_loss_whole_or_not_at_all() {
-    let keys: Vec<String> = (0..12).map(|number| format!("key {number}")).collect();
-    let mut lost_in_one = 0;
-    for seed in 0..60 {
-        let device = SimulatedDirectory::new(seed);
-        let open = |device: &SimulatedDirectory| {
-            let builder = Database::builder("simulated").partitions(4).background_threads(0);
-            builder.open_in(Directory::new(device.clone(), Access::Buffered)).unwrap()
-        };
-        let database = open(&device);
-        device.power_off_after(1 + seed % 30);
-        let mut acknowledged = 0;
-        for round in 1..40u8 {
-            let options = WriteOptions::default().durability(Durability::Synced);
-            let outcome = database.transact_with(&keys, options, |_, changes| {
-                changes.fill(Change::Put { value: vec![round; 300].into(), expires_at_ms: NEVER });
-                Ok(())
-            });
-            match outcome {
-                Ok(()) => acknowledged = round,
-                Err(_) => break,
-            }
-        }
-        lost_in_one += u32::from(acknowledged < 39);
-        let _ = database.close();
-        let mut random = fastrand::Rng::with_seed(seed);
-        let device = device.crash(Crash::PowerLost(Survival::Scattered), &mut random);
-        drop(database);
-        let values = open(&device).get_many(&keys).unwrap();
-        assert!(values.iter().all(|value| *value == values[0]), "seed {seed}: {values:?}");
-        let round = values[0].as_ref().map_or(0, |value| value[0]);
-        assert!(round >= acknowledged, "seed {seed}: {round}, and {acknowledged} was acknowledged");
-    }
-    assert!(lost_in_one >= 30, "the power was lost in {lost_in_one} of 60");
 }

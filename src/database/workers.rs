@@ -289,11 +289,9 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Database;
     use crate::device::memory::MemoryDirectory;
     use crate::device::{Access, Directory};
     use crate::engine::silt::{Silt, SiltSettings};
-    use crate::testing::Intercepted;
 
     #[test]
     fn a_thread_that_cannot_be_started_leaves_none_of_the_others_behind() {
@@ -312,34 +310,5 @@ mod tests {
         assert!(matches!(outcome, Err(Error::Io { operation: "start", .. })));
         // A thread that runs holds the engine.
         assert_eq!((started, Arc::strong_count(&engine)), (3, 1));
-    }
-
-    /// The thread panics in a step, or while it saves the usage file.
-    #[test]
-    fn a_worker_that_panics_poisons_the_database() {
-        for panics_at in [".sorted", "USAGE"] {
-            let device = Intercepted::new(MemoryDirectory::default());
-            let now_ms = Arc::new(AtomicU64::new(1));
-            let builder = Database::builder("memory").background_threads(1).simulated_clock(now_ms.clone());
-            let database = builder.open_in(Directory::new(device.clone(), Access::Buffered)).unwrap();
-            database.put("key", "value").unwrap();
-            device.set_hook(move |_, name| {
-                let is_worker = thread::current().name().is_some_and(|name| name.starts_with("siltstone-"));
-                assert!(!(is_worker && name.contains(panics_at)), "a panic on purpose");
-                Ok(())
-            });
-            now_ms.store(1_000_000, Relaxed);
-            // Returns only when the worker has got to it: there is no other.
-            let told = loop {
-                if let Err(error) = database.compact().and_then(|()| database.put("key", "value")) {
-                    break error;
-                }
-            };
-            for error in [told, database.put("key", "value").unwrap_err(), database.sync().unwrap_err()] {
-                assert!(matches!(&error, Error::Poisoned { cause } if cause.contains("panicked")), "{error}");
-            }
-            assert!(database.contains("key").unwrap());
-            assert!(database.close().is_err());
-        }
     }
 }

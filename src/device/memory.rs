@@ -20,7 +20,7 @@ struct MemoryFile(Bytes);
 
 /// The names that are locked. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct NameLocks(Arc<Mutex<BTreeMap<String, Holders>>>);
+pub struct NameLocks(Arc<Mutex<BTreeMap<String, Holders>>>);
 
 /// Who has a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +37,12 @@ struct NameLock {
 
 impl NameLocks {
     /// The exclusive lock of a name; `WouldBlock` if somebody has it.
-    pub(crate) fn take(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
+    pub fn take(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
         self.hold(name, |holders| holders.is_none().then_some(Holders::One))
     }
 
     /// A shared lock of a name; `WouldBlock` if somebody has the exclusive one.
-    pub(crate) fn take_shared(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
+    pub fn take_shared(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
         self.hold(name, |holders| match holders {
             None => Some(Holders::Shared(1)),
             Some(Holders::Shared(count)) => Some(Holders::Shared(count + 1)),

@@ -2,7 +2,7 @@
 //!
 //! [`Directory`] and [`File`] count every operation and byte by [`Purpose`] and name the file in every error; what
 //! does the work stands behind two narrow traits, [`DirectoryBackend`] and [`FileBackend`]: real files
-//! ([`system`]), memory ([`memory`]), and the simulated device of the testing room.
+//! ([`system`]), and memory ([`memory`]). The crate siltstone-testing has a simulated device.
 
 mod append;
 mod batch;
@@ -18,7 +18,8 @@ pub use batch::{IoBackend, ReadRequest, io_backend, read_batch};
 pub use buffer::{AlignedBuffer, scratch_bytes, with_scratch};
 pub use counters::{IoCount, IoCounters, IoSnapshot, Purpose};
 pub use file::{Directory, File};
-pub(crate) use memory::NameLocks;
+#[doc(hidden)]
+pub use memory::NameLocks;
 pub use random::RandomReads;
 pub use system::pages::{HUGE_PAGE_BYTES, PageKind, Pages};
 pub use system::{SystemDirectory, open_files_default};

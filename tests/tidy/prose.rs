@@ -27,7 +27,6 @@ const NOT_YET_PLAIN: &[&str] = &[
     "src/progress.rs",
     "src/stats.rs",
     "src/store/",
-    "src/testing/",
     "tests/",
 ];
 

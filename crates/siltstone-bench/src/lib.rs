@@ -1,4 +1,4 @@
-//! Workloads, benchmarks and simulations of Siltstone. This crate prints nothing: it hands reports to its caller.
+//! Workloads and benchmarks of Siltstone. This crate prints nothing: it returns reports to its caller.
 //!
 //! - [`db`]: the benchmarks of a database, under db_bench's names.
 //! - [`ycsb`]: the core workloads of YCSB.

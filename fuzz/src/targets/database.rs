@@ -5,8 +5,8 @@ use crate::input::{Input, contents, put};
 use crate::seal::{seal_manifest, seal_segment, seal_store, secret_in};
 use siltstone::device::{Access, Directory};
 use siltstone::store::record::RecordLayout;
-use siltstone::testing::{Damage, SimulatedDirectory};
 use siltstone::{Builder, Database, HashStoreKind, IndexKind};
+use siltstone_testing::{Damage, SimulatedDirectory};
 use std::sync::LazyLock;
 
 /// What a database is made with: whether its records have a fixed size, its HashStores and its index.

@@ -1,8 +1,8 @@
 //! The engine beside its model: the bytes are operations on a database, with crashes and faults among them.
 
 use crate::input::Input;
-use siltstone::testing::operations::OperationKind;
-use siltstone::testing::simulation::{Configuration, Simulation};
+use siltstone_testing::operations::OperationKind;
+use siltstone_testing::simulation::{Configuration, Simulation};
 
 /// So many operations are enough for a few merges and crashes.
 const OPERATIONS_MAX: usize = 200;

@@ -2,7 +2,7 @@
 //! stores, whose indexes and filters stay on flash until `residency` reads them back; only the log is replayed, from
 //! the first record that stands in no store.
 
-#[cfg(any(test, shuttle))]
+#[cfg(feature = "mistakes")]
 use super::Mistake;
 use super::jobs::Jobs;
 use super::ledger::Ledger;
@@ -77,7 +77,7 @@ impl Silt {
         }
         let counters = Counters { lost_tail_bytes: recovered.lost_tail_bytes, ..Counters::default() };
         let health = log.health().clone();
-        #[cfg(any(test, shuttle))]
+        #[cfg(feature = "mistakes")]
         match settings.mistake {
             Some(Mistake::GoesOnAfterAFailure) => health.ignore_failures(),
             Some(Mistake::RecordsFailuresLate) => health.record_late(),

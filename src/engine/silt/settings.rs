@@ -97,27 +97,29 @@ pub struct SiltSettings {
     /// than any budget.
     #[doc(hidden)]
     pub resident_bytes_max: u64,
-    /// What the engine is to get wrong, in tests only: simulations have to find it.
-    #[doc(hidden)]
+    /// A mistake that the engine makes; simulations must find it.
+    #[cfg(feature = "mistakes")]
     pub mistake: Option<Mistake>,
 }
 
-/// Mistakes that an engine could make, to show that tests find them.
+/// Mistakes that the engine can be set to make, to show that tests find them.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mistake {
-    /// A conversion is made durable before the rest of the batches in it.
+    /// A conversion becomes durable before the rest of the batches of which it has a part.
     CommitsBeforeTheLog,
-    /// A conversion lets go of records of the log that are not in it.
+    /// A conversion releases records of the log that it does not contain.
     ReleasesTooMuch,
     /// Writes are accepted after one has failed.
     GoesOnAfterAFailure,
-    /// A failure is recorded when the next thread may have the lock already.
+    /// A failure is recorded after the lock is released.
     RecordsFailuresLate,
-    /// A conversion leaves deletes out, so that older values come back.
+    /// A conversion drops tombstones, so that older values come back.
     DropsDeletes,
     /// An update reads before it locks out other writers.
     ReadsBeforeLocking,
+    /// Calls do not check for an earlier failure before they take a lock. The checks under the locks must suffice.
+    ChecksOnlyUnderLocks,
 }
 
 impl Default for SiltSettings {
@@ -141,15 +143,22 @@ impl Default for SiltSettings {
             region_slots_max: 2048,
             manifest_bytes_max: 256 << 10,
             resident_bytes_max: u64::MAX,
+            #[cfg(feature = "mistakes")]
             mistake: None,
         }
     }
 }
 
 impl SiltSettings {
-    /// Whether this mistake is to be made: never but in tests.
+    /// Whether the engine makes this mistake: never without the feature `mistakes`.
+    #[cfg(feature = "mistakes")]
     pub(super) fn makes(&self, mistake: Mistake) -> bool {
-        cfg!(any(test, shuttle)) && self.mistake == Some(mistake)
+        self.mistake == Some(mistake)
+    }
+
+    #[cfg(not(feature = "mistakes"))]
+    pub(super) fn makes(&self, _: Mistake) -> bool {
+        false
     }
 
     /// The bits of ribbon filters: as they were set, or 11.

@@ -1,14 +1,7 @@
 //! Claims about the engine that need a look inside.
 
-mod background;
 mod budget;
-mod copies;
 mod count;
-mod failures;
-mod files;
-mod reads;
-mod recovery;
-mod simulated;
 
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, Purpose};

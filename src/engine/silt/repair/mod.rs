@@ -8,9 +8,6 @@
 mod rewrite;
 mod survey;
 
-#[cfg(test)]
-mod tests;
-
 use super::{Silt, SiltSettings};
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::{Directory, Purpose};

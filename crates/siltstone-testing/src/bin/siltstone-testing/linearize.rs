@@ -1,0 +1,90 @@
+//! `siltstone-testing linearize`: threads use a database at the same time, and what they saw is checked.
+
+use super::{Arguments, complain, tell};
+use serde_json::json;
+use siltstone::device::Directory;
+use siltstone::device::memory::MemoryDirectory;
+use siltstone::{Access, Database};
+use siltstone_testing::linearizability::{Load, Tally};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How long a database is used before the next one begins.
+const DATABASE: Duration = Duration::from_secs(5);
+/// The length of values where they have a fixed one, in bytes.
+const VALUE_BYTES: usize = 24;
+
+/// What a database stands on.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Memory,
+    Buffered,
+    Direct,
+}
+
+pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
+    let seconds = arguments.number("--seconds")?.unwrap_or(30);
+    let threads = arguments.number("--threads")?.unwrap_or(4) as usize;
+    let seed = arguments.number("--seed")?.unwrap_or(1);
+    let directory = arguments.text("--dir")?;
+    let json = arguments.flag("--json");
+    arguments.end()?;
+    if !(1..=48).contains(&threads) {
+        return Err(format!("--threads: {threads} are not from 1 to 48"));
+    }
+    let (begin, limit) = (Instant::now(), Duration::from_secs(seconds));
+    let (mut tally, mut databases) = (Tally::default(), 0u64);
+    while begin.elapsed() < limit {
+        let place = [Place::Memory, Place::Buffered, Place::Direct][databases as usize % 3];
+        let fixed = databases / 3 % 2 == 1;
+        let load = Load {
+            threads,
+            operations: 5000,
+            hot_keys: [2, 16, 100][databases as usize % 3],
+            keys: 2000,
+            value_length: fixed.then_some(VALUE_BYTES),
+            seed: seed ^ databases << 48,
+        };
+        let until = limit.min(begin.elapsed() + DATABASE);
+        let root = match &directory {
+            Some(directory) => tempfile::tempdir_in(directory),
+            None => tempfile::tempdir(),
+        };
+        let root = root.map_err(|error| error.to_string())?;
+        let database = open(place, fixed, root.path()).map_err(|error| error.to_string())?;
+        let went_on = load.run(&database, |_| begin.elapsed() < until);
+        tally += went_on.map_err(|found| format!("{place:?}, {load:?}: {found}"))?;
+        database.close().map_err(|error| error.to_string())?;
+        databases += 1;
+        complain(&format!("{databases} databases, {} operations", tally.operations));
+    }
+    let Tally { operations, overlapping, snapshots } = tally;
+    tell(&if json {
+        json!({
+            "databases": databases,
+            "threads": threads,
+            "operations": operations,
+            "overlapping_operations": overlapping,
+            "snapshots": snapshots,
+            "not_linearizable": 0,
+        })
+        .to_string()
+    } else {
+        format!(
+            "{databases} databases, {operations} operations of {threads} threads, all linearizable; {overlapping} \
+             overlapped another on their key, {snapshots} were snapshots"
+        )
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A database with two background threads and settings so small that they are always at work.
+fn open(place: Place, fixed: bool, path: &std::path::Path) -> siltstone::Result<Database> {
+    let builder = Database::builder(path).partitions(4).log_slots_min(128).background_threads(2);
+    let builder = if fixed { builder.fixed(Load::KEY_BYTES, VALUE_BYTES) } else { builder };
+    match place {
+        Place::Memory => builder.open_in(Directory::new(MemoryDirectory::default(), Access::Buffered)),
+        Place::Buffered => builder.access(Access::Buffered).open(),
+        Place::Direct => builder.access(Access::DirectOrBuffered).open(),
+    }
+}

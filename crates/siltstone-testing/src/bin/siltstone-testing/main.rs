@@ -1,0 +1,48 @@
+//! `siltstone-testing`: long runs that are no benchmarks of a database (those are `siltstone bench`).
+
+mod arguments;
+mod flips;
+mod kill;
+mod linearize;
+mod simulate;
+mod simulate_threads;
+
+use arguments::Arguments;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: siltstone-testing simulate [--threads] [--seeds N] [--first SEED] [--keep-going] [--json]
+       siltstone-testing linearize [--seconds N] [--threads N] [--seed N] [--dir DIR] [--json]
+       siltstone-testing kill [--times N] [--seed N] [--dir DIR] [--json]
+       siltstone-testing flips [--samples N] [--seed SEED] [--json]";
+
+fn main() -> ExitCode {
+    let mut typed = std::env::args().skip(1);
+    let command = typed.next();
+    let arguments = Arguments::new(typed);
+    let outcome = match command.as_deref() {
+        Some("simulate") => simulate::run(arguments),
+        Some("linearize") => linearize::run(arguments),
+        Some("kill") => kill::run(arguments),
+        Some("victim") => kill::be_killed(&arguments.rest()),
+        Some("flips") => flips::run(arguments),
+        _ => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(problem) => {
+            complain(&problem);
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "a command line tells there")]
+fn tell(text: &str) {
+    println!("{text}");
+}
+
+#[expect(clippy::print_stderr, reason = "a command line complains there")]
+fn complain(problem: &str) {
+    eprintln!("{problem}");
+}

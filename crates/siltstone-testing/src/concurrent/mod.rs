@@ -1,0 +1,111 @@
+//! Whole databases that several threads use at once, on a simulated device of which one call fails, all of it driven by
+//! one seed: what the threads do, which call fails, and the order of the threads, which Shuttle decides at every lock,
+//! atomic and device call. So a seed that fails repeats exactly. Needs `--cfg shuttle`.
+//!
+//! Two threads do background work; some write, others read. Afterwards, what each thread saw is checked for
+//! linearizability, and what is there after the database was closed, killed or lost its power is held against what was
+//! promised to each thread.
+
+mod order;
+mod plan;
+mod run;
+mod witness;
+
+pub use plan::Plan;
+
+use order::Order;
+use run::Outcome;
+use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
+pub use siltstone::engine::silt::Mistake;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The stack of each simulated thread, in bytes.
+const STACK_BYTES: usize = 1 << 20;
+/// A run with more scheduling points than this does not end.
+const POINTS_MAX: usize = 3_000_000;
+
+/// What happened in some runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Runs.
+    pub runs: u64,
+    /// Runs in which a call of the device failed.
+    pub failed_calls: u64,
+    /// Runs in which the power was lost while the threads were at work.
+    pub power_losses: u64,
+    /// Operations of all threads that were acknowledged.
+    pub operations: u64,
+    /// LogStores converted to HashStores.
+    pub conversions: u64,
+    /// Merges into a SortedStore.
+    pub merges: u64,
+}
+
+impl Tally {
+    /// Adds what happened in other runs.
+    pub fn add(&mut self, other: &Tally) {
+        self.runs += other.runs;
+        self.failed_calls += other.failed_calls;
+        self.power_losses += other.power_losses;
+        self.operations += other.operations;
+        self.conversions += other.conversions;
+        self.merges += other.merges;
+    }
+}
+
+/// The command that repeats a run.
+pub fn command(seed: u64) -> String {
+    format!(
+        "RUSTFLAGS='--cfg shuttle' cargo run --release --target-dir target/shuttle -p siltstone-testing -- \
+         simulate --threads --first {seed} --seeds 1"
+    )
+}
+
+/// Runs the seeds, one after the other. `report` is given each seed with its outcome, and answers whether to go on.
+pub fn simulate(
+    seeds: Range<u64>,
+    mistake: Option<Mistake>,
+    mut report: impl FnMut(u64, Result<Tally, String>) -> bool,
+) {
+    let mut next = seeds.start;
+    while next < seeds.end {
+        // Shuttle runs many executions with the same stacks. They have to be given up after a panic.
+        let outcomes: Arc<Mutex<Vec<(u64, Outcome)>>> = Arc::default();
+        let current = Arc::new(AtomicU64::new(next));
+        let end = seeds.end.min(next + 64);
+        let order = Order::new(next..end, current.clone());
+        let (done, seed) = (outcomes.clone(), current.clone());
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            Runner::new(order, config()).run(move || {
+                let seed = seed.load(Relaxed);
+                let outcome = run::run(&Plan::from_seed(seed), mistake);
+                done.lock().unwrap_or_else(PoisonError::into_inner).push((seed, outcome));
+            })
+        }));
+        next = end;
+        let mut outcomes = std::mem::take(&mut *outcomes.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Err(panic) = ran {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+            let seed = current.load(Relaxed);
+            outcomes.push((seed, Err(format!("it panicked: {text}"))));
+            next = seed + 1;
+        }
+        for (seed, outcome) in outcomes {
+            if !report(seed, outcome) {
+                return;
+            }
+        }
+    }
+}
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config.stack_size = STACK_BYTES;
+    config.max_steps = MaxSteps::FailAfter(POINTS_MAX);
+    config.failure_persistence = FailurePersistence::None;
+    config
+}

@@ -1,0 +1,242 @@
+//! What a seed draws: the database, what each thread does, what fails and how it ends.
+
+use crate::simulated::{Call, Crash, FailingCall};
+use siltstone::Durability;
+use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, ShapeSettings, SiltSettings};
+
+/// What a user's thread does at once. Keys are numbers of the thread's own keys, or of those that all threads share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Own keys, put or deleted together.
+    Write(Vec<(u32, bool)>, Durability),
+    /// A shared counter.
+    Increment(u32, Durability),
+    /// A shared key, with the database's own durability.
+    Insert(u32),
+    Get(Key),
+    GetMany(Vec<Key>),
+    Iterate,
+    Sync,
+    Compact,
+    Verify,
+}
+
+/// A key by what may be done to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    /// Written by one thread only, so that its order of writes can be told.
+    Own { writer: usize, number: u32 },
+    /// Incremented by all.
+    Counter(u32),
+    /// Inserted by whoever comes first.
+    Inserted(u32),
+}
+
+/// The length of all keys, in bytes.
+pub(super) const KEY_BYTES: usize = 9;
+/// Shared keys of each kind.
+pub(super) const SHARED_KEYS: u32 = 3;
+
+impl Key {
+    pub fn bytes(self) -> [u8; KEY_BYTES] {
+        let (kind, number) = match self {
+            Key::Own { writer, number } => (writer as u8, number),
+            Key::Counter(number) => (b'c', number),
+            Key::Inserted(number) => (b'i', number),
+        };
+        let mut bytes = [kind; KEY_BYTES];
+        bytes[..4].copy_from_slice(&number.to_be_bytes());
+        bytes
+    }
+
+    pub fn from_bytes(bytes: &[u8]) -> Option<Key> {
+        let number = u32::from_be_bytes(*bytes.first_chunk()?);
+        let key = match *bytes.last()? {
+            b'c' => Key::Counter(number),
+            b'i' => Key::Inserted(number),
+            writer => Key::Own { writer: writer.into(), number },
+        };
+        (key.bytes() == bytes).then_some(key)
+    }
+}
+
+/// What a run is made of.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub(super) seed: u64,
+    pub(super) settings: SiltSettings,
+    /// How long values are, in bytes: from the first to the second number.
+    pub(super) value_bytes: (usize, usize),
+    pub(super) durability: Durability,
+    pub(super) writers: usize,
+    pub(super) own_keys: u32,
+    /// What each thread does, the writers first.
+    pub(super) threads: Vec<Vec<Action>>,
+    /// Threads that do background work.
+    pub(super) workers: usize,
+    pub(super) failing: Option<FailingCall>,
+    /// The power goes off at the so manieth change of the device.
+    pub(super) power_off: Option<u64>,
+    /// How it ends if the power stays on; `None` is closing.
+    pub(super) ending: Option<Crash>,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn from_seed(seed: u64) -> Plan {
+        let random = &mut fastrand::Rng::with_seed(seed);
+        let writers = random.usize(2..=3);
+        let own_keys = random.u32(6..=24);
+        let fixed = random.bool();
+        let longest = [30, 100, 400][random.usize(..3)];
+        let value_bytes = if fixed { (longest, longest) } else { (8, longest) };
+        let actions_max = [12, 25, 50][random.usize(..3)];
+        let drawn = Drawn { writers, own_keys, seldom_synced: random.bool() };
+        let mut threads: Vec<Vec<Action>> = (0..writers)
+            .map(|_| {
+                (0..random.usize(actions_max / 2..=actions_max)).map(|_| drawn.writing(random)).collect()
+            })
+            .collect();
+        threads.extend(
+            (0..random.usize(..2))
+                .map(|_| (0..actions_max).map(|_| drawn.reading(random)).collect::<Vec<_>>()),
+        );
+        let (failing, power_off) = match random.u8(..8) {
+            0 => (None, None),
+            1 | 2 => (None, Some(random.u64(1..200))),
+            _ => (Some(failing_call(random)), None),
+        };
+        Plan {
+            seed,
+            settings: settings(random, fixed.then_some((KEY_BYTES, longest))),
+            value_bytes,
+            durability: [Durability::Written, Durability::Synced][random.usize(..2)],
+            writers,
+            own_keys,
+            threads,
+            workers: 2,
+            failing,
+            power_off,
+            ending: (random.u8(..4) > 0).then(|| Crash::random(random)),
+        }
+    }
+
+    /// What it is made of, a line for each thread.
+    pub fn describe(&self) -> String {
+        let threads: Vec<_> = self.threads.iter().map(|actions| format!("  {actions:?}")).collect();
+        format!(
+            "{:?}\nfails: {:?}, loses power: {:?}, ends: {:?}, writes are {:?}\n{}",
+            self.settings,
+            self.failing,
+            self.power_off,
+            self.ending,
+            self.durability,
+            threads.join("\n")
+        )
+    }
+}
+
+/// What all threads have in common.
+struct Drawn {
+    writers: usize,
+    own_keys: u32,
+    seldom_synced: bool,
+}
+
+impl Drawn {
+    fn durability(&self, random: &mut fastrand::Rng) -> Durability {
+        match random.u8(..8) {
+            0 => Durability::Buffered,
+            1 => Durability::Synced,
+            2..5 if !self.seldom_synced => Durability::Synced,
+            _ => Durability::Written,
+        }
+    }
+
+    fn key(&self, random: &mut fastrand::Rng) -> Key {
+        match random.u8(..6) {
+            0 => Key::Counter(random.u32(..SHARED_KEYS)),
+            1 => Key::Inserted(random.u32(..SHARED_KEYS)),
+            _ => Key::Own { writer: random.usize(..self.writers), number: random.u32(..self.own_keys) },
+        }
+    }
+
+    fn writing(&self, random: &mut fastrand::Rng) -> Action {
+        let write = |random: &mut fastrand::Rng| (random.u32(..self.own_keys), random.u8(..6) > 0);
+        match random.u8(..32) {
+            0..14 => Action::Write(vec![write(random)], self.durability(random)),
+            14..20 => {
+                let count = random.usize(2..8);
+                let mut writes: Vec<_> = (0..count).map(|_| write(random)).collect();
+                writes.sort_unstable();
+                writes.dedup_by_key(|(number, _)| *number);
+                Action::Write(writes, self.durability(random))
+            }
+            20..23 => Action::Increment(random.u32(..SHARED_KEYS), self.durability(random)),
+            23 | 24 => Action::Insert(random.u32(..SHARED_KEYS)),
+            25 => Action::Sync,
+            26 if random.bool() => Action::Compact,
+            _ => self.reading(random),
+        }
+    }
+
+    fn reading(&self, random: &mut fastrand::Rng) -> Action {
+        match random.u8(..16) {
+            0..9 => Action::Get(self.key(random)),
+            9..12 => Action::GetMany((0..random.usize(1..6)).map(|_| self.key(random)).collect()),
+            12..15 => Action::Iterate,
+            _ => Action::Verify,
+        }
+    }
+}
+
+/// A failure that some of the calls meet which are frequent and rare alike.
+fn failing_call(random: &mut fastrand::Rng) -> FailingCall {
+    let call = match random.u8(..8) {
+        0..2 => Call::Read,
+        2..4 => Call::Write,
+        4..6 => Call::Sync,
+        _ => Call::ALL[random.usize(..Call::ALL.len())],
+    };
+    let name_part = match call {
+        Call::SyncDirectory => "",
+        _ => ["", "log-", ".hash", ".sorted", "MANIFEST"][random.usize(..5)],
+    };
+    let frequent = matches!(call, Call::Read | Call::Write | Call::Sync);
+    let frequent = frequent && (name_part.is_empty() || name_part == "log-" || call == Call::Read);
+    let most = if frequent { 100.0f64 } else { 8.0 };
+    FailingCall {
+        call: Some(call),
+        name_part,
+        after: most.powf(random.f64()) as u64 - 1,
+        for_ever: random.u8(..3) == 0,
+    }
+}
+
+fn settings(random: &mut fastrand::Rng, fixed: Option<(usize, usize)>) -> SiltSettings {
+    let shape = ShapeSettings {
+        fixed,
+        partitions: Some(1 << random.u32(..3)),
+        block_bytes: Some(512),
+        ..ShapeSettings::default()
+    };
+    let index = [None, Some(IndexKind::EntropyTrie), Some(IndexKind::Fences), Some(IndexKind::BlockPerfect)];
+    let hash_store = [None, Some(HashStoreKind::CuckooTable), Some(HashStoreKind::HashOrdered)];
+    SiltSettings {
+        shape,
+        merge_ratio: [0.01, 0.1, 1.0][random.usize(..3)],
+        log_slots_min: 16,
+        keys_per_log_slot: 1 << random.u32(..7),
+        hash_store: hash_store[random.usize(..3)],
+        filter: [None, Some(FilterKind::CuckooTags), Some(FilterKind::Ribbon)][random.usize(..3)],
+        index: index[random.usize(..4)],
+        log_segment_bytes: [512, 4096][random.usize(..2)],
+        log_bytes_max: [4096, 1 << 20][random.usize(..2)],
+        piece_bytes_max: 4096,
+        step_records: 1 << random.u32(..6),
+        region_slots_max: 16,
+        manifest_bytes_max: 1 << random.u32(..12),
+        ..SiltSettings::default()
+    }
+    .suited()
+}

@@ -1,0 +1,319 @@
+//! Single bits that turn over at rest, in every kind of file, one at a time: each is found, or harmless. It is never
+//! answered, and a repair keeps what was not hit.
+
+use siltstone::device::memory::MemoryDirectory;
+use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
+use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
+use siltstone::{Builder, Database, Error};
+use siltstone::{RepairReport, VerifyReport};
+use std::collections::BTreeMap;
+
+/// The kinds of file: a name, the shape and the structures of the database, and how the file's name begins and ends.
+const SUBJECTS: [(&str, Shape, &str, &str); 12] = [
+    ("manifest", VARIABLE, "MANIFEST", "MANIFEST"),
+    ("manifest mirror", VARIABLE, "MANIFEST.", "mirror"),
+    ("log, any size", VARIABLE, "log-", ""),
+    ("log, fixed size", PERFECT, "log-", ""),
+    ("hash store in hash order, ribbon filter", VARIABLE, "", ".hash"),
+    ("hash store in hash order, cuckoo filter", TAGGED, "", ".hash"),
+    ("cuckoo table", TRIE, "", ".hash"),
+    ("sorted store of a stream", VARIABLE, "", ".sorted"),
+    ("sorted store of slots, block-perfect", PERFECT, "", ".sorted"),
+    ("sorted store of checked slots, slot-perfect", PERFECT_SLOTS, "", ".sorted"),
+    ("sorted store of slots, entropy-coded trie", TRIE, "", ".sorted"),
+    ("sorted store of slots, fences", TAGGED_SLOTS, "", ".sorted"),
+];
+
+pub(super) type Shape = (bool, IndexKind, HashStoreKind, FilterKind);
+pub(super) const VARIABLE: Shape = (false, IndexKind::Fences, HashStoreKind::HashOrdered, FilterKind::Ribbon);
+const TAGGED: Shape = (false, IndexKind::Fences, HashStoreKind::HashOrdered, FilterKind::CuckooTags);
+const TAGGED_SLOTS: Shape = (true, IndexKind::Fences, HashStoreKind::HashOrdered, FilterKind::CuckooTags);
+pub(super) const PERFECT: Shape =
+    (true, IndexKind::BlockPerfect, HashStoreKind::HashOrdered, FilterKind::Ribbon);
+const PERFECT_SLOTS: Shape = (true, IndexKind::SlotPerfect, HashStoreKind::HashOrdered, FilterKind::Ribbon);
+pub(super) const TRIE: Shape = (true, IndexKind::EntropyTrie, HashStoreKind::CuckooTable, FilterKind::Ribbon);
+
+const KEYS: u64 = 240;
+pub(super) const SEED: [u64; 2] = [3, 5];
+
+/// What became of all bits that were turned over in one kind of file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many there were.
+    pub flips: u64,
+    /// The database was not opened.
+    pub refused: u64,
+    /// It was, and a get or an iteration told of the damage.
+    pub found_by_reading: u64,
+    /// All answers were right, and verifying told of the damage.
+    pub found_by_verifying: u64,
+    /// All answers were right, and nothing is damaged: the bit means nothing, or was never promised.
+    pub harmless: u64,
+    /// Of those that were found: after a repair no record was missing.
+    pub repaired_whole: u64,
+}
+
+/// The names of all kinds of file.
+pub fn subjects() -> impl Iterator<Item = &'static str> {
+    SUBJECTS.iter().map(|(name, ..)| *name)
+}
+
+/// Turns over `samples` bits of the files of one kind, one at a time.
+///
+/// # Errors
+/// What was broken, and by which bit of which file.
+pub fn run(subject: &str, samples: u64, seed: u64) -> Result<Tally, String> {
+    let found = SUBJECTS.iter().find(|(name, ..)| *name == subject);
+    let (_, shape, prefix, suffix) = found.ok_or_else(|| format!("{subject} is no kind of file"))?;
+    let bed = Bed::new(*shape, SEED).map_err(|error| error.to_string())?;
+    let files: Vec<_> =
+        bed.files.iter().filter(|(name, _)| name.starts_with(prefix) && name.ends_with(suffix)).collect();
+    let bits: u64 = files.iter().map(|(_, bytes)| bytes.len() as u64 * 8).sum();
+    if bits == 0 {
+        return Err(format!("there is no {subject}"));
+    }
+    let (mut random, mut tally) = (fastrand::Rng::with_seed(seed), Tally::default());
+    for _ in 0..samples {
+        let mut bit = random.u64(..bits);
+        for (name, bytes) in &files {
+            if bit < bytes.len() as u64 * 8 {
+                bed.flip(name, bit, &mut tally).map_err(|broken| format!("{name}, bit {bit}: {broken}"))?;
+                break;
+            }
+            bit -= bytes.len() as u64 * 8;
+        }
+    }
+    Ok(tally)
+}
+
+/// A closed database with SortedStores, HashStores and a log.
+pub(super) struct Bed {
+    shape: Shape,
+    seed: [u64; 2],
+    pub files: Files,
+    /// The files as they were when it was closed for the first time.
+    pub older: Files,
+    /// Every value that each key ever had, the last at the end; `None` is a delete.
+    history: BTreeMap<Vec<u8>, Vec<Option<Vec<u8>>>>,
+}
+
+/// The bytes of files, by name.
+pub(super) type Files = BTreeMap<String, Vec<u8>>;
+
+pub(super) fn memory(files: &Files) -> siltstone::Result<Directory> {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    for (name, bytes) in files {
+        directory.create(name, Access::Buffered)?.write(Purpose::Log, 0, bytes)?;
+    }
+    Ok(directory)
+}
+
+/// All files of a directory.
+pub(super) fn read_files(directory: &Directory) -> siltstone::Result<Files> {
+    let mut files = Files::new();
+    for name in directory.list()? {
+        let file = directory.open(&name, Access::Buffered)?;
+        let mut buffer = AlignedBuffer::default();
+        let bytes = file.read(Purpose::Get, 0, file.length()? as usize, &mut buffer)?.to_vec();
+        files.insert(name, bytes);
+    }
+    Ok(files)
+}
+
+impl Bed {
+    /// A database of this shape; with another seed its values are others too, and its files have the same names.
+    pub fn new(shape: Shape, seed: [u64; 2]) -> siltstone::Result<Bed> {
+        let (files, older) = (Files::new(), Files::new());
+        let mut bed = Bed { shape, seed, files, older, history: BTreeMap::new() };
+        let directory = memory(&bed.files)?;
+        let database = bed.builder().open_in(directory.clone())?;
+        bed.write(&database, 0)?;
+        database.compact()?;
+        for round in 1..3 {
+            bed.write(&database, round)?;
+        }
+        database.settle()?;
+        database.close()?;
+        drop(database);
+        bed.older = read_files(&directory)?;
+        // LogStores that are large enough to keep what follows in the log.
+        let database = bed.builder().log_slots_min(4096).open_in(directory.clone())?;
+        (3..6).try_for_each(|round| bed.write(&database, round))?;
+        database.close()?;
+        drop(database);
+        bed.files = read_files(&directory)?;
+        Ok(bed)
+    }
+
+    pub fn builder(&self) -> Builder {
+        let (fixed, index, hash_store, filter) = self.shape;
+        let mut settings = SiltSettings {
+            log_slots_min: 32,
+            log_segment_bytes: 8192,
+            merge_ratio: 3.0,
+            index: Some(index),
+            hash_store: Some(hash_store),
+            filter: Some(filter),
+            ..SiltSettings::default()
+        };
+        settings.shape.partitions = Some(2);
+        settings.shape.block_bytes = Some(512);
+        settings.shape.fixed = fixed.then_some((8, 12));
+        Database::builder("memory").silt_settings(settings.suited()).background_threads(0).seed(self.seed)
+    }
+
+    fn write(&mut self, database: &Database, round: u64) -> siltstone::Result<()> {
+        for number in (0..KEYS).filter(|number| round == 0 || (number + round).is_multiple_of(2 * round)) {
+            let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec();
+            let length = if self.shape.0 { 12 } else { 1 + number * 7 % 50 };
+            let value: Vec<u8> =
+                (0..length).map(|at| (number * 31 + round * 7 + at + self.seed[0]) as u8).collect();
+            let value = ((number + round) % 9 != 4).then_some(value);
+            match &value {
+                Some(value) => database.put(&key, value)?,
+                None => database.delete(&key)?,
+            }
+            self.history.entry(key).or_default().push(value);
+            if number % 20 == 0 {
+                database.step()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flip(&self, name: &str, bit: u64, tally: &mut Tally) -> Result<(), String> {
+        let mut files = self.files.clone();
+        let Some(byte) = files.get_mut(name).and_then(|bytes| bytes.get_mut(bit as usize / 8)) else {
+            return Err("no such bit".into());
+        };
+        *byte ^= 1 << (bit % 8);
+        tally.flips += 1;
+        self.check(&files, tally)
+    }
+
+    /// Whether opening, reading, verifying and repairing these files keep every promise.
+    pub fn check(&self, files: &Files, tally: &mut Tally) -> Result<(), String> {
+        let broken = |error: Error| error.to_string();
+        let directory = memory(files).map_err(broken)?;
+        let verified = match Database::verify_closed_in(&directory, &mut |_, _| true) {
+            Ok(report) => report,
+            Err(_) if self.has_lost_both_manifests(files) => {
+                let opened = self.builder().create(false).open_in(directory.clone());
+                let repaired = Database::repair_in(&directory, &mut |_, _| true);
+                tally.refused += 1;
+                return match (opened, repaired) {
+                    (Err(_), Err(_)) => Ok(()),
+                    _ => Err("verifying refuses what opening or a repair does not".into()),
+                };
+            }
+            Err(error) => return Err(broken(error)),
+        };
+        let told = !verified.damage.is_empty();
+        let is_whole = match self.builder().create(false).open_in(directory) {
+            Ok(database) => self.read_all(&database)?,
+            Err(Error::Corrupt { .. } | Error::Version { .. }) if told => {
+                tally.refused += 1;
+                return self.repair(files, tally);
+            }
+            Err(other) => return Err(format!("it was not opened: {other}")),
+        };
+        match (is_whole, told) {
+            (true, true) => tally.found_by_verifying += 1,
+            (false, true) => tally.found_by_reading += 1,
+            (true, false) => tally.harmless += 1,
+            (false, false) => return Err("reading tells of damage, and verifying does not".into()),
+        }
+        if told { self.repair(files, tally) } else { Ok(()) }
+    }
+
+    /// Without a manifest nobody can tell what the files mean.
+    fn has_lost_both_manifests(&self, files: &Files) -> bool {
+        ["MANIFEST", "MANIFEST.mirror"].iter().all(|name| files.get(*name) != self.files.get(*name))
+    }
+
+    /// Reads every key. `Ok(false)`: not all could be read, but nothing was answered wrongly.
+    pub fn read_all(&self, database: &Database) -> Result<bool, String> {
+        let mut whole = true;
+        for (key, values) in &self.history {
+            match database.get(key) {
+                Ok(found) if Some(found.as_deref()) == values.last().map(Option::as_deref) => {}
+                Ok(found) => return Err(format!("the key {key:?} has another value: {found:?}")),
+                Err(Error::Corrupt { .. }) => whole = false,
+                Err(other) => return Err(other.to_string()),
+            }
+        }
+        let records = database.iter().map_err(|error| error.to_string())?;
+        for record in records {
+            match record {
+                Ok(record) => {
+                    let last = self.history.get(&record.key[..]).and_then(|values| values.last());
+                    if last.map(Option::as_deref) != Some(Some(&record.value[..])) {
+                        return Err(format!("an iteration yields another value of the key {:?}", record.key));
+                    }
+                }
+                Err(Error::Corrupt { .. }) => whole = false,
+                Err(other) => return Err(other.to_string()),
+            }
+        }
+        Ok(whole)
+    }
+
+    /// After a repair the database is sound, and whatever is not called affected is there.
+    fn repair(&self, files: &Files, tally: &mut Tally) -> Result<(), String> {
+        let failed = |error: Error| format!("repairing: {error}");
+        let directory = memory(files).map_err(failed)?;
+        let report = Database::repair_in(&directory, &mut |_, _| true).map_err(failed)?;
+        let database = self.builder().create(false).open_in(directory).map_err(failed)?;
+        let again: VerifyReport = database.verify(&mut |_, _| true).map_err(failed)?;
+        if let Some(damage) = again.damage.first() {
+            return Err(format!("it is damaged after a repair: {damage}"));
+        }
+        let mut missing = 0;
+        for (key, values) in &self.history {
+            let found = database.get(key).map_err(failed)?.map(|value| value.to_vec());
+            if values.last() != Some(&found) {
+                missing += 1;
+                check_excuse(&report, self.seed, key, &found, values)?;
+            }
+        }
+        tally.repaired_whole += u64::from(missing == 0);
+        Ok(())
+    }
+}
+
+/// A key that has not its last value after a repair must be one that may be lost; an older value, one that may be
+/// older.
+fn check_excuse(
+    report: &RepairReport,
+    seed: [u64; 2],
+    key: &[u8],
+    found: &Option<Vec<u8>>,
+    values: &[Option<Vec<u8>>],
+) -> Result<(), String> {
+    if !report.found.may_affect(key) {
+        return Err(format!("the repair lost the key {key:?} and does not say so"));
+    }
+    let placement = siltstone::key::KeyHasher::Keyed(seed).hash(key).placement;
+    let may_be_older = report.found.may_be_older().iter().any(|range| range.contains(placement));
+    match found {
+        None => Ok(()),
+        Some(_) if may_be_older && values.contains(found) => Ok(()),
+        Some(_) => {
+            Err(format!("the repair brought back an old value of the key {key:?} and does not say so"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bit_turned_over_in_any_file_is_found_or_harmless_and_repaired() {
+        for subject in subjects() {
+            let tally = run(subject, 60, 1).unwrap();
+            println!("{subject}: {tally:?}");
+            assert!(tally.flips == 60 && tally.harmless < 60, "{subject}: {tally:?}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Test doubles and simulations for Siltstone, and the command that runs them at length.
+//!
+//! Everything is driven by seeds: the same seed and the same calls give the same outcome on every machine.
+//!
+//! | module | contains |
+//! |---|---|
+//! | [`simulated`] | A directory on a simulated device that loses power, fails, and damages what is stored |
+//! | [`intercepted`] | A directory whose calls a test can delay, fail or leave out |
+//! | [`operations`] | Random operations on a database |
+//! | [`reference`] | The reference model: what a database may return after these operations and crashes |
+//! | [`simulation`] | Databases that run random operations on a simulated device, compared with the model |
+//! | `concurrent` | The same with several threads, scheduled by Shuttle (`--cfg shuttle`) |
+//! | [`linearizability`] | Threads on a real database, and a checker of what they saw |
+//! | [`flips`] | Single flipped bits in each kind of file |
+//! | [`victim`] | A process that writes and is killed |
+
+#[cfg(shuttle)]
+pub mod concurrent;
+#[cfg(test)]
+mod file_damage;
+pub mod flips;
+#[cfg(test)]
+mod forged;
+pub mod intercepted;
+pub mod linearizability;
+pub mod operations;
+pub mod reference;
+pub mod simulated;
+pub mod simulation;
+mod sync;
+pub mod victim;
+
+pub use intercepted::Intercepted;
+pub use operations::{Operation, OperationKind, Workload};
+pub use reference::{Ending, Reference, Violation};
+pub use simulated::{Call, Crash, Damage, FailingCall, Faults, SimulatedDirectory, Survival};
+pub use simulation::Simulation;
+pub use victim::Victim;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,470 @@
+//! Random operations on a database, by swarm testing (Groce and others, ISSTA 2012): each run leaves some kinds of
+//! operations out and draws its sizes anew, for a mixture of everything seldom reaches an extreme of anything.
+//!
+//! Operations name keys by number and values by serial number and length, so that a list of them is short to print and
+//! every operation can be left out without changing what the others mean.
+
+use super::simulated::{Crash, Faults};
+use siltstone::batch::{Durability, TimestampMs};
+use std::ops::RangeInclusive;
+
+/// The number of a key in a [`Workload`].
+pub type KeyNumber = u32;
+
+/// A value: its bytes follow from its number, and two values of eight bytes or more with different numbers differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Value {
+    /// Which value.
+    pub serial: u64,
+    /// Its length, in bytes.
+    pub length: usize,
+}
+
+impl Value {
+    /// The bytes.
+    pub fn bytes(self) -> Vec<u8> {
+        let mut bytes = vec![0; self.length];
+        fastrand::Rng::with_seed(self.serial).fill(&mut bytes);
+        for (to, from) in bytes.iter_mut().zip(self.serial.to_le_bytes()) {
+            *to = from;
+        }
+        bytes
+    }
+}
+
+/// A write of a batch; a value of `None` deletes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchWrite {
+    /// The key.
+    pub key: KeyNumber,
+    /// Its new value with its expiry time, counted from now in milliseconds, 0 for never.
+    pub value: Option<(Value, TimestampMs)>,
+}
+
+/// What an update does with the value it finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Modification {
+    /// Leaves it.
+    Keep,
+    /// Removes it.
+    Delete,
+    /// Puts [`modified`] in its place, or a value where there is none.
+    Modify {
+        /// What is put where there is none.
+        if_absent: Value,
+    },
+}
+
+/// What [`Modification::Modify`] makes of a value: as long, and every byte greater by one.
+pub fn modified(value: &[u8]) -> Vec<u8> {
+    value.iter().map(|byte| byte.wrapping_add(1)).collect()
+}
+
+/// One operation on a database or on what it stands on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Operation {
+    /// Gives a key a value that expires so many milliseconds from now, or never if 0.
+    Put {
+        /// The key.
+        key: KeyNumber,
+        /// Its new value.
+        value: Value,
+        /// When it expires, in milliseconds from now.
+        expires_in_ms: TimestampMs,
+        /// How durable.
+        durability: Durability,
+    },
+    /// Removes a key.
+    Delete {
+        /// The key.
+        key: KeyNumber,
+        /// How durable.
+        durability: Durability,
+    },
+    /// Writes together.
+    Batch {
+        /// What is written, in order.
+        writes: Vec<BatchWrite>,
+        /// How durable.
+        durability: Durability,
+    },
+    /// Reads and modifies a value.
+    Update {
+        /// The key.
+        key: KeyNumber,
+        /// What becomes of it.
+        modification: Modification,
+        /// How durable.
+        durability: Durability,
+    },
+    /// Looks a key up.
+    Get(KeyNumber),
+    /// Looks several keys up together.
+    GetMany(Vec<KeyNumber>),
+    /// Reads all records.
+    Iterate,
+    /// Makes everything durable.
+    Sync,
+    /// So many steps of the background work.
+    Step(u32),
+    /// Merges everything into the last store.
+    Compact,
+    /// So many milliseconds go by.
+    Wait(TimestampMs),
+    /// Bounds the database's memory, in bytes, or not. Simulations put it in between what a workload draws.
+    Budget(Option<u64>),
+    /// Reads and checks everything.
+    Verify,
+    /// Copies the database.
+    Checkpoint,
+    /// Closes the database and opens it again.
+    Reopen,
+    /// Ends it without closing, and opens what is left. The seed is that of the crash.
+    Crash(Crash, u64),
+    /// The power goes off at this change of the device from now on, whichever operation is under way then.
+    PowerOff(u64),
+    /// The device fails so from now on.
+    Fail(Faults),
+}
+
+/// The kinds of operations, in the order of a workload's weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is documented at the operation of its name")]
+pub enum OperationKind {
+    Put,
+    Delete,
+    Batch,
+    Update,
+    Get,
+    GetMany,
+    Iterate,
+    Sync,
+    Step,
+    Compact,
+    Wait,
+    Verify,
+    Checkpoint,
+    Reopen,
+    Crash,
+    PowerOff,
+    Fail,
+}
+
+use OperationKind as Kind;
+
+impl OperationKind {
+    /// All kinds.
+    pub const ALL: [Kind; 17] = [
+        Kind::Put,
+        Kind::Delete,
+        Kind::Batch,
+        Kind::Update,
+        Kind::Get,
+        Kind::GetMany,
+        Kind::Iterate,
+        Kind::Sync,
+        Kind::Step,
+        Kind::Compact,
+        Kind::Wait,
+        Kind::Verify,
+        Kind::Checkpoint,
+        Kind::Reopen,
+        Kind::Crash,
+        Kind::PowerOff,
+        Kind::Fail,
+    ];
+
+    /// The greatest weight that a workload gives the kind: what costs much, or ends everything, is seldom.
+    fn weight_max(self) -> u32 {
+        match self {
+            Kind::Put => 1000,
+            Kind::Get | Kind::Step => 500,
+            Kind::Delete | Kind::Batch | Kind::Update => 300,
+            Kind::GetMany | Kind::Sync | Kind::Wait => 100,
+            Kind::Reopen | Kind::Crash | Kind::Iterate => 20,
+            Kind::Compact | Kind::PowerOff | Kind::Fail => 10,
+            Kind::Verify | Kind::Checkpoint => 5,
+        }
+    }
+}
+
+/// Which operations a run does, how often, on how many keys, of which sizes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workload {
+    /// The weight of each kind, in the order of [`OperationKind::ALL`]; 0 leaves it out.
+    pub weights: [u32; Kind::ALL.len()],
+    /// The weights of the durabilities: buffered, written, synced.
+    pub durabilities: [u32; 3],
+    /// How many keys there are.
+    pub keys: KeyNumber,
+    /// Whether few of the keys are used much more often than the others.
+    pub skewed: bool,
+    /// The lengths of keys, in bytes; long enough for all of them to differ.
+    pub key_lengths: RangeInclusive<usize>,
+    /// The lengths of values, in bytes.
+    pub value_lengths: RangeInclusive<usize>,
+    /// The most writes of a batch, and keys of a [`Operation::GetMany`].
+    pub batch_max: usize,
+    /// Expiring records live so many milliseconds at the most; 0: none expires.
+    pub lifetime_ms: TimestampMs,
+    /// From which the bytes of the keys follow.
+    pub key_seed: u64,
+    serial: u64,
+}
+
+/// The bytes at a key's end that make it differ from all others.
+const KEY_NUMBER_BYTES: usize = KeyNumber::BITS as usize / 8;
+
+impl Workload {
+    /// A workload drawn from all there are, for records of any sizes.
+    pub fn random(random: &mut fastrand::Rng) -> Workload {
+        let shortest = KEY_NUMBER_BYTES + random.usize(..12);
+        let longest = shortest + log_uniform(random, 300) as usize - 1;
+        let values = log_uniform(random, 20_000) as usize - 1;
+        Workload::draw(random, shortest..=longest, random_start(values)..=values)
+    }
+
+    /// A workload for records of a fixed size, in bytes.
+    ///
+    /// # Panics
+    /// If keys are shorter than 4 bytes: so many are needed to tell them apart.
+    pub fn fixed(random: &mut fastrand::Rng, key_length: usize, value_length: usize) -> Workload {
+        assert!(key_length >= KEY_NUMBER_BYTES, "keys of {key_length} bytes would not all differ");
+        Workload::draw(random, key_length..=key_length, value_length..=value_length)
+    }
+
+    fn draw(
+        random: &mut fastrand::Rng,
+        key_lengths: RangeInclusive<usize>,
+        value_lengths: RangeInclusive<usize>,
+    ) -> Workload {
+        let mut weights = Kind::ALL.map(|kind| match random.u8(..3) {
+            0 => 0,
+            _ => log_uniform(random, kind.weight_max()),
+        });
+        // Without any write there is nothing to see.
+        weights[Kind::Put as usize] = weights[Kind::Put as usize].max(20);
+        let mut durabilities = [0; 3].map(|_: u32| random.u32(..4));
+        if durabilities == [0; 3] {
+            durabilities[1] = 1;
+        }
+        Workload {
+            weights,
+            durabilities,
+            keys: log_uniform(random, 3000),
+            skewed: random.bool(),
+            key_lengths,
+            value_lengths,
+            batch_max: log_uniform(random, 100) as usize,
+            lifetime_ms: if random.bool() { u64::from(log_uniform(random, 100_000)) } else { 0 },
+            key_seed: random.u64(..),
+            serial: 0,
+        }
+    }
+
+    /// Leaves a kind of operation out.
+    pub fn without(mut self, kind: OperationKind) -> Workload {
+        self.weights[kind as usize] = 0;
+        self
+    }
+
+    /// The bytes of a key: as random as those of a hash, but for the last four, which tell it apart.
+    pub fn key(&self, number: KeyNumber) -> Vec<u8> {
+        let mut random = fastrand::Rng::with_seed(self.key_seed ^ u64::from(number).rotate_left(32));
+        let mut key = vec![0; random.usize(self.key_lengths.clone())];
+        random.fill(&mut key);
+        for (to, from) in key.iter_mut().rev().zip(number.to_le_bytes()) {
+            *to = from;
+        }
+        key
+    }
+
+    /// The next operation.
+    pub fn next(&mut self, random: &mut fastrand::Rng) -> Operation {
+        let kind = Kind::ALL[pick(&self.weights, random)];
+        self.next_of(kind, random)
+    }
+
+    /// The next operation, of this kind.
+    pub fn next_of(&mut self, kind: OperationKind, random: &mut fastrand::Rng) -> Operation {
+        match kind {
+            Kind::Put => {
+                let (value, expires_in_ms) = self.value(random);
+                let (key, durability) = (self.pick_key(random), self.durability(random));
+                Operation::Put { key, value, expires_in_ms, durability }
+            }
+            Kind::Delete => {
+                Operation::Delete { key: self.pick_key(random), durability: self.durability(random) }
+            }
+            Kind::Batch => self.batch(random),
+            Kind::Update => self.update(random),
+            Kind::Get => Operation::Get(self.pick_key(random)),
+            Kind::GetMany => Operation::GetMany(
+                (0..random.usize(..=self.batch_max)).map(|_| self.pick_key(random)).collect(),
+            ),
+            Kind::Iterate => Operation::Iterate,
+            Kind::Sync => Operation::Sync,
+            Kind::Step => Operation::Step(log_uniform(random, 100)),
+            Kind::Compact => Operation::Compact,
+            Kind::Wait => Operation::Wait(u64::from(log_uniform(random, 20_000))),
+            Kind::Verify => Operation::Verify,
+            Kind::Checkpoint => Operation::Checkpoint,
+            Kind::Reopen => Operation::Reopen,
+            Kind::Crash => Operation::Crash(Crash::random(random), random.u64(..)),
+            Kind::PowerOff => Operation::PowerOff(u64::from(log_uniform(random, 2000))),
+            Kind::Fail => Operation::Fail(Faults::random(random)),
+        }
+    }
+
+    fn batch(&mut self, random: &mut fastrand::Rng) -> Operation {
+        let writes = (0..random.usize(1..=self.batch_max))
+            .map(|_| {
+                let value = (random.u8(..4) > 0).then(|| self.value(random));
+                BatchWrite { key: self.pick_key(random), value }
+            })
+            .collect();
+        Operation::Batch { writes, durability: self.durability(random) }
+    }
+
+    fn update(&mut self, random: &mut fastrand::Rng) -> Operation {
+        let modification = match random.u8(..6) {
+            0 => Modification::Keep,
+            1 => Modification::Delete,
+            _ => Modification::Modify { if_absent: self.value(random).0 },
+        };
+        Operation::Update { key: self.pick_key(random), modification, durability: self.durability(random) }
+    }
+
+    fn pick_key(&self, random: &mut fastrand::Rng) -> KeyNumber {
+        if self.skewed { log_uniform(random, self.keys) - 1 } else { random.u32(..self.keys) }
+    }
+
+    /// A value that was not there before, and its lifetime.
+    fn value(&mut self, random: &mut fastrand::Rng) -> (Value, TimestampMs) {
+        self.serial += 1;
+        let value = Value { serial: self.serial, length: random.usize(self.value_lengths.clone()) };
+        let expires = self.lifetime_ms > 0 && random.bool();
+        (value, if expires { random.u64(1..=self.lifetime_ms) } else { 0 })
+    }
+
+    fn durability(&self, random: &mut fastrand::Rng) -> Durability {
+        [Durability::Buffered, Durability::Written, Durability::Synced][pick(&self.durabilities, random)]
+    }
+}
+
+fn random_start(end: usize) -> usize {
+    if end.is_multiple_of(2) { 0 } else { end / 2 }
+}
+
+/// An index, each as likely as its weight says.
+fn pick(weights: &[u32], random: &mut fastrand::Rng) -> usize {
+    let mut at = random.u32(..weights.iter().sum::<u32>().max(1));
+    for (index, &weight) in weights.iter().enumerate() {
+        if at < weight {
+            return index;
+        }
+        at -= weight;
+    }
+    0
+}
+
+/// From 1 to `end`, each order of magnitude as likely as another.
+fn log_uniform(random: &mut fastrand::Rng, end: u32) -> u32 {
+    (f64::from(end).powf(random.f64()) as u32).clamp(1, end.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn run(seed: u64, count: usize) -> (Workload, Vec<Operation>) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut workload = Workload::random(&mut random);
+        let operations = (0..count).map(|_| workload.next(&mut random)).collect();
+        (workload, operations)
+    }
+
+    #[test]
+    fn a_seed_repeats_itself_and_another_differs() {
+        assert_eq!(run(1, 500), run(1, 500));
+        assert_ne!(run(1, 500).1, run(2, 500).1);
+    }
+
+    #[test]
+    fn every_kind_of_operation_is_drawn_in_some_runs_and_left_out_of_others() {
+        let workloads: Vec<_> = (0..100).map(|seed| run(seed, 0).0).collect();
+        for kind in Kind::ALL {
+            let runs = workloads.iter().filter(|workload| workload.weights[kind as usize] > 0).count();
+            assert!(runs > 30 && (runs < 90 || kind == Kind::Put), "{kind:?} in {runs} runs");
+        }
+        let drawn: BTreeSet<String> = (0..200)
+            .flat_map(|seed| run(seed, 1000).1)
+            .map(|operation| format!("{operation:?}").split(['(', ' ']).next().unwrap_or_default().to_owned())
+            .collect();
+        assert_eq!(drawn.len(), Kind::ALL.len(), "{drawn:?}");
+    }
+
+    #[test]
+    fn a_kind_that_is_left_out_is_never_drawn() {
+        let mut random = fastrand::Rng::with_seed(5);
+        for _ in 0..50 {
+            let mut workload = Workload::random(&mut random).without(Kind::Put).without(Kind::Crash);
+            if workload.weights == [0; Kind::ALL.len()] {
+                continue;
+            }
+            for _ in 0..200 {
+                let operation = workload.next(&mut random);
+                assert!(!matches!(operation, Operation::Put { .. } | Operation::Crash(..)), "{operation:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_and_values_differ_and_keep_to_their_lengths() {
+        for seed in 0..50 {
+            let (workload, operations) = run(seed, 300);
+            let keys: BTreeSet<_> = (0..workload.keys).map(|number| workload.key(number)).collect();
+            assert_eq!(keys.len(), workload.keys as usize);
+            assert!(keys.iter().all(|key| workload.key_lengths.contains(&key.len())));
+            let values: Vec<_> = operations
+                .iter()
+                .filter_map(|operation| match operation {
+                    Operation::Put { value, .. } if value.length >= 8 => Some(*value),
+                    _ => None,
+                })
+                .collect();
+            assert!(values.iter().all(|value| workload.value_lengths.contains(&value.bytes().len())));
+            let different: BTreeSet<_> = values.iter().map(|value| value.bytes()).collect();
+            assert_eq!(different.len(), values.len());
+        }
+    }
+
+    #[test]
+    fn sizes_go_to_their_extremes() {
+        let workloads: Vec<_> = (0..300).map(|seed| run(seed, 0).0).collect();
+        assert!(workloads.iter().any(|workload| workload.keys <= 2));
+        assert!(workloads.iter().any(|workload| workload.keys > 1500));
+        assert!(workloads.iter().any(|workload| *workload.value_lengths.end() == 0));
+        assert!(workloads.iter().any(|workload| *workload.value_lengths.end() > 8192));
+        assert!(workloads.iter().any(|workload| workload.durabilities == [0, 0, 3]));
+    }
+
+    #[test]
+    fn fixed_workloads_have_records_of_one_size() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let mut workload = Workload::fixed(&mut random, 20, 12);
+        assert!((0..workload.keys).all(|number| workload.key(number).len() == 20));
+        for _ in 0..1000 {
+            if let Operation::Put { value, .. } = workload.next(&mut random) {
+                assert_eq!(value.bytes().len(), 12);
+            }
+        }
+    }
+
+    #[test]
+    fn a_modified_value_is_as_long_and_no_byte_is_the_same() {
+        let (old, new) = (vec![0, 7, 255], modified(&[0, 7, 255]));
+        assert!(new.len() == 3 && old.iter().zip(&new).all(|(old, new)| old != new));
+    }
+}

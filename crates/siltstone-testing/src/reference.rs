@@ -1,0 +1,402 @@
+//! What a database should be: a map in memory that knows what must, and what may, be there after a crash.
+//!
+//! All writes form one sequence. While the database runs, a key has the value of its last write. After a crash the
+//! database is what some beginning of the sequence made it; the beginning holds every write that was promised to
+//! survive such a crash, and each batch is in it whole or not at all. A write that was answered with an error may be
+//! part of the sequence or not.
+
+use super::simulated::Crash;
+use bytes::Bytes;
+use siltstone::batch::{Durability, NEVER, TimestampMs, Write};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// A value with its expiry time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    /// The value.
+    pub value: Bytes,
+    /// When it ceases to be, or [`NEVER`].
+    pub expires_at_ms: TimestampMs,
+}
+
+impl Cell {
+    fn is_alive(&self, now_ms: TimestampMs) -> bool {
+        self.expires_at_ms == NEVER || self.expires_at_ms > now_ms
+    }
+}
+
+/// All records of a database, by key.
+pub type Records = BTreeMap<Bytes, Cell>;
+
+/// How a database came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It was closed, without an error: everything is durable.
+    Closed,
+    /// Its process ended.
+    ProcessKilled,
+    /// The power failed.
+    PowerLost,
+}
+
+impl From<Crash> for Ending {
+    fn from(crash: Crash) -> Ending {
+        match crash {
+            Crash::ProcessKilled => Ending::ProcessKilled,
+            Crash::PowerLost(_) => Ending::PowerLost,
+        }
+    }
+}
+
+/// A promise that was broken: in words, with the keys and what should be there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation(String);
+
+impl Violation {
+    /// A broken promise in words.
+    pub(crate) fn new(words: String) -> Violation {
+        Violation(words)
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// Writes that are there together or not at all.
+#[derive(Debug, Clone)]
+struct Entry {
+    writes: Vec<(Bytes, Option<Cell>)>,
+    /// Whether it was acknowledged; if not, it may be missing though later ones are there.
+    certain: bool,
+}
+
+impl Entry {
+    fn new(writes: &[Write<'_>], certain: bool) -> Entry {
+        let writes = writes.iter().map(|write| match write {
+            Write::Put { key, value, expires_at_ms } => {
+                let value = Bytes::copy_from_slice(value);
+                (Bytes::copy_from_slice(key), Some(Cell { value, expires_at_ms: *expires_at_ms }))
+            }
+            Write::Delete { key } => (Bytes::copy_from_slice(key), None),
+        });
+        Entry { writes: writes.collect(), certain }
+    }
+
+    fn apply(&self, records: &mut Records) {
+        for (key, cell) in &self.writes {
+            match cell {
+                Some(cell) => drop(records.insert(key.clone(), cell.clone())),
+                None => drop(records.remove(key)),
+            }
+        }
+    }
+}
+
+/// The most writes that may be in doubt at a time: all their combinations are tried.
+pub const DOUBTS_MAX: usize = 8;
+
+/// The keys that a violation names.
+const SHOWN_KEYS: usize = 5;
+
+/// The reference model.
+#[derive(Debug, Clone, Default)]
+pub struct Reference {
+    /// What the writes before `history` made: durable for sure.
+    base: Records,
+    history: Vec<Entry>,
+    /// So many entries are in `base` already, of those since the last loss of power.
+    settled: usize,
+    /// So many entries of `history` survive the process.
+    written: usize,
+    /// So many entries of `history` survive a loss of power.
+    synced: usize,
+    /// What each key may hold now: its last write, and after it those in doubt.
+    now: BTreeMap<Bytes, Vec<Option<Cell>>>,
+}
+
+impl Reference {
+    /// An empty database.
+    pub fn new() -> Reference {
+        Reference::default()
+    }
+
+    /// Writes that were acknowledged.
+    pub fn acknowledged(&mut self, writes: &[Write<'_>], durability: Durability) {
+        let entry = Entry::new(writes, true);
+        self.see(&entry);
+        self.history.push(entry);
+        if durability >= Durability::Written {
+            self.written = self.history.len();
+        }
+        if durability >= Durability::Synced {
+            self.synced();
+        }
+    }
+
+    /// Writes that were answered with an error, and may have been done nevertheless.
+    ///
+    /// # Panics
+    /// If more than [`DOUBTS_MAX`] are in doubt: a restart dispels [`doubts`](Reference::doubts).
+    pub fn attempted(&mut self, writes: &[Write<'_>]) {
+        let entry = Entry::new(writes, false);
+        self.see(&entry);
+        self.history.push(entry);
+        assert!(self.doubts() <= DOUBTS_MAX, "too many writes are in doubt");
+    }
+
+    /// How many entries the sequence has, counted since the last loss of power or closing.
+    pub fn length(&self) -> usize {
+        self.settled + self.history.len()
+    }
+
+    /// The first `length` entries of the sequence survive a loss of power: a sync of everything was called after they
+    /// had been acknowledged, and was acknowledged itself.
+    pub fn synced_to(&mut self, length: usize) {
+        let length = length.saturating_sub(self.settled);
+        (self.written, self.synced) = (self.written.max(length), self.synced.max(length));
+    }
+
+    /// How many writes are in doubt.
+    pub fn doubts(&self) -> usize {
+        self.doubtful().len()
+    }
+
+    /// A sync of everything was acknowledged.
+    pub fn synced(&mut self) {
+        (self.written, self.synced) = (self.history.len(), self.history.len());
+        let settled = self.history.iter().take_while(|entry| entry.certain).count();
+        self.settle(settled);
+    }
+
+    /// A sync of the device failed: the system may have dropped what was not durable, so no more than that is promised
+    /// even if only the process ends.
+    pub fn sync_failed(&mut self) {
+        self.written = self.synced;
+    }
+
+    /// Whether a get may answer this.
+    pub fn check(&self, key: &[u8], found: Option<&Cell>, now_ms: TimestampMs) -> Result<(), Violation> {
+        let possible = self.possible_now(key, now_ms);
+        if possible.contains(&found) {
+            return Ok(());
+        }
+        Err(Violation(format!("key {} is {}, but should be {}", name(key), show(found), show_all(&possible))))
+    }
+
+    /// Whether a get may answer this, when it does not tell the expiry time.
+    pub fn check_value(
+        &self,
+        key: &[u8],
+        found: Option<&Bytes>,
+        now_ms: TimestampMs,
+    ) -> Result<(), Violation> {
+        let possible = self.possible_now(key, now_ms);
+        if possible.iter().any(|cell| cell.map(|cell| &cell.value) == found) {
+            return Ok(());
+        }
+        let length = found.map(|value| value.len());
+        Err(Violation(format!(
+            "key {} has {length:?} bytes, but should be {}",
+            name(key),
+            show_all(&possible)
+        )))
+    }
+
+    /// Whether these may be all the records that there are.
+    pub fn check_all(&self, found: &Records, now_ms: TimestampMs) -> Result<(), Violation> {
+        let keys: BTreeSet<&Bytes> = self.now.keys().chain(found.keys()).collect();
+        keys.into_iter().try_for_each(|key| self.check(key, found.get(key), now_ms))
+    }
+
+    /// Whether these may be all the records after the database was opened again; if so, it goes on from them, and says
+    /// how many entries of the sequence may be there, by [`length`](Reference::length).
+    pub fn restarted(
+        &mut self,
+        ending: Ending,
+        found: &Records,
+        now_ms: TimestampMs,
+    ) -> Result<RangeInclusive<usize>, Violation> {
+        let promised = match ending {
+            Ending::Closed => self.history.len(),
+            Ending::ProcessKilled => self.written,
+            Ending::PowerLost => self.synced,
+        };
+        let doubtful = self.doubtful();
+        let (mut matches, mut shortest) = (Vec::new(), usize::MAX);
+        for combination in 0..1u32 << doubtful.len() {
+            let done =
+                |at: usize| doubtful.binary_search(&at).map_or(true, |bit| combination >> bit & 1 == 1);
+            if let Some(ends) = self.matching(promised, done, found, now_ms) {
+                shortest = shortest.min(*ends.start());
+                matches.push((*ends.end(), combination));
+            }
+        }
+        let Some(end) = matches.iter().map(|(end, _)| *end).max() else {
+            return Err(self.explain(promised, found, now_ms));
+        };
+        let possible = self.settled + shortest..=self.settled + end;
+        match ending {
+            Ending::ProcessKilled => self.go_on(end, &doubtful, &matches, found),
+            // What survived the loss of power is on the device, and will survive the next one.
+            Ending::Closed | Ending::PowerLost => {
+                *self = Reference { base: found.clone(), ..Reference::default() };
+            }
+        }
+        Ok(possible)
+    }
+
+    /// The entries that may be missing.
+    fn doubtful(&self) -> Vec<usize> {
+        (0..self.history.len()).filter(|&at| !self.history[at].certain).collect()
+    }
+
+    fn see(&mut self, entry: &Entry) {
+        for (key, cell) in &entry.writes {
+            let base = &self.base;
+            let possible = self.now.entry(key.clone()).or_insert_with(|| vec![base.get(key).cloned()]);
+            if entry.certain {
+                possible.clear();
+            }
+            possible.push(cell.clone());
+        }
+    }
+
+    fn possible_now(&self, key: &[u8], now_ms: TimestampMs) -> Vec<Option<&Cell>> {
+        let alive = |cell: &&Cell| cell.is_alive(now_ms);
+        match self.now.get(key) {
+            Some(cells) => cells.iter().map(|cell| cell.as_ref().filter(alive)).collect(),
+            None => vec![self.base.get(key).filter(alive)],
+        }
+    }
+
+    /// The first `count` entries become durable for sure.
+    fn settle(&mut self, count: usize) {
+        self.settled += count;
+        for entry in self.history.drain(..count) {
+            entry.apply(&mut self.base);
+        }
+        self.written = self.written.saturating_sub(count);
+        self.synced = self.synced.saturating_sub(count);
+    }
+
+    /// The shortest and the longest beginning of the sequence, of at least `promised` entries, that make the records
+    /// what they are; `done` says which entries are in the sequence.
+    fn matching(
+        &self,
+        promised: usize,
+        done: impl Fn(usize) -> bool,
+        found: &Records,
+        now_ms: TimestampMs,
+    ) -> Option<RangeInclusive<usize>> {
+        let mut records = self.base.clone();
+        let differs = |records: &Records, key: &Bytes| {
+            records.get(key).filter(|cell| cell.is_alive(now_ms)) != found.get(key)
+        };
+        let keys: BTreeSet<&Bytes> = records.keys().chain(found.keys()).collect();
+        let mut differences = keys.into_iter().filter(|key| differs(&records, key)).count();
+        let mut ends = None;
+        for end in 0..=self.history.len() {
+            if end >= promised && differences == 0 {
+                ends = Some(ends.map_or(end, |ends: RangeInclusive<usize>| *ends.start())..=end);
+            }
+            let Some(entry) = self.history.get(end).filter(|_| done(end)) else { continue };
+            let keys: BTreeSet<&Bytes> = entry.writes.iter().map(|(key, _)| key).collect();
+            let before = keys.iter().filter(|key| differs(&records, key)).count();
+            entry.apply(&mut records);
+            differences = differences + keys.iter().filter(|key| differs(&records, key)).count() - before;
+        }
+        ends
+    }
+
+    /// Goes on after the end of a process, with the sequence up to `end`. What was found tells of some doubtful entries
+    /// that they are there, of others that they are not; the rest stay in doubt, for a later loss of power can still
+    /// show the difference.
+    fn go_on(&mut self, end: usize, doubtful: &[usize], matches: &[(usize, u32)], found: &Records) {
+        self.history.truncate(end);
+        let mut missing = BTreeSet::new();
+        for (bit, &at) in doubtful.iter().enumerate().filter(|(_, at)| **at < end) {
+            let seen = |(length, combination): &(usize, u32)| *length > at && combination >> bit & 1 == 1;
+            self.history[at].certain = matches.iter().all(seen);
+            if !matches.iter().any(seen) {
+                missing.insert(at);
+            }
+        }
+        self.synced -= missing.range(..self.synced).count();
+        for at in missing.into_iter().rev() {
+            self.history.remove(at);
+        }
+        self.written = self.history.len();
+        self.now = std::mem::take(&mut self.now)
+            .into_keys()
+            .map(|key| (key.clone(), vec![found.get(&key).cloned()]))
+            .collect();
+    }
+
+    /// Why no beginning of the sequence fits.
+    fn explain(&self, promised: usize, found: &Records, now_ms: TimestampMs) -> Violation {
+        let mut possible: BTreeMap<&Bytes, Vec<Option<&Cell>>> =
+            self.base.iter().map(|(key, cell)| (key, vec![Some(cell)])).collect();
+        for (at, entry) in self.history.iter().enumerate() {
+            for (key, cell) in &entry.writes {
+                let cells = possible.entry(key).or_insert_with(|| vec![None]);
+                if at < promised && entry.certain {
+                    cells.clear();
+                }
+                cells.push(cell.as_ref());
+            }
+        }
+        let keys: BTreeSet<&Bytes> = possible.keys().copied().chain(found.keys()).collect();
+        let mut wrong = Vec::new();
+        for key in keys {
+            let cells = possible.get(key).map_or(&[None][..], Vec::as_slice);
+            let cells: Vec<_> = cells.iter().map(|cell| cell.filter(|cell| cell.is_alive(now_ms))).collect();
+            if !cells.contains(&found.get(key)) {
+                wrong.push(format!(
+                    "key {} is {}, but should be {}",
+                    name(key),
+                    show(found.get(key)),
+                    show_all(&cells)
+                ));
+            }
+        }
+        if wrong.is_empty() {
+            return Violation(format!(
+                "every key could be as it was found, but no moment from the {promised}th of {} writes on had all of \
+                 them so: a batch was torn, or a later write survived an earlier one",
+                self.history.len()
+            ));
+        }
+        let more = wrong.len().saturating_sub(SHOWN_KEYS);
+        wrong.truncate(SHOWN_KEYS);
+        if more > 0 {
+            wrong.push(format!("and {more} more keys"));
+        }
+        Violation(wrong.join("; "))
+    }
+}
+
+fn name(key: &[u8]) -> String {
+    key.escape_ascii().to_string()
+}
+
+fn show(cell: Option<&Cell>) -> String {
+    let Some(cell) = cell else { return "absent".to_owned() };
+    let start = cell.value[..cell.value.len().min(8)].escape_ascii().to_string();
+    format!("{} bytes beginning with \"{start}\", expiring at {} ms", cell.value.len(), cell.expires_at_ms)
+}
+
+fn show_all(cells: &[Option<&Cell>]) -> String {
+    let mut shown: Vec<_> = cells.iter().map(|cell| show(*cell)).collect();
+    shown.dedup();
+    shown.join(" or ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! A directory on a device that loses power, fails, lies and decays, as real ones do, but at the word of a seed.
+//!
+//! What was written and what was synced are held apart. Killing the process keeps all that was written; a loss of
+//! power keeps what was synced, and of the rest whatever chance lets survive: by sectors of 512 bytes, in any order,
+//! with the directory's entries and the files' lengths apart from the data.
+
+mod content;
+mod crash;
+mod damage;
+mod disk;
+mod faults;
+#[cfg(test)]
+mod tests;
+
+pub use crash::{Crash, Survival};
+pub use damage::Damage;
+pub use faults::{Call, FailingCall, Faults};
+
+use crate::sync::{Mutex, MutexGuard};
+use disk::{Disk, Inode};
+use siltstone::device::{Access, DirectoryBackend, FileBackend, LOCK, NameLocks};
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What a device writes whole or not at all, in bytes.
+pub const SECTOR_BYTES: usize = 512;
+
+/// A directory on a simulated device. Clones share it, so that a database can be opened anew on what an earlier one
+/// left.
+#[derive(Clone)]
+pub struct SimulatedDirectory {
+    disk: Arc<Mutex<Disk>>,
+    locks: NameLocks,
+    direct_alignment: Option<usize>,
+}
+
+impl SimulatedDirectory {
+    /// An empty directory on a device that does not fail until it is told to. Direct files have an alignment of 512
+    /// bytes.
+    pub fn new(seed: u64) -> Self {
+        SimulatedDirectory::over(Disk::new(seed), Some(SECTOR_BYTES))
+    }
+
+    fn over(disk: Disk, direct_alignment: Option<usize>) -> Self {
+        SimulatedDirectory { disk: Arc::new(Mutex::new(disk)), locks: NameLocks::default(), direct_alignment }
+    }
+
+    /// Gives direct files another alignment, in bytes, or lets the file system refuse direct access.
+    pub fn direct_alignment(mut self, alignment: Option<usize>) -> Self {
+        self.direct_alignment = alignment;
+        self
+    }
+
+    /// What goes wrong from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.disk.lock().faults = faults;
+    }
+
+    /// Lets one call fail from now on; `None` takes that back.
+    pub fn set_failing_call(&self, failing: Option<FailingCall>) {
+        self.disk.lock().failing_call = failing;
+    }
+
+    /// Switches the power off at the `operations`-th change from now on (1 is the next one): that one is done by half,
+    /// and everything after it fails. [`crash`](SimulatedDirectory::crash) then shows what is left.
+    pub fn power_off_after(&self, operations: u64) {
+        self.disk.lock().power_off_after(operations);
+    }
+
+    /// Whether the power was switched off.
+    pub fn is_off(&self) -> bool {
+        self.disk.lock().is_off()
+    }
+
+    /// How many changes were asked of the device: writes, truncations, syncs, and changes of the directory.
+    pub fn changes(&self) -> u64 {
+        self.disk.lock().changes()
+    }
+
+    /// The faults that happened so far, of those that [`Faults`] lists.
+    pub fn fault_count(&self) -> u64 {
+        self.disk.lock().fault_count()
+    }
+
+    /// How many of them were failed syncs of files: these can take away what was written before.
+    pub fn failed_syncs(&self) -> u64 {
+        self.disk.lock().failed_syncs()
+    }
+
+    /// How many changes failed: after one of them nothing more may be acknowledged.
+    pub fn failed_changes(&self) -> u64 {
+        self.disk.lock().failed_changes()
+    }
+
+    /// The lengths of all files of the directory together, in bytes.
+    pub fn named_bytes(&self) -> u64 {
+        self.disk.lock().named_bytes()
+    }
+
+    /// The time that all operations took together, in nanoseconds; nobody waits for it.
+    pub fn elapsed_ns(&self) -> u64 {
+        self.disk.lock().elapsed_ns()
+    }
+
+    /// Ends everything that runs on the device and gives the directory as the next process finds it. What still has
+    /// the old one open gets errors. The new one has no faults.
+    pub fn crash(&self, crash: Crash, random: &mut fastrand::Rng) -> SimulatedDirectory {
+        let disk = self.disk.lock().crash(crash, random);
+        SimulatedDirectory::over(disk, self.direct_alignment)
+    }
+
+    /// The same files on another device, as they are now, synced or not.
+    pub fn crash_image(&self) -> SimulatedDirectory {
+        SimulatedDirectory::over(self.disk.lock().restarted(0), self.direct_alignment)
+    }
+
+    /// The names of all files, sorted.
+    ///
+    /// # Errors
+    /// If the power is off.
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        self.disk.lock().list()
+    }
+
+    /// Takes a file away.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file.
+    pub fn remove_name(&self, name: &str) -> io::Result<()> {
+        self.disk.lock().remove(name)
+    }
+
+    /// Damages a file where it lies; answers whether any byte of it changed.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file.
+    pub fn damage(&self, name: &str, damage: Damage) -> io::Result<bool> {
+        self.disk.lock().damage(name, damage)
+    }
+
+    /// Damages a file of the directory by chance and says how; `None` if there is no byte that could be damaged.
+    pub fn damage_at_random(&self, random: &mut fastrand::Rng) -> Option<(String, Damage)> {
+        self.disk.lock().damage_at_random(random)
+    }
+
+    fn alignment(&self, access: Access) -> io::Result<usize> {
+        match self.direct_alignment {
+            Some(alignment) if access.is_direct() => Ok(alignment),
+            None if access == Access::Direct => Err(ErrorKind::Unsupported.into()),
+            _ => Ok(1),
+        }
+    }
+
+    fn file(&self, inode: Inode, alignment: usize) -> Box<dyn FileBackend> {
+        Box::new(SimulatedFile { disk: self.disk.clone(), inode, alignment })
+    }
+}
+
+impl DirectoryBackend for SimulatedDirectory {
+    fn create(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
+        let alignment = self.alignment(access)?;
+        let inode = self.disk.lock().create(name)?;
+        Ok(self.file(inode, alignment))
+    }
+
+    fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
+        let alignment = self.alignment(access)?;
+        let inode = self.disk.lock().open(name)?;
+        Ok(self.file(inode, alignment))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.lock().list()
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.lock().remove(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.lock().rename(from, to)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.lock().sync_directory()
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
+        let mut disk = self.disk.lock();
+        disk.check_power()?;
+        if name != LOCK {
+            disk.contents(name)?;
+        }
+        self.locks.take(name)
+    }
+
+    fn lock_shared(&self) -> io::Result<Box<dyn Send + Sync>> {
+        self.disk.lock().check_power()?;
+        self.locks.take_shared(LOCK)
+    }
+
+    /// Copies what was written.
+    fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()> {
+        let bytes = self.disk.lock().contents(name)?;
+        target.create(name, Access::Buffered)?.write_at(0, &bytes)
+    }
+
+    fn set_aside(&self, names: &[&str], folder: &str) -> io::Result<()> {
+        self.disk.lock().set_aside(names, folder)
+    }
+
+    fn path(&self) -> PathBuf {
+        PathBuf::from("simulated")
+    }
+}
+
+struct SimulatedFile {
+    disk: Arc<Mutex<Disk>>,
+    inode: Inode,
+    alignment: usize,
+}
+
+impl SimulatedFile {
+    /// The disk, for an access that is as aligned as a direct one must be.
+    fn aligned(&self, offset: u64, buffer: &[u8]) -> io::Result<MutexGuard<'_, Disk>> {
+        let whole = offset.is_multiple_of(self.alignment as u64)
+            && buffer.len().is_multiple_of(self.alignment)
+            && buffer.as_ptr().addr().is_multiple_of(self.alignment.min(4096));
+        if whole { Ok(self.disk.lock()) } else { Err(ErrorKind::InvalidInput.into()) }
+    }
+}
+
+impl Drop for SimulatedFile {
+    fn drop(&mut self) {
+        self.disk.lock().close(self.inode);
+    }
+}
+
+impl FileBackend for SimulatedFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.aligned(offset, buffer)?.read(self.inode, offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.aligned(offset, bytes)?.write(self.inode, offset, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.lock().sync(self.inode)
+    }
+
+    fn drop_cache(&self) {
+        self.disk.lock().drop_cache(self.inode);
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        self.disk.lock().truncate(self.inode, length)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.disk.lock().length(self.inode)
+    }
+
+    fn alignment(&self) -> usize {
+        self.alignment
+    }
+}

@@ -1,0 +1,185 @@
+//! The operations that read, and what they must answer.
+
+use super::run::{Held, Outcome, Run, STEPS_MAX, Session, cell, collect};
+use crate::operations::KeyNumber;
+use crate::reference::Violation;
+use siltstone::Step;
+use siltstone::device::{Access, Directory};
+use std::path::Path;
+
+impl Run<'_> {
+    pub(super) fn get(&mut self, key: KeyNumber) -> Outcome {
+        let key = self.key(key);
+        let database = self.database()?;
+        match database.get_found(&key) {
+            Ok(found) => {
+                self.reference.check(&key, found.clone().map(cell).as_ref(), self.now_ms())?;
+                match database.contains(&key) {
+                    Ok(contains) if contains != found.is_some() => {
+                        Err(Violation::new("get and contains disagree".into()))
+                    }
+                    Ok(_) => Ok(()),
+                    Err(error) => self.read_failed("contains", &error),
+                }
+            }
+            Err(error) => self.read_failed("get", &error),
+        }
+    }
+
+    pub(super) fn get_many(&mut self, keys: &[KeyNumber]) -> Outcome {
+        let keys: Vec<_> = keys.iter().map(|&key| self.key(key)).collect();
+        let found = match self.database()?.get_many(&keys) {
+            Ok(found) => found,
+            Err(error) => return self.read_failed("get_many", &error),
+        };
+        if found.len() != keys.len() {
+            return Err(Violation::new(format!(
+                "{} keys were asked for, {} answered",
+                keys.len(),
+                found.len()
+            )));
+        }
+        for (key, value) in keys.iter().zip(found) {
+            self.reference.check_value(key, value.as_ref(), self.now_ms())?;
+        }
+        Ok(())
+    }
+
+    /// Reads all records now; then the snapshot that was taken last time, and takes another.
+    pub(super) fn iterate(&mut self) -> Outcome {
+        self.check_all()?;
+        if let Some(held) = self.held.take() {
+            match collect(held.records) {
+                Ok(records) => held.reference.check_all(&records, held.now_ms)?,
+                Err(error) => self.read_failed("a snapshot", &error)?,
+            }
+        }
+        match self.database()?.iter() {
+            Ok(records) => {
+                let (reference, now_ms) = (self.reference.clone(), self.now_ms());
+                self.held = Some(Held { records, reference, now_ms });
+                Ok(())
+            }
+            Err(error) => self.read_failed("iter", &error),
+        }
+    }
+
+    pub(super) fn check_all(&mut self) -> Outcome {
+        match self.database()?.iter().and_then(collect) {
+            Ok(records) => self.reference.check_all(&records, self.now_ms()),
+            Err(error) => self.read_failed("iter", &error),
+        }
+    }
+
+    /// Merges everything; then the counters must be exact.
+    pub(super) fn compact(&mut self) -> Outcome {
+        let database = self.database()?;
+        if let Err(error) = database.compact() {
+            return self.failed("compact", &error);
+        }
+        for steps in 0.. {
+            match database.step() {
+                Ok(Step::Idle) => break,
+                Ok(Step::Worked) if steps < STEPS_MAX => {}
+                Ok(Step::Worked) => return Err(Violation::new("background work does not end".into())),
+                Err(error) => return self.failed("step", &error),
+            }
+        }
+        if self.must_refuse() {
+            return Err(Violation::new("a compaction was acknowledged after a change had failed".into()));
+        }
+        let stats = database.stats();
+        let there = match database.iter().and_then(collect) {
+            Ok(records) => records.len() as u64,
+            Err(error) => return self.read_failed("iter", &error),
+        };
+        // Expired records stay where they are as long as nothing else is merged with them.
+        let may_be_more = self.simulation.workload.lifetime_ms > 0;
+        if stats.records != stats.merged_records
+            || stats.records < there
+            || (stats.records > there && !may_be_more)
+        {
+            return Err(Violation::new(format!(
+                "{} records were merged, {} are counted, and {there} are there",
+                stats.merged_records, stats.records
+            )));
+        }
+        self.check_stats(true)
+    }
+
+    /// What the database says of itself; `idle` if no background work is under way.
+    pub(super) fn check_stats(&self, idle: bool) -> Outcome {
+        let stats = self.database()?.stats();
+        let Session { writes_done, writes_in_doubt, .. } = self.session;
+        let named_bytes = self.backend.named_bytes();
+        let working = |item: &&(&str, u64)| ["convert_buffers", "merge_buffers"].contains(&item.0);
+        let working_bytes: u64 = stats.ram.items().iter().filter(working).map(|(_, bytes)| bytes).sum();
+        let claims = [
+            ("writes", (writes_done..=writes_done + writes_in_doubt).contains(&stats.writes)),
+            ("a peak", stats.ram_peak.total_bytes() >= stats.ram.total_bytes()),
+            ("records", stats.records >= stats.merged_records),
+            ("bytes of files", !idle || stats.disk_bytes == named_bytes),
+            ("memory of work that ended", !idle || working_bytes == 0),
+        ];
+        match claims.into_iter().find(|(_, holds)| !holds) {
+            Some((what, _)) if !self.must_refuse() => Err(Violation::new(format!(
+                "{what} are not as they are counted: {} for {writes_done} to {} writes, {} for {named_bytes} bytes, \
+                 {working_bytes} bytes of work, {} of {} records merged",
+                stats.writes,
+                writes_done + writes_in_doubt,
+                stats.disk_bytes,
+                stats.merged_records,
+                stats.records,
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn verify(&mut self) -> Outcome {
+        let (mut done, mut all, mut receded) = (0, 0, false);
+        let outcome = self.database()?.verify(&mut |now_done, now_all| {
+            receded |= now_done < done || now_done > now_all;
+            (done, all) = (now_done, now_all);
+            true
+        });
+        match outcome {
+            Ok(report) if !report.damage.is_empty() && !self.reads_may_fail() => {
+                Err(Violation::new(format!("what was never damaged is said to be: {:?}", report.damage)))
+            }
+            Ok(_) if receded => Err(Violation::new(format!("progress went back: {done} of {all}"))),
+            Ok(_) => self.check_stats(false),
+            Err(error) => self.read_failed("verify", &error),
+        }
+    }
+
+    /// Copies the database and compares the copy.
+    pub(super) fn checkpoint(&mut self) -> Outcome {
+        let Some(scratch) = self.scratch else { return Ok(()) };
+        let outcome = self.database()?.checkpoint(scratch);
+        let copied = match &outcome {
+            Ok(()) => {
+                let directory = Directory::system(scratch, Access::Buffered);
+                directory
+                    .and_then(|directory| self.configuration.builder(&self.clock).open_in(directory))
+                    .and_then(|copy| copy.iter().and_then(collect))
+                    .map(Some)
+            }
+            Err(_) => Ok(None),
+        };
+        clear(scratch).map_err(|error| Violation::new(format!("clearing: {error}")))?;
+        match (outcome, copied) {
+            (Ok(()), Ok(Some(records))) => self.reference.check_all(&records, self.now_ms()),
+            (Ok(()), Err(error)) => Err(Violation::new(format!("a checkpoint does not open: {error}"))),
+            (Err(error), _) => self.failed("checkpoint", &error),
+            (Ok(()), Ok(None)) => Ok(()),
+        }
+    }
+}
+
+fn clear(scratch: &Path) -> siltstone::Result<()> {
+    let directory = Directory::system(scratch, Access::Buffered)?;
+    directory.list()?.iter().try_for_each(|name| directory.remove(name))?;
+    // The lock's own file is not listed; it is there only if the copy was opened.
+    let _ = directory.remove("LOCK");
+    Ok(())
+}

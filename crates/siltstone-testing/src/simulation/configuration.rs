@@ -1,0 +1,174 @@
+//! Databases of random shapes and sizes, mostly tiny, so that conversions, merges and new segments come all the time.
+
+use super::omission::Omission;
+use crate::operations::{KeyNumber, Workload};
+use crate::simulated::SimulatedDirectory;
+use siltstone::batch::TimestampMs;
+use siltstone::device::{Access, Directory};
+use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, ShapeSettings, SiltSettings};
+use siltstone::{Builder, Database};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Keys whose first bytes are the same in groups, so that hashes collide which are taken from the keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Collisions {
+    /// So many different beginnings there are.
+    pub groups: KeyNumber,
+    /// So many bytes are the same within a group.
+    pub bytes: usize,
+}
+
+/// What a database is created and opened with, and what it stands on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Configuration {
+    /// The engine's settings.
+    pub settings: SiltSettings,
+    /// How its store files are opened.
+    pub access: Access,
+    /// What direct files are aligned to, in bytes; `None` if there are none.
+    pub direct_alignment: Option<usize>,
+    /// Whether keys collide.
+    pub collisions: Option<Collisions>,
+    /// The secret of its hash.
+    pub hash_seed: [u64; 2],
+    /// What the engine forgets to do, for simulations that have to find it.
+    pub omission: Option<Omission>,
+}
+
+/// The bytes at a key's end that tell it apart from others.
+const KEY_TAIL_BYTES: usize = 4;
+
+impl Configuration {
+    /// One of all the configurations there are.
+    pub fn random(random: &mut fastrand::Rng) -> Configuration {
+        let hashed_keys = random.u8(..3) == 0;
+        let fixed = random.bool().then(|| fixed_sizes(random));
+        let shape = ShapeSettings {
+            fixed,
+            hashed_keys: Some(hashed_keys),
+            expiring: fixed.map(|_| random.bool()),
+            partitions: Some(1 << random.u32(..4)),
+            block_bytes: Some(512 << random.u32(..4)),
+        };
+        let collides = hashed_keys && random.bool();
+        let collisions = Collisions { groups: 1 << random.u32(..7), bytes: random.usize(8..=18) };
+        let aligned = random.u8(..4) > 0;
+        let (direct, alignment) =
+            if random.bool() { (Access::Direct, 512) } else { (Access::DirectOrBuffered, 4096) };
+        Configuration {
+            settings: changed(SiltSettings { shape, ..SiltSettings::default() }, random),
+            access: if aligned && random.bool() { direct } else { Access::Buffered },
+            direct_alignment: aligned.then_some(alignment),
+            collisions: collides.then_some(collisions),
+            hash_seed: [random.u64(..), random.u64(..)],
+            omission: None,
+        }
+    }
+
+    /// The same database with other settings, as far as they may be changed between two openings.
+    pub fn redraw(&mut self, random: &mut fastrand::Rng) {
+        self.settings = changed(self.settings.clone(), random);
+    }
+
+    /// A workload for such a database.
+    pub fn workload(&self, random: &mut fastrand::Rng) -> Workload {
+        let mut workload = match self.settings.shape.fixed {
+            Some((key_length, value_length)) => Workload::fixed(random, key_length, value_length),
+            None => Workload::random(random),
+        };
+        if self.settings.shape.fixed.is_some() && self.settings.shape.expiring != Some(true) {
+            workload.lifetime_ms = 0;
+        }
+        if self.settings.shape.fixed.is_none() && self.settings.shape.hashed_keys == Some(true) {
+            // Hashes have eight bytes at least.
+            let (start, end) = workload.key_lengths.into_inner();
+            workload.key_lengths = start.max(8)..=end.max(8);
+        }
+        workload
+    }
+
+    /// The bytes of one of the workload's keys.
+    pub fn key(&self, workload: &Workload, number: KeyNumber) -> Vec<u8> {
+        let mut key = workload.key(number);
+        if let Some(Collisions { groups, bytes }) = self.collisions {
+            let shared = bytes.min(key.len() - KEY_TAIL_BYTES);
+            fastrand::Rng::with_seed((number % groups).into()).fill(&mut key[..shared]);
+        }
+        key
+    }
+
+    /// Opens the database on a device, or creates it there. Whatever it does is done by its caller's steps.
+    pub fn open(&self, backend: &SimulatedDirectory, clock: &Arc<AtomicU64>) -> siltstone::Result<Database> {
+        let directory = match self.omission {
+            None => Directory::new(backend.clone(), self.access),
+            Some(omission) => Directory::new(omission.applied_to(backend.clone()), self.access),
+        };
+        self.builder(clock).open_in(directory)
+    }
+
+    /// What a database of this configuration is opened with.
+    pub fn builder(&self, clock: &Arc<AtomicU64>) -> Builder {
+        Database::builder("simulated")
+            .silt_settings(self.settings.clone())
+            .background_threads(0)
+            .simulated_clock(clock.clone())
+            .seed(self.hash_seed)
+    }
+}
+
+fn fixed_sizes(random: &mut fastrand::Rng) -> (usize, usize) {
+    let value_length = match random.u8(..8) {
+        0 => 0,
+        1 => random.usize(400..3000),
+        _ => random.usize(1..100),
+    };
+    (random.usize(8..28), value_length)
+}
+
+/// From `start` to `end`, each power of two as likely as another.
+fn between(random: &mut fastrand::Rng, start: u64, end: u64) -> u64 {
+    let scale = end as f64 / start as f64;
+    (start as f64 * scale.powf(random.f64())) as u64
+}
+
+/// Half of the time none, else one of the least that a database of a few partitions takes, or more, in bytes.
+pub fn memory_budget(random: &mut fastrand::Rng) -> Option<u64> {
+    random.bool().then(|| between(random, 300 << 10, 2 << 20))
+}
+
+/// The settings with other values where these may change between two openings.
+fn changed(settings: SiltSettings, random: &mut fastrand::Rng) -> SiltSettings {
+    let mut of_memory = fastrand::Rng::with_seed(random.get_seed());
+    SiltSettings {
+        merge_ratio: [0.01, 0.1, 0.3, 1.0, 10.0][random.usize(..5)],
+        tag_bits: random.u8(8..=15),
+        log_slots_min: between(random, 16, 512) as u32,
+        keys_per_log_slot: between(random, 1, 100) as u32,
+        hash_store: [None, Some(HashStoreKind::CuckooTable), Some(HashStoreKind::HashOrdered)]
+            [random.usize(..3)],
+        filter: [None, Some(FilterKind::CuckooTags), Some(FilterKind::Ribbon)][random.usize(..3)],
+        filter_bits: Some(random.u8(4..=16)),
+        index: [
+            None,
+            Some(IndexKind::EntropyTrie),
+            Some(IndexKind::Fences),
+            Some(IndexKind::BlockPerfect),
+            Some(IndexKind::SlotPerfect),
+        ][random.usize(..5)],
+        log_segment_bytes: between(random, 4096, 100_000),
+        log_bytes_max: between(random, 4096, 1 << 20),
+        piece_bytes_max: between(random, 32 << 10, 256 << 10) as usize,
+        step_records: between(random, 1, 1000) as usize,
+        region_slots_max: 16 << random.u32(..6),
+        manifest_bytes_max: between(random, 1, 3000),
+        last_filter_bits: (of_memory.u8(..3) == 0).then(|| of_memory.u8(1..12)),
+        memory_budget: memory_budget(&mut of_memory),
+        resident_bytes_max: between(&mut of_memory, 1, 1 << 20),
+        ..settings
+    }
+    .suited()
+}
+
+/// When simulated time begins.
+pub const BEGINNING_MS: TimestampMs = 1_000_000;

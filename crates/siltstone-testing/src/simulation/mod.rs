@@ -1,0 +1,180 @@
+//! Whole databases in simulated time on a simulated device, driven by one seed: random configurations, operations,
+//! background steps, faults and crashes, held against the reference model at every reopening and in between.
+//!
+//! A run is a configuration, a workload and a list of operations, all drawn from its seed before it begins. Each
+//! operation can be left out of the list without changing the others, so that a failing run shrinks to a short one.
+
+mod checks;
+mod configuration;
+mod omission;
+mod run;
+mod shrink;
+#[cfg(test)]
+mod tests;
+mod writes;
+
+pub use configuration::{Collisions, Configuration};
+pub use omission::Omission;
+pub use shrink::shrink;
+
+use super::operations::{Operation, OperationKind, Workload};
+use super::reference::Violation;
+use super::simulated::Faults;
+use run::Run;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// A run of a database, as its seed has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Simulation {
+    /// The seed.
+    pub seed: u64,
+    /// What the database is like.
+    pub configuration: Configuration,
+    /// What its keys and values are like.
+    pub workload: Workload,
+    /// What is done, in order.
+    pub operations: Vec<Operation>,
+}
+
+/// What happened in one run, or in many.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Runs.
+    pub runs: u64,
+    /// Runs with at least one crash and one fault of the device.
+    pub runs_with_crash_and_fault: u64,
+    /// Operations, without the checks.
+    pub operations: u64,
+    /// Writes that were acknowledged; a batch is one.
+    pub writes: u64,
+    /// Processes killed and losses of power.
+    pub crashes: u64,
+    /// Losses of power in the midst of an operation.
+    pub power_losses_within: u64,
+    /// Operations of the device that failed.
+    pub faults: u64,
+    /// Openings of a database that was there.
+    pub reopenings: u64,
+    /// Openings that failed because of a fault or a crash within, and were tried again.
+    pub failed_openings: u64,
+    /// LogStores converted to HashStores.
+    pub conversions: u64,
+    /// Merges into a SortedStore.
+    pub merges: u64,
+}
+
+impl Tally {
+    /// Adds what happened in other runs.
+    pub fn add(&mut self, other: &Tally) {
+        let mut other = *other;
+        for (sum, number) in self.fields_mut().into_iter().zip(other.fields_mut()) {
+            *sum += *number;
+        }
+    }
+
+    fn fields_mut(&mut self) -> [&mut u64; 11] {
+        let Tally {
+            runs, runs_with_crash_and_fault, operations, writes, crashes, power_losses_within, ..
+        } = self;
+        [
+            runs,
+            runs_with_crash_and_fault,
+            operations,
+            writes,
+            crashes,
+            power_losses_within,
+            &mut self.faults,
+            &mut self.reopenings,
+            &mut self.failed_openings,
+            &mut self.conversions,
+            &mut self.merges,
+        ]
+    }
+}
+
+/// A promise that was broken in a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// After so many operations.
+    pub after: usize,
+    /// Which promise.
+    pub violation: Violation,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "after {} operations: {}", self.after, self.violation)
+    }
+}
+
+/// The most operations of a run.
+const OPERATIONS_MAX: f64 = 500.0;
+/// The least.
+const OPERATIONS_MIN: f64 = 20.0;
+
+impl Simulation {
+    /// The run of a seed. Each has a fault and a crash at least.
+    pub fn from_seed(seed: u64) -> Simulation {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let configuration = Configuration::random(&mut random);
+        let first = configuration.workload(&mut random);
+        let mut workload = first.clone();
+        let count = (OPERATIONS_MIN * (OPERATIONS_MAX / OPERATIONS_MIN).powf(random.f64())) as usize;
+        let mut operations: Vec<_> = (0..count).map(|_| workload.next(&mut random)).collect();
+        for kind in [OperationKind::Fail, OperationKind::Crash, OperationKind::PowerOff] {
+            if random.u8(..3) > 0 {
+                let late = random.usize(operations.len() / 2..=operations.len());
+                operations.insert(late, workload.next_of(kind, &mut random));
+            }
+        }
+        // From a source of its own, as are the settings of memory: what was drawn before them stays as it was.
+        let mut random_budget = fastrand::Rng::with_seed(seed.rotate_left(32));
+        for _ in 0..random_budget.usize(..4) {
+            let at = random_budget.usize(..=operations.len());
+            operations.insert(at, Operation::Budget(configuration::memory_budget(&mut random_budget)));
+        }
+        // Whatever was drawn: in the end something fails for sure.
+        operations.push(Operation::Fail(certain_fault(&mut random)));
+        operations.push(workload.next_of(OperationKind::Put, &mut random));
+        operations.push(Operation::Sync);
+        Simulation { seed, configuration, workload: first, operations }
+    }
+
+    /// Runs it. Checkpoints are left out if there is no empty directory `scratch` for them.
+    pub fn run(&self, scratch: Option<&Path>) -> Result<Tally, Failure> {
+        let mut run = Run::new(self, scratch);
+        let outcome = catch_unwind(AssertUnwindSafe(|| run.go()));
+        let violation = match outcome {
+            Ok(Ok(tally)) => return Ok(tally),
+            Ok(Err(violation)) => violation,
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+                Violation::new(format!("it panicked: {}", text.unwrap_or("without a word")))
+            }
+        };
+        Err(Failure { after: run.done(), violation })
+    }
+
+    /// What it is made of, a line for each operation.
+    pub fn describe(&self) -> String {
+        let operations: Vec<_> = self.operations.iter().map(|operation| format!("  {operation:?}")).collect();
+        format!("{:?}\n{}", self.configuration, operations.join("\n"))
+    }
+
+    /// The command that repeats the run.
+    pub fn command(&self) -> String {
+        format!("cargo run --release -p siltstone-testing -- simulate --first {} --seeds 1", self.seed)
+    }
+}
+
+/// A fault that the next write or sync meets.
+fn certain_fault(random: &mut fastrand::Rng) -> Faults {
+    match random.u8(..3) {
+        0 => Faults { write_error: 1.0, ..Faults::default() },
+        1 => Faults { write_error: 0.1, sync_error: 1.0, ..Faults::default() },
+        _ => Faults { capacity_bytes: Some(0), ..Faults::default() },
+    }
+}

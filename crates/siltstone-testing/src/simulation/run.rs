@@ -1,0 +1,403 @@
+//! One run: the operations carried out on a database and on its model.
+
+use super::configuration::BEGINNING_MS;
+use super::{Configuration, Simulation, Tally};
+use crate::operations::{BatchWrite, KeyNumber, Operation};
+use crate::reference::{Cell, DOUBTS_MAX, Ending, Records, Reference, Violation};
+use crate::simulated::{Crash, Faults, SimulatedDirectory, Survival};
+use siltstone::batch::TimestampMs;
+use siltstone::engine::Found;
+use siltstone::{Database, Error, Iter, Step};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub(super) type Outcome = Result<(), Violation>;
+
+/// A database that takes no more writes is opened anew after so many operations.
+const POISONED_OPERATIONS_MAX: u32 = 10;
+/// Background work that has not ended after so many steps never will.
+pub(super) const STEPS_MAX: u32 = 1_000_000;
+/// The keys that are looked up one by one when a database was opened.
+const KEYS_CHECKED: u32 = 40;
+
+/// How often a bit may be wrong that is read while a database is opened.
+const READ_FLIP_MAX: f64 = 0.01;
+
+/// A snapshot that is read later, and the model as it was then.
+pub(super) struct Held {
+    pub records: Iter,
+    pub reference: Reference,
+    pub now_ms: TimestampMs,
+}
+
+/// What was seen of the device and the database since the database was opened.
+#[derive(Default)]
+pub(super) struct Session {
+    /// The device's counts when the session began.
+    pub failed_changes: u64,
+    pub failed_syncs: u64,
+    pub faults: u64,
+    /// What goes wrong now, if anything.
+    pub disturbed: Option<Faults>,
+    /// An error was answered that may have ended the taking of writes.
+    pub may_be_poisoned: bool,
+    pub operations_poisoned: u32,
+    pub writes_done: u64,
+    pub writes_in_doubt: u64,
+}
+
+pub(super) struct Run<'a> {
+    pub simulation: &'a Simulation,
+    pub configuration: Configuration,
+    pub scratch: Option<&'a Path>,
+    pub backend: SimulatedDirectory,
+    pub clock: Arc<AtomicU64>,
+    pub database: Option<Database>,
+    pub reference: Reference,
+    pub random: fastrand::Rng,
+    pub session: Session,
+    pub held: Option<Held>,
+    pub tally: Tally,
+}
+
+impl<'a> Run<'a> {
+    pub fn new(simulation: &'a Simulation, scratch: Option<&'a Path>) -> Run<'a> {
+        let configuration = simulation.configuration.clone();
+        Run {
+            simulation,
+            scratch,
+            backend: SimulatedDirectory::new(simulation.seed)
+                .direct_alignment(configuration.direct_alignment),
+            configuration,
+            clock: Arc::new(AtomicU64::new(BEGINNING_MS)),
+            database: None,
+            reference: Reference::new(),
+            random: fastrand::Rng::with_seed(simulation.seed ^ 0x5EED),
+            session: Session::default(),
+            held: None,
+            tally: Tally { runs: 1, ..Tally::default() },
+        }
+    }
+
+    /// How many operations were done.
+    pub fn done(&self) -> usize {
+        self.tally.operations as usize
+    }
+
+    /// Does all operations, then ends as every run does: with a crash, and with everything merged.
+    pub fn go(&mut self) -> Result<Tally, Violation> {
+        self.open(Ending::Closed)?;
+        for operation in &self.simulation.operations {
+            self.operate(operation)?;
+            self.tally.operations += 1;
+        }
+        let crash = Crash::random(&mut self.random);
+        self.crash(crash, None)?;
+        self.verify()?;
+        if self.random.bool() {
+            self.compact()?;
+            self.check_all()?;
+        }
+        self.close_and_reopen()?;
+        self.note_faults();
+        let both = self.tally.crashes > 0 && self.tally.faults > 0;
+        self.tally.runs_with_crash_and_fault = u64::from(both);
+        Ok(self.tally)
+    }
+
+    pub fn now_ms(&self) -> TimestampMs {
+        self.clock.load(Relaxed)
+    }
+
+    pub fn database(&self) -> Result<Database, Violation> {
+        self.database.clone().ok_or_else(|| Violation::new("there is no database".into()))
+    }
+
+    pub fn key(&self, number: KeyNumber) -> Vec<u8> {
+        self.configuration.key(&self.simulation.workload, number)
+    }
+
+    /// One operation, and what follows from it.
+    fn operate(&mut self, operation: &Operation) -> Outcome {
+        self.carry_out(operation)?;
+        if self.backend.failed_syncs() > self.session.failed_syncs {
+            self.reference.sync_failed();
+        }
+        if self.session.may_be_poisoned {
+            self.session.operations_poisoned += 1;
+        }
+        if self.backend.is_off() {
+            self.tally.power_losses_within += 1;
+            let crash = Crash::PowerLost(self.random_survival());
+            self.crash(crash, None)?;
+        } else if self.session.operations_poisoned > POISONED_OPERATIONS_MAX
+            || self.reference.doubts() == DOUBTS_MAX
+        {
+            let crash = Crash::random(&mut self.random);
+            self.crash(crash, None)?;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, operation: &Operation) -> Outcome {
+        match operation {
+            Operation::Put { key, value, expires_in_ms, durability } => {
+                self.write(&[BatchWrite { key: *key, value: Some((*value, *expires_in_ms)) }], *durability)
+            }
+            Operation::Delete { key, durability } => {
+                self.write(&[BatchWrite { key: *key, value: None }], *durability)
+            }
+            Operation::Batch { writes, durability } => self.write(writes, *durability),
+            Operation::Update { key, modification, durability } => {
+                self.update(*key, *modification, *durability)
+            }
+            Operation::Get(key) => self.get(*key),
+            Operation::GetMany(keys) => self.get_many(keys),
+            Operation::Iterate => self.iterate(),
+            Operation::Sync => self.sync(),
+            Operation::Step(count) => self.step(*count),
+            Operation::Compact => self.compact(),
+            Operation::Wait(ms) => {
+                self.clock.fetch_add(*ms, Relaxed);
+                Ok(())
+            }
+            Operation::Budget(bytes) => match self.database()?.set_memory_budget(*bytes) {
+                Err(error) => Err(Violation::new(format!("memory_budget: {error}"))),
+                Ok(()) => Ok(()),
+            },
+            Operation::Verify => self.verify(),
+            Operation::Checkpoint => self.checkpoint(),
+            Operation::Reopen => self.close_and_reopen(),
+            Operation::Crash(crash, seed) => self.crash(*crash, Some(*seed)),
+            Operation::PowerOff(changes) => {
+                self.backend.power_off_after(*changes);
+                Ok(())
+            }
+            Operation::Fail(faults) => {
+                self.disturb(faults);
+                Ok(())
+            }
+        }
+    }
+
+    fn disturb(&mut self, faults: &Faults) {
+        self.backend.set_faults(faults.clone());
+        self.session.disturbed = Some(faults.clone());
+    }
+
+    fn random_survival(&mut self) -> Survival {
+        [Survival::Nothing, Survival::Prefix, Survival::Scattered, Survival::Everything]
+            [self.random.usize(..4)]
+    }
+
+    /// Whether anything that changes the device may fail.
+    pub fn may_fail(&self) -> bool {
+        self.session.disturbed.is_some() || self.session.may_be_poisoned || self.backend.is_off()
+    }
+
+    /// Whether reads may fail.
+    pub fn reads_may_fail(&self) -> bool {
+        let disturbed = self.session.disturbed.as_ref();
+        let by_fault =
+            disturbed.is_some_and(|faults| faults.read_error + faults.short_read + faults.read_flip > 0.0);
+        // A sync that failed may have taken away what was written.
+        by_fault || self.backend.is_off() || self.backend.failed_syncs() > self.session.failed_syncs
+    }
+
+    /// Whether a write must be refused: something that changes the device failed before.
+    pub fn must_refuse(&self) -> bool {
+        self.backend.failed_changes() > self.session.failed_changes
+    }
+
+    pub fn failed(&mut self, what: &str, error: &Error) -> Outcome {
+        match error {
+            Error::Poisoned { .. } if !self.session.may_be_poisoned => {
+                Err(Violation::new(format!("{what}: {error}, but nothing had failed")))
+            }
+            error if !self.may_fail() => Err(Violation::new(format!("{what}: {error}"))),
+            _ => {
+                self.session.may_be_poisoned = true;
+                Ok(())
+            }
+        }
+    }
+
+    pub fn read_failed(&self, what: &str, error: &Error) -> Outcome {
+        if self.reads_may_fail() { Ok(()) } else { Err(Violation::new(format!("{what}: {error}"))) }
+    }
+
+    fn step(&mut self, count: u32) -> Outcome {
+        let database = self.database()?;
+        for _ in 0..count {
+            match database.step() {
+                Ok(Step::Worked) => {}
+                Ok(Step::Idle) => break,
+                Err(error) => return self.failed("step", &error),
+            }
+        }
+        Ok(())
+    }
+
+    fn close_and_reopen(&mut self) -> Outcome {
+        self.held = None;
+        let refuse = self.must_refuse();
+        let Some(database) = self.database.take() else { return Ok(()) };
+        self.note_jobs(&database);
+        match database.close() {
+            Ok(()) if refuse => {
+                Err(Violation::new("closing was acknowledged after a change had failed".into()))
+            }
+            Ok(()) => {
+                drop(database);
+                self.reference.synced();
+                self.open(Ending::Closed)
+            }
+            Err(error) => {
+                self.failed("close", &error)?;
+                self.database = Some(database);
+                self.crash(Crash::ProcessKilled, None)
+            }
+        }
+    }
+
+    fn note_jobs(&mut self, database: &Database) {
+        let stats = database.stats();
+        let detail = |wanted: &str| {
+            let found = stats.details.iter().find(|(name, _)| *name == wanted);
+            found.map_or(0, |(_, count)| *count as u64)
+        };
+        self.tally.conversions += detail("conversions");
+        self.tally.merges += detail("merges");
+    }
+
+    fn note_faults(&mut self) {
+        self.tally.faults += self.backend.fault_count() - self.session.faults;
+        self.session.faults = self.backend.fault_count();
+    }
+
+    /// Ends the database without closing it, and opens what is left; some seeds disturb that too.
+    fn crash(&mut self, crash: Crash, seed: Option<u64>) -> Outcome {
+        self.held = None;
+        if self.backend.failed_syncs() > self.session.failed_syncs {
+            self.reference.sync_failed();
+        }
+        self.restart_device(crash);
+        if let Some(database) = self.database.take() {
+            self.note_jobs(&database);
+        }
+        if let Some(seed) = seed {
+            let mut random = fastrand::Rng::with_seed(seed);
+            if random.u8(..4) == 0 {
+                self.configuration.redraw(&mut random);
+            }
+            match random.u8(..6) {
+                0 => self.disturb(&Faults::random(&mut random)),
+                1 | 2 => self.backend.power_off_after(random.u64(1..20)),
+                _ => {}
+            }
+        }
+        self.open(crash.into())
+    }
+
+    fn restart_device(&mut self, crash: Crash) {
+        self.note_faults();
+        self.tally.crashes += 1;
+        self.backend = self.backend.crash(crash, &mut self.random);
+        self.begin_session(None);
+    }
+
+    fn begin_session(&mut self, disturbed: Option<Faults>) {
+        self.session = Session {
+            failed_changes: self.backend.failed_changes(),
+            failed_syncs: self.backend.failed_syncs(),
+            faults: self.backend.fault_count(),
+            disturbed,
+            ..Session::default()
+        };
+    }
+
+    /// Opens the database, if need be after more crashes, and checks that all is there that must be.
+    fn open(&mut self, mut ending: Ending) -> Outcome {
+        if let Some(faults) = &self.session.disturbed {
+            self.backend.set_faults(opening_faults(faults));
+        }
+        loop {
+            let outcome = self.configuration.open(&self.backend, &self.clock);
+            if self.backend.failed_syncs() > self.session.failed_syncs {
+                self.reference.sync_failed();
+            }
+            let off = self.backend.is_off();
+            match outcome {
+                Ok(database) if !off => {
+                    self.database = Some(database);
+                    break;
+                }
+                Err(error) if !self.may_fail() => {
+                    return Err(Violation::new(format!("it does not open: {error}")));
+                }
+                _ => {}
+            }
+            self.tally.failed_openings += 1;
+            let crash = if off { Crash::PowerLost(self.random_survival()) } else { Crash::ProcessKilled };
+            ending = worse(ending, crash.into());
+            self.restart_device(crash);
+        }
+        self.tally.reopenings += 1;
+        self.note_faults();
+        let disturbed = self.session.disturbed.take();
+        self.backend.set_faults(Faults::default());
+        self.begin_session(None);
+        self.check_opened(ending)?;
+        if let Some(faults) = disturbed {
+            self.disturb(&faults);
+        }
+        Ok(())
+    }
+
+    fn check_opened(&mut self, ending: Ending) -> Outcome {
+        let records = self.database()?.iter().and_then(collect);
+        let records = records.map_err(|error| Violation::new(format!("iter after opening: {error}")))?;
+        let _ends = self.reference.restarted(ending, &records, self.now_ms())?;
+        let keys = self.simulation.workload.keys;
+        for _ in 0..keys.min(KEYS_CHECKED) {
+            let key = self.random.u32(..keys);
+            self.get(key)?;
+        }
+        self.check_stats(true)
+    }
+}
+
+/// Of two endings the one that promises less.
+fn worse(one: Ending, other: Ending) -> Ending {
+    match (one, other) {
+        (Ending::PowerLost, _) | (_, Ending::PowerLost) => Ending::PowerLost,
+        (Ending::ProcessKilled, _) | (_, Ending::ProcessKilled) => Ending::ProcessKilled,
+        (Ending::Closed, Ending::Closed) => Ending::Closed,
+    }
+}
+
+/// When a bit turns over on its way from the device, what was read looks like the torn end of a log; it is read twice
+/// before it is cut off. More such bits would now and then show the same bytes twice.
+fn opening_faults(faults: &Faults) -> Faults {
+    Faults { read_flip: faults.read_flip.min(READ_FLIP_MAX), ..faults.clone() }
+}
+
+pub(super) fn cell(found: Found) -> Cell {
+    Cell { value: found.value, expires_at_ms: found.expires_at_ms }
+}
+
+pub(super) fn collect(records: Iter) -> siltstone::Result<Records> {
+    let mut all = Records::new();
+    for record in records {
+        let record = record?;
+        let cell = Cell { value: record.value, expires_at_ms: record.expires_at_ms };
+        if all.insert(record.key.clone(), cell).is_some() {
+            return Err(Error::Setting {
+                name: "iter",
+                problem: format!("key {} came twice", record.key.escape_ascii()),
+            });
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,88 @@
+//! Making a failing run short: what can be left out so that it still fails.
+
+use super::{Configuration, Failure, Simulation};
+use crate::operations::Operation;
+use siltstone::device::Access;
+use std::path::Path;
+
+/// The most runs that are tried.
+const TRIES_MAX: u32 = 3000;
+
+/// A shorter run that fails in the same way, as far as the first words of a failure tell.
+pub fn shrink(
+    mut simulation: Simulation,
+    mut failure: Failure,
+    scratch: Option<&Path>,
+) -> (Simulation, Failure) {
+    let mut tries = 0;
+    let kind = first_words(&failure);
+    let mut attempt = |candidate: Simulation, simulation: &mut Simulation, failure: &mut Failure| {
+        tries += 1;
+        match candidate.run(scratch) {
+            Err(found) if tries <= TRIES_MAX && first_words(&found) == kind => {
+                (*simulation, *failure) = (candidate, found);
+                true
+            }
+            _ => false,
+        }
+    };
+    for simplify in SIMPLER {
+        let mut candidate = simulation.clone();
+        simplify(&mut candidate.configuration);
+        attempt(candidate, &mut simulation, &mut failure);
+    }
+    let mut chunk = simulation.operations.len().div_ceil(2);
+    while chunk > 0 {
+        let (before, mut start) = (simulation.operations.len(), 0);
+        while start < simulation.operations.len() {
+            let mut candidate = simulation.clone();
+            candidate.operations.drain(start..(start + chunk).min(candidate.operations.len()));
+            if !attempt(candidate, &mut simulation, &mut failure) {
+                start += chunk;
+            }
+        }
+        if chunk > 1 || simulation.operations.len() == before {
+            chunk /= 2;
+        }
+    }
+    for at in 0..simulation.operations.len() {
+        while let Some(simpler) = simpler(&simulation.operations[at]) {
+            let mut candidate = simulation.clone();
+            candidate.operations[at] = simpler;
+            if !attempt(candidate, &mut simulation, &mut failure) {
+                break;
+            }
+        }
+    }
+    (simulation, failure)
+}
+
+/// Configurations that need fewer operations, or less thought.
+const SIMPLER: [fn(&mut Configuration); 6] = [
+    |configuration| configuration.settings.shape.partitions = Some(1),
+    |configuration| configuration.settings.log_slots_min = 16,
+    |configuration| configuration.settings.keys_per_log_slot = 1000,
+    |configuration| configuration.settings.log_segment_bytes = 4096,
+    |configuration| configuration.access = Access::Buffered,
+    |configuration| configuration.collisions = None,
+];
+
+fn first_words(failure: &Failure) -> String {
+    let words = failure.violation.to_string();
+    words.split_whitespace().take(if words.starts_with("key ") { 1 } else { 4 }).collect()
+}
+
+/// The same operation with half of what it does.
+fn simpler(operation: &Operation) -> Option<Operation> {
+    match operation {
+        Operation::Batch { writes, durability } if writes.len() > 1 => {
+            let writes = writes[..writes.len() / 2].to_vec();
+            Some(Operation::Batch { writes, durability: *durability })
+        }
+        Operation::GetMany(keys) if keys.len() > 1 => {
+            Some(Operation::GetMany(keys[..keys.len() / 2].to_vec()))
+        }
+        Operation::Step(count) if *count > 1 => Some(Operation::Step(count / 2)),
+        _ => None,
+    }
+}

@@ -1,0 +1,107 @@
+//! Databases on a device that loses power, and with background threads that panic.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use siltstone::batch::NEVER;
+use siltstone::device::memory::MemoryDirectory;
+use siltstone::device::{Access, Directory};
+use siltstone::{Change, Database, Durability, Error, WriteOptions};
+use siltstone_testing::{Crash, Intercepted, SimulatedDirectory, Survival};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+#[test]
+fn a_loss_of_power_while_the_shape_changes_leaves_the_one_or_the_other() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let device = SimulatedDirectory::new(1);
+    let open = |device: &SimulatedDirectory, length: usize| {
+        let builder = Database::builder("simulated").background_threads(0).fixed(length, length);
+        builder.open_in(Directory::new(device.clone(), Access::Buffered))
+    };
+    open(&device, 3).unwrap().close().unwrap();
+    for survival in [Survival::Nothing, Survival::Prefix, Survival::Scattered, Survival::Everything] {
+        for changes in 1.. {
+            let before = device.crash(Crash::ProcessKilled, &mut random);
+            before.power_off_after(changes);
+            let outcome = open(&before, 1);
+            if !before.is_off() {
+                assert!(changes > 3);
+                outcome.unwrap();
+                break;
+            }
+            drop(outcome);
+            let after = before.crash(Crash::PowerLost(survival), &mut random);
+            let database = open(&after, 1).unwrap();
+            database.put("a", "b").unwrap();
+            assert!(database.verify(&mut |_, _| true).unwrap().damage.is_empty());
+        }
+    }
+}
+
+/// Over keys of all partitions, with the power lost at any change of the device.
+#[test]
+fn a_transaction_survives_a_power_loss_whole_or_not_at_all() {
+    let keys: Vec<String> = (0..12).map(|number| format!("key {number}")).collect();
+    let mut lost_in_one = 0;
+    for seed in 0..60 {
+        let device = SimulatedDirectory::new(seed);
+        let open = |device: &SimulatedDirectory| {
+            let builder = Database::builder("simulated").partitions(4).background_threads(0);
+            builder.open_in(Directory::new(device.clone(), Access::Buffered)).unwrap()
+        };
+        let database = open(&device);
+        device.power_off_after(1 + seed % 30);
+        let mut acknowledged = 0;
+        for round in 1..40u8 {
+            let options = WriteOptions::default().durability(Durability::Synced);
+            let outcome = database.transact_with(&keys, options, |_, changes| {
+                changes.fill(Change::Put { value: vec![round; 300].into(), expires_at_ms: NEVER });
+                Ok(())
+            });
+            match outcome {
+                Ok(()) => acknowledged = round,
+                Err(_) => break,
+            }
+        }
+        lost_in_one += u32::from(acknowledged < 39);
+        let _ = database.close();
+        let mut random = fastrand::Rng::with_seed(seed);
+        let device = device.crash(Crash::PowerLost(Survival::Scattered), &mut random);
+        drop(database);
+        let values = open(&device).get_many(&keys).unwrap();
+        assert!(values.iter().all(|value| *value == values[0]), "seed {seed}: {values:?}");
+        let round = values[0].as_ref().map_or(0, |value| value[0]);
+        assert!(round >= acknowledged, "seed {seed}: {round}, and {acknowledged} was acknowledged");
+    }
+    assert!(lost_in_one >= 30, "the power was lost in {lost_in_one} of 60");
+}
+
+/// The thread panics in a step, or while it saves the usage file.
+#[test]
+fn a_worker_that_panics_poisons_the_database() {
+    for panics_at in [".sorted", "USAGE"] {
+        let device = Intercepted::new(MemoryDirectory::default());
+        let now_ms = Arc::new(AtomicU64::new(1));
+        let builder = Database::builder("memory").background_threads(1).simulated_clock(now_ms.clone());
+        let database = builder.open_in(Directory::new(device.clone(), Access::Buffered)).unwrap();
+        database.put("key", "value").unwrap();
+        device.set_hook(move |_, name| {
+            let is_worker = thread::current().name().is_some_and(|name| name.starts_with("siltstone-"));
+            assert!(!(is_worker && name.contains(panics_at)), "a panic on purpose");
+            Ok(())
+        });
+        now_ms.store(1_000_000, Relaxed);
+        // Returns only when the worker has got to it: there is no other.
+        let told = loop {
+            if let Err(error) = database.compact().and_then(|()| database.put("key", "value")) {
+                break error;
+            }
+        };
+        for error in [told, database.put("key", "value").unwrap_err(), database.sync().unwrap_err()] {
+            assert!(matches!(&error, Error::Poisoned { cause } if cause.contains("panicked")), "{error}");
+        }
+        assert!(database.contains("key").unwrap());
+        assert!(database.close().is_err());
+    }
+}

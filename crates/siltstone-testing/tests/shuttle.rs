@@ -1,0 +1,253 @@
+//! Orders in which threads may come, tried out by Shuttle: it decides at every lock and every atomic who goes on.
+//! `.ci/sanitize` runs this; it needs a build with `--cfg shuttle`.
+#![cfg(shuttle)]
+
+use shuttle::rand::Rng as _;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use shuttle::{Config, Runner, thread};
+use siltstone::device::memory::MemoryDirectory;
+use siltstone::device::{Access, Directory};
+use siltstone::engine::silt::{ShapeSettings, SiltSettings};
+use siltstone::{Batch, Bytes, Change, Database, Durability, WriteOptions};
+use siltstone_testing::linearizability::{Action, Event, check};
+use siltstone_testing::{Crash, FailingCall, SimulatedDirectory, Survival};
+use std::sync::{Arc, Mutex};
+
+/// So many orders are tried by chance, and as many with few changes of the thread in each.
+const ORDERS: usize = 1500;
+const CHANGES_MAX: usize = 4;
+
+fn try_orders(orders: usize, test: fn()) {
+    let mut config = Config::new();
+    config.stack_size = 1 << 20;
+    // A lock that waits for ever is found at once; a run that does not end is one too.
+    config.max_steps = shuttle::MaxSteps::FailAfter(2_000_000);
+    Runner::new(RandomScheduler::new_from_seed(1, orders), config.clone()).run(test);
+    Runner::new(PctScheduler::new_from_seed(2, CHANGES_MAX, orders), config).run(test);
+}
+
+/// A database so small that a few puts fill its stores. Its background work is done by whoever calls `step`.
+fn open(directory: Directory) -> Database {
+    let shape = ShapeSettings { partitions: Some(2), block_bytes: Some(512), ..ShapeSettings::default() };
+    let settings = SiltSettings {
+        shape,
+        log_slots_min: 16,
+        region_slots_max: 16,
+        log_segment_bytes: 512,
+        step_records: 8,
+        ..SiltSettings::default()
+    };
+    let builder = Database::builder("shuttle").silt_settings(settings).seed([1, 2]).background_threads(0);
+    builder.open_in(directory).unwrap()
+}
+
+fn memory() -> Directory {
+    Directory::new(MemoryDirectory::default(), Access::Buffered)
+}
+
+fn number(value: &Bytes) -> u64 {
+    u64::from_le_bytes(value[..].try_into().unwrap())
+}
+
+/// What threads do to one key, with the moments of the calls and returns.
+#[derive(Clone)]
+struct History {
+    clock: Arc<AtomicU64>,
+    events: Arc<Mutex<Vec<Event>>>,
+}
+
+impl History {
+    fn note(&self, operation: impl FnOnce() -> Action) {
+        let called = self.clock.fetch_add(1, SeqCst);
+        let action = operation();
+        let returned = self.clock.fetch_add(1, SeqCst);
+        self.events.lock().unwrap().push(Event { called, returned, action });
+    }
+}
+
+const KEY: &[u8] = b"shared";
+
+fn use_key(database: &Database, history: &History, thread: u64) {
+    let value = |round: u64| (thread * 100 + round).to_le_bytes();
+    history.note(|| {
+        let mut seen = None;
+        let put = Change::Put { value: Bytes::copy_from_slice(&value(1)), expires_at_ms: 0 };
+        let update = database.update(KEY, |found| {
+            seen = found.map(|found| number(&found.value));
+            Ok(put.clone())
+        });
+        update.unwrap();
+        Action::Update { seen, written: Some(thread * 100 + 1) }
+    });
+    history.note(|| Action::Read(database.get(KEY).unwrap().as_ref().map(number)));
+    history.note(|| {
+        if thread == 0 {
+            database.delete(KEY).unwrap();
+            return Action::Write(None);
+        }
+        let inserted = database.insert_if_absent(KEY, value(2)).unwrap();
+        Action::InsertIfAbsent { value: thread * 100 + 2, inserted }
+    });
+    history.note(|| {
+        let called = database.iter().unwrap();
+        let found = called.map(Result::unwrap).find(|record| record.key == KEY);
+        Action::Read(found.map(|record| number(&record.value)))
+    });
+}
+
+#[test]
+fn whoever_comes_first_a_key_is_linearizable_while_stores_are_converted_and_merged() {
+    try_orders(ORDERS, || {
+        let database = open(memory());
+        for filler in 0..40u64 {
+            database.put(filler.to_be_bytes(), filler.to_le_bytes()).unwrap();
+        }
+        let history = History { clock: Arc::default(), events: Arc::default() };
+        let mut threads: Vec<_> = (0..3)
+            .map(|thread| {
+                let (database, history) = (database.clone(), history.clone());
+                thread::spawn(move || use_key(&database, &history, thread))
+            })
+            .collect();
+        for worker in 0..2 {
+            let database = database.clone();
+            threads.push(thread::spawn(move || {
+                if worker == 0 {
+                    database.put(1000u64.to_be_bytes(), [0; 8]).unwrap();
+                }
+                (0..12).for_each(|_| assert!(database.step().is_ok()));
+            }));
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let last = database.get(KEY).unwrap();
+        history.note(|| Action::Read(last.as_ref().map(number)));
+        check(None, &history.events.lock().unwrap()).unwrap_or_else(|found| panic!("{found}"));
+        database.compact().unwrap();
+        assert_eq!(database.get(KEY).unwrap(), last);
+        assert_eq!(database.stats().records, database.stats().merged_records);
+    });
+}
+
+#[test]
+fn whoever_comes_first_what_a_shared_sync_acknowledged_survives_a_loss_of_power() {
+    try_orders(ORDERS, || {
+        let device = SimulatedDirectory::new(1);
+        let database = open(Directory::new(device.clone(), Access::Buffered));
+        let acknowledged: Arc<Mutex<Vec<u64>>> = Arc::default();
+        let synced = WriteOptions::default().durability(Durability::Synced);
+        let mut threads: Vec<_> = (0..3u64)
+            .map(|thread| {
+                let (database, acknowledged) = (database.clone(), acknowledged.clone());
+                thread::spawn(move || {
+                    for round in 0..3 {
+                        let key = thread * 10 + round;
+                        if database.put_with(key.to_be_bytes(), [7; 40], synced).is_err() {
+                            return;
+                        }
+                        acknowledged.lock().unwrap().push(key);
+                    }
+                })
+            })
+            .collect();
+        let worker = database.clone();
+        threads.push(thread::spawn(move || {
+            let _ = worker.compact();
+        }));
+        // Let the others begin.
+        (0..10).for_each(|_| thread::yield_now());
+        let survivors = acknowledged.lock().unwrap().clone();
+        let lost_power = Crash::PowerLost(Survival::Nothing);
+        let left = device.crash(lost_power, &mut fastrand::Rng::with_seed(1));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let database = open(Directory::new(left, Access::Buffered));
+        for key in survivors {
+            assert!(database.contains(key.to_be_bytes()).unwrap(), "{key} was acknowledged and is lost");
+        }
+    });
+}
+
+#[test]
+fn whoever_comes_first_a_snapshot_finds_what_is_released_while_it_begins() {
+    try_orders(ORDERS, || {
+        let database = open(memory());
+        for filler in 0..40u64 {
+            database.put(filler.to_be_bytes(), filler.to_le_bytes()).unwrap();
+        }
+        let worker = database.clone();
+        let working = thread::spawn(move || worker.compact().unwrap());
+        for _ in 0..2 {
+            let records = database.iter().unwrap().collect::<siltstone::Result<Vec<_>>>();
+            assert_eq!(records.unwrap().len(), 40);
+        }
+        working.join().unwrap();
+    });
+}
+
+/// What each writer writes in a round: its own keys all get the round as their value.
+const WRITER_KEYS: u8 = 3;
+const WRITERS: u8 = 3;
+const ROUNDS: u64 = 3;
+/// About so many calls reach the device in a run.
+const CALLS: u64 = 160;
+
+/// Writes batches until one is refused. Answers the last round that was acknowledged.
+fn write_rounds(database: &Database, writer: u8) -> Option<u64> {
+    let mut acknowledged = None;
+    for round in 0..ROUNDS {
+        let mut batch = Batch::new();
+        for key in 0..WRITER_KEYS {
+            batch.put([writer, key], round.to_le_bytes()).unwrap();
+        }
+        let synced = WriteOptions::default().durability(Durability::Synced);
+        if database.write_with(&batch, synced).is_err() {
+            assert!(database.put("later", "value").is_err(), "acknowledged after a failure");
+            break;
+        }
+        acknowledged = Some(round);
+    }
+    acknowledged
+}
+
+#[test]
+fn whoever_comes_first_and_whichever_call_fails_what_is_acknowledged_survives() {
+    // Longer than the others; `tests/concurrent.rs` goes on where this ends.
+    try_orders(ORDERS / 3, || {
+        let simulated = SimulatedDirectory::new(1);
+        let database = open(Directory::new(simulated.clone(), Access::Buffered));
+        for filler in 0..40u64 {
+            database.put(filler.to_be_bytes(), filler.to_le_bytes()).unwrap();
+        }
+        database.sync().unwrap();
+        let after = shuttle::rand::thread_rng().gen_range(0..CALLS);
+        simulated.set_failing_call(Some(FailingCall { call: None, name_part: "", after, for_ever: false }));
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let database = database.clone();
+                thread::spawn(move || write_rounds(&database, writer))
+            })
+            .collect();
+        let workers: Vec<_> = (0..2)
+            .map(|worker| {
+                let database = database.clone();
+                thread::spawn(move || {
+                    let _ = if worker == 0 { database.compact() } else { Ok(()) };
+                    (0..8).for_each(|_| drop(database.step()));
+                })
+            })
+            .collect();
+        let acknowledged: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        let left = simulated.crash(Crash::PowerLost(Survival::Nothing), &mut fastrand::Rng::with_seed(1));
+        let database = open(Directory::new(left, Access::Buffered));
+        database.compact().unwrap();
+        for filler in 0..40u64 {
+            assert!(database.contains(filler.to_be_bytes()).unwrap(), "{filler} is lost");
+        }
+        for (writer, acknowledged) in (0..).zip(acknowledged) {
+            let value = |key: u8| database.get([writer, key]).unwrap().as_ref().map(number);
+            assert!((1..WRITER_KEYS).all(|key| value(key) == value(0)), "half of a batch of {writer}");
+            assert!(value(0) >= acknowledged, "{:?} instead of {acknowledged:?}", value(0));
+        }
+    });
+}

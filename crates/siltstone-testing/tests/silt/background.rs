@@ -1,0 +1,46 @@
+//! Claims about the order of background work.
+
+use super::simulated::{self, Expected};
+use super::{key, open};
+use siltstone::Durability;
+use siltstone::device::memory::MemoryDirectory;
+use siltstone::engine::silt::{ShapeSettings, SiltSettings};
+use siltstone_testing::{Faults, SimulatedDirectory};
+
+/// Simulation seed 33739: a merge that was under way when a compaction was asked for took the wish for fulfilled.
+#[test]
+fn a_compaction_also_merges_what_came_too_late_for_the_merge_under_way() {
+    let shape = ShapeSettings { partitions: Some(1), ..ShapeSettings::default() };
+    let settings =
+        SiltSettings { log_slots_min: 16, merge_ratio: 0.1, step_records: 5, shape, ..Default::default() };
+    for count in 100..300u64 {
+        let setup = |builder: siltstone::Builder| builder.silt_settings(settings.clone());
+        let (database, _) = open(&MemoryDirectory::default(), setup);
+        for number in 0..count {
+            database.put(key(number), "value").unwrap();
+            database.step().unwrap();
+        }
+        database.compact().unwrap();
+        let stats = database.stats();
+        assert_eq!((stats.records, stats.merged_records), (count, count));
+    }
+}
+
+/// Simulation seed 9219: a commit that had failed and stood there all the same was taken for damage.
+#[test]
+fn a_commit_of_which_is_not_known_whether_it_is_written_is_no_damage() {
+    let mut failures = 0;
+    for seed in 0..300 {
+        let device = SimulatedDirectory::new(seed);
+        let database = simulated::open(&device).unwrap();
+        Expected::default().put(&database, 0..60, Durability::Written);
+        device.set_faults(Faults { write_error: 0.1, sync_error: 0.05, ..Faults::default() });
+        failures += u32::from(database.compact().is_err());
+        device.set_faults(Faults::default());
+        if device.failed_syncs() == 0 {
+            let report = database.verify(&mut |_, _| true).unwrap();
+            assert!(report.damage.is_empty(), "seed {seed}: {:?}", report.damage);
+        }
+    }
+    assert!(failures > 100, "{failures}");
+}

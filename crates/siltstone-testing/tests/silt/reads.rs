@@ -1,0 +1,156 @@
+//! Claims about reading that simulations found broken once.
+
+use super::open;
+use super::simulated::{self, Expected};
+use siltstone::device::memory::MemoryDirectory;
+use siltstone::device::{Access, Directory, Purpose};
+use siltstone::engine::silt::HashStoreKind;
+use siltstone::{Database, Durability};
+use siltstone_testing::{Faults, SimulatedDirectory};
+
+#[test]
+fn records_in_blocks_smaller_than_a_direct_read_are_found() {
+    for (fixed, kind) in [
+        (true, HashStoreKind::CuckooTable),
+        (true, HashStoreKind::HashOrdered),
+        (false, HashStoreKind::HashOrdered),
+    ] {
+        let device = SimulatedDirectory::new(1).direct_alignment(Some(4096));
+        let mut builder = Database::builder("simulated").partitions(1).background_threads(0);
+        builder = builder.block_bytes(512).log_slots_min(16).hash_store(kind);
+        if fixed {
+            builder = builder.fixed(8, 8);
+        }
+        let database = builder.open_in(Directory::new(device, Access::Direct)).unwrap();
+        let key = |number: u64| number.to_be_bytes();
+        let check = || {
+            for number in 0..300 {
+                let found = database.get(key(number)).unwrap();
+                assert_eq!(found.as_deref(), Some(&key(number)[..]), "{kind:?} {number}");
+            }
+        };
+        (0..300).for_each(|number| database.put(key(number), key(number)).unwrap());
+        database.settle().unwrap();
+        check();
+        database.compact().unwrap();
+        check();
+    }
+}
+
+#[test]
+fn a_snapshot_reads_on_after_its_part_of_the_log_was_released() {
+    let device = SimulatedDirectory::new(1);
+    let database = simulated::open(&device).unwrap();
+    // As much as this is then read of the log for a record whose length is not known.
+    database.put("long", [7; 3000]).unwrap();
+    database.put("short", "value").unwrap();
+    let snapshot = database.iter().unwrap();
+    for round in 0..20u8 {
+        (0..20u8).for_each(|key| database.put([key], [round; 100]).unwrap());
+        database.compact().unwrap();
+    }
+    let records: Result<Vec<_>, _> = snapshot.collect();
+    assert_eq!(records.unwrap().len(), 2);
+}
+
+#[test]
+fn reads_go_on_whatever_change_failed_and_the_failed_work_leaves_nothing_behind() {
+    let mut refused = 0;
+    for seed in 0..150 {
+        let device = SimulatedDirectory::new(seed);
+        let database = simulated::open(&device).unwrap();
+        let mut expected = Expected::default();
+        expected.put(&database, 0..60, Durability::Synced);
+        let chance = 0.02 + 0.3 * (seed as f64 / 150.0);
+        device.set_faults(match seed % 3 {
+            0 => Faults { write_error: chance, ..Faults::default() },
+            1 => Faults { directory_error: chance, ..Faults::default() },
+            _ => Faults { write_error: chance, directory_error: chance, ..Faults::default() },
+        });
+        let outcome = (0..3).try_for_each(|_| database.compact());
+        device.set_faults(Faults::default());
+        expected.check(&database);
+        if device.failed_changes() > 0 {
+            refused += 1;
+            assert!(outcome.is_err() && database.put("key", "value").is_err(), "seed {seed}");
+            assert!(database.sync().is_err() && database.close().is_err() && database.close().is_err());
+        }
+        drop(database);
+        let database = simulated::open(&device).unwrap();
+        expected.check(&database);
+        assert_eq!(database.stats().disk_bytes, device.named_bytes(), "seed {seed}: an orphan");
+    }
+    assert!(refused > 50, "only {refused} runs met a fault");
+}
+
+#[test]
+fn on_a_full_device_nothing_is_acknowledged_any_more_and_nothing_that_was_is_lost() {
+    for seed in 0..40 {
+        let device = SimulatedDirectory::new(seed);
+        let database = simulated::open(&device).unwrap();
+        let mut expected = Expected::default();
+        expected.put(&database, 0..60, Durability::Written);
+        let room = seed * 200;
+        device.set_faults(Faults { capacity_bytes: Some(device.named_bytes() + room), ..Faults::default() });
+        let mut acknowledged = 0u64;
+        let failure = loop {
+            match database.put(acknowledged.to_le_bytes(), [7; 50]) {
+                Ok(()) => acknowledged += 1,
+                Err(error) => break error,
+            }
+        };
+        let refused = database.put("key", "value").unwrap_err().to_string();
+        let told = failure.to_string();
+        assert!(
+            refused.contains("reads still work") && refused.contains("storage space"),
+            "{refused}: {told}"
+        );
+        let check = |database: &Database| {
+            expected.check_keys(database);
+            (0..acknowledged).for_each(|key| assert!(database.contains(key.to_le_bytes()).unwrap()));
+        };
+        check(&database);
+        assert!(database.sync().is_err() && database.compact().is_err() && database.close().is_err());
+        drop(database);
+        device.set_faults(Faults::default());
+        let database = simulated::open(&device).unwrap();
+        check(&database);
+        database.compact().unwrap();
+        check(&database);
+    }
+}
+
+#[test]
+fn a_compaction_that_failed_in_the_background_says_so() {
+    for seed in 0..30 {
+        let device = SimulatedDirectory::new(seed);
+        let builder = Database::builder("simulated").silt_settings(simulated::settings());
+        let directory = Directory::new(device.clone(), Access::Buffered);
+        let database = builder.background_threads(1).open_in(directory).unwrap();
+        Expected::default().put(&database, 0..60, Durability::Written);
+        device.set_faults(Faults { sync_error: 1.0, ..Faults::default() });
+        // Something is left to be compacted, however far the background has come; or it has failed already.
+        let _ = database.put("key", "value");
+        assert!(database.compact().is_err());
+    }
+}
+
+#[test]
+fn a_get_reads_one_block_after_merges_that_found_no_new_key_and_one_of_new_keys_alone() {
+    // LogStores so large that nothing is merged before the compaction.
+    let setup = |builder: siltstone::Builder| builder.fixed(8, 56).partitions(2).log_slots_min(16_384);
+    let (database, directory) = open(&MemoryDirectory::default(), setup);
+    let put = |keys: std::ops::Range<u64>| {
+        keys.for_each(|number| database.put(number.to_le_bytes(), [number as u8; 56]).unwrap());
+        database.compact().unwrap();
+    };
+    put(0..1_000);
+    (0..6).for_each(|_| put(0..1_000));
+    put(1_000..12_000);
+    let before = directory.io();
+    for number in 0..12_000u64 {
+        assert_eq!(database.get(number.to_le_bytes()).unwrap().unwrap()[..], [number as u8; 56]);
+    }
+    let gets = (directory.io() - before).of(Purpose::Get);
+    assert_eq!((gets.reads, gets.read_bytes), (12_000, 12_000 * 4_096));
+}

@@ -1,0 +1,71 @@
+//! Small databases on a simulated device, with what should be in them.
+
+use siltstone::device::{Access, Directory};
+use siltstone::{Database, Durability, Iter, Result, WriteOptions};
+use siltstone_testing::SimulatedDirectory;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The engine's settings: as small as they may be.
+pub fn settings() -> siltstone::engine::silt::SiltSettings {
+    let mut settings = siltstone::engine::silt::SiltSettings {
+        log_slots_min: 16,
+        log_segment_bytes: 4096,
+        step_records: 10,
+        manifest_bytes_max: 500,
+        ..Default::default()
+    };
+    settings.shape.partitions = Some(2);
+    settings
+}
+
+/// Opens a small database.
+pub fn open(device: &SimulatedDirectory) -> Result<Database> {
+    let builder = Database::builder("simulated").silt_settings(settings()).background_threads(0);
+    builder.seed([1, 2]).open_in(Directory::new(device.clone(), Access::Buffered))
+}
+
+/// What should be in a database.
+#[derive(Clone, Default)]
+pub struct Expected {
+    records: BTreeMap<Vec<u8>, Vec<u8>>,
+    round: u8,
+}
+
+impl Expected {
+    /// Gives keys new values, in the database too.
+    pub fn put(&mut self, database: &Database, numbers: Range<u32>, durability: Durability) {
+        self.round += 1;
+        for number in numbers {
+            let (key, value) = (number.to_be_bytes().to_vec(), vec![self.round; 50 + number as usize % 50]);
+            let options = WriteOptions::default().durability(durability);
+            database.put_with(&key, &value, options).unwrap();
+            self.records.insert(key, value);
+        }
+    }
+
+    /// All records are there.
+    pub fn check_keys(&self, database: &Database) {
+        self.check_if(database, |_| true);
+    }
+
+    /// Those records are there whose keys `is_sure` holds for.
+    pub fn check_if(&self, database: &Database, is_sure: impl Fn(&[u8]) -> bool) {
+        for (key, value) in self.records.iter().filter(|(key, _)| is_sure(key)) {
+            assert_eq!(database.get(key).unwrap().as_deref(), Some(&value[..]), "{key:?}");
+        }
+    }
+
+    /// All records are there, by every way of reading, and no others.
+    pub fn check(&self, database: &Database) {
+        self.check_keys(database);
+        self.check_records(database.iter().unwrap());
+    }
+
+    /// These are the records.
+    pub fn check_records(&self, records: Iter) {
+        let found: BTreeMap<_, _> =
+            records.map(|record| record.unwrap()).map(|r| (r.key.to_vec(), r.value.to_vec())).collect();
+        assert!(found == self.records, "{} records instead of {}", found.len(), self.records.len());
+    }
+}

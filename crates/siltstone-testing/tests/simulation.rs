@@ -1,0 +1,54 @@
+//! Whole databases through crashes and faults; `siltstone-testing simulate` does the same by the million.
+
+use siltstone_testing::simulation::{Simulation, Tally, shrink};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// An empty directory for checkpoints, in memory if the system has such: it is synced often.
+fn scratch() -> std::io::Result<tempfile::TempDir> {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
+}
+
+/// Runs the seeds from `next` on, shared with other threads; what broke a promise first, shrunk, with the command that
+/// repeats it.
+fn simulate(next: &AtomicU64, end: u64) -> Result<Tally, String> {
+    let scratch = scratch().map_err(|error| error.to_string())?;
+    let mut tally = Tally::default();
+    loop {
+        let seed = next.fetch_add(1, Relaxed);
+        if seed >= end {
+            return Ok(tally);
+        }
+        let simulation = Simulation::from_seed(seed);
+        match simulation.run(Some(scratch.path())) {
+            Ok(one) => tally.add(&one),
+            Err(failure) => {
+                next.store(end, Relaxed);
+                let command = simulation.command();
+                let (short, last) = shrink(simulation, failure.clone(), Some(scratch.path()));
+                let description = short.describe();
+                return Err(format!("seed {seed}: {failure}\n{command}\nshrunk: {last}\n{description}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn no_promise_is_broken_whatever_happens() {
+    const SEEDS: u64 = 2500;
+    let next = AtomicU64::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let tallies: Result<Vec<Tally>, String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(|| simulate(&next, SEEDS))).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err("it panicked".into())))
+            .collect()
+    });
+    let mut sum = Tally::default();
+    match tallies {
+        Ok(tallies) => tallies.iter().for_each(|tally| sum.add(tally)),
+        Err(failure) => panic!("{failure}"),
+    }
+    println!("{sum:?}");
+    assert!(sum.runs == SEEDS && sum.runs_with_crash_and_fault > SEEDS * 9 / 10);
+}
