@@ -14,8 +14,8 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use load::Load;
 use serde_json::{Value, json};
-use siltstone::{EngineKind, Stats, Usage};
-use siltstone_model::planner::{self, Demand, Goal, System};
+use siltstone::{Stats, Usage};
+use siltstone_model::planner::{self, Demand, Goal};
 use siltstone_model::{Flash, Popularity};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -253,8 +253,6 @@ impl PlanArgs {
         demand.disk_reads_per_s = hardware.disk_reads;
         demand.goal = self.goal.into();
         demand.silt_layout.fixed = data.fixed;
-        let is_built = |system: &System| EngineKind::from_name(system.name()).is_some();
-        demand.built = System::ALL.into_iter().filter(is_built).collect();
         demand.check().context("this cannot be planned for")?;
         Ok(demand)
     }

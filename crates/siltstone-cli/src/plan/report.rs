@@ -32,7 +32,6 @@ pub fn demand(demand: &Demand) -> Value {
         "write_bytes_per_s": demand.write_bytes_per_s,
         "disk_reads_per_s": demand.disk_reads_per_s,
         "goal": demand.goal,
-        "built": demand.built,
     })
 }
 
@@ -175,19 +174,21 @@ fn trial(demand: &Demand, plan: &Plan) -> Option<Trial> {
         _ => None,
     });
     let overwrites = match plan.system {
-        System::Silt => ",overwrite".repeat(2 + ratio.unwrap_or(0.0).ceil() as usize),
+        System::SILT => ",overwrite".repeat(2 + ratio.unwrap_or(0.0).ceil() as usize),
         _ => ",overwrite".to_owned(),
     };
     let command = format!(
         "siltstone bench db --num {keys}{sizes} {} --benchmarks filluniquerandom{overwrites},readrandom,readmissing",
-        scaled.flags()
+        scaled.flags()?
     );
     Some(Trial { keys, command, plan: scaled })
 }
 
 fn print_recommended(out: &mut impl Write, demand: &Demand, best: &Plan) -> io::Result<()> {
     writeln!(out, "\nRecommended: {}", best.system.name())?;
-    writeln!(out, "  {}", best.builder_call())?;
+    if let Some(call) = best.builder_call() {
+        writeln!(out, "  {call}")?;
+    }
     if best.prediction.open_files > 0.0 {
         writeln!(out, "  up to {:.0} open files at the same time (ulimit -n)", best.prediction.open_files)?;
     }
@@ -196,7 +197,7 @@ fn print_recommended(out: &mut impl Write, demand: &Demand, best: &Plan) -> io::
     if demand.keys() > TRIED_KEYS_MAX {
         let [tried, all] = [trial.keys as f64, demand.keys()].map(show_count);
         let scaled = match best.system {
-            System::Mica => "memory_budget is scaled with them",
+            System::MICA => "memory_budget is scaled with them",
             _ => "log_slots_min is scaled with them",
         };
         writeln!(out, "  these are {tried} keys instead of {all}; {scaled}")?;
@@ -214,8 +215,7 @@ fn print_recommended(out: &mut impl Write, demand: &Demand, best: &Plan) -> io::
 /// What would have to be given up for the nearest engine that is built.
 fn print_remedies(out: &mut impl Write, demand: &Demand, plans: &[Plan]) -> io::Result<()> {
     writeln!(out, "\nNone of the engines that are built does all of this.")?;
-    let is_built = |plan: &&Plan| !plan.unfit.contains(&Unfit::NotBuilt);
-    let Some(nearest) = plans.iter().find(is_built) else { return Ok(()) };
+    let Some(nearest) = plans.iter().find(|plan| plan.system.is_built()) else { return Ok(()) };
     writeln!(out, "The nearest is {}, which would do with all of:", nearest.system.name())?;
     for unfit in &nearest.unfit {
         match unfit {
@@ -274,7 +274,7 @@ pub fn charts(demand: &Demand, plans: &[Plan], trade_offs: &[TradeOff]) -> [Char
     let chart = |title: &str, y: &str, logarithmic: bool, value: fn(&Prediction) -> f64| {
         let point = |prediction: &Prediction| (prediction.ram_bytes_per_key, value(prediction));
         let line = |trade_off: &TradeOff| {
-            let is_built = demand.built.contains(&trade_off.system);
+            let is_built = trade_off.system.is_built();
             let not_built = if is_built { "" } else { " (not built)" };
             Line {
                 name: format!("{}{not_built}", trade_off.system.name()),
@@ -344,8 +344,8 @@ mod tests {
         let (demand, plans) = planned();
         let [writes, reads] = charts(&demand, &plans, &planner::trade_off(&demand).unwrap());
         for chart in [writes, reads] {
-            assert_eq!(chart.lines.len(), System::ALL.len() + 1);
-            assert!(chart.lines.iter().any(|line| line.name == "mica (not built)" && line.faint));
+            assert_eq!(chart.lines.len(), System::all().count() + 1);
+            assert!(chart.lines.iter().any(|line| line.name == "flashkey (not built)" && line.faint));
             assert!(chart.lines.iter().any(|line| line.name == "silt" && line.points.len() > 10));
         }
     }

@@ -3,6 +3,8 @@
 //! Every engine has a few parameters of which most are small whole numbers, and its model is evaluated in microseconds:
 //! all sensible combinations are tried, on a grid of a few per cent where a parameter is continuous.
 
+use siltstone::EngineKind;
+
 use crate::bloomstore::{BloomStore, false_positives};
 use crate::cleaning::Cleaning;
 use crate::flashkey::FlashKey;
@@ -11,8 +13,9 @@ use crate::mica::Mica;
 use crate::silt::SiltLayout;
 
 use super::demand::Demand;
-use super::plan::{Costs, System, Value};
+use super::plan::{Costs, Value};
 use super::silt;
+use super::system::System;
 
 /// Over-provisions that are tried, as fractions of the data.
 const OVER_PROVISIONS: [f64; 9] = [0.05, 0.07, 0.1, 0.14, 0.18, 0.25, 0.4, 0.7, 1.0];
@@ -54,11 +57,12 @@ pub(super) fn count(value: f64) -> Value {
 /// All candidates of an engine; none if it cannot hold the data at all.
 pub(super) fn candidates(system: System, demand: &Demand) -> Vec<Candidate> {
     match system {
-        System::Silt => silt::candidates(demand),
+        System::Engine(EngineKind::Silt) => silt::candidates(demand),
+        System::Engine(EngineKind::Mica) => mica(demand).into_iter().collect(),
+        System::Engine(_) => Vec::new(),
         System::FlashStore => flashstore(demand),
         System::FlashKey => flashkey(demand),
         System::BloomStore => bloomstore(demand),
-        System::Mica => mica(demand).into_iter().collect(),
     }
 }
 

@@ -5,8 +5,6 @@ use crate::flash::{Flash, YEAR_S};
 use crate::popularity::Popularity;
 use crate::silt::SiltLayout;
 
-use super::plan::System;
-
 /// What flash writes at the least.
 const PAGE_BYTES: f64 = 4096.0;
 
@@ -63,14 +61,12 @@ pub struct Demand {
     pub goal: Goal,
     /// The records as the SILT engine stores them, and those of its settings that are not sought.
     pub silt_layout: SiltLayout,
-    /// The engines that can be had. Others are planned and shown, and not recommended.
-    pub built: Vec<System>,
 }
 
 impl Demand {
     /// Items of that size and popularity, with nothing else stated: 10,000 gets and 1,000 puts a second, 1 GiB of
     /// memory, 1 TB of flash with 3,000 erase cycles that does 100,000 reads and reads and writes 500 MB per
-    /// second, for 3 years; only SILT is built.
+    /// second, for 3 years.
     pub fn new(popularity: Popularity, key_bytes: f64, value_bytes: f64) -> Self {
         Demand {
             popularity,
@@ -91,7 +87,6 @@ impl Demand {
             lifetime_s: 3.0 * YEAR_S,
             goal: Goal::default(),
             silt_layout: SiltLayout::new(key_bytes, value_bytes),
-            built: vec![System::Silt],
         }
     }
 

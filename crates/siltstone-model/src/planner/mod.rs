@@ -9,9 +9,11 @@ mod candidates;
 mod demand;
 mod plan;
 mod silt;
+mod system;
 
 pub use demand::{Demand, Goal};
-pub use plan::{Bound, Limit, Plan, Prediction, System, Unfit, Value};
+pub use plan::{Bound, Limit, Plan, Prediction, Unfit, Value};
+pub use system::System;
 
 use super::error::ModelError;
 use super::popularity::Popularity;
@@ -31,7 +33,7 @@ const EXCEEDED: f64 = 0.1;
 /// Some tenths of a second.
 pub fn plan(demand: &Demand) -> Result<Vec<Plan>, ModelError> {
     demand.check()?;
-    let mut plans: Vec<Plan> = System::ALL.iter().filter_map(|&system| best(system, demand)).collect();
+    let mut plans: Vec<Plan> = System::all().filter_map(|system| best(system, demand)).collect();
     let rank = |plan: &Plan| {
         let exceeds = |unfit: &&Unfit| matches!(unfit, Unfit::Exceeds(_));
         let others = plan.unfit.len() - plan.unfit.iter().filter(exceeds).count();
@@ -48,7 +50,7 @@ pub fn trial(demand: &Demand, plan: &Plan, keys: u64) -> Result<Plan, ModelError
     let times = demand.keys() / plan_keys(plan);
     let candidate = match &plan.parameters {
         Parameters::Silt(layout) => silt::of_layout(&demand, &silt::scaled(layout, times)),
-        Parameters::Named(_) => candidates::mica(&demand).filter(|_| plan.system == System::Mica),
+        Parameters::Named(_) => candidates::mica(&demand).filter(|_| plan.system == System::MICA),
     };
     let error =
         ModelError { name: "keys of a trial", got: keys as f64, limit: "a number that the engine can hold" };
@@ -72,7 +74,7 @@ pub struct TradeOff {
 /// The curves of write amplification (and reads) over memory, for all engines.
 pub fn trade_off(demand: &Demand) -> Result<Vec<TradeOff>, ModelError> {
     demand.check()?;
-    Ok(System::ALL.iter().map(|&system| TradeOff { system, points: frontier(system, demand) }).collect())
+    Ok(System::all().map(|system| TradeOff { system, points: frontier(system, demand) }).collect())
 }
 
 fn frontier(system: System, demand: &Demand) -> Vec<Prediction> {
@@ -106,13 +108,13 @@ fn evaluate(system: System, demand: &Demand, candidate: Candidate) -> Plan {
     let prediction = Prediction::new(demand, candidate.costs);
     let limits = limits(demand, &prediction);
     let mut unfit = Vec::new();
-    if !demand.built.contains(&system) {
+    if !system.is_built() {
         unfit.push(Unfit::NotBuilt);
     }
     if demand.scans && system != System::FlashKey {
         unfit.push(Unfit::NoScans);
     }
-    if demand.persistent && system == System::Mica {
+    if demand.persistent && system == System::MICA {
         unfit.push(Unfit::NotPersistent);
     }
     unfit.extend(limits.iter().filter(|limit| limit.used > 1.0).map(|limit| Unfit::Exceeds(limit.bound)));
@@ -173,7 +175,7 @@ mod tests {
         demand.goal = Goal::LeastRam;
         let plans = plan(&demand).unwrap();
         let silt = &plans[0];
-        assert_eq!(silt.system, System::Silt);
+        assert_eq!(silt.system, System::SILT);
         assert!(silt.is_recommended(), "{silt:?}");
         let prediction = silt.prediction;
         assert!((3.0..3.2).contains(&(prediction.lifetime_s / YEAR_S)), "{prediction:?}");
@@ -181,10 +183,13 @@ mod tests {
         assert_eq!(silt.binding().unwrap().bound, Bound::Lifetime);
         assert!(
             silt.builder_call()
+                .unwrap()
                 .starts_with("Database::builder(path).engine(EngineKind::Silt).fixed(24, 104).partitions(")
         );
         assert!(
-            silt.flags().starts_with("--engine silt --key_size 24 --value_size 104 --fixed --partitions ")
+            silt.flags()
+                .unwrap()
+                .starts_with("--engine silt --key_size 24 --value_size 104 --fixed --partitions ")
         );
     }
 
@@ -192,7 +197,7 @@ mod tests {
     fn more_memory_is_turned_into_fewer_writes() {
         let writes = |ram_bytes| {
             let plans = plan(&Demand { ram_bytes, goal: Goal::LeastWrites, ..demand() }).unwrap();
-            let silt = plans.into_iter().find(|plan| plan.system == System::Silt).unwrap();
+            let silt = plans.into_iter().find(|plan| plan.system == System::SILT).unwrap();
             assert!(silt.prediction.ram_bytes <= ram_bytes);
             silt.prediction.write_amplification
         };
@@ -201,24 +206,23 @@ mod tests {
 
     #[test]
     fn what_is_not_built_is_shown_and_not_recommended() {
-        let mut demand = Demand { ram_bytes: 1e12, ..demand() };
+        let demand = Demand { ram_bytes: 1e12, persistent: false, ..demand() };
         let plans = plan(&demand).unwrap();
-        assert_eq!(plans.len(), System::ALL.len());
+        assert_eq!(plans.len(), System::all().count());
         for plan in &plans {
-            assert_eq!(plan.unfit.contains(&Unfit::NotBuilt), plan.system != System::Silt);
+            assert_eq!(plan.unfit.contains(&Unfit::NotBuilt), !plan.system.is_built());
+            assert_eq!(plan.builder_call().is_some(), plan.system.is_built());
         }
-        demand.built = System::ALL.to_vec();
-        demand.persistent = false;
-        let best = &plan(&demand).unwrap()[0];
-        assert_eq!((best.system, best.is_recommended()), (System::Mica, true));
+        let best = &plans[0];
+        assert_eq!((best.system, best.is_recommended()), (System::MICA, true));
     }
 
     #[test]
     fn scans_and_persistence_rule_engines_out() {
-        let demand = Demand { scans: true, ram_bytes: 1e12, built: System::ALL.to_vec(), ..demand() };
+        let demand = Demand { scans: true, ram_bytes: 1e12, ..demand() };
         for plan in plan(&demand).unwrap() {
             assert_eq!(plan.unfit.contains(&Unfit::NoScans), plan.system != System::FlashKey);
-            assert_eq!(plan.unfit.contains(&Unfit::NotPersistent), plan.system == System::Mica);
+            assert_eq!(plan.unfit.contains(&Unfit::NotPersistent), plan.system == System::MICA);
         }
     }
 
@@ -226,7 +230,7 @@ mod tests {
     fn where_nothing_fits_the_nearest_is_shown_with_what_is_exceeded() {
         let demand = Demand { ram_bytes: 1e6, ..demand() };
         let plans = plan(&demand).unwrap();
-        let silt = plans.iter().find(|plan| plan.system == System::Silt).unwrap();
+        let silt = plans.iter().find(|plan| plan.system == System::SILT).unwrap();
         assert!(silt.unfit.contains(&Unfit::Exceeds(Bound::Ram)));
         assert!(silt.prediction.ram_bytes_per_key < 0.9, "{silt:?}");
     }
@@ -238,7 +242,7 @@ mod tests {
             plan(&demand)
                 .unwrap()
                 .into_iter()
-                .find(|plan| plan.system == System::Silt)
+                .find(|plan| plan.system == System::SILT)
                 .unwrap()
                 .prediction
                 .ram_bytes
@@ -266,24 +270,24 @@ mod tests {
     fn loads_that_mostly_miss_get_a_filter_on_the_last_store_if_there_is_memory() {
         let silt = |missing_gets, ram_bytes| {
             let demand = Demand { missing_gets, ram_bytes, gets_per_s: 50_000.0, ..demand() };
-            plan(&demand).unwrap().into_iter().find(|plan| plan.system == System::Silt).unwrap()
+            plan(&demand).unwrap().into_iter().find(|plan| plan.system == System::SILT).unwrap()
         };
         let has_filter = |plan: &Plan| plan.settings.iter().any(|(name, _)| *name == "filter_last_store");
         assert!(!has_filter(&silt(0.0, 1e9)) && !has_filter(&silt(0.9, 40e6)));
         let filtered = silt(0.9, 1e9);
         assert!(has_filter(&filtered) && filtered.prediction.reads_per_miss < 0.1, "{filtered:?}");
-        assert!(filtered.flags().contains("--filter_last_store "));
+        assert!(filtered.flags().unwrap().contains("--filter_last_store "));
     }
 
     #[test]
     fn settings_are_written_as_the_builder_takes_them() {
-        let plan = plan(&demand()).unwrap().into_iter().find(|plan| plan.system == System::Silt).unwrap();
+        let plan = plan(&demand()).unwrap().into_iter().find(|plan| plan.system == System::SILT).unwrap();
         let settings = vec![("partitions", Value::Count(16)), ("merge_ratio", Value::Ratio(1.0))];
         let plan = Plan { settings, ..plan };
         let call =
             "Database::builder(path).engine(EngineKind::Silt).partitions(16).merge_ratio(1.000).open()?";
-        assert_eq!(plan.builder_call(), call);
-        assert_eq!(plan.flags(), "--engine silt --partitions 16 --merge_ratio 1.000");
+        assert_eq!(plan.builder_call().unwrap(), call);
+        assert_eq!(plan.flags().unwrap(), "--engine silt --partitions 16 --merge_ratio 1.000");
     }
 
     #[test]

@@ -2,49 +2,7 @@
 
 use super::candidates::Parameters;
 use super::demand::Demand;
-
-/// An engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum System {
-    /// The least memory a key at one read.
-    Silt,
-    /// A working set on flash above a slower disk.
-    FlashStore,
-    /// The least writes; scans.
-    FlashKey,
-    /// No index a key in memory.
-    BloomStore,
-    /// Everything in memory.
-    Mica,
-}
-
-impl System {
-    /// Every engine.
-    pub const ALL: [System; 5] =
-        [System::Silt, System::FlashStore, System::FlashKey, System::BloomStore, System::Mica];
-
-    /// The engine's name, as it is typed.
-    pub fn name(self) -> &'static str {
-        match self {
-            System::Silt => "silt",
-            System::FlashStore => "flashstore",
-            System::FlashKey => "flashkey",
-            System::BloomStore => "bloomstore",
-            System::Mica => "mica",
-        }
-    }
-
-    fn kind(self) -> &'static str {
-        match self {
-            System::Silt => "Silt",
-            System::FlashStore => "FlashStore",
-            System::FlashKey => "FlashKey",
-            System::BloomStore => "BloomStore",
-            System::Mica => "Mica",
-        }
-    }
-}
+use super::system::System;
 
 /// What a store costs, as the models have it.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
@@ -209,8 +167,9 @@ impl Plan {
         self.limits.first().copied()
     }
 
-    /// The call that sets it up.
-    pub fn builder_call(&self) -> String {
+    /// The call that opens a database with the plan's engine and settings, if the engine exists.
+    pub fn builder_call(&self) -> Option<String> {
+        let System::Engine(kind) = self.system else { return None };
         let call = |(name, value): &(&str, Value)| match *name {
             "record_bytes" => {
                 format!(".mica(MicaSettings {{ record_bytes: {value}, ..MicaSettings::default() }})")
@@ -218,16 +177,17 @@ impl Plan {
             name => format!(".{name}({value})"),
         };
         let settings: String = self.settings.iter().map(call).collect();
-        format!("Database::builder(path).engine(EngineKind::{}){settings}.open()?", self.system.kind())
+        Some(format!("Database::builder(path).engine(EngineKind::{kind:?}){settings}.open()?"))
     }
 
-    /// The flags of `siltstone bench db` that set it up.
-    pub fn flags(&self) -> String {
+    /// The flags of `siltstone bench db` for the plan's engine and settings, if the engine exists.
+    pub fn flags(&self) -> Option<String> {
+        let System::Engine(kind) = self.system else { return None };
         let flag = |(name, value): &(&str, Value)| match value {
             Value::Lengths(keys, values) => format!(" --key_size {keys} --value_size {values} --fixed"),
             value => format!(" --{name} {value}"),
         };
         let flags: String = self.settings.iter().map(flag).collect();
-        format!("--engine {}{flags}", self.system.name())
+        Some(format!("--engine {}{flags}", kind.name()))
     }
 }

@@ -1,0 +1,51 @@
+//! The systems among which the planner chooses.
+
+use serde::{Serialize, Serializer};
+use siltstone::EngineKind;
+
+/// A system with a model: an engine of Siltstone, or the system of a paper that Siltstone does not implement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum System {
+    /// An engine of Siltstone.
+    Engine(EngineKind),
+    /// FlashStore: a working set on flash above a slower disk.
+    FlashStore,
+    /// FlashKey: least writes, and scans in key order.
+    FlashKey,
+    /// BloomStore: no index per key in memory.
+    BloomStore,
+}
+
+impl System {
+    /// SILT.
+    pub const SILT: System = System::Engine(EngineKind::Silt);
+    /// MICA.
+    pub const MICA: System = System::Engine(EngineKind::Mica);
+
+    /// All systems, the engines first.
+    pub fn all() -> impl Iterator<Item = System> {
+        let engines = EngineKind::ALL.into_iter().map(System::Engine);
+        engines.chain([System::FlashStore, System::FlashKey, System::BloomStore])
+    }
+
+    /// The system's name. For an engine it is the value of `--engine`.
+    pub fn name(self) -> &'static str {
+        match self {
+            System::Engine(kind) => kind.name(),
+            System::FlashStore => "flashstore",
+            System::FlashKey => "flashkey",
+            System::BloomStore => "bloomstore",
+        }
+    }
+
+    /// Whether the system is an engine of Siltstone.
+    pub fn is_built(self) -> bool {
+        matches!(self, System::Engine(_))
+    }
+}
+
+impl Serialize for System {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
