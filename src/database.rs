@@ -4,12 +4,15 @@ mod atomic;
 mod builder;
 mod clock;
 mod lock;
+mod ordered;
 mod repair;
+mod scan;
 mod snapshot;
 mod usage;
 mod workers;
 
 pub use builder::Builder;
+pub use ordered::{KeyIter, OrderedDatabase};
 pub use repair::RepairOptions;
 pub use snapshot::{Iter, Snapshot};
 

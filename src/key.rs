@@ -52,6 +52,15 @@ impl KeyHash {
         }
     }
 
+    /// The whole placement of a key whose hash within a partition this is.
+    #[inline]
+    pub fn whole_placement(self, partition: usize, partitions_log2: u32) -> u64 {
+        match partitions_log2 {
+            0 => self.placement,
+            bits => (partition as u64) << (64 - bits) | self.placement >> bits,
+        }
+    }
+
     /// Which of 2^`partitions_log2` partitions the key belongs to.
     #[inline]
     pub fn partition(self, partitions_log2: u32) -> usize {
@@ -215,6 +224,18 @@ mod tests {
         let two = KeyHasher::Keyed([1, 3]).hash(b"key");
         assert_ne!(one.placement, two.placement);
         assert_ne!(one.fingerprint, two.fingerprint);
+    }
+
+    #[test]
+    fn a_whole_placement_follows_from_the_hash_within_a_partition() {
+        for partitions_log2 in [0, 1, 4, 10] {
+            for number in 0..100u32 {
+                let hash = KeyHasher::Keyed([1, 2]).hash(&number.to_le_bytes());
+                let (partition, within) =
+                    (hash.partition(partitions_log2), hash.within_partition(partitions_log2));
+                assert_eq!(within.whole_placement(partition, partitions_log2), hash.placement);
+            }
+        }
     }
 
     #[test]

@@ -111,7 +111,9 @@ mod sync;
 pub use batch::{Batch, Durability};
 pub use bytes::Bytes;
 pub use damage::{Damage, DamagedPart, KeyRange, RepairReport, VerifyReport};
-pub use database::{Builder, Database, Iter, RepairOptions, Snapshot, WriteOptions};
+pub use database::{
+    Builder, Database, Iter, KeyIter, OrderedDatabase, RepairOptions, Snapshot, WriteOptions,
+};
 pub use device::Access;
 pub use dictionary::{
     DICTIONARY_VERSION, Dictionary, DictionaryBuilder, DictionaryIndex, DictionaryInfo, DictionaryIter,
@@ -119,7 +121,7 @@ pub use dictionary::{
 };
 pub use engine::mica::MicaSettings;
 pub use engine::silt::{FilterKind, HashStoreKind, IndexKind};
-pub use engine::{Change, EngineKind, Found, Record, Step};
+pub use engine::{Change, EngineKind, Found, Record, ScanLimit, ScanPage, Step};
 pub use error::{Error, Result};
 pub use progress::Progress;
 pub use stats::{DegradedStore, RamAccount, Shape, Stats, StoreKind, Usage};

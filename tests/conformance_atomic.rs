@@ -325,3 +325,59 @@ fn a_snapshot_of_a_closed_database_says_so_and_checks_its_keys() {
         assert!(matches!(database.snapshot().map(drop), Err(Error::Closed)), "{bed}");
     }
 }
+
+#[test]
+fn a_value_is_computed_only_for_an_absent_key() {
+    for bed in all_beds() {
+        let mut database = bed.open();
+        for (number, stage) in (0..).zip(STAGES) {
+            assert!(
+                database.insert_if_absent_with(bed.key(number), || bed.value(number, 0)).unwrap(),
+                "{bed}"
+            );
+            database = reach(&bed, database, stage);
+            let refused = || -> Vec<u8> { panic!("{bed}, {stage:?}: the key is present") };
+            assert!(!database.insert_if_absent_with(bed.key(number), refused).unwrap());
+            assert_eq!(database.get(bed.key(number)).unwrap().unwrap(), bed.value(number, 0), "{bed}");
+        }
+        let too_long = database.insert_if_absent_with(bed.key(99), || vec![0; (256 << 20) + 1]);
+        assert!(too_long.is_err() && !database.contains(bed.key(99)).unwrap(), "{bed}");
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum OwnError {
+    Refused(usize),
+    Database(String),
+}
+
+impl From<Error> for OwnError {
+    fn from(error: Error) -> Self {
+        OwnError::Database(error.to_string())
+    }
+}
+
+#[test]
+fn an_update_returns_a_result_or_an_error_of_the_caller() {
+    for bed in all_beds() {
+        let database = bed.open();
+        fill(&bed, &database, 1);
+        let replaced = database.try_update(bed.key(0), |found| -> Result<_, OwnError> {
+            Ok((put(&bed, 0, 1), found.map(|found| found.value.clone())))
+        });
+        assert_eq!(replaced, Ok(Some(bed.value(0, 0).into())), "{bed}");
+        let refused = database.try_update(bed.key(0), |found| -> Result<(Change, ()), _> {
+            Err(OwnError::Refused(found.map_or(0, |found| found.value.len())))
+        });
+        assert_eq!(refused, Err(OwnError::Refused(bed.value(0, 1).len())), "{bed}");
+        let too_long = database.try_update(bed.key(0), |_| {
+            Ok((Change::Put { value: vec![0; (256 << 20) + 1].into(), expires_at_ms: NEVER }, ()))
+        });
+        assert!(matches!(too_long, Err(OwnError::Database(_))), "{bed}");
+        assert_eq!(
+            database.get(bed.key(0)).unwrap().unwrap(),
+            bed.value(0, 1),
+            "{bed}: errors change nothing"
+        );
+    }
+}

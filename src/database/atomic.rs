@@ -1,10 +1,10 @@
 //! Operations that read and write in one atomic step.
 
 use super::{Database, WriteOptions};
-use crate::Result;
 use crate::batch::NEVER;
 use crate::engine::{Change, Changing, Found};
 use crate::key::{Key, check_value};
+use crate::{Error, Result};
 use bytes::Bytes;
 use std::collections::HashSet;
 
@@ -12,14 +12,38 @@ impl Database {
     /// Puts the record unless the key is there; returns whether it did. Atomic. A record that is there is as durable as
     /// the database's default when this returns: with [`Durability::Synced`](crate::Durability::Synced) that may take a
     /// sync.
+    ///
+    /// # Errors
+    /// As [`put`](Database::put), also if the key is present.
     pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
         check_value(value.as_ref())?;
-        let mut inserted = false;
-        self.update(key, |found| {
-            inserted = found.is_none();
-            Ok(if inserted { put(value.as_ref(), NEVER) } else { Change::Keep })
-        })?;
-        Ok(inserted)
+        self.insert_if_absent_with(key, || value)
+    }
+
+    /// [`insert_if_absent`](Database::insert_if_absent) with a value that is computed only if the key is absent.
+    /// `value` must not use the database: it would wait for itself.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let database = siltstone::Database::builder(directory.path().join("db")).open()?;
+    /// assert!(database.insert_if_absent_with("key", || "value")?);
+    /// assert!(!database.insert_if_absent_with("key", || -> String { unreachable!() })?);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`put`](Database::put).
+    pub fn insert_if_absent_with<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl FnOnce() -> V,
+    ) -> Result<bool> {
+        self.try_update(key, |found| {
+            Ok(match found {
+                Some(_) => (Change::Keep, false),
+                None => (put(value().as_ref(), NEVER), true),
+            })
+        })
     }
 
     /// Puts those of the records whose keys are absent, all in one atomic step; returns for each whether it was put. Of
@@ -135,6 +159,57 @@ impl Database {
             }
             Ok(())
         })
+    }
+
+    /// [`update`](Database::update) with an error type of the caller and a result that `change` returns together with
+    /// the change. If `change` fails, nothing changes, and its error is returned.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use siltstone::{Change, Database, batch::NEVER};
+    /// let database = Database::builder(directory.path().join("db")).open()?;
+    /// // Returns the number before it was incremented.
+    /// let increment = || {
+    ///     database.try_update("count", |found| -> Result<(Change, u64), Box<dyn std::error::Error>> {
+    ///         let count = found.map_or(Ok(0), |found| std::str::from_utf8(&found.value)?.parse::<u64>())?;
+    ///         let value = (count + 1).to_string().into();
+    ///         Ok((Change::Put { value, expires_at_ms: NEVER }, count))
+    ///     })
+    /// };
+    /// assert_eq!((increment().unwrap(), increment().unwrap()), (0, 1));
+    /// database.put("count", "many")?;
+    /// assert!(increment().is_err_and(|error| error.is::<std::num::ParseIntError>()));
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What `change` returns, or the error of [`put`](Database::put).
+    pub fn try_update<T, E: From<Error>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        change: impl FnOnce(Option<&Found>) -> std::result::Result<(Change, T), E>,
+    ) -> std::result::Result<T, E> {
+        let (mut change, mut outcome) = (Some(change), None);
+        let updated = self.update(key, |found| {
+            let Some(change) = change.take() else { return Ok(Change::Keep) };
+            match change(found) {
+                Ok((change, result)) => {
+                    outcome = Some(Ok(result));
+                    Ok(change)
+                }
+                Err(error) => {
+                    outcome = Some(Err(error));
+                    // Ends the update. The caller gets its own error.
+                    Err(Error::Interrupted)
+                }
+            }
+        });
+        match (updated, outcome) {
+            (_, Some(Err(error))) => Err(error),
+            (Err(error), _) => Err(error.into()),
+            (Ok(()), Some(Ok(result))) => Ok(result),
+            (Ok(()), None) => Err(Error::Interrupted.into()),
+        }
     }
 
     /// A transaction over keys that are known in advance: shows `change` their values, in the order of the keys, and

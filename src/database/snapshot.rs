@@ -88,8 +88,8 @@ impl Snapshot {
 
 /// The records of a database at one moment.
 pub struct Iter {
-    records: Records,
-    _database: Database,
+    pub(super) records: Records,
+    pub(super) _database: Database,
 }
 
 impl Iterator for Iter {

@@ -1,9 +1,11 @@
-//! What every engine offers, and the engines: composition and policy over the stores.
+//! The interface of the engines, and the engines: each combines stores and decides when to move records between them.
 //!
 //! An engine starts no thread and reads no clock. Its background work is a series of bounded steps that the caller
-//! drives ([`Engine::step`]), so that a simulation can replay it.
+//! runs ([`Engine::step`]), so a simulation can replay it.
 
 pub mod mica;
+mod ordered;
+mod scan;
 pub mod silt;
 
 use crate::batch::{Durability, HashedWrite, TimestampMs};
@@ -14,6 +16,10 @@ use crate::progress::Progress;
 use crate::stats::{Shape, Stats};
 use crate::{Error, Result};
 use bytes::Bytes;
+pub use ordered::{Direction, KeyBounds, Keys, Ordered};
+pub(crate) use scan::{PageBuilder, by_partition};
+pub use scan::{ScanLimit, ScanPage};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// The engines.
@@ -49,53 +55,51 @@ impl EngineKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// Iteration goes by the order of the keys.
-    pub ordered: bool,
-    /// What was written survives the process.
+    /// Writes survive the process.
     pub persistent: bool,
-    /// Records may go away by themselves, to make room for others.
+    /// The engine may remove records to make room for others.
     pub lossy: bool,
 }
 
-/// A value as it was found.
+/// A value that a lookup found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// The value. Cloning it copies no bytes.
     pub value: Bytes,
-    /// When it ceases to be, or [`NEVER`](crate::batch::NEVER).
+    /// When it expires, or [`NEVER`](crate::batch::NEVER).
     pub expires_at_ms: TimestampMs,
 }
 
-/// A key with its value, as iteration yields it.
+/// A key with its value, as iterators and scans return it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The key.
     pub key: Bytes,
     /// The value.
     pub value: Bytes,
-    /// When the record ceases to be, or [`NEVER`](crate::batch::NEVER).
+    /// When the record expires, or [`NEVER`](crate::batch::NEVER).
     pub expires_at_ms: TimestampMs,
 }
 
-/// What an update does with a key once it has seen its value.
+/// What an update does with a key after it has read its value.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Change {
-    /// Leaves it as it is.
+    /// Keeps the record.
     #[default]
     Keep,
-    /// Gives it a value.
+    /// Puts a value.
     Put {
         /// The new value.
         value: Bytes,
-        /// When the record ceases to be, or [`NEVER`](crate::batch::NEVER).
+        /// When the record expires, or [`NEVER`](crate::batch::NEVER).
         expires_at_ms: TimestampMs,
     },
-    /// Removes it.
+    /// Deletes the key.
     Delete,
 }
 
 impl Change {
-    /// The write that makes this change to a key; `None` to keep the key as it is.
+    /// The write that makes this change to a key; `None` for [`Change::Keep`].
     pub fn to_write<'a>(&'a self, key: Key<'a>) -> Option<HashedWrite<'a>> {
         match self {
             Change::Keep => None,
@@ -105,83 +109,90 @@ impl Change {
     }
 }
 
-/// Whether a step found something to do.
+/// Whether a step did background work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing waits to be done.
+    /// There was no work.
     Idle,
-    /// A bounded piece of work was done; there may be more.
+    /// One bounded piece of work was done. There may be more.
     Worked,
 }
 
-/// What an engine's background work asks of its callers.
+/// The state of an engine's background work.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Background {
-    /// Work waits or is under way.
+    /// Work is pending or running.
     pub has_work: bool,
-    /// Some of it waits for a thread, so that one more thread would find something to do.
+    /// Some of it is not running, so one more thread would find something to do.
     pub wants_thread: bool,
-    /// How far the work is behind: 0 is not at all; from 1 on, writers have to wait for a step.
+    /// How far the work is behind the writes. 0: not behind. From 1 on, writers must wait for a step.
     pub pressure: f64,
-    /// How far the work is ahead of what writes need: 0 if they wait for it or soon will. The larger it is, the longer
-    /// a thread may rest between two steps.
+    /// How far the work is ahead of what writes need. 0: writers wait for it or soon will. The larger it is, the longer
+    /// a thread may pause between two steps.
     pub lead: f64,
 }
 
-/// What [`Engine::update_many`] calls with the values that it found and the changes to set.
+/// The callback of [`Engine::update_many`]: it gets the values that were found, and sets the changes.
 pub type Changing<'a> = dyn FnMut(&[Option<Found>], &mut [Change]) -> Result<()> + 'a;
 
-/// Records in the engine's own order, each with its own outcome.
+/// Records in the order of the engine. Reading each of them can fail.
 pub type Records = Box<dyn Iterator<Item = Result<Record>> + Send>;
 
 /// The records of an engine at one moment.
 pub trait Snapshot: Send + Sync {
-    /// The value that a key had.
+    /// Returns the value that a key had.
     fn get(&self, key: Key<'_>) -> Result<Option<Found>>;
 
-    /// The values that many keys had, in the order of the keys, with their reads overlapped.
+    /// Returns the values that several keys had, in the order of the keys. The reads overlap.
     fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Found>>> {
         keys.iter().map(|key| self.get(*key)).collect()
     }
 
-    /// All records. They can be read on after the snapshot is dropped.
+    /// Returns all records. The iterator may outlive the snapshot.
     fn records(&self) -> Records;
 }
 
-/// A key-value store in the terms of the design. All methods may be called from any thread.
+/// A key-value store. All methods may be called from any thread.
 ///
-/// Keys come with their hash, computed once per operation by the engine's [`hasher`](Engine::hasher). Keys and writes
-/// are checked against the limits and the [`shape`](Engine::shape) before they come here; an engine does not check them
-/// again.
+/// Keys come with their hash, which the database computes once per operation with the engine's
+/// [`hasher`](Engine::hasher). The database has checked keys and writes against the limits and the
+/// [`shape`](Engine::shape); an engine does not check them again.
 pub trait Engine: Send + Sync {
-    /// Which engine it is.
+    /// Returns which engine it is.
     fn kind(&self) -> EngineKind;
 
-    /// What shapes its records. Cheap.
+    /// Returns the shape of the records. Cheap.
     fn shape(&self) -> Shape;
 
-    /// What it can do beyond the common interface.
+    /// Returns what the engine can do beyond the common interface.
     fn capabilities(&self) -> Capabilities;
 
-    /// How it hashes keys. Cheap.
+    /// Returns how the engine hashes keys. Cheap.
     fn hasher(&self) -> KeyHasher;
 
-    /// The value of a key, unless it is absent or expired.
+    /// Returns the value of a key, unless it is absent or expired.
     fn get(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<Option<Found>>;
 
-    /// The values of many keys, in the order of the keys, with their reads overlapped.
+    /// Returns the values of several keys, in the order of the keys. The reads overlap.
     fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
         keys.iter().map(|key| self.get(*key, now_ms)).collect()
     }
 
-    /// Applies all writes or none. When it returns, they are visible and as durable as was asked.
+    /// Returns false only if the key is certainly absent. Reads nothing from the device. Default: true.
+    fn may_contain(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<bool> {
+        let _ = (key, now_ms);
+        self.check_open()?;
+        Ok(true)
+    }
+
+    /// Applies all writes or none. When it returns, they are visible and have the requested durability.
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: TimestampMs) -> Result<()>;
 
-    /// Shows `change` the values of the keys, in their order, and applies all the changes that it sets, or none. They
-    /// are [`Change::Keep`] at first. No other write to these keys comes in between. When this returns, what was found
-    /// and is kept is as durable as was asked, too.
+    /// Reads the keys, calls `change` once with their values, and applies all the changes that it sets, or none. The
+    /// changes are [`Change::Keep`] at first. No other write to these keys happens in between. When this returns, the
+    /// values that were found and kept have the requested durability as well.
     ///
-    /// `change` is called once. If it fails, nothing changes. If a key comes twice, the later change holds.
+    /// If `change` fails, nothing changes. If a key is given twice, its later change wins.
     fn update_many(
         &self,
         keys: &[Key<'_>],
@@ -190,70 +201,84 @@ pub trait Engine: Send + Sync {
         change: &mut Changing<'_>,
     ) -> Result<()>;
 
-    /// All records as they are at this moment. Later writes do not change it, and nothing in it expires.
+    /// Returns all records as they are at this moment. Later writes do not change the snapshot, and nothing in it
+    /// expires.
     fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>>;
 
-    /// About how many keys there are.
+    /// Returns one page of the records whose scan positions are in a range, in the order of the positions. The position
+    /// of a key is the [`placement`](crate::key::KeyHash::placement) of its hash. Expired records are left out.
+    ///
+    /// Nothing is held between two calls. Each record has the value of some moment during the call.
+    fn scan(&self, positions: RangeInclusive<u64>, limit: ScanLimit, now_ms: TimestampMs)
+    -> Result<ScanPage>;
+
+    /// Returns access in the order of the keys. Default: `None`, for an engine that does not keep this order.
+    fn ordered(&self) -> Option<&dyn Ordered> {
+        None
+    }
+
+    /// Returns about how many keys there are.
     fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64>;
 
-    /// Returns when all writes before it survive a loss of power.
+    /// Returns when all earlier writes survive a power loss.
     fn sync(&self) -> Result<()>;
 
-    /// Does one bounded piece of background work, some milliseconds long. Default: there is none.
+    /// Does one bounded piece of background work, which takes some milliseconds. Default: there is none.
     fn step(&self, now_ms: TimestampMs) -> Result<Step> {
         let _ = now_ms;
         Ok(Step::Idle)
     }
 
-    /// The state of the background work. Some atomic loads; every write asks for it. Default: there is never any.
+    /// Returns the state of the background work. Costs a few atomic loads; every write calls it. Default: there is
+    /// never any work.
     fn background(&self) -> Background {
         Background::default()
     }
 
-    /// [`Error::Closed`] after [`close`](Engine::close). Cheap.
+    /// Returns [`Error::Closed`] after [`close`](Engine::close). Cheap.
     fn check_open(&self) -> Result<()>;
 
-    /// [`Error::Closed`], or else that the engine cannot do this.
+    /// Returns [`Error::Closed`] if the engine is closed, and [`Error::Unsupported`] otherwise.
     fn unsupported(&self, operation: &'static str) -> Error {
         self.check_open().err().unwrap_or(Error::Unsupported { engine: self.kind().name(), operation })
     }
 
-    /// An error if no more writes are accepted, and why. Cheap.
+    /// Returns the reason as an error if the engine accepts no more writes. Cheap.
     fn check_writable(&self) -> Result<()>;
 
-    /// Accepts no more writes, with this cause: for a failure that the engine could not see, such as a panic of a
-    /// thread that worked for it.
+    /// Accepts no more writes, for the given cause: a failure that the engine could not see, such as a panic of a
+    /// worker thread.
     fn poison(&self, cause: &str);
 
-    /// Bounds the memory, in bytes, or lets it have what it takes. What is too much is given back at once, but for what
-    /// is in use. Default: [`Error::Unsupported`], for an engine whose memory is fixed when it is opened.
+    /// Limits the memory, in bytes; `None` removes the limit. Memory above the limit is freed at once, except what is
+    /// in use. Default: [`Error::Unsupported`], for an engine whose memory is fixed when it is opened.
     fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
         let _ = bytes;
         Err(self.unsupported("a change of the memory budget"))
     }
 
-    /// Asks for everything to be merged into the last store; the steps that follow do it. Default: there is nothing to
+    /// Requests that everything is merged into the last store. The following steps do it. Default: there is nothing to
     /// merge.
     fn request_compaction(&self) -> Result<()> {
         self.check_open()
     }
 
-    /// Writes a consistent copy into the empty directory `target`, sharing files where that can be done. Default:
+    /// Writes a consistent copy into the empty directory `target`. Files are shared where possible. Default:
     /// [`Error::Unsupported`], for an engine without files.
     fn checkpoint(&self, target: &Directory) -> Result<()> {
         let _ = target;
         Err(self.unsupported("checkpoint"))
     }
 
-    /// Reads everything and says what is damaged. `progress` is given the bytes done and the bytes in all.
+    /// Reads everything and reports what is damaged. Calls `progress` with the bytes done and the total bytes.
     fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport>;
 
-    /// What it holds and has done.
+    /// Returns what the engine holds and has done.
     fn stats(&self) -> Stats;
 
-    /// Begins a new peak of the RAM account. Default: nothing, for an engine whose memory never grows.
+    /// Starts a new peak of the RAM account. Default: nothing, for an engine whose memory never grows.
     fn reset_ram_peak(&self) {}
 
-    /// Makes everything durable. Nothing is accepted afterwards.
+    /// Makes everything durable. The engine accepts no operation afterwards.
     fn close(&self) -> Result<()>;
 }

@@ -216,6 +216,12 @@ impl BlockPerfectOutline {
         self.consensus.bucket_of(placement)
     }
 
+    /// Returns the first block that has a record of the placement's bucket. All records of higher placements are in
+    /// this block or in later ones.
+    pub fn first_block_of_bucket(&self, placement: u64) -> u64 {
+        self.consensus.first_unit_of_bucket(placement)
+    }
+
     /// Returns the length of the seeds in the encoded index.
     pub fn seeds_bytes(&self) -> u64 {
         self.consensus.seeds_bytes()

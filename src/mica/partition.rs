@@ -200,7 +200,22 @@ impl<S: Space, M: Mode> Partition<S, M> {
 
     /// Calls `show` with the key, value and expiry time of each item that has not expired.
     pub fn for_each(&self, now_ms: TimestampMs, show: impl FnMut(&[u8], &[u8], TimestampMs)) {
-        self.table.for_each(now_ms, show);
+        self.table.for_each(0..self.table.buckets(), now_ms, show);
+    }
+
+    /// Shows every item of a main bucket that is present and has not expired.
+    pub(crate) fn for_each_in_bucket(
+        &self,
+        bucket: u32,
+        now_ms: TimestampMs,
+        show: impl FnMut(&[u8], &[u8], TimestampMs),
+    ) {
+        self.table.for_each(bucket..bucket + 1, now_ms, show);
+    }
+
+    /// The main bucket of a hash. Within a partition it ascends with the hash.
+    pub(crate) fn bucket_of(&self, hash: u64) -> u32 {
+        self.table.bucket_of(hash)
     }
 }
 

@@ -383,10 +383,16 @@ impl<S: Space, M: Mode> Table<S, M> {
         self.buckets.spares_needed(hashes)
     }
 
-    /// Calls `show` with the key, value and expiry time of each item that has not expired. There must be no writer.
-    pub fn for_each(&self, now_ms: TimestampMs, mut show: impl FnMut(&[u8], &[u8], TimestampMs)) {
+    /// Calls `show` with the key, value and expiry time of each item in a range of main buckets that has not expired.
+    /// There must be no writer.
+    pub fn for_each(
+        &self,
+        buckets: Range<u32>,
+        now_ms: TimestampMs,
+        mut show: impl FnMut(&[u8], &[u8], TimestampMs),
+    ) {
         let (mut key, mut value) = (Vec::new(), Vec::new());
-        for bucket in 0..self.buckets.main() {
+        for bucket in buckets {
             let items = self.entries(bucket).filter_map(|entry| self.item(entry.offset));
             for item in items.filter(|item| !item.is_expired(now_ms)) {
                 key.clear();
@@ -447,6 +453,11 @@ impl<S: Space, M: Mode> Table<S, M> {
     /// Returns the number of main buckets.
     pub fn buckets(&self) -> u32 {
         self.buckets.main()
+    }
+
+    /// The main bucket of a hash. It ascends with the hash within a partition.
+    pub fn bucket_of(&self, hash: u64) -> u32 {
+        self.buckets.home(hash).bucket()
     }
 }
 

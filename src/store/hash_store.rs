@@ -5,6 +5,7 @@
 
 use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};
+use crate::index::filter::Filter;
 use crate::key::{KeyHash, Placing};
 use crate::store::cuckoo::{CuckooCursor, CuckooTable};
 use crate::store::file::StoreFile;
@@ -39,6 +40,14 @@ impl HashStore {
                 Ok(table.get(purpose, hash, key, buffer)?.map(|record| found(&record)))
             }
             HashStore::Ordered(store) => store.look_up(placing, purpose, hash, key, buffer, found),
+        }
+    }
+
+    /// Returns false only if the key is certainly absent. Reads nothing.
+    pub fn may_contain(&self, hash: KeyHash) -> bool {
+        match self {
+            HashStore::Cuckoo(table) => table.filter().may_contain(hash.placement, hash.fingerprint),
+            HashStore::Ordered(store) => store.may_contain(hash),
         }
     }
 

@@ -228,6 +228,10 @@ impl FrozenLog {
         &self.tables
     }
 
+    fn settings(&self) -> CuckooSettings {
+        self.tables.first().map(|table| table.settings()).unwrap_or_default()
+    }
+
     /// The number of records.
     pub fn len(&self) -> u32 {
         len_of(&self.tables)
@@ -297,7 +301,8 @@ impl LogCursor {
         }
     }
 
-    fn load_region(&mut self) -> Result<bool> {
+    /// Loads the next region that has records, of the first one only those from a tag on.
+    fn load_region(&mut self, mut first_tag: u16) -> Result<bool> {
         let frozen = self.frozen.clone();
         while self.order.is_empty() {
             if frozen.tables.iter().all(|table| self.next_region >= table.region_count()) {
@@ -306,8 +311,9 @@ impl LogCursor {
             let slots: u32 = frozen.tables.iter().map(|table| table.settings().slots_per_region()).sum();
             self.order.reserve_exact(slots.min(frozen.len()) as usize);
             let slots = frozen.tables.iter().flat_map(|table| table.region_slots(self.next_region));
-            self.order.extend(slots.map(|(_, tag, packed)| Ordered { tag, packed }));
-            self.next_region += 1;
+            let ordered = slots.map(|(_, tag, packed)| Ordered { tag, packed });
+            self.order.extend(ordered.filter(|ordered| ordered.tag >= first_tag));
+            (self.next_region, first_tag) = (self.next_region + 1, 0);
             self.order.sort_unstable_by(|one, two| two.cmp(one));
             self.order_equal_tags()?;
         }
@@ -343,7 +349,7 @@ impl LogCursor {
 impl Cursor for LogCursor {
     fn advance(&mut self) -> Result<bool> {
         self.current = None;
-        if self.order.is_empty() && !self.load_region()? {
+        if self.order.is_empty() && !self.load_region(0)? {
             return Ok(false);
         }
         let Some(Ordered { packed, .. }) = self.order.pop() else { return Ok(false) };
@@ -351,6 +357,13 @@ impl Cursor for LogCursor {
         let hash = self.placing.place(span.view(&self.buffer).key);
         self.current = Some((hash, span));
         Ok(true)
+    }
+
+    /// Reads at most the records whose tags are alike.
+    fn seek(&mut self, placement: u64) -> Result<()> {
+        let settings = self.frozen.settings();
+        self.next_region = settings.region_of(placement);
+        self.load_region(settings.tag_of(placement)).map(drop)
     }
 
     fn entry(&self) -> Option<Entry<'_>> {

@@ -23,6 +23,12 @@ pub struct Entry<'a> {
 pub trait Cursor: Send {
     /// Goes on to the next record, first to the first; answers whether there is one.
     fn advance(&mut self) -> Result<bool>;
+    /// Moves to the first record of this placement or a higher one, or to a record shortly before it. To be called
+    /// before the first [`advance`](Cursor::advance). Default: stays at the first record.
+    fn seek(&mut self, placement: u64) -> Result<()> {
+        let _ = placement;
+        Ok(())
+    }
     /// The record that the cursor stands on.
     fn entry(&self) -> Option<Entry<'_>>;
     /// The memory held, in bytes.
@@ -38,6 +44,8 @@ pub struct MergeCursor {
     /// A heap of the sources that have records left; the one with the first record stands at the front.
     heap: Vec<Head>,
     started: bool,
+    /// Records of lower placements are skipped.
+    first_placement: u64,
     /// At this time records that are gone are dropped; `None` keeps them.
     drop_gone_at_ms: Option<TimestampMs>,
     last_key: Vec<u8>,
@@ -62,6 +70,7 @@ impl MergeCursor {
             taken: vec![0; sources.len()],
             sources,
             started: false,
+            first_placement: 0,
             drop_gone_at_ms,
             last_key: Vec::new(),
             hidden: 0,
@@ -126,11 +135,15 @@ impl MergeCursor {
     }
 
     fn advance_source(&mut self, source: usize) -> Result<Option<Head>> {
-        if !self.sources[source].advance()? {
-            return Ok(None);
+        while self.sources[source].advance()? {
+            let Some(Entry { hash, .. }) = self.sources[source].entry() else { break };
+            // A source that was sought may begin before the placement.
+            if hash.placement >= self.first_placement {
+                self.taken[source] += 1;
+                return Ok(Some(Head { hash, source }));
+            }
         }
-        self.taken[source] += 1;
-        Ok(self.sources[source].entry().map(|entry| Head { hash: entry.hash, source }))
+        Ok(None)
     }
 
     fn advance_first(&mut self) -> Result<()> {
@@ -178,6 +191,11 @@ impl Cursor for MergeCursor {
                 return Ok(true);
             }
         }
+    }
+
+    fn seek(&mut self, placement: u64) -> Result<()> {
+        self.first_placement = placement;
+        self.sources.iter_mut().try_for_each(|source| source.seek(placement))
     }
 
     fn entry(&self) -> Option<Entry<'_>> {

@@ -1,18 +1,20 @@
-//! MICA (dissertation, chapter 5): everything in memory, in partitions, as a store or as a cache. The structures stand
-//! in [`mica`](crate::mica); here they are composed into an engine.
+//! MICA (dissertation, chapter 5): all data in memory, in partitions, as a store or as a cache. The structures are in
+//! [`mica`](crate::mica); this module combines them into an engine.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
+//! | `scan` | pages of records in hash order |
 //! | `settings` | how much memory, and for what |
 //! | `snapshot` | a copy of all records |
-//! | `write` | writes, one or many: all or none over partitions |
+//! | `write` | single writes, and several writes over partitions, all or none |
 //!
-//! Partitions are CREW: a get waits for no lock; writes of a partition follow one another. In a cache a get also
-//! appends the item again where the eviction policy asks for it, unless a writer holds the partition. Deviation: the
-//! dissertation's server gives each partition to one core; here any thread may write, and waits for its turn.
-//! Nothing survives the process. A key that has expired gives its space back when it is written again, or when the
+//! Partitions are CREW: a get takes no lock, and the writes to a partition take its lock one after the other. In a
+//! cache a get also appends the item again where the eviction policy requires it, unless a writer holds the partition.
+//! Deviation: the dissertation's server assigns each partition to one core; here any thread may write.
+//! Nothing survives the process. The space of an expired record is freed when its key is written again, or when the
 //! memory is full.
 
+mod scan;
 mod settings;
 mod snapshot;
 mod write;
@@ -25,7 +27,9 @@ pub use settings::MicaSettings;
 
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
-use crate::engine::{Capabilities, Changing, Engine, EngineKind, Found, Record, Snapshot};
+use crate::engine::{
+    Capabilities, Changing, Engine, EngineKind, Found, Record, ScanLimit, ScanPage, Snapshot,
+};
 use crate::health::Health;
 use crate::key::{Key, KeyHasher};
 use crate::mica::{CircularLog, Crew, HashedKey, Partition, Reader, SegregatedFits, Space};
@@ -35,6 +39,7 @@ use crate::{Error, Result};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use snapshot::MicaSnapshot;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -50,23 +55,23 @@ pub struct Mica<S: Space> {
     closed: AtomicBool,
 }
 
-/// A partition, for those who read and for the one who writes.
+/// A partition, for its readers and for its one writer.
 struct Shard<S: Space> {
     reader: Reader<S>,
     owner: Mutex<Owner<S>>,
 }
 
-/// What the writer of a partition has.
+/// The state of the writer of a partition.
 struct Owner<S: Space> {
     partition: Partition<S, Crew>,
     /// When expired items were last removed, or 0.
     collected_at_ms: TimestampMs,
 }
 
-/// An empty engine: a store, or a cache if the settings say what it gives up.
+/// An empty engine: a cache if the settings name an eviction policy, else a store.
 ///
 /// # Errors
-/// [`Error::Setting`] for settings outside their limits; [`Error::Io`] if the system does not grant the memory.
+/// [`Error::Setting`] for settings outside their limits; [`Error::Io`] if the system does not provide the memory.
 pub fn open(settings: &MicaSettings, shape: ItemShape, hasher: KeyHasher) -> Result<Arc<dyn Engine>> {
     settings.check()?;
     let partition_bits = settings.partitions.ilog2();
@@ -106,14 +111,14 @@ impl<S: Space> Mica<S> {
         })
     }
 
-    /// The number of a key's partition, and the key as its table takes it.
+    /// The number of a key's partition, and the key in the form that its table takes.
     #[inline]
     fn place<'a>(&self, key: Key<'a>) -> (usize, HashedKey<'a>) {
         let partition = key.hash().partition(self.partition_bits);
         (partition, HashedKey { hash: key.hash().placement, bytes: key.bytes() })
     }
 
-    /// All partitions, with no writer in them.
+    /// All partitions, locked against writers.
     fn all_owners(&self) -> Vec<MutexGuard<'_, Owner<S>>> {
         self.partitions.iter().map(|shard| shard.owner.lock()).collect()
     }
@@ -136,15 +141,15 @@ impl<S: Space> Engine for Mica<S> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { ordered: false, persistent: false, lossy: S::LOSSY }
+        Capabilities { persistent: false, lossy: S::LOSSY }
     }
 
     fn hasher(&self) -> KeyHasher {
         self.hasher
     }
 
-    /// The reader itself takes no lock. An item of a cache that the policy wants appended again is, if no writer is in
-    /// its partition at that moment: of gets that meet a writer the policy sees a sample (dissertation 5.3.1).
+    /// Takes no lock. If the eviction policy of a cache requires that the item is appended again, this happens unless a
+    /// writer holds the partition. Under concurrent writes the policy sees a sample of the gets (dissertation 5.3.1).
     fn get(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<Option<Found>> {
         self.check_open()?;
         let (partition, key) = self.place(key);
@@ -194,6 +199,13 @@ impl<S: Space> Engine for Mica<S> {
         Ok(found)
     }
 
+    /// Exact. Does not count as a use of the item.
+    fn may_contain(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<bool> {
+        self.check_open()?;
+        let (partition, key) = self.place(key);
+        Ok(self.partitions[partition].reader.get(key, now_ms, &mut Vec::new()).is_some())
+    }
+
     fn write(&self, writes: &[HashedWrite<'_>], _durability: Durability, now_ms: TimestampMs) -> Result<()> {
         self.check_writable()?;
         self.write_all(writes, now_ms)
@@ -210,7 +222,7 @@ impl<S: Space> Engine for Mica<S> {
         self.update_all(keys, now_ms, change)
     }
 
-    /// Copies all records: takes as much memory as they do, and writers wait for it.
+    /// Copies all records, which takes as much memory as the records, and blocks writers meanwhile.
     fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>> {
         self.check_open()?;
         let mut records = Vec::new();
@@ -221,6 +233,16 @@ impl<S: Space> Engine for Mica<S> {
             });
         }
         Ok(Arc::new(MicaSnapshot { records: records.into(), places: OnceLock::new() }))
+    }
+
+    fn scan(
+        &self,
+        positions: RangeInclusive<u64>,
+        limit: ScanLimit,
+        now_ms: TimestampMs,
+    ) -> Result<ScanPage> {
+        self.check_open()?;
+        Ok(self.scan_page(positions, limit, now_ms))
     }
 
     fn approximate_len(&self, _now_ms: TimestampMs) -> Result<u64> {

@@ -1,23 +1,23 @@
-//! What can be chosen of a MICA engine, with the limits.
+//! The settings of a MICA engine and their limits.
 
 use crate::mica::{CacheSettings, Eviction, ItemShape, StoreSettings};
 use crate::{Error, Result};
 
-/// The most partitions.
+/// The maximum number of partitions.
 const PARTITIONS_MAX: u32 = 1 << 10;
 
 /// All settings of the engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MicaSettings {
-    /// All its memory, index included, in bytes: 64 KiB to 16 GiB for each partition. It is taken from the system as it
-    /// is first touched.
+    /// All memory of the engine, including the index, in bytes: 64 KiB to 16 GiB per partition. The system provides it
+    /// when it is first touched.
     pub memory_bytes: u64,
-    /// The bytes of key and value that a record has on average. A wrong guess costs memory: where records are smaller
-    /// the index is full before the memory is, where they are larger the index is too large.
+    /// The average size of key and value together, in bytes. A wrong number wastes memory: with smaller records the
+    /// index fills up before the memory does, with larger ones the index is too large.
     pub record_bytes: usize,
-    /// A power of two up to 1,024.
+    /// The number of partitions, a power of two up to 1,024.
     pub partitions: u32,
-    /// What gives way when the memory is full; if nothing does, writes are refused then.
+    /// Which records a cache evicts when the memory is full. `None`: a store, which then refuses writes.
     pub eviction: Option<Eviction>,
 }
 
@@ -28,10 +28,10 @@ impl Default for MicaSettings {
 }
 
 impl MicaSettings {
-    /// Checks the limits.
+    /// Checks all limits.
     ///
     /// # Errors
-    /// [`Error::Setting`] for what is outside them.
+    /// [`Error::Setting`] for a setting outside its limits.
     pub fn check(&self) -> Result<()> {
         if !self.partitions.is_power_of_two() || self.partitions > PARTITIONS_MAX {
             let problem = format!("{} is not a power of two from 1 to {PARTITIONS_MAX}", self.partitions);

@@ -1,4 +1,4 @@
-//! All records at one moment: a copy of them.
+//! Snapshots: a copy of all records.
 
 use crate::Result;
 use crate::engine::{Found, Record, Records, Snapshot};
@@ -10,12 +10,12 @@ use std::sync::{Arc, OnceLock};
 /// A copy of all records.
 pub(super) struct MicaSnapshot {
     pub records: Arc<[Record]>,
-    /// Where the record of each key is. Made for the first key that is looked up.
+    /// The index of each key in `records`. Built by the first lookup.
     pub places: OnceLock<HashMap<Bytes, usize>>,
 }
 
 impl Snapshot for MicaSnapshot {
-    /// The first call goes through all records once.
+    /// The first call reads all records once.
     fn get(&self, key: Key<'_>) -> Result<Option<Found>> {
         let places = self.places.get_or_init(|| {
             let keys = self.records.iter().map(|record| record.key.clone());

@@ -1,5 +1,5 @@
-//! Writes. One goes straight to its partition. Many are prepared first: the items are written where nobody can find
-//! them, and only when all of them have a place does any of them become visible.
+//! Writes. A single write goes directly to its partition. Several writes are prepared first: their items are written to
+//! places that no index entry refers to. They become visible only after all of them have a place.
 
 use super::{Mica, Owner};
 use crate::Result;
@@ -12,17 +12,17 @@ use parking_lot::MutexGuard;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Expired items are not looked for again within this time.
+/// The least time between two searches for expired items.
 const COLLECTION_INTERVAL_MS: u64 = 1_000;
 
 /// The writers of some partitions, by the number of the partition.
 type Owners<'a, S> = BTreeMap<usize, MutexGuard<'a, Owner<S>>>;
 
-/// A record to be put: its key, value and expiry time.
+/// A record to put: its key, value and expiry time.
 type Put<'a> = (HashedKey<'a>, &'a [u8], TimestampMs);
 
 impl<S: Space> Owner<S> {
-    /// Does `work`; where it finds the memory full, once more after removing what has expired.
+    /// Does `work`. If the memory is full, removes expired items and does it once more.
     fn with_room<T>(
         &mut self,
         now_ms: TimestampMs,
@@ -34,7 +34,8 @@ impl<S: Space> Owner<S> {
         }
     }
 
-    /// Removes what has expired, if that was not done just now; answers whether there was anything.
+    /// Removes expired items, unless that was done less than [`COLLECTION_INTERVAL_MS`] ago. Returns whether any was
+    /// removed.
     fn collect(&mut self, now_ms: TimestampMs) -> bool {
         let since_ms = now_ms.saturating_sub(self.collected_at_ms);
         if self.collected_at_ms != 0 && since_ms < COLLECTION_INTERVAL_MS {
@@ -52,7 +53,7 @@ impl<S: Space> Mica<S> {
             .fetch_add(writes.iter().map(|write| write.write().user_bytes() as u64).sum(), Relaxed);
     }
 
-    /// Does one write in its partition.
+    /// Applies one write to its partition.
     fn write_one(&self, owner: &mut Owner<S>, write: &HashedWrite<'_>, now_ms: TimestampMs) -> Result<()> {
         let (_, key) = self.place(write.key());
         match write.write() {
@@ -67,14 +68,14 @@ impl<S: Space> Mica<S> {
         Ok(())
     }
 
-    /// The writers of all partitions that the keys are in.
+    /// Locks all partitions of the keys.
     fn owners_of<'a>(&self, keys: impl Iterator<Item = Key<'a>>) -> Owners<'_, S> {
         let numbers: BTreeSet<usize> = keys.map(|key| self.place(key).0).collect();
-        // In the order of their numbers, so that no two batches wait for each other.
+        // In the order of their numbers, so that two batches cannot deadlock.
         numbers.into_iter().map(|number| (number, self.partitions[number].owner.lock())).collect()
     }
 
-    /// Does all writes or none.
+    /// Applies all writes or none.
     pub(super) fn write_all(&self, writes: &[HashedWrite<'_>], now_ms: TimestampMs) -> Result<()> {
         if let [write] = writes {
             let (partition, _) = self.place(write.key());
@@ -84,7 +85,7 @@ impl<S: Space> Mica<S> {
         self.write_owned(&mut owners, writes, now_ms)
     }
 
-    /// Reads the keys, and does all changes to them or none, with no other writer in their partitions.
+    /// Reads the keys, and applies all changes to them or none, with their partitions locked.
     pub(super) fn update_all(
         &self,
         keys: &[Key<'_>],
@@ -115,7 +116,7 @@ impl<S: Space> Mica<S> {
         }
     }
 
-    /// Does all writes or none, in partitions that are owned.
+    /// Applies all writes or none to partitions that are locked.
     fn write_owned(
         &self,
         owners: &mut Owners<'_, S>,
@@ -134,7 +135,7 @@ impl<S: Space> Mica<S> {
         for (partition, puts) in &puts {
             let Some(owner) = owners.get_mut(partition) else { continue };
             match owner.with_room(now_ms, |owner| owner.partition.prepare(puts)) {
-                // From the end on, the items come out in the order in which they were written.
+                // `pop` takes them from the end, so reversed they come out in the order of the writes.
                 Ok(items) => prepared.insert(*partition, items.into_iter().rev().collect()),
                 Err(full) => {
                     outcome = Err(full);

@@ -10,7 +10,6 @@ use super::snapshot::{PartitionSnapshot, cursor};
 use crate::Result;
 use crate::batch::TimestampMs;
 use crate::store::merge::Cursor;
-use std::sync::Arc;
 
 /// The records that are read of all partitions together. If all keys are new, the standard error is 0.6 %.
 const SAMPLED_RECORDS: u64 = 32 << 10;
@@ -28,19 +27,14 @@ impl Core {
     }
 
     fn count_keys(&self, partition: &Partition, sampled: u64, now_ms: TimestampMs) -> Result<f64> {
-        let (snapshot, log) = {
-            let state = partition.state.read();
-            let active = Arc::new(state.active.freeze(self.log.end()));
-            // While the state is locked: nothing that it points to is released.
-            (PartitionSnapshot { active, view: state.view.clone() }, self.log.view())
-        };
+        let (snapshot, log) = PartitionSnapshot::take(partition, &self.log);
         let view = &snapshot.view;
         let sorted = view.sorted_records();
         let records = u64::from(snapshot.active.len()) + view.frozen_records() + view.hash_records() + sorted;
         if records == sorted {
             return Ok(sorted as f64);
         }
-        let mut cursor = cursor(self, &snapshot, &log, now_ms, PIECE_BYTES);
+        let mut cursor = cursor(self, &snapshot, &log, now_ms, |_| PIECE_BYTES);
         let mut keys = 0;
         while cursor.advance()? {
             if cursor.passed() >= sampled {

@@ -8,6 +8,7 @@
 //! | `convert` | 3.2: a full LogStore becomes a HashStore |
 //! | `merge` | 3.3: HashStores are merged into the SortedStore |
 //! | `policy` | 5, dissertation 2.4: when, and how large (d, H, P) |
+//! | `scan` | pages of records in hash order |
 //! | `count` | how many keys there are, from a sample |
 //! | `residency` | 4: fail-graceful indexing; the memory budget |
 //! | `open` | 4: crash tolerance; what the paper leaves open is done by the log's durability levels |
@@ -31,6 +32,7 @@ mod policy;
 mod repair;
 mod reshape;
 mod residency;
+mod scan;
 mod settings;
 mod snapshot;
 mod verify;
@@ -48,7 +50,9 @@ use crate::batch::{Durability, HashedWrite, NEVER, TimestampMs};
 use crate::cache::{Cached, CachedRecord, RecordCache, Ticket};
 use crate::damage::VerifyReport;
 use crate::device::{AlignedBuffer, Directory, Purpose, with_scratch};
-use crate::engine::{Background, Capabilities, Changing, Engine, EngineKind, Found, Snapshot, Step};
+use crate::engine::{
+    Background, Capabilities, Changing, Engine, EngineKind, Found, ScanLimit, ScanPage, Snapshot, Step,
+};
 use crate::health::{FailStop, Health};
 use crate::key::{Key, KeyHash, KeyHasher, Placing};
 use crate::progress::Progress;
@@ -63,7 +67,7 @@ use ledger::Ledger;
 use partition::{Partition, Sought, Stores};
 use residency::Residency;
 use snapshot::SiltSnapshot;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::Arc;
 
 /// The SILT engine.
@@ -215,7 +219,7 @@ impl Engine for Silt {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { ordered: false, persistent: true, lossy: false }
+        Capabilities { persistent: true, lossy: false }
     }
 
     fn hasher(&self) -> KeyHasher {
@@ -230,6 +234,14 @@ impl Engine for Silt {
     fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
         self.core.check_open()?;
         self.core.get_many(keys, now_ms)
+    }
+
+    /// By the tags of LogStores and by the filters that are in memory. A last store without a filter may contain any
+    /// key.
+    fn may_contain(&self, key: Key<'_>, _now_ms: TimestampMs) -> Result<bool> {
+        self.core.check_open()?;
+        let (partition, hash) = self.core.place(key);
+        Ok(self.core.partitions[partition].stores(&self.core.log, hash).may_contain(hash))
     }
 
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, _now_ms: TimestampMs) -> Result<()> {
@@ -253,6 +265,16 @@ impl Engine for Silt {
     fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>> {
         self.core.check_open()?;
         Ok(Arc::new(SiltSnapshot::take(&self.core, now_ms)))
+    }
+
+    fn scan(
+        &self,
+        positions: RangeInclusive<u64>,
+        limit: ScanLimit,
+        now_ms: TimestampMs,
+    ) -> Result<ScanPage> {
+        self.core.check_open()?;
+        self.core.scan(positions, limit, now_ms)
     }
 
     fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64> {

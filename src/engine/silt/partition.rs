@@ -235,6 +235,15 @@ impl Partition {
 }
 
 impl Stores {
+    /// Returns false only if the key is certainly absent. Reads nothing from the device.
+    pub fn may_contain(&self, hash: KeyHash) -> bool {
+        let View { frozen, hash_stores, sorted } = &*self.view;
+        !self.active.is_empty()
+            || frozen.iter().any(|frozen| !frozen.candidates(hash).is_empty())
+            || hash_stores.iter().any(|(_, store)| store.may_contain(hash))
+            || sorted.as_ref().is_some_and(|(_, store)| store.may_contain(hash))
+    }
+
     /// The stores as they were in a snapshot, of which `log` is a part.
     pub fn of_snapshot(snapshot: &PartitionSnapshot, log: &LogView, hash: KeyHash) -> Stores {
         let (active, view) = (snapshot.active.candidates(hash), snapshot.view.clone());

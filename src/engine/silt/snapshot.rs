@@ -8,22 +8,34 @@ use crate::cache::Ticket;
 use crate::device::{Directory, Purpose, with_scratch};
 use crate::engine::{Found, Record, Records, Snapshot};
 use crate::key::{Key, random_number};
-use crate::store::log::LogView;
+use crate::store::log::{Log, LogView};
 use crate::store::log_store::{FrozenLog, LogCursor};
 use crate::store::manifest::Manifest;
 use crate::store::merge::{Cursor, MergeCursor};
+use crate::store::record::RecordView;
 use bytes::Bytes;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// What is read at a time of each store, in bytes.
-const PIECE_BYTES: usize = 64 << 10;
+pub(super) const PIECE_BYTES: usize = 64 << 10;
 
 /// A partition at one moment.
 #[derive(Clone)]
 pub(super) struct PartitionSnapshot {
     pub active: Arc<FrozenLog>,
     pub view: Arc<View>,
+}
+
+impl PartitionSnapshot {
+    /// The partition as it is now, with a view of the log that has its records. Writers wait only for the lock of the
+    /// state.
+    pub fn take(partition: &Partition, log: &Arc<Log>) -> (PartitionSnapshot, LogView) {
+        let state = partition.state.read();
+        let active = Arc::new(state.active.freeze(log.end()));
+        // While the state is locked, nothing that it refers to is released.
+        (PartitionSnapshot { active, view: state.view.clone() }, log.view())
+    }
 }
 
 /// All partitions at one moment.
@@ -70,19 +82,20 @@ impl Snapshot for SiltSnapshot {
     fn records(&self) -> Records {
         let (core, log, now_ms) = (self.core.clone(), self.log.clone(), self.now_ms);
         Box::new(self.partitions.clone().into_iter().flat_map(move |snapshot| {
-            let cursor = cursor(&core, &snapshot, &log, now_ms, PIECE_BYTES);
+            let cursor = cursor(&core, &snapshot, &log, now_ms, |_| PIECE_BYTES);
             PartitionRecords { cursor, failed: false }
         }))
     }
 }
 
-/// All records of a partition in hash order, each store read `piece_bytes` at a time.
+/// All records of a partition in hash order. `piece_bytes` gives, for a store of so many bytes, how many of them are
+/// read at a time.
 pub(super) fn cursor(
     core: &Core,
     snapshot: &PartitionSnapshot,
     log: &LogView,
     now_ms: TimestampMs,
-    piece_bytes: usize,
+    piece_bytes: impl Fn(u64) -> usize,
 ) -> MergeCursor {
     let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
     for frozen in std::iter::once(&snapshot.active).chain(&snapshot.view.frozen) {
@@ -90,12 +103,21 @@ pub(super) fn cursor(
         sources.push(Box::new(LogCursor::new(log, frozen, core.placing, Purpose::Iterate)));
     }
     for (_, store) in &snapshot.view.hash_stores {
-        sources.push(store.cursor(core.placing, Purpose::Iterate, piece_bytes));
+        sources.push(store.cursor(core.placing, Purpose::Iterate, piece_bytes(store.file().length())));
     }
     if let Some((_, store)) = &snapshot.view.sorted {
-        sources.push(store.cursor(core.placing, Purpose::Iterate, piece_bytes));
+        sources.push(store.cursor(core.placing, Purpose::Iterate, piece_bytes(store.file().length())));
     }
     MergeCursor::new(sources, Some(now_ms))
+}
+
+/// A record of its own.
+pub(super) fn copy(record: &RecordView<'_>) -> Record {
+    Record {
+        key: Bytes::copy_from_slice(record.key),
+        value: Bytes::copy_from_slice(record.value.unwrap_or_default()),
+        expires_at_ms: record.expires_at_ms,
+    }
 }
 
 struct PartitionRecords {
@@ -111,13 +133,7 @@ impl Iterator for PartitionRecords {
             return None;
         }
         match self.cursor.advance() {
-            Ok(_) => self.cursor.entry().map(|entry| {
-                Ok(Record {
-                    key: Bytes::copy_from_slice(entry.record.key),
-                    value: Bytes::copy_from_slice(entry.record.value.unwrap_or_default()),
-                    expires_at_ms: entry.record.expires_at_ms,
-                })
-            }),
+            Ok(_) => self.cursor.entry().map(|entry| Ok(copy(&entry.record))),
             Err(error) => {
                 self.failed = true;
                 Some(Err(error))

@@ -63,6 +63,11 @@ impl CuckooSettings {
         self.region_and_rest(placement).0
     }
 
+    /// Returns the tag of the keys of a placement. Within a region it ascends with the placement.
+    pub fn tag_of(&self, placement: u64) -> u16 {
+        self.tag_and_buckets(placement, 0).0
+    }
+
     /// Returns the region, and the position of the placement in it, scaled to 64 bits.
     fn region_and_rest(&self, placement: u64) -> (u32, u64) {
         let product = u128::from(placement) * u128::from(self.regions);

@@ -183,6 +183,14 @@ impl Outline {
         Bucket { number, first, len }
     }
 
+    /// Returns the first unit that has a key of the placement's bucket.
+    pub(crate) fn first_unit_of_bucket(&self, placement: u64) -> u64 {
+        match self.counts.keys() {
+            0 => 0,
+            _ => self.bucket(placement).first / self.shape.target.unit_len(),
+        }
+    }
+
     /// Returns the bucket of a placement. Buckets ascend with placements.
     pub(crate) fn bucket_of(&self, placement: u64) -> u64 {
         bucket_of(self.counts.len(), placement)

@@ -81,6 +81,13 @@ pub enum Search {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoSpare;
 
+impl Home {
+    /// The number of the main bucket.
+    pub fn bucket(self) -> u32 {
+        self.bucket
+    }
+}
+
 impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
     /// Returns the number of words that this many buckets take.
     pub fn words_for(main: u32, spare: u32) -> usize {

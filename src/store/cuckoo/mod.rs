@@ -298,6 +298,12 @@ impl Cursor for CuckooCursor {
         Ok(self.current.is_some())
     }
 
+    /// Moves to the region of the placement, which [`advance`](Cursor::advance) reads as a whole.
+    fn seek(&mut self, placement: u64) -> Result<()> {
+        self.next_region = self.table.filter.settings().region_of(placement);
+        Ok(())
+    }
+
     fn entry(&self) -> Option<Entry<'_>> {
         let (hash, index) = self.current?;
         Some(Entry { hash, record: self.view(index)? })

@@ -138,6 +138,12 @@ impl Cursor for BucketCursor {
         Ok(self.current.is_some())
     }
 
+    /// Moves to the first block of the placement's bucket. The next [`advance`](Cursor::advance) reads the bucket.
+    fn seek(&mut self, placement: u64) -> Result<()> {
+        self.next_block = self.buckets.first_block_of_bucket(placement);
+        Ok(())
+    }
+
     fn entry(&self) -> Option<Entry<'_>> {
         let (hash, index) = self.current?;
         Some(Entry { hash, record: self.record(index)? })

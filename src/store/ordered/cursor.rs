@@ -17,6 +17,10 @@ pub struct OrderedCursor {
     purpose: Purpose,
     piece_bytes: usize,
     next_block: u64,
+    /// The table with its index, for [`seek`](Cursor::seek). Released by the first read.
+    indexed: Option<OrderedTable>,
+    /// Whether the next block may begin within a record that the cursor skips.
+    skips_partial_record: bool,
     /// Payload that has been read; the part before `at` has been decoded.
     payload: Vec<u8>,
     /// The end in `payload` of each block that it was read from; the last one is the block before `next_block`.
@@ -43,6 +47,8 @@ impl OrderedCursor {
             purpose,
             piece_bytes,
             next_block: 0,
+            indexed: Some(table.without_filter()),
+            skips_partial_record: false,
             payload: Vec::new(),
             block_ends: VecDeque::new(),
             start: 0,
@@ -72,6 +78,7 @@ impl OrderedCursor {
         if self.next_block >= file.footer().blocks {
             return Ok(false);
         }
+        self.indexed = None;
         let missing = needed.saturating_sub(self.payload.len() - self.at);
         let count = self.piece_bytes.max(missing).div_ceil(block_bytes).max(1) as u64;
         let blocks = self.next_block..(self.next_block + count).min(file.footer().blocks);
@@ -86,7 +93,13 @@ impl OrderedCursor {
             self.payload.reserve_exact(bytes.len());
             for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
                 let block = self.table.block(number, bytes)?;
-                self.payload.extend_from_slice(block.payload);
+                let skipped = match block.first_record {
+                    _ if !self.skips_partial_record => 0,
+                    Some(first_record) => first_record,
+                    None => block.payload.len(),
+                };
+                self.skips_partial_record &= block.first_record.is_none();
+                self.payload.extend_from_slice(block.payload.get(skipped..).unwrap_or_default());
                 self.block_ends.push_back(self.payload.len());
             }
             Ok(())
@@ -120,6 +133,15 @@ impl Cursor for OrderedCursor {
             let block_bytes = u64::from(self.table.file.footer().block_bytes);
             return Err(self.table.file.file().corrupt(self.next_block * block_bytes, "a record", got));
         }
+    }
+
+    /// Finds the block by the index, or by a search if the index is not in memory.
+    fn seek(&mut self, placement: u64) -> Result<()> {
+        if let Some(table) = &self.indexed {
+            self.next_block = table.first_block_from(self.placing, self.purpose, placement)?;
+            self.skips_partial_record = self.next_block > 0;
+        }
+        Ok(())
     }
 
     fn entry(&self) -> Option<Entry<'_>> {

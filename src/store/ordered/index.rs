@@ -358,6 +358,11 @@ impl Buckets {
         Ok(Buckets::new(outline, pages, slots_per_block))
     }
 
+    /// The first block that has a record of the placement's bucket.
+    pub(super) fn first_block_of_bucket(&self, placement: u64) -> u64 {
+        self.outline.first_block_of_bucket(placement) / self.units_per_block
+    }
+
     /// The units in which the record of a key stands, if it is there. One read.
     pub(super) fn locate(
         &self,

@@ -413,6 +413,25 @@ impl OrderedTable {
         }
     }
 
+    /// Returns a block such that all records from a placement on begin in it or in later blocks: the last such block,
+    /// or one shortly before it. The records must be ordered throughout. Reads nothing if the index is in memory, else
+    /// a handful of blocks.
+    fn first_block_from(&self, placing: Placing, purpose: Purpose, placement: u64) -> Result<u64> {
+        if placement == 0 {
+            return Ok(0);
+        }
+        let hash = KeyHash { placement, fingerprint: 0 };
+        match self.index() {
+            Some(index) => Ok(index.locate(hash).start),
+            None => Search { store: self, placing, purpose, hash, key: &[] }.first_block(),
+        }
+    }
+
+    /// Returns false only if the key is certainly absent. Reads nothing.
+    pub fn may_contain(&self, hash: KeyHash) -> bool {
+        self.records() > 0 && self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
+    }
+
     /// The record of a key, with at most one read. The index has to be in memory.
     pub fn get<'b>(
         &self,

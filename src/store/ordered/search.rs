@@ -8,7 +8,6 @@ use crate::device::{AlignedBuffer, Purpose};
 use crate::key::{KeyHash, Placing};
 use crate::store::merge::Cursor;
 use crate::store::record::{RecordProblem, RecordView};
-use std::sync::Arc;
 
 /// After so many guesses the hashes are taken to be uneven.
 const INTERPOLATIONS_MAX: u32 = 8;
@@ -19,7 +18,7 @@ const BLOCKS_PER_READ_MAX: u64 = 256;
 /// A search for one key in a store whose records are in hash order throughout.
 pub struct Search<'a> {
     /// The store.
-    pub store: &'a Arc<OrderedTable>,
+    pub store: &'a OrderedTable,
     /// How its keys are placed.
     pub placing: Placing,
     /// What the reads are for.
@@ -49,9 +48,42 @@ enum Verdict<T> {
     Earlier,
 }
 
+/// What a bisection came to.
+enum Bisected<T> {
+    Known(Option<T>),
+    /// The record sought is at or after this one; at the beginning of the store if there is none.
+    From(Option<Probe>),
+}
+
 impl Search<'_> {
     /// Shows the record to `found`, if it is there.
     pub fn run<T>(&self, mut found: impl FnMut(&RecordView<'_>) -> T) -> Result<Option<T>> {
+        match self.bisect(|probe| self.judge(probe, &mut found))? {
+            Bisected::Known(value) => Ok(value),
+            Bisected::From(Some(probe)) => self.scan(probe, found),
+            Bisected::From(None) => match self.probe(0, self.store.file().footer().blocks)? {
+                Some(probe) => self.scan(probe, found),
+                None => Ok(None),
+            },
+        }
+    }
+
+    /// A block such that all records from the placement on begin in it or in later blocks. `key` must be empty.
+    pub fn first_block(&self) -> Result<u64> {
+        let bisected = self.bisect(|probe| match self.judge(probe, &mut |_| ()) {
+            Verdict::Known(_) => Verdict::Known(Some(probe.block)),
+            Verdict::Later => Verdict::Later,
+            Verdict::Earlier => Verdict::Earlier,
+        })?;
+        Ok(match bisected {
+            Bisected::Known(block) => block.unwrap_or(0),
+            Bisected::From(probe) => probe.map_or(0, |probe| probe.block),
+        })
+    }
+
+    /// Looks at blocks, by interpolation first, until `judge` knows the answer, or until the last record is found that
+    /// is the first to begin in its block and is lower than the one sought.
+    fn bisect<T>(&self, mut judge: impl FnMut(&Probe) -> Verdict<T>) -> Result<Bisected<T>> {
         let blocks = self.store.file().footer().blocks;
         // Each a block, and the placement of a record that begins there or the limit of all.
         let (mut low, mut high) = ((0, 0), (blocks, u64::MAX));
@@ -69,8 +101,8 @@ impl Search<'_> {
                 high.0 = guess;
                 continue;
             };
-            match self.judge(&probe, &mut found) {
-                Verdict::Known(value) => return Ok(value),
+            match judge(&probe) {
+                Verdict::Known(value) => return Ok(Bisected::Known(value)),
                 Verdict::Later => {
                     low = (probe.block, probe.placement);
                     lowest = Some(probe);
@@ -78,13 +110,7 @@ impl Search<'_> {
                 Verdict::Earlier => high = (guess, probe.placement),
             }
         }
-        match lowest {
-            Some(probe) => self.scan(probe, found),
-            None => match self.probe(low.0, blocks)? {
-                Some(probe) => self.scan(probe, found),
-                None => Ok(None),
-            },
-        }
+        Ok(Bisected::From(lowest))
     }
 
     /// The first record that begins in `block` or after it, before `end`; `None` if none does.

@@ -61,7 +61,29 @@ fn check(store: &Arc<OrderedTable>, directory: &Directory, records: &Records, pl
         assert_eq!((entry.hash, entry.record.key, entry.record.value), (*hash, &key[..], value.as_deref()));
     }
     assert!(!cursor.advance().unwrap());
+    check_seeks(store, records, placing);
+    check_seeks(&store.without_index(), records, placing);
     reads as f64 / records.len().max(1) as f64
+}
+
+/// After a seek a cursor begins with all records from the placement on.
+fn check_seeks(store: &OrderedTable, records: &Records, placing: Placing) {
+    let step = records.len() / 40 + 1;
+    let placements = records.keys().step_by(step).map(|(hash, _)| hash.placement);
+    let placements = placements.flat_map(|placement| [placement, placement.saturating_add(1)]);
+    for placement in placements.chain([0, 1, 1 << 63, u64::MAX]) {
+        let mut cursor = store.cursor(placing, Purpose::Iterate, 512);
+        cursor.seek(placement).unwrap();
+        let first = (KeyHash { placement, fingerprint: 0 }, Vec::new());
+        let found = loop {
+            match cursor.advance().unwrap().then(|| cursor.entry().unwrap()) {
+                Some(entry) if entry.hash.placement < placement => {}
+                other => break other.map(|entry| (entry.hash, entry.record.key.to_vec())),
+            }
+        };
+        let expected = records.range(first..).next().map(|(key, _)| key.clone());
+        assert_eq!(found, expected, "{placement:#x} of {}", records.len());
+    }
 }
 
 #[test]

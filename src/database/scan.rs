@@ -1,0 +1,86 @@
+//! Scans: reading all records in pages.
+
+use super::Database;
+use crate::Result;
+use crate::engine::{ScanLimit, ScanPage};
+use std::ops::{Bound, RangeBounds};
+
+impl Database {
+    /// Returns one page of a scan: records whose scan positions are in a range, in the order of the positions. A scan
+    /// reads all records of a range in pages and holds nothing between two pages: [`ScanPage::next`] is all that it
+    /// needs to continue, also in another process or after a restart.
+    ///
+    /// The scan position of a key is its placement hash, a number that never changes. With
+    /// [`hashed_keys`](crate::Builder::hashed_keys) it is the first 8 bytes of the key, in big-endian order.
+    ///
+    /// - A key that is present during the whole scan is returned exactly once, with a value that it had during that
+    ///   call.
+    /// - A key that is put or deleted during the scan is returned at most once. It is returned if it is present when
+    ///   the page is read that its position belongs to.
+    /// - Keys of equal positions are all in one page, even beyond the limit. With a hash of 64 bits there are hardly
+    ///   any, but hashed keys may share their first 8 bytes.
+    /// - Every number is a valid position. A position of another database is harmless: the scan begins somewhere else.
+    ///
+    /// A page costs one seek per store, and reads little more than its records. With MICA, writers to a partition wait
+    /// while the page reads from it.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let database = siltstone::Database::builder(directory.path().join("db")).open()?;
+    /// database.put("a", "1")?;
+    /// database.put("b", "2")?;
+    /// let (mut keys, mut next) = (Vec::new(), Some(0));
+    /// while let Some(position) = next {
+    ///     let page = database.scan(position.., 1_000)?;
+    ///     keys.extend(page.records.into_iter().map(|record| record.key));
+    ///     next = page.next;
+    /// }
+    /// keys.sort();
+    /// assert_eq!(keys, ["a", "b"]);
+    ///
+    /// // Four jobs, each of which scans a quarter of all records.
+    /// let jobs = (0..4u64).map(|job| job << 62..=job << 62 | u64::MAX >> 2);
+    /// let pages = jobs.map(|positions| database.scan(positions, 1_000)).collect::<Result<Vec<_>, _>>()?;
+    /// assert_eq!(pages.iter().map(|page| page.records.len()).sum::<usize>(), 2);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`get`](Database::get).
+    pub fn scan(&self, positions: impl RangeBounds<u64>, limit: impl Into<ScanLimit>) -> Result<ScanPage> {
+        let first = match positions.start_bound() {
+            Bound::Included(first) => Some(*first),
+            Bound::Excluded(before) => before.checked_add(1),
+            Bound::Unbounded => Some(0),
+        };
+        let last = match positions.end_bound() {
+            Bound::Included(last) => Some(*last),
+            Bound::Excluded(end) => end.checked_sub(1),
+            Bound::Unbounded => Some(u64::MAX),
+        };
+        // Where one of them does not exist, the range is empty, and so is this one.
+        let positions = first.zip(last).map_or(1..=0, |(first, last)| first..=last);
+        self.engine().scan(positions, limit.into(), self.inner.clock.now_ms())
+    }
+
+    /// Returns false only if the key is certainly absent. Reads nothing from the device.
+    ///
+    /// With SILT it uses the tags of young records and the filters that are in memory, so it is of use with
+    /// [`filter_last_store`](crate::Builder::filter_last_store): without that filter, any key may be in the last store.
+    /// It is true also for keys that are deleted or expired. With MICA it is exact.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let database = siltstone::Database::builder(directory.path().join("db")).open()?;
+    /// assert!(!database.may_contain("key")?);
+    /// database.put("key", "value")?;
+    /// assert!(database.may_contain("key")?);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Closed`](crate::Error::Closed), or an error for a key that is not allowed.
+    pub fn may_contain(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.engine().may_contain(self.inner.key(key.as_ref())?, self.inner.clock.now_ms())
+    }
+}

@@ -1,0 +1,36 @@
+//! Access in the order of the keys, for engines that keep it.
+
+use super::{Record, Records};
+use crate::Result;
+use crate::batch::TimestampMs;
+use bytes::Bytes;
+use std::ops::Bound;
+
+/// The first and the last key of a range.
+pub type KeyBounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+/// Keys in the order of a range, each with its own outcome.
+pub type Keys = Box<dyn Iterator<Item = Result<Bytes>> + Send>;
+
+/// The order in which a range returns its records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Direction {
+    /// From the lowest key on.
+    #[default]
+    Ascending,
+    /// From the highest key on.
+    Descending,
+}
+
+/// Records in the order of their keys, which are compared byte by byte.
+pub trait Ordered: Send + Sync {
+    /// The records within the bounds as they are at this moment. Later writes do not change them, and nothing in them
+    /// expires. Bounds that no key can be within give no record.
+    fn range(&self, bounds: KeyBounds<'_>, direction: Direction, now_ms: TimestampMs) -> Result<Records>;
+
+    /// The keys of these records. Default: the keys of [`range`](Ordered::range), which reads the values as well.
+    fn range_keys(&self, bounds: KeyBounds<'_>, direction: Direction, now_ms: TimestampMs) -> Result<Keys> {
+        let records = self.range(bounds, direction, now_ms)?;
+        Ok(Box::new(records.map(|record| record.map(|Record { key, .. }| key))))
+    }
+}

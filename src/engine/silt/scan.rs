@@ -1,0 +1,71 @@
+//! Scans: a merge of all stores of a partition, as in an iteration, that begins at a position.
+//!
+//! A page holds the state of a partition only while it is read. Every store seeks the first record of the page:
+//!
+//! | store | seek |
+//! |---|---|
+//! | LogStore | region and tag of its index, in memory |
+//! | HashStore as a cuckoo table | its region, which is read as a whole: some thousand records |
+//! | store in hash order, index in memory or in buckets | the block that its index names |
+//! | store in hash order, index on flash | interpolation search, a handful of blocks |
+//!
+//! The last block that a page reads of a store is read again by the next page, so a scan reads one block per store and
+//! page more than an iteration, and on average an eighth of the page.
+
+use super::Core;
+use super::snapshot::{PIECE_BYTES, PartitionSnapshot, copy, cursor};
+use crate::Result;
+use crate::batch::TimestampMs;
+use crate::engine::{PageBuilder, ScanLimit, ScanPage, by_partition};
+use crate::store::merge::Cursor;
+use std::ops::RangeInclusive;
+
+/// How many pieces a page reads of a store, if the records of all stores are of one size.
+const PIECES_PER_PAGE: f64 = 4.0;
+
+impl Core {
+    pub(super) fn scan(
+        &self,
+        positions: RangeInclusive<u64>,
+        limit: ScanLimit,
+        now_ms: TimestampMs,
+    ) -> Result<ScanPage> {
+        let partitions_log2 = self.placing.partitions_log2;
+        let mut page = PageBuilder::new(limit);
+        for (number, positions) in by_partition(positions, partitions_log2) {
+            if page.is_full() {
+                return Ok(page.finish(Some(*positions.start())));
+            }
+            let (snapshot, log) = PartitionSnapshot::take(&self.partitions[number], &self.log);
+            let share = share_of_page(&snapshot, limit);
+            let block_bytes = self.shape.block_bytes as usize;
+            let piece_bytes = |store_bytes: u64| {
+                let bytes = store_bytes as f64 * share / PIECES_PER_PAGE;
+                (bytes as usize).clamp(block_bytes, block_bytes.max(PIECE_BYTES))
+            };
+            let mut cursor = cursor(self, &snapshot, &log, now_ms, piece_bytes);
+            // The bits that select the partition are not part of the placement within it.
+            cursor.seek(positions.start() << partitions_log2)?;
+            while cursor.advance()? {
+                let Some(entry) = cursor.entry() else { break };
+                let position = entry.hash.whole_placement(number, partitions_log2);
+                if position > *positions.end() {
+                    break;
+                }
+                if !page.push(position, || copy(&entry.record)) {
+                    return Ok(page.finish(None));
+                }
+            }
+        }
+        Ok(page.finish(None))
+    }
+}
+
+/// About which share of a partition's records a page holds.
+fn share_of_page(snapshot: &PartitionSnapshot, limit: ScanLimit) -> f64 {
+    let PartitionSnapshot { active, view } = snapshot;
+    let records =
+        u64::from(active.len()) + view.frozen_records() + view.hash_records() + view.sorted_records();
+    let by_records = limit.records.max(1) as f64 / records.max(1) as f64;
+    by_records.min(limit.bytes as f64 / view.disk_bytes().max(1) as f64).min(1.0)
+}
