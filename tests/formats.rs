@@ -20,8 +20,8 @@ use siltstone::store::merge::Entry;
 use siltstone::store::ordered::{
     Form, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, StoreFilter,
 };
-use siltstone::store::record::{RecordLayout, RecordView};
-use siltstone::store::{StoreFile, StoreFileWriter, usage};
+use siltstone::store::record::{RecordLayout, RecordShape, RecordView};
+use siltstone::store::{Query, StoreFile, StoreFileWriter, usage};
 use siltstone::{Durability, Usage};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -219,7 +219,8 @@ fn cuckoo_index(count: u32) -> PartialKeyCuckoo {
 fn a_cuckoo_table() {
     let value: Value = |number| (number % 5 != 0).then(|| number.to_le_bytes().to_vec());
     let (written, index) = (directory(), cuckoo_index(150));
-    let mut writer = CuckooTableWriter::create(&written, "h", TAG, FIXED, BLOCK_BYTES, PIECE_BYTES).unwrap();
+    let mut writer =
+        CuckooTableWriter::create(&written, "h", TAG, shape(FIXED), BLOCK_BYTES, PIECE_BYTES).unwrap();
     for (_, _, number) in (0..3).flat_map(|region| index.region_slots(region)) {
         let value = value(number);
         let record = RecordView { key: &key(number), value: value.as_deref(), expires_at_ms: 0 };
@@ -227,13 +228,24 @@ fn a_cuckoo_table() {
     }
     writer.finish(CuckooFilter::from_index(&index)).unwrap();
     let read = golden_directory(&written, &[("h", "cuckoo_table.bin")]);
-    let table = CuckooTable::open(&read, "h", TAG, FIXED).unwrap();
+    let table = CuckooTable::open(&read, "h", TAG, shape(FIXED)).unwrap();
     let mut buffer = AlignedBuffer::default();
     for number in 0..150 {
-        let hash = PLACING.place(&key(number));
-        let found = table.get(Purpose::Get, hash, &key(number), &mut buffer).unwrap().unwrap();
-        assert_eq!(found.value, value(number).as_deref());
+        let found = table.look_up(&query(&key(number)), &mut buffer, value_of).unwrap();
+        assert_eq!(found, Some(value(number)));
     }
+}
+
+fn shape(layout: RecordLayout) -> RecordShape {
+    RecordShape { layout, placing: PLACING }
+}
+
+fn query(key: &[u8]) -> Query<'_> {
+    Query { purpose: Purpose::Get, hash: PLACING.place(key), key }
+}
+
+fn value_of(record: &RecordView<'_>) -> Option<Vec<u8>> {
+    record.value.map(<[u8]>::to_vec)
 }
 
 fn check_sorted_store(
@@ -246,7 +258,7 @@ fn check_sorted_store(
     let (written, records) = (directory(), records(150, value));
     let settings = OrderedTableSettings {
         tag: TAG,
-        layout,
+        shape: shape(layout),
         form: OrderedTableSettings::form_for(&layout, BLOCK_BYTES, filter.is_some(), Some(index)),
         block_bytes: BLOCK_BYTES,
         index: Some(index),
@@ -264,12 +276,12 @@ fn check_sorted_store(
     }
     writer.finish(filter).unwrap();
     let read = golden_directory(&written, &[("s", fixture)]);
-    let store = Arc::new(OrderedTable::open(&read, "s", TAG, layout).unwrap());
-    let mut cursor = store.cursor(PLACING, Purpose::Iterate, PIECE_BYTES);
+    let store = Arc::new(OrderedTable::open(&read, "s", TAG, shape(layout)).unwrap());
+    let mut cursor = store.cursor(Purpose::Iterate, PIECE_BYTES);
     let mut buffer = AlignedBuffer::default();
-    for ((hash, key), value) in &records {
-        let found = store.get(Purpose::Get, *hash, key, &mut buffer).unwrap().unwrap();
-        assert_eq!(found.value, value.as_deref(), "{fixture}");
+    for ((_, key), value) in &records {
+        let found = store.look_up(&query(key), &mut buffer, value_of).unwrap();
+        assert_eq!(found.as_ref(), Some(value), "{fixture}");
         assert!(cursor.advance().unwrap());
         assert_eq!(cursor.entry().unwrap().record.key, key, "{fixture}");
     }

@@ -152,8 +152,7 @@ impl DictionaryBuilder {
         let sort = ExternalSort::new(
             temporary,
             SortSettings {
-                layout: header.layout(),
-                placing: header.placing(),
+                shape: header.shape(),
                 memory_bytes: self.memory_bytes,
                 fan_in_max: FAN_IN_MAX,
                 duplicates: self.duplicates,
@@ -342,7 +341,7 @@ fn store_settings(
     });
     OrderedTableSettings {
         tag: header.tag,
-        layout,
+        shape: header.shape(),
         form: OrderedTableSettings::form_for(&layout, block_bytes, false, index.kind()),
         block_bytes,
         index: index.kind(),

@@ -5,7 +5,7 @@ use crate::coding::checksum;
 use crate::device::{AlignedBuffer, File, Purpose};
 use crate::key::{KeyHasher, Placing, check_key_length, check_value_length};
 use crate::store::file::StoreFile;
-use crate::store::record::RecordLayout;
+use crate::store::record::{RecordLayout, RecordShape};
 use crate::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"SILTDICT";
@@ -46,6 +46,11 @@ impl Header {
         RecordLayout { fixed: self.fixed, expiring: false }
     }
 
+    pub fn shape(&self) -> RecordShape {
+        RecordShape { layout: self.layout(), placing: self.placing() }
+    }
+
+    /// How keys are hashed.
     pub fn placing(&self) -> Placing {
         Placing { hasher: self.hasher, partitions_log2: 0 }
     }

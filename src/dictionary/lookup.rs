@@ -4,6 +4,7 @@ use super::Dictionary;
 use crate::Result;
 use crate::device::{Purpose, ReadRequest, with_scratch};
 use crate::key::check_key;
+use crate::store::Query;
 use crate::store::ordered::{Located, Span};
 use crate::store::record::RecordView;
 use bytes::Bytes;
@@ -58,16 +59,18 @@ impl Dictionary {
         self.header().fixed.is_none_or(|(key_length, _)| key_length == key.len())
     }
 
+    fn query<'a>(&self, key: &'a [u8]) -> Query<'a> {
+        Query { purpose: Purpose::Get, hash: self.header().placing().place(key), key }
+    }
+
     fn find<T>(&self, key: &[u8], mut found: impl FnMut(&[u8]) -> T) -> Result<Option<T>> {
         check_key(key)?;
         if !self.may_have(key) {
             return Ok(None);
         }
-        let placing = self.header().placing();
-        let hash = placing.place(key);
         with_scratch(|buffer| {
             let show = |record: &RecordView<'_>| record.value.map(&mut found);
-            Ok(self.store().look_up(placing, Purpose::Get, hash, key, buffer, show)?.flatten())
+            Ok(self.store().look_up(&self.query(key), buffer, show)?.flatten())
         })
     }
 
@@ -101,15 +104,13 @@ impl Dictionary {
     /// Where each of the keys may stand, in the order of the file.
     fn locate_many(&self, keys: &[&[u8]]) -> Result<Vec<Sought>> {
         let mut sought = Vec::with_capacity(keys.len());
-        let placing = self.header().placing();
         for (number, key) in keys.iter().enumerate() {
             check_key(key)?;
             if !self.may_have(key) {
                 continue;
             }
-            let hash = placing.place(key);
-            if let Located::In(span) = with_scratch(|buffer| self.store().locate(Purpose::Get, hash, buffer))?
-            {
+            let located = with_scratch(|buffer| self.store().locate(&self.query(key), buffer))?;
+            if let Located::In(span) = located {
                 sought.push(Sought { span, number });
             }
         }
@@ -129,7 +130,7 @@ impl Dictionary {
     fn batch_len(&self, groups: &[&[Sought]]) -> usize {
         let mut bytes = 0;
         let fits = |group: &&&[Sought]| {
-            bytes += group.first().map_or(0, |one| self.store().place_of(&one.span).1);
+            bytes += group.first().map_or(0, |one| self.store().extent_of(&one.span).1);
             bytes <= BATCH_BYTES_MAX
         };
         groups.iter().take(BATCH_READS_MAX).take_while(fits).count().max(1)
@@ -140,7 +141,7 @@ impl Dictionary {
         let file = self.store().file();
         requests.resize_with(groups.len(), || ReadRequest::new(0, 0));
         for (one, request) in groups.iter().filter_map(|group| group.first()).zip(requests.iter_mut()) {
-            let (offset, length) = self.store().place_of(&one.span);
+            let (offset, length) = self.store().extent_of(&one.span);
             request.aim(offset, length);
         }
         file.file().read_many(Purpose::Get, requests)

@@ -195,7 +195,7 @@ impl DictionaryOptions {
         let open_until = |file, end| {
             let file = StoreFile::open_until(file, header.tag, end)?;
             header.check_against(&file)?;
-            let store = OrderedTable::in_file(file, header.layout(), !self.without_index)?;
+            let store = OrderedTable::in_file(file, header.shape(), !self.without_index)?;
             if store.is_in_buckets() {
                 let end = store.file().length();
                 return Err(store.file().file().corrupt(
@@ -302,7 +302,7 @@ impl Dictionary {
     }
 
     fn cursor(&self, purpose: Purpose) -> OrderedCursor {
-        OrderedCursor::new(self.store(), self.header().placing(), purpose, PIECE_BYTES)
+        OrderedCursor::new(self.store(), purpose, PIECE_BYTES)
     }
 
     /// The number of records.

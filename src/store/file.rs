@@ -426,7 +426,7 @@ impl StoreFile {
     }
 
     /// Where some blocks stand in the file: offset and length in bytes.
-    pub fn place_of(&self, blocks: &Range<u64>) -> (u64, usize) {
+    pub fn extent_of(&self, blocks: &Range<u64>) -> (u64, usize) {
         let block_bytes = u64::from(self.footer.block_bytes);
         let blocks = blocks.start.min(self.footer.blocks)..blocks.end.min(self.footer.blocks);
         let count = blocks.end.saturating_sub(blocks.start);
@@ -440,7 +440,7 @@ impl StoreFile {
         blocks: Range<u64>,
         buffer: &'a mut AlignedBuffer,
     ) -> Result<&'a [u8]> {
-        let (offset, length) = self.place_of(&blocks);
+        let (offset, length) = self.extent_of(&blocks);
         if length == 0 {
             return Ok(&[]);
         }
@@ -449,9 +449,9 @@ impl StoreFile {
 }
 
 impl StoreFile {
-    /// Reads some bytes, as [`place_of`](StoreFile::place_of) says where, and answers where in `buffer` they stand: a
+    /// Reads some bytes, as [`extent_of`](StoreFile::extent_of) says where, and answers where in `buffer` they stand: a
     /// read is widened to the file's alignment.
-    pub fn read_place(
+    pub fn read_extent(
         &self,
         purpose: Purpose,
         (offset, length): (u64, usize),

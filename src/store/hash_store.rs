@@ -6,7 +6,8 @@
 use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};
 use crate::index::filter::Filter;
-use crate::key::{KeyHash, Placing};
+use crate::key::KeyHash;
+use crate::store::Query;
 use crate::store::cuckoo::{CuckooCursor, CuckooTable};
 use crate::store::file::StoreFile;
 use crate::store::merge::Cursor;
@@ -28,18 +29,13 @@ impl HashStore {
     /// one if not, as long as filter and index are in memory.
     pub fn look_up<T>(
         &self,
-        placing: Placing,
-        purpose: Purpose,
-        hash: KeyHash,
-        key: &[u8],
+        query: &Query<'_>,
         buffer: &mut AlignedBuffer,
-        mut found: impl FnMut(&RecordView<'_>) -> T,
+        found: impl FnMut(&RecordView<'_>) -> T,
     ) -> Result<Option<T>> {
         match self {
-            HashStore::Cuckoo(table) => {
-                Ok(table.get(purpose, hash, key, buffer)?.map(|record| found(&record)))
-            }
-            HashStore::Ordered(store) => store.look_up(placing, purpose, hash, key, buffer, found),
+            HashStore::Cuckoo(table) => table.look_up(query, buffer, found),
+            HashStore::Ordered(store) => store.look_up(query, buffer, found),
         }
     }
 
@@ -52,10 +48,10 @@ impl HashStore {
     }
 
     /// The records in hash order, read `piece_bytes` at a time.
-    pub fn cursor(&self, placing: Placing, purpose: Purpose, piece_bytes: usize) -> Box<dyn Cursor> {
+    pub fn cursor(&self, purpose: Purpose, piece_bytes: usize) -> Box<dyn Cursor> {
         match self {
-            HashStore::Cuckoo(table) => Box::new(CuckooCursor::new(table.clone(), placing, purpose)),
-            HashStore::Ordered(store) => store.cursor(placing, purpose, piece_bytes),
+            HashStore::Cuckoo(table) => Box::new(CuckooCursor::new(table.clone(), purpose)),
+            HashStore::Ordered(store) => store.cursor(purpose, piece_bytes),
         }
     }
 

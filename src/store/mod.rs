@@ -20,3 +20,17 @@ pub mod usage;
 pub mod file;
 
 pub use file::{FilterKind, StoreFile, StoreFileWriter, StoreFooter};
+
+use crate::device::Purpose;
+use crate::key::KeyHash;
+
+/// The lookup of one key in a store.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    /// What the reads are for.
+    pub purpose: Purpose,
+    /// The hash of the key, within its partition.
+    pub hash: KeyHash,
+    /// The key.
+    pub key: &'a [u8],
+}

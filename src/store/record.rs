@@ -7,7 +7,7 @@
 //! docs/formats/record.md draws both.
 
 use crate::batch::{NEVER, TimestampMs, Write};
-use crate::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX, check_key_length, check_value_length};
+use crate::key::{KEY_LENGTH_MAX, Placing, VALUE_LENGTH_MAX, check_key_length, check_value_length};
 use crate::{Error, Result};
 use std::ops::Range;
 
@@ -86,6 +86,15 @@ pub struct RecordLayout {
     pub fixed: Option<(usize, usize)>,
     /// Whether slots have room for an expiry time.
     pub expiring: bool,
+}
+
+/// The shape of the records of a store: how they are encoded, and how their keys are hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordShape {
+    /// How records are encoded.
+    pub layout: RecordLayout,
+    /// How keys are hashed.
+    pub placing: Placing,
 }
 
 /// Why bytes are no record.

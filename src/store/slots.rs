@@ -59,7 +59,7 @@ impl CheckedSlots {
 
     /// Where some slots stand in the file, whose blocks begin behind its header's: offset and length in bytes, from the
     /// first byte of the first to the last one of the last one's checksum.
-    pub fn place_of(&self, slots: &Range<u64>) -> (u64, usize) {
+    pub fn extent_of(&self, slots: &Range<u64>) -> (u64, usize) {
         let start = self.offset_of(slots.start);
         let end = match slots.is_empty() {
             true => start,
@@ -164,8 +164,8 @@ mod tests {
         let mut damaged = block(1);
         damaged[0] ^= 1;
         assert_eq!(SLOTS.least_in_block(&file, 1, &damaged), 4);
-        assert_eq!(SLOTS.place_of(&(3..5)), (512 + 312, 304));
-        assert_eq!(SLOTS.place_of(&(9..9)).1, 0);
+        assert_eq!(SLOTS.extent_of(&(3..5)), (512 + 312, 304));
+        assert_eq!(SLOTS.extent_of(&(9..9)).1, 0);
         assert!(SLOTS.open_block(&file, 0, &block(0)[..300], false).is_err());
     }
 }

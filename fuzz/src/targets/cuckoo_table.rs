@@ -5,9 +5,10 @@ use crate::seal::seal_store;
 use siltstone::device::{AlignedBuffer, Purpose};
 use siltstone::index::filter::CuckooFilter;
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
+use siltstone::store::Query;
 use siltstone::store::cuckoo::{CuckooCursor, CuckooTable, CuckooTableWriter};
 use siltstone::store::merge::Cursor;
-use siltstone::store::record::{RecordLayout, RecordView};
+use siltstone::store::record::{RecordLayout, RecordShape, RecordView};
 use std::sync::Arc;
 
 /// Runs it.
@@ -15,6 +16,7 @@ pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let (key_length, value_length) = (8 + usize::from(input.u8() % 16), usize::from(input.u8()));
     let layout = RecordLayout { fixed: Some((key_length, value_length)), expiring: input.u8() & 1 != 0 };
+    let shape = RecordShape { layout, placing: PLACING };
     let settings = CuckooSettings {
         regions: 1 + u32::from(input.u8() % 3),
         buckets_per_region_log2: 2 + input.u8() % 4,
@@ -23,7 +25,7 @@ pub fn run(data: &[u8]) {
     // Fewer than 2^8 records are numbered.
     let mut index = PartialKeyCuckoo::new(settings, 8).expect("these settings are allowed");
     let directory = directory();
-    let Ok(mut writer) = CuckooTableWriter::create(&directory, "store", 1, layout, 512, 4096) else { return };
+    let Ok(mut writer) = CuckooTableWriter::create(&directory, "store", 1, shape, 512, 4096) else { return };
     let mut keys = Vec::new();
     for number in 0..u32::from(input.u8()) {
         let key = u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes().repeat(3)[..key_length]
@@ -49,13 +51,12 @@ pub fn run(data: &[u8]) {
     }
     let directory = directory_with("store", &bytes);
     let mut buffer = AlignedBuffer::default();
-    let Ok(table) = CuckooTable::open(&directory, "store", 1, layout) else { return };
+    let Ok(table) = CuckooTable::open(&directory, "store", 1, shape) else { return };
     for key in keys.iter().step_by(5) {
-        if let Ok(Some(found)) = table.get(Purpose::Get, PLACING.place(key), key, &mut buffer) {
-            assert_eq!(found.key, &key[..]);
-        }
+        let query = Query { purpose: Purpose::Get, hash: PLACING.place(key), key };
+        let _ = table.look_up(&query, &mut buffer, |found| assert_eq!(found.key, &key[..]));
     }
-    let mut cursor = CuckooCursor::new(Arc::new(table), PLACING, Purpose::Iterate);
+    let mut cursor = CuckooCursor::new(Arc::new(table), Purpose::Iterate);
     let mut records = 0;
     while let Ok(true) = cursor.advance() {
         records += 1;

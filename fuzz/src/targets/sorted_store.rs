@@ -3,9 +3,10 @@
 use crate::input::{Input, PLACING, contents, directory, directory_with};
 use crate::seal::seal_store;
 use siltstone::device::{AlignedBuffer, Purpose};
+use siltstone::store::Query;
 use siltstone::store::merge::Entry;
 use siltstone::store::ordered::{Form, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter};
-use siltstone::store::record::RecordView;
+use siltstone::store::record::{RecordShape, RecordView};
 use std::sync::Arc;
 
 /// Runs it.
@@ -21,13 +22,14 @@ pub fn run(data: &[u8]) {
         IndexKind::DenseTrie,
         IndexKind::SlotPerfect,
     ][usize::from(input.u8() % 5)];
+    let shape = RecordShape { layout, placing: PLACING };
     let form = OrderedTableSettings::form_for(&layout, block_bytes, with_deletes, Some(wanted));
     let index = if form == Form::Stream { IndexKind::Fences } else { wanted };
     let directory = directory();
     let count = u64::from(input.u8());
     let settings = OrderedTableSettings {
         tag: 1,
-        layout,
+        shape,
         form,
         block_bytes,
         index: Some(index),
@@ -58,14 +60,13 @@ pub fn run(data: &[u8]) {
         seal_store(&layout, &mut bytes);
     }
     let directory = directory_with("store", &bytes);
-    let Ok(store) = OrderedTable::open(&directory, "store", 1, layout) else { return };
+    let Ok(store) = OrderedTable::open(&directory, "store", 1, shape) else { return };
     let (store, mut buffer) = (Arc::new(store), AlignedBuffer::default());
     for key in keys.iter().step_by(5) {
-        if let Ok(Some(found)) = store.get(Purpose::Get, PLACING.place(key), key, &mut buffer) {
-            assert_eq!(found.key, &key[..]);
-        }
+        let query = Query { purpose: Purpose::Get, hash: PLACING.place(key), key };
+        let _ = store.look_up(&query, &mut buffer, |found| assert_eq!(found.key, &key[..]));
     }
-    let mut cursor = store.cursor(PLACING, Purpose::Iterate, 4096);
+    let mut cursor = store.cursor(Purpose::Iterate, 4096);
     let mut records = 0;
     while let Ok(true) = cursor.advance() {
         records += 1;

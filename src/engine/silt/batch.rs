@@ -114,7 +114,7 @@ fn read_round<'a>(
     }
     requests.resize_with(requests.len().max(waiting.len()), || ReadRequest::new(0, 0));
     for ((_, awaited), request) in waiting.iter().zip(requests.iter_mut()) {
-        let (offset, length) = awaited.store.place_of(&awaited.span);
+        let (offset, length) = awaited.store.extent_of(&awaited.span);
         request.aim(offset, length);
     }
     let files = waiting.iter().map(|(_, awaited)| awaited.store.file().file());
@@ -167,16 +167,16 @@ impl Open<'_> {
 
     /// Finds out where in a store the key may be, or looks it up at once if that is one and the same.
     fn look_at(&self, store: &HashStore, buffer: &mut AlignedBuffer) -> Result<Seen> {
-        let Sought { key, hash, placing, .. } = self.sought;
+        let query = self.sought.query(Purpose::Get);
         if let HashStore::Ordered(store) = store {
-            match store.locate(Purpose::Get, hash, buffer)? {
+            match store.locate(&query, buffer)? {
                 Located::Nowhere => return Ok(Seen::Answered(Lookup::Unknown)),
                 Located::In(span) => return Ok(Seen::In(Awaited { store: store.clone(), span })),
                 Located::Anywhere => {}
             }
         }
         let answer = |record: &RecordView<'_>| known(record, &self.sought);
-        let found = store.look_up(placing, Purpose::Get, hash, key, buffer, answer)?;
+        let found = store.look_up(&query, buffer, answer)?;
         Ok(Seen::Answered(found.unwrap_or(Lookup::Unknown)))
     }
 }

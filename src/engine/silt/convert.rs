@@ -53,14 +53,14 @@ impl ConvertJob {
         };
         let (number, tag) = (core.take_number(), random_number()?);
         let name = FileName::HashStore(number).to_string();
-        let (layout, block_bytes) = (core.shape.layout, core.shape.block_bytes);
+        let (shape, block_bytes) = (core.shape.records(), core.shape.block_bytes);
         let target = match core.hash_store_kind() {
             HashStoreKind::CuckooTable => Target::Cuckoo {
                 writer: Box::new(CuckooTableWriter::create(
                     &core.directory,
                     &name,
                     tag,
-                    layout,
+                    shape,
                     block_bytes,
                     core.piece_bytes(),
                 )?),
@@ -71,7 +71,7 @@ impl ConvertJob {
             HashStoreKind::HashOrdered => {
                 let settings = OrderedTableSettings {
                     tag,
-                    layout,
+                    shape,
                     form: Form::Stream,
                     block_bytes,
                     index: Some(IndexKind::Fences),

@@ -70,7 +70,7 @@ pub(super) fn sorted_settings(
     let (expected_records, expected_bytes) = (0, 0);
     OrderedTableSettings {
         tag,
-        layout,
+        shape: shape.records(),
         form,
         block_bytes,
         index,
@@ -111,10 +111,10 @@ impl MergeJob {
         }
         let piece = core.piece_bytes();
         for (_, store) in &view.hash_stores {
-            sources.push(store.cursor(core.placing, Purpose::Merge, piece / view.hash_stores.len()));
+            sources.push(store.cursor(Purpose::Merge, piece / view.hash_stores.len()));
         }
         if let Some((_, store)) = &view.sorted {
-            sources.push(store.cursor(core.placing, Purpose::Merge, piece));
+            sources.push(store.cursor(Purpose::Merge, piece));
         }
         let mut inputs: Vec<u64> = view.hash_stores.iter().map(|(number, _)| *number).collect();
         inputs.extend(view.sorted.iter().map(|(number, _)| *number));

@@ -199,7 +199,7 @@ impl Core {
     }
 
     fn sought<'a>(&'a self, key: &'a [u8], hash: KeyHash, now_ms: TimestampMs, ticket: Ticket) -> Sought<'a> {
-        Sought { key, hash, placing: self.placing, now_ms, cache: &self.cache, ticket }
+        Sought { key, hash, now_ms, cache: &self.cache, ticket }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::batch::TimestampMs;
 use crate::cache::RecordCache;
 use crate::device::{AlignedBuffer, Directory};
 use crate::health::FailStop;
-use crate::key::{KeyHasher, Placing};
+use crate::key::KeyHasher;
 use crate::progress::Progress;
 use crate::store::cuckoo::CuckooTable;
 use crate::store::hash_store::HashStore;
@@ -51,7 +51,7 @@ impl Silt {
         if !directory.is_read_only() {
             manifest.make_durable()?;
         }
-        let placing = Placing { hasher: shape.hasher, partitions_log2: shape.partitions_log2 };
+        let placing = shape.records().placing;
         if let Some(budget) = settings.memory_budget {
             check_budget(budget, 1 << shape.partitions_log2)?;
         }
@@ -229,10 +229,10 @@ pub(super) fn open_store(directory: &Directory, shape: &Shape, store: &StoreEntr
     let (tag, name) = (store.tag, store.file_name());
     Ok(match store.role {
         Role::CuckooTable => {
-            HashStore::Cuckoo(Arc::new(CuckooTable::open(directory, &name, tag, shape.layout)?))
+            HashStore::Cuckoo(Arc::new(CuckooTable::open(directory, &name, tag, shape.records())?))
         }
         Role::HashOrdered | Role::Sorted => {
-            HashStore::Ordered(Arc::new(OrderedTable::open_on_flash(directory, &name, tag, shape.layout)?))
+            HashStore::Ordered(Arc::new(OrderedTable::open_on_flash(directory, &name, tag, shape.records())?))
         }
     })
 }

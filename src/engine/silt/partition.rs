@@ -6,7 +6,8 @@ use crate::batch::TimestampMs;
 use crate::cache::{RecordCache, Ticket};
 use crate::device::{AlignedBuffer, Purpose};
 use crate::engine::Found;
-use crate::key::{KeyHash, Placing};
+use crate::key::KeyHash;
+use crate::store::Query;
 use crate::store::hash_store::HashStore;
 use crate::store::log::{Log, LogView};
 use crate::store::log_store::{FrozenLog, LogCandidates, LogStore};
@@ -207,11 +208,17 @@ pub(super) fn look_up_in_log(
 pub(super) struct Sought<'a> {
     pub key: &'a [u8],
     pub hash: KeyHash,
-    pub placing: Placing,
     pub now_ms: TimestampMs,
     /// Where the record is kept, and the right to put it there.
     pub cache: &'a RecordCache,
     pub ticket: Ticket,
+}
+
+impl<'a> Sought<'a> {
+    /// The lookup of the key in a store.
+    pub fn query(&self, purpose: Purpose) -> Query<'a> {
+        Query { purpose, hash: self.hash, key: self.key }
+    }
 }
 
 /// The stores of a partition as one lookup sees them, from the youngest on.
@@ -287,16 +294,16 @@ impl Stores {
         if let Lookup::Known(found) = self.look_up_young(sought, purpose, buffer)? {
             return Ok(found);
         }
-        let Sought { key, hash, placing, .. } = *sought;
+        let query = sought.query(purpose);
         let answer = |record: &RecordView<'_>| known(record, sought);
         for (_, store) in &self.view.hash_stores {
-            let found = store.look_up(placing, purpose, hash, key, buffer, answer)?;
+            let found = store.look_up(&query, buffer, answer)?;
             if let Some(Lookup::Known(found)) = found {
                 return Ok(found);
             }
         }
         if let Some((_, store)) = &self.view.sorted
-            && let Some(Lookup::Known(found)) = store.look_up(placing, purpose, hash, key, buffer, answer)?
+            && let Some(Lookup::Known(found)) = store.look_up(&query, buffer, answer)?
         {
             return Ok(found);
         }

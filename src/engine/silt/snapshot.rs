@@ -103,10 +103,10 @@ pub(super) fn cursor(
         sources.push(Box::new(LogCursor::new(log, frozen, core.placing, Purpose::Iterate)));
     }
     for (_, store) in &snapshot.view.hash_stores {
-        sources.push(store.cursor(core.placing, Purpose::Iterate, piece_bytes(store.file().length())));
+        sources.push(store.cursor(Purpose::Iterate, piece_bytes(store.file().length())));
     }
     if let Some((_, store)) = &snapshot.view.sorted {
-        sources.push(store.cursor(core.placing, Purpose::Iterate, piece_bytes(store.file().length())));
+        sources.push(store.cursor(Purpose::Iterate, piece_bytes(store.file().length())));
     }
     MergeCursor::new(sources, Some(now_ms))
 }

@@ -52,7 +52,7 @@ impl Core {
         report: &mut VerifyReport,
         advance: &mut dyn FnMut(u64) -> bool,
     ) -> Result<()> {
-        let belonging = Belonging { layout: self.shape.layout, placing: self.placing, partition };
+        let belonging = Belonging { shape: self.shape.records(), partition };
         let hash_stores = view.hash_stores.len();
         for (age, (_, store)) in view.hash_stores.iter().enumerate() {
             let older = age + 1 < hash_stores || view.sorted.is_some();

@@ -8,11 +8,12 @@
 
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::index::filter::{CuckooFilter, Filter};
-use crate::key::{KeyHash, Placing};
+use crate::key::KeyHash;
+use crate::store::Query;
 use crate::store::block::BlockBuilder;
 use crate::store::file::{FilterKind, StoreFile, StoreFileWriter, StoreFooter};
 use crate::store::merge::{Cursor, Entry};
-use crate::store::record::{RecordLayout, RecordSpan, RecordView};
+use crate::store::record::{RecordLayout, RecordShape, RecordView};
 use crate::store::slots::{CheckedSlots, checked_slots_per_block, slot_checksum};
 use crate::{Error, Result};
 use std::ops::Range;
@@ -24,7 +25,7 @@ pub const CUCKOO_TABLE_KIND: u8 = 5;
 /// Where records stand in the table's blocks.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct Geometry {
-    layout: RecordLayout,
+    shape: RecordShape,
     pub slots_per_block: u64,
     /// Where the slots are.
     pub checked: CheckedSlots,
@@ -32,13 +33,13 @@ pub(in crate::store) struct Geometry {
 
 impl Geometry {
     /// Of a table of so many records; `None` if none of the layout fits into a block.
-    pub fn new(layout: RecordLayout, footer: &StoreFooter) -> Option<Geometry> {
-        let slot_bytes = layout.slot_bytes(true)?;
+    pub fn new(shape: RecordShape, footer: &StoreFooter) -> Option<Geometry> {
+        let slot_bytes = shape.layout.slot_bytes(true)?;
         let block_bytes = footer.block_bytes as usize;
         let (store_tag, slots) = (footer.tag, footer.records);
         let checked = CheckedSlots { store_tag, slot_bytes, block_bytes, slots };
         let slots_per_block = checked_slots_per_block(slot_bytes, block_bytes) as u64;
-        (slots_per_block > 0).then_some(Geometry { layout, slots_per_block, checked })
+        (slots_per_block > 0).then_some(Geometry { shape, slots_per_block, checked })
     }
 
     fn blocks(&self, ranks: &Range<u64>) -> Range<u64> {
@@ -66,10 +67,10 @@ impl CuckooTable {
     }
 
     /// Opens a table and reads its filter back.
-    pub fn open(directory: &Directory, name: &str, tag: u64, layout: RecordLayout) -> Result<CuckooTable> {
+    pub fn open(directory: &Directory, name: &str, tag: u64, shape: RecordShape) -> Result<CuckooTable> {
         let file = StoreFile::open(directory, name, tag)?;
         let footer = file.footer();
-        let geometry = Geometry::new(layout, footer).filter(|_| footer.kind == CUCKOO_TABLE_KIND);
+        let geometry = Geometry::new(shape, footer).filter(|_| footer.kind == CUCKOO_TABLE_KIND);
         let Some(geometry) = geometry else {
             let got = format!("a store of kind {}", footer.kind);
             return Err(file.file().corrupt(0, "a cuckoo table of the database's records", got));
@@ -109,35 +110,32 @@ impl CuckooTable {
         self.filter.heap_bytes()
     }
 
-    /// The record of a key. One read for each slot that has its tag, of the sectors that hold it: 1 + 2^-12 if it is
-    /// there, 2^-12 if not.
-    pub fn get<'b>(
+    /// Passes the record of a key to `found`, if the table contains it. Takes one read per slot with the key's tag, of
+    /// the sectors that hold the slot: 1 + 2^-12 on average if the key is there, 2^-12 if not.
+    pub fn look_up<T>(
         &self,
-        purpose: Purpose,
-        hash: KeyHash,
-        key: &[u8],
-        buffer: &'b mut AlignedBuffer,
-    ) -> Result<Option<RecordView<'b>>> {
-        let mut found = None;
-        for candidate in self.filter.candidate_slots(hash.placement, hash.fingerprint) {
+        query: &Query<'_>,
+        buffer: &mut AlignedBuffer,
+        mut found: impl FnMut(&RecordView<'_>) -> T,
+    ) -> Result<Option<T>> {
+        for candidate in self.filter.candidate_slots(query.hash.placement, query.hash.fingerprint) {
             let rank = u64::from(candidate.rank);
-            let place = self.read(purpose, rank, buffer)?;
+            let place = self.read(query.purpose, rank, buffer)?;
             let slot = buffer.get(place).unwrap_or_default();
-            let record = self.geometry.layout.decode_slot(slot, true);
+            let record = self.geometry.shape.layout.decode_slot(slot, true);
             if let Some(record) = record
-                && record.key == key
+                && record.key == query.key
             {
-                found = Some(RecordSpan::within(buffer, &record));
-                break;
+                return Ok(Some(found(&record)));
             }
         }
-        Ok(found.map(|span| span.view(buffer)))
+        Ok(None)
     }
 
     /// Reads a slot and checks it; answers where in `buffer` it stands.
     fn read(&self, purpose: Purpose, rank: u64, buffer: &mut AlignedBuffer) -> Result<Range<usize>> {
         let (file, checked) = (self.file.file(), &self.geometry.checked);
-        let place = self.file.read_place(purpose, checked.place_of(&(rank..rank + 1)), buffer)?;
+        let place = self.file.read_extent(purpose, checked.extent_of(&(rank..rank + 1)), buffer)?;
         if !file.trusts_gets() {
             checked.open(file, rank, buffer.get(place.clone()).unwrap_or_default())?;
         }
@@ -148,7 +146,7 @@ impl CuckooTable {
 /// Takes the records of a LogStore in the order of its slots and makes a [`CuckooTable`] of them.
 pub struct CuckooTableWriter {
     file: StoreFileWriter,
-    layout: RecordLayout,
+    shape: RecordShape,
     tag: u64,
     slots_per_block: u64,
     block: BlockBuilder,
@@ -163,11 +161,11 @@ impl CuckooTableWriter {
         directory: &Directory,
         name: &str,
         tag: u64,
-        layout: RecordLayout,
+        shape: RecordShape,
         block_bytes: u32,
         piece_bytes: usize,
     ) -> Result<Self> {
-        if !CuckooTable::suits(&layout, block_bytes) {
+        if !CuckooTable::suits(&shape.layout, block_bytes) {
             return Err(Error::Setting {
                 name: "hash_store",
                 problem:
@@ -178,10 +176,10 @@ impl CuckooTableWriter {
         let (kind, purpose) = (CUCKOO_TABLE_KIND, Purpose::Convert);
         let file = StoreFileWriter::create(directory, name, kind, tag, block_bytes, purpose, piece_bytes)?;
         let block = BlockBuilder::bare(tag, block_bytes as usize);
-        let slot_bytes = layout.slot_bytes(true).unwrap_or(1);
+        let slot_bytes = shape.layout.slot_bytes(true).unwrap_or(1);
         let slots_per_block = checked_slots_per_block(slot_bytes, block_bytes as usize) as u64;
         let (slot, records, deleted) = (Vec::new(), 0, 0);
-        Ok(CuckooTableWriter { file, layout, tag, slots_per_block, block, slot, records, deleted })
+        Ok(CuckooTableWriter { file, shape, tag, slots_per_block, block, slot, records, deleted })
     }
 
     /// Adds the record of the next taken slot.
@@ -190,7 +188,7 @@ impl CuckooTableWriter {
             self.seal()?;
         }
         self.slot.clear();
-        self.layout.encode_slot(record, true, &mut self.slot);
+        self.shape.layout.encode_slot(record, true, &mut self.slot);
         self.block.fill(&self.slot);
         self.block.fill(&slot_checksum(self.tag, self.records, &self.slot));
         self.records += 1;
@@ -212,7 +210,7 @@ impl CuckooTableWriter {
         filter.encode(&mut bytes);
         let filter_section = (FilterKind::Cuckoo as u8, &bytes[..]);
         let file = self.file.finish(self.records, self.deleted, (0, &[]), filter_section)?;
-        let geometry = Geometry::new(self.layout, file.footer()).ok_or_else(|| {
+        let geometry = Geometry::new(self.shape, file.footer()).ok_or_else(|| {
             file.file().corrupt(0, "a table of records that fit into its blocks", "larger records")
         })?;
         Ok(CuckooTable { file: Arc::new(file), geometry, filter })
@@ -227,7 +225,6 @@ impl CuckooTableWriter {
 /// The records of a [`CuckooTable`] in hash order, a region at a time.
 pub struct CuckooCursor {
     table: Arc<CuckooTable>,
-    placing: Placing,
     purpose: Purpose,
     next_region: u32,
     buffer: AlignedBuffer,
@@ -240,10 +237,9 @@ pub struct CuckooCursor {
 
 impl CuckooCursor {
     /// A cursor before the first record.
-    pub fn new(table: Arc<CuckooTable>, placing: Placing, purpose: Purpose) -> Self {
+    pub fn new(table: Arc<CuckooTable>, purpose: Purpose) -> Self {
         CuckooCursor {
             table,
-            placing,
             purpose,
             next_region: 0,
             buffer: AlignedBuffer::default(),
@@ -271,8 +267,8 @@ impl CuckooCursor {
             }
         }
         for (index, slot) in self.region.chunks_exact(table.geometry.checked.slot_bytes).enumerate() {
-            if let Some(record) = table.geometry.layout.decode_slot(slot, true) {
-                self.order.push((self.placing.place(record.key), index as u32));
+            if let Some(record) = table.geometry.shape.layout.decode_slot(slot, true) {
+                self.order.push((table.geometry.shape.placing.place(record.key), index as u32));
             }
         }
         let mut order = std::mem::take(&mut self.order);
@@ -283,9 +279,9 @@ impl CuckooCursor {
     }
 
     fn view(&self, index: u32) -> Option<RecordView<'_>> {
-        let Geometry { layout, checked, .. } = &self.table.geometry;
+        let Geometry { shape, checked, .. } = &self.table.geometry;
         let (at, slot_bytes) = (index as usize * checked.slot_bytes, checked.slot_bytes);
-        layout.decode_slot(self.region.get(at..at + slot_bytes)?, true)
+        shape.layout.decode_slot(self.region.get(at..at + slot_bytes)?, true)
     }
 }
 
@@ -322,14 +318,19 @@ mod tests {
     use crate::device::Access;
     use crate::device::memory::MemoryDirectory;
     use crate::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
-    use crate::key::KeyHasher;
+    use crate::key::{KeyHasher, Placing};
     use std::collections::BTreeMap;
 
     const LAYOUT: RecordLayout = RecordLayout { fixed: Some((8, 4)), expiring: false };
     const PLACING: Placing = Placing { hasher: KeyHasher::Keyed([1, 2]), partitions_log2: 1 };
+    const SHAPE: RecordShape = RecordShape { layout: LAYOUT, placing: PLACING };
 
     fn key(number: u32) -> [u8; 8] {
         u64::from(number).to_le_bytes()
+    }
+
+    fn query(key: &[u8]) -> Query<'_> {
+        Query { purpose: Purpose::Get, hash: PLACING.place(key), key }
     }
 
     fn build(directory: &Directory, count: u32) -> Arc<CuckooTable> {
@@ -339,7 +340,7 @@ mod tests {
             let hash = PLACING.place(&key(number));
             index.insert(hash.placement, hash.fingerprint, number).unwrap();
         }
-        let mut writer = CuckooTableWriter::create(directory, "1", 1, LAYOUT, 512, 4096).unwrap();
+        let mut writer = CuckooTableWriter::create(directory, "1", 1, SHAPE, 512, 4096).unwrap();
         for region in 0..index.region_count() {
             for (_, _, number) in index.region_slots(region) {
                 let (key, value) = (key(number), number.to_le_bytes());
@@ -354,19 +355,18 @@ mod tests {
     fn every_record_and_every_delete_is_found_with_one_read() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         build(&directory, 300);
-        let table = CuckooTable::open(&directory, "1", 1, LAYOUT).unwrap();
+        let table = CuckooTable::open(&directory, "1", 1, SHAPE).unwrap();
         let mut buffer = AlignedBuffer::default();
         let before = directory.io().of(Purpose::Get).reads;
-        for number in 0..300 {
-            let hash = PLACING.place(&key(number));
-            let found = table.get(Purpose::Get, hash, &key(number), &mut buffer).unwrap().unwrap();
+        for number in 0..300u32 {
             let value = number.to_le_bytes();
-            assert_eq!(found.value, (number % 5 != 0).then_some(&value[..]));
+            let show = |record: &RecordView<'_>| record.value.map(<[u8]>::to_vec);
+            let found = table.look_up(&query(&key(number)), &mut buffer, show).unwrap();
+            assert_eq!(found, Some((number % 5 != 0).then_some(value.to_vec())));
         }
         assert!(directory.io().of(Purpose::Get).reads - before <= 302);
         for number in 300..1300 {
-            let hash = PLACING.place(&key(number));
-            assert!(table.get(Purpose::Get, hash, &key(number), &mut buffer).unwrap().is_none());
+            assert_eq!(table.look_up(&query(&key(number)), &mut buffer, |_| ()).unwrap(), None);
         }
         assert!(directory.io().of(Purpose::Get).reads - before <= 305, "misses hardly read");
     }
@@ -378,7 +378,7 @@ mod tests {
             let table = build(&directory, count);
             let expected: BTreeMap<KeyHash, u32> =
                 (0..count).map(|number| (PLACING.place(&key(number)), number)).collect();
-            let mut cursor = CuckooCursor::new(table, PLACING, Purpose::Merge);
+            let mut cursor = CuckooCursor::new(table, Purpose::Merge);
             for (hash, number) in expected {
                 assert!(cursor.advance().unwrap());
                 let entry = cursor.entry().unwrap();

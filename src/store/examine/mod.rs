@@ -17,8 +17,7 @@ pub use pass::Examined;
 pub(in crate::store) use ranges::RangeChecksums;
 
 use crate::device::{AlignedBuffer, File, Purpose};
-use crate::key::Placing;
-use crate::store::record::{RecordLayout, RecordView};
+use crate::store::record::{RecordShape, RecordView};
 use crate::{Error, Result};
 
 /// Is shown every sound record.
@@ -31,9 +30,7 @@ pub type Advance<'a> = dyn FnMut(u64) -> bool + 'a;
 #[derive(Debug, Clone, Copy)]
 pub struct Belonging {
     /// The shape of the records.
-    pub layout: RecordLayout,
-    /// How they are placed.
-    pub placing: Placing,
+    pub shape: RecordShape,
     /// The partition that all of them belong to.
     pub partition: u64,
 }

@@ -74,7 +74,7 @@ impl OpenedStore {
                 return Ok(Err(Damage { file: path, lost, ..Damage::of(&error, DamagedPart::File, length) }));
             }
         };
-        let (index, filter, table) = load(&file, &wanted.belonging.layout)?;
+        let (index, filter, table) = load(&file, &wanted.belonging.shape.layout)?;
         let belonging = wanted.belonging;
         Ok(Ok(OpenedStore { file, belonging, index, filter, table, end_is_known, damage }))
     }
@@ -115,7 +115,7 @@ impl OpenedStore {
 impl Belonging {
     /// The keys of the partition whose placements within it are from `first` to `last`.
     pub fn range(&self, first: u64, last: u64) -> KeyRange {
-        KeyRange::within_partition(self.partition, self.placing.partitions_log2, first, last)
+        KeyRange::within_partition(self.partition, self.shape.placing.partitions_log2, first, last)
     }
 }
 
@@ -166,7 +166,7 @@ fn guess_footer(file: &File, length: u64, wanted: &StoreToOpen<'_>) -> Result<St
         (kind, block_bytes) = stated;
     }
     let each = u64::from(block_bytes).max(1);
-    let layout = &wanted.belonging.layout;
+    let layout = &wanted.belonging.shape.layout;
     let slot_bytes = match kind {
         CUCKOO_TABLE_KIND => layout.slot_bytes(true),
         kind if kind == Form::CheckedSlots as u8 => layout.slot_bytes(false),
@@ -230,7 +230,7 @@ pub fn examine_store(
     advance: &mut Advance<'_>,
     visit: &mut Visit<'_>,
 ) -> Result<Examined> {
-    let (index, filter, table) = load(file, &belonging.layout)?;
+    let (index, filter, table) = load(file, &belonging.shape.layout)?;
     let (index, filter, table) = (index.as_ref(), filter.as_ref(), table.as_ref());
     StoreView { file, belonging, index, filter, table, end_is_known: true }.examine(advance, visit)
 }

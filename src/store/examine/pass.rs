@@ -61,7 +61,7 @@ impl StoreView<'_> {
         let mut next = 0;
         while next < footer.blocks {
             let blocks = next..(next + per_piece).min(footer.blocks);
-            let (offset, length) = self.file.place_of(&blocks);
+            let (offset, length) = self.file.extent_of(&blocks);
             match read_if_readable(self.file.file(), offset, length, &mut buffer)? {
                 Some(bytes) => {
                     for (number, block) in blocks.clone().zip(bytes.chunks_exact(block_bytes as usize)) {
@@ -70,7 +70,7 @@ impl StoreView<'_> {
                 }
                 None => {
                     for number in blocks.clone() {
-                        let (offset, length) = self.file.place_of(&(number..number + 1));
+                        let (offset, length) = self.file.extent_of(&(number..number + 1));
                         pass.take(number, read_if_readable(self.file.file(), offset, length, &mut buffer)?)?;
                     }
                 }
@@ -82,7 +82,7 @@ impl StoreView<'_> {
         }
         let mut examined = pass.finish();
         self.check_sections(&mut examined)?;
-        let (_, blocks_bytes) = self.file.place_of(&(0..footer.blocks));
+        let (_, blocks_bytes) = self.file.extent_of(&(0..footer.blocks));
         if advance(self.file.length().saturating_sub(blocks_bytes as u64)) {
             Ok(examined)
         } else {
@@ -122,7 +122,7 @@ impl StoreView<'_> {
                     Damage::new(path, part, 0, 0).because("a section that can be decoded", "other bytes")
                 }
             };
-            let (offset, length) = place_of(section);
+            let (offset, length) = extent_of(section);
             examined.damage.push(Damage { offset, length, ..found });
         }
         Ok(())
@@ -132,7 +132,7 @@ impl StoreView<'_> {
     fn geometry(&self) -> Option<CuckooGeometry> {
         let footer = self.file.footer();
         let is_table = footer.kind == CUCKOO_TABLE_KIND;
-        CuckooGeometry::new(self.belonging.layout, footer).filter(|_| is_table)
+        CuckooGeometry::new(self.belonging.shape, footer).filter(|_| is_table)
     }
 
     /// The number of slots in a full block of a cuckoo table.
@@ -145,7 +145,7 @@ impl StoreView<'_> {
         match self.geometry() {
             Some(geometry) => Some(geometry.checked),
             None => {
-                let layout = &self.belonging.layout;
+                let layout = &self.belonging.shape.layout;
                 Form::of(self.file, layout).ok().and_then(|form| form.checked(self.file, layout))
             }
         }
@@ -197,7 +197,7 @@ impl StoreView<'_> {
     }
 }
 
-fn place_of(section: &Section) -> (u64, u64) {
+fn extent_of(section: &Section) -> (u64, u64) {
     (StoreFile::section_offset(section), section.length())
 }
 
@@ -281,7 +281,7 @@ struct Pass<'v, 'f> {
 impl<'v, 'f> Pass<'v, 'f> {
     fn new(view: &'v StoreView<'v>, visit: &'f mut Visit<'f>) -> Self {
         let is_table = view.file.footer().kind == CUCKOO_TABLE_KIND;
-        let layout = &view.belonging.layout;
+        let layout = &view.belonging.shape.layout;
         Pass {
             view,
             visit,
@@ -331,7 +331,7 @@ impl<'v, 'f> Pass<'v, 'f> {
     /// Nothing of a block can be used, nor of a record that began before it and goes on in it.
     fn lose(&mut self, number: u64, damage: Damage) {
         let pending = std::mem::take(&mut self.pending);
-        let cut_key = self.view.belonging.layout.decode_stream_key(&pending).ok();
+        let cut_key = self.view.belonging.shape.layout.decode_stream_key(&pending).ok();
         let cut_key = cut_key.map(bytes::Bytes::copy_from_slice);
         self.begins = None;
         let before = self.highest;
@@ -363,7 +363,7 @@ impl<'v, 'f> Pass<'v, 'f> {
             checked.in_blocks(&(number..number + 1)).zip(bytes.chunks_exact(checked.stride()))
         {
             if let Ok(slot) = checked.open(file, slot_number, slot)
-                && let Some(record) = self.view.belonging.layout.decode_slot(slot, self.is_table)
+                && let Some(record) = self.view.belonging.shape.layout.decode_slot(slot, self.is_table)
             {
                 self.take_record(&record, number..number + 1)?;
             }
@@ -377,7 +377,7 @@ impl<'v, 'f> Pass<'v, 'f> {
         let stride = self.checked.map_or(self.slot_bytes, |checked| checked.stride());
         for slot in payload.chunks_exact(stride.clamp(1, payload.len() + 1)) {
             let slot = slot.get(..self.slot_bytes).unwrap_or_default();
-            match self.view.belonging.layout.decode_slot(slot, self.is_table) {
+            match self.view.belonging.shape.layout.decode_slot(slot, self.is_table) {
                 Some(record) => self.take_record(&record, number..number + 1)?,
                 None => self.lose_misplaced(number, "a record in each slot", "other bytes"),
             }
@@ -398,7 +398,7 @@ impl<'v, 'f> Pass<'v, 'f> {
         }
         let pending = std::mem::take(&mut self.pending);
         let (mut at, mut begins) = (0, self.begins.unwrap_or(number));
-        let layout = self.view.belonging.layout;
+        let layout = self.view.belonging.shape.layout;
         let problem = loop {
             match layout.decode_stream(&pending[at..]) {
                 Ok((_, record, taken)) => {
@@ -419,7 +419,8 @@ impl<'v, 'f> Pass<'v, 'f> {
     }
 
     fn take_record(&mut self, record: &RecordView<'_>, blocks: Range<u64>) -> Result<()> {
-        let Belonging { placing, partition, .. } = self.view.belonging;
+        let Belonging { shape, partition } = self.view.belonging;
+        let placing = shape.placing;
         let whole = placing.hasher.hash(record.key);
         if whole.partition(placing.partitions_log2) as u64 != partition {
             self.lose_misplaced(
@@ -467,7 +468,7 @@ impl<'v, 'f> Pass<'v, 'f> {
         };
         if let Some((part, block)) = self.not_found.filter(|(part, _)| is_there(*part)) {
             let section = if part == DamagedPart::Index { &footer.index } else { &footer.filter };
-            let (offset, length) = place_of(section);
+            let (offset, length) = extent_of(section);
             let expected = format!("an index that locates the records of block {block}");
             damage.push(Damage::new(path, part, offset, length).because(expected, "an index that does not"));
         }
@@ -477,7 +478,7 @@ impl<'v, 'f> Pass<'v, 'f> {
 
 impl Run {
     fn told(self, view: &StoreView<'_>) -> Damage {
-        let (offset, length) = view.file.place_of(&self.blocks);
+        let (offset, length) = view.file.extent_of(&self.blocks);
         let (first, last) = match self.damage.part {
             // What was read of them before they turned out to be others' tells nothing.
             DamagedPart::Records => (0, u64::MAX),

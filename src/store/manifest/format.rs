@@ -4,9 +4,9 @@
 
 use crate::coding::Reader;
 use crate::coding::checksum::{self, Secret};
-use crate::key::KeyHasher;
+use crate::key::{KeyHasher, Placing};
 use crate::store::log::format::LogFormat;
-use crate::store::record::RecordLayout;
+use crate::store::record::{RecordLayout, RecordShape};
 
 /// The version of the format; that of the whole database.
 pub const MANIFEST_VERSION: u32 = 1;
@@ -91,6 +91,12 @@ impl Shape {
             secret,
         };
         Some((version, (bytes == shape.encode() && shape.is_possible()).then_some(shape)))
+    }
+
+    /// The shape of the records of all stores.
+    pub fn records(&self) -> RecordShape {
+        let placing = Placing { hasher: self.hasher, partitions_log2: self.partitions_log2 };
+        RecordShape { layout: self.layout, placing }
     }
 
     /// What the bytes of the log depend on.

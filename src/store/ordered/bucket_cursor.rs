@@ -12,7 +12,7 @@ use super::OrderedTable;
 use super::index::Buckets;
 use crate::Result;
 use crate::device::{Purpose, with_scratch};
-use crate::key::{KeyHash, Placing};
+use crate::key::KeyHash;
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::RecordView;
 use std::sync::Arc;
@@ -24,7 +24,6 @@ const GROWTH_BYTES: usize = 4096;
 pub(super) struct BucketCursor {
     table: Arc<OrderedTable>,
     buckets: Arc<Buckets>,
-    placing: Placing,
     purpose: Purpose,
     piece_bytes: usize,
     slot_bytes: usize,
@@ -43,7 +42,6 @@ impl BucketCursor {
     pub fn new(
         table: &OrderedTable,
         buckets: Arc<Buckets>,
-        placing: Placing,
         purpose: Purpose,
         piece_bytes: usize,
     ) -> BucketCursor {
@@ -51,10 +49,9 @@ impl BucketCursor {
             // The cursor needs neither index nor filter, so that they can be released while it runs.
             table: Arc::new(table.without_filter().without_index()),
             buckets,
-            placing,
             purpose,
             piece_bytes,
-            slot_bytes: table.layout.slot_bytes(false).unwrap_or(1),
+            slot_bytes: table.shape.layout.slot_bytes(false).unwrap_or(1),
             next_block: 0,
             slots: Vec::new(),
             free: Vec::new(),
@@ -88,7 +85,7 @@ impl BucketCursor {
                 self.pending.reserve_exact(payload.len() / self.slot_bytes);
                 let mut at = 0;
                 while let Ok((record, taken)) = table.decode(&payload[at..]) {
-                    let hash = self.placing.place(record.key);
+                    let hash = self.table.shape.placing.place(record.key);
                     let index = self.keep(&payload[at..at + self.slot_bytes]);
                     self.pending.push((hash, index));
                     at += taken;
@@ -108,7 +105,7 @@ impl BucketCursor {
 
     fn record(&self, index: u32) -> Option<RecordView<'_>> {
         let at = index as usize * self.slot_bytes;
-        self.table.layout.decode_slot(self.slots.get(at..at + self.slot_bytes)?, false)
+        self.table.shape.layout.decode_slot(self.slots.get(at..at + self.slot_bytes)?, false)
     }
 
     /// Copies a slot into the window and returns its index there.

@@ -3,7 +3,7 @@
 use super::OrderedTable;
 use crate::Result;
 use crate::device::{Purpose, with_scratch};
-use crate::key::{KeyHash, Placing};
+use crate::key::KeyHash;
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::{RecordProblem, RecordSpan};
 use std::collections::VecDeque;
@@ -13,7 +13,6 @@ use std::sync::Arc;
 /// The records of an [`OrderedTable`] whose records are ordered throughout, read in pieces.
 pub struct OrderedCursor {
     table: Arc<OrderedTable>,
-    placing: Placing,
     purpose: Purpose,
     piece_bytes: usize,
     next_block: u64,
@@ -34,16 +33,10 @@ pub struct OrderedCursor {
 impl OrderedCursor {
     /// A cursor before the first record that reads `piece_bytes` at a time. `table` must not be ordered by buckets
     /// only: see [`OrderedTable::cursor`].
-    pub(crate) fn new(
-        table: &OrderedTable,
-        placing: Placing,
-        purpose: Purpose,
-        piece_bytes: usize,
-    ) -> OrderedCursor {
+    pub(crate) fn new(table: &OrderedTable, purpose: Purpose, piece_bytes: usize) -> OrderedCursor {
         OrderedCursor {
             // The cursor needs neither index nor filter, so that they can be released while it runs.
             table: Arc::new(table.without_filter().without_index()),
-            placing,
             purpose,
             piece_bytes,
             next_block: 0,
@@ -115,7 +108,7 @@ impl Cursor for OrderedCursor {
         loop {
             let problem = match self.table.decode(&self.payload[self.at..]) {
                 Ok((record, taken)) => {
-                    let hash = self.placing.place(record.key);
+                    let hash = self.table.shape.placing.place(record.key);
                     let span = RecordSpan::within(&self.payload, &record);
                     self.current = Some((hash, span));
                     self.start = self.at;
@@ -138,7 +131,7 @@ impl Cursor for OrderedCursor {
     /// Finds the block by the index, or by a search if the index is not in memory.
     fn seek(&mut self, placement: u64) -> Result<()> {
         if let Some(table) = &self.indexed {
-            self.next_block = table.first_block_from(self.placing, self.purpose, placement)?;
+            self.next_block = table.first_block_from(self.purpose, placement)?;
             self.skips_partial_record = self.next_block > 0;
         }
         Ok(())

@@ -20,18 +20,19 @@ use bucket_cursor::BucketCursor;
 pub(crate) use cursor::OrderedCursor;
 use index::{Buckets, blocks_of};
 pub use index::{IndexKind, StoreFilter, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
-pub use search::Search;
+use search::Search;
 pub(crate) use writer::slots_per_block;
 pub use writer::{OrderedTableSettings, OrderedTableWriter, PIECES_PER_BUCKET, UNUSED_SHARE};
 
+use super::Query;
 use super::block::{BLOCK_HEADER_BYTES, Block};
 use super::file::StoreFile;
 use super::merge::Cursor;
-use super::record::{RecordLayout, RecordProblem, RecordView};
+use super::record::{RecordLayout, RecordProblem, RecordShape, RecordView};
 use super::slots::{CheckedSlots, checked_slots_per_block};
 use crate::Result;
 use crate::device::{AlignedBuffer, Directory, Purpose};
-use crate::key::{KeyHash, Placing};
+use crate::key::KeyHash;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -104,7 +105,7 @@ impl Form {
 /// on flash: handles of the same store with more or less in memory share the file and whatever they both have.
 pub struct OrderedTable {
     file: Arc<StoreFile>,
-    layout: RecordLayout,
+    shape: RecordShape,
     form: Form,
     /// Where the slots are, if each can be checked by itself.
     checked: Option<CheckedSlots>,
@@ -146,8 +147,8 @@ impl Span {
 
 impl OrderedTable {
     /// Opens a store and reads its index and filter back.
-    pub fn open(directory: &Directory, name: &str, tag: u64, layout: RecordLayout) -> Result<OrderedTable> {
-        OrderedTable::open_on_flash(directory, name, tag, layout)?.with_index()?.with_filter()
+    pub fn open(directory: &Directory, name: &str, tag: u64, shape: RecordShape) -> Result<OrderedTable> {
+        OrderedTable::open_on_flash(directory, name, tag, shape)?.with_index()?.with_filter()
     }
 
     /// Opens a store and leaves index and filter on flash. Two or three reads, however large it is.
@@ -155,21 +156,21 @@ impl OrderedTable {
         directory: &Directory,
         name: &str,
         tag: u64,
-        layout: RecordLayout,
+        shape: RecordShape,
     ) -> Result<OrderedTable> {
         let file = StoreFile::open(directory, name, tag)?;
         if file.footer().index.kind == 0 {
             return Err(file.file().corrupt(file.length(), "a store with an index", "no index"));
         }
-        OrderedTable::in_file(file, layout, false)
+        OrderedTable::in_file(file, shape, false)
     }
 
     /// The store in a file that is open already, with its index if `with_index` says so: without one every block has to
     /// be looked through, or searched.
-    pub fn in_file(file: StoreFile, layout: RecordLayout, with_index: bool) -> Result<OrderedTable> {
-        let form = Form::of(&file, &layout)?;
+    pub fn in_file(file: StoreFile, shape: RecordShape, with_index: bool) -> Result<OrderedTable> {
+        let form = Form::of(&file, &shape.layout)?;
         StoreFilter::check_kind(&file)?;
-        let mut store = OrderedTable::of(file, layout, form);
+        let mut store = OrderedTable::of(file, shape, form);
         if StoreIndex::is_in_buckets(store.file.footer()) {
             store.buckets = Some(Arc::new(Buckets::open(&store.file, store.slots_per_block())?));
         }
@@ -177,19 +178,19 @@ impl OrderedTable {
     }
 
     /// Nothing of it in memory.
-    fn of(file: StoreFile, layout: RecordLayout, form: Form) -> OrderedTable {
-        let checked = form.checked(&file, &layout);
-        OrderedTable { file: Arc::new(file), layout, form, checked, index: None, filter: None, buckets: None }
+    fn of(file: StoreFile, shape: RecordShape, form: Form) -> OrderedTable {
+        let checked = form.checked(&file, &shape.layout);
+        OrderedTable { file: Arc::new(file), shape, form, checked, index: None, filter: None, buckets: None }
     }
 
     fn slots_per_block(&self) -> u32 {
-        slots_per_block(&self.layout, self.form, self.file.footer().block_bytes)
+        slots_per_block(&self.shape.layout, self.form, self.file.footer().block_bytes)
     }
 
     fn handle(&self) -> OrderedTable {
         OrderedTable {
             file: self.file.clone(),
-            layout: self.layout,
+            shape: self.shape,
             form: self.form,
             checked: self.checked,
             index: self.index.clone(),
@@ -264,12 +265,10 @@ impl OrderedTable {
     }
 
     /// The records in hash order, read `piece_bytes` at a time.
-    pub fn cursor(&self, placing: Placing, purpose: Purpose, piece_bytes: usize) -> Box<dyn Cursor> {
+    pub fn cursor(&self, purpose: Purpose, piece_bytes: usize) -> Box<dyn Cursor> {
         match &self.buckets {
-            Some(buckets) => {
-                Box::new(BucketCursor::new(self, buckets.clone(), placing, purpose, piece_bytes))
-            }
-            None => Box::new(OrderedCursor::new(self, placing, purpose, piece_bytes)),
+            Some(buckets) => Box::new(BucketCursor::new(self, buckets.clone(), purpose, piece_bytes)),
+            None => Box::new(OrderedCursor::new(self, purpose, piece_bytes)),
         }
     }
 
@@ -284,8 +283,8 @@ impl OrderedTable {
     }
 
     /// The shape of its records.
-    pub fn layout(&self) -> &RecordLayout {
-        &self.layout
+    pub fn shape(&self) -> &RecordShape {
+        &self.shape
     }
 
     /// How its records stand in blocks.
@@ -367,17 +366,18 @@ impl OrderedTable {
 
     /// Where in the file a span stands: offset and length in bytes.
     #[inline]
-    pub fn place_of(&self, span: &Span) -> (u64, usize) {
+    pub fn extent_of(&self, span: &Span) -> (u64, usize) {
         match (span, &self.checked) {
-            (Span::Slots(slots), Some(checked)) => checked.place_of(slots),
-            _ => self.file.place_of(&self.blocks_of(span)),
+            (Span::Slots(slots), Some(checked)) => checked.extent_of(slots),
+            _ => self.file.extent_of(&self.blocks_of(span)),
         }
     }
 
     /// Where the record of a key may stand. Costs a read of a piece of the index, through `buffer`, if there are
     /// buckets and the index is on flash; else nothing.
     #[inline]
-    pub fn locate(&self, purpose: Purpose, hash: KeyHash, buffer: &mut AlignedBuffer) -> Result<Located> {
+    pub fn locate(&self, query: &Query<'_>, buffer: &mut AlignedBuffer) -> Result<Located> {
+        let Query { purpose, hash, .. } = *query;
         if self.filter.as_ref().is_some_and(|filter| !filter.may_contain(hash)) {
             return Ok(Located::Nowhere);
         }
@@ -394,56 +394,40 @@ impl OrderedTable {
     /// Shows the record of a key to `found`, if it is there, wherever index and filter are. With both in memory at most
     /// one read; one more for buckets whose index is on flash; else a handful.
     pub fn look_up<T>(
-        self: &Arc<Self>,
-        placing: Placing,
-        purpose: Purpose,
-        hash: KeyHash,
-        key: &[u8],
+        &self,
+        query: &Query<'_>,
         buffer: &mut AlignedBuffer,
         mut found: impl FnMut(&RecordView<'_>) -> T,
     ) -> Result<Option<T>> {
-        match self.locate(purpose, hash, buffer)? {
+        match self.locate(query, buffer)? {
             Located::Nowhere => Ok(None),
             Located::In(span) => {
-                let place = self.file.read_place(purpose, self.place_of(&span), buffer)?;
-                let bytes = buffer.get_mut(place).unwrap_or_default();
-                Ok(self.find(span, bytes, key)?.map(|record| found(&record)))
+                let extent = self.extent_of(&span);
+                let read = self.file.read_extent(query.purpose, extent, buffer)?;
+                let bytes = buffer.get_mut(read).unwrap_or_default();
+                Ok(self.find(span, bytes, query.key)?.map(|record| found(&record)))
             }
-            Located::Anywhere => Search { store: self, placing, purpose, hash, key }.run(found),
+            Located::Anywhere => Search { table: self, query: *query }.run(found),
         }
     }
 
     /// Returns a block such that all records from a placement on begin in it or in later blocks: the last such block,
     /// or one shortly before it. The records must be ordered throughout. Reads nothing if the index is in memory, else
     /// a handful of blocks.
-    fn first_block_from(&self, placing: Placing, purpose: Purpose, placement: u64) -> Result<u64> {
+    fn first_block_from(&self, purpose: Purpose, placement: u64) -> Result<u64> {
         if placement == 0 {
             return Ok(0);
         }
         let hash = KeyHash { placement, fingerprint: 0 };
         match self.index() {
             Some(index) => Ok(index.locate(hash).start),
-            None => Search { store: self, placing, purpose, hash, key: &[] }.first_block(),
+            None => Search { table: self, query: Query { purpose, hash, key: &[] } }.first_block(),
         }
     }
 
     /// Returns false only if the key is certainly absent. Reads nothing.
     pub fn may_contain(&self, hash: KeyHash) -> bool {
         self.records() > 0 && self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
-    }
-
-    /// The record of a key, with at most one read. The index has to be in memory.
-    pub fn get<'b>(
-        &self,
-        purpose: Purpose,
-        hash: KeyHash,
-        key: &[u8],
-        buffer: &'b mut AlignedBuffer,
-    ) -> Result<Option<RecordView<'b>>> {
-        let Located::In(span) = self.locate(purpose, hash, buffer)? else { return Ok(None) };
-        let place = self.file.read_place(purpose, self.place_of(&span), buffer)?;
-        let bytes = buffer.get_mut(place).unwrap_or_default();
-        self.find(span, bytes, key)
     }
 
     /// The record of a key in `bytes`, which were read from `span`. They are checked, and moved together where a
@@ -491,7 +475,8 @@ impl OrderedTable {
         for number in slots.clone() {
             let slot = slot_at(number);
             let content = slot.get(..checked.slot_bytes).unwrap_or_default();
-            let Some(record) = self.layout.decode_slot(content, false).filter(|record| record.key == key)
+            let Some(record) =
+                self.shape.layout.decode_slot(content, false).filter(|record| record.key == key)
             else {
                 continue;
             };
@@ -523,22 +508,24 @@ impl OrderedTable {
         &self,
         payload: &'b [u8],
     ) -> std::result::Result<(RecordView<'b>, usize), RecordProblem> {
-        let Some(slot_bytes) = self.layout.slot_bytes(false).filter(|_| self.form != Form::Stream) else {
-            return self.layout.decode_stream(payload).map(|(_, record, taken)| (record, taken));
+        let Some(slot_bytes) = self.shape.layout.slot_bytes(false).filter(|_| self.form != Form::Stream)
+        else {
+            return self.shape.layout.decode_stream(payload).map(|(_, record, taken)| (record, taken));
         };
         let stride = self.checked.map_or(slot_bytes, |checked| checked.stride());
         let slot = payload.get(..stride).ok_or(RecordProblem::Short(stride))?;
-        let record = slot.get(..slot_bytes).and_then(|slot| self.layout.decode_slot(slot, false));
+        let record = slot.get(..slot_bytes).and_then(|slot| self.shape.layout.decode_slot(slot, false));
         Ok((record.ok_or(RecordProblem::Malformed("a record of the store's size"))?, stride))
     }
 
     fn find_slot<'b>(&self, payload: &'b [u8], key: &[u8]) -> Option<RecordView<'b>> {
-        let slot_bytes = self.layout.slot_bytes(false)?;
-        let (key_length, value_length) = self.layout.fixed.filter(|(length, _)| *length == key.len())?;
+        let slot_bytes = self.shape.layout.slot_bytes(false)?;
+        let (key_length, value_length) =
+            self.shape.layout.fixed.filter(|(length, _)| *length == key.len())?;
         let key_at = slot_bytes - key_length - value_length;
         let mut slots = payload.chunks_exact(slot_bytes);
         let slot = slots.find(|slot| slot.get(key_at..key_at + key_length) == Some(key))?;
-        self.layout.decode_slot(slot, false)
+        self.shape.layout.decode_slot(slot, false)
     }
 
     /// Moves the payloads of all blocks together; answers where they stand, from the first record on.
@@ -567,7 +554,7 @@ impl OrderedTable {
 
     fn find_in_stream<'b>(&self, mut stream: &'b [u8], key: &[u8]) -> Option<RecordView<'b>> {
         // The last record may go on in a block that was not read: then it is not the one looked for.
-        while let Ok((_, record, taken)) = self.layout.decode_stream(stream) {
+        while let Ok((_, record, taken)) = self.shape.layout.decode_stream(stream) {
             if record.key == key {
                 return Some(record);
             }

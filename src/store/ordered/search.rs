@@ -4,8 +4,8 @@
 
 use super::{Form, OrderedCursor, OrderedTable};
 use crate::Result;
-use crate::device::{AlignedBuffer, Purpose};
-use crate::key::{KeyHash, Placing};
+use crate::device::AlignedBuffer;
+use crate::store::Query;
 use crate::store::merge::Cursor;
 use crate::store::record::{RecordProblem, RecordView};
 
@@ -16,17 +16,9 @@ const INTERPOLATIONS_MAX: u32 = 8;
 const BLOCKS_PER_READ_MAX: u64 = 256;
 
 /// A search for one key in a store whose records are in hash order throughout.
-pub struct Search<'a> {
-    /// The store.
-    pub store: &'a OrderedTable,
-    /// How its keys are placed.
-    pub placing: Placing,
-    /// What the reads are for.
-    pub purpose: Purpose,
-    /// The hash of the key.
-    pub hash: KeyHash,
-    /// The key.
-    pub key: &'a [u8],
+pub(super) struct Search<'a> {
+    pub table: &'a OrderedTable,
+    pub query: Query<'a>,
 }
 
 /// A place where a record begins, and the payload from there to the end of some block.
@@ -61,7 +53,7 @@ impl Search<'_> {
         match self.bisect(|probe| self.judge(probe, &mut found))? {
             Bisected::Known(value) => Ok(value),
             Bisected::From(Some(probe)) => self.scan(probe, found),
-            Bisected::From(None) => match self.probe(0, self.store.file().footer().blocks)? {
+            Bisected::From(None) => match self.probe(0, self.table.file().footer().blocks)? {
                 Some(probe) => self.scan(probe, found),
                 None => Ok(None),
             },
@@ -84,14 +76,14 @@ impl Search<'_> {
     /// Looks at blocks, by interpolation first, until `judge` knows the answer, or until the last record is found that
     /// is the first to begin in its block and is lower than the one sought.
     fn bisect<T>(&self, mut judge: impl FnMut(&Probe) -> Verdict<T>) -> Result<Bisected<T>> {
-        let blocks = self.store.file().footer().blocks;
+        let blocks = self.table.file().footer().blocks;
         // Each a block, and the placement of a record that begins there or the limit of all.
         let (mut low, mut high) = ((0, 0), (blocks, u64::MAX));
         let mut lowest = None;
         let mut guesses = 0;
         while high.0 - low.0 > 1 {
             let guess = if guesses < INTERPOLATIONS_MAX {
-                interpolate(low, high, self.hash.placement)
+                interpolate(low, high, self.query.hash.placement)
             } else {
                 low.0.midpoint(high.0)
             };
@@ -119,7 +111,7 @@ impl Search<'_> {
         let (mut next, mut count) = (block, 1);
         let mut begins = None;
         let mut buffer = AlignedBuffer::default();
-        let footer = self.store.file().footer();
+        let footer = self.table.file().footer();
         loop {
             // The key may go on in a later block than the one that it begins in.
             let limit = if begins.is_some() { footer.blocks } else { end };
@@ -127,9 +119,9 @@ impl Search<'_> {
             if blocks.is_empty() {
                 break;
             }
-            let bytes = self.store.file().read_blocks(self.purpose, blocks.clone(), &mut buffer)?;
+            let bytes = self.table.file().read_blocks(self.query.purpose, blocks.clone(), &mut buffer)?;
             for bytes in bytes.chunks_exact(footer.block_bytes as usize) {
-                let opened = self.store.block(next, bytes)?;
+                let opened = self.table.block(next, bytes)?;
                 next += 1;
                 if begins.is_some() {
                     payload.extend_from_slice(opened.payload);
@@ -140,7 +132,7 @@ impl Search<'_> {
                 let Some(block) = begins else { continue };
                 match self.first_key(&payload) {
                     Ok(key) => {
-                        let placement = self.placing.place(key).placement;
+                        let placement = self.table.shape.placing.place(key).placement;
                         return Ok(Some(Probe { block, last_block: next - 1, payload, placement }));
                     }
                     Err(RecordProblem::Short(_)) => {}
@@ -156,15 +148,15 @@ impl Search<'_> {
     }
 
     fn damaged(&self, block: u64, expected: &str) -> crate::Error {
-        let file = self.store.file();
+        let file = self.table.file();
         let offset = (block + 1) * u64::from(file.footer().block_bytes);
         file.file().corrupt(offset, expected, "other bytes")
     }
 
     fn first_key<'p>(&self, payload: &'p [u8]) -> std::result::Result<&'p [u8], RecordProblem> {
-        match self.store.form() {
-            Form::Stream => self.store.layout().decode_stream_key(payload),
-            Form::Slots | Form::CheckedSlots => self.store.decode(payload).map(|(record, _)| record.key),
+        match self.table.form() {
+            Form::Stream => self.table.shape.layout.decode_stream_key(payload),
+            Form::Slots | Form::CheckedSlots => self.table.decode(payload).map(|(record, _)| record.key),
         }
     }
 
@@ -172,33 +164,35 @@ impl Search<'_> {
     fn judge<T>(&self, probe: &Probe, found: &mut impl FnMut(&RecordView<'_>) -> T) -> Verdict<T> {
         let mut payload = &probe.payload[..];
         let mut last = None;
-        while let Ok((record, taken)) = self.store.decode(payload) {
-            if record.key == self.key {
+        while let Ok((record, taken)) = self.table.decode(payload) {
+            if record.key == self.query.key {
                 return Verdict::Known(Some(found(&record)));
             }
             last = Some(record.key);
             payload = &payload[taken..];
         }
-        if probe.placement >= self.hash.placement {
+        if probe.placement >= self.query.hash.placement {
             return Verdict::Earlier;
         }
         match last {
-            Some(last) if self.placing.place(last).placement > self.hash.placement => Verdict::Known(None),
+            Some(last) if self.table.shape.placing.place(last).placement > self.query.hash.placement => {
+                Verdict::Known(None)
+            }
             _ => Verdict::Later,
         }
     }
 
     /// Goes on from a record that is not behind the one sought, until it is found or passed.
     fn scan<T>(&self, probe: Probe, mut found: impl FnMut(&RecordView<'_>) -> T) -> Result<Option<T>> {
-        let block_bytes = self.store.file().footer().block_bytes as usize;
-        let cursor = OrderedCursor::new(self.store, self.placing, self.purpose, block_bytes);
+        let block_bytes = self.table.file().footer().block_bytes as usize;
+        let cursor = OrderedCursor::new(self.table, self.query.purpose, block_bytes);
         let mut cursor = cursor.continue_after(&probe.payload, probe.last_block);
         while cursor.advance()? {
             let Some(entry) = cursor.entry() else { break };
-            if entry.record.key == self.key {
+            if entry.record.key == self.query.key {
                 return Ok(Some(found(&entry.record)));
             }
-            if entry.hash.placement > self.hash.placement {
+            if entry.hash.placement > self.query.hash.placement {
                 break;
             }
         }

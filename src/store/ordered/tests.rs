@@ -13,6 +13,18 @@ fn directory() -> Directory {
     Directory::new(MemoryDirectory::default(), Access::Buffered)
 }
 
+fn shape(layout: RecordLayout) -> RecordShape {
+    RecordShape { layout, placing: PLACING }
+}
+
+fn query(key: &[u8]) -> Query<'_> {
+    Query { purpose: Purpose::Get, hash: PLACING.place(key), key }
+}
+
+fn value_of(record: &RecordView<'_>) -> Option<Vec<u8>> {
+    record.value.map(<[u8]>::to_vec)
+}
+
 type Records = BTreeMap<(KeyHash, Vec<u8>), Option<Vec<u8>>>;
 
 fn records(count: u64, placing: Placing, value: impl Fn(u64) -> Option<Vec<u8>>) -> Records {
@@ -33,7 +45,7 @@ fn build(directory: &Directory, settings: OrderedTableSettings, records: &Record
 fn settings(layout: RecordLayout, index: IndexKind, expected_records: u64) -> OrderedTableSettings {
     OrderedTableSettings {
         tag: 1,
-        layout,
+        shape: shape(layout),
         form: OrderedTableSettings::form_for(&layout, 512, false, Some(index)),
         block_bytes: 512,
         index: Some(index),
@@ -45,34 +57,34 @@ fn settings(layout: RecordLayout, index: IndexKind, expected_records: u64) -> Or
     }
 }
 
-fn check(store: &Arc<OrderedTable>, directory: &Directory, records: &Records, placing: Placing) -> f64 {
+fn check(store: &OrderedTable, directory: &Directory, records: &Records) -> f64 {
     let reads_before = directory.io().of(Purpose::Get).reads;
     let mut buffer = AlignedBuffer::default();
     for ((hash, key), value) in records {
-        let found =
-            store.get(Purpose::Get, *hash, key, &mut buffer).unwrap().expect("a record that was written");
-        assert_eq!(found.value, value.as_deref());
+        let query = Query { purpose: Purpose::Get, hash: *hash, key };
+        let found = store.look_up(&query, &mut buffer, value_of).unwrap();
+        assert_eq!(found.as_ref(), Some(value));
     }
     let reads = directory.io().of(Purpose::Get).reads - reads_before;
-    let mut cursor = store.cursor(placing, Purpose::Iterate, 2048);
+    let mut cursor = store.cursor(Purpose::Iterate, 2048);
     for ((hash, key), value) in records {
         assert!(cursor.advance().unwrap());
         let entry = cursor.entry().unwrap();
         assert_eq!((entry.hash, entry.record.key, entry.record.value), (*hash, &key[..], value.as_deref()));
     }
     assert!(!cursor.advance().unwrap());
-    check_seeks(store, records, placing);
-    check_seeks(&store.without_index(), records, placing);
+    check_seeks(store, records);
+    check_seeks(&store.without_index(), records);
     reads as f64 / records.len().max(1) as f64
 }
 
 /// After a seek a cursor begins with all records from the placement on.
-fn check_seeks(store: &OrderedTable, records: &Records, placing: Placing) {
+fn check_seeks(store: &OrderedTable, records: &Records) {
     let step = records.len() / 40 + 1;
     let placements = records.keys().step_by(step).map(|(hash, _)| hash.placement);
     let placements = placements.flat_map(|placement| [placement, placement.saturating_add(1)]);
     for placement in placements.chain([0, 1, 1 << 63, u64::MAX]) {
-        let mut cursor = store.cursor(placing, Purpose::Iterate, 512);
+        let mut cursor = store.cursor(Purpose::Iterate, 512);
         cursor.seek(placement).unwrap();
         let first = (KeyHash { placement, fingerprint: 0 }, Vec::new());
         let found = loop {
@@ -107,9 +119,9 @@ fn every_record_of_a_fixed_size_is_found_with_one_read() {
             let blocks = store.file().footer().blocks;
             let is_full = blocks == count.div_ceil(per_block);
             assert!(is_full || (index == fences && !packed && blocks > count / per_block));
-            assert!(check(&store, &directory, &records, PLACING) <= 1.0);
-            let opened = Arc::new(OrderedTable::open(&directory, "1", 1, layout).unwrap());
-            check(&opened, &directory, &records, PLACING);
+            assert!(check(&store, &directory, &records) <= 1.0);
+            let opened = Arc::new(OrderedTable::open(&directory, "1", 1, shape(layout)).unwrap());
+            check(&opened, &directory, &records);
             assert_eq!(opened.records(), count);
         }
     }
@@ -125,10 +137,10 @@ fn an_index_that_locates_slots_has_no_more_read_than_the_record_and_its_checksum
         let records = records(2000, PLACING, |number| Some(vec![number as u8; 100]));
         let store = build(&directory, settings(layout, index, 2000), &records);
         let before = directory.io().of(Purpose::Get);
-        for ((hash, key), value) in &records {
+        for ((_, key), value) in &records {
             let mut buffer = AlignedBuffer::default();
-            let found = store.get(Purpose::Get, *hash, key, &mut buffer).unwrap().unwrap();
-            assert_eq!(found.value, value.as_deref());
+            let found = store.look_up(&query(key), &mut buffer, value_of).unwrap();
+            assert_eq!(found.as_ref(), Some(value));
         }
         let after = directory.io().of(Purpose::Get);
         assert_eq!(
@@ -152,10 +164,10 @@ fn a_damaged_slot_is_an_error_for_its_key_and_for_keys_that_are_not_there_but_no
         let at = 512 + 512 + 112 + 50;
         let right = file.read(Purpose::Get, at, 1, &mut buffer).unwrap()[0];
         file.write(Purpose::Get, at, &[right ^ 1]).unwrap();
-        let store = Arc::new(OrderedTable::open(&directory, "1", 1, layout).unwrap());
+        let store = Arc::new(OrderedTable::open(&directory, "1", 1, shape(layout)).unwrap());
         let get = |key: &[u8]| {
             let mut buffer = AlignedBuffer::default();
-            store.get(Purpose::Get, PLACING.place(key), key, &mut buffer).map(|found| found.is_some())
+            store.look_up(&query(key), &mut buffer, |_| ()).map(|found| found.is_some())
         };
         let outcomes: Vec<_> = records.keys().map(|(_, key)| get(key)).collect();
         assert_eq!(outcomes.iter().filter(|outcome| outcome.is_err()).count(), 1, "{index:?}");
@@ -174,7 +186,7 @@ fn every_record_of_any_size_is_found_with_one_read_also_beyond_a_block() {
         (!number.is_multiple_of(11)).then(|| vec![number as u8; size(number)])
     });
     let store = build(&directory, settings(layout, IndexKind::Fences, 3000), &records);
-    assert_eq!(check(&store, &directory, &records, PLACING), 1.0);
+    assert_eq!(check(&store, &directory, &records), 1.0);
     let payload: usize =
         records.iter().map(|((_, key), value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum();
     assert!((store.file().length() as f64) < payload as f64 * 1.08, "space is not wasted");
@@ -188,7 +200,7 @@ fn a_wrong_guess_of_the_number_of_records_costs_no_answer() {
             let directory = directory();
             let records = records(1000, PLACING, |number| Some(vec![number as u8; 12]));
             let store = build(&directory, settings(layout, index, guess), &records);
-            check(&store, &directory, &records, PLACING);
+            check(&store, &directory, &records);
         }
     }
 }
@@ -213,8 +225,10 @@ fn keys_whose_hashes_are_equal_are_all_found() {
             let records: Records = (0..400)
                 .map(|number| ((placing.place(&key(number)), key(number)), Some(vec![1; 4])))
                 .collect();
-            let store = build(&directory, settings(layout, index, 400), &records);
-            check(&store, &directory, &records, placing);
+            let shape = RecordShape { layout, placing };
+            let settings = OrderedTableSettings { shape, ..settings(layout, index, 400) };
+            let store = build(&directory, settings, &records);
+            check(&store, &directory, &records);
         }
     }
 }
@@ -229,9 +243,9 @@ fn a_flipped_bit_is_an_error_and_never_another_value() {
     file.write(Purpose::Maintain, 512 + 100, &[0xFF; 1]).unwrap();
     let mut buffer = AlignedBuffer::default();
     let mut refused = 0;
-    for ((hash, key), value) in &records {
-        match store.get(Purpose::Get, *hash, key, &mut buffer) {
-            Ok(found) => assert_eq!(found.expect("an undamaged block").value, value.as_deref()),
+    for ((_, key), value) in &records {
+        match store.look_up(&query(key), &mut buffer, value_of) {
+            Ok(found) => assert_eq!(found.as_ref(), Some(value)),
             Err(error) => {
                 assert!(error.to_string().contains("damaged at byte 512"), "{error}");
                 refused += 1;
@@ -254,7 +268,7 @@ fn a_cursor_tells_the_blocks_of_each_record_from_which_the_same_index_can_be_bui
         let kinds = [IndexKind::Fences, IndexKind::EntropyTrie, IndexKind::DenseTrie];
         for kind in kinds.into_iter().take(if fixed.is_some() { 3 } else { 1 }) {
             let mut builder = StoreIndexBuilder::new(&store.index_settings(kind)).unwrap();
-            let mut cursor = OrderedCursor::new(&store, PLACING, Purpose::Iterate, 2048);
+            let mut cursor = OrderedCursor::new(&store, Purpose::Iterate, 2048);
             let mut blocks = Vec::new();
             while cursor.advance().unwrap() {
                 builder.push(cursor.entry().unwrap().hash.placement, cursor.blocks()).unwrap();
@@ -282,7 +296,7 @@ fn a_cursor_goes_on_behind_a_block_that_its_caller_has_read() {
     let bytes = store.file().read_blocks(Purpose::Get, block..block + 1, &mut buffer).unwrap();
     let opened = Block::open(store.file().file(), 1, block, bytes).unwrap();
     let rest = &opened.payload[opened.first_record.unwrap()..];
-    let cursor = OrderedCursor::new(&store, PLACING, Purpose::Get, 512);
+    let cursor = OrderedCursor::new(&store, Purpose::Get, 512);
     let mut cursor = cursor.continue_after(rest, block);
     assert!(cursor.advance().unwrap());
     assert_eq!(cursor.blocks().start, block);
@@ -306,7 +320,7 @@ fn a_part_of_a_key_or_a_key_with_a_part_of_its_value_is_another_key() {
     let store = build(&directory, settings(layout, IndexKind::Fences, 1), &records);
     for key in [&b"0000000"[..], b"00000000v"] {
         let mut buffer = AlignedBuffer::default();
-        assert_eq!(store.get(Purpose::Get, PLACING.place(key), key, &mut buffer).unwrap(), None);
+        assert_eq!(store.look_up(&query(key), &mut buffer, |_| ()).unwrap(), None);
     }
 }
 
@@ -324,7 +338,7 @@ fn a_store_has_no_more_records_than_fit_into_its_blocks() {
                 StoreFileWriter::create(&directory, "s", form as u8, 9, 512, Purpose::Merge, 4096).unwrap();
             writer.append_block(&[0; 512]).unwrap();
             writer.finish(records, 0, (2, b"an index"), (0, b"")).unwrap();
-            let opened = OrderedTable::open_on_flash(&directory, "s", 9, layout);
+            let opened = OrderedTable::open_on_flash(&directory, "s", 9, shape(layout));
             assert_eq!(opened.is_ok(), fits, "{records} records, {form:?}");
         }
     }

@@ -8,7 +8,7 @@ use crate::index::block_perfect::{BlockPerfectBuilder, BlockPerfectSettings};
 use crate::store::block::{BLOCK_HEADER_BYTES, BlockBuilder};
 use crate::store::file::{FilterKind, StoreFileWriter};
 use crate::store::merge::Entry;
-use crate::store::record::RecordLayout;
+use crate::store::record::{RecordLayout, RecordShape};
 use crate::store::slots::{SLOT_CHECKSUM_BYTES, slot_checksum};
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub struct OrderedTableSettings {
     /// The tag of the store, drawn at random.
     pub tag: u64,
     /// The shape of the records.
-    pub layout: RecordLayout,
+    pub shape: RecordShape,
     /// How the records stand in blocks: [`OrderedTableSettings::form_for`] tells which forms can be.
     pub form: Form,
     /// The size of a block, in bytes.
@@ -76,7 +76,7 @@ impl OrderedTableSettings {
     fn expected_blocks(&self) -> u64 {
         match self.form {
             Form::Slots | Form::CheckedSlots => {
-                let slots_per_block = slots_per_block(&self.layout, self.form, self.block_bytes);
+                let slots_per_block = slots_per_block(&self.shape.layout, self.form, self.block_bytes);
                 self.expected_records.div_ceil(slots_per_block.into())
             }
             Form::Stream => {
@@ -103,11 +103,11 @@ enum IndexBuilder {
 
 impl IndexBuilder {
     fn new(settings: &OrderedTableSettings) -> Result<Self> {
-        let slots_per_block = slots_per_block(&settings.layout, settings.form, settings.block_bytes);
+        let slots_per_block = slots_per_block(&settings.shape.layout, settings.form, settings.block_bytes);
         let expected_records = settings.expected_records;
         let Some(kind) = settings.index else { return Ok(IndexBuilder::None) };
         if kind.is_perfect() {
-            let slot_bytes = settings.layout.slot_bytes(false).unwrap_or(1).max(1);
+            let slot_bytes = settings.shape.layout.slot_bytes(false).unwrap_or(1).max(1);
             let bucket_records = (PIECES_PER_BUCKET * settings.piece_bytes / slot_bytes) as u32;
             let records_per_block = if kind.locates_slots() { 1 } else { slots_per_block };
             let settings = BlockPerfectSettings { expected_records, records_per_block, bucket_records };
@@ -234,7 +234,7 @@ impl OrderedTableWriter {
         let (store_tag, block_bytes) = (settings.tag, settings.block_bytes as usize);
         let blocks = match settings.form {
             Form::CheckedSlots => {
-                let per_block = slots_per_block(&settings.layout, settings.form, settings.block_bytes);
+                let per_block = slots_per_block(&settings.shape.layout, settings.form, settings.block_bytes);
                 let block = BlockBuilder::bare(store_tag, block_bytes);
                 Blocks { file, block, store_tag, checked_per_block: Some(per_block.into()) }
             }
@@ -261,11 +261,11 @@ impl OrderedTableWriter {
                 bucket.blocks.extend_from_slice(blocks);
                 bucket.place(&mut self.blocks)?;
             }
-            let slot_bytes = self.settings.layout.slot_bytes(false).unwrap_or(0);
+            let slot_bytes = self.settings.shape.layout.slot_bytes(false).unwrap_or(0);
             if bucket.slots.capacity() - bucket.slots.len() < slot_bytes {
                 bucket.slots.reserve_exact(slot_bytes.max(GROWTH_BYTES));
             }
-            self.settings.layout.encode_slot(&entry.record, false, &mut bucket.slots);
+            self.settings.shape.layout.encode_slot(&entry.record, false, &mut bucket.slots);
             return Ok(());
         }
         let packed = match self.settings.form {
@@ -282,9 +282,9 @@ impl OrderedTableWriter {
         }
         match self.settings.form {
             Form::Slots | Form::CheckedSlots => {
-                self.settings.layout.encode_slot(&entry.record, false, &mut self.group.bytes)
+                self.settings.shape.layout.encode_slot(&entry.record, false, &mut self.group.bytes)
             }
-            Form::Stream => self.settings.layout.encode_stream(&entry.record, 0, &mut self.group.bytes),
+            Form::Stream => self.settings.shape.layout.encode_stream(&entry.record, 0, &mut self.group.bytes),
         }
         self.group.records.push((placement, self.group.bytes.len()));
         Ok(())
@@ -348,8 +348,8 @@ impl OrderedTableWriter {
                 let (index, blocks) = index.finish();
                 bucket.blocks = blocks;
                 bucket.place(&mut self.blocks)?;
-                let OrderedTableSettings { layout, form, block_bytes, .. } = &self.settings;
-                Some(StoreIndex::perfect(index, slots_per_block(layout, *form, *block_bytes)))
+                let OrderedTableSettings { shape, form, block_bytes, .. } = &self.settings;
+                Some(StoreIndex::perfect(index, slots_per_block(&shape.layout, *form, *block_bytes)))
             }
         };
         self.blocks.seal_last()?;
@@ -363,12 +363,12 @@ impl OrderedTableWriter {
             (index_kind, &index_bytes),
             (filter_kind as u8, &filter_bytes),
         )?;
-        let OrderedTableSettings { layout, form, .. } = self.settings;
+        let OrderedTableSettings { shape, form, .. } = self.settings;
         Ok(OrderedTable {
             index: index.map(Arc::new),
             filter: filter.map(Arc::new),
             buckets: buckets.map(Arc::new),
-            ..OrderedTable::of(file, layout, form)
+            ..OrderedTable::of(file, shape, form)
         })
     }
 
@@ -378,8 +378,8 @@ impl OrderedTableWriter {
         self.place_group()?;
         self.blocks.seal_last()?;
         let file = self.blocks.file.finish_temporary(self.records, self.deleted)?;
-        let OrderedTableSettings { layout, form, .. } = self.settings;
-        Ok(OrderedTable::of(file, layout, form))
+        let OrderedTableSettings { shape, form, .. } = self.settings;
+        Ok(OrderedTable::of(file, shape, form))
     }
 
     /// The memory held, in bytes.

@@ -1,9 +1,9 @@
 //! Records in memory, sorted in hash order: the beginning of every run.
 
 use crate::Result;
-use crate::key::{KeyHash, Placing};
+use crate::key::KeyHash;
 use crate::store::merge::{Cursor, Entry};
-use crate::store::record::{RecordLayout, RecordSpan, RecordView};
+use crate::store::record::{RecordShape, RecordSpan, RecordView};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -15,8 +15,7 @@ type Place = (u64, usize);
 
 /// Records up to a limit of memory.
 pub(super) struct SortBuffer {
-    layout: RecordLayout,
-    placing: Placing,
+    shape: RecordShape,
     limit_bytes: usize,
     /// The records in stream form, in the order in which they came.
     bytes: Vec<u8>,
@@ -24,8 +23,8 @@ pub(super) struct SortBuffer {
 }
 
 impl SortBuffer {
-    pub fn new(layout: RecordLayout, placing: Placing, limit_bytes: usize) -> Self {
-        SortBuffer { layout, placing, limit_bytes, bytes: Vec::new(), places: Vec::new() }
+    pub fn new(shape: RecordShape, limit_bytes: usize) -> Self {
+        SortBuffer { shape, limit_bytes, bytes: Vec::new(), places: Vec::new() }
     }
 
     pub fn len(&self) -> usize {
@@ -47,8 +46,8 @@ impl SortBuffer {
         let step = self.limit_bytes / GROWTH_SHARE;
         grow(&mut self.bytes, record_bytes_max, step);
         grow(&mut self.places, 1, step / size_of::<Place>());
-        self.places.push((self.placing.place(record.key).placement, self.bytes.len()));
-        self.layout.encode_stream(record, 0, &mut self.bytes);
+        self.places.push((self.shape.placing.place(record.key).placement, self.bytes.len()));
+        self.shape.layout.encode_stream(record, 0, &mut self.bytes);
     }
 
     /// Sorts the records: by hash, then by key, and those of one key from the youngest on.
@@ -61,12 +60,13 @@ impl SortBuffer {
     }
 
     fn compare_keys(&self, one: usize, other: usize) -> Ordering {
-        let key = |at: usize| self.record(at).map(|record| (self.placing.place(record.key), record.key));
+        let key =
+            |at: usize| self.record(at).map(|record| (self.shape.placing.place(record.key), record.key));
         key(one).cmp(&key(other))
     }
 
     fn record(&self, at: usize) -> Option<RecordView<'_>> {
-        let decoded = self.layout.decode_stream(self.bytes.get(at..)?);
+        let decoded = self.shape.layout.decode_stream(self.bytes.get(at..)?);
         decoded.ok().map(|(_, record, _)| record)
     }
 
@@ -105,7 +105,7 @@ impl Cursor for BufferCursor {
     fn advance(&mut self) -> Result<bool> {
         let place = self.buffer.places.get(self.next);
         self.current = place.and_then(|&(_, at)| self.buffer.record(at)).map(|record| {
-            (self.buffer.placing.place(record.key), RecordSpan::within(&self.buffer.bytes, &record))
+            (self.buffer.shape.placing.place(record.key), RecordSpan::within(&self.buffer.bytes, &record))
         });
         self.next += 1;
         Ok(self.current.is_some())

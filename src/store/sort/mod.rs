@@ -11,11 +11,10 @@
 mod buffer;
 
 use crate::device::{Directory, Purpose};
-use crate::key::Placing;
 use crate::progress::Progress;
 use crate::store::merge::{Cursor, Entry, MergeCursor};
 use crate::store::ordered::{Form, OrderedCursor, OrderedTable, OrderedTableSettings, OrderedTableWriter};
-use crate::store::record::{RecordLayout, RecordView};
+use crate::store::record::{RecordShape, RecordView};
 use crate::{Error, Result};
 use buffer::{BufferCursor, SortBuffer};
 use std::sync::Arc;
@@ -52,9 +51,7 @@ pub enum Duplicates {
 #[derive(Debug, Clone, Copy)]
 pub struct SortSettings {
     /// The shape of the records.
-    pub layout: RecordLayout,
-    /// How their keys are hashed.
-    pub placing: Placing,
+    pub shape: RecordShape,
     /// The memory that is used, in bytes, [`SORT_MEMORY_BYTES_MIN`] or more. Merging takes more where it must hold
     /// several records that large.
     pub memory_bytes: usize,
@@ -112,7 +109,7 @@ impl ExternalSort {
             return Err(Error::Setting { name: "fan_in_max", problem });
         }
         Ok(ExternalSort {
-            buffer: SortBuffer::new(settings.layout, settings.placing, settings.buffer_bytes()),
+            buffer: SortBuffer::new(settings.shape, settings.buffer_bytes()),
             directory,
             settings,
             runs: Vec::new(),
@@ -176,14 +173,13 @@ impl ExternalSort {
     }
 
     fn release_buffer(&mut self) {
-        let SortSettings { layout, placing, .. } = self.settings;
-        self.buffer = SortBuffer::new(layout, placing, self.settings.buffer_bytes());
+        self.buffer = SortBuffer::new(self.settings.shape, self.settings.buffer_bytes());
     }
 
     /// Writes what stands in memory as a run, and merges runs of one level when there are enough of them.
     fn spill(&mut self, progress: &mut Progress<'_>) -> Result<()> {
-        let SortSettings { layout, placing, duplicates, .. } = self.settings;
-        let empty = SortBuffer::new(layout, placing, self.settings.buffer_bytes());
+        let SortSettings { shape, duplicates, .. } = self.settings;
+        let empty = SortBuffer::new(shape, self.settings.buffer_bytes());
         let mut full = std::mem::replace(&mut self.buffer, empty);
         full.sort();
         let full = Arc::new(full);
@@ -216,12 +212,11 @@ impl ExternalSort {
     }
 
     fn merged(&self, runs: &[Run]) -> Checked {
-        let SortSettings { placing, duplicates, .. } = self.settings;
         let piece_bytes = self.settings.piece_bytes();
         let cursor = |run: &Run| -> Box<dyn Cursor> {
-            Box::new(OrderedCursor::new(&run.store, placing, Purpose::Maintain, piece_bytes))
+            Box::new(OrderedCursor::new(&run.store, Purpose::Maintain, piece_bytes))
         };
-        merge(runs.iter().rev().map(cursor).collect(), duplicates)
+        merge(runs.iter().rev().map(cursor).collect(), self.settings.duplicates)
     }
 
     fn write_run(&mut self, mut records: Checked, level: u32, progress: &mut Progress<'_>) -> Result<Run> {
@@ -231,7 +226,7 @@ impl ExternalSort {
         let piece_bytes = self.settings.piece_bytes();
         let settings = OrderedTableSettings {
             tag: self.tag.wrapping_add(number),
-            layout: self.settings.layout,
+            shape: self.settings.shape,
             form: Form::Stream,
             block_bytes: piece_bytes.min(RUN_BLOCK_BYTES_MAX) as u32,
             index: None,

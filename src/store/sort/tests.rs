@@ -3,12 +3,13 @@ use crate::batch::NEVER;
 use crate::device::Access;
 use crate::device::memory::MemoryDirectory;
 use crate::key::KeyHasher;
+use crate::key::Placing;
+use crate::store::record::RecordLayout;
 use std::collections::BTreeMap;
 
 const PLACING: Placing = Placing { hasher: KeyHasher::Keyed([5, 6]), partitions_log2: 0 };
 const SETTINGS: SortSettings = SortSettings {
-    layout: RecordLayout { fixed: None, expiring: false },
-    placing: PLACING,
+    shape: RecordShape { layout: RecordLayout { fixed: None, expiring: false }, placing: PLACING },
     memory_bytes: SORT_MEMORY_BYTES_MIN,
     fan_in_max: FAN_IN_MAX,
     duplicates: Duplicates::LastWins,
@@ -32,7 +33,7 @@ fn fill(sort: &mut ExternalSort, count: usize, value_length: impl Fn(&mut fastra
         let key = random.usize(..count).to_string().into_bytes();
         let value = (random.u8(..) < 230).then(|| vec![number as u8; value_length(&mut random)]);
         push(sort, &key, value.as_deref()).unwrap();
-        model.insert((sort.settings.placing.place(&key), key), value);
+        model.insert((sort.settings.shape.placing.place(&key), key), value);
     }
     model
 }
@@ -75,7 +76,7 @@ fn records_larger_than_the_memory_are_sorted_too() {
 #[test]
 fn keys_whose_placements_are_equal_are_kept_apart() {
     let placing = Placing { hasher: KeyHasher::Identity, partitions_log2: 0 };
-    let settings = SortSettings { placing, ..SETTINGS };
+    let settings = SortSettings { shape: RecordShape { placing, ..SETTINGS.shape }, ..SETTINGS };
     let mut sort = ExternalSort::new(directory(), settings).unwrap();
     let mut model = Model::new();
     for number in 0..3000u32 {

@@ -11,6 +11,7 @@ use crate::store::manifest::{Role, StoreEntry};
 use crate::store::merge::{Cursor, Entry};
 use crate::store::names::{FileName, list_files};
 use crate::store::ordered::{Form, IndexKind, OrderedTableSettings, OrderedTableWriter, StoreFilter};
+use crate::store::record::RecordShape;
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
 use crate::{Error, Result};
 
@@ -51,7 +52,7 @@ impl<'a> Rewriting<'a> {
             }
             Err(error) => return Err(error),
         };
-        let mut sort = self.sort(to_open.belonging.placing)?;
+        let mut sort = self.sort(to_open.belonging.shape.placing)?;
         opened.examine(advance, &mut |record| sort.push(record, &mut |_, _| true))?;
         let mut sorted = sort.finish(&mut |_, _| true)?;
         if sorted.records_max() == 0 {
@@ -111,8 +112,7 @@ impl<'a> Rewriting<'a> {
 
     fn sort(&self, placing: Placing) -> Result<ExternalSort> {
         let settings = SortSettings {
-            layout: self.survey.shape.layout,
-            placing,
+            shape: RecordShape { layout: self.survey.shape.layout, placing },
             memory_bytes: SORT_MEMORY_BYTES,
             fan_in_max: FAN_IN_MAX,
             duplicates: Duplicates::LastWins,

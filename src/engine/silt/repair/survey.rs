@@ -5,7 +5,6 @@ use super::super::verify::{lost_in_log, take};
 use super::Course;
 use crate::damage::{Damage, DamagedPart, VerifyReport};
 use crate::device::{Access, Directory};
-use crate::key::Placing;
 use crate::store::cuckoo::CUCKOO_TABLE_KIND;
 use crate::store::examine::{Belonging, ExaminedLog, LogToExamine, OpenedStore, StoreToOpen, Unreadable};
 use crate::store::manifest::{Manifest, PartitionEntry, Role, Shape, StoreEntry};
@@ -73,8 +72,7 @@ impl Survey {
 
     /// What the records of a partition have in common.
     fn belonging(&self, partition: usize) -> Belonging {
-        let placing = Placing { hasher: self.shape.hasher, partitions_log2: self.shape.partitions_log2 };
-        Belonging { layout: self.shape.layout, placing, partition: partition as u64 }
+        Belonging { shape: self.shape.records(), partition: partition as u64 }
     }
 
     /// How a store is opened.
