@@ -9,6 +9,8 @@ mod repair;
 mod scan;
 mod snapshot;
 mod usage;
+#[doc(hidden)]
+pub mod usage_file;
 mod workers;
 
 pub use builder::Builder;

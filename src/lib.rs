@@ -111,6 +111,8 @@ mod sync;
 pub use batch::{Batch, Durability};
 pub use bytes::Bytes;
 pub use damage::{Damage, DamagedPart, KeyRange, RepairReport, VerifyReport};
+#[doc(hidden)]
+pub use database::usage_file;
 pub use database::{
     Builder, Database, Iter, KeyIter, OrderedDatabase, RepairOptions, Snapshot, WriteOptions,
 };

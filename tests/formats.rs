@@ -21,8 +21,8 @@ use siltstone::store::ordered::{
     Form, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, StoreFilter,
 };
 use siltstone::store::record::{RecordLayout, RecordShape, RecordView};
-use siltstone::store::{Query, StoreFile, StoreFileWriter, usage};
-use siltstone::{Durability, Usage};
+use siltstone::store::{Query, StoreFile, StoreFileWriter};
+use siltstone::{Durability, Usage, usage_file};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ fn usage_of_a_database() {
         counted_writes: 10,
         saved_at_ms: 1_700_000_000_123,
     };
-    assert_eq!(usage::decode(&golden("usage.bin", &usage::encode(&counted))), Some(counted));
+    assert_eq!(usage_file::decode(&golden("usage.bin", &usage_file::encode(&counted))), Some(counted));
 }
 
 #[test]

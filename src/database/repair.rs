@@ -1,13 +1,13 @@
 //! Verifying and repairing databases that nobody has open, and reading what was asked of one that somebody has.
 
 use super::Database;
+use super::usage_file;
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::{Access, Directory};
 use crate::engine::silt::{Silt, SiltSettings};
 use crate::progress::Progress;
 use crate::stats::Usage;
 use crate::store::names::list_files;
-use crate::store::usage;
 use crate::{Error, Result};
 use std::io::ErrorKind;
 use std::path::Path;
@@ -96,7 +96,7 @@ impl Database {
         if !Silt::stands_in(&directory)? {
             return Err(Error::NotFound { path: directory.path() });
         }
-        Ok(usage::read(&directory))
+        Ok(usage_file::read(&directory))
     }
 
     /// [`verify_closed`](Database::verify_closed) in any directory of the device room.

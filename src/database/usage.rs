@@ -1,19 +1,19 @@
-//! Counts of what is asked of a database, kept from one opening to the next in a file that may be lost
-//! (`store::usage`).
+//! Counters of the operations on a database. They continue from one opening to the next by way of a file that may be
+//! lost (`usage_file`).
 
+use super::usage_file;
 use crate::Result;
 use crate::batch::Write;
 use crate::device::Directory;
 use crate::stats::Usage;
-use crate::store::usage;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Threads that count share so many sets of counters, lest they wait for each other's cache line.
+/// The number of sets of counters. Threads are spread over them, so that few write to the same cache line.
 const STRIPES: usize = 16;
-/// The file is at most about so old, where there are worker threads.
+/// The maximum age of the file, if there are worker threads.
 const SAVE_INTERVAL_MS: u64 = 60_000;
-/// The keys are counted again after a put or delete for so many of them.
+/// The keys are counted again after one put or delete per this many keys.
 const KEYS_PER_UNCOUNTED_WRITE: u64 = 100;
 
 static NEXT_STRIPE: AtomicUsize = AtomicUsize::new(0);
@@ -22,7 +22,7 @@ thread_local! {
     static STRIPE: usize = NEXT_STRIPE.fetch_add(1, Relaxed) % STRIPES;
 }
 
-/// The counters of some threads, in a cache line.
+/// The counters of some of the threads, in one cache line.
 #[derive(Default)]
 #[repr(align(64))]
 struct Stripe {
@@ -34,22 +34,22 @@ struct Stripe {
     value_bytes: AtomicU64,
 }
 
-/// The counters of a database that is open.
+/// The counters of an open database.
 pub(super) struct UsageCounters {
     stripes: [Stripe; STRIPES],
-    /// As it was when the database was opened.
+    /// The content of the file when the database was opened.
     before: Usage,
-    /// The keys when they were counted last, and the puts and deletes until then.
+    /// The number of keys when they were last counted, and the number of puts and deletes up to then.
     counted: Mutex<(u64, u64)>,
     opened_at_ms: u64,
     saved_at_ms: AtomicU64,
-    /// The operations of this opening that the file has.
+    /// The operations since the opening that the file includes.
     saved_operations: AtomicU64,
     /// The length of the file, in bytes.
     file_bytes: AtomicU64,
-    /// Where the file stands; nowhere for engines that keep nothing.
+    /// The directory of the file; `None` for engines that store nothing.
     directory: Option<Directory>,
-    /// Bytes that the directory had written when the database was opened.
+    /// The bytes written to the directory before the database was opened.
     written_before: u64,
 }
 
@@ -58,11 +58,13 @@ fn written_bytes(directory: &Directory) -> u64 {
 }
 
 impl UsageCounters {
-    /// Goes on from what the directory's file says, or begins anew. An error only if the directory cannot be listed or
-    /// changed.
+    /// Continues from the content of the directory's file, or from zero if it cannot be read.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) if the directory cannot be listed or changed.
     pub fn open(directory: Option<Directory>, now_ms: u64) -> Result<UsageCounters> {
-        let file_bytes = directory.as_ref().map_or(Ok(0), usage::tidy)?;
-        let before = directory.as_ref().and_then(usage::read).unwrap_or_default();
+        let file_bytes = directory.as_ref().map_or(Ok(0), usage_file::tidy)?;
+        let before = directory.as_ref().and_then(usage_file::read).unwrap_or_default();
         Ok(UsageCounters {
             stripes: Default::default(),
             counted: Mutex::new((before.records, before.counted_writes)),
@@ -80,7 +82,7 @@ impl UsageCounters {
         &self.stripes[STRIPE.with(|stripe| *stripe)]
     }
 
-    /// Some keys were looked up, of which some were not there.
+    /// Counts lookups of keys, some of which were missing.
     pub fn count_gets(&self, gets: usize, misses: usize) {
         let stripe = self.stripe();
         stripe.gets.fetch_add(gets as u64, Relaxed);
@@ -89,7 +91,7 @@ impl UsageCounters {
         }
     }
 
-    /// A record with a value of this length was put.
+    /// Counts a put of a value of this length.
     pub fn count_put(&self, key: &[u8], value_length: usize) {
         let stripe = self.stripe();
         stripe.puts.fetch_add(1, Relaxed);
@@ -97,12 +99,12 @@ impl UsageCounters {
         stripe.value_bytes.fetch_add(value_length as u64, Relaxed);
     }
 
-    /// A key was deleted.
+    /// Counts a delete.
     pub fn count_delete(&self) {
         self.stripe().deletes.fetch_add(1, Relaxed);
     }
 
-    /// All of these were written.
+    /// Counts these writes.
     pub fn count_writes<'a>(&self, writes: impl Iterator<Item = Write<'a>>) {
         for write in writes {
             match write {
@@ -119,7 +121,7 @@ impl UsageCounters {
         self.stripes.iter().map(of).sum()
     }
 
-    /// All counts until now.
+    /// All counts up to now.
     pub fn until(&self, now_ms: u64) -> Usage {
         let (records, counted_writes) = *self.counted.lock();
         let saved_at_ms = self.saved_at_ms.load(Relaxed);
@@ -139,7 +141,7 @@ impl UsageCounters {
         usage
     }
 
-    /// Whether the file has become old. Of several who ask, one is told.
+    /// Returns whether the file is due to be written. Returns true to one of several concurrent callers.
     pub fn is_due(&self, now_ms: u64) -> bool {
         let saved_at_ms = self.saved_at_ms.load(Relaxed);
         self.directory.is_some()
@@ -147,7 +149,7 @@ impl UsageCounters {
             && self.saved_at_ms.compare_exchange(saved_at_ms, now_ms, Relaxed, Relaxed).is_ok()
     }
 
-    /// Counts the keys with `count`, if there were puts and deletes of more than a hundredth of them since.
+    /// Counts the keys with `count`, if more than a hundredth of them were put or deleted since they were last counted.
     fn count_keys(&self, count: impl FnOnce() -> Result<u64>) {
         let Usage { puts, deletes, records, counted_writes, .. } = self.until(0);
         let writes = puts.saturating_add(deletes);
@@ -158,8 +160,8 @@ impl UsageCounters {
         }
     }
 
-    /// Writes the file, if anything was asked since it was written last; `count` counts the keys. Nobody depends on it:
-    /// an error is passed over.
+    /// Writes the file if there were operations since it was last written. `count` counts the keys. An error is
+    /// ignored, because no operation depends on the file.
     pub fn save(&self, now_ms: u64, count: impl FnOnce() -> Result<u64>) {
         let operations = self.operations();
         if let Some(directory) = self.directory.as_ref().filter(|directory| !directory.is_read_only())
@@ -167,8 +169,8 @@ impl UsageCounters {
         {
             self.saved_at_ms.store(now_ms, Relaxed);
             self.count_keys(count);
-            if usage::write(directory, &self.until(now_ms)).is_ok() {
-                self.file_bytes.store(usage::USAGE_BYTES as u64, Relaxed);
+            if usage_file::write(directory, &self.until(now_ms)).is_ok() {
+                self.file_bytes.store(usage_file::USAGE_BYTES as u64, Relaxed);
             }
         }
     }
@@ -197,7 +199,7 @@ mod tests {
             ];
             counters.count_writes(writes.into_iter());
             counters.save(3_000, || Ok(7));
-            let found = usage::read(&directory).unwrap();
+            let found = usage_file::read(&directory).unwrap();
             let counts = (found.gets, found.misses, found.puts, found.deletes);
             assert_eq!(counts, (10 * opening, 3 * opening, opening, opening));
             assert_eq!((found.key_bytes, found.value_bytes), (3 * opening, 5 * opening));
@@ -212,10 +214,10 @@ mod tests {
         assert!(!counters.is_due(59_999));
         assert!(counters.is_due(60_000) && !counters.is_due(60_000));
         counters.save(60_000, || Ok(0));
-        assert_eq!(usage::read(&directory), None);
+        assert_eq!(usage_file::read(&directory), None);
         counters.count_gets(1, 0);
         counters.save(60_001, || Ok(0));
-        assert_eq!(usage::read(&directory).unwrap().gets, 1);
+        assert_eq!(usage_file::read(&directory).unwrap().gets, 1);
         let nowhere = UsageCounters::open(None, 0).unwrap();
         nowhere.count_delete();
         assert!(!nowhere.is_due(60_000));

@@ -10,7 +10,6 @@ mod buffer;
 mod counters;
 mod file;
 pub mod memory;
-mod random;
 pub mod system;
 
 pub use append::Appender;
@@ -20,7 +19,6 @@ pub use counters::{IoCount, IoCounters, IoSnapshot, Purpose};
 pub use file::{Directory, File};
 #[doc(hidden)]
 pub use memory::NameLocks;
-pub use random::RandomReads;
 pub use system::pages::{HUGE_PAGE_BYTES, PageKind, Pages};
 pub use system::{SystemDirectory, open_files_default};
 pub(crate) use system::{is_shortage, process_mark};

@@ -15,7 +15,6 @@ pub mod ordered;
 pub mod record;
 pub mod slots;
 pub mod sort;
-pub mod usage;
 
 pub mod file;
 

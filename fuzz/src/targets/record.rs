@@ -2,14 +2,14 @@
 
 use crate::input::Input;
 use crate::seal::with_crc;
-use siltstone::store::usage::{self, USAGE_BYTES};
+use siltstone::usage_file::{self, USAGE_BYTES};
 
 /// What was asked of a database, also with the checksum made right.
 pub fn counts(data: &[u8]) {
     let sealed = with_crc(&data[..data.len().min(USAGE_BYTES - 4)]);
     for bytes in [data, &sealed] {
-        if let Some(counted) = usage::decode(bytes) {
-            assert_eq!(usage::encode(&counted), bytes);
+        if let Some(counted) = usage_file::decode(bytes) {
+            assert_eq!(usage_file::encode(&counted), bytes);
         }
     }
 }

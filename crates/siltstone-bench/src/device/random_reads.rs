@@ -1,28 +1,25 @@
-//! Random reads of files that are there: what a drive can do at a block size and a queue depth.
+//! Random reads of existing files: what a drive delivers at a block size and a queue depth.
 
-use super::{Directory, File, Purpose, ReadRequest, read_batch};
-use crate::{Error, Result};
+use siltstone::device::{Directory, File, Purpose, ReadRequest, read_batch};
+use siltstone::{Error, Result};
 
-/// A source of random reads at multiples of a block size, over files of any size, each block as likely as any other.
-/// The reader times them; a thread takes one of its own.
-pub struct RandomReads {
+/// Random reads at multiples of a block size. Each block of each file is read with the same probability. A thread has
+/// one of its own.
+pub(super) struct RandomReads {
     files: Vec<File>,
-    /// Where each file's blocks end, when the blocks of all files are numbered on.
+    /// The number of blocks up to the end of each file.
     block_ends: Vec<u64>,
     block_bytes: usize,
     requests: Vec<ReadRequest>,
     random: fastrand::Rng,
 }
 
-/// How often the queue is filled by one call: in between it runs empty.
-const QUEUES_PER_BATCH: usize = 16;
-
 impl RandomReads {
     /// Reads blocks of `block_bytes` in the named files of the directory, with the directory's access and queue
     /// depth. The same `seed` reads the same blocks.
     ///
     /// # Errors
-    /// [`Error::Io`] if a file cannot be opened; [`Error::Setting`] if no file holds a block.
+    /// [`Error::Io`] if a file cannot be opened; [`Error::Setting`] if no file contains a block.
     pub fn new(directory: &Directory, names: &[&str], block_bytes: usize, seed: u64) -> Result<Self> {
         let mut reads = RandomReads {
             files: Vec::new(),
@@ -47,19 +44,8 @@ impl RandomReads {
         }
     }
 
-    /// Does `count` random reads and returns the bytes that they fetched.
+    /// Does `count` random reads as one batch and returns the number of bytes that they fetched.
     pub fn read(&mut self, count: usize) -> Result<u64> {
-        let depth = self.files.first().map_or(1, File::queue_depth);
-        let mut left = count;
-        while left > 0 {
-            let now = left.min(depth * QUEUES_PER_BATCH);
-            self.read_one_batch(now)?;
-            left -= now;
-        }
-        Ok(count as u64 * self.block_bytes as u64)
-    }
-
-    fn read_one_batch(&mut self, count: usize) -> Result<()> {
         if self.requests.len() < count {
             self.requests.resize_with(count, || ReadRequest::new(0, 0));
         }
@@ -72,23 +58,25 @@ impl RandomReads {
             request.aim((block - before) * self.block_bytes as u64, self.block_bytes);
             batch.push((&self.files[at], request));
         }
-        read_batch(Purpose::Get, &mut batch)
+        read_batch(Purpose::Get, &mut batch)?;
+        Ok(count as u64 * self.block_bytes as u64)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::memory::MemoryDirectory;
-    use crate::device::{Access, DirectoryBackend, FileBackend};
+    use siltstone::Access;
+    use siltstone::device::memory::MemoryDirectory;
+    use siltstone::device::{DirectoryBackend, FileBackend};
     use std::collections::BTreeSet;
     use std::io;
     use std::path::PathBuf;
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
 
-    /// A directory that writes down which blocks of which files were read.
+    /// A directory that records which offsets of which files are read.
     #[derive(Clone, Default)]
-    struct Watched(MemoryDirectory, Arc<parking_lot::Mutex<Vec<(String, u64)>>>);
+    struct Watched(MemoryDirectory, Arc<Mutex<Vec<(String, u64)>>>);
 
     struct WatchedFile(Box<dyn FileBackend>, String, Watched);
 
@@ -124,7 +112,7 @@ mod tests {
 
     impl FileBackend for WatchedFile {
         fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-            self.2.1.lock().push((self.1.clone(), offset));
+            self.2.1.lock().unwrap().push((self.1.clone(), offset));
             self.0.read_at(offset, buffer)
         }
         fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -156,7 +144,7 @@ mod tests {
         for seed in [1, 1, 2] {
             let mut reads = RandomReads::new(&directory, &["short", "two", "three"], 512, seed).unwrap();
             assert_eq!(reads.read(1000).unwrap(), 512_000);
-            runs.push(std::mem::take(&mut *watched.1.lock()));
+            runs.push(std::mem::take(&mut *watched.1.lock().unwrap()));
         }
         assert!(runs[0] == runs[1] && runs[0] != runs[2]);
         let blocks: BTreeSet<_> = runs[0].iter().map(|(name, offset)| (name.as_str(), *offset)).collect();

@@ -1,7 +1,8 @@
-//! The file `USAGE`: what was asked of a database until now, for planning. docs/formats/usage.md draws it.
+//! The file `USAGE`: the number of operations on a database since it was created, for the planner.
+//! docs/formats/usage.md describes it.
 //!
-//! It is no part of the data: it is written now and then and not synced, and where it is missing or damaged the counts
-//! begin anew.
+//! It is not part of the data. It is written about once per minute and not synced. If it is missing or damaged, the
+//! counts start at zero.
 
 use crate::Result;
 use crate::coding::Reader;
@@ -9,18 +10,18 @@ use crate::coding::checksum;
 use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::stats::Usage;
 
-/// The file's name.
+/// The name of the file.
 pub const USAGE_NAME: &str = "USAGE";
 /// The version of the format.
 pub const USAGE_VERSION: u32 = 1;
-/// The bytes of the file.
+/// The length of the file, in bytes.
 pub const USAGE_BYTES: usize = 112;
 
 const MAGIC: &[u8; 8] = b"SILTUSED";
-/// What is being written, until it takes the file's place.
+/// The name under which the file is written before it is renamed.
 const NEW_NAME: &str = "USAGE.new";
 
-/// The file's bytes.
+/// Returns the bytes of the file.
 pub fn encode(usage: &Usage) -> [u8; USAGE_BYTES] {
     let mut bytes = [0; USAGE_BYTES];
     bytes[..8].copy_from_slice(MAGIC);
@@ -46,7 +47,7 @@ pub fn encode(usage: &Usage) -> [u8; USAGE_BYTES] {
     bytes
 }
 
-/// Reads them back; `None` if they are not sound, or of another version.
+/// Decodes the bytes of the file. Returns `None` if they are damaged or have another version.
 pub fn decode(bytes: &[u8]) -> Option<Usage> {
     let mut fields = Reader::new(bytes);
     if fields.bytes(8)? != MAGIC || fields.u32()? != USAGE_VERSION {
@@ -69,8 +70,7 @@ pub fn decode(bytes: &[u8]) -> Option<Usage> {
     (bytes == encode(&usage)).then_some(usage)
 }
 
-/// Removes what a crash left of a file that was being written, and answers the length of the file, in bytes; 0 if there
-/// is none.
+/// Removes a file that a crash left half-written. Returns the length of `USAGE` in bytes, or 0 if it does not exist.
 pub fn tidy(directory: &Directory) -> Result<u64> {
     let names = directory.list()?;
     if names.iter().any(|name| name == NEW_NAME) && !directory.is_read_only() {
@@ -82,7 +82,7 @@ pub fn tidy(directory: &Directory) -> Result<u64> {
     directory.open(USAGE_NAME, Access::Buffered)?.length()
 }
 
-/// What the directory's file says; `None` if there is none, or none that can be read.
+/// Reads the file of a directory. Returns `None` if it does not exist or is damaged.
 pub fn read(directory: &Directory) -> Option<Usage> {
     let file = directory.open(USAGE_NAME, Access::Buffered).ok()?;
     if file.length().ok()? != USAGE_BYTES as u64 {
@@ -92,7 +92,7 @@ pub fn read(directory: &Directory) -> Option<Usage> {
     decode(file.read(Purpose::Maintain, 0, USAGE_BYTES, &mut buffer).ok()?)
 }
 
-/// Puts these counts in the file's place, so that readers in other processes see the old ones or the new.
+/// Replaces the file by one with these counts. Readers in other processes see the old counts or the new ones.
 pub fn write(directory: &Directory, usage: &Usage) -> Result<()> {
     if directory.list()?.iter().any(|name| name == NEW_NAME) {
         directory.remove(NEW_NAME)?;

@@ -1,10 +1,13 @@
-//! The benchmark of the device: random reads of a database's own files, through the device room, with nothing of the
-//! database above it. What a database does in the same minute can be given as a share of it.
+//! The benchmark of the device: random reads of the files of a database, through `siltstone::device` only. The
+//! throughput of a database can be stated as a share of it.
+
+mod random_reads;
 
 use crate::latencies::Latencies;
 use crate::random::mix;
+use random_reads::RandomReads;
 use serde::Serialize;
-use siltstone::device::{Directory, RandomReads, io_backend};
+use siltstone::device::{Directory, io_backend};
 use siltstone::{Access, Error};
 use std::fmt::Write;
 use std::path::PathBuf;
