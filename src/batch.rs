@@ -1,56 +1,56 @@
-//! Writes, one or many, as they go down to an engine.
+//! Writes, single or in batches, as an engine receives them.
 
 use crate::Result;
 use crate::key::{Key, KeyHasher, check_key, check_value};
 use std::ops::Range;
 
-/// A moment, in milliseconds since the Unix epoch. Engines read no clock: they are told.
+/// A time, in milliseconds since the Unix epoch. Engines read no clock; callers pass the time.
 pub type TimestampMs = u64;
 
 /// The expiry time of a record that never expires.
 pub const NEVER: TimestampMs = 0;
 
-/// How long a write must have survived when it is acknowledged.
+/// What an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Durability {
-    /// It may be lost with the process.
+    /// Nothing: it may be lost with the process.
     Buffered,
-    /// It survives the process, and not a loss of power.
+    /// The end of the process, but not a power loss.
     #[default]
     Written,
-    /// It survives a loss of power. Writers that wait at the same time share one sync.
+    /// A power loss. Concurrent writers share a sync.
     Synced,
 }
 
 /// One write, borrowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Write<'a> {
-    /// Gives the key a value, in place of an older one.
+    /// Sets the value of a key.
     Put {
-        /// 1 to 65,535 bytes.
+        /// The key, 1 to 65,535 bytes.
         key: &'a [u8],
-        /// 0 to 256 MiB.
+        /// The value, 0 to 256 MiB.
         value: &'a [u8],
-        /// When the record ceases to be, or [`NEVER`].
+        /// When the record expires, or [`NEVER`].
         expires_at_ms: TimestampMs,
     },
-    /// Removes the key, if it is there.
+    /// Removes the key, if it exists.
     Delete {
-        /// 1 to 65,535 bytes.
+        /// The key, 1 to 65,535 bytes.
         key: &'a [u8],
     },
 }
 
 impl<'a> Write<'a> {
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &'a [u8] {
         match self {
             Write::Put { key, .. } | Write::Delete { key } => key,
         }
     }
 
-    /// The bytes that the user asked to store: key and value.
+    /// Returns the bytes that the user asked to store: those of key and value.
     pub fn user_bytes(&self) -> usize {
         match self {
             Write::Put { key, value, .. } => key.len() + value.len(),
@@ -59,7 +59,7 @@ impl<'a> Write<'a> {
     }
 }
 
-/// A write with the hash of its key: what an engine is given.
+/// A write with the hash of its key, as an engine receives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HashedWrite<'a> {
     key: Key<'a>,
@@ -72,31 +72,31 @@ impl<'a> HashedWrite<'a> {
         HashedWrite { key: hasher.key(write.key()), write }
     }
 
-    /// A put of a key that is hashed already.
+    /// Makes a put of a key that is already hashed.
     pub fn put(key: Key<'a>, value: &'a [u8], expires_at_ms: TimestampMs) -> Self {
         HashedWrite { key, write: Write::Put { key: key.bytes(), value, expires_at_ms } }
     }
 
-    /// A delete of a key that is hashed already.
+    /// Makes a delete of a key that is already hashed.
     pub fn delete(key: Key<'a>) -> Self {
         HashedWrite { key, write: Write::Delete { key: key.bytes() } }
     }
 
-    /// The key with its hash.
+    /// Returns the key with its hash.
     #[inline]
     pub fn key(&self) -> Key<'a> {
         self.key
     }
 
-    /// The write itself.
+    /// Returns the write.
     #[inline]
     pub fn write(&self) -> Write<'a> {
         self.write
     }
 }
 
-/// Writes that are applied together: all or none of them, also over partitions and over a crash. Of two writes to one
-/// key the later one holds.
+/// Writes that are applied atomically, across partitions and across a crash. If two writes have the same key, the later
+/// one applies.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -111,7 +111,7 @@ struct Entry {
 }
 
 impl Batch {
-    /// An empty batch.
+    /// Makes an empty batch.
     pub fn new() -> Self {
         Batch::default()
     }
@@ -121,7 +121,7 @@ impl Batch {
         self.put_until(key, value, NEVER)
     }
 
-    /// Adds a put of a record that ceases to be at `expires_at_ms`.
+    /// Adds a put of a record that expires at `expires_at_ms`.
     pub fn put_until(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -151,23 +151,23 @@ impl Batch {
         start..self.bytes.len()
     }
 
-    /// The number of writes.
+    /// Returns the number of writes.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no write in it.
+    /// Returns whether the batch is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Forgets all writes, keeps the memory.
+    /// Removes all writes and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
     }
 
-    /// The writes, in the order in which they were added.
+    /// Returns the writes in the order in which they were added.
     pub fn writes(&self) -> impl Iterator<Item = Write<'_>> {
         self.entries.iter().map(|entry| {
             let key = &self.bytes[entry.key.clone()];
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_gives_its_writes_back_in_order() {
+    fn a_batch_returns_its_writes_in_order() {
         let mut batch = Batch::new();
         batch.put(b"a", b"1").unwrap().delete(b"b").unwrap().put_until(b"c", b"", 9).unwrap();
         let writes: Vec<_> = batch.writes().collect();

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placement_within_a_partition_stands_in_the_partitions_share() {
+    fn a_placement_within_a_partition_is_in_the_partitions_range() {
         let hash = crate::key::KeyHash { placement: 0xC123_4567_89AB_CDEF, fingerprint: u64::MAX };
         let within = hash.within_partition(2).placement;
         let range = KeyRange::within_partition(hash.partition(2) as u64, 2, within, within);

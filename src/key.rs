@@ -1,12 +1,12 @@
-//! Keys, their limits, and the hashes by which everything is placed.
+//! Keys, their limits, and their hashes.
 
 use crate::{Error, Result};
 use siphasher::sip128::SipHasher13;
 use std::fmt;
 
-/// The longest key, in bytes.
+/// The maximum length of a key, in bytes.
 pub const KEY_LENGTH_MAX: usize = 65_535;
-/// The longest value, in bytes.
+/// The maximum length of a value, in bytes.
 pub const VALUE_LENGTH_MAX: usize = 256 << 20;
 
 /// Checks that a key has 1 to [`KEY_LENGTH_MAX`] bytes.
@@ -32,15 +32,15 @@ pub fn check_value_length(length: usize) -> Result<()> {
 /// The 128-bit hash of a key, in two independent halves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash {
-    /// Places the key: its partition, its order on flash, its bucket.
+    /// Determines the key's partition, its order on flash and its bucket.
     pub placement: u64,
-    /// Tells keys of similar placement apart in tags and filters.
+    /// Distinguishes keys of similar placement, in tags and filters.
     pub fingerprint: u64,
 }
 
 impl KeyHash {
-    /// The hash within one of 2^`partitions_log2` partitions: the bits of the placement that are the same for all its
-    /// keys give way to bits of the fingerprint.
+    /// Returns the hash within one of 2^`partitions_log2` partitions: the bits of the placement that are equal for all
+    /// its keys are replaced by bits of the fingerprint.
     #[inline]
     pub fn within_partition(self, partitions_log2: u32) -> KeyHash {
         match partitions_log2 {
@@ -52,7 +52,7 @@ impl KeyHash {
         }
     }
 
-    /// The whole placement of a key whose hash within a partition this is.
+    /// Returns the complete placement of a key, from its hash within `partition`.
     #[inline]
     pub fn whole_placement(self, partition: usize, partitions_log2: u32) -> u64 {
         match partitions_log2 {
@@ -61,7 +61,7 @@ impl KeyHash {
         }
     }
 
-    /// Which of 2^`partitions_log2` partitions the key belongs to.
+    /// Returns the partition of the key, one of 2^`partitions_log2`.
     #[inline]
     pub fn partition(self, partitions_log2: u32) -> usize {
         match partitions_log2 {
@@ -71,7 +71,7 @@ impl KeyHash {
     }
 }
 
-/// A key with its hash. An operation hashes its key once, where it enters the database, and hands this on.
+/// A key with its hash. An operation hashes its key once, where it enters the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key<'a> {
     bytes: &'a [u8],
@@ -79,13 +79,13 @@ pub struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// The key itself.
+    /// Returns the key.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Its hash.
+    /// Returns its hash.
     #[inline]
     pub fn hash(&self) -> KeyHash {
         self.hash
@@ -95,13 +95,13 @@ impl<'a> Key<'a> {
 /// How a database hashes its keys; fixed when it is created. `Debug` does not show the seed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum KeyHasher {
-    /// SipHash-1-3 with 128 bits of output under a secret seed, so that no adversary can choose keys that collide.
+    /// SipHash-1-3 with 128 bits of output and a secret seed, so no adversary can choose keys that collide.
     Keyed([u64; 2]),
-    /// The keys are uniform hashes already: their first 16 bytes are taken as they are (shorter ones are repeated).
+    /// The keys are uniform hashes already: their first 16 bytes are used unchanged (shorter keys are repeated).
     Identity,
 }
 
-/// A number that nobody can guess.
+/// Returns an unpredictable number.
 pub(crate) fn random_number() -> Result<u64> {
     let mut number = [0; 8];
     getrandom::fill(&mut number).map_err(|error| {
@@ -121,15 +121,15 @@ impl fmt::Debug for KeyHasher {
 
 #[cfg(test)]
 thread_local! {
-    /// How many keys this thread has hashed.
+    /// The number of keys that this thread has hashed.
     pub(crate) static HASHES: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// The shortest key that is taken for a hash, in bytes: the placement.
+/// The minimum length of a key that is a hash, in bytes: that of the placement.
 pub const HASH_LENGTH_MIN: usize = 8;
 
 impl KeyHasher {
-    /// Checks that a key may be hashed so.
+    /// Checks that a key is valid for this hasher.
     ///
     /// # Errors
     /// [`Error::HashLength`] for a key that is too short to be a hash.
@@ -140,12 +140,13 @@ impl KeyHasher {
         }
     }
 
-    /// A seed that nobody can guess.
+    /// Returns an unpredictable seed.
     pub(crate) fn random_seed() -> Result<[u64; 2]> {
         Ok([random_number()?, random_number()?])
     }
 
-    /// A key with its hash.
+    /// Returns a key with its hash.
+    ///
     ///
     /// ```
     /// let key = siltstone::key::KeyHasher::Keyed([1, 2]).key(b"key");
@@ -156,7 +157,7 @@ impl KeyHasher {
         Key { bytes, hash: self.hash(bytes) }
     }
 
-    /// The hash of `key`. About 20 ns for a short key.
+    /// Returns the hash of `key`. Takes about 20 ns for a short key.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
         #[cfg(test)]
@@ -181,14 +182,14 @@ impl KeyHasher {
 /// How keys are placed within one of the partitions of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placing {
-    /// How keys are hashed.
+    /// The hash function.
     pub hasher: KeyHasher,
-    /// The base-2 logarithm of the number of partitions.
+    /// The binary logarithm of the number of partitions.
     pub partitions_log2: u32,
 }
 
 impl Placing {
-    /// The hash of a key within its partition.
+    /// Returns the hash of a key within its partition.
     #[inline]
     pub fn place(&self, key: &[u8]) -> KeyHash {
         self.hasher.hash(key).within_partition(self.partitions_log2)
@@ -200,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_no_byte_or_too_many_are_refused() {
+    fn empty_and_too_long_keys_are_refused() {
         assert!(check_key(b"").is_err());
         assert!(check_key(&vec![0; KEY_LENGTH_MAX]).is_ok());
         assert!(check_key(&vec![0; KEY_LENGTH_MAX + 1]).is_err());

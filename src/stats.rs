@@ -1,10 +1,10 @@
-//! The accounts, as users read them.
+//! Statistics: memory, I/O and counters of a database.
 
 use crate::device::IoSnapshot;
 use crate::key::{KeyHasher, check_key};
 use crate::{Error, Result};
 
-/// Memory by item, in bytes: the first of the three accounts.
+/// Memory by item, in bytes: the memory account.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RamAccount {
     items: Vec<(&'static str, u64)>,
@@ -19,26 +19,26 @@ impl RamAccount {
         }
     }
 
-    /// The items with their bytes.
+    /// Returns the items with their bytes.
     pub fn items(&self) -> &[(&'static str, u64)] {
         &self.items
     }
 
-    /// All items together, in bytes.
+    /// Returns the sum of all items, in bytes.
     pub fn total_bytes(&self) -> u64 {
         self.items.iter().map(|(_, bytes)| bytes).sum()
     }
 }
 
-/// What shapes the records of a database; fixed when it is created.
+/// What the records of a database have in common; fixed when it is created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shape {
     /// The lengths of all keys and all values, in bytes, if they are fixed.
     pub fixed: Option<(usize, usize)>,
-    /// The keys are hashes already.
+    /// Whether keys are hashes already.
     pub hashed_keys: bool,
-    /// Records have room for an expiry time.
+    /// Whether records of fixed sizes have space for an expiry time.
     pub expiring: bool,
     /// The number of partitions.
     pub partitions: u32,
@@ -49,7 +49,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Checks that a key can be in the database: those that are read are checked as those that are written.
+    /// Checks that a key can be in the database. Reads check their keys as writes do.
     pub(crate) fn check_key(&self, key: &[u8]) -> Result<()> {
         check_key(key)?;
         match self.fixed {
@@ -62,114 +62,115 @@ impl Shape {
     }
 }
 
-/// How many stores have the same structures.
+/// The number of stores with the same structures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreKind {
-    /// Which stores: `hash` or `sorted`.
+    /// The role of the stores: `hash` or `sorted`.
     pub store: &'static str,
-    /// Their index.
+    /// The index of the stores.
     pub index: &'static str,
-    /// Their filter, or `none`.
+    /// The filter of the stores, or `none`.
     pub filter: &'static str,
-    /// How many.
+    /// The number of stores.
     pub count: u64,
 }
 
-/// A store of which parts are on flash that could be in memory: lookups in it cost more reads.
+/// A store whose index or filter is on flash although it could be in memory: lookups in it take more reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DegradedStore {
-    /// Its file.
+    /// The name of its file.
     pub file: String,
-    /// Records are searched for on flash: one read more, or some.
+    /// Whether the index is on flash: a lookup takes one or more additional reads.
     pub index_on_flash: bool,
-    /// Keys that are not there cost a read too.
+    /// Whether the filter is on flash: an absent key costs a read.
     pub filter_on_flash: bool,
 }
 
-/// What was asked of a database since it was created: what its user did, whatever it cost.
+/// The requests to a database since it was created.
 ///
-/// It is kept in the file `USAGE` when the database is closed, and about once a minute where it has worker threads.
-/// After a crash what was counted since is lost; openings in which nothing was asked do not count.
+/// Stored in the file `USAGE` when the database is closed, and about once per minute if it has worker threads. A crash
+/// loses what was counted since. Periods in which the database was open but not used do not count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// How long the database was open, in milliseconds.
+    /// The time during which the database was open, in milliseconds.
     pub open_ms: u64,
-    /// Keys that were looked up, also by updates.
+    /// The number of keys looked up, including those of updates.
     pub gets: u64,
-    /// Those of them that were not there.
+    /// The number of these keys that were absent.
     pub misses: u64,
-    /// Records that were put.
+    /// The number of records put.
     pub puts: u64,
-    /// Keys that were deleted, also if they were not there.
+    /// The number of keys deleted, including absent ones.
     pub deletes: u64,
-    /// The bytes of the keys that were put.
+    /// The bytes of the keys put.
     pub key_bytes: u64,
-    /// The bytes of the values that were put.
+    /// The bytes of the values put.
     pub value_bytes: u64,
-    /// Bytes that were written to the device, for whatever purpose.
+    /// The bytes written to the device, for all purposes.
     pub written_bytes: u64,
-    /// How many keys there were when they were counted last, as [`approximate_len`](crate::Database::approximate_len)
-    /// does: when the file was written after puts and deletes of more than a hundredth of the keys.
+    /// The number of keys at the last count, by [`approximate_len`](crate::Database::approximate_len). Keys are counted
+    /// when the file is written after puts and deletes of more than a hundredth of the keys.
     pub records: u64,
-    /// The puts and deletes until they were counted last.
+    /// The number of puts and deletes before the last count.
     pub counted_writes: u64,
-    /// When this was last written to the file, in milliseconds since the Unix epoch.
+    /// When the file was last written, in milliseconds since the Unix epoch.
     pub saved_at_ms: u64,
 }
 
 impl Usage {
-    /// Bytes written to the device for each byte of keys and values that were put, since the database was created.
+    /// Returns the bytes written to the device per byte of keys and values put, since the database was created.
     pub fn write_amplification(&self) -> f64 {
         self.written_bytes as f64 / (self.key_bytes + self.value_bytes).max(1) as f64
     }
 }
 
-/// What a database holds, has done, and costs. Amplifications are quotients of these counts.
+/// The content, the work and the cost of a database. Amplifications are quotients of these counts.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The engine's name.
+    /// The name of the engine.
     pub engine: &'static str,
-    /// What shapes the records.
+    /// What the records have in common.
     pub shape: Shape,
     /// The structures of the stores.
     pub stores: Vec<StoreKind>,
-    /// Records in all stores; keys that were overwritten or deleted and not yet merged count more than once.
+    /// The number of records in all stores; keys that were overwritten or deleted and not yet merged count several
+    /// times.
     pub records: u64,
-    /// Records in the last store alone.
+    /// The number of records in the SortedStores.
     pub merged_records: u64,
-    /// Writes that were asked for since the database was opened.
+    /// The number of writes since the database was opened.
     pub writes: u64,
-    /// Bytes of keys and values in these writes.
+    /// The bytes of keys and values in these writes.
     pub user_bytes: u64,
     /// Operations and bytes on the device since the database was opened.
     pub io: IoSnapshot,
-    /// Memory by item, now.
+    /// The present memory by item.
     pub ram: RamAccount,
-    /// The highest point of the account since the last [`reset`](crate::Database::reset_ram_peak).
+    /// The peak of the memory since the database was opened or [reset](crate::Database::reset_ram_peak).
     pub ram_peak: RamAccount,
-    /// Bytes of all files of the database.
+    /// The bytes of all files of the database.
     pub disk_bytes: u64,
-    /// Writes that were made to wait for background work.
+    /// The number of writes that were delayed by background work.
     pub delayed_writes: u64,
-    /// How long they waited together, in nanoseconds.
+    /// The sum of these delays, in nanoseconds.
     pub delayed_ns: u64,
-    /// Records of the log that were read back when the database was opened.
+    /// The number of records of the log that were replayed when the database was opened.
     pub replayed_records: u64,
-    /// Bytes at the end of the log that were not whole and were cut off when the database was opened.
+    /// The bytes at the end of the log that were incomplete and were truncated when the database was opened.
     pub lost_tail_bytes: u64,
-    /// Stores of which parts are on flash, since there is no room for them or since they are yet to be read back.
+    /// Stores with parts on flash because of the memory budget, or until they are read back.
     pub degraded: Vec<DegradedStore>,
-    /// What was asked of the database, in this opening and before.
+    /// The requests to the database, since it was created.
     pub usage: Usage,
-    /// What else the engine counts, by name.
+    /// Further counters of the engine, by name.
     pub details: Vec<(&'static str, f64)>,
 }
 
 impl Stats {
-    /// Bytes written to the device for each byte that the user wrote.
+    /// Returns the bytes written to the device per byte that the user wrote.
     pub fn write_amplification(&self) -> f64 {
         self.io.total().write_bytes as f64 / self.user_bytes.max(1) as f64
     }

@@ -1,10 +1,10 @@
-//! Sequential writing of a new file in large, aligned pieces.
+//! Writes a new file sequentially, in large aligned pieces.
 
 use super::{AlignedBuffer, File, Purpose};
 use crate::Result;
 
-/// The device is asked to begin with this many bytes at a time, whatever the size of pieces: each request costs it, and
-/// us, as much as 10 KiB do.
+/// Writeback is started in units of this many bytes, independent of the size of pieces: each request costs as much time
+/// as writing 10 KiB.
 pub(super) const WRITEBACK_BYTES: u64 = 1 << 20;
 
 /// Collects bytes and writes them in pieces of a fixed size; the end is padded with zeros to the alignment.
@@ -14,17 +14,17 @@ pub struct Appender {
     buffer: AlignedBuffer,
     piece_bytes: usize,
     written_bytes: u64,
-    /// What lies before it was handed to the device.
+    /// Writeback was started for the bytes before it.
     writeback_base: u64,
 }
 
 impl Appender {
-    /// Starts at the beginning of `file`. Pieces are `piece_bytes` long, a multiple of the file's alignment.
+    /// Starts at the beginning of `file`. Pieces have `piece_bytes` bytes, rounded up to the file's alignment.
     pub fn new(file: File, purpose: Purpose, piece_bytes: usize) -> Self {
         Appender::starting_at(file, purpose, piece_bytes, 0)
     }
 
-    /// Starts at `position`, a multiple of the file's alignment, and overwrites what stands there.
+    /// Starts at `position`, a multiple of the file's alignment, and overwrites what follows it.
     pub fn starting_at(file: File, purpose: Purpose, piece_bytes: usize, position: u64) -> Self {
         let piece_bytes = piece_bytes.next_multiple_of(file.alignment().max(1));
         Appender {
@@ -37,12 +37,12 @@ impl Appender {
         }
     }
 
-    /// Where the next byte will stand.
+    /// Returns the position of the next byte.
     pub fn position(&self) -> u64 {
         self.written_bytes + self.buffer.len() as u64
     }
 
-    /// Adds bytes at the end.
+    /// Appends bytes.
     pub fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let room = self.piece_bytes - self.buffer.len();
@@ -56,7 +56,7 @@ impl Appender {
         Ok(())
     }
 
-    /// Adds zeros until the position is a multiple of `alignment`.
+    /// Appends zeros until the position is a multiple of `alignment`.
     pub fn align(&mut self, alignment: u64) -> Result<()> {
         const ZEROS: [u8; 512] = [0; 512];
         let mut missing = self.position().next_multiple_of(alignment) - self.position();
@@ -83,7 +83,7 @@ impl Appender {
         self.writeback_base = self.written_bytes;
     }
 
-    /// Pads and writes what is left; syncing is the caller's part. Returns the file and its length in bytes.
+    /// Pads and writes the rest, without a sync. Returns the file and its length in bytes.
     pub fn finish(mut self) -> Result<(File, u64)> {
         self.align(self.file.alignment() as u64)?;
         if !self.buffer.is_empty() {
@@ -93,7 +93,7 @@ impl Appender {
         Ok((self.file, self.written_bytes))
     }
 
-    /// The memory held, in bytes.
+    /// Returns the memory of the buffer, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.buffer.heap_bytes()
     }

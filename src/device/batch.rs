@@ -1,4 +1,4 @@
-//! Many reads at once, of one file or of several, overlapped by `io_uring` where the system has it.
+//! Batches of reads, of one file or of several, overlapped by `io_uring` where the system has it.
 
 use super::system::ring;
 use super::{AlignedBuffer, Descriptor, File, FileBackend, Purpose};
@@ -6,24 +6,24 @@ use crate::Result;
 use std::io;
 use std::ops::Range;
 
-/// How many reads of a batch are under way at a time, where nothing else is said.
+/// The default number of reads of a batch in flight.
 pub(super) const QUEUE_DEPTH: usize = 32;
 
-/// The greatest queue depth.
+/// The maximum queue depth.
 pub(super) const QUEUE_DEPTH_MAX: usize = 256;
 
-/// How batches of reads of real files are carried out.
+/// How batches of reads of real files are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IoBackend {
-    /// Overlapped, through a ring of the thread that asks. It takes about 30 KiB a thread, outside the heap.
+    /// Overlapped, through a ring per thread. A ring takes about 30 KiB of memory, which is not on the heap.
     IoUring,
     /// One after another.
     Pread,
 }
 
 impl IoBackend {
-    /// The name, as it stands in JSON.
+    /// Returns the name, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             IoBackend::IoUring => "io_uring",
@@ -32,69 +32,69 @@ impl IoBackend {
     }
 }
 
-/// How this process carries out batches of reads; it is found out once, by trying.
+/// Returns how this process executes batches of reads, which is determined once, by a probe.
 pub fn io_backend() -> IoBackend {
     if ring::is_available() { IoBackend::IoUring } else { IoBackend::Pread }
 }
 
-/// A read of a batch: where, how much, and a buffer of its own.
+/// A read of a batch, with a buffer of its own.
 pub struct ReadRequest {
-    /// Where, in bytes.
+    /// The offset, in bytes.
     pub offset: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub length: usize,
     buffer: AlignedBuffer,
     wanted: Range<usize>,
 }
 
 impl ReadRequest {
-    /// A request that keeps its buffer for the next use.
+    /// Makes a request with an empty buffer, which is kept for later reads.
     pub fn new(offset: u64, length: usize) -> Self {
         ReadRequest { offset, length, buffer: AlignedBuffer::default(), wanted: 0..0 }
     }
 
-    /// Asks for something else with the same buffer.
+    /// Sets another range to read, with the same buffer.
     pub fn aim(&mut self, offset: u64, length: usize) {
         (self.offset, self.length) = (offset, length);
     }
 
-    /// What the last read fetched; nothing if it failed.
+    /// Returns the bytes of the last read; none if it failed.
     pub fn bytes(&self) -> &[u8] {
         self.buffer.get(self.wanted.clone()).unwrap_or_default()
     }
 
-    /// What the last successful read fetched, to be worked on in place.
+    /// Returns the bytes of the last successful read, for changes in place.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.buffer.get_mut(self.wanted.clone()).unwrap_or_default()
     }
 
-    /// The memory held, in bytes.
+    /// Returns the memory of the buffer, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.buffer.heap_bytes()
     }
 }
 
-/// One read of a batch, as it goes to the system.
+/// One read of a batch, as it is passed to the system.
 pub(super) struct BatchRead<'a> {
     pub(super) file: &'a dyn FileBackend,
     pub(super) offset: u64,
     pub(super) buffer: &'a mut [u8],
-    /// What the system reads from, as long as it does.
+    /// The descriptor that the system reads from, held during the read.
     pub(super) descriptor: Option<Descriptor<'a>>,
-    /// How many bytes there were, once that is known.
+    /// The number of bytes read, once the read has completed.
     pub(super) outcome: Option<io::Result<usize>>,
 }
 
 /// Reads from several files, overlapped up to the first one's [queue depth](super::Directory::queue_depth) where the
-/// system can. All reads are carried out; the first in the batch that failed is the error.
+/// system supports it. Executes all reads; returns the error of the first one in the batch that failed.
 pub fn read_batch(purpose: Purpose, reads: &mut [(&File, &mut ReadRequest)]) -> Result<()> {
     let depth = reads.first().map_or(1, |(file, _)| file.queue_depth());
     read_each(purpose, depth, reads.iter_mut().map(|(file, request)| (*file, &mut **request)))
 }
 
 impl File {
-    /// Carries out several reads, overlapped up to the directory's [queue depth](super::Directory::queue_depth) where
-    /// the system can. All are carried out; the first that failed is the error.
+    /// Executes several reads, overlapped up to the directory's [queue depth](super::Directory::queue_depth) where the
+    /// system supports it. Executes all reads; returns the error of the first one that failed.
     pub fn read_many(&self, purpose: Purpose, requests: &mut [ReadRequest]) -> Result<()> {
         read_each(purpose, self.queue_depth(), requests.iter_mut().map(|request| (self, request)))
     }
@@ -136,7 +136,8 @@ fn read_each<'a>(
     outcome
 }
 
-/// Sends what it can through the ring; what that leaves without an outcome is read, or refused, by the file itself.
+/// Passes reads to the ring. Reads that it leaves without an outcome are executed one after another, which also finds
+/// their errors.
 fn carry_out(batch: &mut [BatchRead<'_>], depth: usize) {
     if depth > 1 && batch.len() > 1 {
         ring::read_all(batch, depth);
@@ -155,7 +156,7 @@ mod tests {
 
     const BLOCK: usize = 4096;
 
-    /// A file whose block `n` is filled with `n + shift`.
+    /// Writes a file whose block `n` is filled with `n + shift`.
     fn write_blocks(directory: &Directory, name: &str, blocks: usize, shift: u8) {
         let file = directory.create(name, Access::Buffered).unwrap();
         let bytes: Vec<u8> = (0..blocks * BLOCK).map(|at| (at / BLOCK) as u8 + shift).collect();
@@ -192,7 +193,7 @@ mod tests {
                 .collect();
             let mut batch: Vec<_> =
                 requests.iter_mut().enumerate().map(|(at, request)| (&files[at % 3], request)).collect();
-            // The last block's reads go beyond the end where they are long.
+            // The reads of the last block extend beyond the end if they are long.
             let outcome = read_batch(Purpose::Get, &mut batch);
             assert!(matches!(outcome, Err(Error::Io { operation: "read", .. })));
             let mut failed = 0;
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_read_of_a_batch_leaves_the_others_whole() {
+    fn a_failed_read_of_a_batch_leaves_the_others_complete() {
         let folder = folder();
         let system = directory(&folder, 32);
         write_blocks(&system, "a", 4, 1);

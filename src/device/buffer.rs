@@ -1,9 +1,9 @@
-//! Memory whose address suits direct I/O.
+//! Memory with the alignment of direct I/O.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The alignment of every buffer, in bytes: the largest that a device asks for.
+/// The alignment of buffers, in bytes: the largest that devices require.
 const ALIGNMENT: usize = 4096;
 
 #[derive(Clone, Copy)]
@@ -13,18 +13,18 @@ struct Page([u8; ALIGNMENT]);
 /// A growable buffer, aligned to 4,096 bytes, that is reused from read to read.
 #[derive(Default)]
 pub struct AlignedBuffer {
-    /// At least as many as the length needs: those beyond are kept, so that growing again costs nothing.
+    /// At least the pages of `length`. Further pages are kept, so growing again costs nothing.
     pages: Vec<Page>,
     length: usize,
 }
 
 impl AlignedBuffer {
-    /// An empty buffer that has room for `capacity` bytes.
+    /// Makes an empty buffer with this capacity, in bytes.
     pub fn with_capacity(capacity: usize) -> Self {
         AlignedBuffer { pages: Vec::with_capacity(capacity.div_ceil(ALIGNMENT)), length: 0 }
     }
 
-    /// Makes the buffer `length` bytes long. New bytes are zero; old ones stay.
+    /// Sets the length. New bytes are zero; old ones are kept.
     pub fn resize(&mut self, length: usize) {
         let old = self.length;
         self.resize_for_overwrite(length);
@@ -33,7 +33,7 @@ impl AlignedBuffer {
         }
     }
 
-    /// Makes the buffer `length` bytes long for a caller who overwrites all of it: new bytes are whatever stood there.
+    /// Sets the length for a caller who overwrites all bytes: new bytes have arbitrary old contents.
     pub(super) fn resize_for_overwrite(&mut self, length: usize) {
         let pages = length.div_ceil(ALIGNMENT);
         if self.pages.len() < pages {
@@ -42,12 +42,12 @@ impl AlignedBuffer {
         self.length = length;
     }
 
-    /// The length, in bytes.
+    /// Returns the length, in bytes.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there is no byte in it.
+    /// Returns whether the buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -59,17 +59,17 @@ impl AlignedBuffer {
         self[start..].copy_from_slice(bytes);
     }
 
-    /// Forgets the contents, keeps the memory.
+    /// Sets the length to 0 and keeps the memory.
     pub fn clear(&mut self) {
         self.length = 0;
     }
 
-    /// The memory held, in bytes.
+    /// Returns the memory of the buffer, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.pages.capacity() * ALIGNMENT
     }
 
-    /// Gives back memory beyond `capacity` bytes or the length, whichever is more.
+    /// Frees memory beyond `capacity` bytes or the length, whichever is more.
     pub fn shrink_to(&mut self, capacity: usize) {
         let pages = capacity.max(self.length).div_ceil(ALIGNMENT);
         self.pages.truncate(pages);
@@ -94,10 +94,10 @@ impl std::ops::DerefMut for AlignedBuffer {
     }
 }
 
-/// What a thread keeps of its buffer between two uses, in bytes.
+/// The memory that a thread keeps in its buffer between two uses, in bytes.
 const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
-/// The memory of all threads' buffers together, in bytes.
+/// The memory of the buffers of all threads, in bytes.
 static SCRATCH_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 struct Scratch(AlignedBuffer);
@@ -112,7 +112,7 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch(AlignedBuffer::default()));
 }
 
-/// Lends the thread's own buffer, so that a read allocates nothing. Within itself it lends a new one.
+/// Calls `work` with the thread's own buffer, so a read allocates nothing. A nested call gets a new buffer.
 pub fn with_scratch<T>(work: impl FnOnce(&mut AlignedBuffer) -> T) -> T {
     SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
         Ok(mut scratch) => {
@@ -132,7 +132,7 @@ pub fn with_scratch<T>(work: impl FnOnce(&mut AlignedBuffer) -> T) -> T {
     })
 }
 
-/// The memory of all threads' buffers together, in bytes.
+/// Returns the memory of the buffers of all threads, in bytes.
 pub fn scratch_bytes() -> usize {
     SCRATCH_BYTES.load(Relaxed)
 }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_resizing_adds_are_zero_even_where_others_stood() {
+    fn bytes_that_resizing_adds_are_zero_even_after_other_contents() {
         let mut buffer = AlignedBuffer::default();
         buffer.extend_from_slice(&[7; 10_000]);
         buffer.resize(10);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_kept_until_it_is_given_back() {
+    fn memory_is_kept_until_it_is_freed() {
         let mut buffer = AlignedBuffer::with_capacity(64 << 10);
         buffer.extend_from_slice(&[7; 40_000]);
         buffer.clear();

@@ -1,15 +1,15 @@
-//! Counts of operations and bytes, by purpose: the second of the three accounts.
+//! Counters of operations and bytes by purpose: the I/O account.
 
 use std::ops::Sub;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What an operation on the device is for.
+/// The purpose of a device operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Purpose {
-    /// Answering a lookup.
+    /// A lookup.
     Get,
-    /// Reading the log to see whether a key that is written stands in it already.
+    /// Reading the log to find out whether it has a record of the key that is written.
     Put,
     /// Appending to the log.
     Log,
@@ -17,18 +17,18 @@ pub enum Purpose {
     Convert,
     /// Merging HashStores into a SortedStore.
     Merge,
-    /// Naming the live files.
+    /// Recording the live files in the manifest.
     Manifest,
     /// Opening a database.
     Recover,
-    /// Iterating over all records.
+    /// Iterating over records.
     Iterate,
-    /// Checking, repairing, exporting, building dictionaries.
+    /// Verifying, repairing, exporting, building dictionaries.
     Maintain,
 }
 
 impl Purpose {
-    /// All purposes, in the order of their display.
+    /// All purposes, in display order.
     pub const ALL: [Purpose; 9] = [
         Purpose::Get,
         Purpose::Put,
@@ -41,7 +41,7 @@ impl Purpose {
         Purpose::Maintain,
     ];
 
-    /// The purpose's name, as it stands in JSON.
+    /// Returns the name, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Purpose::Get => "get",
@@ -66,7 +66,7 @@ struct Cell {
     syncs: AtomicU64,
 }
 
-/// The running counts of a directory and all its files. Shared; counting costs two relaxed additions.
+/// The counters of a directory and all its files, which share them. Counting an operation costs two relaxed additions.
 #[derive(Default)]
 pub struct IoCounters {
     cells: [Cell; Purpose::ALL.len()],
@@ -89,7 +89,7 @@ impl IoCounters {
         self.cells[purpose as usize].syncs.fetch_add(1, Relaxed);
     }
 
-    /// The counts of this moment.
+    /// Returns the present counts.
     pub fn snapshot(&self) -> IoSnapshot {
         let mut snapshot = IoSnapshot::default();
         for (count, cell) in snapshot.counts.iter_mut().zip(&self.cells) {
@@ -105,34 +105,34 @@ impl IoCounters {
     }
 }
 
-/// Operations and bytes for one purpose.
+/// Operations and bytes of one purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IoCount {
-    /// Reads asked of the device.
+    /// The number of reads.
     pub reads: u64,
-    /// Bytes that they fetched, alignment included.
+    /// The bytes read, including those read for alignment.
     pub read_bytes: u64,
-    /// Writes asked of the device.
+    /// The number of writes.
     pub writes: u64,
-    /// Bytes that they carried, padding included.
+    /// The bytes written, including padding.
     pub write_bytes: u64,
-    /// Syncs of files and directories.
+    /// The number of syncs of files and directories.
     pub syncs: u64,
 }
 
-/// The counts of one moment; the difference of two is what happened between them.
+/// The counts at one moment. The difference of two snapshots is what happened between them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IoSnapshot {
     counts: [IoCount; Purpose::ALL.len()],
 }
 
 impl IoSnapshot {
-    /// What was done for one purpose.
+    /// Returns the counts of one purpose.
     pub fn of(&self, purpose: Purpose) -> IoCount {
         self.counts[purpose as usize]
     }
 
-    /// What was done for all purposes together.
+    /// Returns the sum over all purposes.
     pub fn total(&self) -> IoCount {
         self.counts.iter().fold(IoCount::default(), |sum, count| IoCount {
             reads: sum.reads + count.reads,

@@ -1,4 +1,4 @@
-//! The counted, named faces of a directory and of a file.
+//! A directory and a file as the other modules use them: operations are counted, and errors name the file.
 
 use super::LOCK;
 use super::append::WRITEBACK_BYTES;
@@ -22,90 +22,90 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// A directory over any backend. `access` is how its store files are opened.
+    /// Makes a directory of any backend. Store files are opened with `access`.
     pub fn new(backend: impl DirectoryBackend + 'static, access: Access) -> Self {
         let (backend, counters) = (Arc::new(backend), Arc::default());
         Directory { backend, counters, access, queue_depth: QUEUE_DEPTH, trusts_gets: false }
     }
 
-    /// Whether lookups take what they read from stores for what was written there, without computing its checksum.
-    /// Everything else checks what it reads. Default: no.
+    /// Sets whether lookups trust what they read from stores, without computing checksums. All other reads verify them.
+    /// Default: false.
     pub fn trust_gets(mut self, trust: bool) -> Self {
         self.trusts_gets = trust;
         self
     }
 
-    /// How many reads of a batch are under way at a time, 1 to 256 (others are taken as the nearest). 1 reads one
-    /// after another, by `pread`. Default: 32.
+    /// Sets how many reads of a batch are in flight, clamped to 1 to 256. With 1, reads are executed one after another
+    /// by `pread`. Default: 32.
     pub fn queue_depth(mut self, depth: usize) -> Self {
         self.queue_depth = depth.clamp(1, QUEUE_DEPTH_MAX);
         self
     }
 
-    /// A directory of the operating system, which must be there.
+    /// Opens an existing directory of the operating system.
     pub fn system(path: &Path, access: Access) -> Result<Self> {
         Ok(Directory::new(SystemDirectory::open(path)?, access))
     }
 
-    /// A directory of the operating system for reading only, which must be there.
+    /// Opens an existing directory of the operating system for reading only.
     pub fn system_read_only(path: &Path, access: Access) -> Result<Self> {
         Ok(Directory::new(SystemDirectory::open_read_only(path)?, access))
     }
 
-    /// A directory of the operating system, made durably where it is missing.
+    /// Opens a directory of the operating system, and creates it durably if it is missing.
     pub fn create_system(path: &Path, access: Access) -> Result<Self> {
         Ok(Directory::new(SystemDirectory::create(path)?, access))
     }
 
-    /// Whether files are opened for reading only, and every change is refused.
+    /// Returns whether files are opened for reading only and every change is refused.
     pub fn is_read_only(&self) -> bool {
         self.backend.is_read_only()
     }
 
-    /// Lets at most so many files be open at a time, as far as that can be: a file with writes that are not synced, and
-    /// one that was removed while it is used, stay open. Without it, three quarters of what the process may open.
+    /// Limits the number of open files, as far as possible: a file with unsynced writes, and one that was removed while
+    /// in use, stays open. Default: three quarters of the limit of the process.
     pub fn limit_open_files(&self, max: u64) {
         self.backend.limit_open_files(max);
     }
 
-    /// How many files are open and how many may be; `None` where files take no descriptors.
+    /// Returns the number of open files and its limit; `None` if files take no descriptors.
     pub fn open_files(&self) -> Option<(u64, u64)> {
         self.backend.open_files()
     }
 
-    /// The access that stores asked for.
+    /// Returns the access of store files.
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// How much of a buffered file that is written is best sent to the device at a time, in bytes. Large pieces cost
-    /// least; but where lookups read past the page cache they wait behind each, and smaller ones keep that short.
+    /// Returns the unit of writeback of a buffered file, in bytes. Large units cost least; but with direct I/O lookups
+    /// queue behind each of them, so units are smaller then.
     pub fn writeback_bytes(&self) -> u64 {
         if self.access.is_direct() { 256 << 10 } else { WRITEBACK_BYTES }
     }
 
-    /// The counts of all files of this directory.
+    /// Returns the counts of all files of this directory.
     pub fn io(&self) -> IoSnapshot {
         self.counters.snapshot()
     }
 
-    /// How the directory is called in errors.
+    /// Returns the name of the directory in errors.
     pub fn path(&self) -> PathBuf {
         self.backend.path()
     }
 
-    /// How one of its files is called in errors.
+    /// Returns the name of one of its files in errors.
     pub fn path_of(&self, name: &str) -> PathBuf {
         self.backend.path().join(name)
     }
 
-    /// Makes a new, empty file.
+    /// Creates a new, empty file.
     pub fn create(&self, name: &str, access: Access) -> Result<File> {
         let backend = self.backend.create(name, access).map_err(Error::io("create", self.path_of(name)))?;
         Ok(self.file(name, backend))
     }
 
-    /// Opens a file that is there.
+    /// Opens an existing file.
     pub fn open(&self, name: &str, access: Access) -> Result<File> {
         let backend = self.backend.open(name, access).map_err(Error::io("open", self.path_of(name)))?;
         Ok(self.file(name, backend))
@@ -121,7 +121,7 @@ impl Directory {
         }
     }
 
-    /// The names of all files, sorted.
+    /// Returns the names of all files, sorted.
     pub fn list(&self) -> Result<Vec<String>> {
         let mut names = self.backend.list().map_err(Error::io("list", self.path()))?;
         names.sort_unstable();
@@ -133,29 +133,30 @@ impl Directory {
         self.backend.remove(name).map_err(Error::io("remove", self.path_of(name)))
     }
 
-    /// Gives a file another name, atomically taking the place of one that has it.
+    /// Renames a file, and atomically replaces an existing one.
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.backend.rename(from, to).map_err(Error::io("rename", self.path_of(from)))
     }
 
-    /// Returns when all creations, removals and renamings survive a loss of power.
+    /// Returns when all creations, removals and renames survive a power loss.
     pub fn sync(&self, purpose: Purpose) -> Result<()> {
         self.counters.sync(purpose);
         self.backend.sync().map_err(Error::io("sync", self.path()))
     }
 
-    /// Takes the exclusive lock of the directory until it is dropped.
+    /// Takes the exclusive lock of the directory until the result is dropped.
     ///
     /// # Errors
-    /// [`Error::Locked`] if somebody else has it.
+    /// [`Error::Locked`] if the directory is locked by another holder.
     pub fn lock(&self) -> Result<Box<dyn Send + Sync>> {
         self.backend.lock(LOCK).map_err(|error| self.not_locked(error))
     }
 
-    /// Takes a shared lock of the directory until it is dropped. Changes nothing in it, and needs no right to.
+    /// Takes a shared lock of the directory until the result is dropped. Changes nothing in the directory and needs no
+    /// write permission.
     ///
     /// # Errors
-    /// [`Error::Locked`] if somebody has the exclusive lock.
+    /// [`Error::Locked`] if the exclusive lock is taken.
     pub fn lock_shared(&self) -> Result<Box<dyn Send + Sync>> {
         self.backend.lock_shared().map_err(|error| self.not_locked(error))
     }
@@ -169,10 +170,10 @@ impl Directory {
         }
     }
 
-    /// Takes the exclusive lock of one of its files until it is dropped. Who reads the file does not ask for it.
+    /// Takes the exclusive lock of a file of the directory until the result is dropped. Readers of the file ignore it.
     ///
     /// # Errors
-    /// [`Error::Locked`] if somebody else has it.
+    /// [`Error::Locked`] if the file is locked by another holder.
     pub fn lock_file(&self, name: &str) -> Result<Box<dyn Send + Sync>> {
         self.backend.lock(name).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => Error::Locked { path: self.path_of(name), process: None },
@@ -180,13 +181,13 @@ impl Directory {
         })
     }
 
-    /// Makes `name` stand in the directory `target` too, by a hard link where that can be done, else by a copy.
+    /// Adds the file `name` to the directory `target`, as a hard link if possible, else as a copy.
     pub fn share(&self, name: &str, target: &Directory) -> Result<()> {
         self.backend.share(name, &*target.backend).map_err(Error::io("link", target.path_of(name)))
     }
 
-    /// Makes a new directory in this one, of the first name that is free of `folder`, a hyphen and a number, and lets
-    /// `names` stand there too, durably. What stands there is never listed. Answers its name.
+    /// Creates a subdirectory with the first unused name of the form `folder`-*number*, and durably adds the files
+    /// `names` to it. Files in it are never listed. Returns its name.
     pub fn set_aside(&self, names: &[&str], folder: &str) -> Result<String> {
         let mut number = 1u32;
         loop {
@@ -202,17 +203,24 @@ impl Directory {
     }
 }
 
-/// The longest read whose memory is taken without looking at the file's length first, in bytes.
+/// The maximum length of a read whose memory is allocated without comparing it to the file's length, in bytes.
 const UNCHECKED_BYTES_MAX: usize = 1 << 20;
 
-/// A read widened to the alignment, and where in it the wanted bytes stand.
+/// A read widened to the alignment, and where the requested bytes are in it:
+///
+/// ```text
+/// file      | sector | sector | sector | sector |
+/// request             [====]
+/// extent             [aligned ]                       start and bytes
+/// wanted               skip..skip + length
+/// ```
 pub(super) struct Extent {
     pub(super) start: u64,
     pub(super) bytes: usize,
     pub(super) wanted: Range<usize>,
 }
 
-/// An open file that counts what is done to it and names itself in errors.
+/// An open file that counts its operations and is named in errors.
 pub struct File {
     backend: Box<dyn FileBackend>,
     path: PathBuf,
@@ -222,29 +230,28 @@ pub struct File {
 }
 
 impl File {
-    /// How the file is called in errors.
+    /// Returns the name of the file in errors.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What writes are multiples of, in bytes. Reads may be of any offset and length.
+    /// Returns the unit of writes, in bytes. Reads may have any offset and length.
     pub fn alignment(&self) -> usize {
         self.backend.alignment()
     }
 
-    /// Whether lookups need not compute checksums.
+    /// Returns whether lookups need not verify checksums.
     pub fn trusts_gets(&self) -> bool {
         self.trusts_gets
     }
 
-    /// The length, in bytes.
+    /// Returns the length, in bytes.
     pub fn length(&self) -> Result<u64> {
         self.backend.length().map_err(|error| self.failed("measure", error))
     }
 
-    /// Reads `length` bytes at `offset`, widened to the alignment, into `buffer`, and shows them there. Fewer bytes are
-    /// an error (`UnexpectedEof`), however long the read. Nothing is allocated once the buffer has grown to the
-    /// longest read.
+    /// Reads `length` bytes at `offset` into `buffer`, widened to the alignment, and returns them. Fewer bytes are an
+    /// error (`UnexpectedEof`). Allocates nothing once the buffer has grown to the longest read.
     pub fn read<'a>(
         &self,
         purpose: Purpose,
@@ -258,8 +265,8 @@ impl File {
         Ok(&buffer[wide.wanted])
     }
 
-    /// Long reads are held against the file's length before memory is taken for them, as their lengths may come from
-    /// damaged bytes.
+    /// Widens a read to the alignment. The length may come from damaged bytes, so a long read is compared with the
+    /// file's length before memory is allocated.
     pub(super) fn widen(&self, offset: u64, length: usize) -> Result<Extent> {
         let end = offset.checked_add(length as u64);
         if length > UNCHECKED_BYTES_MAX && !end.is_some_and(|end| self.length().is_ok_and(|all| end <= all)) {
@@ -292,13 +299,15 @@ impl File {
 
     pub(super) fn check(&self, outcome: io::Result<usize>, wide: &Extent) -> Result<()> {
         match outcome {
+            // A direct read of the last block returns fewer bytes than the extent, which is no error if the wanted ones
+            // are among them.
             Ok(count) if count >= wide.wanted.end => Ok(()),
             Ok(_) => Err(self.failed("read", io::ErrorKind::UnexpectedEof.into())),
             Err(error) => Err(self.failed("read", error)),
         }
     }
 
-    /// Names the file only where there is an error: the paths of reads and writes allocate nothing.
+    /// Makes an error. Names the file only here, so successful reads and writes allocate nothing.
     #[cold]
     fn failed(&self, operation: &'static str, error: io::Error) -> Error {
         Error::io(operation, &self.path)(error)
@@ -310,26 +319,26 @@ impl File {
         self.backend.write_at(offset, bytes).map_err(|error| self.failed("write", error))
     }
 
-    /// Returns when all that was written survives a loss of power.
+    /// Returns when all writes survive a power loss.
     pub fn sync(&self, purpose: Purpose) -> Result<()> {
         self.counters.sync(purpose);
         self.backend.sync().map_err(|error| self.failed("sync", error))
     }
 
-    /// A hint that a range may be sent to the device now.
+    /// Hints that a range may be written to the device now.
     pub fn start_writeback(&self, offset: u64, length: u64) {
         self.backend.start_writeback(offset, length);
     }
 
-    /// A hint that reads after it shall come from the device and not from a cache. Recovery gives it before it reads
-    /// a log: after a sync that failed, the system's cache may go on showing data that never reached the device and
-    /// that later syncs leave out, though they succeed.
+    /// Hints that later reads should come from the device, not from a cache. Recovery calls it before it reads a log:
+    /// after a failed sync, the system's cache may still contain data that never reached the device, and that later
+    /// syncs skip although they succeed.
     pub fn drop_cache(&self) {
         self.backend.drop_cache();
     }
 
-    /// Reads `bytes`, which were read at `offset`, again from the device, and returns an error if they are different.
-    /// Recovery calls it before it discards a torn end: a bit that flipped on the way from the device looks like one.
+    /// Reads `bytes`, which were read at `offset`, again from the device, and returns an error if they differ. Recovery
+    /// calls it before it discards a torn end: a bit that flipped on the way from the device looks like one.
     pub fn confirm(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.drop_cache();
         let mut again = AlignedBuffer::default();
@@ -339,17 +348,17 @@ impl File {
         Err(self.differs())
     }
 
-    /// The error that two reads of the same bytes differ.
+    /// Returns the error that two reads of the same bytes differ.
     pub fn differs(&self) -> Error {
         Error::io("read", self.path())(io::Error::other("two reads of the same bytes differ"))
     }
 
-    /// Cuts the file to `length` bytes; a shorter one stays as it is.
+    /// Truncates the file to `length` bytes; a shorter file is left unchanged.
     pub fn truncate(&self, length: u64) -> Result<()> {
         self.backend.truncate(length).map_err(|error| self.failed("truncate", error))
     }
 
-    /// An error that names this file: `got` stands at `offset` instead of `expected`.
+    /// Returns an error that names this file: there is `got` at `offset` instead of `expected`.
     pub fn corrupt(&self, offset: u64, expected: impl Into<String>, got: impl Into<String>) -> Error {
         Error::Corrupt { file: self.path.clone(), offset, expected: expected.into(), got: got.into() }
     }

@@ -1,4 +1,4 @@
-//! Files in memory: for tests, and for measuring what an engine asks of a device.
+//! Files in memory, for tests and for measuring the operations of an engine.
 
 use super::{Access, DirectoryBackend, FileBackend, LOCK};
 use parking_lot::{Mutex, RwLock};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 type Bytes = Arc<RwLock<Vec<u8>>>;
 
-/// A directory in memory. Clones share the files, so that a database can be opened anew on them.
+/// A directory in memory. Clones share the files, so a database can be opened again on them.
 #[derive(Clone, Default)]
 pub struct MemoryDirectory {
     files: Arc<Mutex<BTreeMap<String, Bytes>>>,
@@ -18,30 +18,30 @@ pub struct MemoryDirectory {
 
 struct MemoryFile(Bytes);
 
-/// The names that are locked. Clones share them.
+/// The locked names. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct NameLocks(Arc<Mutex<BTreeMap<String, Holders>>>);
 
-/// Who has a lock.
+/// The holders of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holders {
     One,
     Shared(usize),
 }
 
-/// Ends when it is dropped.
+/// A held lock, released on drop.
 struct NameLock {
     locks: NameLocks,
     name: String,
 }
 
 impl NameLocks {
-    /// The exclusive lock of a name; `WouldBlock` if somebody has it.
+    /// Takes the exclusive lock of a name; `WouldBlock` if it is locked.
     pub fn take(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
         self.hold(name, |holders| holders.is_none().then_some(Holders::One))
     }
 
-    /// A shared lock of a name; `WouldBlock` if somebody has the exclusive one.
+    /// Takes a shared lock of a name; `WouldBlock` if the exclusive lock is taken.
     pub fn take_shared(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
         self.hold(name, |holders| match holders {
             None => Some(Holders::Shared(1)),

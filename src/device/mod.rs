@@ -1,8 +1,14 @@
-//! The only room with file descriptors: directories of files, each read and written at positions.
+//! Devices: directories of files that are read and written at offsets. The only module with file descriptors.
 //!
-//! [`Directory`] and [`File`] count every operation and byte by [`Purpose`] and name the file in every error; what
-//! does the work stands behind two narrow traits, [`DirectoryBackend`] and [`FileBackend`]: real files
-//! ([`system`]), and memory ([`memory`]). The crate siltstone-testing has a simulated device.
+//! [`Directory`] and [`File`] count every operation and byte by [`Purpose`], and name the file in every error. They use
+//! a backend through two narrow traits, [`DirectoryBackend`] and [`FileBackend`], with these implementations: real
+//! files ([`system`]), memory ([`memory`]), and the simulated device of tests in `siltstone-testing`.
+//!
+//! ```text
+//! store, engine                     read 300 bytes at 5,000
+//! Directory, File                   count it; widen to the alignment: 512 bytes at 4,608
+//! DirectoryBackend, FileBackend     pread or io_uring
+//! ```
 
 mod append;
 mod batch;
@@ -28,64 +34,64 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The file whose lock is the directory's; it is no file of a store, and never listed.
+/// The file whose lock is the lock of the directory. It is never listed.
 pub const LOCK: &str = "LOCK";
 
-/// How a file's blocks reach the device.
+/// How reads and writes of a file reach the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Access {
     /// Through the system's page cache.
     #[default]
     Buffered,
-    /// Past the page cache (`O_DIRECT`); an error where the file system refuses.
+    /// Direct I/O (`O_DIRECT`); an error if the file system refuses it.
     Direct,
-    /// Past the page cache where the file system allows it, else through it.
+    /// Direct I/O if the file system supports it, else through the page cache.
     DirectOrBuffered,
 }
 
 impl Access {
-    /// Whether the page cache is to be passed by, where that can be.
+    /// Returns whether direct I/O is requested.
     pub fn is_direct(self) -> bool {
         self != Access::Buffered
     }
 }
 
-/// A file, as the room's variants implement it. Offsets and lengths are in bytes.
+/// The backend of a file. Offsets and lengths are in bytes.
 pub trait FileBackend: Send + Sync {
-    /// Reads into `buffer` from `offset` on and returns how many bytes there were: fewer than asked for only at the
-    /// end of the file, whose last block a direct reader asks for whole. Offset, length and address are multiples of
-    /// [`alignment`](FileBackend::alignment), the address of 4,096 at most.
+    /// Reads into `buffer` from `offset` on and returns the number of bytes read. It is less than the length of
+    /// `buffer` only at the end of the file, whose last block a direct read requests completely. Offset, length and
+    /// address are multiples of [`alignment`](FileBackend::alignment); the address of at most 4,096.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
-    /// Writes all `bytes` at `offset`, lengthening the file where needed. The same multiples hold. After an error any
-    /// part of them may have been written.
+    /// Writes all `bytes` at `offset`, and extends the file if necessary. The same multiples are required. After an
+    /// error any part of the bytes may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
-    /// Returns when all that was written, and the length, survive a loss of power.
+    /// Returns when all writes, and the length, survive a power loss.
     fn sync(&self) -> io::Result<()>;
-    /// A hint that a range may be sent to the device now; never an error.
+    /// Hints that a range may be written to the device now. Never fails.
     fn start_writeback(&self, _offset: u64, _length: u64) {}
-    /// A hint that reads after it shall come from the device: what a cache still shows of a sync that failed was
-    /// never written, and no later sync will write it.
+    /// Hints that later reads should come from the device. After a failed sync, a cache may contain data that was never
+    /// written and that no later sync will write.
     fn drop_cache(&self) {}
-    /// Cuts the file to `length` bytes; a shorter one stays as it is.
+    /// Truncates the file to `length` bytes; a shorter file is left unchanged.
     fn truncate(&self, length: u64) -> io::Result<()>;
-    /// The length of the file, in bytes.
+    /// Returns the length of the file, in bytes.
     fn length(&self) -> io::Result<u64>;
-    /// What offsets, lengths and addresses are multiples of, in bytes: 1, or the sector of a direct file.
+    /// Returns the unit of offsets, lengths and addresses, in bytes: 1, or the sector size of a direct file.
     fn alignment(&self) -> usize {
         1
     }
-    /// The descriptor to which a batch of reads may be sent past this trait; `None` if they must go through it.
+    /// Returns the descriptor that batches may read from directly; `None` if reads must use this trait.
     fn descriptor(&self) -> Option<Descriptor<'_>> {
         None
     }
 }
 
-/// A descriptor of a file, which stays open as long as this is held.
+/// A descriptor of a file that stays open while this value exists.
 pub enum Descriptor<'a> {
-    /// That of a file that is open as long as it is borrowed.
+    /// The descriptor of a file that is open for the lifetime of the borrow.
     Borrowed(BorrowedFd<'a>),
-    /// That of a file which may be closed otherwise.
+    /// The descriptor of a file that could be closed otherwise.
     Shared(Arc<std::fs::File>),
 }
 
@@ -98,54 +104,53 @@ impl AsFd for Descriptor<'_> {
     }
 }
 
-/// A directory of files, as the room's variants implement it. Names have no separators.
+/// The backend of a directory of files. Names have no separators.
 pub trait DirectoryBackend: Send + Sync {
-    /// Makes a new, empty file; `AlreadyExists` if there is one.
+    /// Creates a new, empty file; `AlreadyExists` if the name is in use.
     fn create(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>>;
-    /// Opens a file; `NotFound` if there is none.
+    /// Opens a file; `NotFound` if it does not exist.
     fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>>;
-    /// The names of all files, in no order.
+    /// Returns the names of all files, in no particular order.
     fn list(&self) -> io::Result<Vec<String>>;
-    /// Removes a file; those who have it open go on reading it.
+    /// Removes a file; readers that have it open can continue.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// Gives a file another name, atomically taking the place of one that has it.
+    /// Renames a file, and atomically replaces an existing one.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Returns when all creations, removals and renamings survive a loss of power.
+    /// Returns when all creations, removals and renames survive a power loss.
     fn sync(&self) -> io::Result<()>;
-    /// Takes the exclusive lock of a file until it is dropped; `WouldBlock` if somebody else has it, `NotFound` if
-    /// there is no such file. [`LOCK`], which stands for the directory, is made if it is missing and never listed.
+    /// Takes the exclusive lock of a file until the result is dropped; `WouldBlock` if it is locked, `NotFound` if
+    /// there is no such file. [`LOCK`] locks the directory; it is created if missing, and never listed.
     fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>>;
-    /// Takes a shared lock of the directory until it is dropped: others may share it, and nobody has the exclusive one.
-    /// Changes nothing in the directory.
+    /// Takes a shared lock of the directory until the result is dropped; it excludes the exclusive lock only. Changes
+    /// nothing in the directory.
     fn lock_shared(&self) -> io::Result<Box<dyn Send + Sync>> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// The process that has the exclusive lock of the directory, where that is known.
+    /// Returns the process that has the exclusive lock of the directory, if known.
     fn lock_holder(&self) -> Option<u32> {
         None
     }
-    /// Makes `name` stand in the directory `target` too: by a hard link where that can be done, else by a copy.
+    /// Adds the file `name` to the directory `target`: as a hard link if possible, else as a copy.
     fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()>;
-    /// Makes a new directory `folder` in this one and lets `names` stand there too, durably: by hard links where that
-    /// can be done, else by copies. They are no files of the store there, and never listed. `AlreadyExists` if there is
-    /// one of that name.
+    /// Creates the subdirectory `folder` and durably adds the files `names` to it: as hard links if possible, else as
+    /// copies. Files in it are never listed. `AlreadyExists` if it exists.
     fn set_aside(&self, _names: &[&str], _folder: &str) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Lets no more files be open at a time; others are closed and opened again when they are used.
+    /// Limits the number of open files; others are closed, and opened again when they are used.
     fn limit_open_files(&self, _max: u64) {}
-    /// How many files are open and how many may be, where that is counted.
+    /// Returns the number of open files and its limit, if they are counted.
     fn open_files(&self) -> Option<(u64, u64)> {
         None
     }
-    /// The descriptor of the directory, if it is one of the operating system.
+    /// Returns the descriptor of the directory, if it is one of the operating system.
     fn handle(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-    /// Whether files are opened for reading only, and every change is refused (`ReadOnlyFilesystem`).
+    /// Returns whether files are opened for reading only and every change is refused (`ReadOnlyFilesystem`).
     fn is_read_only(&self) -> bool {
         false
     }
-    /// How the directory is called in errors.
+    /// Returns the name of the directory in errors.
     fn path(&self) -> PathBuf;
 }

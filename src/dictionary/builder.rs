@@ -1,4 +1,4 @@
-//! Building a dictionary (ECT 3.1.2), and updating one by merging a batch into it (3.1.5).
+//! Builds a dictionary (ECT 3.1.2), or updates one by merging a batch into it (3.1.5).
 
 use super::format::Header;
 use super::{Dictionary, DictionaryIndex, DictionaryOptions, PIECE_BYTES, split};
@@ -14,11 +14,11 @@ use crate::{Error, Result};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Progress is told after so many bytes of keys and values.
+/// The bytes of keys and values between two reports of progress.
 const PROGRESS_BYTES: u64 = 1 << 20;
 
-/// Sets up the building of a [`Dictionary`], or an update of one. What shapes the records (`fixed`, `hashed_keys`) is
-/// kept in the dictionary and stays as it is in an update.
+/// Configures the building of a [`Dictionary`], or an update of one. The dictionary stores what its records have in
+/// common (`fixed`, `hashed_keys`), and updates keep it.
 pub struct DictionaryBuilder {
     base: Option<Dictionary>,
     fixed: Option<(usize, usize)>,
@@ -65,77 +65,77 @@ impl DictionaryBuilder {
         }
     }
 
-    /// Draws nothing at random: the file is the same whenever it is built.
+    /// Replaces random numbers by constants, so the same records always lead to the same file.
     #[cfg(test)]
     pub(super) fn without_randomness(mut self) -> Self {
         self.random = || Ok([1, 2, 3]);
         self
     }
 
-    /// All keys have `key_length` bytes and all values `value_length`: no byte is spent on lengths.
+    /// Declares that all keys have `key_length` bytes and all values `value_length`; records then store no lengths.
     pub fn fixed(mut self, key_length: usize, value_length: usize) -> Self {
         self.fixed = Some((key_length, value_length));
         self
     }
 
-    /// The keys are uniform hashes already, of 8 bytes or more, and are not hashed again. Only for keys that no
-    /// adversary can choose. Else keys are placed by a keyed hash whose seed is drawn at random for each dictionary.
+    /// Declares that keys are uniform hashes, of 8 bytes or more, which are not hashed again. Only for keys that no
+    /// adversary can choose. Otherwise keys are placed by a keyed hash with a random seed per dictionary.
     pub fn hashed_keys(mut self) -> Self {
         self.hashed_keys = true;
         self
     }
 
-    /// The size of a block on flash: a power of two from 512 to 65,536 bytes. Default: 4,096.
+    /// Sets the size of a block: a power of two from 512 to 65,536 bytes. Default: 4,096.
     pub fn block_bytes(mut self, block_bytes: u32) -> Self {
         self.block_bytes = block_bytes;
         self
     }
 
-    /// How records are found. It can be changed later ([`Dictionary::reindex`]). Default: [`DictionaryIndex::Fences`].
+    /// Sets how records are found. [`Dictionary::reindex`] can change it later. Default: [`DictionaryIndex::Fences`].
     pub fn index(mut self, index: DictionaryIndex) -> Self {
         self.index = index;
         self
     }
 
-    /// The memory that sorting may take, in bytes, 64 KiB or more; merging takes more where it must hold several
-    /// records that large. The index that is being built comes on top. Default: 256 MiB.
+    /// Sets the memory for sorting, in bytes, 64 KiB or more. Merging takes more if it has to hold several records of
+    /// that size. The index being built is not included. Default: 256 MiB.
     pub fn memory_bytes(mut self, memory_bytes: usize) -> Self {
         self.memory_bytes = memory_bytes;
         self
     }
 
-    /// Where what does not fit into memory is sorted: a directory with as much free space as the records take, twice as
-    /// much for hundreds of times the memory. Default: that of the dictionary.
+    /// Sets the directory for records that do not fit in memory. It needs as much free space as the records take, twice
+    /// as much if they take hundreds of times the memory. Default: the directory of the dictionary.
     pub fn temporary_directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.temporary = Some(path.into());
         self
     }
 
-    /// Makes it an error if a key is given twice. Default: the last one wins.
+    /// Makes a key that is given twice an error. Default: the last record of a key applies.
     pub fn refuse_duplicates(mut self) -> Self {
         self.duplicates = Duplicates::Refused;
         self
     }
 
-    /// Is told, now and then, the bytes of keys and values that are done and those in all; answers whether to go on. As
-    /// long as records still come, those in all are 0, since nobody knows them, and those done are what was written to
-    /// temporary files.
+    /// Sets a function that is called periodically with the number of bytes of keys and values processed and the total;
+    /// it returns `false` to stop. While records are still being added the total is 0 (unknown), and the first number
+    /// counts the bytes written to temporary files.
     pub fn progress(mut self, progress: impl FnMut(u64, u64) -> bool + 'static) -> Self {
         self.progress = Some(Box::new(progress));
         self
     }
 
-    /// Begins to build the dictionary at `path`, whose directory must be there. The file stands there when
-    /// [`finish`](DictionaryWriter::finish) returns, and takes the place of one that had the name.
+    /// Starts to build the dictionary at `path`, whose directory must exist. The file gets this name, and replaces an
+    /// existing file, when [`finish`](DictionaryWriter::finish) returns.
     ///
     /// # Errors
-    /// [`Error::Setting`] for what does not fit together; those of opening the directories.
+    /// [`Error::Setting`] for settings that contradict each other; errors of opening the directories.
     pub fn create(self, path: impl AsRef<Path>) -> Result<DictionaryWriter> {
         let (directory, name) = split(path.as_ref())?;
         self.create_in(Directory::system(&directory, Access::Buffered)?, name)
     }
 
-    /// Begins to build a dictionary in any directory of the device room.
+    /// Starts to build a dictionary in any [`Directory`].
     ///
     /// # Errors
     /// As [`create`](DictionaryBuilder::create).
@@ -205,7 +205,7 @@ impl DictionaryBuilder {
         check_index(self.index, form)
     }
 
-    /// Builds the dictionary at `path` of all the records that an iterator yields.
+    /// Builds the dictionary at `path` from all records of an iterator.
     ///
     /// # Errors
     /// As [`create`](DictionaryBuilder::create) and the methods of [`DictionaryWriter`].
@@ -222,7 +222,7 @@ impl DictionaryBuilder {
     }
 }
 
-/// Tries count slots, so that they need them.
+/// Checks an index: tries count slots, so they need records in slots.
 pub(super) fn check_index(index: DictionaryIndex, form: Form) -> Result<()> {
     match index {
         DictionaryIndex::SparseTrie | DictionaryIndex::DenseTrie if form == Form::Stream => {
@@ -233,8 +233,8 @@ pub(super) fn check_index(index: DictionaryIndex, form: Form) -> Result<()> {
     }
 }
 
-/// Takes the records of a new dictionary, in any order. Dropped before [`finish`](DictionaryWriter::finish), it leaves
-/// nothing.
+/// Takes the records of a new dictionary, in any order. If it is dropped before [`finish`](DictionaryWriter::finish),
+/// no file remains.
 pub struct DictionaryWriter {
     directory: Directory,
     name: String,
@@ -247,20 +247,20 @@ pub struct DictionaryWriter {
 }
 
 impl DictionaryWriter {
-    /// Adds a record. The last one of a key holds, unless duplicates are refused. Now and then a run of records is
-    /// sorted and written to a temporary file, which takes a second or so.
+    /// Adds a record. The last record of a key applies, unless duplicates are refused. Occasionally this sorts a run of
+    /// records and writes it to a temporary file, which takes about a second.
     ///
     /// # Errors
-    /// [`Error::KeyLength`], [`Error::HashLength`], [`Error::ValueLength`] or [`Error::RecordSize`] for a record that
-    /// the dictionary cannot hold, which is not added; [`Error::DuplicateKey`], [`Error::Interrupted`] or an error of
-    /// the device, after which the writer should be dropped.
+    /// [`Error::KeyLength`], [`Error::HashLength`], [`Error::ValueLength`] or [`Error::RecordSize`] for an invalid
+    /// record, which is not added; [`Error::DuplicateKey`], [`Error::Interrupted`] or an error of the device, after
+    /// which the writer should be dropped.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         check_value(value)?;
         self.push(&Write::Put { key, value, expires_at_ms: NEVER })
     }
 
-    /// Removes a key: the record of the dictionary that is updated, and one that was put before.
+    /// Removes a key: its record in the dictionary that is updated, and one that was put before.
     ///
     /// # Errors
     /// As [`put`](DictionaryWriter::put).
@@ -275,11 +275,11 @@ impl DictionaryWriter {
         self.sort.push(&RecordView::from(*write), &mut *self.progress)
     }
 
-    /// Sorts and merges what was given, writes the dictionary and gives it its name, all synced. Answers it, open.
+    /// Sorts and merges the records, writes and syncs the dictionary, and gives it its name. Returns it, open.
     ///
     /// # Errors
-    /// Those of reading and writing, [`Error::DuplicateKey`], [`Error::Interrupted`]; nothing is left then, and a file
-    /// that has the name stays.
+    /// Errors of reading and writing, [`Error::DuplicateKey`], [`Error::Interrupted`]. No new file remains then, and an
+    /// existing file of this name is unchanged.
     pub fn finish(self) -> Result<Dictionary> {
         let DictionaryWriter { directory, name, base, block_bytes, index, mut header, sort, mut progress } =
             self;
@@ -292,17 +292,17 @@ impl DictionaryWriter {
         if let Some(base) = &base {
             sources.push(Box::new(base.cursor(Purpose::Maintain)));
         }
-        // Nothing is older than the base, so that deletes can go.
+        // No store is older than the base, so tombstones can be dropped.
         let mut records = MergeCursor::new(sources, Some(NEVER));
-        let mut told_bytes = 0;
+        let mut reported_bytes = 0;
         while records.advance()? {
             let Some(entry) = records.entry() else { break };
             writer.push(&entry)?;
             header.key_bytes += entry.record.key.len() as u64;
             header.value_bytes += entry.record.value.map_or(0, <[u8]>::len) as u64;
             let done_bytes = header.key_bytes + header.value_bytes;
-            if done_bytes - told_bytes >= PROGRESS_BYTES {
-                told_bytes = done_bytes;
+            if done_bytes - reported_bytes >= PROGRESS_BYTES {
+                reported_bytes = done_bytes;
                 if !progress(done_bytes.min(all_bytes), all_bytes) {
                     return Err(Error::Interrupted);
                 }
@@ -311,17 +311,18 @@ impl DictionaryWriter {
         drop(records);
         let store = writer.finish(None)?;
         let file = store.file();
+        // The header makes the file a dictionary, so it is written last, when the store is complete.
         header.first_end = file.length();
         header.write(file.file())?;
         file.file().sync(Purpose::Maintain)?;
         if !progress(all_bytes, all_bytes) {
             return Err(Error::Interrupted);
         }
-        partial.become_whole(&name)?;
+        partial.complete(&name)?;
         DictionaryOptions::default().open_in(directory, &name)
     }
 
-    /// The memory held between two calls, in bytes.
+    /// Returns the memory held between two calls, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.sort.heap_bytes()
     }
@@ -353,35 +354,36 @@ fn store_settings(
     }
 }
 
-/// The file of a dictionary that is being written: it is gone unless it becomes whole.
+/// The file of a dictionary that is being written. It is removed on drop unless it was renamed.
 struct PartialFile {
     directory: Directory,
     name: String,
-    is_whole: bool,
+    is_complete: bool,
 }
 
 impl PartialFile {
     fn new(directory: Directory, name: &str) -> PartialFile {
         let name = format!(".{name}.{:016x}.partial", fastrand::u64(..));
-        PartialFile { directory, name, is_whole: false }
+        PartialFile { directory, name, is_complete: false }
     }
 
-    /// Takes the name of the dictionary, and the place of one that has it unless that is just given another index.
-    fn become_whole(mut self, name: &str) -> Result<()> {
+    /// Renames the file to its final name, and replaces an existing dictionary. Fails if that one is being given
+    /// another index.
+    fn complete(mut self, name: &str) -> Result<()> {
         let _locked = match self.directory.lock_file(name) {
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => None,
             outcome => Some(outcome?),
         };
         self.directory.rename(&self.name, name)?;
-        self.is_whole = true;
+        self.is_complete = true;
         self.directory.sync(Purpose::Maintain)
     }
 }
 
 impl Drop for PartialFile {
     fn drop(&mut self) {
-        if !self.is_whole {
-            // There is nobody to tell, and the error that brought us here is on its way.
+        if !self.is_complete {
+            // The error that led here is returned by the caller.
             let _ = self.directory.remove(&self.name);
         }
     }

@@ -1,4 +1,4 @@
-//! What a dictionary says of itself, in the header block of its store file. docs/formats/dictionary.md draws it.
+//! The header of a dictionary, in the header block of its store file; `docs/formats/dictionary.md` has the diagram.
 
 use crate::coding::Reader;
 use crate::coding::checksum;
@@ -11,11 +11,11 @@ use crate::{Error, Result};
 const MAGIC: &[u8; 8] = b"SILTDICT";
 /// The version that is written, and the only one that is read.
 pub const DICTIONARY_VERSION: u32 = 1;
-/// The header block of every store file is at least so long, in bytes.
+/// The minimum length of the header block of a store file, in bytes.
 const HEADER_BLOCK_BYTES: usize = 512;
 /// The store's own header, at the beginning of the block.
 const STORE_HEADER_BYTES: usize = 32;
-/// Where the checksum stands, in bytes: behind all that it covers.
+/// The offset of the checksum, in bytes: after everything that it covers.
 const CHECKSUM_AT: usize = 104;
 
 const HASHER_KEYED: u8 = 0;
@@ -26,9 +26,9 @@ const HASHER_IDENTITY: u8 = 1;
 pub(super) struct Header {
     pub fixed: Option<(usize, usize)>,
     pub hasher: KeyHasher,
-    /// The tag of the store, drawn at random: no block of another dictionary can pass for one of this.
+    /// The random tag of the store: blocks of another dictionary are not mistaken for blocks of this one.
     pub tag: u64,
-    /// The length of the file as it was built, in bytes. Whatever follows is another index.
+    /// The length of the file as it was built, in bytes. A later index follows.
     pub first_end: u64,
     /// The bytes of all keys.
     pub key_bytes: u64,
@@ -36,7 +36,7 @@ pub(super) struct Header {
     pub value_bytes: u64,
 }
 
-/// The error for a file that never was a dictionary.
+/// Returns the error for a file that was never a dictionary.
 fn no_dictionary(file: &File, found: String) -> Error {
     Error::NotADictionary { path: file.path().to_owned(), found }
 }
@@ -55,7 +55,7 @@ impl Header {
         Placing { hasher: self.hasher, partitions_log2: 0 }
     }
 
-    /// Writes the header into the header block, behind that of the store, which the checksum covers too.
+    /// Writes the header to the header block, after that of the store, which the checksum covers as well.
     fn encode_into(&self, block: &mut [u8; HEADER_BLOCK_BYTES]) {
         let (hasher, [seed0, seed1]) = match self.hasher {
             KeyHasher::Keyed(seed) => (HASHER_KEYED, seed),
@@ -76,7 +76,7 @@ impl Header {
         block[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Writes the header of a file whose store is whole, which makes it a dictionary. Not synced.
+    /// Writes the header of a file whose store is complete, which makes it a dictionary. Does not sync.
     pub fn write(&self, file: &File) -> Result<()> {
         let bytes = HEADER_BLOCK_BYTES.next_multiple_of(file.alignment());
         let mut buffer = AlignedBuffer::default();
@@ -98,7 +98,8 @@ impl Header {
         Header::decode(file, block)
     }
 
-    /// Checks that what header and footer count could stand in the blocks, so that memory can be taken by it.
+    /// Checks that the records counted in header and footer fit in the blocks, so memory can be allocated by these
+    /// counts.
     pub fn check_against(&self, file: &StoreFile) -> Result<()> {
         let footer = file.footer();
         let all_bytes = footer.blocks.saturating_mul(footer.block_bytes.into());
@@ -137,7 +138,7 @@ impl Header {
         })
     }
 
-    /// The fields behind the version; `None` if they cannot be.
+    /// Parses the fields after the version; `None` if they are invalid.
     fn parse(fields: &mut Reader<'_>) -> Option<Header> {
         let (hasher, fixed) = (fields.u8()?, fields.u8()?);
         fields.bytes(2)?;

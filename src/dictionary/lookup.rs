@@ -1,4 +1,4 @@
-//! Lookups: one at a time, or many with their reads overlapped.
+//! Lookups: single ones, or batches with overlapped reads.
 
 use super::Dictionary;
 use crate::Result;
@@ -9,27 +9,27 @@ use crate::store::ordered::{Located, Span};
 use crate::store::record::RecordView;
 use bytes::Bytes;
 
-/// A batch of reads ends when it has so many reads or bytes.
+/// The maximum number of reads and bytes per batch.
 const BATCH_READS_MAX: usize = 1024;
 const BATCH_BYTES_MAX: usize = 4 << 20;
 
-/// A key of many, and where it may stand.
-struct Sought {
+/// A key of a batch, and where its record may be.
+struct LocatedKey {
     span: Span,
-    /// Which of the keys it is.
+    /// The number of the key in the batch.
     number: usize,
 }
 
 impl Dictionary {
-    /// The value of a key. One flash read; without an index a handful.
+    /// Returns the value of a key. Takes one flash read; without an index a few.
     ///
     /// # Errors
-    /// [`Error::KeyLength`](crate::Error::KeyLength) for a key of no byte or too many; those of reading.
+    /// [`Error::KeyLength`](crate::Error::KeyLength) for an empty or too long key; errors of reading.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         self.find(key.as_ref(), Bytes::copy_from_slice)
     }
 
-    /// Whether the key is there. Costs as much as a get.
+    /// Returns whether the key exists. Costs as much as a get.
     ///
     /// # Errors
     /// As [`get`](Dictionary::get).
@@ -37,7 +37,8 @@ impl Dictionary {
         Ok(self.find(key.as_ref(), |_| ())?.is_some())
     }
 
-    /// The values of many keys, in their order. Their reads overlap, and those of the same block are done once.
+    /// Returns the values of many keys, in their order. Their reads overlap, and a block that several keys share is
+    /// read once.
     ///
     /// # Errors
     /// As [`get`](Dictionary::get).
@@ -45,7 +46,7 @@ impl Dictionary {
         self.find_many(keys, Bytes::copy_from_slice)
     }
 
-    /// Whether each of many keys is there, in their order.
+    /// Returns whether each of many keys exists, in their order.
     ///
     /// # Errors
     /// As [`get`](Dictionary::get).
@@ -54,7 +55,7 @@ impl Dictionary {
         Ok(found.into_iter().map(|found| found.is_some()).collect())
     }
 
-    /// Whether records can have such a key: others are not looked for.
+    /// Returns whether a record may have this key. Keys of a wrong length need no lookup.
     fn may_have(&self, key: &[u8]) -> bool {
         self.header().fixed.is_none_or(|(key_length, _)| key_length == key.len())
     }
@@ -83,8 +84,8 @@ impl Dictionary {
         if self.store().index().is_none() {
             return keys.iter().map(|key| self.find(key, &mut found)).collect();
         }
-        let sought = self.locate_many(&keys)?;
-        let groups: Vec<&[Sought]> = sought.chunk_by(|one, next| one.span == next.span).collect();
+        let located = self.locate_many(&keys)?;
+        let groups: Vec<&[LocatedKey]> = located.chunk_by(|one, next| one.span == next.span).collect();
         let mut values: Vec<Option<T>> = keys.iter().map(|_| None).collect();
         let mut requests = Vec::new();
         let mut rest = &groups[..];
@@ -101,9 +102,9 @@ impl Dictionary {
         Ok(values)
     }
 
-    /// Where each of the keys may stand, in the order of the file.
-    fn locate_many(&self, keys: &[&[u8]]) -> Result<Vec<Sought>> {
-        let mut sought = Vec::with_capacity(keys.len());
+    /// Returns where the record of each key may be, in the order of the file.
+    fn locate_many(&self, keys: &[&[u8]]) -> Result<Vec<LocatedKey>> {
+        let mut found = Vec::with_capacity(keys.len());
         for (number, key) in keys.iter().enumerate() {
             check_key(key)?;
             if !self.may_have(key) {
@@ -111,33 +112,33 @@ impl Dictionary {
             }
             let located = with_scratch(|buffer| self.store().locate(&self.query(key), buffer))?;
             if let Located::In(span) = located {
-                sought.push(Sought { span, number });
+                found.push(LocatedKey { span, number });
             }
         }
-        sought.sort_unstable_by_key(|one| one.span.order());
-        // Keys of one block share the read of it.
-        let blocks = |one: &Sought| self.store().blocks_of(&one.span);
-        for group in sought.chunk_by_mut(|one, next| blocks(one) == blocks(next)) {
+        found.sort_unstable_by_key(|one| one.span.order());
+        // Keys of one block share its read.
+        let blocks = |one: &LocatedKey| self.store().blocks_of(&one.span);
+        for group in found.chunk_by_mut(|one, next| blocks(one) == blocks(next)) {
             if let [first, _, ..] = group {
                 let shared = Span::Blocks(blocks(first));
                 group.iter_mut().for_each(|one| one.span = shared.clone());
             }
         }
-        Ok(sought)
+        Ok(found)
     }
 
-    /// How many of the groups one batch reads: at least one.
-    fn batch_len(&self, groups: &[&[Sought]]) -> usize {
+    /// Returns how many of the groups fit in one batch, at least one.
+    fn batch_len(&self, groups: &[&[LocatedKey]]) -> usize {
         let mut bytes = 0;
-        let fits = |group: &&&[Sought]| {
+        let fits = |group: &&&[LocatedKey]| {
             bytes += group.first().map_or(0, |one| self.store().extent_of(&one.span).1);
             bytes <= BATCH_BYTES_MAX
         };
         groups.iter().take(BATCH_READS_MAX).take_while(fits).count().max(1)
     }
 
-    /// Reads for each group.
-    fn read(&self, groups: &[&[Sought]], requests: &mut Vec<ReadRequest>) -> Result<()> {
+    /// Reads the bytes of each group.
+    fn read(&self, groups: &[&[LocatedKey]], requests: &mut Vec<ReadRequest>) -> Result<()> {
         let file = self.store().file();
         requests.resize_with(groups.len(), || ReadRequest::new(0, 0));
         for (one, request) in groups.iter().filter_map(|group| group.first()).zip(requests.iter_mut()) {
@@ -150,15 +151,15 @@ impl Dictionary {
     fn find_in<T>(
         &self,
         request: &ReadRequest,
-        sought: &Sought,
+        located: &LocatedKey,
         key: &[u8],
         found: &mut impl FnMut(&[u8]) -> T,
     ) -> Result<Option<T>> {
-        // Another key may be looked for in the same bytes, and looking moves them.
+        // A copy: `find` moves bytes, and other keys of the group are searched in the same bytes.
         with_scratch(|buffer| {
             buffer.clear();
             buffer.extend_from_slice(request.bytes());
-            let record = self.store().find(sought.span.clone(), buffer, key)?;
+            let record = self.store().find(located.span.clone(), buffer, key)?;
             Ok(record.and_then(|record| record.value).map(found))
         })
     }

@@ -1,15 +1,14 @@
 //! The external dictionary (ECT, chapter 3): a file of key-value records that is built once and read by many processes.
-//! A lookup takes one flash read, and the index in memory takes a few bits per key.
+//! A lookup takes one flash read, and an index of a few bits per key in memory.
 //!
-//! The records are an [`OrderedTable`] whose header block also contains the header of the dictionary ([`format`]).
-//! A dictionary is built by an external sort (3.1.2, [`crate::store::sort`]), updated by merging a sorted batch into a
-//! new file (3.1.5, [`builder`]), and given another index over the same blocks (3.1.6, [`reindex`]). Without an index
-//! it is searched ([`lookup`]).
+//! The records are an [`OrderedTable`] whose header block also contains the header of the dictionary (`format`). It is
+//! built by an external sort (3.1.2, [`crate::store::sort`]), updated by merging a sorted batch into a new file (3.1.5,
+//! `builder`), and can be given a new dense or sparse index over the same blocks (3.1.6, `reindex`).
 //!
-//! Deviations: the index of records of any size is not a trie over byte positions but fences between blocks, which are
-//! smaller; keys are stored whole and compared, so that an answer is never wrong by a collision of hashes.
+//! Deviations: the index of records of any size consists of fences between blocks, not of a trie over byte positions,
+//! and is smaller. Complete keys are stored and compared, so hash collisions never lead to a wrong value.
 //!
-//! A dictionary reads no clock, so its records do not expire, and starts no thread.
+//! A dictionary reads no clock, so its records do not expire, and starts no threads.
 
 mod builder;
 mod format;
@@ -34,27 +33,27 @@ use format::Header;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What an iteration, a check or a merge reads at a time, in bytes.
+/// The bytes that an iteration, a verification or a merge reads at a time.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// How the records of a dictionary are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum DictionaryIndex {
-    /// Elias–Fano fences between the blocks: the smallest and the fastest. Records of any size.
+    /// Elias–Fano fences between the blocks: the smallest and the fastest index. For records of any size.
     #[default]
     Fences,
-    /// The entropy-coded trie, pruned to blocks (ECT 3.1.6). Records of a fixed size that is smaller than a block.
+    /// The entropy-coded trie, pruned to blocks (ECT 3.1.6). For records of a fixed size smaller than a block.
     SparseTrie,
-    /// The entropy-coded trie with a leaf for each record (ECT 3.1.4): about 2.5 bits a key. Records of a fixed size
-    /// that is smaller than a block.
+    /// The entropy-coded trie with a leaf per record (ECT 3.1.4): about 2.5 bits per key. For records of a fixed size
+    /// smaller than a block.
     DenseTrie,
-    /// None: records are searched for, with a handful of reads each.
+    /// No index: a lookup searches the blocks, with a few reads.
     None,
 }
 
 impl DictionaryIndex {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [DictionaryIndex; 4] = [
         DictionaryIndex::Fences,
         DictionaryIndex::SparseTrie,
@@ -62,7 +61,7 @@ impl DictionaryIndex {
         DictionaryIndex::None,
     ];
 
-    /// The name, as it is typed.
+    /// Returns the name, as a user types it.
     pub fn name(self) -> &'static str {
         match self {
             DictionaryIndex::Fences => "fences",
@@ -86,17 +85,19 @@ impl DictionaryIndex {
             Some(IndexKind::Fences) => DictionaryIndex::Fences,
             Some(IndexKind::EntropyTrie) => DictionaryIndex::SparseTrie,
             Some(IndexKind::DenseTrie) => DictionaryIndex::DenseTrie,
-            // No dictionary that has a block-perfect index is opened: there would be no order to search in.
+            // A dictionary with a block-perfect index is refused when it is opened, because its records are not in hash
+            // order.
             Some(IndexKind::BlockPerfect | IndexKind::SlotPerfect) | None => DictionaryIndex::None,
         }
     }
 }
 
-/// A build-once, read-only file of key-value records.
+/// A read-only file of key-value records that is built once.
 ///
-/// Handles are cheap to clone and can be used from any thread and, after a fork, from any process: all reads name their
-/// position. The file is never changed while it is read: an update makes a new one, and those who have the old one open
-/// go on reading it.
+/// Handles are cheap to clone and can be used from any thread and, after a fork, from any process: every read states
+/// its position. The file never changes while it is read: an update writes a new file, and readers that have the old
+/// one open can continue.
+///
 ///
 /// ```
 /// # fn main() -> siltstone::Result<()> {
@@ -123,17 +124,17 @@ struct Inner {
     directory: Directory,
     header: Header,
     store: Arc<OrderedTable>,
-    /// What stands behind the index that it was built with.
+    /// The index after the one that the dictionary was built with.
     later_index: LaterIndex,
 }
 
-/// What [`Dictionary::reindex`] left behind the index that a dictionary was built with.
+/// The bytes that [`Dictionary::reindex`] has written after the index that the dictionary was built with.
 enum LaterIndex {
-    /// Nothing.
+    /// None.
     None,
     /// The index in use.
     Used,
-    /// What an interrupted change of the index left there, which is passed over.
+    /// The remains of an interrupted change of the index, which are ignored.
     Damaged(Error),
 }
 
@@ -146,20 +147,20 @@ pub struct DictionaryOptions {
 }
 
 impl DictionaryOptions {
-    /// Leaves the index on flash: opening reads a block or two and takes no memory by key, and a lookup searches with a
-    /// handful of reads, at most 8 and the binary logarithm of the number of blocks.
+    /// Leaves the index on flash: opening reads one or two blocks and takes no memory per key, and a lookup searches
+    /// the blocks with at most 8 + log2(blocks) reads, usually a few.
     pub fn without_index(mut self) -> Self {
         self.without_index = true;
         self
     }
 
-    /// Whether reads go through the page cache. Default: yes.
+    /// Sets buffered or direct access. Default: buffered.
     pub fn access(mut self, access: Access) -> Self {
         self.access = access;
         self
     }
 
-    /// How many reads of a [`get_many`](Dictionary::get_many) are under way at a time, 1 to 256. Default: 32.
+    /// Sets how many reads of a [`get_many`](Dictionary::get_many) are in flight, 1 to 256. Default: 32.
     pub fn queue_depth(mut self, depth: usize) -> Self {
         self.queue_depth = Some(depth);
         self
@@ -168,15 +169,15 @@ impl DictionaryOptions {
     /// Opens the dictionary at `path` for reading: its file may be on a read-only medium or belong to another user.
     ///
     /// # Errors
-    /// [`Error::Io`] if there is none, [`Error::Corrupt`] if it is none or damaged, [`Error::Version`] if it is of
-    /// another version.
+    /// [`Error::Io`] if the file does not exist, [`Error::NotADictionary`] if it is another file, [`Error::Corrupt`] if
+    /// it is damaged, [`Error::Version`] if it has another format version.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Dictionary> {
         let (directory, name) = split(path.as_ref())?;
         let directory = Directory::new(SystemDirectory::open_read_only(directory)?, self.access);
         self.open_in(directory, name)
     }
 
-    /// Opens the dictionary of this name in any directory of the device room.
+    /// Opens the dictionary of this name in any [`Directory`].
     ///
     /// # Errors
     /// As [`open`](DictionaryOptions::open).
@@ -211,6 +212,7 @@ impl DictionaryOptions {
             Ok(store) => (store, LaterIndex::Used),
             Err(error @ Error::Io { .. }) => return Err(error),
             Err(error) if length == header.first_end => return Err(error),
+            // Only the bytes after `first_end` can be damaged by an interrupted change of the index.
             Err(error) => {
                 let file = directory.open(name, directory.access())?;
                 (open_until(file, header.first_end)?, LaterIndex::Damaged(error))
@@ -221,7 +223,7 @@ impl DictionaryOptions {
     }
 }
 
-/// The directory and the name of a file.
+/// Returns the directory and the name of a file.
 fn split(path: &Path) -> Result<(PathBuf, &str)> {
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| Error::Setting {
         name: "path",
@@ -231,7 +233,7 @@ fn split(path: &Path) -> Result<(PathBuf, &str)> {
     Ok((directory.unwrap_or(Path::new(".")).to_owned(), name))
 }
 
-/// What a dictionary holds and costs.
+/// The content and the cost of a dictionary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DictionaryInfo {
@@ -243,9 +245,9 @@ pub struct DictionaryInfo {
     pub key_bytes: u64,
     /// The bytes of all values.
     pub value_bytes: u64,
-    /// The lengths of keys and values, in bytes, if all are the same.
+    /// The lengths of all keys and values, in bytes, if they are fixed.
     pub fixed: Option<(usize, usize)>,
-    /// Whether keys are taken as hashes and not hashed.
+    /// Whether keys are hashes already and are not hashed again.
     pub hashed_keys: bool,
     /// The size of a block, in bytes.
     pub block_bytes: u32,
@@ -257,29 +259,29 @@ pub struct DictionaryInfo {
     pub index: DictionaryIndex,
     /// The memory of the index, in bytes.
     pub index_bytes: usize,
-    /// Whether an interrupted change of the index left bytes at the end of the file that are passed over.
+    /// Whether an interrupted change of the index left bytes at the end of the file, which are ignored.
     pub has_damaged_end: bool,
 }
 
 impl DictionaryInfo {
-    /// The memory of the index by key, in bits; 0 if there are no keys.
+    /// Returns the memory of the index per key, in bits; 0 if there are no keys.
     pub fn bits_per_key(&self) -> f64 {
         if self.records == 0 { 0.0 } else { self.index_bytes as f64 * 8.0 / self.records as f64 }
     }
 }
 
 impl Dictionary {
-    /// Sets up the building of a dictionary.
+    /// Returns a builder of a dictionary.
     pub fn builder() -> DictionaryBuilder {
         DictionaryBuilder::default()
     }
 
-    /// Sets up the opening of a dictionary.
+    /// Returns the options of opening a dictionary.
     pub fn options() -> DictionaryOptions {
         DictionaryOptions::default()
     }
 
-    /// Opens the dictionary at `path` for reading. Reads its index back, which is all that takes time.
+    /// Opens the dictionary at `path` for reading. Reads its index, which takes nearly all of the time.
     ///
     /// # Errors
     /// As [`DictionaryOptions::open`].
@@ -287,8 +289,9 @@ impl Dictionary {
         DictionaryOptions::default().open(path)
     }
 
-    /// Sets up an update: what the writer is given is merged with this dictionary into a new one (ECT 3.1.5), in one
-    /// sequential pass over both. This one is not changed, also where the new one takes its name.
+    /// Returns a builder of an updated dictionary: the records of its writer are merged with this dictionary into a new
+    /// file (ECT 3.1.5), in one sequential pass over both. This dictionary does not change, even if the new one gets
+    /// its name.
     pub fn update(&self) -> DictionaryBuilder {
         DictionaryBuilder::update_of(self.clone())
     }
@@ -305,22 +308,22 @@ impl Dictionary {
         OrderedCursor::new(self.store(), purpose, PIECE_BYTES)
     }
 
-    /// The number of records.
+    /// Returns the number of records.
     pub fn len(&self) -> u64 {
         self.store().records()
     }
 
-    /// Whether there is no record.
+    /// Returns whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All records, in the dictionary's own order, which is that of their hashes. Reads ahead by 256 KiB.
+    /// Returns all records, in the order of their hashes. Reads ahead by 256 KiB.
     pub fn iter(&self) -> DictionaryIter {
         DictionaryIter { cursor: Some(self.cursor(Purpose::Iterate)) }
     }
 
-    /// What it holds and costs.
+    /// Returns the content and the cost of the dictionary.
     pub fn info(&self) -> DictionaryInfo {
         let footer = self.store().file().footer();
         let header = self.header();
@@ -340,16 +343,17 @@ impl Dictionary {
         }
     }
 
-    /// Operations and bytes on the device since it was opened, by purpose.
+    /// Returns the operations and bytes on the device since the dictionary was opened, by purpose.
     pub fn io(&self) -> IoSnapshot {
         self.inner.directory.io()
     }
 
-    /// Reads everything and says what is damaged. `progress` is given the bytes done and the bytes in all.
+    /// Reads and checks the complete file. `progress` receives the number of bytes processed and the total, and returns
+    /// `false` to stop.
     ///
     /// # Errors
-    /// [`Error::Io`] where the file cannot be read, [`Error::Interrupted`] if `progress` answered so. Damage is no
-    /// error but stands in the report.
+    /// [`Error::Io`] if the file cannot be read, [`Error::Interrupted`] if `progress` returned `false`. Damage is not
+    /// an error; the report lists it.
     pub fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         let mut report = verify::verify(self, progress)?;
         if let LaterIndex::Damaged(error) = &self.inner.later_index {
@@ -368,7 +372,7 @@ impl IntoIterator for &Dictionary {
     }
 }
 
-/// The records of a [`Dictionary`]. It ends at the first error.
+/// The records of a [`Dictionary`]. Ends at the first error.
 pub struct DictionaryIter {
     cursor: Option<OrderedCursor>,
 }

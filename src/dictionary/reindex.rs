@@ -1,8 +1,13 @@
-//! Another index over the same blocks (ECT 3.1.6).
+//! Gives a dictionary another index over the same blocks (ECT 3.1.6).
 //!
-//! The records are gone over once, and only the index is written: behind the first one, with a footer of its own. The
-//! first index stays where it is, so that an interrupted change leaves a dictionary with the index that it was built
-//! with; a further change takes the place of the one before.
+//! All records are read once, and only the index is written: after the first one, with a footer of its own. The first
+//! index remains, so an interrupted change leaves a dictionary with the index that it was built with. A further change
+//! replaces the previous one:
+//!
+//! ```text
+//! | header | blocks ...... | first index, footer | later index, footer |
+//!                                              first_end
+//! ```
 
 use super::{Dictionary, DictionaryIndex, DictionaryOptions, PIECE_BYTES, builder::check_index, split};
 use crate::device::{Access, Directory, Purpose};
@@ -13,18 +18,17 @@ use crate::store::ordered::{StoreIndex, StoreIndexBuilder};
 use crate::{Error, Result};
 use std::path::Path;
 
-/// Progress is told after so many records.
+/// The records between two reports of progress.
 const PROGRESS_RECORDS: u64 = 1 << 14;
 
 impl Dictionary {
-    /// Gives the dictionary at `path` another index, and answers it, open. All records are read once, none is written.
-    /// Who has it open goes on with the index that was there. `progress` is given the records done and those in all;
-    /// answers whether to go on.
+    /// Gives the dictionary at `path` another index, and returns it, open. Reads all records once and writes none.
+    /// Readers that have the dictionary open keep using the previous index. `progress` receives the number of records
+    /// processed and the total, and returns `false` to stop.
     ///
     /// # Errors
-    /// [`Error::Setting`] for an index that does not fit the records; [`Error::Locked`] if it is being given another
-    /// one already; [`Error::Interrupted`]; those of reading and writing. After any of them the dictionary can still be
-    /// read.
+    /// [`Error::Setting`] for an index that does not suit the records; [`Error::Locked`] if another index is being
+    /// written; [`Error::Interrupted`]; errors of reading and writing. The dictionary stays readable in any case.
     pub fn reindex(
         path: impl AsRef<Path>,
         index: DictionaryIndex,
@@ -34,10 +38,10 @@ impl Dictionary {
         Dictionary::reindex_in(Directory::system(&directory, Access::Buffered)?, name, index, progress)
     }
 
-    /// [`reindex`](Dictionary::reindex) in any directory of the device room.
+    /// As [`reindex`](Dictionary::reindex), in any [`Directory`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`reindex`](Dictionary::reindex).
     pub fn reindex_in(
         directory: Directory,
         name: &str,

@@ -1,4 +1,4 @@
-//! Reading everything: every block's checksum, every record's order and place, every count.
+//! Verifies a dictionary: the checksum of every block, the order and place of every record, and all counts.
 
 use super::{Dictionary, PIECE_BYTES};
 use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
@@ -8,15 +8,15 @@ use crate::progress::Progress;
 use crate::store::record::{RecordProblem, RecordView};
 use crate::{Error, Result};
 
-/// More damage than this is counted by the first so many places.
+/// The maximum number of damaged places that are reported.
 const DAMAGE_MAX: usize = 1000;
 
 struct Verifier<'d> {
     dictionary: &'d Dictionary,
     report: VerifyReport,
-    /// Bytes of records that were read and not yet gone over, from the beginning of a record on.
+    /// Bytes of records that were read and not yet decoded, from the beginning of a record on.
     pending: Vec<u8>,
-    /// The block in which they begin; `None` where it is not known where a record begins.
+    /// The block in which they begin; `None` if it is unknown where the next record begins.
     begins: Option<u64>,
     last: Option<(KeyHash, Vec<u8>)>,
     key_bytes: u64,
@@ -67,7 +67,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Something stands in a block that should not.
+    /// Reports wrong contents of a block with a correct checksum.
     fn damaged(&mut self, block: u64, expected: impl Into<String>, got: impl Into<String>) {
         let file = self.dictionary.store().file();
         let offset = (block + 1) * u64::from(file.footer().block_bytes);
@@ -88,7 +88,7 @@ impl Verifier<'_> {
             self.pending.extend_from_slice(block.payload);
             self.check_records(begins, number);
         } else if let Some(first) = block.first_record {
-            // Where all went well so far, a record begins at the very front.
+            // If the previous block was intact, the next record begins directly after it.
             if first > 0 && (self.begins.is_some() || number == 0) {
                 self.damaged(number, "a record at the beginning", "a gap");
             }
@@ -98,13 +98,14 @@ impl Verifier<'_> {
         }
     }
 
-    /// After damage: goes on where the next record begins.
+    /// Continues, after damage, with the next record whose beginning is known.
     fn lose_track(&mut self) {
         self.pending.clear();
         self.begins = None;
     }
 
-    /// Goes over the records that are whole. The first begins in block `begins`, the last byte stands in `number`.
+    /// Checks the complete records among the pending bytes. The first one begins in block `begins`, the last byte is in
+    /// block `number`.
     fn check_records(&mut self, begins: u64, number: u64) {
         let pending = std::mem::take(&mut self.pending);
         let (mut at, mut begins) = (0, begins);
@@ -129,7 +130,7 @@ impl Verifier<'_> {
 
     fn check_record(&mut self, record: &RecordView<'_>, first: u64, last: u64) {
         let Some(value) = record.value else {
-            return self.damaged(first, "a record with a value", "a delete");
+            return self.damaged(first, "a record with a value", "a tombstone");
         };
         self.report.checked_records += 1;
         self.key_bytes += record.key.len() as u64;
@@ -154,7 +155,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// What was read should be all.
+    /// Checks that all records were read. Nothing can be said after damage.
     fn check_end(&mut self) {
         let footer = self.dictionary.store().file().footer();
         let header = self.dictionary.header();
@@ -176,7 +177,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// The index was checked when it was opened, unless the dictionary was opened without it.
+    /// Checks the index if the dictionary was opened without it; otherwise it was checked then.
     fn check_index(&mut self) {
         let store = self.dictionary.store();
         let section = store.file().footer().index;
@@ -188,7 +189,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// That of a later index may have been written over meanwhile by yet another one.
+    /// Checks the copy of the first footer. That of a later index may have been overwritten by a still later one.
     fn check_footer(&mut self) {
         let is_first = self.dictionary.store().file().length() == self.dictionary.header().first_end;
         if is_first && let Err(error) = self.dictionary.store().file().check_copy(Purpose::Maintain) {

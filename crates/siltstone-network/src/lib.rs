@@ -1,5 +1,5 @@
-//! MICA's request path over UDP (dissertation, 5.3.2): a server whose cores each have a socket of their own, and a
-//! client that sends every request to the core that may do it.
+//! MICA's request path over UDP (dissertation 5.3.2): a server whose cores each have a socket of their own, and a
+//! client that sends every request to the core that may execute it.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -14,13 +14,13 @@
 //! # }
 //! ```
 //!
-//! - [`protocol`]: the bytes of packets, without sockets; `docs/formats/packet.md` draws them.
-//! - [`transport`]: bursts of packets in and out of a socket.
-//! - [`Server`]: cores, partitions, who may do what, forwarding, counters.
-//! - [`Client`]: batches, retransmission with a time limit, statistics.
+//! * [`protocol`]: the bytes of packets, without sockets; `docs/formats/packet.md` has the diagrams.
+//! * [`transport`]: bursts of packets to and from a socket.
+//! * [`Server`]: cores, partitions, access modes, forwarding, counters.
+//! * [`Client`]: batches, retransmission with a time limit, statistics.
 //!
-//! There is no secret in it: whoever can send packets to a server can read and write everything, and hashes are taken
-//! from clients unless the server is told to check them. It belongs into a network that is trusted.
+//! There is no authentication: anyone who can send packets to a server can read and write everything, and the server
+//! trusts the hashes of clients unless it is configured to verify them. Run it in a trusted network only.
 
 mod client;
 pub mod protocol;

@@ -1,6 +1,6 @@
-//! A server over AF_XDP at one end of a pair of virtual network cards, the client over the system's sockets at the
-//! other, each in a network namespace of its own. This takes root, the command `ip` and virtual network cards (veth).
-//! Where these cannot be created the test is skipped, and prints that on standard error:
+//! A server over AF_XDP at one end of a pair of virtual network cards, and a client over the system's sockets at the
+//! other, each in a network namespace of its own. Requires root, the command `ip` and virtual network cards (veth).
+//! Where these cannot be created the test is skipped and reports that on standard error:
 //!
 //! ```text
 //! cargo test -p siltstone-network --features af-xdp --test af_xdp
@@ -17,7 +17,7 @@ use std::io::Write;
 use std::process;
 use std::time::Duration;
 
-/// Two namespaces with a pair of network cards between them. They go when it does.
+/// Two namespaces connected by a pair of network cards; removed on drop.
 struct Pair {
     server: String,
     client: String,
@@ -30,7 +30,7 @@ fn ip(arguments: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("ip {arguments}: {}", told.trim())) }
 }
 
-/// Reports that the test is skipped, also where the output of tests is captured.
+/// Reports on standard error that the test is skipped, even if test output is captured.
 fn skip(reason: &str) {
     let mut uncaptured = std::io::stderr();
     writeln!(uncaptured, "SKIPPED: tests/af_xdp.rs: {reason}").unwrap();
@@ -60,7 +60,7 @@ impl Drop for Pair {
     }
 }
 
-/// Takes this thread, and those that it starts, into a namespace.
+/// Moves this thread, and threads that it starts, to a namespace.
 fn enter(namespace: &str) {
     setns(File::open(format!("/var/run/netns/{namespace}")).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
 }
@@ -69,7 +69,7 @@ fn enter(namespace: &str) {
 fn a_server_over_af_xdp_serves_a_client_over_sockets() {
     let pair = match Pair::new() {
         Ok(pair) => pair,
-        Err(reason) => return skip(&format!("network cards cannot be made here: {reason}")),
+        Err(reason) => return skip(&format!("network cards cannot be created here: {reason}")),
     };
     for generic in [true, false] {
         enter(&pair.server);
@@ -99,6 +99,8 @@ fn a_server_over_af_xdp_serves_a_client_over_sockets() {
     }
     let nowhere = XdpSettings { interface: "nowhere".to_owned(), first_queue: 0, generic: true };
     let settings = ServerSettings { port: 11_411, memory_bytes: 1 << 20, ..ServerSettings::default() };
-    let Err(error) = Server::start_xdp(&settings, &nowhere) else { panic!("there is no such interface") };
+    let Err(error) = Server::start_xdp(&settings, &nowhere) else {
+        panic!("an interface that does not exist was accepted")
+    };
     assert!(error.to_string().contains("no interface nowhere"), "{error}");
 }

@@ -1,9 +1,9 @@
-//! How many files of a directory are open at a time.
+//! Limits the number of open files of a directory.
 //!
-//! The first half of as many as there may be is *kept* open: using them costs nothing. Files beyond are *pooled*: the
-//! one that was not used for longest (CLOCK) is closed when another is needed, and opened again when it is used. What
-//! could not be opened again as it was stays open: a file with writes that are not synced, since an error of writing
-//! is told only to those who have the file open, and a file whose name was removed.
+//! The first files, up to half of the limit, are *kept* open: using them has no overhead. Further files are *pooled*:
+//! one that was not used recently is closed when another is needed (the CLOCK algorithm), and opened again when it is
+//! used. A file that could not be reopened in the same state stays open: one with unsynced writes, because a write
+//! error is reported only to those who have the file open, and one whose name was removed.
 
 use super::{direct, open_at};
 use crate::device::Access;
@@ -17,7 +17,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// The files that are open below a directory.
+/// The open files of a directory.
 pub(super) struct Descriptors {
     /// The directory.
     pub handle: File,
@@ -25,15 +25,15 @@ pub(super) struct Descriptors {
 }
 
 struct State {
-    /// How many may be open.
+    /// The maximum number of open files.
     max: u64,
     /// Whether `max` follows the limit of the process, which was not raised yet.
     may_raise: bool,
     kept: u64,
     pooled: Vec<Weak<Pooled>>,
-    /// How many of them are open.
+    /// The number of pooled files that are open.
     open: u64,
-    /// The next of them to be looked at when one is to be closed.
+    /// The clock hand: the next pooled file to be considered for closing.
     hand: usize,
 }
 
@@ -44,19 +44,19 @@ pub(super) struct Pooled {
     identity: (u64, u64),
     is_direct: bool,
     file: RwLock<Option<Arc<File>>>,
-    /// It was used since it was looked at last.
+    /// Whether it was used since the hand passed it.
     used: AtomicBool,
     unsynced: AtomicBool,
     removed: AtomicBool,
 }
 
-/// How a file comes by its descriptor.
+/// How a file gets its descriptor.
 pub(super) enum Source {
     Kept(File),
     Pooled(Arc<Pooled>),
 }
 
-/// A file that stays open as long as this is held.
+/// A file that stays open while this value exists.
 pub(super) enum Opened<'a> {
     Kept(&'a File),
     Pooled(Arc<File>),
@@ -73,23 +73,23 @@ impl Deref for Opened<'_> {
     }
 }
 
-/// How many files the process may have open, and how many if it raises that.
+/// Returns how many files the process may have open, and how many after raising the limit.
 pub(super) fn limits() -> (u64, u64) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     (current.unwrap_or(u64::MAX), maximum.unwrap_or(u64::MAX))
 }
 
-/// Raises the limit of the process as far as it may raise it by itself.
+/// Raises the limit of the process as far as it may without a privilege.
 fn raise_limit() -> u64 {
     let now = getrlimit(Resource::Nofile);
     if now.current != now.maximum {
-        // Where the system refuses, as it may although it says otherwise, the limit stays as it is.
+        // Some systems refuse although they report a higher maximum. The limit is unchanged then.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
     }
     limits().0
 }
 
-/// What one database takes of the files that a process may open; the rest is for the program.
+/// The share of the process's limit that a database takes; the rest is for the program.
 pub(super) fn share_of(limit: u64) -> u64 {
     limit / 4 * 3
 }
@@ -101,7 +101,7 @@ impl Descriptors {
         Descriptors { handle, state: Mutex::new(state) }
     }
 
-    /// Lets no more files be open at a time, as far as that can be.
+    /// Limits the number of open files, as far as possible.
     pub fn limit(&self, max: u64) {
         if max > share_of(limits().0) {
             raise_limit();
@@ -110,13 +110,13 @@ impl Descriptors {
         (state.max, state.may_raise) = (max, false);
     }
 
-    /// How many files are open, and how many may be.
+    /// Returns the number of open files, and its limit.
     pub fn counts(&self) -> (u64, u64) {
         let state = self.state.lock();
         (state.kept + state.open, state.max)
     }
 
-    /// Opens or creates a file, as the flags say; its alignment is 1 where it goes through the page cache.
+    /// Opens or creates a file, depending on the flags. Its alignment is 1 for access through the page cache.
     pub fn open(&self, name: &str, flags: OFlags, access: Access) -> io::Result<(Source, usize)> {
         let mut state = self.state.lock();
         if state.kept >= state.max / 2 && state.may_raise {
@@ -143,7 +143,7 @@ impl Descriptors {
             is_direct: alignment > 1,
             file: RwLock::new(Some(Arc::new(file))),
             used: AtomicBool::new(true),
-            // The entry of a new file counts as a write: it is synced with the first ones.
+            // The directory entry of a new file counts as a write: it is synced with the first sync of the file.
             unsynced: AtomicBool::new(flags.contains(OFlags::CREATE)),
             removed: AtomicBool::new(false),
         });
@@ -152,7 +152,7 @@ impl Descriptors {
         Ok((Source::Pooled(pooled), alignment))
     }
 
-    /// Where the process or the system has no descriptor left, one of the pooled ones is given up.
+    /// Opens a file. If the process or the system has no descriptors left, closes a pooled file and tries again.
     fn open_or_evict(
         &self,
         state: &mut MutexGuard<'_, State>,
@@ -167,7 +167,7 @@ impl Descriptors {
         }
     }
 
-    /// The file, opened again if need be. With `writes` it then stays open until it is synced.
+    /// Returns the open file, and opens it if necessary. With `writes`, it then stays open until it is synced.
     pub fn file<'a>(&self, source: &'a Source, writes: bool) -> io::Result<Opened<'a>> {
         let pooled = match source {
             Source::Kept(file) => return Ok(Opened::Kept(file)),
@@ -175,7 +175,7 @@ impl Descriptors {
         };
         {
             let file = pooled.file.read();
-            // Under the lock, so that it is not closed in between.
+            // Under the lock, so that the file is not closed in between.
             if writes {
                 pooled.unsynced.store(true, Ordering::Relaxed);
             }
@@ -189,7 +189,7 @@ impl Descriptors {
         Ok(Opened::Pooled(self.reopen(&mut self.state.lock(), pooled)?))
     }
 
-    /// Opens a pooled file again. Names are changed under the same lock, so this is the file that it was.
+    /// Opens a pooled file again. Names change only under the same lock, so `name` is the present name of this file.
     fn reopen(&self, state: &mut MutexGuard<'_, State>, pooled: &Pooled) -> io::Result<Arc<File>> {
         if let Some(file) = &*pooled.file.read() {
             return Ok(file.clone());
@@ -197,6 +197,7 @@ impl Descriptors {
         state.make_room();
         let file = self.open_or_evict(state, &pooled.name.lock(), pooled.flags)?;
         let metadata = file.metadata()?;
+        // A rename by another process could have put another file in its place.
         if (metadata.dev(), metadata.ino()) != pooled.identity {
             return Err(io::Error::new(ErrorKind::NotFound, "another file has taken its name"));
         }
@@ -209,23 +210,23 @@ impl Descriptors {
         Ok(file)
     }
 
-    /// Syncs the file; after that it may be closed.
+    /// Syncs the file; afterwards it may be closed.
     pub fn sync(&self, source: &Source) -> io::Result<()> {
         let file = self.file(source, false)?;
         let Source::Pooled(pooled) = source else { return file.sync_data() };
-        // Before the sync: what is written meanwhile is not covered by it.
+        // Before the sync, which does not cover writes that happen during it.
         pooled.unsynced.store(false, Ordering::Relaxed);
         file.sync_data().inspect_err(|_| pooled.unsynced.store(true, Ordering::Relaxed))
     }
 
-    /// Takes a name away; files that have it stay open.
+    /// Removes a name; files that are open under it stay open.
     pub fn remove(&self, name: &str, unlink: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut state = self.state.lock();
         self.keep_open(&mut state, name)?;
         unlink()
     }
 
-    /// Gives files another name; those that had it before stay open.
+    /// Renames a file; open files that had the new name before stay open.
     pub fn rename(&self, from: &str, to: &str, rename: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut state = self.state.lock();
         self.keep_open(&mut state, to)?;
@@ -244,7 +245,7 @@ impl Descriptors {
         Ok(())
     }
 
-    /// Forgets a file that nobody uses any more.
+    /// Removes a file that is no longer used.
     pub fn close(&self, source: &Source) {
         let mut state = self.state.lock();
         match source {
@@ -259,20 +260,21 @@ impl Descriptors {
 }
 
 impl State {
-    /// The pooled files of this name; more than one if it was opened more than once.
+    /// Returns the pooled files with this name; several if it was opened several times.
     fn named(&self, name: &str) -> Vec<Arc<Pooled>> {
         let has_name =
             |pooled: &Arc<Pooled>| !pooled.removed.load(Ordering::Relaxed) && *pooled.name.lock() == name;
         self.pooled.iter().filter_map(Weak::upgrade).filter(has_name).collect()
     }
 
-    /// Closes files until another one may be open, as far as any can be closed.
+    /// Closes files until another one may be opened, as far as possible.
     fn make_room(&mut self) {
         while self.kept + self.open >= self.max && self.evict() {}
     }
 
-    /// Closes a pooled file, one that was not used of late; answers whether there was any that could be closed.
+    /// Closes a pooled file that was not used recently. Returns false if no file can be closed.
     fn evict(&mut self) -> bool {
+        // Two rounds: the first may only clear the marks of use.
         for _ in 0..2 * self.pooled.len() {
             self.hand = (self.hand + 1) % self.pooled.len();
             let Some(pooled) = self.pooled[self.hand].upgrade() else { continue };
@@ -288,13 +290,13 @@ impl State {
     }
 }
 
-/// Whether the process or the system has no descriptor left.
+/// Returns whether the process or the system has no descriptors left.
 pub(crate) fn is_shortage(error: &io::Error) -> bool {
     let codes = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
     codes.iter().any(|code| error.raw_os_error() == Some(code.raw_os_error()))
 }
 
-/// Turns the file to direct I/O, if that is wanted, and answers its alignment, in bytes.
+/// Switches the file to direct I/O if requested, and returns its alignment, in bytes.
 fn align(file: &File, access: Access) -> io::Result<usize> {
     match access {
         Access::Buffered => Ok(1),
@@ -324,7 +326,7 @@ mod tests {
         directory
     }
 
-    /// A file full of its number, written and not synced.
+    /// Creates a file that is filled with its number, written and not synced.
     fn create(directory: &Directory, number: u8, access: Access) -> File {
         let file = directory.create(&number.to_string(), access).unwrap();
         file.write(Purpose::Log, 0, &aligned(number)).unwrap();
@@ -344,7 +346,7 @@ mod tests {
         assert_eq!(file.length().unwrap(), BYTES as u64);
     }
 
-    /// How many descriptors the process has for files of the directory, removed ones among them.
+    /// Returns the number of descriptors that the process has for files of the directory, including removed ones.
     fn descriptors(path: &Path) -> usize {
         let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
         let targets = links.filter_map(|link| std::fs::read_link(link.path()).ok());
@@ -367,7 +369,7 @@ mod tests {
             assert_eq!(directory.open_files(), Some((descriptors(folder.path()) as u64, 10)));
             for _ in 0..3 {
                 files.iter().zip(0..).for_each(|(file, number)| check(file, number));
-                // Descriptors of a batch stay open for as long as the system reads from them.
+                // Descriptors of a batch stay open while the system reads from them.
                 let mut requests: Vec<_> = (0..200).map(|at| ReadRequest::new(at * 7, 300)).collect();
                 let mut batch: Vec<_> =
                     requests.iter_mut().enumerate().map(|(at, request)| (&files[at % 50], request)).collect();
@@ -377,7 +379,7 @@ mod tests {
                 }
             }
             assert!(descriptors(folder.path()) <= 10);
-            // A file that was closed is written to as before.
+            // A file that was closed can be written as before.
             files[30].write(Purpose::Log, 0, &aligned(30)).unwrap();
             drop(files);
             assert_eq!(directory.open_files(), Some((0, 10)));
@@ -385,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_removed_or_replaced_is_read_by_those_who_have_it() {
+    fn a_file_that_was_removed_or_replaced_can_still_be_read_by_its_users() {
         let folder = folder();
         let directory = directory(folder.path(), 8);
         let files: Vec<File> = (0..40).map(|number| create(&directory, number, Access::Buffered)).collect();
@@ -394,7 +396,7 @@ mod tests {
         for number in (0..20).map(|number: u8| number.to_string()) {
             directory.remove(&number).unwrap();
         }
-        // 20 takes the name of 21, 22 that of nobody; a new file takes the name of one that was removed.
+        // 20 takes the name of 21, 22 an unused one; a new file takes the name of one that was removed.
         directory.rename("20", "21").unwrap();
         directory.rename("22", "renamed").unwrap();
         let second = create(&directory, 7, Access::Buffered);
@@ -405,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_stays_open_until_what_was_written_is_synced() {
+    fn a_file_stays_open_until_its_writes_are_synced() {
         let folder = folder();
         let directory = directory(folder.path(), 8);
         let files: Vec<File> = (0..40).map(|number| create(&directory, number, Access::Buffered)).collect();
@@ -428,7 +430,7 @@ mod tests {
                     for round in 0..300 {
                         let number = (round * 7 + thread * 11) % 30;
                         check(&files[number], number as u8);
-                        // Names come and go meanwhile.
+                        // Names are added and removed meanwhile.
                         let name = 100 + thread as u8;
                         let own = create(directory, name, Access::Buffered);
                         own.sync(Purpose::Log).unwrap();

@@ -1,4 +1,4 @@
-//! Past the page cache: whether a file can be read and written so, and at which alignment.
+//! Direct I/O: whether a file supports it, and its alignment.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 #[cfg(target_os = "linux")]
 pub(super) use linux::make_direct;
 
-/// Only Linux says at which alignment direct I/O works.
+/// Only Linux reports the alignment of direct I/O.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn make_direct(_file: &File) -> io::Result<Option<usize>> {
     Ok(None)
@@ -18,15 +18,15 @@ mod linux {
     use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl, statx};
     use rustix::io::Errno;
 
-    /// The alignment that suits every common device where the system does not tell one, in bytes.
+    /// The alignment, in bytes, if the system reports none. All common devices accept it.
     const CAUTIOUS_ALIGNMENT: usize = 4096;
 
-    /// The alignment of memory that can be had, in bytes: that of [`AlignedBuffer`](crate::device::AlignedBuffer).
+    /// The alignment of buffers, in bytes: that of [`AlignedBuffer`](crate::device::AlignedBuffer).
     const MEMORY_ALIGNMENT: u32 = 4096;
 
-    /// Turns a file to direct I/O and returns its alignment in bytes; `None`, and the file as it was, where the file
-    /// system refuses. (A file is opened first and turned then, since some file systems make a new file and refuse it
-    /// after that.)
+    /// Switches a file to direct I/O and returns its alignment in bytes; `None`, with the file unchanged, if the file
+    /// system refuses it. (The flag is set after opening, because some file systems create a new file and then refuse
+    /// the flag.)
     pub(in crate::device::system) fn make_direct(file: &File) -> io::Result<Option<usize>> {
         let Some(alignment) = alignment(file)? else { return Ok(None) };
         let flags = fcntl_getfl(file)?;
@@ -37,20 +37,20 @@ mod linux {
         }
     }
 
-    /// What the system says of the file (`STATX_DIOALIGN`, since Linux 6.1), else a cautious one.
+    /// Returns the alignment that the system reports (`STATX_DIOALIGN`, since Linux 6.1), else a cautious default.
     fn alignment(file: &File) -> io::Result<Option<usize>> {
-        let told = match statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
-            Ok(told) if told.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => told,
+        let reported = match statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
+            Ok(reported) if reported.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => reported,
             Ok(_) | Err(Errno::NOSYS) => return Ok(Some(CAUTIOUS_ALIGNMENT)),
             Err(error) => return Err(error.into()),
         };
-        let (memory, offset) = (told.stx_dio_mem_align, told.stx_dio_offset_align);
+        let (memory, offset) = (reported.stx_dio_mem_align, reported.stx_dio_offset_align);
         let usable = memory != 0 && offset.is_power_of_two() && memory <= MEMORY_ALIGNMENT;
         Ok(usable.then_some(memory.max(offset) as usize))
     }
 }
 
-/// The error of a file that was to be direct and cannot be.
+/// Returns the error of a file that was to be direct and cannot be.
 pub(super) fn refused() -> io::Error {
     io::Error::new(
         ErrorKind::Unsupported,

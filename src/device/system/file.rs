@@ -1,4 +1,4 @@
-//! A file of the operating system, through its page cache or past it.
+//! A file of the operating system, with buffered or direct access.
 
 use super::descriptors::{Descriptors, Opened, Source};
 use crate::device::{Access, Descriptor, FileBackend};
@@ -9,18 +9,18 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// The largest alignment of an address that a backend may ask for, in bytes.
+/// The maximum alignment of an address that a backend may require, in bytes.
 const ADDRESS_ALIGNMENT_MAX: usize = 4096;
 
 pub(super) struct SystemFile {
     source: Source,
     descriptors: Arc<Descriptors>,
-    /// 1: through the page cache; else what direct I/O asks for, in bytes.
+    /// 1 for access through the page cache; else the alignment of direct I/O, in bytes.
     alignment: usize,
 }
 
 impl SystemFile {
-    /// Opens or creates a file below the directory, as the flags say.
+    /// Opens or creates a file of the directory, depending on the flags.
     pub(super) fn open(
         descriptors: &Arc<Descriptors>,
         name: &str,
@@ -39,8 +39,8 @@ impl SystemFile {
         self.descriptors.file(&self.source, true)
     }
 
-    /// Some systems carry a misaligned direct access out through the page cache, others answer `EINVAL`: here it is
-    /// an error always, and says what it is.
+    /// Refuses misaligned direct access with an error that says so. Some systems execute it through the page cache,
+    /// others return `EINVAL`.
     fn check_alignment(&self, offset: u64, buffer: &[u8]) -> io::Result<()> {
         let address = buffer.as_ptr().addr() % self.alignment.min(ADDRESS_ALIGNMENT_MAX);
         let misaligned =
@@ -67,7 +67,8 @@ impl FileBackend for SystemFile {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             }
-            // A direct read that ends inside a block has met the end of the file, and cannot go on from there.
+            // A direct read that ends within a block has reached the end of the file; it could not continue at that
+            // offset.
             if !done.is_multiple_of(self.alignment) {
                 break;
             }
@@ -80,7 +81,7 @@ impl FileBackend for SystemFile {
         self.file_to_write()?.write_all_at(bytes, offset)
     }
 
-    /// `fdatasync`, which carries the length too, but not the times.
+    /// `fdatasync`, which includes the length but not the times.
     fn sync(&self) -> io::Result<()> {
         self.descriptors.sync(&self.source)
     }
@@ -134,8 +135,8 @@ impl Drop for SystemFile {
 fn start_writeback(file: &File, offset: u64, length: u64) {
     use std::os::fd::AsRawFd;
     let (Ok(offset), Ok(length)) = (i64::try_from(offset), i64::try_from(length)) else { return };
-    // SAFETY: the call takes no pointer, and the descriptor is open as long as `file` lives. It is a hint, so its
-    // outcome does not matter: a failed write shows itself at the next sync.
+    // SAFETY: the call takes no pointer, and the descriptor is open while `file` lives. It is a hint, so its outcome
+    // does not matter: a failed write is reported by the next sync.
     unsafe {
         libc::sync_file_range(file.as_raw_fd(), offset, length, libc::SYNC_FILE_RANGE_WRITE);
     }
@@ -146,7 +147,7 @@ fn start_writeback(_file: &File, _offset: u64, _length: u64) {}
 
 #[cfg(target_os = "linux")]
 fn drop_cache(file: &File) {
-    // A hint: where it is not taken, there is nothing that could be done instead.
+    // A hint: if the system ignores it, there is no alternative.
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
 }
 

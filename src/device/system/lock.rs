@@ -1,8 +1,8 @@
-//! The lock of a directory, and of a single file: `flock`, which ends with the process, however that ends.
+//! Locks of a directory and of a single file by `flock`, which the system releases when the process ends.
 //!
-//! The lock of a directory is that of the directory itself, so it needs neither a file nor the right to write, and
-//! nothing that happens to `LOCK` lets a second writer in. Where directories cannot be locked (NFS), `LOCK` is locked
-//! in their place; everywhere it names the process that writes.
+//! The lock of a directory is on the directory itself, so it needs neither a file nor write permission, and a removed
+//! `LOCK` file does not admit a second writer. Where directories cannot be locked (NFS), `LOCK` is locked instead. In
+//! any case `LOCK` contains the number of the writing process.
 
 use super::{open_at, retry};
 use crate::device::LOCK;
@@ -11,8 +11,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-/// A lock that is held. A child of the process that took it has the same open files: it neither ends the lock nor
-/// writes.
+/// A held lock. A forked child has the same open files: it must neither release the lock nor change `LOCK`.
 pub(super) struct HeldLock {
     files: Vec<File>,
     /// `LOCK`, with the number of this process in it.
@@ -26,10 +25,10 @@ impl Drop for HeldLock {
             return;
         }
         if let Some(file) = &self.named {
-            // A number that stays there misleads nobody: it is read only while somebody has the lock.
+            // If this fails, the number that remains does no harm: it is read only while the lock is held.
             let _ = file.set_len(0);
         }
-        // Not only closed: a child of this process may still have them open.
+        // Closing the files would not suffice: a child of this process may still have them open.
         for file in self.named.iter().chain(&self.files) {
             let _ = flock(file, FlockOperation::Unlock);
         }
@@ -45,7 +44,7 @@ pub(super) fn lock_directory(directory: &File) -> io::Result<HeldLock> {
     Ok(HeldLock { files, named, process: std::process::id() })
 }
 
-/// Takes a shared lock of a directory, which excludes exclusive ones, and changes nothing in it.
+/// Takes a shared lock of a directory, which excludes the exclusive one. Changes nothing in the directory.
 pub(super) fn lock_directory_shared(directory: &File) -> io::Result<HeldLock> {
     let operation = FlockOperation::NonBlockingLockShared;
     let mut files = Vec::from_iter(lock_whole(directory, operation)?);
@@ -54,16 +53,17 @@ pub(super) fn lock_directory_shared(directory: &File) -> io::Result<HeldLock> {
             retry(|| flock(&file, operation))?;
             files.push(file);
         }
-        // What locks the directory itself needs no file.
+        // The lock on the directory itself needs no file.
         Err(_) if !files.is_empty() => {}
         Err(error) => return Err(error),
     }
     Ok(HeldLock { files, named: None, process: std::process::id() })
 }
 
-/// Locks the directory itself; `None` where directories cannot be locked.
+/// Locks the directory itself; `None` if directories cannot be locked.
 fn lock_whole(directory: &File, operation: FlockOperation) -> io::Result<Option<File>> {
-    // A handle of its own: a lock belongs to what was opened, so a second one of this process is refused too.
+    // Opened again for the lock: `flock` belongs to an open file, so a second lock within this process is refused as
+    // well.
     let handle = open_at(directory, ".", OFlags::RDONLY | OFlags::DIRECTORY)?;
     match retry(|| flock(&handle, operation)) {
         Ok(()) => Ok(Some(handle)),
@@ -94,9 +94,10 @@ fn name_process(file: &File) -> io::Result<()> {
     file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)
 }
 
-/// The process that has the directory locked for writing, as `LOCK` says; `None` if none has, or if it does not say.
+/// Returns the process that has the directory locked for writing, from `LOCK`; `None` if there is none, or it is not
+/// recorded.
 pub(super) fn holder(directory: &File) -> Option<u32> {
-    // Who can share the lock is kept out by readers only.
+    // If a shared lock can be taken, there is no writer.
     match lock_directory_shared(directory) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => {}
         _ => return None,

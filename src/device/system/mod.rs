@@ -35,34 +35,34 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many files a database may have open in this process, if nothing else is said: three quarters of what the limit
-/// of the process (`RLIMIT_NOFILE`) can be raised to without a privilege.
+/// Returns the default limit of the files that a database keeps open: three quarters of what the limit of the process
+/// (`RLIMIT_NOFILE`) can be raised to without a privilege.
 pub fn open_files_default() -> u64 {
     descriptors::share_of(descriptors::limits().1)
 }
 
-/// A directory of the file system. Files are looked up below its handle: it stays the same directory when the process
-/// changes its working directory, and when the directory is given another name. Only errors name its path.
+/// A directory of the file system. Files are looked up relative to its handle: it remains the same directory if the
+/// process changes its working directory or the directory is renamed. Its path is used in errors only.
 pub struct SystemDirectory {
     path: PathBuf,
     descriptors: Arc<Descriptors>,
-    /// Whether files are opened for reading alone, and nothing is changed.
+    /// Whether files are opened for reading only and nothing is changed.
     read_only: bool,
 }
 
 impl SystemDirectory {
-    /// Opens a directory that is there.
+    /// Opens an existing directory.
     ///
     /// # Errors
-    /// [`Error::Io`] if there is none, if it is something else, or if it may not be read.
+    /// [`Error::Io`] if it does not exist, is not a directory, or may not be read.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
         let handle = open_directory(&path).map_err(Error::io("open", &path))?;
         Ok(SystemDirectory { path, descriptors: Arc::new(Descriptors::new(handle)), read_only: false })
     }
 
-    /// Opens a directory for reading alone: its files may be those of another user or of a read-only medium. Whatever
-    /// would change it is refused (`ReadOnlyFilesystem`).
+    /// Opens a directory for reading only: its files may belong to another user or be on a read-only medium. Changes
+    /// are refused (`ReadOnlyFilesystem`).
     ///
     /// # Errors
     /// As [`open`](SystemDirectory::open).
@@ -70,11 +70,11 @@ impl SystemDirectory {
         Ok(SystemDirectory { read_only: true, ..SystemDirectory::open(path)? })
     }
 
-    /// Opens a directory and makes it, and those above it, where they are missing. Its name survives a loss of power,
-    /// also if an earlier process made it and did not come to sync it. Costs a sync of the directory above.
+    /// Opens a directory, and creates it and its parents if they are missing. Its name survives a power loss, also if
+    /// an earlier process created it and did not sync it. Costs a sync of the parent directory.
     ///
     /// # Errors
-    /// [`Error::Io`] if it cannot be made or opened.
+    /// [`Error::Io`] if it cannot be created or opened.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
         let handle = create_durably(&path).map_err(Error::io("create", &path))?;
@@ -90,7 +90,7 @@ impl SystemDirectory {
     }
 }
 
-/// A name may come from bytes on disk, so it must not lead out of the directory.
+/// Checks a name, which may come from bytes on disk and must not lead out of the directory.
 fn checked(name: &str) -> io::Result<&str> {
     if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
         return Err(io::Error::new(ErrorKind::InvalidInput, "not the name of a file in the directory"));
@@ -102,7 +102,7 @@ fn retry<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     Ok(rustix::io::retry_on_intr(call)?)
 }
 
-/// Opens what has this name in a directory.
+/// Opens a file or directory in a directory.
 fn open_at(directory: impl AsFd, name: &str, flags: OFlags) -> io::Result<File> {
     let mode = Mode::from_raw_mode(0o666);
     Ok(retry(|| rustix::fs::openat(&directory, name, flags | OFlags::CLOEXEC, mode))?.into())
@@ -113,15 +113,15 @@ fn open_directory(path: &Path) -> io::Result<File> {
     if handle.metadata()?.is_dir() { Ok(handle) } else { Err(ErrorKind::NotADirectory.into()) }
 }
 
-/// Directories are made from the top down, each synced by name before the next. So after a crash only the deepest one
-/// that is there may not be, and that is synced in any case.
+/// Creates missing directories from the top down, and syncs the name of each before the next is created. So after a
+/// crash only the deepest existing one may have an unsynced name, and that is synced in any case.
 fn create_durably(path: &Path) -> io::Result<File> {
     match open_directory(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error),
         Ok(handle) => {
             return match sync_name(&handle) {
-                // Who may not read the directory above has not made this one.
+                // A process that may not read the parent directory has not created this one.
                 Err(error) if error.kind() != ErrorKind::PermissionDenied => Err(error),
                 _ => Ok(handle),
             };
@@ -139,12 +139,12 @@ fn create_durably(path: &Path) -> io::Result<File> {
     Ok(handle)
 }
 
-/// Syncs the directory in which this one stands.
+/// Syncs the parent of a directory.
 fn sync_name(directory: &File) -> io::Result<()> {
     sync_entries(&open_at(directory, "..", OFlags::RDONLY | OFlags::DIRECTORY)?)
 }
 
-/// Returns when the entries of a directory survive a loss of power.
+/// Returns when the entries of a directory survive a power loss.
 fn sync_entries(directory: &File) -> io::Result<()> {
     directory.sync_all()?;
     #[cfg(test)]
@@ -219,7 +219,7 @@ impl DirectoryBackend for SystemDirectory {
         lock::holder(self.handle())
     }
 
-    /// The copy, where a link cannot be made, is synced before it stands there. The entry itself is durable when the
+    /// A copy, made if a link is impossible, is synced before it gets its name. The entry itself is durable when the
     /// directory `target` was synced.
     fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()> {
         let target = target.handle().ok_or(ErrorKind::Unsupported)?;
@@ -256,7 +256,7 @@ impl DirectoryBackend for SystemDirectory {
     }
 }
 
-/// Links a file of one directory into another, or copies it where that cannot be done.
+/// Links a file of one directory into another, or copies it if that is impossible.
 fn share_below(directory: &File, name: &str, target: BorrowedFd<'_>) -> io::Result<()> {
     let linked = rustix::fs::linkat(directory, name, target, name, AtFlags::empty()).map_err(io::Error::from);
     match linked {
@@ -267,7 +267,7 @@ fn share_below(directory: &File, name: &str, target: BorrowedFd<'_>) -> io::Resu
     }
 }
 
-/// Copies under a passing name first, so that a half copy never bears the true one.
+/// Copies under a temporary name first, so that an incomplete copy never has the final one.
 fn copy_durably(directory: &File, name: &str, target: BorrowedFd<'_>) -> io::Result<()> {
     let passing = format!("{name}.copy");
     let copy = || {
@@ -282,7 +282,7 @@ fn copy_durably(directory: &File, name: &str, target: BorrowedFd<'_>) -> io::Res
     })
 }
 
-/// The directories that a thread has synced, for tests: a loss of power cannot be had for real.
+/// The directories that a thread has synced, for tests, which cannot cause a real power loss.
 #[cfg(test)]
 pub(crate) mod synced {
     use std::cell::RefCell;
@@ -304,7 +304,7 @@ pub(crate) mod synced {
         SYNCED.with_borrow_mut(Vec::clear);
     }
 
-    /// Whether this thread has synced the entries of the directory since.
+    /// Returns whether this thread has synced the entries of the directory since.
     pub(crate) fn has(path: &Path) -> bool {
         let metadata = std::fs::metadata(path).unwrap();
         SYNCED.with_borrow(|synced| synced.contains(&(metadata.dev(), metadata.ino())))

@@ -1,4 +1,4 @@
-//! Where there are no rings: every read is left to the file itself.
+//! Replaces `ring` on systems without `io_uring`: all reads are left to the file.
 
 use crate::device::batch::BatchRead;
 

@@ -1,7 +1,7 @@
-//! Whether this is still the process that it was: a child made by `fork` has its memory, and must be told apart.
+//! Detects whether this process is a forked child, which has the memory of its parent but is another process.
 
-/// A number that is another one in a child that is made by `fork` from here on. Costs a load of an atomic where the
-/// system tells of forks; asking for the process id costs more than 100 ns.
+/// Returns a number that differs in children made by `fork` from now on. Costs an atomic load if the system reports
+/// forks; asking for the process id takes more than 100 ns.
 pub(crate) fn process_mark() -> u64 {
     #[cfg(target_os = "linux")]
     if linux::is_watched() {
@@ -28,8 +28,8 @@ mod linux {
     pub(super) fn is_watched() -> bool {
         static WATCHED: OnceLock<bool> = OnceLock::new();
         *WATCHED.get_or_init(|| {
-            // SAFETY: the handler is a function of this program that lives as long as it, and does what may be done in
-            // a child after a fork: it changes an atomic.
+            // SAFETY: the handler is a function of this program, which lives as long as the program, and does only what
+            // is allowed in a child after a fork: it changes an atomic.
             unsafe { libc::pthread_atfork(None, None, Some(count_fork)) == 0 }
         })
     }

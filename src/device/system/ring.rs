@@ -1,7 +1,14 @@
-//! Overlapped reads through `io_uring`: a ring for each thread that asks for them, made when it first does.
+//! Overlapped reads through `io_uring`, with a ring per thread, made on its first batch.
 //!
-//! Plain reads, with neither registered files nor registered buffers: at a queue depth of 32 these gained less than
-//! the 5 % by which two runs differ. Nor does a single read come here: at a depth of one, `pread` is as fast.
+//! ```text
+//! submit   -> | read 4 | read 5 | ..  submission queue -> kernel: up to `depth` reads in flight
+//! reap     <- | read 2 done | read 0 done | ..           completion queue, in any order
+//! ```
+//!
+//! Reads use neither registered files nor registered buffers: at a queue depth of 32 these gained less than the 5 % by
+//! which two runs differ. Single reads do not use the ring: at a depth of one, `pread` is as fast.
+//!
+//! J. Axboe, "Efficient IO with io_uring", 2019.
 
 use crate::device::batch::{BatchRead, QUEUE_DEPTH_MAX};
 use io_uring::{IoUring, Probe, opcode, types};
@@ -10,13 +17,13 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::OnceLock;
 
-/// The longest read that goes through the ring, in bytes.
+/// The maximum length of a read through the ring, in bytes.
 const READ_BYTES_MAX: usize = 1 << 30;
 
-/// The ring of a thread, and the process that made it: after a fork the child would share the ring with its parent, and
-/// each would take the other's completions for its own.
+/// The ring of a thread, and the process that made it. After a fork the child shares the ring with its parent, and each
+/// would take completions of the other for its own.
 struct ThreadRing {
-    /// `None` where none could be made, or where it failed.
+    /// `None` if none could be made, or if it failed.
     ring: Option<IoUring>,
     process: u32,
 }
@@ -26,7 +33,7 @@ impl ThreadRing {
         ThreadRing { ring: IoUring::new(QUEUE_DEPTH_MAX as u32).ok(), process: std::process::id() }
     }
 
-    /// The ring, made anew in a child of the process that had made it.
+    /// Returns the ring. In a forked child, replaces the parent's ring by a new one.
     fn of_this_process(&mut self) -> Option<&mut IoUring> {
         if self.process != std::process::id() {
             *self = ThreadRing::new();
@@ -39,7 +46,7 @@ thread_local! {
     static RING: RefCell<ThreadRing> = RefCell::new(ThreadRing::new());
 }
 
-/// Whether the system has rings and lets this process use them; containers often refuse (`EPERM`, `ENOSYS`).
+/// Returns whether the system has `io_uring` and lets this process use it; containers often refuse (`EPERM`, `ENOSYS`).
 pub(in crate::device) fn is_available() -> bool {
     static AVAILABLE: OnceLock<bool> = OnceLock::new();
     *AVAILABLE.get_or_init(|| {
@@ -49,13 +56,13 @@ pub(in crate::device) fn is_available() -> bool {
     })
 }
 
-/// Reads what can be read through this thread's ring, with up to `depth` reads under way. What has no outcome
-/// afterwards was not read, or not wholly.
+/// Executes reads through this thread's ring, with up to `depth` of them in flight. Reads without an outcome afterwards
+/// were not executed, or not completely.
 pub(in crate::device) fn read_all(reads: &mut [BatchRead<'_>], depth: usize) {
     if !is_available() {
         return;
     }
-    // There is no ring in a thread that is being torn down; its reads then go the other way.
+    // A thread that is being torn down has no ring; its reads are executed one after another.
     let _ = RING.try_with(|ring| {
         let Ok(mut ring) = ring.try_borrow_mut() else { return };
         if let Some(open) = ring.of_this_process()
@@ -66,7 +73,7 @@ pub(in crate::device) fn read_all(reads: &mut [BatchRead<'_>], depth: usize) {
     });
 }
 
-/// A batch under way. No path leaves [`run`](Flight::run) while the kernel may still write into a buffer.
+/// A batch in progress. No path leaves [`run`](Flight::run) while the kernel may still write to a buffer.
 struct Flight<'r, 'b> {
     ring: &'r mut IoUring,
     reads: &'r mut [BatchRead<'b>],
@@ -75,7 +82,7 @@ struct Flight<'r, 'b> {
 }
 
 impl Flight<'_, '_> {
-    /// Returns whether the ring can be used again.
+    /// Executes the batch. Returns whether the ring can be used again.
     fn run(mut self, depth: usize) -> bool {
         loop {
             self.submit(depth);
@@ -107,12 +114,13 @@ impl Flight<'_, '_> {
                 .offset(read.offset)
                 .build()
                 .user_data(self.next as u64 - 1);
-            // SAFETY: the descriptor is open until `read.descriptor` is dropped, at the earliest when the entry was
-            // completed, and the buffer is exclusively borrowed for as long as `self.reads` is; and `run` returns only
-            // when the kernel has completed every entry that it took, or when the ring is about to be closed with those
-            // that it did not take.
+            // SAFETY: the descriptor is open until `read.descriptor` is dropped, after the completion of the entry at
+            // the earliest, and the buffer is exclusively borrowed as long as `self.reads` is. `run` returns only when
+            // the kernel has completed every entry that it took, or when the ring is about to be closed with the
+            // entries that it did not take.
             match unsafe { self.ring.submission().push(&entry) } {
                 Ok(()) => self.in_flight += 1,
+                // The entry was not pushed, and its read stays without an outcome: the file executes it.
                 Err(_full) => return,
             }
         }
@@ -124,18 +132,21 @@ impl Flight<'_, '_> {
             let (Some(read), Ok(count)) =
                 (self.reads.get_mut(entry.user_data() as usize), usize::try_from(entry.result()))
             else {
+                // A failed read stays without an outcome, and keeps its descriptor until the batch ends. Reading it
+                // again by `pread` yields the error.
                 continue;
             };
             read.descriptor = None;
-            // A shorter read is the end of the file if it ends inside a block; else the file itself goes on.
+            // A short read is complete if it ends within a block, at the end of the file. Otherwise the file continues
+            // it.
             if count == read.buffer.len() || !count.is_multiple_of(read.file.alignment()) {
                 read.outcome = Some(Ok(count));
             }
         }
     }
 
-    /// Waits for what the kernel has taken. It cannot be asked to wait any more, so this looks again and again;
-    /// yielding enters the kernel, where completions are posted.
+    /// Waits until the kernel has completed the entries that it took. The ring can no longer wait, so this polls;
+    /// yielding enters the kernel, which posts completions.
     fn abandon(mut self) {
         let untaken = self.ring.submission().len();
         while self.in_flight > untaken {

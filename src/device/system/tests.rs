@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// On the file system where the tests were built, which has direct I/O more often than the one of `/tmp`.
+/// A directory on the file system of the build, which supports direct I/O more often than `/tmp`.
 fn folder() -> tempfile::TempDir {
     let program = std::env::current_exe().unwrap();
     tempfile::tempdir_in(program.parent().unwrap()).unwrap()
@@ -16,7 +16,7 @@ fn directory(path: &Path) -> Directory {
     Directory::new(SystemDirectory::open(path).unwrap(), Access::Buffered)
 }
 
-/// A direct file, or `None` and a word where this machine has none.
+/// Creates a direct file; prints the reason and returns `None` if this machine does not support it.
 fn create_direct(directory: &Directory, name: &str) -> Option<File> {
     match directory.create(name, Access::Direct) {
         Ok(file) => Some(file),
@@ -31,7 +31,7 @@ fn create_direct(directory: &Directory, name: &str) -> Option<File> {
 fn kind(error: &Error) -> ErrorKind {
     match error {
         Error::Io { source, .. } => source.kind(),
-        other => panic!("not an error of the system: {other}"),
+        other => panic!("not a system error: {other}"),
     }
 }
 
@@ -120,7 +120,7 @@ fn a_misaligned_direct_write_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn where_direct_access_is_refused_the_error_says_the_mend_and_the_cautious_access_is_buffered() {
+fn where_direct_access_is_refused_the_error_names_the_remedy_and_direct_or_buffered_access_is_buffered() {
     let Ok(backend) = SystemDirectory::open("/proc/self") else { return };
     let directory = Directory::new(backend, Access::Buffered);
     let error = directory.open("comm", Access::Direct).err().unwrap();
@@ -209,7 +209,7 @@ fn a_missing_directory_is_created_with_those_above_it_but_not_opened() {
 }
 
 #[test]
-fn a_shared_file_stands_in_both_directories() {
+fn a_shared_file_is_in_both_directories() {
     let (from, to) = (folder(), folder());
     let (directory, target) = (directory(from.path()), directory(to.path()));
     directory.create("data", Access::Buffered).unwrap().write(Purpose::Log, 0, b"shared").unwrap();
@@ -222,7 +222,7 @@ fn a_shared_file_stands_in_both_directories() {
 }
 
 #[test]
-fn a_copy_for_another_file_system_is_whole_and_leaves_no_other_file() {
+fn a_copy_for_another_file_system_is_complete_and_leaves_no_other_file() {
     let (from, to) = (folder(), folder());
     std::fs::write(from.path().join("data"), pattern(100_000)).unwrap();
     let [from, target] = [from.path(), to.path()].map(|path| std::fs::File::open(path).unwrap());
@@ -241,7 +241,7 @@ fn the_names_of_new_directories_are_synced_from_the_top_down() {
     for above in path.ancestors().skip(1).take(3) {
         assert!(super::synced::has(above), "{}", above.display());
     }
-    // An earlier process may have made it and not come to sync it.
+    // An earlier process may have created it without syncing it.
     super::synced::forget();
     SystemDirectory::create(&path).unwrap();
     assert!(super::synced::has(&folder.path().join("one/two")));
@@ -256,7 +256,7 @@ fn a_renamed_directory_is_still_the_same_one() {
     directory.create("a", Access::Buffered).unwrap();
     let lock = directory.lock().unwrap();
     std::fs::rename(&before, &after).unwrap();
-    // What has the old name now is another directory.
+    // Another directory has the old name now.
     std::fs::create_dir(&before).unwrap();
     directory.create("b", Access::Buffered).unwrap();
     directory.rename("a", "c").unwrap();
@@ -277,7 +277,7 @@ fn readers_share_the_lock_and_a_writer_excludes_them_and_is_named() {
     let writer = directory(folder.path());
     let reader = || Directory::new(SystemDirectory::open_read_only(folder.path()).unwrap(), Access::Buffered);
     let shared = [reader().lock_shared().unwrap(), reader().lock_shared().unwrap()];
-    // Readers leave no file, and writers know of none that reads.
+    // Readers leave no file, and writers know of no reader.
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     assert!(matches!(writer.lock(), Err(Error::Locked { process: None, .. })));
     drop(shared);
@@ -339,7 +339,7 @@ fn dropping_the_cache_loses_nothing_that_was_written() {
 }
 
 #[test]
-fn a_directory_opened_for_reading_alone_is_read_and_never_changed() {
+fn a_directory_opened_for_reading_only_is_read_and_never_changed() {
     let folder = folder();
     directory(folder.path()).create("f", Access::Buffered).unwrap().write(Purpose::Log, 0, b"x").unwrap();
     let path = folder.path().join("f");
@@ -378,11 +378,11 @@ fn a_forked_child_and_its_parent_read_batches_through_rings_of_their_own() {
                 .all(|(read, right)| read.bytes() == right)
     };
     assert!(read_right(0));
-    // SAFETY: the child only reads, allocates (which the C library makes possible after a fork) and ends by `_exit`.
+    // SAFETY: the child only reads, allocates (which the C library allows after a fork) and ends by `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let code = if (0..3000).all(|_| read_right(8)) { 0 } else { 1 };
-        // SAFETY: it ends this process, whose memory nobody else sees, without running what the parent will run.
+        // SAFETY: it ends this process, whose memory is not shared, without running the code of the parent.
         unsafe { libc::_exit(code) };
     }
     assert!(child > 0);

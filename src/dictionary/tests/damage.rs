@@ -3,7 +3,7 @@
 use super::*;
 use crate::coding::checksum;
 
-/// Does everything that one can do with a file that may be damaged; nothing may panic, and no wrong value may come.
+/// Uses a file that may be damaged in all ways. No call may panic or return a wrong value.
 fn use_it(directory: &Directory, model: &Model, with_index: bool) -> Result<()> {
     let options = Dictionary::options();
     let options = if with_index { options } else { options.without_index() };
@@ -29,7 +29,7 @@ fn use_it(directory: &Directory, model: &Model, with_index: bool) -> Result<()> 
         }
     }
     let report = dictionary.verify(&mut |_, _| true)?;
-    assert!(damaged.is_none() || !report.damage.is_empty(), "verify does not tell of {damaged:?}");
+    assert!(damaged.is_none() || !report.damage.is_empty(), "verify does not report {damaged:?}");
     match report.damage.into_iter().next() {
         Some(damage) => Err(damage.error()),
         None => Ok(()),
@@ -54,7 +54,7 @@ fn a_flipped_bit_is_an_error_that_names_the_file_or_changes_nothing_and_never_an
             damaged[at] ^= 1 << (at % 8);
             rewrite(&directory, &damaged);
             match use_it(&directory, &model, true) {
-                Ok(()) => assert_eq!(bytes[at], 0, "byte {at} does more than fill up"),
+                Ok(()) => assert_eq!(bytes[at], 0, "byte {at} is more than padding"),
                 Err(error) => assert!(error.to_string().contains(FILE), "{error}"),
             }
             let _ = use_it(&directory, &model, false);
@@ -76,17 +76,17 @@ fn a_file_that_was_cut_short_anywhere_is_refused() {
     rewrite(&directory, &[&bytes[..], &[7; 999]].concat());
     let opened = Dictionary::options().open_in(directory.clone(), FILE).unwrap();
     assert!(opened.info().has_damaged_end);
-    assert!(use_it(&directory, &model, true).is_err(), "verify tells of what follows the end");
+    assert!(use_it(&directory, &model, true).is_err(), "verify reports what follows the end");
 }
 
-/// Gives a range of the bytes a right checksum again, which stands behind it.
+/// Recomputes the checksum of a range of bytes, which follows it.
 fn seal(bytes: &mut [u8], start: usize, end: usize) {
     let crc = checksum::crc32c(&bytes[start..end]);
     bytes[end..end + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
 #[test]
-fn no_field_of_a_header_or_footer_brings_the_reader_down_though_its_checksum_is_right() {
+fn no_field_of_a_header_or_footer_with_a_correct_checksum_makes_the_reader_panic() {
     for (fixed, index) in [(None, DictionaryIndex::Fences), (Some((12, 20)), DictionaryIndex::SparseTrie)] {
         let directory = memory();
         let model = model(60, fixed);
@@ -100,7 +100,7 @@ fn no_field_of_a_header_or_footer_brings_the_reader_down_though_its_checksum_is_
                 seal(&mut hostile, 0, 104);
                 seal(&mut hostile, footer, footer + 124);
                 rewrite(&directory, &hostile);
-                // With another shape or hash, other values may come. That none of it panics is what counts.
+                // With another shape or hash, other values may be returned. This test only checks for panics.
                 for options in [Dictionary::options(), Dictionary::options().without_index()] {
                     let Ok(dictionary) = options.open_in(directory.clone(), FILE) else { continue };
                     model.keys().for_each(|key| drop(dictionary.get(key)));
@@ -117,7 +117,7 @@ fn no_field_of_a_header_or_footer_brings_the_reader_down_though_its_checksum_is_
 }
 
 #[test]
-fn no_payload_of_a_block_brings_the_reader_down_though_its_checksum_is_right() {
+fn no_payload_of_a_block_with_a_correct_checksum_makes_the_reader_panic() {
     let directory = memory();
     let model = model(60, None);
     build(&directory, builder_of(None, false, 512).without_randomness(), &model);

@@ -55,7 +55,7 @@ fn assert_holds(dictionary: &Dictionary, model: &Model) {
         assert!(dictionary.contains(key).unwrap());
         let absent: Vec<u8> = key.iter().map(|byte| !byte).collect();
         assert_eq!(dictionary.get(&absent).unwrap(), None);
-        assert_eq!(dictionary.get(&key[..key.len() - 1]).unwrap(), None, "a part of a key is another one");
+        assert_eq!(dictionary.get(&key[..key.len() - 1]).unwrap(), None, "a prefix of a key is another key");
         keys.extend([key.clone(), absent, key.clone()]);
     }
     let values = dictionary.get_many(&keys).unwrap();
@@ -79,7 +79,7 @@ fn reads(dictionary: &Dictionary) -> u64 {
     dictionary.io().of(Purpose::Get).reads
 }
 
-/// The lengths of keys and values, whether the keys are hashes, the size of a block, and the indexes that there can be.
+/// The lengths of keys and values, whether keys are hashes, the size of a block, and the possible indexes.
 type Shape = (Option<(usize, usize)>, bool, u32, &'static [DictionaryIndex]);
 
 fn shapes() -> [Shape; 6] {
@@ -105,7 +105,7 @@ fn builder_of(fixed: Option<(usize, usize)>, hashed_keys: bool, block_bytes: u32
 }
 
 #[test]
-fn everything_that_was_put_is_found_whatever_the_shape_and_the_index_and_nothing_else() {
+fn exactly_the_records_put_are_found_with_every_shape_and_index() {
     for (fixed, hashed_keys, block_bytes, indexes) in shapes() {
         for index in indexes {
             for count in [0, 1, 64, 1200] {
@@ -127,7 +127,7 @@ fn everything_that_was_put_is_found_whatever_the_shape_and_the_index_and_nothing
 }
 
 #[test]
-fn a_lookup_with_an_index_is_one_read_and_keys_of_one_block_share_theirs() {
+fn a_lookup_with_an_index_is_one_read_and_keys_of_one_block_share_it() {
     for (fixed, hashed_keys, block_bytes, indexes) in shapes() {
         for index in indexes.iter().filter(|index| **index != DictionaryIndex::None) {
             let model = model(2000, fixed);
@@ -141,7 +141,7 @@ fn a_lookup_with_an_index_is_one_read_and_keys_of_one_block_share_theirs() {
             let keys: Vec<_> = model.keys().collect();
             dictionary.get_many(&keys).unwrap();
             let many = reads(&dictionary) - before - 2000;
-            // The fences of one block may be those of the next too, so that two ranges hold it.
+            // The fences of a block may also be those of the next one, so two ranges contain it.
             assert!(many <= 2 * dictionary.info().blocks, "{many} of {} blocks", dictionary.info().blocks);
         }
     }
@@ -157,8 +157,8 @@ fn without_an_index_even_hashes_take_a_handful_of_reads_and_uneven_ones_a_logari
         assert!(even.contains(key).unwrap());
     }
     let mean = (reads(&even) - before) as f64 / 20_000.0;
-    assert!(mean < 4.0, "{mean} reads a key in {} blocks", even.info().blocks);
-    // Ever closer to 0: interpolation guesses wrong each time.
+    assert!(mean < 4.0, "{mean} reads per key in {} blocks", even.info().blocks);
+    // The keys approach 0: interpolation guesses wrong each time.
     let clumped: Model = (0..20_000u64)
         .map(|number| {
             let word = (u64::MAX >> (number / 500)) - number % 500 * 3;
@@ -191,9 +191,9 @@ fn keys_and_values_of_the_greatest_lengths_are_found_with_and_without_an_index()
 }
 
 #[test]
-fn records_whose_hashes_begin_alike_are_all_found() {
+fn records_whose_hashes_have_the_same_prefix_are_all_found() {
     for index in DictionaryIndex::ALL {
-        // 400 keys with the same 16 bytes in front, over several blocks, among others.
+        // 400 keys with the same first 16 bytes, in several blocks, among others.
         let mut model = model(300, Some((20, 12)));
         for number in 0..400u32 {
             let key = [&[0x80; 16][..], &number.to_be_bytes()].concat();
@@ -205,7 +205,7 @@ fn records_whose_hashes_begin_alike_are_all_found() {
 }
 
 #[test]
-fn of_a_key_that_is_put_twice_the_last_record_holds_and_a_deleted_one_is_gone() {
+fn the_last_record_of_a_key_applies_and_a_deleted_key_is_absent() {
     let directory = memory();
     let mut writer = builder_of(None, false, 512).create_in(directory.clone(), FILE).unwrap();
     let mut model = model(3000, None);
@@ -228,7 +228,7 @@ fn of_a_key_that_is_put_twice_the_last_record_holds_and_a_deleted_one_is_gone() 
 }
 
 #[test]
-fn duplicates_are_refused_if_that_is_asked_for_but_an_update_may_replace() {
+fn duplicates_are_refused_if_requested_but_an_update_may_replace() {
     let directory = memory();
     let refusing = || Dictionary::builder().refuse_duplicates();
     let mut writer = refusing().create_in(directory.clone(), FILE).unwrap();
@@ -246,7 +246,7 @@ fn duplicates_are_refused_if_that_is_asked_for_but_an_update_may_replace() {
 }
 
 #[test]
-fn updates_do_to_a_dictionary_what_they_do_to_a_map_and_leave_the_old_one_as_it_was() {
+fn updates_act_as_on_a_map_and_leave_the_old_dictionary_unchanged() {
     for (fixed, hashed_keys, block_bytes, indexes) in shapes() {
         let directory = memory();
         let mut random = fastrand::Rng::with_seed(3);
@@ -288,7 +288,7 @@ fn updates_do_to_a_dictionary_what_they_do_to_a_map_and_leave_the_old_one_as_it_
 }
 
 #[test]
-fn an_update_keeps_the_shape_and_says_so_if_another_is_asked_for() {
+fn an_update_keeps_the_shape_and_refuses_another() {
     let directory = memory();
     let base = build(&directory, builder_of(Some((8, 8)), false, 512), &model(10, Some((8, 8))));
     for wrong in [base.update().fixed(8, 9), base.update().hashed_keys()] {
@@ -301,7 +301,7 @@ fn an_update_keeps_the_shape_and_says_so_if_another_is_asked_for() {
 }
 
 #[test]
-fn settings_that_do_not_fit_are_refused_with_their_names() {
+fn contradicting_settings_are_refused_by_name() {
     let trie = Dictionary::builder().index(DictionaryIndex::SparseTrie);
     let cases = [
         ("index", trie),
@@ -329,7 +329,7 @@ fn contents(directory: &Directory, name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn another_index_is_written_behind_records_that_stay_as_they_are() {
+fn another_index_is_written_after_records_that_do_not_change() {
     let fixed = Some((20, 44));
     let directory = memory();
     let model = model(3000, fixed);
@@ -363,7 +363,7 @@ fn another_index_is_written_behind_records_that_stay_as_they_are() {
 }
 
 #[test]
-fn records_of_many_sizes_take_fences_or_none_and_no_trie() {
+fn records_of_many_sizes_have_fences_or_no_index_and_no_trie() {
     let directory = memory();
     let model = model(500, None);
     build(&directory, builder_of(None, false, 512).index(DictionaryIndex::None), &model);
@@ -378,17 +378,17 @@ fn records_of_many_sizes_take_fences_or_none_and_no_trie() {
 }
 
 #[test]
-fn a_build_that_is_told_to_stop_leaves_no_file_and_the_old_one_untouched() {
+fn a_stopped_build_leaves_no_file_and_the_old_one_unchanged() {
     let directory = memory();
     let old = model(20, None);
     build(&directory, builder_of(None, false, 512), &old);
-    // It is told while it sorts, while it merges, and at the very end.
+    // It is stopped while it sorts, while it merges, and at the very end.
     for stop_at in [1, 2, 4, 6] {
-        let mut told = 0;
+        let mut calls = 0;
         let builder = Dictionary::builder().memory_bytes(2 << 20).progress(move |done, all| {
             assert!(all == 0 || done <= all);
-            told += 1;
-            told < stop_at
+            calls += 1;
+            calls < stop_at
         });
         let mut writer = builder.create_in(directory.clone(), FILE).unwrap();
         let put = (0..5_000u64).try_for_each(|number| writer.put(number.to_le_bytes(), [1; 1000]));
@@ -449,8 +449,11 @@ fn another_version_is_refused_by_name() {
     let file = directory.open(FILE, Access::Buffered).unwrap();
     file.write(Purpose::Maintain, 40, &7u32.to_le_bytes()).unwrap();
     let error = Dictionary::options().open_in(directory, FILE).err().unwrap();
-    let told = error.to_string();
-    assert!(told.contains("version 7") && told.contains(&format!("version {DICTIONARY_VERSION}")), "{told}");
+    let message = error.to_string();
+    assert!(
+        message.contains("version 7") && message.contains(&format!("version {DICTIONARY_VERSION}")),
+        "{message}"
+    );
 }
 
 fn fixture(name: &str) -> PathBuf {
@@ -458,7 +461,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 #[test]
-fn version_1_is_written_and_read_as_it_always_was() {
+fn version_1_is_written_and_read_unchanged() {
     let cases = [
         ("dictionary_stream.bin", None, DictionaryIndex::Fences),
         ("dictionary_slots.bin", Some((8, 12)), DictionaryIndex::SparseTrie),
@@ -481,7 +484,7 @@ fn version_1_is_written_and_read_as_it_always_was() {
 }
 
 #[test]
-fn who_changes_a_dictionary_keeps_others_out_but_no_readers() {
+fn changing_a_dictionary_excludes_other_changes_but_no_readers() {
     let folder = tempfile::tempdir().unwrap();
     let directories = [memory(), Directory::system(folder.path(), Access::Buffered).unwrap()];
     for directory in directories {
@@ -506,6 +509,6 @@ fn who_changes_a_dictionary_keeps_others_out_but_no_readers() {
         assert!(met);
         build(&directory, builder_of(None, false, 4096), &model);
         let listed = directory.list().unwrap();
-        assert_eq!(listed, [FILE], "nothing is left of what was refused");
+        assert_eq!(listed, [FILE], "refused changes leave no file");
     }
 }

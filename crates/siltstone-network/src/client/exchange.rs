@@ -1,4 +1,4 @@
-//! Packets out, answers in, and what was not answered out again.
+//! Exchanges a batch of packets: sends requests, receives responses, and retransmits packets without a response.
 
 use super::{Answer, Client, ClientError, Command, Failure};
 use crate::protocol::{Directory, HEADER_BYTES, Header, Kind, Outcome, Refusal, RequestWriter, Responses};
@@ -9,33 +9,33 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// A request on its way: its number, and the room for its value.
+/// A request to be sent: its number, and the bytes reserved for its value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sending {
     pub number: usize,
     pub room: usize,
 }
 
-/// What is left to do after an exchange.
+/// The work that remains after an exchange.
 #[derive(Debug, Default)]
 pub(super) struct Left {
-    /// Gets whose values are longer, with the room that they need.
+    /// Gets whose values are longer, with the bytes that they need.
     pub long: Vec<Sending>,
 }
 
-/// A packet until it is answered.
+/// A packet without a response so far.
 struct Packet {
     peer: SockaddrStorage,
     bytes: Vec<u8>,
     requests: Vec<Sending>,
     tries: u32,
     first_sent: Instant,
-    /// When it is sent again or given up.
+    /// When it is retransmitted or given up.
     due: Instant,
 }
 
 impl Client {
-    /// Sends all of `open` and waits for their answers until the time of each is over.
+    /// Sends all requests of `open`, and waits for their responses until the time limit of each.
     pub(super) fn exchange(
         &mut self,
         commands: &[Command<'_>],
@@ -61,7 +61,7 @@ impl Client {
                 self.statistics.sent_packets += 1;
             }
             if !self.leaving.is_empty() {
-                // What the system refuses counts as lost, and is sent again.
+                // Packets that the system refuses count as lost, and are retransmitted.
                 self.transport.send(&self.leaving)?;
             }
             self.transport.receive(&mut self.received)?;
@@ -85,7 +85,7 @@ impl Client {
         for sending in open {
             let command = &commands[sending.number];
             let hash = self.directory.hash(command.key());
-            // What any core may do goes to one after the other, a packet each.
+            // Requests that any core may execute go to the cores in turn, a packet each.
             let turn = self.turn + sending.number / self.settings.requests_per_packet.max(1);
             let port = self.directory.port(hash, command.writes(), turn);
             by_port.entry(port).or_default().push((*sending, hash));
@@ -94,7 +94,7 @@ impl Client {
         let mut packets = VecDeque::new();
         for (port, mut requests) in by_port {
             if self.directory.redirects {
-                // A packet is forwarded as a whole.
+                // A packet is forwarded as a whole, so it should have requests for one partition.
                 requests.sort_by_key(|(_, hash)| self.directory.partition(*hash));
             }
             let mut rest = &requests[..];
@@ -109,7 +109,7 @@ impl Client {
         packets
     }
 
-    /// How many of the first requests go into one packet: at least one, since each was checked.
+    /// Returns how many of the first requests fit in one packet: at least one, since each was checked.
     fn fitting(&self, commands: &[Command<'_>], requests: &[(Sending, u64)]) -> usize {
         let mut bytes = HEADER_BYTES;
         let first_partition = requests.first().map(|(_, hash)| self.directory.partition(*hash));
@@ -145,7 +145,7 @@ impl Client {
         }
     }
 
-    /// Sends again what is due, and gives up what has had its time.
+    /// Retransmits packets that are due, and gives up those whose time limit has passed.
     fn retransmit(
         &mut self,
         now: Instant,
@@ -181,7 +181,7 @@ impl Client {
         Ok(())
     }
 
-    /// Takes what was received to the requests that it answers.
+    /// Assigns received packets to the requests that they belong to.
     fn take(&mut self, flying: &mut HashMap<u64, Packet>, answers: &mut [Answer], left: &mut Left) {
         for (bytes, peer) in self.received.packets() {
             self.statistics.received_packets += 1;
@@ -202,6 +202,8 @@ impl Client {
                 continue;
             }
             self.statistics.answered_requests += packet.requests.len() as u64;
+            // A response to a retransmitted packet says nothing about the round trip: it may belong to any of the
+            // copies (Karn's algorithm).
             if packet.tries == 1 {
                 let took = packet.first_sent.elapsed();
                 self.statistics.round_trip_ns.saturating_record(took.as_nanos() as u64);
@@ -212,10 +214,11 @@ impl Client {
     }
 }
 
-/// Answers the requests of a packet; false if these bytes are no answer to it, and then nothing is changed.
+/// Records the responses to the requests of a packet. Returns false, without a change, if these bytes are not a
+/// response to it.
 fn answer(header: &Header, bytes: &[u8], packet: &Packet, answers: &mut [Answer], left: &mut Left) -> bool {
     match header.kind {
-        // It is sent again when its time comes, as if it were lost.
+        // Not recorded as a result, so the packet is retransmitted when it is due, as if it were lost.
         Kind::Refusal if Refusal::from_code(header.count) == Refusal::Overloaded => false,
         Kind::Refusal => {
             let failure = Failure::Packet(Refusal::from_code(header.count));

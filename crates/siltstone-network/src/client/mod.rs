@@ -1,11 +1,11 @@
-//! The client (dissertation 5.3.2, "Client assistance"): it hashes keys, looks up the port in the server's directory,
-//! sends many requests at once, several to a packet, and sends again what is not answered in time.
+//! The client (dissertation 5.3.2, "Client assistance"): hashes keys, looks up ports in the server's directory, sends
+//! many requests at once, several per packet, and retransmits packets without a response.
 //!
-//! Gets, puts and deletes are idempotent, so a packet may be carried out twice without harm, and servers keep nothing
-//! about clients. Two limits follow. A delete that was sent twice may say that the key was not there although it
-//! removed it. And a packet that was sent again may still be on its way when its answer has come: if the network holds
-//! it back for so long that a later put of the same key overtakes it, the older value comes back. Within a batch no
-//! two packets that touch the same key are under way if one of them writes.
+//! Gets, puts and deletes are idempotent, so executing a packet twice does no harm, and servers keep no state of
+//! clients. Two limits follow. A delete that was sent twice may report that the key was absent although it removed the
+//! key. And a retransmitted packet may still be in the network when its response has arrived: if the network delays it
+//! until a later put of the same key has been executed, the older value returns. Within a batch, no two packets with
+//! the same key are in flight if one of them writes.
 
 mod exchange;
 mod statistics;
@@ -31,23 +31,25 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// How often a get is sent again with more room: a value may grow meanwhile.
+/// The maximum number of exchanges for a batch of requests. A get is repeated with more space for its value, which may
+/// grow meanwhile.
 const ROOM_TRIES: usize = 4;
 
-/// What can be chosen of a client.
+/// The settings of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientSettings {
-    /// How long a request is tried at the most.
+    /// The maximum time for which a request is tried.
     pub time_limit: Duration,
-    /// How long the first answer is waited for before its packet is sent again; later ones as long as answers take.
+    /// The time after which the first packet is retransmitted; for later packets it follows the measured round trips.
     pub retransmit_after: Duration,
-    /// Packets under way at the most, at least 1. The server's socket has room for so many from all clients.
+    /// The maximum number of packets in flight, at least 1. The server's socket buffer holds the packets of all
+    /// clients.
     pub packets_in_flight: usize,
-    /// Requests in a packet at the most, at least 1; fewer where more do not fit.
+    /// The maximum number of requests per packet, at least 1; fewer if they do not fit.
     pub requests_per_packet: usize,
-    /// The room that a get leaves for its value, in bytes. For a longer one it is sent again with more.
+    /// The bytes that a get reserves for its value. A longer value takes a second get with more.
     pub value_room: usize,
-    /// The buffers of the socket, in bytes, as far as the system allows.
+    /// The size of the socket's buffers, in bytes, as far as the system allows it.
     pub socket_bytes: usize,
 }
 
@@ -67,86 +69,86 @@ impl Default for ClientSettings {
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command<'a> {
-    /// The value of a key.
+    /// Reads the value of a key.
     Get {
         /// The key.
         key: &'a [u8],
     },
-    /// To give a key a value, in place of an older one.
+    /// Sets the value of a key.
     Put {
         /// The key.
         key: &'a [u8],
         /// The value.
         value: &'a [u8],
-        /// When the item ceases to be, in milliseconds since the Unix epoch, or [`NEVER`].
+        /// When the item expires, in milliseconds since the Unix epoch, or [`NEVER`].
         expires_at_ms: TimestampMs,
     },
-    /// To remove a key.
+    /// Removes a key.
     Delete {
         /// The key.
         key: &'a [u8],
     },
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// The key has this value.
+    /// The value of the key.
     Found(Vec<u8>),
-    /// The key is not there.
+    /// The key is absent.
     Absent,
     /// The value was stored.
     Stored,
-    /// The key was there, and is no more.
+    /// The key was present and is removed.
     Deleted,
-    /// Nothing came of it, or nobody knows.
+    /// The request failed, or its result is unknown.
     Failed(Failure),
 }
 
-/// Why nothing came of a request.
+/// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// There was no answer in time. A put or a delete may have been carried out all the same.
+    /// There was no response in time. A put or a delete may have been executed.
     #[error("no response from the server in time; it may be down or overloaded, or packets are lost")]
     TimedOut,
-    /// The server would not carry it out.
+    /// The server refused the request.
     #[error("{0}")]
     Request(Outcome),
-    /// The server would not read the packet.
+    /// The server refused the packet.
     #[error("{0}")]
     Packet(Refusal),
 }
 
-/// Why a client cannot do what is asked.
+/// An error of the client.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The socket fails.
+    /// The socket failed.
     #[error("error of the client's socket: {0}")]
     Socket(#[from] io::Error),
-    /// Nobody tells the directory.
+    /// No server responded with a directory.
     #[error("no directory from {0} in time; check the address of the server")]
     NoServer(SocketAddr),
-    /// A key has no byte or too many.
+    /// A key is empty or too long.
     #[error("the key has {0} bytes; keys must have 1 to 65,535")]
     KeyLength(usize),
-    /// Key and value do not fit into a packet.
+    /// Key and value do not fit in a packet.
     #[error(
         "key and value take {bytes} bytes of a packet, and the server takes {limit}; raise its packet_bytes"
     )]
     TooLong {
-        /// What the packet would have.
+        /// The bytes that the packet would have.
         bytes: usize,
-        /// What it may have.
+        /// The maximum.
         limit: usize,
     },
-    /// A request has failed.
+    /// A request failed.
     #[error(transparent)]
     Failed(#[from] Failure),
 }
 
-/// A client of one server. It is used by one thread; others have their own.
+/// A client of one server. Used by one thread; other threads have their own.
 pub struct Client {
     transport: Udp,
     settings: ClientSettings,
@@ -161,7 +163,7 @@ pub struct Client {
 }
 
 impl<'a> Command<'a> {
-    /// Its key.
+    /// Returns the key.
     pub fn key(&self) -> &'a [u8] {
         match self {
             Command::Get { key } | Command::Put { key, .. } | Command::Delete { key } => key,
@@ -187,10 +189,10 @@ impl<'a> Command<'a> {
 }
 
 impl Client {
-    /// Asks a server, at any of its addresses, for its directory.
+    /// Requests the directory of a server from one of its addresses.
     ///
     /// # Errors
-    /// [`ClientError::NoServer`] if it does not answer within the time limit; [`ClientError::Socket`].
+    /// [`ClientError::NoServer`] without a response within the time limit; [`ClientError::Socket`].
     pub fn connect(server: SocketAddr, settings: ClientSettings) -> Result<Client, ClientError> {
         let any: IpAddr = match server.ip() {
             IpAddr::V4(ip) if ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),
@@ -200,7 +202,7 @@ impl Client {
         let socket = bind(SocketAddr::new(any, 0), settings.socket_bytes)?;
         let burst = settings.packets_in_flight.clamp(1, 64);
         let mut transport = Udp::new(socket, Waker::new()?, burst);
-        // Nobody who does not see the packets can guess it.
+        // Unpredictable for anyone who does not see the packets, so forged responses are not accepted.
         let mut sequence = RandomState::new().hash_one(0);
         let directory = ask(&mut transport, server, &settings, &mut sequence)?;
         let statistics = ClientStatistics::new().ok_or_else(|| io::Error::other("no histogram"))?;
@@ -218,17 +220,17 @@ impl Client {
         })
     }
 
-    /// What the server told.
+    /// Returns the server's directory.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    /// What was seen until now.
+    /// Returns the statistics.
     pub fn statistics(&self) -> &ClientStatistics {
         &self.statistics
     }
 
-    /// Asks for the directory anew. It is done by itself when the server says that it was started anew.
+    /// Requests the directory again. The client itself does so when the server reports a restart.
     ///
     /// # Errors
     /// As [`connect`](Client::connect).
@@ -240,18 +242,18 @@ impl Client {
         Ok(())
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     ///
     /// # Errors
-    /// [`ClientError`], as its variants say.
+    /// See [`ClientError`].
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, ClientError> {
         value_of(self.one(Command::Get { key })?)
     }
 
-    /// Gives the key a value, in place of an older one.
+    /// Sets the value of a key.
     ///
     /// # Errors
-    /// [`ClientError`], as its variants say.
+    /// See [`ClientError`].
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), ClientError> {
         match self.one(Command::Put { key, value, expires_at_ms: NEVER })? {
             Answer::Failed(failure) => Err(failure.into()),
@@ -259,10 +261,10 @@ impl Client {
         }
     }
 
-    /// Removes the key; answers whether it was there.
+    /// Removes a key; returns whether it was present.
     ///
     /// # Errors
-    /// [`ClientError`], as its variants say.
+    /// See [`ClientError`].
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, ClientError> {
         match self.one(Command::Delete { key })? {
             Answer::Failed(failure) => Err(failure.into()),
@@ -270,10 +272,10 @@ impl Client {
         }
     }
 
-    /// The values of many keys, in their order.
+    /// Returns the values of many keys, in their order.
     ///
     /// # Errors
-    /// The first failure, if one of them fails; [`execute`](Client::execute) tells the others apart.
+    /// The first failure, if a request fails; [`execute`](Client::execute) returns the result of each.
     pub fn get_many<K: AsRef<[u8]>>(&mut self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>, ClientError> {
         let commands: Vec<Command<'_>> = keys.iter().map(|key| Command::Get { key: key.as_ref() }).collect();
         self.execute(&commands)?.into_iter().map(value_of).collect()
@@ -283,8 +285,8 @@ impl Client {
         Ok(self.execute(&[command])?.pop().unwrap_or(Answer::Failed(Failure::TimedOut)))
     }
 
-    /// Carries out many requests, and answers them in their order. Those that touch the same key are carried out in
-    /// their order, others in any; requests of a batch that fail leave the others as they are.
+    /// Executes many requests, and returns their results in order. Requests with the same key are executed in order,
+    /// others in any order. A failed request does not affect the others.
     ///
     /// # Errors
     /// [`ClientError::KeyLength`] and [`ClientError::TooLong`] before anything is sent; [`ClientError::Socket`].
@@ -309,7 +311,7 @@ impl Client {
         if bytes > limit { Err(ClientError::TooLong { bytes, limit }) } else { Ok(()) }
     }
 
-    /// Carries out requests that do not depend on each other.
+    /// Executes requests that do not depend on each other.
     fn round(&mut self, commands: &[Command<'_>], answers: &mut [Answer]) -> Result<(), ClientError> {
         let fits =
             |command: &Command<'_>, room: usize, limit: usize| HEADER_BYTES + command.bytes(room) <= limit;
@@ -326,6 +328,7 @@ impl Client {
                 Answer::Failed(Failure::Packet(Refusal::Stale)) => Some(*sending),
                 _ => None,
             };
+            // The server has restarted: its ports and seeds are new, so the requests are hashed and packed again.
             let stale: Vec<Sending> = open.iter().filter_map(again).collect();
             if !stale.is_empty() && attempt + 1 < ROOM_TRIES {
                 self.refresh()?;
@@ -343,7 +346,7 @@ impl Client {
     }
 }
 
-/// How many of the first requests do not depend on each other: no two of them have the same key, unless both read.
+/// Returns how many of the first requests are independent: no two have the same key, unless both read.
 fn independent(commands: &[Command<'_>]) -> usize {
     let mut seen: HashMap<&[u8], bool> = HashMap::with_capacity(commands.len());
     for (at, command) in commands.iter().enumerate() {
@@ -365,7 +368,7 @@ fn value_of(answer: Answer) -> Result<Option<Vec<u8>>, ClientError> {
     }
 }
 
-/// Asks for the directory until it comes or the time is over.
+/// Requests the directory until it arrives or the time limit has passed.
 fn ask(
     transport: &mut Udp,
     server: SocketAddr,

@@ -1,31 +1,31 @@
-//! What a client has seen.
+//! The statistics of a client.
 
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// What a client has counted since it began.
+/// The counters of a client, since it connected.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ClientStatistics {
-    /// Requests that were answered.
+    /// Requests with a response.
     pub answered_requests: u64,
-    /// Requests that were given up when their time was over.
+    /// Requests that were given up at their time limit.
     pub timed_out_requests: u64,
     /// Packets that were sent for the first time.
     pub sent_packets: u64,
-    /// Packets that were sent again.
+    /// Packets that were retransmitted.
     pub retransmitted_packets: u64,
-    /// Packets that were received, answers and others.
+    /// Packets received, responses and others.
     pub received_packets: u64,
-    /// Packets that answer nothing that is waited for: late, twice, damaged, or from somebody else.
+    /// Packets that no request waits for: late, duplicate, damaged or foreign ones.
     pub unexpected_packets: u64,
-    /// Values that did not fit into the room of their request, which was sent again with more.
+    /// Gets that were repeated because the value was longer than the reserved bytes.
     pub repeated_gets: u64,
-    /// How long the answers to packets took that were sent once, in nanoseconds, with two digits.
+    /// The round trips of packets that were sent once, in nanoseconds, with two digits.
     pub round_trip_ns: Histogram<u64>,
 }
 
-/// The longest round trip that is told apart from longer ones.
+/// The longest round trip that is distinguished from longer ones.
 const ROUND_TRIP_NS_MAX: u64 = 60_000_000_000;
 
 impl ClientStatistics {
@@ -43,14 +43,14 @@ impl ClientStatistics {
     }
 }
 
-/// When to send again what was not answered (RFC 6298, with a shorter least time).
+/// When to retransmit (RFC 6298, with a shorter minimum).
 #[derive(Debug, Clone)]
 pub(super) struct Pace {
     smoothed: Option<(Duration, Duration)>,
     first: Duration,
 }
 
-/// What is sent again is sent so late at the earliest: the system's own delays are shorter.
+/// The minimum time before a retransmission, longer than the delays within a system.
 const RETRANSMIT_AFTER_MIN: Duration = Duration::from_millis(2);
 
 impl Pace {
@@ -58,7 +58,7 @@ impl Pace {
         Pace { smoothed: None, first }
     }
 
-    /// Takes notice of a round trip.
+    /// Records a round trip.
     pub fn learn(&mut self, took: Duration) {
         self.smoothed = Some(match self.smoothed {
             None => (took, took / 2),
@@ -66,7 +66,7 @@ impl Pace {
         });
     }
 
-    /// How long to wait for the answer to what was sent `tries` times.
+    /// Returns how long to wait for the response to a packet that was sent `tries` times.
     pub fn patience(&self, tries: u32) -> Duration {
         let once = self
             .smoothed

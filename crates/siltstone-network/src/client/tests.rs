@@ -13,7 +13,7 @@ fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Command<'a> {
     Command::Put { key, value, expires_at_ms: NEVER }
 }
 
-/// Random batches of requests beside a map.
+/// Executes random batches of requests on a server and a map.
 fn compare(server: &Server, settings: ClientSettings, seed: u64) -> ClientStatistics {
     let mut client = Client::connect(server.addresses()[0], settings).unwrap();
     let mut random = fastrand::Rng::with_seed(seed);
@@ -49,7 +49,7 @@ fn compare(server: &Server, settings: ClientSettings, seed: u64) -> ClientStatis
 }
 
 #[test]
-fn batches_over_the_network_are_carried_out_as_by_a_map_in_every_mode() {
+fn batches_over_the_network_are_executed_as_on_a_map_in_every_mode() {
     let modes = [
         (AccessMode::Erew, false),
         (AccessMode::Erew, true),
@@ -71,7 +71,7 @@ fn batches_over_the_network_are_carried_out_as_by_a_map_in_every_mode() {
             let client = ClientSettings { packets_in_flight: 8, requests_per_packet: 5, ..patient() };
             let seen = compare(&server, client, seed);
             assert!(seen.answered_requests > 1_000 && seen.timed_out_requests == 0);
-            assert!(seen.repeated_gets > 0, "values of more than 64 bytes were asked for again");
+            assert!(seen.repeated_gets > 0, "gets of values of more than 64 bytes were repeated");
             assert!(seen.round_trip_ns.len() > 100 && seen.unexpected_packets <= seen.retransmitted_packets);
             let counts = server.stop().unwrap().counts;
             assert_eq!(counts.forwarded_packets > 0, redirects && cores > 1);
@@ -81,7 +81,7 @@ fn batches_over_the_network_are_carried_out_as_by_a_map_in_every_mode() {
 }
 
 #[test]
-fn single_requests_do_what_they_say() {
+fn single_requests_have_their_results() {
     let settings = ServerSettings { memory_bytes: 1 << 20, ..ServerSettings::default() };
     let server = Server::start(&settings).unwrap();
     let mut client = Client::connect(server.addresses()[0], patient()).unwrap();
@@ -99,7 +99,7 @@ fn single_requests_do_what_they_say() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_before_anything_is() {
+fn requests_that_cannot_be_sent_are_refused_before_any_is_sent() {
     let settings = ServerSettings { memory_bytes: 1 << 20, ..ServerSettings::default() };
     let server = Server::start(&settings).unwrap();
     let mut client = Client::connect(server.addresses()[0], patient()).unwrap();
@@ -122,7 +122,7 @@ fn a_refusal_of_the_store_reaches_the_caller() {
     assert!(matches!(refused, Err(ClientError::Failed(Failure::Request(Outcome::Shape)))), "{refused:?}");
 }
 
-/// Answers packets as `answer` says, until it has received `packets` of them; at the latest when none comes any more.
+/// Replies to packets as `answer` says, until it has received `packets` of them, or none arrives any more.
 fn pretender(
     packets: usize,
     mut answer: impl FnMut(usize, &Header, &[u8], &Directory) -> Vec<Vec<u8>> + Send + 'static,
@@ -153,7 +153,7 @@ fn pretender(
     (address, thread)
 }
 
-/// All requests of a packet have found the value `yes`, or were stored.
+/// Replies that each request of a packet has found the value `yes`, or was stored.
 fn agree(header: &Header, packet: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; packet.len()];
     let mut writer = ResponseWriter::new(&mut bytes, header);
@@ -169,8 +169,8 @@ fn agree(header: &Header, packet: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_lost_is_sent_again_until_it_is_answered() {
-    // Every packet is lost twice, the question for the directory too.
+fn lost_packets_are_retransmitted_until_a_response_arrives() {
+    // Every packet is lost twice, including the directory request.
     let mut seen: HashMap<u64, usize> = HashMap::new();
     let (address, thread) = pretender(3 * 21, move |_, header, packet, directory| {
         let times = seen.entry(header.sequence).or_default();
@@ -189,13 +189,13 @@ fn what_is_lost_is_sent_again_until_it_is_answered() {
     let seen = client.statistics();
     assert_eq!((seen.sent_packets, seen.answered_requests, seen.timed_out_requests), (20, 20, 0));
     assert!(seen.retransmitted_packets >= 40);
-    assert_eq!(seen.round_trip_ns.len(), 0, "what was sent twice tells nothing of the round trip");
+    assert_eq!(seen.round_trip_ns.len(), 0, "a retransmitted packet says nothing about the round trip");
     drop(client);
     thread.join().unwrap();
 }
 
 #[test]
-fn what_is_never_answered_fails_when_its_time_is_over() {
+fn requests_without_a_response_fail_at_the_time_limit() {
     let (address, thread) = pretender(3, |_, header, _, directory| match header.kind {
         Kind::DirectoryRequest => vec![directory.encode(header.sequence)],
         _ => vec![],
@@ -215,7 +215,7 @@ fn what_is_never_answered_fails_when_its_time_is_over() {
 }
 
 #[test]
-fn answers_that_do_not_fit_are_counted_and_ignored() {
+fn unexpected_responses_are_counted_and_ignored() {
     let (address, thread) = pretender(2, |_, header, packet, directory| match header.kind {
         Kind::DirectoryRequest => vec![directory.encode(header.sequence)],
         _ => {
@@ -243,7 +243,7 @@ fn answers_that_do_not_fit_are_counted_and_ignored() {
 }
 
 #[test]
-fn a_client_learns_that_the_server_was_started_anew() {
+fn a_client_learns_that_the_server_was_restarted() {
     let (address, thread) = pretender(4, |number, header, packet, directory| {
         let later = Directory { epoch: 2, seed: [3, 4], ..directory.clone() };
         match (number, header.kind, header.epoch) {

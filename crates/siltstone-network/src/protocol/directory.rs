@@ -1,34 +1,34 @@
-//! The directory: what a client has to know to send a request to the core that may do it (dissertation 5.3.2).
+//! The directory: what a client has to know to send a request to the core that may execute it (dissertation 5.3.2).
 
 use super::{HEADER_BYTES, Header, Kind, Malformed, PACKET_BYTES_MAX, PACKET_BYTES_MIN, bytes_at};
 use siltstone::key::KeyHasher;
 use siltstone::mica::AccessMode;
 
-/// The most partitions of a server.
+/// The maximum number of partitions of a server.
 pub const PARTITIONS_MAX: usize = 256;
-/// The most cores of a server.
+/// The maximum number of cores of a server.
 pub const CORES_MAX: usize = 64;
-/// The longest directory, in bytes; as long is a packet that asks for it.
+/// The maximum length of a directory, in bytes, and the length of a directory request.
 pub const DIRECTORY_BYTES: usize = PORTS_AT + 2 * (PARTITIONS_MAX + CORES_MAX);
 
 const PORTS_AT: usize = 48;
 const REDIRECTS: u8 = 1;
 const LOSSY: u8 = 2;
 
-/// What a server tells about itself.
+/// The description of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directory {
-    /// Tells this run of the server from others: ports and seeds of another are worth nothing.
+    /// A number that differs for each run of the server. Ports and seeds of another run are invalid.
     pub epoch: u16,
-    /// Who may read and write a partition.
+    /// Which threads may read and write a partition.
     pub access: AccessMode,
-    /// Whether any core takes any request and forwards it to the one that may do it.
+    /// Whether any core takes any request and forwards it to the core that may execute it.
     pub redirects: bool,
-    /// Whether items go away by themselves.
+    /// Whether items are evicted.
     pub lossy: bool,
-    /// The longest packet that the server takes, in bytes.
+    /// The maximum length of a packet, in bytes.
     pub packet_bytes: usize,
-    /// How keys are hashed.
+    /// The seed of the hash of keys.
     pub seed: [u64; 2],
     /// The destination port of each partition; their number is a power of two.
     pub partition_ports: Vec<u16>,
@@ -37,19 +37,19 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The hash of a key.
+    /// Returns the hash of a key.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
         KeyHasher::Keyed(self.seed).hash(key).placement
     }
 
-    /// The partition of a hash.
+    /// Returns the partition of a hash.
     #[inline]
     pub fn partition(&self, hash: u64) -> usize {
         partition_of(hash, self.partition_ports.len())
     }
 
-    /// The destination port for a request; `turn` chooses the core where any of them may do it.
+    /// Returns the destination port of a request; `turn` selects the core if any core may execute it.
     #[inline]
     pub fn port(&self, hash: u64, writes: bool, turn: usize) -> u16 {
         if self.redirects || self.access.allows_any_thread(writes) {
@@ -59,7 +59,7 @@ impl Directory {
         }
     }
 
-    /// The packet that answers the sequence number of a question.
+    /// Returns the packet that replies to the request with this sequence number.
     pub fn encode(&self, sequence: u64) -> Vec<u8> {
         let mut packet =
             Header { kind: Kind::Directory, count: 0, epoch: self.epoch, sequence }.encode().to_vec();
@@ -81,10 +81,10 @@ impl Directory {
         packet
     }
 
-    /// The directory in a packet of that kind.
+    /// Decodes a directory packet.
     ///
     /// # Errors
-    /// [`Malformed`], as its variants say.
+    /// See [`Malformed`].
     pub fn decode(packet: &[u8]) -> Result<Directory, Malformed> {
         let header = Header::decode(packet)?;
         if header.kind != Kind::Directory {
@@ -128,13 +128,13 @@ impl Directory {
     }
 }
 
-/// The partition of a hash among `partitions`, a power of two: its highest bits.
+/// Returns the partition of a hash among `partitions`, a power of two: its highest bits.
 #[inline]
 pub(crate) fn partition_of(hash: u64, partitions: usize) -> usize {
     ((u128::from(hash) * partitions as u128) >> 64) as usize
 }
 
-/// A packet that asks for the directory, as long as the answer may be.
+/// Returns a packet that requests the directory. It is as long as the longest directory, so the reply is never longer.
 pub fn encode_directory_request(sequence: u64) -> Vec<u8> {
     let mut packet = Header { kind: Kind::DirectoryRequest, count: 0, epoch: 0, sequence }.encode().to_vec();
     packet.resize(DIRECTORY_BYTES, 0);

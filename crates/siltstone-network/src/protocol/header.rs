@@ -1,4 +1,4 @@
-//! What every packet begins with, as `docs/formats/packet.md` draws it.
+//! The header of every packet; `docs/formats/packet.md` has the diagram.
 
 use super::{Malformed, bytes_at};
 
@@ -9,29 +9,29 @@ pub const VERSION: u8 = 1;
 /// The length of the header, in bytes.
 pub const HEADER_BYTES: usize = 16;
 
-/// What a packet is.
+/// The kind of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Requests of a client.
     Requests,
-    /// Their responses.
+    /// Responses to requests.
     Responses,
-    /// A client asks for the directory.
+    /// A request for the directory.
     DirectoryRequest,
     /// The directory of a server.
     Directory,
-    /// The server does nothing about a packet, and says why.
+    /// The server refuses a packet, and states the reason.
     Refusal,
 }
 
-/// Why a server does nothing about a packet.
+/// Why a server refuses a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// It could not be decoded.
     #[error("the packet is malformed")]
     Malformed,
-    /// It is of another version of the protocol.
+    /// It has another version of the protocol.
     #[error(
         "the server does not support version {VERSION} of the protocol; use the same release on both sides"
     )]
@@ -39,13 +39,13 @@ pub enum Refusal {
     /// It is longer than the directory allows.
     #[error("the packet is longer than the limit in the server's directory")]
     Long,
-    /// The answer would be longer than the question.
+    /// The reply would be longer than the request.
     #[error("a directory request must be as long as the longest directory")]
     Room,
-    /// It was made by the directory of another run of the server.
+    /// It was made with the directory of another run of the server.
     #[error("the server has restarted since its directory was read; read the directory again")]
     Stale,
-    /// The core that has the partition has too much to do.
+    /// The core that has the partition is overloaded.
     #[error("the core of the partition is overloaded; retry later")]
     Overloaded,
     /// A reason that this version does not know.
@@ -56,13 +56,13 @@ pub enum Refusal {
 /// The header of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// What the packet is.
+    /// The kind of the packet.
     pub kind: Kind,
-    /// How many requests or responses it has; of a refusal its reason; of others 0.
+    /// The number of requests or responses; the reason of a refusal; otherwise 0.
     pub count: u16,
-    /// That of the directory by which the packet was made; 0 where there is none yet.
+    /// The epoch of the directory that the packet was made with; 0 without a directory.
     pub epoch: u16,
-    /// Chosen by the client, and the same in the answer.
+    /// Chosen by the client, and repeated in the reply.
     pub sequence: u64,
 }
 
@@ -90,7 +90,7 @@ impl Kind {
 }
 
 impl Refusal {
-    /// The reason with that code.
+    /// Returns the reason with this code.
     pub fn from_code(code: u16) -> Refusal {
         match code {
             1 => Refusal::Malformed,
@@ -103,7 +103,7 @@ impl Refusal {
         }
     }
 
-    /// Its code.
+    /// Returns the code of the reason.
     pub fn code(self) -> u16 {
         match self {
             Refusal::Malformed => 1,
@@ -118,7 +118,7 @@ impl Refusal {
 }
 
 impl Header {
-    /// The header of a packet. Bytes after it are not looked at.
+    /// Decodes the header of a packet. Ignores the bytes after it.
     ///
     /// # Errors
     /// [`Malformed::Foreign`], [`Malformed::Version`] and [`Malformed::Kind`].
@@ -137,7 +137,7 @@ impl Header {
         Ok(Header { kind, count, epoch, sequence: u64::from_le_bytes(sequence) })
     }
 
-    /// The same header as bytes.
+    /// Encodes the header.
     #[inline]
     pub fn encode(self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
@@ -150,9 +150,9 @@ impl Header {
         bytes
     }
 
-    /// The refusal of a packet that may be of another version: as long as a header, and so never longer than what is
-    /// refused. `None` where nothing may be answered: bytes of others, and what is an answer itself, lest two servers
-    /// answer each other for ever.
+    /// Returns the refusal of a packet, which may have another version. It is a header, so it is never longer than the
+    /// refused packet. `None` for foreign packets and for replies, so that two servers never send replies to each other
+    /// endlessly.
     pub fn refusal(packet: &[u8], reason: Refusal) -> Option<[u8; HEADER_BYTES]> {
         let bytes: [u8; HEADER_BYTES] = bytes_at(packet, 0).ok()?;
         let asks = matches!(Kind::from_code(bytes[3]), Ok(Kind::Requests | Kind::DirectoryRequest));

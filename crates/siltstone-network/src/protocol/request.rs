@@ -1,42 +1,43 @@
-//! Requests: operation, lengths, hash, expiry time, key, and the value of a put or the room that a get leaves for one.
+//! Requests: operation, lengths, hash, expiry time, key, and the value of a put or the space reserved for that of a
+//! get.
 
 use super::{HEADER_BYTES, Header, Kind, Malformed, bytes_at};
 use siltstone::batch::NEVER;
 use siltstone::mica::{HashedKey, Operation, Request};
 
-/// What a request has before its key, in bytes; one that expires has 8 more.
+/// The bytes of a request before its key; 8 more if it expires.
 pub const REQUEST_BYTES_MIN: usize = 16;
 
 pub(super) const GET: u8 = 1;
 pub(super) const PUT: u8 = 2;
 pub(super) const DELETE: u8 = 3;
-/// An expiry time stands before the key.
+/// The flag of an expiry time, which precedes the key.
 const EXPIRES: u8 = 0x80;
 
-/// How many zeros follow `length` bytes, so that the next request begins at a multiple of 8.
+/// Returns the number of zeros after `length` bytes, so that the next request begins at a multiple of 8.
 #[inline]
 pub fn padding(length: usize) -> usize {
     length.wrapping_neg() % 8
 }
 
-/// The bytes that a request takes with a key and a value, or room for one.
+/// Returns the bytes of a request with a key and a value, or with space reserved for one.
 #[inline]
 pub fn request_bytes(key_length: usize, value_length: usize, expires: bool) -> usize {
     let payload = key_length.saturating_add(value_length).saturating_add(usize::from(expires) * 8);
     REQUEST_BYTES_MIN.saturating_add(payload).saturating_add(padding(payload))
 }
 
-/// The requests of a packet, in their order. Each comes with the room of its response: as many bytes as it has itself.
+/// The requests of a packet, in order. Each is returned with the maximum length of its response: its own length.
 pub struct Requests<'a> {
     rest: &'a [u8],
     left: u16,
 }
 
 impl<'a> Requests<'a> {
-    /// Begins with the packet of that header.
+    /// Starts with the first request of a packet with this header.
     ///
     /// # Errors
-    /// [`Malformed::Empty`] if there is none, [`Malformed::Kind`] if the packet is of another kind.
+    /// [`Malformed::Empty`] if there is none, [`Malformed::Kind`] if the packet has another kind.
     #[inline]
     pub fn of(header: &Header, packet: &'a [u8]) -> Result<Requests<'a>, Malformed> {
         match (header.kind, header.count) {
@@ -85,7 +86,7 @@ impl<'a> Requests<'a> {
 impl<'a> Iterator for Requests<'a> {
     type Item = Result<(Request<'a>, usize), Malformed>;
 
-    /// After an error there is nothing more; after the last request nothing may follow.
+    /// Ends after an error, and reports bytes after the last request.
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.left == 0 {
@@ -108,25 +109,25 @@ pub struct RequestWriter<'a> {
 }
 
 impl<'a> RequestWriter<'a> {
-    /// Appends a packet to `packet`, made by the directory of that epoch.
+    /// Appends a packet to `packet`, made with the directory of this epoch.
     pub fn new(packet: &'a mut Vec<u8>, epoch: u16, sequence: u64) -> RequestWriter<'a> {
         let start = packet.len();
         packet.extend_from_slice(&Header { kind: Kind::Requests, count: 0, epoch, sequence }.encode());
         RequestWriter { packet, start, count: 0 }
     }
 
-    /// The bytes of the packet so far.
+    /// Returns the bytes of the packet so far.
     pub fn bytes(&self) -> usize {
         self.packet.len() - self.start
     }
 
-    /// The requests of the packet so far.
+    /// Returns the number of requests in the packet so far.
     pub fn count(&self) -> u16 {
         self.count
     }
 
-    /// Adds a request; a get leaves room for a value of `room` bytes in its response. The key must have 1 to 65,535
-    /// bytes, and key and value must fit into a packet: whoever calls checks that.
+    /// Adds a request; a get reserves space for a value of `room` bytes in its response. The caller checks that the key
+    /// has 1 to 65,535 bytes and that key and value fit in a packet.
     pub fn add(&mut self, request: &Request<'_>, room: usize) {
         let (code, value, expires_at_ms) = match request.operation {
             Operation::Get => (GET, &[][..], NEVER),
@@ -134,7 +135,7 @@ impl<'a> RequestWriter<'a> {
             Operation::Put { value, expires_at_ms } => (PUT | EXPIRES, value, expires_at_ms),
             Operation::Delete => (DELETE, &[][..], NEVER),
         };
-        // The key counts as room too: it does not come back.
+        // The key counts as reserved space as well, since the response does not repeat it.
         let spare = match code {
             GET => room.saturating_sub(request.key.bytes.len() + REQUEST_BYTES_MIN - 8),
             _ => 0,

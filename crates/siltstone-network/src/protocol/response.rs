@@ -4,26 +4,26 @@ use super::request::{DELETE, GET, PUT};
 use super::{HEADER_BYTES, Header, Kind, Malformed, bytes_at, padding};
 use siltstone::mica::{Full, Operation, Reply};
 
-/// What a response has before its value, in bytes.
+/// The bytes of a response before its value.
 pub const RESPONSE_BYTES_MIN: usize = 8;
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The key has this value.
+    /// The value of the key.
     #[error("found")]
     Found,
-    /// The key is not there.
+    /// The key is absent.
     #[error("key not found")]
     Absent,
     /// The value was stored.
     #[error("stored")]
     Stored,
-    /// The key was there, and is no more.
+    /// The key was present and is removed.
     #[error("deleted")]
     Deleted,
-    /// There is a value, but the request left no room for it.
+    /// There is a value, but the request reserved too few bytes for it.
     #[error("the value is too long for a packet; increase packet_bytes of the server")]
     Long,
     /// The value was not stored: the memory for items is full.
@@ -32,13 +32,13 @@ pub enum Outcome {
     /// The value was not stored: the index is full.
     #[error("the server's index is full; delete items, or start it for smaller items (record_bytes)")]
     IndexFull,
-    /// The value was not stored: it is larger than all the memory of its partition.
+    /// The value was not stored: it is larger than the memory of its partition.
     #[error("the item is larger than the memory of its partition; start the server with more memory")]
     ItemTooLong,
-    /// The value was not stored: the server's items have other sizes, or never expire.
+    /// The value was not stored: the server's items have other sizes, or no expiry times.
     #[error("the item has another size than the server's items, or an expiry time that they do not have")]
     Shape,
-    /// The request came to a core that may not do it.
+    /// The request reached a core that may not execute it.
     #[error("the request reached a core that does not have the key's partition")]
     Misdirected,
     /// The hash is not that of the key.
@@ -46,7 +46,7 @@ pub enum Outcome {
     WrongHash,
 }
 
-/// Code 0 is that of no result: requests have it.
+/// Code 0 is not a result; requests have it.
 const OUTCOMES: [Outcome; 11] = [
     Outcome::Found,
     Outcome::Absent,
@@ -62,7 +62,7 @@ const OUTCOMES: [Outcome; 11] = [
 ];
 
 impl Outcome {
-    /// Its byte in a response.
+    /// Returns the code of the result.
     #[inline]
     pub fn code(self) -> u8 {
         self as u8 + 1
@@ -73,7 +73,7 @@ impl Outcome {
         OUTCOMES.get(at).copied().ok_or(Malformed::Result)
     }
 
-    /// That of a reply.
+    /// Returns the result of a reply.
     #[inline]
     pub fn of(reply: &Reply<'_>) -> Outcome {
         match reply {
@@ -85,7 +85,7 @@ impl Outcome {
             Reply::Refused(Full::Index) => Outcome::IndexFull,
             Reply::Refused(Full::Item) => Outcome::ItemTooLong,
             Reply::Refused(Full::Shape) => Outcome::Shape,
-            // A reason that is not known here is one more way to be full.
+            // A reason that is unknown here is another way of being full.
             Reply::Refused(_) => Outcome::MemoryFull,
         }
     }
@@ -94,15 +94,15 @@ impl Outcome {
 /// A response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Response<'a> {
-    /// What came of the request.
+    /// The result of the request.
     pub outcome: Outcome,
     /// The value, if there is one.
     pub value: &'a [u8],
-    /// The length of the value, in bytes, also if it did not come with the response.
+    /// The length of the value, in bytes, even if the response does not contain it.
     pub value_length: u32,
 }
 
-/// The code of an operation in a response.
+/// Returns the code of an operation in a response.
 #[inline]
 pub(super) fn operation_code(operation: &Operation<'_>) -> u8 {
     match operation {
@@ -112,14 +112,14 @@ pub(super) fn operation_code(operation: &Operation<'_>) -> u8 {
     }
 }
 
-/// Writes the responses of a packet into a buffer that is as long as the packet with the requests.
+/// Writes the responses of a packet to a buffer of the length of the packet with the requests.
 pub struct ResponseWriter<'a> {
     packet: &'a mut [u8],
     length: usize,
 }
 
 impl<'a> ResponseWriter<'a> {
-    /// Begins with the header. A buffer that has no room for it stays empty.
+    /// Writes the header. A buffer that is too short for it stays empty.
     #[inline]
     pub fn new(packet: &'a mut [u8], requests: &Header) -> ResponseWriter<'a> {
         let header = Header { kind: Kind::Responses, ..*requests }.encode();
@@ -136,9 +136,9 @@ impl<'a> ResponseWriter<'a> {
         }
     }
 
-    /// Adds a response to an operation whose request has `room` bytes. A value for which that is too little stays away.
+    /// Adds the response to an operation whose request has `room` bytes. A longer value is omitted. Returns the result
+    /// that was written.
     #[inline]
-    /// Answers the outcome that stands there.
     pub fn add(&mut self, operation: &Operation<'_>, outcome: Outcome, value: &[u8], room: usize) -> Outcome {
         let long = RESPONSE_BYTES_MIN + value.len() + padding(value.len()) > room;
         let (outcome, shown) = if long { (Outcome::Long, &[][..]) } else { (outcome, value) };
@@ -150,24 +150,24 @@ impl<'a> ResponseWriter<'a> {
         outcome
     }
 
-    /// The length of the packet, in bytes.
+    /// Returns the length of the packet, in bytes.
     #[inline]
     pub fn finish(self) -> usize {
         self.length
     }
 }
 
-/// The responses of a packet, in their order.
+/// The responses of a packet, in order.
 pub struct Responses<'a> {
     rest: &'a [u8],
     left: u16,
 }
 
 impl<'a> Responses<'a> {
-    /// Begins with the packet of that header.
+    /// Starts with the first response of a packet with this header.
     ///
     /// # Errors
-    /// [`Malformed::Empty`] if there is none, [`Malformed::Kind`] if the packet is of another kind.
+    /// [`Malformed::Empty`] if there is none, [`Malformed::Kind`] if the packet has another kind.
     pub fn of(header: &Header, packet: &'a [u8]) -> Result<Responses<'a>, Malformed> {
         match (header.kind, header.count) {
             (Kind::Responses, 0) => Err(Malformed::Empty),

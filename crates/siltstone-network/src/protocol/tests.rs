@@ -1,7 +1,7 @@
 use super::*;
 use siltstone::mica::{AccessMode, HashedKey, Operation, Reply, Request};
 
-/// A request of owned parts, for tests that make them up.
+/// A request that owns its parts, for tests that generate them.
 #[derive(Debug, Clone)]
 struct Made {
     hash: u64,
@@ -65,13 +65,13 @@ fn requests_are_decoded_as_they_were_encoded() {
 }
 
 #[test]
-fn a_request_for_a_short_value_needs_no_room_beyond_its_key() {
+fn a_request_for_a_short_value_needs_no_space_beyond_its_key() {
     let get = Made { hash: 1, key: vec![1; 8], operation: 0, value: vec![], expires_at_ms: 0, room: 16 };
     assert_eq!(packet(&[get]).len(), HEADER_BYTES + 24);
 }
 
 #[test]
-fn responses_are_never_longer_than_their_requests_and_come_back_as_they_were() {
+fn responses_are_never_longer_than_their_requests_and_are_decoded_as_encoded() {
     let mut random = fastrand::Rng::with_seed(2);
     for _ in 0..500 {
         let requests: Vec<Made> = (0..random.usize(1..20)).map(|_| made(&mut random)).collect();
@@ -126,7 +126,7 @@ fn a_packet_that_is_cut_or_lengthened_is_refused() {
 }
 
 #[test]
-fn whatever_stands_in_a_packet_decoding_ends() {
+fn decoding_ends_for_any_bytes_of_a_packet() {
     let mut random = fastrand::Rng::with_seed(4);
     for _ in 0..20_000 {
         let mut bytes = packet(&(0..random.usize(1..4)).map(|_| made(&mut random)).collect::<Vec<_>>());
@@ -149,7 +149,7 @@ fn whatever_stands_in_a_packet_decoding_ends() {
 }
 
 #[test]
-fn a_refusal_answers_questions_alone() {
+fn only_requests_are_refused() {
     let mut question = Header { kind: Kind::Requests, count: 1, epoch: 6, sequence: 9 }.encode();
     let answer = Header::decode(&Header::refusal(&question, Refusal::Malformed).unwrap()).unwrap();
     assert_eq!(
@@ -184,7 +184,7 @@ fn directory(partitions: usize, cores: usize) -> Directory {
 }
 
 #[test]
-fn a_directory_comes_back_as_it_was_and_is_no_longer_than_its_question() {
+fn a_directory_is_decoded_as_encoded_and_not_longer_than_its_request() {
     for (partitions, cores) in [(1, 1), (16, 8), (PARTITIONS_MAX, CORES_MAX)] {
         let one = directory(partitions, cores);
         let bytes = one.encode(5);
@@ -200,7 +200,7 @@ fn a_directory_comes_back_as_it_was_and_is_no_longer_than_its_question() {
 }
 
 #[test]
-fn the_port_names_the_partition_of_what_is_exclusive_and_any_core_for_the_rest() {
+fn exclusive_requests_go_to_the_port_of_the_partition_and_others_to_any_core() {
     let one = directory(4, 2);
     let hash = 3 << 62;
     assert_eq!(one.port(hash, true, 0), 1_003);
@@ -228,7 +228,7 @@ fn every_outcome_has_a_code_of_its_own() {
 }
 
 #[test]
-fn packets_have_the_bytes_that_the_golden_file_has() {
+fn packets_have_the_bytes_of_the_golden_file() {
     let key = HashedKey { hash: 0x0807_0605_0403_0201, bytes: b"golden" };
     let put = |expires_at_ms| Operation::Put { value: b"value", expires_at_ms };
     let operations = [Operation::Get, put(0), put(1_700_000_000_000), Operation::Delete];
@@ -250,5 +250,5 @@ fn packets_have_the_bytes_that_the_golden_file_has() {
     if std::env::var_os("SILTSTONE_BLESS").is_some() {
         std::fs::write(path, &all).unwrap();
     }
-    assert!(std::fs::read(path).unwrap() == all, "docs/formats/packet.md no longer says what is sent");
+    assert!(std::fs::read(path).unwrap() == all, "packets differ from docs/formats/packet.md");
 }

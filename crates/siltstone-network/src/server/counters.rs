@@ -1,10 +1,10 @@
-//! What a core counts.
+//! The counters of a core.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 macro_rules! counters {
     ($($(#[$attribute:meta])* $name:ident,)*) => {
-        /// What the cores of a server have counted since it began.
+        /// The counts of the cores of a server, since it started.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         #[non_exhaustive]
         pub struct Counts {
@@ -12,18 +12,18 @@ macro_rules! counters {
         }
 
         impl Counts {
-            /// Names and numbers, for whoever prints them.
+            /// Returns the names and numbers, for printing.
             pub fn items(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name),)*]
             }
 
-            /// Adds those of another core.
+            /// Adds the counts of another core.
             pub fn add(&mut self, other: &Counts) {
                 $(self.$name += other.$name;)*
             }
         }
 
-        /// The counts of one core, which alone writes them; on cache lines of their own.
+        /// The counters of one core, which alone writes them, on cache lines of their own.
         #[derive(Debug, Default)]
         #[repr(align(128))]
         pub(super) struct Counters {
@@ -45,51 +45,51 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Packets that were received.
+    /// Packets received.
     received_packets,
-    /// Bytes of them.
+    /// Bytes of the packets received.
     received_bytes,
-    /// Packets that were sent.
+    /// Packets sent.
     sent_packets,
-    /// Bytes of them.
+    /// Bytes of the packets sent.
     sent_bytes,
-    /// Packets that the system would not send.
+    /// Packets that the system refused to send.
     unsent_packets,
-    /// Calls that received at least one packet.
+    /// Receive calls that returned at least one packet.
     bursts,
-    /// Gets that were carried out.
+    /// Gets executed.
     gets,
     /// Gets that found their key.
     hits,
-    /// Gets for whose value the request had no room.
+    /// Gets whose value was longer than the reserved bytes.
     long_values,
-    /// Puts that were carried out.
+    /// Puts executed.
     puts,
-    /// Puts for which there was no room, or that did not fit the items.
+    /// Puts refused because memory or index was full, or the item did not have the server's sizes.
     refused_puts,
-    /// Deletes that were carried out.
+    /// Deletes executed.
     deletes,
-    /// Questions for the directory.
+    /// Directory requests.
     directory_requests,
-    /// Packets that are none of this protocol, or answers: dropped.
+    /// Packets that were dropped: foreign ones, and replies.
     foreign_packets,
-    /// Packets that contradict themselves: refused.
+    /// Malformed packets, which were refused.
     malformed_packets,
-    /// Packets by the directory of another run of the server: refused.
+    /// Packets made with the directory of another run of the server, which were refused.
     stale_packets,
-    /// Packets that are longer than allowed: refused.
+    /// Packets that were too long, which were refused.
     long_packets,
-    /// Requests that came to a core that may not do them: answered so.
+    /// Requests that reached a core that may not execute them, which were refused.
     misdirected,
-    /// Requests whose hash was not that of their key: answered so.
+    /// Requests whose hash was not that of their key, which were refused.
     wrong_hashes,
-    /// Packets that were forwarded to the core that has the partition.
+    /// Packets forwarded to the core that has the partition.
     forwarded_packets,
-    /// Packets that could not be forwarded, since that core had too many: refused.
+    /// Packets that could not be forwarded because that core had too many; they were refused.
     overloaded_packets,
-    /// How often a core has begun to wait for packets.
+    /// How often a core started to wait for packets.
     waits,
-    /// What the threads of the cores have spent on a processor, in the kernel too, in nanoseconds. Told when a core
-    /// begins to wait, and now and then while it is busy.
+    /// The processor time of the cores' threads, including kernel time, in nanoseconds. Updated when a core starts to
+    /// wait, and periodically while it is busy.
     processor_ns,
 }

@@ -1,4 +1,4 @@
-//! Packets that one core forwards to another (dissertation 5.4.5): a bounded queue into each core. The owner answers
+//! Forwarding of packets from one core to another (dissertation 5.4.5): a bounded queue per core. The owner replies
 //! from its own socket.
 
 use crate::transport::{Burst, Waker};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// The packets that wait for a core at the most.
+/// The maximum number of packets in a queue.
 const PACKETS_MAX: usize = 4_096;
 
 /// Whether a core sleeps, and how to wake it.
@@ -21,7 +21,7 @@ struct Letter<P> {
     peer: P,
 }
 
-/// The queues as one core has them: into all others, and out of its own.
+/// The queues as one core uses them: the senders of all cores, and its own receiver.
 pub(super) struct Mailboxes<P> {
     own: usize,
     bells: Vec<Arc<Bell>>,
@@ -36,7 +36,7 @@ impl Bell {
 }
 
 impl<P> Mailboxes<P> {
-    /// Those of all cores.
+    /// Makes the queues of all cores.
     pub fn all(bells: &[Arc<Bell>]) -> Vec<Mailboxes<P>> {
         let (senders, receivers): (Vec<_>, Vec<_>) = bells.iter().map(|_| sync_channel(PACKETS_MAX)).unzip();
         let one =
@@ -44,7 +44,7 @@ impl<P> Mailboxes<P> {
         receivers.into_iter().enumerate().map(one).collect()
     }
 
-    /// Forwards a packet to a core; answers false if too many wait for it.
+    /// Forwards a packet to a core; returns false if its queue is full.
     pub fn send(&self, core: usize, packet: &[u8], peer: P) -> bool {
         let (Some(bell), Some(sender)) = (self.bells.get(core), self.senders.get(core)) else { return false };
         bell.waiting.fetch_add(1, SeqCst);
@@ -52,19 +52,21 @@ impl<P> Mailboxes<P> {
             bell.waiting.fetch_sub(1, SeqCst);
             return false;
         }
-        // It says that it sleeps before it looks at what waits for it: one of the two sees the other.
+        // The receiver first announces that it sleeps and then checks `waiting`; this sender first increments `waiting`
+        // and then checks `sleeps`. So at least one of them sees the other, and no packet is left in the queue of a
+        // sleeping core.
         if bell.sleeps.load(SeqCst) {
             bell.waker.wake();
         }
         true
     }
 
-    /// Whether something waits for this core, or will at once.
+    /// Returns whether a packet is in this core's queue, or about to be.
     pub fn has_mail(&self) -> bool {
         self.bells.get(self.own).is_some_and(|bell| bell.waiting.load(SeqCst) > 0)
     }
 
-    /// Moves what waits into the burst, as far as it has room.
+    /// Moves packets from the queue to the burst until the burst is full.
     pub fn receive(&mut self, burst: &mut Burst<P>)
     where
         P: Copy,
@@ -83,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_come_in_their_order_and_a_full_queue_takes_no_more() {
+    fn packets_arrive_in_order_and_a_full_queue_refuses_more() {
         let bells: Vec<Arc<Bell>> = (0..2).map(|_| Bell::new(Waker::new().unwrap())).collect();
         let mut all = Mailboxes::all(&bells);
         let mut second = all.pop().unwrap();

@@ -1,17 +1,23 @@
 //! The server: cores, each with a socket and partitions of its own (dissertation 5.3.1 and 5.3.2).
 //!
-//! | file | what |
+//! ```text
+//! client ---> socket of core 0 ---> partitions 0, 2, ..
+//!        ---> socket of core 1 ---> partitions 1, 3, ..
+//!                     core 0 ---- mailbox ---> core 1       if the server redirects
+//! ```
+//!
+//! | file | contents |
 //! |---|---|
-//! | `settings` | what can be chosen |
+//! | `settings` | the settings and their limits |
 //! | `partition_handle` | the access of a core to each partition: EREW, CREW, CRCW |
 //! | `worker` | the loop of a core |
-//! | `service` | what it does about a burst of packets |
+//! | `service` | executes a burst of packets |
 //! | `mailbox` | forwarding in software |
-//! | `counters` | what is counted |
+//! | `counters` | statistics |
 //!
-//! Deviations: with sockets of the system a core has one port, so those of its partitions are the same; the
-//! dissertation keeps ports of partitions and of cores apart, as the directory still can. Nothing is bound to NUMA
-//! nodes: who has several runs a server on each.
+//! Deviations: with the system's sockets a core has one port, which all its partitions share; the dissertation has
+//! separate ports for partitions and cores, which the directory supports. The server is not NUMA-aware; on multi-node
+//! machines run one server per node.
 
 mod counters;
 mod mailbox;
@@ -57,55 +63,55 @@ pub enum ServerError {
     Setting {
         /// The name of the setting.
         name: &'static str,
-        /// What was given, and the limits.
+        /// The given value, and the limits.
         problem: String,
     },
-    /// The partitions could not be made.
+    /// The partitions could not be allocated.
     #[error(transparent)]
     Memory(#[from] siltstone::Error),
-    /// No socket could be had at an address.
+    /// A socket could not be bound.
     #[error(
         "cannot listen at {address}: {source}; use another address or port, or end the process that uses it"
     )]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The system did not give what a core needs.
+    /// A core could not be started.
     #[error("cannot start core {core}: {source}")]
     Start {
-        /// Its number.
+        /// The number of the core.
         core: usize,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A core has stopped by itself.
+    /// A core has stopped because of an error.
     #[error("core {core} has stopped: {source}")]
     Stopped {
-        /// Its number.
+        /// The number of the core.
         core: usize,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
 }
 
-/// What a server has done and holds.
+/// The work and the memory of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerStats {
-    /// What all cores have counted.
+    /// The counts of all cores together.
     pub counts: Counts,
-    /// What each core has counted.
+    /// The counts of each core.
     pub cores: Vec<Counts>,
-    /// Memory by item, in bytes, as it is when all of it was touched.
+    /// Memory by item, in bytes, once all of it was touched.
     pub ram: RamAccount,
-    /// The items, expired ones included; known when the server has stopped.
+    /// The number of items, including expired ones; known when the server has stopped.
     pub items: Option<u64>,
 }
 
-/// A server that runs. It stops when it is dropped.
+/// A running server. It stops when it is dropped.
 pub struct Server {
     cores: Vec<Core>,
     stop: Arc<AtomicBool>,
@@ -120,7 +126,7 @@ struct Core {
     bell: Arc<Bell>,
 }
 
-/// Addresses that are taken, and what follows from them.
+/// Bound addresses, and what is derived from them.
 struct Bound {
     bells: Vec<Arc<Bell>>,
     addresses: Vec<SocketAddr>,
@@ -131,7 +137,7 @@ impl Server {
     /// Starts a server with empty partitions.
     ///
     /// # Errors
-    /// [`ServerError`], as its variants say.
+    /// See [`ServerError`].
     pub fn start(settings: &ServerSettings) -> Result<Server, ServerError> {
         let (bound, sockets) = listen(settings)?;
         let (services, account) = stores(settings, &bound)?;
@@ -139,20 +145,20 @@ impl Server {
         launch(settings, bound, cores, account)
     }
 
-    /// Starts a server that answers every packet with itself and does nothing else: the yardstick of benchmarks.
+    /// Starts a server that returns every packet unchanged: the baseline of benchmarks.
     ///
     /// # Errors
-    /// [`ServerError`], as its variants say.
+    /// See [`ServerError`].
     pub fn echo(settings: &ServerSettings) -> Result<Server, ServerError> {
         let (bound, sockets) = listen(settings)?;
         let cores = opening(sockets, settings.burst).map(|open| (open, Echo)).collect();
         launch(settings, bound, cores, Account::default())
     }
 
-    /// Starts a server over AF_XDP on an interface that has the address of the settings, whose port must be stated.
+    /// Starts a server over AF_XDP on an interface that has the address of the settings; the port must not be 0.
     ///
     /// # Errors
-    /// [`ServerError`], as its variants say.
+    /// See [`ServerError`].
     #[cfg(feature = "af-xdp")]
     pub fn start_xdp(settings: &ServerSettings, xdp: &XdpSettings) -> Result<Server, ServerError> {
         let (bound, steering) = take_ports(settings, xdp)?;
@@ -161,10 +167,10 @@ impl Server {
         launch(settings, bound, cores, account)
     }
 
-    /// [`echo`](Server::echo) over AF_XDP.
+    /// As [`echo`](Server::echo), over AF_XDP.
     ///
     /// # Errors
-    /// [`ServerError`], as its variants say.
+    /// See [`ServerError`].
     #[cfg(feature = "af-xdp")]
     pub fn echo_xdp(settings: &ServerSettings, xdp: &XdpSettings) -> Result<Server, ServerError> {
         let (bound, steering) = take_ports(settings, xdp)?;
@@ -172,22 +178,23 @@ impl Server {
         launch(settings, bound, cores, Account::default())
     }
 
-    /// The address of each core. Any of them tells the directory.
+    /// Returns the address of each core. All of them serve the directory.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// What clients are told.
+    /// Returns the directory.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    /// Whether all cores are at work. One ends by itself if its socket fails, and then so do all.
+    /// Returns whether all cores are running. A core stops if its socket fails, and then all others do.
     pub fn is_running(&self) -> bool {
         !self.stop.load(SeqCst)
     }
 
-    /// What it has done until now. Cheap; the cores are not disturbed. A burst is counted after its answers are sent.
+    /// Returns the statistics so far. Cheap, and does not disturb the cores. A burst is counted after its replies were
+    /// sent.
     pub fn stats(&self) -> ServerStats {
         let cores: Vec<Counts> = self.cores.iter().map(|core| core.counters.counts()).collect();
         let mut counts = Counts::default();
@@ -195,10 +202,10 @@ impl Server {
         ServerStats { counts, cores, ram: self.ram.clone(), items: None }
     }
 
-    /// Stops all cores, after the bursts that they have in hand. What stands in the partitions is gone.
+    /// Stops all cores after their current bursts. The contents of the partitions are lost.
     ///
     /// # Errors
-    /// [`ServerError::Stopped`] if one had stopped by itself.
+    /// [`ServerError::Stopped`] if a core had stopped because of an error.
     pub fn stop(mut self) -> Result<ServerStats, ServerError> {
         let mut items = 0;
         let mut failure = None;
@@ -225,12 +232,12 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nobody is left to be told; `stop` is there for those who want to know.
+        // Errors are dropped here; `stop` returns them.
         self.join();
     }
 }
 
-/// The stores of all cores, and their memory.
+/// Makes the stores of all cores, and returns their memory.
 fn stores<P: Copy + Send>(
     settings: &ServerSettings,
     bound: &Bound,
@@ -246,7 +253,7 @@ fn stores<P: Copy + Send>(
     Ok((handles.into_iter().zip(mail).enumerate().map(store).collect(), account))
 }
 
-/// How each core opens its transport over a socket.
+/// Returns how each core opens its transport on a socket.
 fn opening(
     sockets: Vec<UdpSocket>,
     burst: usize,
@@ -254,7 +261,7 @@ fn opening(
     sockets.into_iter().map(move |socket| move |waker| Ok(Udp::new(socket, waker, burst)))
 }
 
-/// Takes the ports of all cores off an interface.
+/// Redirects the ports of all cores from an interface to AF_XDP.
 #[cfg(feature = "af-xdp")]
 fn take_ports(
     settings: &ServerSettings,
@@ -275,7 +282,7 @@ fn take_ports(
     Ok((Bound::new(settings, addresses)?, steering))
 }
 
-/// How each core opens the socket of its queue.
+/// Returns how each core opens the socket of its queue.
 #[cfg(feature = "af-xdp")]
 fn opening_xdp(
     settings: &ServerSettings,
@@ -327,7 +334,7 @@ impl Bound {
     }
 }
 
-/// Starts a thread for each core, and returns when all of them serve. A transport is opened in the thread that uses it.
+/// Starts a thread per core, and returns when all of them serve. A transport is opened in the thread that uses it.
 fn launch<T, S, F>(
     settings: &ServerSettings,
     bound: Bound,
@@ -352,16 +359,16 @@ where
         let (ready, is_ready) = sync_channel(1);
         let work = move || {
             let opened = stay_on(processor).and_then(|()| open(own_bell.waker.clone()));
-            let (told, transport) = match opened {
+            let (result, transport) = match opened {
                 Ok(transport) => (Ok(()), Some(transport)),
                 Err(source) => (Err(source), None),
             };
-            // Whoever starts the server waits for it.
-            let _ = ready.send(told);
+            // The thread that starts the server waits for this.
+            let _ = ready.send(result);
             let Some(transport) = transport else { return Ok(0) };
             let shared = worker::Shared { counters: &own_counters, bell: &own_bell, stop: &stop };
             let outcome = worker::run(transport, service, (burst, packet_bytes), &shared);
-            // All cores end together, whatever the reason of the first.
+            // When one core stops, for whatever reason, all do.
             stop.store(true, SeqCst);
             all_bells.iter().for_each(|bell| bell.waker.wake());
             outcome
@@ -372,13 +379,13 @@ where
         started.push(is_ready);
     }
     for (core, is_ready) in started.into_iter().enumerate() {
-        let told = is_ready.recv().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")));
-        told.map_err(|source| ServerError::Start { core, source })?;
+        let result = is_ready.recv().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")));
+        result.map_err(|source| ServerError::Start { core, source })?;
     }
     Ok(server)
 }
 
-/// The memory of a server, by item.
+/// Returns the memory of a server, by item.
 fn ram(settings: &ServerSettings, account: Account) -> RamAccount {
     let mut ram = RamAccount::default();
     ram.add("index", account.index_bytes);
@@ -388,7 +395,7 @@ fn ram(settings: &ServerSettings, account: Account) -> RamAccount {
     ram
 }
 
-/// Keeps this thread on a processor, if one is named.
+/// Pins this thread to a processor, if one is given.
 fn stay_on(processor: Option<usize>) -> io::Result<()> {
     let Some(processor) = processor else { return Ok(()) };
     let mut set = CpuSet::new();

@@ -5,7 +5,7 @@ use siltstone::Error;
 use siltstone::batch::TimestampMs;
 use siltstone::mica::{Account, CacheSettings, Full, Handle, Handles, Reply, Request, StoreSettings};
 
-/// Expired items are removed at most once in this time.
+/// The minimum time between two removals of expired items.
 const COLLECTION_INTERVAL_MS: u64 = 1_000;
 
 /// A core's access to one partition.
@@ -15,21 +15,21 @@ pub(super) struct PartitionHandle {
     collected_at_ms: TimestampMs,
 }
 
-/// A core's access to all partitions, in their order. `None` where the access mode grants nothing.
+/// A core's access to all partitions, in order. `None` where the access mode grants no access.
 pub(super) type PartitionHandles = Vec<Option<PartitionHandle>>;
 
 impl PartitionHandle {
-    /// Whether the core may write.
+    /// Returns whether the core may write.
     pub fn can_write(&self) -> bool {
         self.handle.can_write()
     }
 
-    /// The items of the partition.
+    /// Returns the number of items of the partition.
     pub fn items(&self) -> u64 {
         self.handle.items()
     }
 
-    /// Executes requests in their order. `answer` receives the number of each request and its reply.
+    /// Executes requests in order. `answer` receives the number and the reply of each request.
     pub fn execute(
         &mut self,
         requests: &[Request<'_>],
@@ -46,7 +46,8 @@ impl PartitionHandle {
         }
         let has_room = self.collect(now_ms);
         for (at, full) in refused {
-            // Not if a later request of the batch is about the same key: its effect must remain.
+            // A refused put is repeated only if no later request of the batch has the same key, whose effect must
+            // remain.
             let is_last =
                 || !requests[at + 1..].iter().any(|later| later.key.bytes == requests[at].key.bytes);
             if has_room && is_last() {
@@ -57,7 +58,7 @@ impl PartitionHandle {
         }
     }
 
-    /// Removes expired items unless that was done a moment ago. Returns whether there were any.
+    /// Removes expired items, unless they were removed recently. Returns whether there were any.
     fn collect(&mut self, now_ms: TimestampMs) -> bool {
         if now_ms.saturating_sub(self.collected_at_ms) < COLLECTION_INTERVAL_MS {
             return false;

@@ -1,5 +1,5 @@
-//! What a core does about a burst of packets: all of them are decoded, their requests go through the partitions as one
-//! batch each, so that the prefetching of MICA spans packets, and the answers are written in the order of the packets.
+//! Executes a burst of packets: decodes all packets, executes their requests as one batch per partition, so that MICA's
+//! prefetching spans packets, and writes the replies in the order of the packets.
 
 use super::ServerSettings;
 use super::counters::Counts;
@@ -15,15 +15,15 @@ use siltstone::key::KeyHasher;
 use siltstone::mica::{Operation, Reply, Request};
 use std::sync::Arc;
 
-/// What does something about packets.
+/// Processes packets.
 pub(super) trait Service<P> {
-    /// Adds packets that came another way than from the socket.
+    /// Adds packets that did not arrive through the socket.
     fn collect(&mut self, _received: &mut Burst<P>) {}
-    /// Whether such packets wait. Cheap.
+    /// Returns whether there are such packets. Cheap.
     fn has_mail(&self) -> bool {
         false
     }
-    /// Fills `answers` with what is to be sent for what was received. Both may be changed.
+    /// Fills `answers` with the replies to `received`. May change both.
     fn serve(
         &mut self,
         received: &mut Burst<P>,
@@ -31,13 +31,13 @@ pub(super) trait Service<P> {
         now_ms: TimestampMs,
         counts: &mut Counts,
     );
-    /// The items of the core's own partitions.
+    /// Returns the number of items of the core's own partitions.
     fn items(&self) -> u64 {
         0
     }
 }
 
-/// Answers each packet with itself.
+/// Returns each packet unchanged.
 pub(super) struct Echo;
 
 impl<P> Service<P> for Echo {
@@ -53,15 +53,15 @@ pub(super) struct Store<P> {
     pub directory: Arc<Directory>,
     pub verify_hashes: bool,
     pub mail: Option<Mailboxes<P>>,
-    /// From here on the packets of the burst were forwarded.
+    /// The packets of the burst from this one on were forwarded.
     forwarded_from: usize,
     outcomes: Vec<(Outcome, u32, u32)>,
     values: Vec<u8>,
 }
 
-/// What is to be done about a packet of a burst.
+/// How a packet of a burst is processed.
 enum Plan {
-    /// Answer `count` requests.
+    /// Reply to `count` requests.
     Respond {
         header: Header,
         count: usize,
@@ -76,7 +76,7 @@ enum Plan {
 struct Batch<'a> {
     requests: Vec<Request<'a>>,
     rooms: Vec<u32>,
-    /// What is to be done about each packet.
+    /// One plan per packet.
     plans: Vec<Plan>,
 }
 
@@ -100,7 +100,7 @@ impl<P: Copy + Send> Store<P> {
         }
     }
 
-    /// Decodes all packets; forwards those that another core has to serve.
+    /// Decodes all packets, and forwards those that another core has to execute.
     fn decode<'a>(&self, received: &'a Burst<P>, counts: &mut Counts) -> Batch<'a> {
         let mut batch = Batch { plans: Vec::with_capacity(received.len()), ..Batch::default() };
         for at in 0..received.len() {
@@ -161,7 +161,7 @@ impl<P: Copy + Send> Store<P> {
                 return Ok(refusal.map_or(Plan::Nothing, Plan::Refuse));
             }
             Kind::DirectoryRequest => return Ok(Plan::Tell(header.sequence)),
-            // Answers are never answered.
+            // A reply never causes another reply.
             Kind::Responses | Kind::Directory | Kind::Refusal => return Ok(Plan::Nothing),
         }
         let before = batch.requests.len();
@@ -172,7 +172,7 @@ impl<P: Copy + Send> Store<P> {
                     batch.rooms.push(bytes as u32);
                 }
                 Err(malformed) => {
-                    // All requests of a packet are carried out or none.
+                    // The requests of a packet are executed all together or not at all.
                     batch.requests.truncate(before);
                     batch.rooms.truncate(before);
                     return Err(malformed);
@@ -182,7 +182,7 @@ impl<P: Copy + Send> Store<P> {
         Ok(Plan::Respond { header, count: batch.requests.len() - before })
     }
 
-    /// Whether this core may do a request.
+    /// Returns whether this core may execute a request.
     #[inline]
     fn may(&self, request: &Request<'_>) -> bool {
         let handle = &self.handles[self.directory.partition(request.key.hash)];
@@ -190,8 +190,8 @@ impl<P: Copy + Send> Store<P> {
         handle.as_ref().is_some_and(|handle| reads || handle.can_write())
     }
 
-    /// Sends a packet on, if its last requests, `count` of them, are for another core. The first that is decides for
-    /// which.
+    /// Forwards a packet if any of the last `count` requests, which are those of the packet, is for another core: the
+    /// first such request determines the core.
     fn forward(
         &self,
         packet: &[u8],
@@ -205,6 +205,7 @@ impl<P: Copy + Send> Store<P> {
         let other = batch.requests[first..].iter().find(|request| !self.may(request));
         let (Some(other), Some(mail)) = (other, &self.mail) else { return Plan::Respond { header, count } };
         let owner = self.directory.partition(other.key.hash) % self.directory.core_ports.len();
+        // The owner decodes and executes the complete packet.
         batch.requests.truncate(first);
         batch.rooms.truncate(first);
         if mail.send(owner, packet, peer) {
@@ -215,7 +216,7 @@ impl<P: Copy + Send> Store<P> {
         Header::refusal(packet, Refusal::Overloaded).map_or(Plan::Nothing, Plan::Refuse)
     }
 
-    /// Carries out all requests of the batch; `outcomes` and `values` then have what came of each.
+    /// Executes all requests of the batch; `outcomes` and `values` then have the result of each.
     fn execute(&mut self, batch: &Batch<'_>, now_ms: TimestampMs) {
         let Store { handles, outcomes, values, directory, verify_hashes, .. } = self;
         outcomes.clear();
@@ -245,7 +246,7 @@ impl<P: Copy + Send> Store<P> {
             sorted[partition].0.push(*request);
             sorted[partition].1.push(at);
         }
-        // Requests without a handle stay misdirected, and so do those that a handle refuses because it only reads.
+        // Requests without a handle remain misdirected, as do those that a read-only handle refuses.
         for (handle, (requests, numbers)) in handles.iter_mut().zip(&sorted) {
             if let (Some(handle), false) = (handle, requests.is_empty()) {
                 handle.execute(requests, now_ms, &mut |at, reply| note(numbers[at], reply));
@@ -256,7 +257,7 @@ impl<P: Copy + Send> Store<P> {
         }
     }
 
-    /// Writes an answer for each packet that has one.
+    /// Writes the reply to each packet that has one.
     fn answer(&self, received: &Burst<P>, batch: &Batch<'_>, answers: &mut Burst<P>, counts: &mut Counts) {
         let mut next = 0;
         for (at, plan) in batch.plans.iter().enumerate() {

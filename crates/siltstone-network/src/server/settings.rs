@@ -1,47 +1,47 @@
-//! What can be chosen of a server, with the limits.
+//! The settings of a server, and their limits.
 
 use super::ServerError;
 use crate::protocol::{CORES_MAX, PACKET_BYTES_DEFAULT, PACKET_BYTES_MAX, PACKET_BYTES_MIN, PARTITIONS_MAX};
 use siltstone::mica::{AccessMode, Eviction, ItemShape};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The most packets of a burst.
+/// The maximum number of packets per burst.
 const BURST_MAX: usize = 1_024;
 
-/// All settings of a server.
+/// The settings of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerSettings {
-    /// The address at which it listens. Default: this machine alone.
+    /// The address that the server listens at. Default: the loopback address.
     pub address: IpAddr,
-    /// The port of the first core; the others follow it. 0, the default, lets the system choose.
+    /// The port of the first core; the others use the following ports. 0, the default, lets the system choose.
     pub port: u16,
-    /// Threads, each with a socket of its own: 1 to 64, and no more than partitions.
+    /// The number of threads, each with a socket of its own: 1 to 64, and at most the number of partitions.
     pub cores: usize,
-    /// A power of two up to 256. Partition n belongs to core n modulo the cores.
+    /// The number of partitions, a power of two up to 256. Partition n belongs to core n modulo the number of cores.
     pub partitions: u32,
-    /// Who reads and writes a partition.
+    /// Which threads read and write a partition.
     pub access: AccessMode,
-    /// Cache mode, and what gives way when the memory is full; else puts are refused then.
+    /// Selects cache mode and its policy. Without it, puts are refused when the memory is full.
     pub eviction: Option<Eviction>,
-    /// What the items look like.
+    /// What the items have in common.
     pub shape: ItemShape,
-    /// All memory for items and index, in bytes: 64 KiB to 16 GiB for each partition.
+    /// The memory for items and index, in bytes: 64 KiB to 16 GiB per partition.
     pub memory_bytes: u64,
-    /// The bytes of key and value that an item has on average.
+    /// The average bytes of key and value per item.
     pub record_bytes: usize,
-    /// The longest packet, in bytes: 704 to 8,972.
+    /// The maximum length of a packet, in bytes: 704 to 8,972.
     pub packet_bytes: usize,
-    /// Packets that are received and sent at once: 1 to 1,024. The dissertation has 32.
+    /// The maximum number of packets per receive or send: 1 to 1,024. The dissertation uses 32.
     pub burst: usize,
-    /// Whether any core takes any request and forwards it to the one that may do it, in place of having clients send
-    /// it there. A packet is forwarded as a whole: its requests should be for one partition.
+    /// Whether any core takes any request and forwards it to the core that may execute it; otherwise clients send
+    /// requests to the right core. A packet is forwarded as a whole, so its requests should be for one partition.
     pub redirects: bool,
-    /// Whether hashes are computed again and compared, some 20 ns a request. Without it a client with wrong hashes can
-    /// crowd a part of the index, and keys that it puts may not be found by others.
+    /// Whether hashes are computed again and compared, about 20 ns per request. Without this, a client with wrong
+    /// hashes can overload a part of the index, and other clients may not find its keys.
     pub verify_hashes: bool,
-    /// The processors on which the cores stay, if any are named.
+    /// The processor of each core; empty for no pinning.
     pub processors: Vec<usize>,
-    /// The buffers of each socket, in bytes, as far as the system allows.
+    /// The size of the buffers of each socket, in bytes, as far as the system allows it.
     pub socket_bytes: usize,
 }
 
@@ -68,7 +68,7 @@ impl Default for ServerSettings {
 }
 
 impl ServerSettings {
-    /// The address of a core.
+    /// Returns the address of a core.
     pub(super) fn address_of(&self, core: usize) -> SocketAddr {
         let port = if self.port == 0 { 0 } else { self.port.saturating_add(core as u16) };
         SocketAddr::new(self.address, port)
@@ -77,7 +77,7 @@ impl ServerSettings {
     /// Checks the limits.
     ///
     /// # Errors
-    /// [`ServerError::Setting`] for what is outside them.
+    /// [`ServerError::Setting`] for a setting outside its limits.
     pub fn check(&self) -> Result<(), ServerError> {
         let partitions = self.partitions as usize;
         let memory_bytes = self.memory_bytes / u64::from(self.partitions.max(1));

@@ -12,7 +12,7 @@ fn small() -> ServerSettings {
     ServerSettings { memory_bytes: 1 << 20, ..ServerSettings::default() }
 }
 
-/// A client that sends what no other would. An answer that does not come fails the test.
+/// A client that sends packets that no proper client would. A missing reply fails the test.
 fn stranger() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -52,7 +52,7 @@ fn outcomes(answer: &[u8]) -> Vec<(Outcome, Vec<u8>)> {
     responses.map(|response| (response.outcome, response.value.to_vec())).collect()
 }
 
-/// A key of each core's partition.
+/// Returns a key of the partition of a core.
 fn key_of(server: &Server, core: usize) -> Vec<u8> {
     let directory = server.directory();
     let cores = directory.core_ports.len();
@@ -63,7 +63,7 @@ fn key_of(server: &Server, core: usize) -> Vec<u8> {
 }
 
 #[test]
-fn requests_of_a_packet_are_answered_in_its_place_and_in_their_order() {
+fn responses_have_the_order_of_their_requests_and_the_sequence_of_the_packet() {
     for (partitions, verify_hashes) in [(1, false), (8, false), (1, true), (8, true)] {
         let server = Server::start(&ServerSettings { partitions, verify_hashes, ..small() }).unwrap();
         let requests: [(&[u8], Operation<'_>); 7] = [
@@ -94,7 +94,7 @@ fn requests_of_a_packet_are_answered_in_its_place_and_in_their_order() {
 }
 
 #[test]
-fn a_value_for_which_there_is_no_room_stays_away_and_its_length_is_told() {
+fn a_value_that_is_too_long_for_the_response_is_omitted_and_its_length_returned() {
     let server = Server::start(&small()).unwrap();
     ask(&server, 0, &packet(&server, &[(b"key", put(&[1; 100]))]));
     let (answer, _) = ask(&server, 0, &packet(&server, &[(b"key", GET)]));
@@ -105,9 +105,9 @@ fn a_value_for_which_there_is_no_room_stays_away_and_its_length_is_told() {
 }
 
 #[test]
-fn what_is_no_packet_is_counted_and_refused_or_dropped() {
+fn malformed_and_foreign_packets_are_counted_and_refused_or_dropped() {
     let server = Server::start(&small()).unwrap();
-    let sound = packet(&server, &[(b"key", put(b"value")), (b"key", GET)]);
+    let valid = packet(&server, &[(b"key", put(b"value")), (b"key", GET)]);
     let refused = |packet: &[u8]| {
         let (answer, _) = ask(&server, 0, packet);
         let header = Header::decode(&answer).unwrap();
@@ -115,26 +115,26 @@ fn what_is_no_packet_is_counted_and_refused_or_dropped() {
         Refusal::from_code(header.count)
     };
     let changed = |at: usize, byte: u8| {
-        let mut packet = sound.clone();
+        let mut packet = valid.clone();
         packet[at] = byte;
         packet
     };
-    assert_eq!(refused(&sound[..sound.len() - 8]), Refusal::Malformed);
-    assert_eq!(refused(&[&sound[..], &[0; 8]].concat()), Refusal::Malformed);
+    assert_eq!(refused(&valid[..valid.len() - 8]), Refusal::Malformed);
+    assert_eq!(refused(&[&valid[..], &[0; 8]].concat()), Refusal::Malformed);
     assert_eq!(refused(&changed(4, 3)), Refusal::Malformed, "a request too few");
-    assert_eq!(refused(&changed(16, 9)), Refusal::Malformed, "no operation");
+    assert_eq!(refused(&changed(16, 9)), Refusal::Malformed, "unknown operation");
     assert_eq!(refused(&changed(2, 2)), Refusal::Version);
-    assert_eq!(refused(&changed(6, sound[6] ^ 1)), Refusal::Stale);
-    assert_eq!(refused(&[&sound[..], &[0; 1_472]].concat()), Refusal::Long);
+    assert_eq!(refused(&changed(6, valid[6] ^ 1)), Refusal::Stale);
+    assert_eq!(refused(&[&valid[..], &[0; 1_472]].concat()), Refusal::Long);
     assert_eq!(refused(&encode_directory_request(7)[..DIRECTORY_BYTES - 1]), Refusal::Room);
-    // These are not answered: what is asked after them is.
+    // These get no reply: a later request does.
     let socket = stranger();
     for foreign in [&b""[..], b"x", b"GET / HTTP/1.1\r\n\r\n", &changed(3, 2), &changed(3, 4), &changed(3, 5)]
     {
         socket.send_to(foreign, server.addresses()[0]).unwrap();
     }
     let (answer, _) = ask(&server, 0, &packet(&server, &[(b"key", GET)]));
-    assert_eq!(outcomes(&answer)[0].0, Outcome::Absent, "nothing of a malformed packet was carried out");
+    assert_eq!(outcomes(&answer)[0].0, Outcome::Absent, "no request of a malformed packet was executed");
     let counts = server.stop().unwrap().counts;
     assert_eq!((counts.malformed_packets, counts.stale_packets, counts.long_packets), (5, 1, 1));
     assert_eq!(counts.foreign_packets, 6);
@@ -147,7 +147,7 @@ fn two_cores(access: AccessMode, redirects: bool) -> Server {
 }
 
 #[test]
-fn a_core_refuses_what_its_mode_does_not_let_it_do() {
+fn a_core_refuses_requests_that_its_mode_does_not_permit() {
     for (access, writes, reads) in [
         (AccessMode::Erew, Outcome::Misdirected, Outcome::Misdirected),
         (AccessMode::Crew, Outcome::Misdirected, Outcome::Absent),
@@ -171,7 +171,7 @@ fn a_packet_for_another_core_is_forwarded_if_the_server_redirects() {
         for _ in 0..20 {
             let (answer, from) = ask(&server, 0, &packet(&server, &[(&far, put(b"far")), (&far, GET)]));
             assert_eq!(outcomes(&answer)[1], (Outcome::Found, b"far".to_vec()));
-            assert_eq!(from, server.addresses()[1], "the owner answers");
+            assert_eq!(from, server.addresses()[1], "the owner replies");
             let (answer, from) = ask(&server, 0, &packet(&server, &[(&near, put(b"near"))]));
             assert_eq!(outcomes(&answer)[0].0, Outcome::Stored);
             assert_eq!(from, server.addresses()[0]);
@@ -182,7 +182,7 @@ fn a_packet_for_another_core_is_forwarded_if_the_server_redirects() {
 }
 
 #[test]
-fn a_hash_that_is_not_that_of_its_key_is_noticed_if_hashes_are_verified() {
+fn a_hash_that_is_not_that_of_its_key_is_detected_if_hashes_are_verified() {
     let server = Server::start(&ServerSettings { verify_hashes: true, ..small() }).unwrap();
     let mut bytes = packet(&server, &[(b"key", put(b"value")), (b"other", put(b"value"))]);
     bytes[HEADER_BYTES + 8] ^= 1;
@@ -196,7 +196,7 @@ fn a_hash_that_is_not_that_of_its_key_is_noticed_if_hashes_are_verified() {
 }
 
 #[test]
-fn a_full_store_says_so_and_items_that_have_expired_give_way() {
+fn a_full_store_refuses_puts_after_expired_items_were_removed() {
     for access in [AccessMode::Erew, AccessMode::Crcw] {
         let settings = ServerSettings { memory_bytes: 64 << 10, record_bytes: 500, access, ..small() };
         let stored_of_300 = |expires_at_ms: u64| {
@@ -211,14 +211,14 @@ fn a_full_store_says_so_and_items_that_have_expired_give_way() {
         };
         let held = stored_of_300(NEVER);
         assert!((60..150).contains(&held), "{held}");
-        // What has expired is looked for once a second, and then all of it goes.
+        // Expired items are removed once per second, all of them at once.
         let in_turn = stored_of_300(1);
         assert!(in_turn > held + held / 2, "{in_turn} and {held}");
     }
 }
 
 #[test]
-fn items_have_the_sizes_that_the_server_was_started_with() {
+fn items_have_the_sizes_of_the_servers_settings() {
     let shape = ItemShape { fixed: Some((3, 4)), expiring: false };
     let server = Server::start(&ServerSettings { shape, ..small() }).unwrap();
     let (answer, _) = ask(&server, 0, &packet(&server, &[(b"key", put(b"four")), (b"key", put(b"five5"))]));

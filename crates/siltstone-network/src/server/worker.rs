@@ -1,4 +1,4 @@
-//! The loop of a core: receive, serve, send; wait when there is nothing.
+//! The loop of a core: receive, serve, send; wait when there are no packets.
 
 use super::counters::{Counters, Counts};
 use super::mailbox::Bell;
@@ -9,9 +9,9 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How often nothing is received before the core waits.
+/// The number of rounds without packets before the core waits.
 const IDLE_ROUNDS: u32 = 4;
-/// After so many bursts the time on the processor is told: asking for it is a call to the system.
+/// The number of bursts between two updates of the processor time, which take a system call.
 const CLOCK_BURSTS: u32 = 16;
 
 /// What a core shares with the server.
@@ -21,7 +21,7 @@ pub(super) struct Shared<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Serves until it is told to stop; answers the items of the core's partitions.
+/// Serves until `stop` is set; returns the number of items of the core's partitions.
 pub(super) fn run<T: Transport, S: Service<T::Peer>>(
     mut transport: T,
     mut service: S,
@@ -31,7 +31,7 @@ pub(super) fn run<T: Transport, S: Service<T::Peer>>(
     let mut received = Burst::new(burst, packet_bytes);
     let mut answers = Burst::new(burst, packet_bytes);
     let (mut idle, mut bursts, mut processor_ns) = (0, 0, 0);
-    let mut tell_time = |counts: &mut Counts| {
+    let mut count_time = |counts: &mut Counts| {
         let now_ns = thread_ns();
         counts.processor_ns = now_ns.saturating_sub(processor_ns);
         processor_ns = now_ns;
@@ -43,9 +43,11 @@ pub(super) fn run<T: Transport, S: Service<T::Peer>>(
         if received.is_empty() {
             idle += 1;
             if idle > IDLE_ROUNDS {
-                tell_time(&mut counts);
+                count_time(&mut counts);
                 counts.waits = 1;
                 shared.counters.add(&counts);
+                // Announced before the check for packets: a core that forwards one in between sees that this core
+                // sleeps, and wakes it.
                 shared.bell.sleeps.store(true, SeqCst);
                 if !service.has_mail() && !shared.stop.load(SeqCst) {
                     transport.wait(None)?;
@@ -66,22 +68,22 @@ pub(super) fn run<T: Transport, S: Service<T::Peer>>(
             counts.sent_bytes = answers.packets().map(|(bytes, _)| bytes.len() as u64).sum();
         }
         if bursts % CLOCK_BURSTS == 0 {
-            tell_time(&mut counts);
+            count_time(&mut counts);
         }
         shared.counters.add(&counts);
     }
     let mut counts = Counts::default();
-    tell_time(&mut counts);
+    count_time(&mut counts);
     shared.counters.add(&counts);
     Ok(service.items())
 }
 
-/// Milliseconds since the Unix epoch.
+/// Returns the milliseconds since the Unix epoch.
 fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// What this thread has spent on a processor, in nanoseconds.
+/// Returns the processor time of this thread, in nanoseconds.
 fn thread_ns() -> u64 {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
         .map_or(0, |time| std::time::Duration::from(time).as_nanos() as u64)

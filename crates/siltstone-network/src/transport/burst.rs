@@ -14,34 +14,34 @@ struct Packet<P> {
 }
 
 impl<P: Copy> Burst<P> {
-    /// Room for `capacity` packets of at most `packet_bytes`; both at least 1.
+    /// Allocates buffers for `capacity` packets of at most `packet_bytes`; both at least 1.
     pub fn new(capacity: usize, packet_bytes: usize) -> Self {
         let (capacity, packet_bytes) = (capacity.max(1), packet_bytes.max(1));
         let bytes = vec![0; capacity * packet_bytes].into_boxed_slice();
         Burst { bytes, packet_bytes, packets: Vec::with_capacity(capacity) }
     }
 
-    /// How many packets there are.
+    /// Returns the number of packets.
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// Whether there is no packet.
+    /// Returns whether there are no packets.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// How many packets there is room for.
+    /// Returns the maximum number of packets.
     pub fn capacity(&self) -> usize {
         self.bytes.len() / self.packet_bytes
     }
 
-    /// Forgets all packets.
+    /// Removes all packets.
     pub fn clear(&mut self) {
         self.packets.clear();
     }
 
-    /// A packet, and whom it comes from or goes to; `at` is less than [`len`](Burst::len).
+    /// Returns a packet and its sender or receiver; `at` must be less than [`len`](Burst::len).
     #[inline]
     pub fn packet(&self, at: usize) -> (&[u8], P) {
         let Packet { length, peer, .. } = self.packets[at];
@@ -49,19 +49,19 @@ impl<P: Copy> Burst<P> {
         (&self.bytes[begin..begin + length], peer)
     }
 
-    /// Whether a packet is whole: false if it was longer than its buffer.
+    /// Returns whether a packet is complete: false if it was longer than its buffer.
     #[inline]
     pub fn is_whole(&self, at: usize) -> bool {
         self.packets[at].is_whole
     }
 
-    /// All packets.
+    /// Returns all packets.
     pub fn packets(&self) -> impl ExactSizeIterator<Item = (&[u8], P)> {
         (0..self.len()).map(|at| self.packet(at))
     }
 
-    /// Adds a packet: `fill` writes it into its buffer and answers its length, 0 if there is to be none. Answers
-    /// whether there was room for one.
+    /// Adds a packet: `fill` writes it to its buffer and returns its length, or 0 to add none. Returns false if the
+    /// burst is full.
     #[inline]
     pub fn push(&mut self, peer: P, fill: impl FnOnce(&mut [u8]) -> usize) -> bool {
         let begin = self.len() * self.packet_bytes;
@@ -73,7 +73,7 @@ impl<P: Copy> Burst<P> {
         true
     }
 
-    /// Adds a copy of a packet; answers whether there was room for it, in number and in length.
+    /// Adds a copy of a packet. Returns false if the burst is full or the packet is too long.
     #[inline]
     pub fn push_bytes(&mut self, peer: P, bytes: &[u8]) -> bool {
         let copy = |buffer: &mut [u8]| match buffer.get_mut(..bytes.len()) {
@@ -86,8 +86,8 @@ impl<P: Copy> Burst<P> {
         bytes.len() <= self.packet_bytes && self.push(peer, copy)
     }
 
-    /// Adds a copy of a packet, or of its beginning if it is longer than a buffer; then it is not whole. Answers
-    /// whether there was room for one more.
+    /// Adds a copy of a packet, or of its beginning if it is longer than a buffer; it is then incomplete. Returns false
+    /// if the burst is full.
     #[cfg(feature = "af-xdp")]
     pub(super) fn push_cut(&mut self, peer: P, bytes: &[u8]) -> bool {
         let kept = bytes.len().min(self.packet_bytes);
@@ -99,13 +99,14 @@ impl<P: Copy> Burst<P> {
         pushed
     }
 
-    /// All buffers, and a way to say what stands in them now: a packet's length, whether it is whole, and its sender.
+    /// Returns all buffers, and a function that adds a packet in the next buffer: its length, whether it is complete,
+    /// and its sender.
     pub(super) fn receive_into(
         &mut self,
     ) -> (impl Iterator<Item = &mut [u8]>, impl FnMut(usize, bool, P) + use<'_, P>) {
         let Burst { bytes, packet_bytes, packets } = self;
         packets.clear();
-        let told = |length, is_whole, peer| packets.push(Packet { length, is_whole, peer });
-        (bytes.chunks_exact_mut(*packet_bytes), told)
+        let add = |length, is_whole, peer| packets.push(Packet { length, is_whole, peer });
+        (bytes.chunks_exact_mut(*packet_bytes), add)
     }
 }

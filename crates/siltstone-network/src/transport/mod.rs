@@ -1,4 +1,4 @@
-//! Bursts of packets in and out of a socket (dissertation 5.3.2, "Burst packet I/O"). The more there is to do, the more
+//! Bursts of packets to and from a socket (dissertation 5.3.2, "Burst packet I/O"). The higher the load, the more
 //! packets share the cost of a call.
 
 mod burst;
@@ -8,7 +8,7 @@ mod waker;
 mod xdp;
 
 pub use burst::Burst;
-/// Where a packet of UDP came from or goes to.
+/// The sender or receiver of a UDP packet.
 pub use nix::sys::socket::SockaddrStorage as Peer;
 pub use udp::{Udp, address_of, bind};
 pub use waker::Waker;
@@ -18,28 +18,28 @@ pub use xdp::{End, Flow, Xdp, XdpSettings, XdpSteering};
 use std::io;
 use std::time::Duration;
 
-/// A way for packets.
+/// Sends and receives bursts of packets.
 pub trait Transport {
-    /// Where a packet came from, and where its answer goes.
+    /// The sender of a packet, to which the reply is sent.
     type Peer: Copy + Send;
 
-    /// Empties the burst and receives packets into it: as many as are there and as it has room for, or none. Does not
+    /// Replaces the contents of the burst by received packets: as many as there are and fit, possibly none. Does not
     /// wait.
     ///
     /// # Errors
-    /// What the system says; after it nothing more can be received.
+    /// Errors of the system, after which no more packets can be received.
     fn receive(&mut self, burst: &mut Burst<Self::Peer>) -> io::Result<()>;
 
-    /// Sends all packets of the burst, and answers how many of them the system refused.
+    /// Sends all packets of the burst, and returns how many of them the system refused.
     ///
     /// # Errors
-    /// What the system says, if it is not about single packets.
+    /// Errors of the system that do not concern single packets.
     fn send(&mut self, burst: &Burst<Self::Peer>) -> io::Result<usize>;
 
-    /// Returns when there may be something to receive, when it was woken, or when the time is over; without a time
-    /// limit if that is `None`.
+    /// Waits until there may be packets, until woken, or until the time limit, if any.
     ///
     /// # Errors
+    /// Errors of the system.
     /// What the system says.
     fn wait(&mut self, limit: Option<Duration>) -> io::Result<()>;
 }

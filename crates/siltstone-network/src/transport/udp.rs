@@ -1,4 +1,4 @@
-//! UDP sockets of the system: `recvmmsg` and `sendmmsg`.
+//! UDP sockets of the system, with `recvmmsg` and `sendmmsg`.
 
 use super::{Burst, Transport, Waker};
 use nix::errno::Errno;
@@ -10,7 +10,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// A UDP socket with what it takes to move bursts.
+/// A UDP socket with the buffers for bursts.
 pub struct Udp {
     socket: UdpSocket,
     waker: Waker,
@@ -19,13 +19,13 @@ pub struct Udp {
     addresses: Vec<Option<SockaddrStorage>>,
 }
 
-/// A socket at that address whose buffers have `buffer_bytes`, as far as the system allows it.
+/// Binds a socket whose buffers have `buffer_bytes`, as far as the system allows it.
 ///
 /// # Errors
-/// What the system says: the address is taken, or is not one of this machine.
+/// Errors of the system: the address is in use, or is not one of this machine.
 pub fn bind(address: SocketAddr, buffer_bytes: usize) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(address)?;
-    // Who may exceed the limits of the system does; others have what it allows.
+    // A privileged process may exceed the limits of the system.
     if setsockopt(&socket, RcvBufForce, &buffer_bytes).is_err() {
         let _ = setsockopt(&socket, RcvBuf, &buffer_bytes);
     }
@@ -35,14 +35,14 @@ pub fn bind(address: SocketAddr, buffer_bytes: usize) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// The address of a peer, if it is one of IP.
+/// Returns the address of a peer, if it is an IP address.
 pub fn address_of(peer: &SockaddrStorage) -> Option<SocketAddr> {
     let v4 = peer.as_sockaddr_in().map(|one| SocketAddr::V4((*one).into()));
     v4.or_else(|| peer.as_sockaddr_in6().map(|one| SocketAddr::V6((*one).into())))
 }
 
 impl Udp {
-    /// Moves bursts of at most `burst` packets. It stays in the thread that makes it.
+    /// Makes a transport for bursts of at most `burst` packets. It must be used in the thread that makes it.
     pub fn new(socket: UdpSocket, waker: Waker, burst: usize) -> Udp {
         Udp {
             socket,
@@ -53,16 +53,16 @@ impl Udp {
         }
     }
 
-    /// Its own address.
+    /// Returns the address of the socket.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 }
 
-/// What passes by itself, or concerns a packet and not the socket.
+/// Returns whether an error is temporary, or concerns a packet and not the socket.
 fn is_passing(error: Errno) -> bool {
     matches!(
         error,
@@ -74,7 +74,7 @@ impl Transport for Udp {
     type Peer = SockaddrStorage;
 
     fn receive(&mut self, burst: &mut Burst<SockaddrStorage>) -> io::Result<()> {
-        let (buffers, mut told) = burst.receive_into();
+        let (buffers, mut add) = burst.receive_into();
         let mut buffers: Vec<[IoSliceMut<'_>; 1]> = buffers.map(|buffer| [IoSliceMut::new(buffer)]).collect();
         let descriptor = self.socket.as_raw_fd();
         let flags = MsgFlags::MSG_DONTWAIT;
@@ -82,7 +82,7 @@ impl Transport for Udp {
             Ok(messages) => {
                 for message in messages {
                     if let Some(peer) = message.address {
-                        told(message.bytes, !message.flags.contains(MsgFlags::MSG_TRUNC), peer);
+                        add(message.bytes, !message.flags.contains(MsgFlags::MSG_TRUNC), peer);
                     }
                 }
                 Ok(())
@@ -104,7 +104,7 @@ impl Transport for Udp {
             let sent =
                 sendmmsg(descriptor, &mut self.sent, &packets[done..], addresses, [], MsgFlags::empty());
             match sent {
-                // It stops before a packet that is refused, and the next call tells why.
+                // It stops before a refused packet, and the next call returns the reason.
                 Ok(messages) => done += messages.count().max(1),
                 Err(Errno::EINTR) => {}
                 Err(Errno::EBADF | Errno::ENOTSOCK) => return Err(Errno::EBADF.into()),
@@ -122,7 +122,7 @@ impl Transport for Udp {
             PollFd::new(self.socket.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.waker.descriptor(), PollFlags::POLLIN),
         ];
-        // Rounded up: a wait that is too short would be repeated at once.
+        // Rounded up: a wait that is too short would have to be repeated at once.
         let limit = limit.map_or(PollTimeout::NONE, |limit| {
             let ms = limit.as_nanos().div_ceil(1_000_000);
             PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX)

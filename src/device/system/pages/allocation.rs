@@ -1,24 +1,24 @@
-//! Memory from the allocator, where there are no mappings: nothing is there twice, and pages are small.
+//! Memory from the allocator, on systems without mappings: nothing is mapped twice, and pages are small.
 
 use super::PageKind;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_void;
 use std::io;
 
-/// What lengths of circular memory are multiples of.
+/// The unit of the length of circular memory.
 pub const PAGE_BYTES: usize = 4096;
 
 pub struct Mapping {
     address: *mut u8,
     layout: Layout,
-    /// Bytes that are there a second time.
+    /// The number of bytes that are mapped twice.
     pub twice_bytes: usize,
     pub kind: PageKind,
 }
 
-// SAFETY: it is memory of the process, tied to no thread; who may access it and how is for its user.
+// SAFETY: it is memory of the process, not tied to a thread; access to it is up to its user.
 unsafe impl Send for Mapping {}
-// SAFETY: its fields do not change after it was made.
+// SAFETY: its fields do not change after construction.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {

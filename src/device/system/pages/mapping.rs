@@ -1,4 +1,4 @@
-//! Mappings of memory on Linux.
+//! Memory mappings on Linux.
 
 use super::{HUGE_PAGE_BYTES, PageKind};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -7,22 +7,22 @@ use std::ffi::c_void;
 use std::io;
 use std::ptr;
 
-/// What the system hands out at the least.
+/// The smallest page size.
 pub const PAGE_BYTES: usize = 4096;
 
 pub struct Mapping {
-    /// All that was reserved, to be given back.
+    /// The complete reserved range, to be unmapped.
     reserved: *mut c_void,
     reserved_bytes: usize,
     address: *mut c_void,
-    /// Bytes that are there a second time.
+    /// The number of bytes that are mapped twice.
     pub twice_bytes: usize,
     pub kind: PageKind,
 }
 
-// SAFETY: the mapping is memory of the process, tied to no thread; who may access it and how is for its user.
+// SAFETY: the mapping is memory of the process, not tied to a thread; access to it is up to its user.
 unsafe impl Send for Mapping {}
-// SAFETY: its fields do not change after it was made.
+// SAFETY: its fields do not change after construction.
 unsafe impl Sync for Mapping {}
 
 const ACCESS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
@@ -34,25 +34,30 @@ impl Mapping {
             return Ok(mapping);
         }
         let mut mapping = Mapping::reserve(bytes, 0)?;
-        // SAFETY: the range was reserved just now for this.
+        // SAFETY: the range was just reserved for this mapping.
         unsafe { mapping.fill(mapping.address, bytes)? };
         Ok(mapping)
     }
 
-    /// Huge pages from the pool, if there are as many. At an address that the system chooses: were it a reserved one, a
-    /// refusal would leave a hole there, which another thread's memory could come into.
+    /// Maps huge pages from the pool, if there are enough. The system chooses the address: if a reserved range were
+    /// used, a refusal would leave a hole that another thread's mapping could occupy.
     fn huge(bytes: usize) -> Option<Mapping> {
         if bytes < HUGE_PAGE_BYTES {
             return None;
         }
         let reserved_bytes = bytes.next_multiple_of(HUGE_PAGE_BYTES);
         let flags = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::HUGE_2MB;
-        // SAFETY: the system chooses addresses that are free.
+        // SAFETY: the system chooses free addresses.
         let address = unsafe { mmap_anonymous(ptr::null_mut(), reserved_bytes, ACCESS, flags) }.ok()?;
         Some(Mapping { reserved: address, reserved_bytes, address, twice_bytes: 0, kind: PageKind::Huge })
     }
 
-    /// `twice_bytes`, a part of `bytes`, come from a file in memory that is mapped at the beginning and behind the end.
+    /// Maps `bytes`, of which the first `twice_bytes` come from a file in memory that is mapped again after the end:
+    ///
+    /// ```text
+    /// | file | anonymous memory ............ | file |
+    /// 0      twice_bytes                     bytes  bytes + twice_bytes
+    /// ```
     pub fn circular(bytes: usize, twice_bytes: usize) -> io::Result<Mapping> {
         let mut mapping = Mapping::reserve(bytes + twice_bytes, twice_bytes)?;
         mapping.twice_bytes = twice_bytes;
@@ -61,36 +66,36 @@ impl Mapping {
         for at in [0, bytes] {
             let address = mapping.address.wrapping_byte_add(at);
             let flags = MapFlags::SHARED | MapFlags::FIXED;
-            // SAFETY: both ranges lie within what was reserved just now, and nothing stands there yet.
+            // SAFETY: both ranges are within the range just reserved, and nothing is mapped there yet.
             unsafe { mmap(address, twice_bytes, ACCESS, flags, &file, 0)? };
         }
         if bytes > twice_bytes {
             let address = mapping.address.wrapping_byte_add(twice_bytes);
-            // SAFETY: this range lies between the two, within what was reserved.
+            // SAFETY: this range is between the two, within what was reserved.
             unsafe { mapping.fill(address, bytes - twice_bytes)? };
         }
         Ok(mapping)
     }
 
-    /// Addresses without memory, so that `huge_from` bytes behind the first a huge page can begin.
+    /// Reserves addresses without memory, such that a huge page can begin `huge_from` bytes after the first one.
     fn reserve(bytes: usize, huge_from: usize) -> io::Result<Mapping> {
         let reserved_bytes = bytes.next_multiple_of(HUGE_PAGE_BYTES) + 2 * HUGE_PAGE_BYTES;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: the system chooses addresses that are free.
+        // SAFETY: the system chooses free addresses.
         let reserved = unsafe { mmap_anonymous(ptr::null_mut(), reserved_bytes, ProtFlags::empty(), flags)? };
         let aligned = (reserved as usize + huge_from).next_multiple_of(HUGE_PAGE_BYTES) - huge_from;
         let address = reserved.wrapping_byte_add(aligned - reserved as usize);
         Ok(Mapping { reserved, reserved_bytes, address, twice_bytes: 0, kind: PageKind::Small })
     }
 
-    /// Puts memory behind reserved addresses: pages that may become huge.
+    /// Maps memory at reserved addresses, in pages that may become huge.
     ///
     /// # Safety
-    /// The range must be one that was reserved and is not yet in use.
+    /// The range must be reserved by this mapping and not yet in use.
     unsafe fn fill(&mut self, address: *mut c_void, bytes: usize) -> io::Result<()> {
         // SAFETY: as the caller promises.
         unsafe { mmap_anonymous(address, bytes, ACCESS, MapFlags::PRIVATE | MapFlags::FIXED)? };
-        // SAFETY: this advice changes no content.
+        // SAFETY: this advice changes no contents.
         let advised =
             bytes >= HUGE_PAGE_BYTES && unsafe { madvise(address, bytes, Advice::LinuxHugepage) }.is_ok();
         if advised {
@@ -104,7 +109,7 @@ impl Mapping {
         self.address
     }
 
-    /// Adds up what the system says about the mappings that begin in this range.
+    /// Adds up the huge pages that the system reports for the mappings that begin in this range.
     pub fn huge_bytes(&self) -> u64 {
         let Ok(maps) = std::fs::read_to_string("/proc/self/smaps") else { return 0 };
         let own = self.reserved as usize..self.reserved as usize + self.reserved_bytes;
@@ -124,8 +129,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was reserved by this mapping, and no reference into it outlives it.
-        // It fails only for ranges that are none.
+        // SAFETY: the range was reserved by this mapping, and no reference into it outlives it. The call fails only for
+        // ranges that are not mapped.
         let _ = unsafe { munmap(self.reserved, self.reserved_bytes) };
     }
 }

@@ -1,12 +1,11 @@
-//! Memory from the system in whole pages, huge ones where they are granted (dissertation 5.3.3, "Low-level memory
-//! management").
+//! Memory from the system in pages, huge ones if available (dissertation 5.3.3, "Low-level memory management").
 //!
-//! Explicit huge pages come from a pool that the administrator sets aside (`vm.nr_hugepages`); where it is empty,
-//! transparent ones are asked for. Memory that is mapped twice has transparent ones, and small ones in the part that is
-//! there twice, since only a file can be, and files in memory get huge pages on few systems.
+//! Explicit huge pages come from a pool that the administrator configures (`vm.nr_hugepages`); if it is empty,
+//! transparent huge pages are requested. Memory that is mapped twice has transparent huge pages, except for small pages
+//! in the part that is mapped twice: that part has to be a file in memory, which few systems back with huge pages.
 //!
-//! Pages are taken from the node of the core that touches them first, so they are local to it if the owner of a
-//! partition is the first to write there.
+//! A page is allocated on the NUMA node of the core that touches it first, so memory is local to the owner of a
+//! partition if the owner is the first to write it.
 
 #[cfg(all(target_os = "linux", not(miri)))]
 mod mapping;
@@ -19,43 +18,44 @@ use mapping::Mapping;
 use std::ops::Deref;
 use std::sync::atomic::AtomicU64;
 
-/// The size of a huge page, in bytes, and what the beginning of large memory is a multiple of.
+/// The size of a huge page, in bytes, and the alignment of large memory.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// What kind of pages memory was given in.
+/// The kind of pages of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PageKind {
-    /// The system's usual ones.
+    /// The system's default pages.
     Small,
-    /// Huge ones as far as the system finds them when the memory is first touched; see [`Pages::huge_bytes`].
+    /// Huge pages where the system can provide them when memory is first touched; see [`Pages::huge_bytes`].
     Transparent,
-    /// Huge ones from the pool.
+    /// Huge pages from the pool.
     Huge,
 }
 
-/// Words of memory, zero at first. Nothing of it is taken from the system before it is touched.
+/// Words of memory, initially zero. The system allocates a page when it is first touched.
 pub struct Pages {
     mapping: Mapping,
-    /// The words that are there once.
+    /// The number of words, without those mapped a second time.
     words: usize,
 }
 
 impl Pages {
-    /// So many words at the least.
+    /// Maps at least this many words.
     ///
     /// # Errors
-    /// [`Error::Io`] if the system does not grant the memory.
+    /// [`Error::Io`] if the system refuses the memory.
     pub fn new(words: usize) -> Result<Pages> {
         let mapping = Mapping::plain(bytes(words)?).map_err(Error::io("map", "memory"))?;
         Ok(Pages { mapping, words })
     }
 
-    /// So many words, of which the first are there a second time behind the last, so that what begins near the end may
-    /// run over it. As many as `twice` says and fill whole pages; none where the system cannot do it.
+    /// Maps this many words, and the first of them a second time after the last, so that an item that begins near the
+    /// end may extend over it. `twice` is the number of words to map twice, rounded up to pages; none on systems that
+    /// cannot do it.
     ///
     /// # Errors
-    /// [`Error::Io`] if the system does not grant the memory; `words` must fill whole pages of 4,096 bytes.
+    /// [`Error::Io`] if the system refuses the memory; [`Error::Setting`] if `words` do not fill pages of 4,096 bytes.
     pub fn circular(words: usize, twice: usize) -> Result<Pages> {
         if words == 0 || !words.is_multiple_of(mapping::PAGE_BYTES / 8) {
             let problem =
@@ -67,27 +67,27 @@ impl Pages {
         Ok(Pages { mapping, words })
     }
 
-    /// The words that are there once: those behind them are the first ones again.
+    /// Returns the number of words. The words after them are the first ones again.
     pub fn once(&self) -> usize {
         self.words
     }
 
-    /// What kind of pages most of it is in.
+    /// Returns the kind of pages of most of the memory.
     pub fn kind(&self) -> PageKind {
         self.mapping.kind
     }
 
-    /// The memory that it takes when all of it was touched, in bytes.
+    /// Returns the memory in bytes, once all of it was touched.
     pub fn bytes(&self) -> u64 {
         self.words as u64 * 8
     }
 
-    /// How many bytes of it stand in huge pages now. Asks the system: takes milliseconds.
+    /// Returns the number of bytes in huge pages now. Asks the system, which takes milliseconds.
     pub fn huge_bytes(&self) -> u64 {
         self.mapping.huge_bytes()
     }
 
-    /// Asks the processor to fetch the cache line of a word. No word there: nothing happens.
+    /// Prefetches the cache line of a word. Has no effect if there is no such word.
     #[inline]
     pub fn prefetch(&self, word: usize) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -114,8 +114,8 @@ impl Deref for Pages {
     #[inline]
     fn deref(&self) -> &[AtomicU64] {
         let words = self.words + self.mapping.twice_bytes / 8;
-        // SAFETY: the mapping has that many bytes at its address, aligned to a page and zero at first, until it is
-        // dropped; every pattern of bits is a word, and nobody has another kind of reference to them.
+        // SAFETY: the mapping has this many bytes at its address, aligned to a page and initially zero, until it is
+        // dropped; every bit pattern is a valid word, and there are no other references to them.
         unsafe { std::slice::from_raw_parts(self.mapping.address().cast::<AtomicU64>(), words) }
     }
 }
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::Ordering::Relaxed;
 
-    /// Miri takes long over much memory.
+    /// Miri is slow with large memory.
     const LARGE: usize = if cfg!(miri) { 16 << 10 } else { HUGE_PAGE_BYTES };
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_words_of_circular_memory_stand_behind_the_last_again() {
+    fn the_first_words_of_circular_memory_follow_the_last_ones_again() {
         for (words, twice) in [(512, 1), (1024, 1024), (4 * LARGE / 8, 600)] {
             let pages = Pages::circular(words, twice).unwrap();
             let twice = pages.len() - pages.once();
@@ -155,7 +155,7 @@ mod tests {
                 pages[words + twice - 1].store(3, Relaxed);
                 assert_eq!(pages[twice - 1].load(Relaxed), 3);
             }
-            assert_eq!(pages[words / 2].load(Relaxed), 0, "the rest is there once");
+            assert_eq!(pages[words / 2].load(Relaxed), 0, "the rest is mapped once");
         }
         assert!(Pages::circular(0, 0).is_err() && Pages::circular(513, 1).is_err());
     }

@@ -1,6 +1,10 @@
-//! Ethernet frames with a UDP datagram over IPv4: what the system's network stack would otherwise take off and put on.
+//! Ethernet frames with a UDP datagram over IPv4, whose headers the system's network stack would otherwise handle:
+//!
+//! ```text
+//! | Ethernet 14 | IPv4 20 | UDP 8 | payload |
+//! ```
 
-/// The headers before the payload: Ethernet 14 bytes, IPv4 without options 20, UDP 8.
+/// The bytes of the headers before the payload: Ethernet 14, IPv4 without options 20, UDP 8.
 pub const HEADERS_BYTES: usize = 42;
 
 const ETHERNET_BYTES: usize = 14;
@@ -8,7 +12,7 @@ const IP_BYTES: usize = 20;
 const IPV4: [u8; 2] = [0x08, 0x00];
 const VERSION_AND_LENGTH: u8 = 0x45;
 const UDP: u8 = 17;
-/// Whether more fragments follow, and where this one stands.
+/// The bits that say whether more fragments follow, and the offset of this one.
 const FRAGMENT_MASK: u16 = 0x3fff;
 const TIME_TO_LIVE: u8 = 64;
 
@@ -17,18 +21,18 @@ const TIME_TO_LIVE: u8 = 64;
 pub struct End {
     /// The address of the network card.
     pub mac: [u8; 6],
-    /// The address of IPv4.
+    /// The IPv4 address.
     pub ip: [u8; 4],
-    /// The port of UDP.
+    /// The UDP port.
     pub port: u16,
 }
 
-/// Where a packet came from, and as what its answer is sent.
+/// The addresses of a received packet; its reply uses them in reverse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {
     /// The other machine.
     pub remote: End,
-    /// This one.
+    /// This machine.
     pub local: End,
 }
 
@@ -40,8 +44,8 @@ fn number(frame: &[u8], at: usize) -> Option<u16> {
     array(frame, at).map(u16::from_be_bytes)
 }
 
-/// The flow and the payload of a frame that was received; `None` if it is no whole UDP datagram over IPv4. Checksums
-/// are the business of the network card: between virtual ones they are never filled in.
+/// Returns the flow and the payload of a received frame; `None` if it is not a complete UDP datagram over IPv4.
+/// Checksums are not verified: network cards do that, and virtual ones never fill them in.
 pub fn parse(frame: &[u8]) -> Option<(Flow, &[u8])> {
     let [version_and_length] = array(frame, ETHERNET_BYTES)?;
     let [protocol] = array(frame, 23)?;
@@ -56,14 +60,15 @@ pub fn parse(frame: &[u8]) -> Option<(Flow, &[u8])> {
         Some(End { mac: array(frame, mac)?, ip: array(frame, ip)?, port: number(frame, port)? })
     };
     let flow = Flow { local: end(0, 30, 36)?, remote: end(6, 26, 34)? };
-    // Short frames are filled up on the wire, so the length is that of the datagram.
+    // Short frames are padded on the wire, so the length is that of the datagram.
     let length = usize::from(number(frame, 38)?);
     let within = usize::from(number(frame, 16)?).checked_sub(IP_BYTES)?;
     let payload = frame.get(HEADERS_BYTES..(ETHERNET_BYTES + IP_BYTES).checked_add(length)?)?;
     (length <= within).then_some((flow, payload))
 }
 
-/// The headers of a frame with that payload, which is shorter than 65,508 bytes, from this end of a flow to the other.
+/// Returns the headers of a frame with this payload, shorter than 65,508 bytes, from the local end of a flow to the
+/// remote one.
 pub fn headers(flow: &Flow, payload: &[u8]) -> [u8; HEADERS_BYTES] {
     let Flow { local, remote } = flow;
     let udp_length = (payload.len() + 8) as u16;
@@ -82,23 +87,23 @@ pub fn headers(flow: &Flow, payload: &[u8]) -> [u8; HEADERS_BYTES] {
     frame[38..40].copy_from_slice(&udp_length.to_be_bytes());
     let of_header = folded(sum(&frame[14..34]));
     frame[24..26].copy_from_slice(&(!of_header).to_be_bytes());
-    // The addresses, the protocol and the length count as if they stood before the datagram.
+    // The pseudo header: addresses, protocol and length.
     let pseudo = sum(&frame[26..34]) + u64::from(UDP) + u64::from(udp_length);
     let of_datagram = !folded(pseudo + sum(&frame[34..42]) + sum(payload));
-    // 0 would say that there is none.
+    // 0 would mean that there is no checksum.
     let of_datagram = if of_datagram == 0 { u16::MAX } else { of_datagram };
     frame[40..42].copy_from_slice(&of_datagram.to_be_bytes());
     frame
 }
 
-/// The sum of the bytes as big-endian numbers of 16 bits, an odd one at the end filled up with zero.
+/// Returns the sum of the bytes as big-endian 16-bit numbers; an odd byte at the end is padded with zero.
 fn sum(bytes: &[u8]) -> u64 {
     let mut pairs = bytes.chunks_exact(2);
     let whole: u64 = pairs.by_ref().map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
     whole + pairs.remainder().first().map_or(0, |last| u64::from(*last) << 8)
 }
 
-/// Adds what overflows 16 bits until nothing does (RFC 1071).
+/// Folds the carries of a sum into 16 bits (RFC 1071).
 fn folded(mut sum: u64) -> u16 {
     while sum > u64::from(u16::MAX) {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -120,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_end_sends_the_other_reads() {
+    fn one_end_reads_what_the_other_sends() {
         let other = Flow { remote: FLOW.local, local: FLOW.remote };
         for length in [0, 1, 2, 7, 8, 100, 1_472] {
             let payload: Vec<u8> = (0..length).map(|byte| byte as u8).collect();
@@ -139,12 +144,12 @@ mod tests {
             let whole = sum(&frame[26..34]) + u64::from(UDP) + length + sum(&frame[34..]);
             assert_eq!(folded(whole), u16::MAX);
         }
-        // The worked example of RFC 1071, section 3.
+        // The example of RFC 1071, section 3.
         assert_eq!(folded(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
     }
 
     #[test]
-    fn frames_of_others_and_damaged_ones_are_no_datagrams() {
+    fn foreign_and_damaged_frames_are_not_datagrams() {
         let sound = frame(&FLOW, b"payload");
         let changed = |at: usize, byte: u8| {
             let mut frame = sound.clone();

@@ -1,11 +1,12 @@
-//! AF_XDP: packets go from the queue of a network card straight into memory of this process, past the network stack of
-//! the system. It has the role of DPDK in the dissertation (5.3.2, "Direct NIC Access"), and a rule of the network card
-//! that of Flow Director: it sends each port to the queue of its core. `docs/NETWORK.md` tells how to set it.
+//! AF_XDP: packets move directly between a queue of a network card and the memory of this process, bypassing the
+//! network stack of the system. It has the role of DPDK in the dissertation (5.3.2, "Direct NIC Access"), and a rule of
+//! the network card has that of Flow Director: it sends each port to the queue of its core. `docs/NETWORK.md` describes
+//! the setup.
 //!
-//! Only datagrams to the server's ports are taken; ARP and everything else stays with the system. Deviation: each
-//! packet is copied once on its way in and once on its way out, between the memory of the card and that of the burst.
+//! Only datagrams to the server's ports are taken; everything else, such as ARP, remains with the system. Deviation:
+//! each packet is copied once on receive and once on send, between the memory of the card and that of the burst.
 
-// `unsafe` stands in this room alone: the kernel writes into memory that it was given.
+// The only module of this crate with `unsafe`: the kernel writes to memory that it shares with this process.
 
 mod frame;
 #[cfg(feature = "af-xdp")]

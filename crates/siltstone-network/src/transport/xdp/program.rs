@@ -1,5 +1,5 @@
-//! The program in the kernel that takes the packets of a server's ports out of the network stack. It has some 25
-//! instructions and is written down here: nothing else is needed to make it, neither a compiler nor a library.
+//! The kernel program that takes the packets of a server's ports from the network stack. Its 27 instructions are
+//! written out here, so no compiler or library is needed to build it.
 
 use nix::libc;
 use std::io;
@@ -14,7 +14,7 @@ const MAP_TYPE_SOCKETS: u32 = 17;
 const PROGRAM_TYPE_XDP: u32 = 6;
 const ATTACH_TYPE_XDP: u32 = 37;
 const GENERIC_MODE: u32 = 1 << 1;
-/// What the kernel is asked to do with a packet that is not ours.
+/// The action for packets to other ports.
 const PASS: i32 = 2;
 const REDIRECT_MAP: i32 = 51;
 const LICENSE: &[u8] = b"Dual MIT/GPL\0";
@@ -26,7 +26,7 @@ pub struct Program {
     _link: OwnedFd,
 }
 
-/// The arguments of a call: 32-bit numbers, two to a word, and whole words.
+/// The arguments of a call: 32-bit numbers, two per word, and 64-bit words.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(8))]
 struct Arguments([u64; 16]);
@@ -46,29 +46,29 @@ impl Arguments {
 /// Calls bpf(2).
 ///
 /// # Safety
-/// Whatever the arguments point to is valid for as long and as much as the command reads or writes.
+/// Everything that the arguments point to must be valid for the reads and writes of the command.
 unsafe fn call(command: libc::c_long, arguments: &Arguments) -> io::Result<libc::c_int> {
-    // SAFETY: the arguments are there for as long as the call takes, and what they point to is the caller's promise.
+    // SAFETY: the arguments live during the call, and the caller guarantees what they point to.
     let outcome = unsafe {
         libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(arguments), size_of::<Arguments>())
     };
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(outcome as libc::c_int) }
 }
 
-/// [`call`] of a command that makes something.
+/// Makes a [`call`] that creates a descriptor.
 ///
 /// # Safety
-/// As that of [`call`].
+/// As for [`call`].
 unsafe fn create(command: libc::c_long, arguments: &Arguments, what: &str) -> io::Result<OwnedFd> {
-    // SAFETY: the caller's promise.
+    // SAFETY: as the caller promises.
     let descriptor = unsafe { call(command, arguments) }.map_err(|error| named(&error, what))?;
-    // SAFETY: the kernel has just made it, and nobody else has it.
+    // SAFETY: the kernel has just created the descriptor, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 impl Program {
-    /// Attaches to an interface: datagrams to these ports go to the socket of the queue that they came in by, if there
-    /// is one; everything else stays with the system.
+    /// Attaches to an interface: datagrams to these ports go to the socket of the queue that they arrived in, if there
+    /// is one; everything else remains with the system.
     pub fn attach(
         interface: u32,
         ports: RangeInclusive<u16>,
@@ -76,7 +76,7 @@ impl Program {
         generic: bool,
     ) -> io::Result<Program> {
         let map = Arguments::default().pair(0, MAP_TYPE_SOCKETS, 4).pair(1, 4, queues);
-        // SAFETY: it points to nothing.
+        // SAFETY: the arguments have no pointers.
         let sockets = unsafe { create(MAP_CREATE, &map, "make a map of sockets") }?;
         let code = instructions(sockets.as_raw_fd(), ports);
         let load = Arguments::default()
@@ -84,7 +84,7 @@ impl Program {
             .word(1, code.as_ptr() as u64)
             .word(2, LICENSE.as_ptr() as u64)
             .pair(8, 0, ATTACH_TYPE_XDP);
-        // SAFETY: the code has as many instructions as it says, the license ends with 0, and both outlive the call.
+        // SAFETY: the code has the stated number of instructions, the license ends with 0, and both outlive the call.
         let program = unsafe { create(PROGRAM_LOAD, &load, "load the program") }?;
         let flags = if generic { GENERIC_MODE } else { 0 };
         let attach = Arguments::default().pair(0, program.as_raw_fd() as u32, interface).pair(
@@ -92,7 +92,7 @@ impl Program {
             ATTACH_TYPE_XDP,
             flags,
         );
-        // SAFETY: it points to nothing.
+        // SAFETY: the arguments have no pointers.
         let link = unsafe { create(LINK_CREATE, &attach, "attach the program") }?;
         Ok(Program { sockets, _program: program, _link: link })
     }
@@ -104,7 +104,7 @@ impl Program {
             .pair(0, self.sockets.as_raw_fd() as u32, 0)
             .word(1, std::ptr::from_ref(&queue) as u64)
             .word(2, std::ptr::from_ref(&socket) as u64);
-        // SAFETY: key and value have the 4 bytes that the map was made for, and outlive the call.
+        // SAFETY: key and value have 4 bytes, as the map requires, and outlive the call.
         unsafe { call(MAP_UPDATE, &update) }.map(drop).map_err(|error| named(&error, "name the socket"))
     }
 }
@@ -116,7 +116,7 @@ fn named(error: &io::Error, what: &str) -> io::Error {
     )
 }
 
-/// An instruction: code, registers, offset, number.
+/// Encodes an instruction: code, registers, offset, number.
 fn instruction(code: u8, to: u8, from: u8, offset: i16, number: i32) -> u64 {
     u64::from(code)
         | u64::from(to | from << 4) << 8
@@ -141,14 +141,14 @@ const JUMP_UNEQUAL_NUMBER: u8 = 0x55;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
 
-/// The program, as the machine of the kernel has it: register 1 points to the packet and its queue, 0 is the answer.
+/// Returns the program: register 1 points to the packet and its queue, register 0 has the result.
 fn instructions(map: RawFd, ports: RangeInclusive<u16>) -> Vec<u64> {
-    // Where a packet is passed on; every jump there is counted from the instruction after it.
+    // The instruction where a packet is passed on; jumps are relative to the instruction after them.
     const PASS_AT: usize = 25;
     let (first, last) = ports.into_inner();
     let mut code = vec![
         instruction(MOVE, 6, 1, 0, 0),
-        // The packet begins at register 2, and ends before register 3.
+        // Register 2 has the beginning of the packet, register 3 its end.
         instruction(LOAD_32, 2, 1, 0, 0),
         instruction(LOAD_32, 3, 1, 4, 0),
         instruction(MOVE, 4, 2, 0, 0),
@@ -159,7 +159,7 @@ fn instructions(map: RawFd, ports: RangeInclusive<u16>) -> Vec<u64> {
         code.push(instruction(jump, register, other, over, number));
     };
     unless(&mut code, JUMP_GREATER, 4, 3, 0);
-    // Bytes are loaded in the order of a little-endian machine.
+    // Bytes are loaded in the byte order of the machine.
     let ethernet_type = i32::from(u16::from_ne_bytes([0x08, 0x00]));
     let fragment_mask = i32::from(u16::from_ne_bytes([0x3f, 0xff]));
     for (load, offset, expected) in [(LOAD_16, 12, ethernet_type), (LOAD_8, 14, 0x45), (LOAD_8, 23, 17)] {
@@ -174,7 +174,7 @@ fn instructions(map: RawFd, ports: RangeInclusive<u16>) -> Vec<u64> {
     unless(&mut code, JUMP_LESS_NUMBER, 5, 0, first.into());
     unless(&mut code, JUMP_GREATER_NUMBER, 5, 0, last.into());
     code.extend([
-        // The socket of the queue, and what is done if there is none.
+        // Redirect to the socket of the queue; pass if there is none.
         instruction(LOAD_32, 2, 6, 16, 0),
         instruction(LOAD_NUMBER_64, 1, 1, 0, map),
         instruction(0, 0, 0, 0, 0),

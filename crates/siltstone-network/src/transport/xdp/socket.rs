@@ -1,4 +1,4 @@
-//! A socket of AF_XDP on one queue of a network card.
+//! An AF_XDP socket on one queue of a network card.
 
 use super::frame::{self, Flow, HEADERS_BYTES};
 use super::program::Program;
@@ -16,32 +16,32 @@ use xdp::socket::{XdpSocket, XdpSocketBuilder};
 use xdp::umem::{FrameSize, UmemCfgBuilder};
 use xdp::{CompletionRing, RingConfigBuilder, RxRing, Umem, WakableFillRing, WakableTxRing};
 
-/// Frames of the memory that is shared with the kernel, of 2 KiB each: half for what comes, half for what goes.
+/// Frames of 2 KiB in the memory that is shared with the kernel: half for receiving, half for sending.
 const FRAMES: u32 = 4_096;
-/// The kernel sends so many packets in one call.
+/// The number of packets that the kernel sends per call.
 const SEND_MAX: usize = 32;
 
 /// Where AF_XDP is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XdpSettings {
-    /// The name of the interface. Core n has its queue `first_queue` + n.
+    /// The name of the interface. Core n uses its queue `first_queue` + n.
     pub interface: String,
     /// The queue of the first core.
     pub first_queue: u32,
-    /// Whether packets are taken behind the driver, which works with every interface and is slower, also where the
-    /// driver could hand them over itself.
+    /// Whether packets are taken after the driver (generic mode), even if the driver supports AF_XDP. Works with every
+    /// interface and is slower.
     pub generic: bool,
 }
 
-/// The program that takes packets off an interface. It is taken away when the last of its sockets is gone.
+/// The program that takes packets from an interface. It is detached when the last of its sockets is dropped.
 pub struct XdpSteering {
     interface: NicIndex,
     program: Program,
 }
 
-/// A socket of AF_XDP. It stays in the thread that makes it.
+/// An AF_XDP socket. It must be used in the thread that makes it.
 pub struct Xdp {
-    // In this order: rings and socket are gone before the memory that they use.
+    // Dropped in this order: rings and socket before the memory that they use.
     receiving: RxRing,
     filling: WakableFillRing,
     sending: WakableTxRing,
@@ -55,10 +55,10 @@ pub struct Xdp {
 }
 
 impl XdpSteering {
-    /// Takes the datagrams to `count` ports from `first_port` on off an interface.
+    /// Takes datagrams to `count` ports from `first_port` on from an interface.
     ///
     /// # Errors
-    /// What the system says: there is no such interface, another program is attached to it, or it is not allowed.
+    /// Errors of the system: there is no such interface, another program is attached to it, or permission is missing.
     pub fn attach(settings: &XdpSettings, first_port: u16, count: u16) -> io::Result<Arc<XdpSteering>> {
         let no_interface =
             || io::Error::new(io::ErrorKind::NotFound, format!("no interface {}", settings.interface));
@@ -76,10 +76,10 @@ fn failed(error: impl std::fmt::Debug) -> io::Error {
 }
 
 impl Xdp {
-    /// A socket on a queue, for bursts of at most `burst` packets.
+    /// Opens a socket on a queue, for bursts of at most `burst` packets.
     ///
     /// # Errors
-    /// What the system says: there is no such queue, it has a socket already, or it is not allowed.
+    /// Errors of the system: there is no such queue, it already has a socket, or permission is missing.
     pub fn open(steering: Arc<XdpSteering>, queue: u32, burst: usize, waker: Waker) -> io::Result<Xdp> {
         let memory =
             UmemCfgBuilder { frame_size: FrameSize::TwoK, frame_count: FRAMES, ..Default::default() };
@@ -112,13 +112,13 @@ impl Xdp {
         })
     }
 
-    /// Hands what is to be sent to the kernel; answers how many packets it did not take.
+    /// Passes packets to the kernel; returns how many it refused.
     fn hand_over(&mut self) -> io::Result<usize> {
-        // SAFETY: the packets are of the memory of this socket, which is dropped after it.
+        // SAFETY: the packets are in the memory of this socket, which is dropped after it.
         let outcome = unsafe { self.sending.send(&mut self.leaving, true) };
         match outcome {
             Ok(_) => {}
-            // They stand in the ring, and go with the next call.
+            // The packets are in the ring, and are sent with the next call.
             Err(error)
                 if [Errno::EAGAIN, Errno::EBUSY, Errno::ENOBUFS, Errno::ENETDOWN]
                     .map(|passing| Some(passing as i32))
@@ -139,7 +139,7 @@ impl Transport for Xdp {
 
     fn receive(&mut self, burst: &mut Burst<Flow>) -> io::Result<()> {
         burst.clear();
-        // SAFETY: every packet is given back to the memory below.
+        // SAFETY: every packet is returned to the memory below.
         unsafe { self.receiving.recv(&self.memory, &mut self.arrived) };
         let mut taken = 0;
         while let Some(packet) = self.arrived.pop_back() {
@@ -160,7 +160,7 @@ impl Transport for Xdp {
         self.completed.dequeue(&mut self.memory, FRAMES as usize);
         let mut refused = 0;
         for (payload, flow) in burst.packets() {
-            // SAFETY: it is sent or given back before the memory is dropped.
+            // SAFETY: the packet is sent or freed before the memory is dropped.
             let Some(mut packet) = (unsafe { self.memory.alloc() }) else {
                 refused += 1;
                 continue;
@@ -186,7 +186,7 @@ impl Transport for Xdp {
     }
 
     fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
-        // SAFETY: the socket is open for as long as this one is there.
+        // SAFETY: the socket is open during the lifetime of `self`.
         let socket = unsafe { BorrowedFd::borrow_raw(self.socket.as_raw_fd()) };
         let mut both =
             [PollFd::new(socket, PollFlags::POLLIN), PollFd::new(self.waker.descriptor(), PollFlags::POLLIN)];
