@@ -12,7 +12,6 @@ const NOT_YET_PLAIN: &[&str] = &[
     "crates/siltstone-bench/",
     "crates/siltstone-cli/",
     "crates/siltstone-model/",
-    "crates/siltstone-testing/",
     "fuzz/",
     "src/database",
     "src/device/random.rs",

@@ -1,20 +1,20 @@
-//! Damage to whole files at rest: their names, to which database they belong, and where they end. Whatever is done to
-//! them, nothing is answered wrongly, what was synced is there or reported as lost, opening, verifying and repairing
-//! agree, and no file of others is touched.
+//! Damage to complete files at rest: files that are missing, have another length, or belong to another database or to
+//! an older state. In each case no call returns a wrong value; what was synced is present or reported as lost; opening,
+//! verifying and repairing agree; and files with other names are left alone.
 
-use super::flips::{Bed, Files, Shape, Tally, memory, read_files};
+use super::flips::{Counts, Files, Shape, TestBed, memory, read_files};
 
 /// The largest part of a file's end that is damaged, in bytes.
 const BLOCK_BYTES: usize = 4096;
 
 /// A way to damage the files of a database.
 pub struct Case {
-    /// What was done, to which file.
+    /// The damage, and the file.
     pub name: String,
     files: Files,
 }
 
-/// Names that look like those of a database's files, and are not: each file is somebody else's.
+/// Names that resemble those of a database's files, of files that do not belong to it.
 pub const STRAYS: [&str; 36] = [
     "log-",
     "log-0",
@@ -54,19 +54,19 @@ pub const STRAYS: [&str; 36] = [
     "notes.txt",
 ];
 
-/// A database, another one of the same shape, and all that is done to its files.
+/// A database, and another one of the same shape.
 pub struct FileDamage {
-    bed: Bed,
-    other: Bed,
+    bed: TestBed,
+    other: TestBed,
 }
 
 impl FileDamage {
     pub(super) fn new(shape: Shape) -> Result<FileDamage, String> {
-        let bed = |seed| Bed::new(shape, seed).map_err(|error| error.to_string());
+        let bed = |seed| TestBed::new(shape, seed).map_err(|error| error.to_string());
         Ok(FileDamage { bed: bed(super::flips::SEED)?, other: bed([17, 23])? })
     }
 
-    /// Every way in which a file can be missing, another one's, or end elsewhere.
+    /// All cases: files that are missing, of another length, of another database, or older.
     pub fn cases(&self) -> Vec<Case> {
         let names: Vec<&String> = self.bed.files.keys().collect();
         let mut cases = Vec::new();
@@ -78,7 +78,7 @@ impl FileDamage {
                 let (one, two) = (files[*name].clone(), files[*other].clone());
                 files.insert((*name).clone(), two);
                 files.insert((*other).clone(), one);
-                cases.push(Case { name: format!("{name} and {other} changed places"), files });
+                cases.push(Case { name: format!("{name} and {other} swapped"), files });
             }
         }
         self.kinds_of_files(&mut cases);
@@ -125,7 +125,7 @@ impl FileDamage {
         push("with its own bytes twice".to_owned(), bytes.repeat(2));
     }
 
-    /// All files of a kind at once.
+    /// The same for all files of a kind at once.
     fn kinds_of_files(&self, cases: &mut Vec<Case>) {
         for part in ["log-", ".hash", ".sorted", "MANIFEST", "LOG or store"] {
             let is_part = |name: &str| match part {
@@ -147,16 +147,17 @@ impl FileDamage {
         }
     }
 
-    /// Whether every promise is kept in one case.
-    pub fn check(&self, case: &Case) -> Result<Tally, String> {
-        let mut tally = Tally::default();
+    /// Checks that every guarantee is kept in one case.
+    pub fn check(&self, case: &Case) -> Result<Counts, String> {
+        let mut counts = Counts::default();
         self.bed
-            .check(&case.files, &mut tally)
-            .map(|()| tally)
+            .check(&case.files, &mut counts)
+            .map(|()| counts)
             .map_err(|broken| format!("{}: {broken}", case.name))
     }
 
-    /// Files of others with such names: the database works, and they stay as they are, also after a repair.
+    /// Checks that the database works next to files with the names of [`STRAYS`], and that they stay as they are, also
+    /// after a repair.
     pub fn check_strays(&self, content: &[u8]) -> Result<(), String> {
         let failed = |error: siltstone::Error| error.to_string();
         let mut files = self.bed.files.clone();
@@ -164,14 +165,16 @@ impl FileDamage {
         let directory = memory(&files).map_err(failed)?;
         let verified = siltstone::Database::verify_closed_in(&directory, &mut |_, _| true).map_err(failed)?;
         if let Some(damage) = verified.damage.first() {
-            return Err(format!("a file of others counts as damage: {damage}"));
+            return Err(format!("a file that is not the database's counts as damage: {damage}"));
         }
         for round in 0..2u64 {
             let database = self.bed.builder().create(false).open_in(directory.clone()).map_err(failed)?;
             if round == 0 && !self.bed.read_all(&database)? {
-                return Err("not all can be read beside files of others".to_owned());
+                return Err(
+                    "not all records can be read next to files that are not the database's".to_owned()
+                );
             }
-            // So much that the log goes on to other segments, and stores come and go.
+            // Enough for new segments of the log, and for stores that are created and removed.
             for key in 0..400u64 {
                 database
                     .put((1 << 40 | key << 8 | round).to_be_bytes(), [round as u8; 12])
@@ -183,7 +186,7 @@ impl FileDamage {
         siltstone::Database::repair_in(&directory, &mut |_, _| true).map_err(failed)?;
         let after = read_files(&directory).map_err(failed)?;
         match STRAYS.iter().find(|name| after.get(**name).map(Vec::as_slice) != Some(content)) {
-            Some(name) => Err(format!("{name}, a file of others, was removed or changed")),
+            Some(name) => Err(format!("{name}, which is not the database's, was removed or changed")),
             None => Ok(()),
         }
     }
@@ -201,7 +204,7 @@ mod tests {
             let cases = damage.cases();
             let outcomes: Vec<_> = cases.iter().map(|case| damage.check(case)).collect();
             let broken: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
-            let refused: u64 = outcomes.iter().flatten().map(|tally| tally.refused).sum();
+            let refused: u64 = outcomes.iter().flatten().map(|counts| counts.refused).sum();
             println!("{} cases, {refused} refused at opening", cases.len());
             assert!(broken.is_empty(), "{} of {}: {broken:#?}", broken.len(), cases.len());
             assert!(refused as usize > cases.len() / 3);
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_are_never_removed_and_stand_in_nobodys_way() {
+    fn files_of_others_are_never_removed_and_do_no_harm() {
         let damage = FileDamage::new(VARIABLE).unwrap();
         let segment = damage.bed.files.iter().find(|(name, _)| name.starts_with("log-")).unwrap().1.clone();
         let store = damage.bed.files.iter().find(|(name, _)| name.ends_with(".sorted")).unwrap().1.clone();

@@ -1,5 +1,5 @@
-//! Single bits that turn over at rest, in every kind of file, one at a time: each is found, or harmless. It is never
-//! answered, and a repair keeps what was not hit.
+//! Single bits that flip at rest, in each kind of file, one at a time: each is detected, or harmless. No call returns a
+//! wrong value, and a repair keeps every record that the bit does not affect.
 
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
@@ -8,7 +8,7 @@ use siltstone::{Builder, Database, Error};
 use siltstone::{RepairReport, VerifyReport};
 use std::collections::BTreeMap;
 
-/// The kinds of file: a name, the shape and the structures of the database, and how the file's name begins and ends.
+/// The kinds of file: a name, the shape and the structures of the database, and the prefix and suffix of the file name.
 const SUBJECTS: [(&str, Shape, &str, &str); 12] = [
     ("manifest", VARIABLE, "MANIFEST", "MANIFEST"),
     ("manifest mirror", VARIABLE, "MANIFEST.", "mirror"),
@@ -36,20 +36,20 @@ pub(super) const TRIE: Shape = (true, IndexKind::EntropyTrie, HashStoreKind::Cuc
 const KEYS: u64 = 240;
 pub(super) const SEED: [u64; 2] = [3, 5];
 
-/// What became of all bits that were turned over in one kind of file.
+/// The outcomes of the flipped bits in one kind of file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// How many there were.
+pub struct Counts {
+    /// The number of flipped bits.
     pub flips: u64,
     /// The database was not opened.
     pub refused: u64,
-    /// It was, and a get or an iteration told of the damage.
+    /// It was opened, and a get or an iteration reported the damage.
     pub found_by_reading: u64,
-    /// All answers were right, and verifying told of the damage.
+    /// All values were right, and verify reported the damage.
     pub found_by_verifying: u64,
-    /// All answers were right, and nothing is damaged: the bit means nothing, or was never promised.
+    /// All values were right, and verify found no damage: the bit has no meaning, or was never guaranteed.
     pub harmless: u64,
-    /// Of those that were found: after a repair no record was missing.
+    /// Of the detected ones, those after which a repair kept every record.
     pub repaired_whole: u64,
 }
 
@@ -58,42 +58,42 @@ pub fn subjects() -> impl Iterator<Item = &'static str> {
     SUBJECTS.iter().map(|(name, ..)| *name)
 }
 
-/// Turns over `samples` bits of the files of one kind, one at a time.
+/// Flips `samples` bits of the files of one kind, one at a time.
 ///
 /// # Errors
-/// What was broken, and by which bit of which file.
-pub fn run(subject: &str, samples: u64, seed: u64) -> Result<Tally, String> {
+/// The broken guarantee, and the file and bit that broke it.
+pub fn run(subject: &str, samples: u64, seed: u64) -> Result<Counts, String> {
     let found = SUBJECTS.iter().find(|(name, ..)| *name == subject);
-    let (_, shape, prefix, suffix) = found.ok_or_else(|| format!("{subject} is no kind of file"))?;
-    let bed = Bed::new(*shape, SEED).map_err(|error| error.to_string())?;
+    let (_, shape, prefix, suffix) = found.ok_or_else(|| format!("unknown kind of file: {subject}"))?;
+    let bed = TestBed::new(*shape, SEED).map_err(|error| error.to_string())?;
     let files: Vec<_> =
         bed.files.iter().filter(|(name, _)| name.starts_with(prefix) && name.ends_with(suffix)).collect();
     let bits: u64 = files.iter().map(|(_, bytes)| bytes.len() as u64 * 8).sum();
     if bits == 0 {
-        return Err(format!("there is no {subject}"));
+        return Err(format!("no file of this kind: {subject}"));
     }
-    let (mut random, mut tally) = (fastrand::Rng::with_seed(seed), Tally::default());
+    let (mut random, mut counts) = (fastrand::Rng::with_seed(seed), Counts::default());
     for _ in 0..samples {
         let mut bit = random.u64(..bits);
         for (name, bytes) in &files {
             if bit < bytes.len() as u64 * 8 {
-                bed.flip(name, bit, &mut tally).map_err(|broken| format!("{name}, bit {bit}: {broken}"))?;
+                bed.flip(name, bit, &mut counts).map_err(|broken| format!("{name}, bit {bit}: {broken}"))?;
                 break;
             }
             bit -= bytes.len() as u64 * 8;
         }
     }
-    Ok(tally)
+    Ok(counts)
 }
 
 /// A closed database with SortedStores, HashStores and a log.
-pub(super) struct Bed {
+pub(super) struct TestBed {
     shape: Shape,
     seed: [u64; 2],
     pub files: Files,
-    /// The files as they were when it was closed for the first time.
+    /// The files after the database was closed for the first time.
     pub older: Files,
-    /// Every value that each key ever had, the last at the end; `None` is a delete.
+    /// All values that each key had, the last one at the end; `None` is a tombstone.
     history: BTreeMap<Vec<u8>, Vec<Option<Vec<u8>>>>,
 }
 
@@ -120,11 +120,11 @@ pub(super) fn read_files(directory: &Directory) -> siltstone::Result<Files> {
     Ok(files)
 }
 
-impl Bed {
-    /// A database of this shape; with another seed its values are others too, and its files have the same names.
-    pub fn new(shape: Shape, seed: [u64; 2]) -> siltstone::Result<Bed> {
+impl TestBed {
+    /// A database of this shape. With another seed it has other values in files of the same names.
+    pub fn new(shape: Shape, seed: [u64; 2]) -> siltstone::Result<TestBed> {
         let (files, older) = (Files::new(), Files::new());
-        let mut bed = Bed { shape, seed, files, older, history: BTreeMap::new() };
+        let mut bed = TestBed { shape, seed, files, older, history: BTreeMap::new() };
         let directory = memory(&bed.files)?;
         let database = bed.builder().open_in(directory.clone())?;
         bed.write(&database, 0)?;
@@ -136,7 +136,7 @@ impl Bed {
         database.close()?;
         drop(database);
         bed.older = read_files(&directory)?;
-        // LogStores that are large enough to keep what follows in the log.
+        // LogStores large enough to keep the following writes in the log.
         let database = bed.builder().log_slots_min(4096).open_in(directory.clone())?;
         (3..6).try_for_each(|round| bed.write(&database, round))?;
         database.close()?;
@@ -181,18 +181,18 @@ impl Bed {
         Ok(())
     }
 
-    fn flip(&self, name: &str, bit: u64, tally: &mut Tally) -> Result<(), String> {
+    fn flip(&self, name: &str, bit: u64, counts: &mut Counts) -> Result<(), String> {
         let mut files = self.files.clone();
         let Some(byte) = files.get_mut(name).and_then(|bytes| bytes.get_mut(bit as usize / 8)) else {
-            return Err("no such bit".into());
+            return Err("the file has no such bit".into());
         };
         *byte ^= 1 << (bit % 8);
-        tally.flips += 1;
-        self.check(&files, tally)
+        counts.flips += 1;
+        self.check(&files, counts)
     }
 
-    /// Whether opening, reading, verifying and repairing these files keep every promise.
-    pub fn check(&self, files: &Files, tally: &mut Tally) -> Result<(), String> {
+    /// Checks that opening, reading, verifying and repairing these files keep every guarantee.
+    pub fn check(&self, files: &Files, counts: &mut Counts) -> Result<(), String> {
         let broken = |error: Error| error.to_string();
         let directory = memory(files).map_err(broken)?;
         let verified = match Database::verify_closed_in(&directory, &mut |_, _| true) {
@@ -200,10 +200,10 @@ impl Bed {
             Err(_) if self.has_lost_both_manifests(files) => {
                 let opened = self.builder().create(false).open_in(directory.clone());
                 let repaired = Database::repair_in(&directory, &mut |_, _| true);
-                tally.refused += 1;
+                counts.refused += 1;
                 return match (opened, repaired) {
                     (Err(_), Err(_)) => Ok(()),
-                    _ => Err("verifying refuses what opening or a repair does not".into()),
+                    _ => Err("verify returns an error, but opening or repair does not".into()),
                 };
             }
             Err(error) => return Err(broken(error)),
@@ -212,26 +212,26 @@ impl Bed {
         let is_whole = match self.builder().create(false).open_in(directory) {
             Ok(database) => self.read_all(&database)?,
             Err(Error::Corrupt { .. } | Error::Version { .. }) if told => {
-                tally.refused += 1;
-                return self.repair(files, tally);
+                counts.refused += 1;
+                return self.repair(files, counts);
             }
-            Err(other) => return Err(format!("it was not opened: {other}")),
+            Err(other) => return Err(format!("opening failed: {other}")),
         };
         match (is_whole, told) {
-            (true, true) => tally.found_by_verifying += 1,
-            (false, true) => tally.found_by_reading += 1,
-            (true, false) => tally.harmless += 1,
-            (false, false) => return Err("reading tells of damage, and verifying does not".into()),
+            (true, true) => counts.found_by_verifying += 1,
+            (false, true) => counts.found_by_reading += 1,
+            (true, false) => counts.harmless += 1,
+            (false, false) => return Err("reading reports damage, but verify does not".into()),
         }
-        if told { self.repair(files, tally) } else { Ok(()) }
+        if told { self.repair(files, counts) } else { Ok(()) }
     }
 
-    /// Without a manifest nobody can tell what the files mean.
+    /// Without a manifest the files have no meaning.
     fn has_lost_both_manifests(&self, files: &Files) -> bool {
         ["MANIFEST", "MANIFEST.mirror"].iter().all(|name| files.get(*name) != self.files.get(*name))
     }
 
-    /// Reads every key. `Ok(false)`: not all could be read, but nothing was answered wrongly.
+    /// Reads every key. Returns `Ok(false)` if some cannot be read, but no value was wrong.
     pub fn read_all(&self, database: &Database) -> Result<bool, String> {
         let mut whole = true;
         for (key, values) in &self.history {
@@ -258,15 +258,15 @@ impl Bed {
         Ok(whole)
     }
 
-    /// After a repair the database is sound, and whatever is not called affected is there.
-    fn repair(&self, files: &Files, tally: &mut Tally) -> Result<(), String> {
+    /// Checks that after a repair the database is intact, with all records that are not reported as affected.
+    fn repair(&self, files: &Files, counts: &mut Counts) -> Result<(), String> {
         let failed = |error: Error| format!("repairing: {error}");
         let directory = memory(files).map_err(failed)?;
         let report = Database::repair_in(&directory, &mut |_, _| true).map_err(failed)?;
         let database = self.builder().create(false).open_in(directory).map_err(failed)?;
         let again: VerifyReport = database.verify(&mut |_, _| true).map_err(failed)?;
         if let Some(damage) = again.damage.first() {
-            return Err(format!("it is damaged after a repair: {damage}"));
+            return Err(format!("damage after a repair: {damage}"));
         }
         let mut missing = 0;
         for (key, values) in &self.history {
@@ -276,13 +276,13 @@ impl Bed {
                 check_excuse(&report, self.seed, key, &found, values)?;
             }
         }
-        tally.repaired_whole += u64::from(missing == 0);
+        counts.repaired_whole += u64::from(missing == 0);
         Ok(())
     }
 }
 
-/// A key that has not its last value after a repair must be one that may be lost; an older value, one that may be
-/// older.
+/// Checks a key that does not have its last value after a repair: it must be reported as affected, and if it has an
+/// older value, as possibly older.
 fn check_excuse(
     report: &RepairReport,
     seed: [u64; 2],
@@ -291,16 +291,14 @@ fn check_excuse(
     values: &[Option<Vec<u8>>],
 ) -> Result<(), String> {
     if !report.found.may_affect(key) {
-        return Err(format!("the repair lost the key {key:?} and does not say so"));
+        return Err(format!("the repair lost the key {key:?} and does not report it"));
     }
     let placement = siltstone::key::KeyHasher::Keyed(seed).hash(key).placement;
     let may_be_older = report.found.may_be_older().iter().any(|range| range.contains(placement));
     match found {
         None => Ok(()),
         Some(_) if may_be_older && values.contains(found) => Ok(()),
-        Some(_) => {
-            Err(format!("the repair brought back an old value of the key {key:?} and does not say so"))
-        }
+        Some(_) => Err(format!("the repair restored an old value of the key {key:?} and does not report it")),
     }
 }
 
@@ -309,11 +307,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bit_turned_over_in_any_file_is_found_or_harmless_and_repaired() {
+    fn a_flipped_bit_in_any_file_is_detected_or_harmless_and_repaired() {
         for subject in subjects() {
-            let tally = run(subject, 60, 1).unwrap();
-            println!("{subject}: {tally:?}");
-            assert!(tally.flips == 60 && tally.harmless < 60, "{subject}: {tally:?}");
+            let counts = run(subject, 60, 1).unwrap();
+            println!("{subject}: {counts:?}");
+            assert!(counts.flips == 60 && counts.harmless < 60, "{subject}: {counts:?}");
         }
     }
 }

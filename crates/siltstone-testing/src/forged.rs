@@ -1,25 +1,25 @@
-//! Values that hold frames of the log as another database wrote them, at the same positions, and sync markers, with
-//! damage around them: none of them may be taken for what this database wrote.
+//! Values that contain frames of the log and sync markers as another database writes them at the same positions, with
+//! damage around them. Recovery must not take them for frames of this database.
 
 use super::flips::{Files, memory, read_files};
 use siltstone::engine::silt::SiltSettings;
 use siltstone::store::log::format::SEGMENT_HEADER_BYTES;
 use siltstone::{Database, Durability, WriteOptions};
 
-/// The key that nobody has written; only forged frames put it.
+/// A key that was never written; only forged frames put it.
 const VICTIM: &[u8] = b"victim";
-/// Bytes of a value before what is forged.
+/// The bytes of a value before the forged ones.
 const LEAD_BYTES: usize = 40;
-/// Where the log's only segment stands.
+/// The only segment of the log.
 const SEGMENT: &str = "log-0000000000000000";
 
-/// One value in a log, between two others.
+/// A log with some records.
 struct Logged {
     bytes: Vec<u8>,
     files: Files,
 }
 
-/// An empty database; each has a secret of its own.
+/// An empty database. Each has its own secret.
 fn create() -> siltstone::Result<Files> {
     let (database, directory) = open(&Files::new())?;
     let files = read_files(&directory)?;
@@ -35,13 +35,13 @@ fn open(files: &Files) -> siltstone::Result<(Database, siltstone::device::Direct
     Ok((builder.open_in(directory.clone())?, directory))
 }
 
-/// Puts these keys and values into a database and gives the bytes of its log.
+/// Puts these keys and values into a database, and returns its log.
 fn write(files: &Files, values: &[(&[u8], &[u8])], durability: Durability) -> siltstone::Result<Logged> {
     let (database, directory) = open(files)?;
     for (key, value) in values {
         database.put_with(key, value, WriteOptions::default().durability(durability))?;
     }
-    // As after a kill: what was written is there, and no more.
+    // As after a kill: only what was written is present.
     let files = read_files(&directory)?;
     drop(database);
     Ok(Logged { bytes: files.get(SEGMENT).cloned().unwrap_or_default(), files })
@@ -51,8 +51,8 @@ fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }
 
-/// A value which holds, where they would have to be in the log of the database, the frames that the database `forger`
-/// writes there.
+/// A value that contains, at their positions in the log of the database `own`, the frames that the database `forger`
+/// writes at these positions.
 fn forged_value(
     own: &Files,
     forger: &Files,
@@ -62,7 +62,7 @@ fn forged_value(
     let mark = [0xA5; LEAD_BYTES + 1000];
     let plain = write(own, &[(b"a", b"1"), (b"b", &mark)], own_durability).map_err(failed)?;
     let start = find(&plain.bytes, &mark).ok_or("the value is not in the log")? + LEAD_BYTES;
-    // What comes before is made so long that the forger's frame begins where the value's bytes will stand.
+    // The filler is so long that the forger's frame begins at the position of the value's bytes.
     for length in 0..400 {
         let filler = vec![0x5A; length];
         let before = write(forger, &[(b"f", &filler)], durability).map_err(failed)?.bytes.len();
@@ -75,11 +75,11 @@ fn forged_value(
         value.extend_from_slice(&[0xA5; 100]);
         return Ok(value);
     }
-    Err("no length puts the forger's frame there".to_owned())
+    Err("no filler puts the forger's frame at the position".to_owned())
 }
 
-/// Damages every byte before the forged frames, one at a time, and cuts the log anywhere behind them: answers how often
-/// the victim appears, or a database is refused that only lost its torn end.
+/// Damages each byte before the forged frames, one at a time, and cuts the log at each position after them. Returns how
+/// often the victim appears, and how often a database does not open that lost only its torn end.
 fn forgeries(
     own: &Files,
     forger: &Files,
@@ -116,7 +116,7 @@ fn forgeries(
     Ok((appeared, refused))
 }
 
-/// Frames of a put, in a log that was synced and is damaged: a repair looks for frames behind the damage.
+/// Frames of a put, in a log that was synced and is damaged: a repair searches for frames after the damage.
 fn forged_puts(own: &Files, forger: &Files) -> u32 {
     forgeries(own, forger, (Durability::Synced, Durability::Written)).unwrap().0
 }
@@ -133,7 +133,7 @@ fn frames_and_sync_markers_in_a_value_are_never_taken_for_the_logs_own() {
 }
 
 #[test]
-fn whoever_knows_the_secret_can_forge_them() {
+fn frames_forged_with_the_secret_are_accepted() {
     // The canary: with the database's own secret the same bytes are taken for frames and markers.
     let own = create().unwrap();
     assert!(forged_puts(&own, &own) > 0 && forged_markers(&own, &own) > 0);

@@ -1,8 +1,8 @@
-//! Random operations on a database, by swarm testing (Groce and others, ISSTA 2012): each run leaves some kinds of
-//! operations out and draws its sizes anew, for a mixture of everything seldom reaches an extreme of anything.
+//! Random operations on a database, by swarm testing (Groce et al., ISSTA 2012): each run leaves out some kinds of
+//! operations and draws its own sizes, because a mixture of everything rarely reaches an extreme of anything.
 //!
-//! Operations name keys by number and values by serial number and length, so that a list of them is short to print and
-//! every operation can be left out without changing what the others mean.
+//! Operations name keys by number, and values by serial number and length. So a list of operations is short, and any of
+//! them can be left out without changing the meaning of the others.
 
 use super::simulated::{Crash, Faults};
 use siltstone::batch::{Durability, TimestampMs};
@@ -11,10 +11,10 @@ use std::ops::RangeInclusive;
 /// The number of a key in a [`Workload`].
 pub type KeyNumber = u32;
 
-/// A value: its bytes follow from its number, and two values of eight bytes or more with different numbers differ.
+/// A value. Its number determines its bytes; two values of eight bytes or more with different numbers differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Value {
-    /// Which value.
+    /// The number of the value.
     pub serial: u64,
     /// Its length, in bytes.
     pub length: usize,
@@ -32,104 +32,104 @@ impl Value {
     }
 }
 
-/// A write of a batch; a value of `None` deletes.
+/// A write of a batch. The value `None` deletes the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchWrite {
     /// The key.
     pub key: KeyNumber,
-    /// Its new value with its expiry time, counted from now in milliseconds, 0 for never.
+    /// Its new value, and in how many milliseconds it expires, 0 for never.
     pub value: Option<(Value, TimestampMs)>,
 }
 
-/// What an update does with the value it finds.
+/// What an update does with the value that it finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Modification {
     /// Leaves it.
     Keep,
     /// Removes it.
     Delete,
-    /// Puts [`modified`] in its place, or a value where there is none.
+    /// Replaces it by [`modified`], or puts a value if there is none.
     Modify {
-        /// What is put where there is none.
+        /// The value that is put if there is none.
         if_absent: Value,
     },
 }
 
-/// What [`Modification::Modify`] makes of a value: as long, and every byte greater by one.
+/// The value that [`Modification::Modify`] puts: as long, with each byte greater by one.
 pub fn modified(value: &[u8]) -> Vec<u8> {
     value.iter().map(|byte| byte.wrapping_add(1)).collect()
 }
 
-/// One operation on a database or on what it stands on.
+/// One operation on a database or on its device.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
-    /// Gives a key a value that expires so many milliseconds from now, or never if 0.
+    /// Puts a value that expires after a time, or never.
     Put {
         /// The key.
         key: KeyNumber,
         /// Its new value.
         value: Value,
-        /// When it expires, in milliseconds from now.
+        /// In how many milliseconds it expires, 0 for never.
         expires_in_ms: TimestampMs,
-        /// How durable.
+        /// The durability.
         durability: Durability,
     },
-    /// Removes a key.
+    /// Deletes a key.
     Delete {
         /// The key.
         key: KeyNumber,
-        /// How durable.
+        /// The durability.
         durability: Durability,
     },
-    /// Writes together.
+    /// Writes a batch.
     Batch {
-        /// What is written, in order.
+        /// The writes, in order.
         writes: Vec<BatchWrite>,
-        /// How durable.
+        /// The durability.
         durability: Durability,
     },
     /// Reads and modifies a value.
     Update {
         /// The key.
         key: KeyNumber,
-        /// What becomes of it.
+        /// The modification.
         modification: Modification,
-        /// How durable.
+        /// The durability.
         durability: Durability,
     },
-    /// Looks a key up.
+    /// Gets a key.
     Get(KeyNumber),
-    /// Looks several keys up together.
+    /// Gets several keys in one call.
     GetMany(Vec<KeyNumber>),
     /// Reads all records.
     Iterate,
-    /// Makes everything durable.
+    /// Syncs the database.
     Sync,
-    /// So many steps of the background work.
+    /// Executes this number of steps of background work.
     Step(u32),
     /// Merges everything into the last store.
     Compact,
-    /// So many milliseconds go by.
+    /// This number of milliseconds passes.
     Wait(TimestampMs),
-    /// Bounds the database's memory, in bytes, or not. Simulations put it in between what a workload draws.
+    /// Sets or removes the memory budget, in bytes. Simulations insert it between the operations of a workload.
     Budget(Option<u64>),
-    /// Reads and checks everything.
+    /// Verifies the database.
     Verify,
-    /// Copies the database.
+    /// Makes a checkpoint.
     Checkpoint,
     /// Closes the database and opens it again.
     Reopen,
-    /// Ends it without closing, and opens what is left. The seed is that of the crash.
+    /// Ends it without closing it, and opens what is left. The seed is that of the crash.
     Crash(Crash, u64),
-    /// The power goes off at this change of the device from now on, whichever operation is under way then.
+    /// The power fails at this change of the device, counted from now, whichever operation is running then.
     PowerOff(u64),
-    /// The device fails so from now on.
+    /// The device fails like this from now on.
     Fail(Faults),
 }
 
 /// The kinds of operations, in the order of a workload's weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is documented at the operation of its name")]
+#[expect(missing_docs, reason = "the operations of the same names are documented")]
 pub enum OperationKind {
     Put,
     Delete,
@@ -174,7 +174,7 @@ impl OperationKind {
         Kind::Fail,
     ];
 
-    /// The greatest weight that a workload gives the kind: what costs much, or ends everything, is seldom.
+    /// The maximum weight of the kind in a workload. Operations that are expensive or end a database are rare.
     fn weight_max(self) -> u32 {
         match self {
             Kind::Put => 1000,
@@ -188,7 +188,7 @@ impl OperationKind {
     }
 }
 
-/// Which operations a run does, how often, on how many keys, of which sizes.
+/// Which operations a run executes, how often, on how many keys, with which sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
     /// The weight of each kind, in the order of [`OperationKind::ALL`]; 0 leaves it out.
@@ -197,26 +197,26 @@ pub struct Workload {
     pub durabilities: [u32; 3],
     /// How many keys there are.
     pub keys: KeyNumber,
-    /// Whether few of the keys are used much more often than the others.
+    /// Whether a few keys are used much more often than the others.
     pub skewed: bool,
-    /// The lengths of keys, in bytes; long enough for all of them to differ.
+    /// The lengths of keys, in bytes, long enough that all keys differ.
     pub key_lengths: RangeInclusive<usize>,
     /// The lengths of values, in bytes.
     pub value_lengths: RangeInclusive<usize>,
-    /// The most writes of a batch, and keys of a [`Operation::GetMany`].
+    /// The maximum number of writes in a batch, and of keys in a [`Operation::GetMany`].
     pub batch_max: usize,
-    /// Expiring records live so many milliseconds at the most; 0: none expires.
+    /// The longest lifetime of an expiring record, in milliseconds; 0 if none expires.
     pub lifetime_ms: TimestampMs,
-    /// From which the bytes of the keys follow.
+    /// Determines the bytes of the keys.
     pub key_seed: u64,
     serial: u64,
 }
 
-/// The bytes at a key's end that make it differ from all others.
+/// The bytes at the end of a key in which it differs from all others.
 const KEY_NUMBER_BYTES: usize = KeyNumber::BITS as usize / 8;
 
 impl Workload {
-    /// A workload drawn from all there are, for records of any sizes.
+    /// A random workload for records of any size.
     pub fn random(random: &mut fastrand::Rng) -> Workload {
         let shortest = KEY_NUMBER_BYTES + random.usize(..12);
         let longest = shortest + log_uniform(random, 300) as usize - 1;
@@ -227,7 +227,7 @@ impl Workload {
     /// A workload for records of a fixed size, in bytes.
     ///
     /// # Panics
-    /// If keys are shorter than 4 bytes: so many are needed to tell them apart.
+    /// If keys are shorter than 4 bytes, which are needed to make them different.
     pub fn fixed(random: &mut fastrand::Rng, key_length: usize, value_length: usize) -> Workload {
         assert!(key_length >= KEY_NUMBER_BYTES, "keys of {key_length} bytes would not all differ");
         Workload::draw(random, key_length..=key_length, value_length..=value_length)
@@ -242,7 +242,7 @@ impl Workload {
             0 => 0,
             _ => log_uniform(random, kind.weight_max()),
         });
-        // Without any write there is nothing to see.
+        // Without a write there is nothing to check.
         weights[Kind::Put as usize] = weights[Kind::Put as usize].max(20);
         let mut durabilities = [0; 3].map(|_: u32| random.u32(..4));
         if durabilities == [0; 3] {
@@ -268,7 +268,7 @@ impl Workload {
         self
     }
 
-    /// The bytes of a key: as random as those of a hash, but for the last four, which tell it apart.
+    /// The bytes of a key: as random as those of a hash, except for the last four, which are its number.
     pub fn key(&self, number: KeyNumber) -> Vec<u8> {
         let mut random = fastrand::Rng::with_seed(self.key_seed ^ u64::from(number).rotate_left(32));
         let mut key = vec![0; random.usize(self.key_lengths.clone())];
@@ -285,7 +285,7 @@ impl Workload {
         self.next_of(kind, random)
     }
 
-    /// The next operation, of this kind.
+    /// The next operation of this kind.
     pub fn next_of(&mut self, kind: OperationKind, random: &mut fastrand::Rng) -> Operation {
         match kind {
             Kind::Put => {
@@ -339,7 +339,7 @@ impl Workload {
         if self.skewed { log_uniform(random, self.keys) - 1 } else { random.u32(..self.keys) }
     }
 
-    /// A value that was not there before, and its lifetime.
+    /// A new value, and its lifetime.
     fn value(&mut self, random: &mut fastrand::Rng) -> (Value, TimestampMs) {
         self.serial += 1;
         let value = Value { serial: self.serial, length: random.usize(self.value_lengths.clone()) };
@@ -356,7 +356,7 @@ fn random_start(end: usize) -> usize {
     if end.is_multiple_of(2) { 0 } else { end / 2 }
 }
 
-/// An index, each as likely as its weight says.
+/// An index, with a probability proportional to its weight.
 fn pick(weights: &[u32], random: &mut fastrand::Rng) -> usize {
     let mut at = random.u32(..weights.iter().sum::<u32>().max(1));
     for (index, &weight) in weights.iter().enumerate() {
@@ -368,7 +368,7 @@ fn pick(weights: &[u32], random: &mut fastrand::Rng) -> usize {
     0
 }
 
-/// From 1 to `end`, each order of magnitude as likely as another.
+/// A number from 1 to `end`, with the same probability for each order of magnitude.
 fn log_uniform(random: &mut fastrand::Rng, end: u32) -> u32 {
     (f64::from(end).powf(random.f64()) as u32).clamp(1, end.max(1))
 }

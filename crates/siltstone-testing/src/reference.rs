@@ -1,9 +1,16 @@
-//! What a database should be: a map in memory that knows what must, and what may, be there after a crash.
+//! The reference model: a map in memory that knows which records must, and which may, be present after a crash.
 //!
 //! All writes form one sequence. While the database runs, a key has the value of its last write. After a crash the
-//! database is what some beginning of the sequence made it; the beginning holds every write that was promised to
-//! survive such a crash, and each batch is in it whole or not at all. A write that was answered with an error may be
+//! database has the records that some prefix of the sequence leaves. The prefix contains every write that was
+//! guaranteed to survive such a crash, and each batch completely or not at all. A write that returned an error may be
 //! part of the sequence or not.
+//!
+//! ```text
+//! sequence   a=1 (synced)   b=1 (written)   a=2 (buffered)   b=2 (failed)
+//! possible after
+//!   a kill         {a=1 b=1}   {a=2 b=1}   {a=2 b=2}
+//!   a power loss   these, and {a=1}
+//! ```
 
 use super::simulated::Crash;
 use bytes::Bytes;
@@ -17,7 +24,7 @@ use std::ops::RangeInclusive;
 pub struct Cell {
     /// The value.
     pub value: Bytes,
-    /// When it ceases to be, or [`NEVER`].
+    /// When the value expires, or [`NEVER`].
     pub expires_at_ms: TimestampMs,
 }
 
@@ -30,10 +37,10 @@ impl Cell {
 /// All records of a database, by key.
 pub type Records = BTreeMap<Bytes, Cell>;
 
-/// How a database came to its end.
+/// How a database ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It was closed, without an error: everything is durable.
+    /// It was closed without an error: everything is durable.
     Closed,
     /// Its process ended.
     ProcessKilled,
@@ -50,12 +57,12 @@ impl From<Crash> for Ending {
     }
 }
 
-/// A promise that was broken: in words, with the keys and what should be there.
+/// A broken guarantee: a message with the keys and their expected values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation(String);
 
 impl Violation {
-    /// A broken promise in words.
+    /// A broken guarantee with this message.
     pub(crate) fn new(words: String) -> Violation {
         Violation(words)
     }
@@ -69,11 +76,11 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// Writes that are there together or not at all.
+/// Writes that are present together or not at all.
 #[derive(Debug, Clone)]
 struct Entry {
     writes: Vec<(Bytes, Option<Cell>)>,
-    /// Whether it was acknowledged; if not, it may be missing though later ones are there.
+    /// Whether it was acknowledged. If not, it may be missing although later entries are present.
     certain: bool,
 }
 
@@ -99,25 +106,25 @@ impl Entry {
     }
 }
 
-/// The most writes that may be in doubt at a time: all their combinations are tried.
+/// The maximum number of writes in doubt at a time: all their combinations are tried.
 pub const DOUBTS_MAX: usize = 8;
 
-/// The keys that a violation names.
+/// The maximum number of keys that a violation names.
 const SHOWN_KEYS: usize = 5;
 
 /// The reference model.
 #[derive(Debug, Clone, Default)]
 pub struct Reference {
-    /// What the writes before `history` made: durable for sure.
+    /// The records that the writes before `history` left: certainly durable.
     base: Records,
     history: Vec<Entry>,
-    /// So many entries are in `base` already, of those since the last loss of power.
+    /// How many entries since the last power loss `base` contains.
     settled: usize,
-    /// So many entries of `history` survive the process.
+    /// How many entries of `history` survive the process.
     written: usize,
-    /// So many entries of `history` survive a loss of power.
+    /// How many entries of `history` survive a power loss.
     synced: usize,
-    /// What each key may hold now: its last write, and after it those in doubt.
+    /// The possible values of each key: its last write, and after it those in doubt.
     now: BTreeMap<Bytes, Vec<Option<Cell>>>,
 }
 
@@ -127,7 +134,7 @@ impl Reference {
         Reference::default()
     }
 
-    /// Writes that were acknowledged.
+    /// Adds writes that were acknowledged.
     pub fn acknowledged(&mut self, writes: &[Write<'_>], durability: Durability) {
         let entry = Entry::new(writes, true);
         self.see(&entry);
@@ -140,10 +147,10 @@ impl Reference {
         }
     }
 
-    /// Writes that were answered with an error, and may have been done nevertheless.
+    /// Adds writes that returned an error, and may have taken effect nevertheless.
     ///
     /// # Panics
-    /// If more than [`DOUBTS_MAX`] are in doubt: a restart dispels [`doubts`](Reference::doubts).
+    /// If more than [`DOUBTS_MAX`] are in doubt: a restart resolves [`doubts`](Reference::doubts).
     pub fn attempted(&mut self, writes: &[Write<'_>]) {
         let entry = Entry::new(writes, false);
         self.see(&entry);
@@ -151,19 +158,19 @@ impl Reference {
         assert!(self.doubts() <= DOUBTS_MAX, "too many writes are in doubt");
     }
 
-    /// How many entries the sequence has, counted since the last loss of power or closing.
+    /// The number of entries of the sequence since the last power loss or closing.
     pub fn length(&self) -> usize {
         self.settled + self.history.len()
     }
 
-    /// The first `length` entries of the sequence survive a loss of power: a sync of everything was called after they
-    /// had been acknowledged, and was acknowledged itself.
+    /// The first `length` entries of the sequence survive a power loss: a sync of everything was called after they
+    /// were acknowledged, and was acknowledged itself.
     pub fn synced_to(&mut self, length: usize) {
         let length = length.saturating_sub(self.settled);
         (self.written, self.synced) = (self.written.max(length), self.synced.max(length));
     }
 
-    /// How many writes are in doubt.
+    /// The number of writes in doubt.
     pub fn doubts(&self) -> usize {
         self.doubtful().len()
     }
@@ -175,13 +182,13 @@ impl Reference {
         self.settle(settled);
     }
 
-    /// A sync of the device failed: the system may have dropped what was not durable, so no more than that is promised
-    /// even if only the process ends.
+    /// A sync of the device failed: the system may have dropped what was not durable, so only durable entries are
+    /// guaranteed, even if only the process ends.
     pub fn sync_failed(&mut self) {
         self.written = self.synced;
     }
 
-    /// Whether a get may answer this.
+    /// Checks what a get returned.
     pub fn check(&self, key: &[u8], found: Option<&Cell>, now_ms: TimestampMs) -> Result<(), Violation> {
         let possible = self.possible_now(key, now_ms);
         if possible.contains(&found) {
@@ -190,7 +197,7 @@ impl Reference {
         Err(Violation(format!("key {} is {}, but should be {}", name(key), show(found), show_all(&possible))))
     }
 
-    /// Whether a get may answer this, when it does not tell the expiry time.
+    /// Checks what a get returned without the expiry time.
     pub fn check_value(
         &self,
         key: &[u8],
@@ -209,14 +216,14 @@ impl Reference {
         )))
     }
 
-    /// Whether these may be all the records that there are.
+    /// Checks that these may be all records.
     pub fn check_all(&self, found: &Records, now_ms: TimestampMs) -> Result<(), Violation> {
         let keys: BTreeSet<&Bytes> = self.now.keys().chain(found.keys()).collect();
         keys.into_iter().try_for_each(|key| self.check(key, found.get(key), now_ms))
     }
 
-    /// Whether these may be all the records after the database was opened again; if so, it goes on from them, and says
-    /// how many entries of the sequence may be there, by [`length`](Reference::length).
+    /// Checks that these may be all records after the database was opened again, and continues from them. Returns how
+    /// many entries of the sequence may be present, as [`length`](Reference::length) counts them.
     pub fn restarted(
         &mut self,
         ending: Ending,
@@ -244,7 +251,7 @@ impl Reference {
         let possible = self.settled + shortest..=self.settled + end;
         match ending {
             Ending::ProcessKilled => self.go_on(end, &doubtful, &matches, found),
-            // What survived the loss of power is on the device, and will survive the next one.
+            // What survived the power loss is on the device, and survives the next one.
             Ending::Closed | Ending::PowerLost => {
                 *self = Reference { base: found.clone(), ..Reference::default() };
             }
@@ -276,7 +283,7 @@ impl Reference {
         }
     }
 
-    /// The first `count` entries become durable for sure.
+    /// The first `count` entries become certainly durable.
     fn settle(&mut self, count: usize) {
         self.settled += count;
         for entry in self.history.drain(..count) {
@@ -286,8 +293,8 @@ impl Reference {
         self.synced = self.synced.saturating_sub(count);
     }
 
-    /// The shortest and the longest beginning of the sequence, of at least `promised` entries, that make the records
-    /// what they are; `done` says which entries are in the sequence.
+    /// The lengths of the shortest and the longest prefix of the sequence, of at least `promised` entries, that leave
+    /// these records. `done` says which entries are in the sequence.
     fn matching(
         &self,
         promised: usize,
@@ -315,9 +322,9 @@ impl Reference {
         ends
     }
 
-    /// Goes on after the end of a process, with the sequence up to `end`. What was found tells of some doubtful entries
-    /// that they are there, of others that they are not; the rest stay in doubt, for a later loss of power can still
-    /// show the difference.
+    /// Continues after the end of a process, with the sequence up to `end`. The records found show that some doubtful
+    /// entries are present and others are not. The rest stay in doubt, because a later power loss can still show the
+    /// difference.
     fn go_on(&mut self, end: usize, doubtful: &[usize], matches: &[(usize, u32)], found: &Records) {
         self.history.truncate(end);
         let mut missing = BTreeSet::new();
@@ -339,7 +346,7 @@ impl Reference {
             .collect();
     }
 
-    /// Why no beginning of the sequence fits.
+    /// The message for records that no prefix of the sequence leaves.
     fn explain(&self, promised: usize, found: &Records, now_ms: TimestampMs) -> Violation {
         let mut possible: BTreeMap<&Bytes, Vec<Option<&Cell>>> =
             self.base.iter().map(|(key, cell)| (key, vec![Some(cell)])).collect();

@@ -1,4 +1,4 @@
-//! The doubles together: a small log store is right under all of them, and each way of getting it wrong is found.
+//! All doubles together: a small log store passes under them, and each of its mistakes is found.
 
 use super::operations::{BatchWrite, Modification, modified};
 use super::reference::{Cell, DOUBTS_MAX, Records};
@@ -9,7 +9,7 @@ use siltstone::coding::checksum;
 use siltstone::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use siltstone::{Error, Result};
 
-/// What a store can get wrong.
+/// A mistake of the store.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Mistake {
     None,
@@ -159,7 +159,7 @@ impl LogStore {
     }
 }
 
-/// A store, the model of it, and what both stand on.
+/// A store, its device, and its model.
 struct Run {
     backend: SimulatedDirectory,
     store: LogStore,
@@ -267,7 +267,7 @@ fn first_failure(mistake: Mistake, seeds: u64) -> Option<(u64, Violation)> {
 }
 
 #[test]
-fn a_store_that_keeps_its_promises_is_never_blamed() {
+fn a_correct_store_breaks_no_guarantee() {
     assert_eq!(first_failure(Mistake::None, 300), None);
 }
 

@@ -1,7 +1,7 @@
-//! A process that writes to a database and is killed, and what must be there afterwards: all that it was told is
-//! written, and every batch whole or not at all.
+//! A process that writes to a database and is killed, and the check of what it left: all acknowledged writes, and each
+//! batch completely or not at all.
 //!
-//! What the process does at each step follows from the step's number, so that nobody has to remember what was written.
+//! The number of a step determines what the process does in it, so the check needs no record of what was written.
 
 use siltstone::{Access, Batch, Builder, Database, Durability, WriteOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-/// Records of a batch.
+/// The number of records in a batch.
 const BATCH: u64 = 8;
-/// What was put is deleted so many steps later, if at all.
+/// A record that is deleted at all is deleted this number of steps later.
 const DELETED_AFTER: u64 = 43;
 const ACKNOWLEDGED: &str = "acknowledged ";
 
@@ -56,7 +56,7 @@ impl Victim {
     /// How many shapes there are.
     pub const SHAPES: usize = SHAPES.len();
 
-    /// Settings so small that a few thousand records go through all stores.
+    /// The settings are so small that a few thousand records reach all stores.
     fn builder(&self) -> Builder {
         let (fixed, hashed_keys) = SHAPES[self.shape % SHAPES.len()];
         let builder = Database::builder(&self.directory).access(self.access);
@@ -85,12 +85,12 @@ impl Victim {
         value
     }
 
-    /// What the process does: writes from step `start` on, and says after each that it was acknowledged. Ends only
-    /// with an error.
+    /// Does the work of the process: writes from step `start` on, and prints a line after each acknowledged step. Ends
+    /// only with an error.
     pub fn write(&self, start: u64, said: &mut dyn Write) -> siltstone::Result<()> {
         let database = self.builder().open()?;
         for step in start.. {
-            // Most survive the process only; now and then a sync is under way when it is killed.
+            // Most writes survive the process only; some kills happen during a sync.
             let durability = if step % 64 == 0 { Durability::Synced } else { Durability::Written };
             let options = WriteOptions::default().durability(durability);
             match action(step) {
@@ -114,11 +114,11 @@ impl Victim {
         Ok(())
     }
 
-    /// Starts `command`, which must do as [`write`](Victim::write) does from step `start` on and tell its standard
-    /// output; kills it after so many acknowledgements; answers the last step that was acknowledged.
+    /// Starts `command`, which must call [`write`](Victim::write) from step `start` on with its standard output, and
+    /// kills it after this number of acknowledgements. Returns the last acknowledged step.
     ///
     /// # Errors
-    /// If it does not start or ends by itself.
+    /// If it does not start, or ends before it is killed.
     pub fn kill(command: &mut Command, start: u64, acknowledgements: u64) -> Result<u64, String> {
         let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
         let outcome = kill_after(&mut child, start + acknowledgements);
@@ -126,16 +126,16 @@ impl Victim {
         outcome
     }
 
-    /// Opens the database and checks that everything is there that must be.
+    /// Opens the database and checks that all acknowledged writes are present.
     ///
     /// # Errors
-    /// What is missing, damaged or should not be there.
+    /// What is missing, damaged, or present although it was deleted.
     pub fn check(&self, acknowledged: u64) -> Result<(), String> {
         let database = self.builder().create(false).open().map_err(|error| error.to_string())?;
         for step in 0..=acknowledged {
             self.check_step(&database, step, acknowledged)?;
         }
-        // The next step may have been carried out or not, but not in part.
+        // The next step may have been executed or not, but not in part.
         let next = acknowledged + 1;
         if action(next) == Action::Batch {
             let mut there = 0;
@@ -143,7 +143,7 @@ impl Victim {
                 there += u64::from(self.get(&database, next, member)?.is_some());
             }
             if there != 0 && there != BATCH {
-                return Err(format!("{there} records of the batch of step {next}"));
+                return Err(format!("{there} records of the batch of step {next} are present"));
             }
         }
         let report = database.verify(&mut |_, _| true).map_err(|error| error.to_string())?;
@@ -169,7 +169,7 @@ impl Victim {
                     return Err(format!("step {step} was deleted and is there again"));
                 }
                 None if deleted_by.is_some_and(|by| by <= acknowledged + 1) => {}
-                None => return Err(format!("step {step}, record {member}: it is not there")),
+                None => return Err(format!("step {step}, record {member}: it is missing")),
                 Some(value) if value != self.value(step, member) => {
                     return Err(format!("step {step}, record {member}: it has another value"));
                 }
@@ -181,9 +181,9 @@ impl Victim {
 }
 
 fn kill_after(child: &mut Child, kill_at: u64) -> Result<u64, String> {
-    let said = child.stdout.take().ok_or("its output is not there")?;
+    let said = child.stdout.take().ok_or("its output is missing")?;
     let (mut last, mut killed) = (None, false);
-    // What it still says while it dies counts too: it was acknowledged.
+    // Lines that it prints before it dies count too: these steps were acknowledged.
     for line in BufReader::new(said).lines() {
         let Ok(line) = line else { break };
         let Some(step) = line.strip_prefix(ACKNOWLEDGED).and_then(|step| step.parse().ok()) else { continue };
@@ -193,5 +193,9 @@ fn kill_after(child: &mut Child, kill_at: u64) -> Result<u64, String> {
             killed = true;
         }
     }
-    if killed { last.ok_or("it said nothing".into()) } else { Err("it ended before it was killed".into()) }
+    if killed {
+        last.ok_or("it acknowledged nothing".into())
+    } else {
+        Err("it ended before it was killed".into())
+    }
 }

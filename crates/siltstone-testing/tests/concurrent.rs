@@ -1,19 +1,19 @@
-//! Databases that several threads use while a call of the device fails; `siltstone-testing simulate --threads` does the
-//! same by the million. `.ci/sanitize` runs this; it needs a build with `--cfg shuttle`.
+//! Databases that several threads use while a call of the device fails. `siltstone-testing simulate --threads` runs
+//! more seeds. `.ci/sanitize` runs this test, which needs a build with `--cfg shuttle`.
 #![cfg(shuttle)]
 
-use siltstone_testing::concurrent::{Mistake, Plan, Tally, command, simulate};
+use siltstone_testing::concurrent::{Counts, Mistake, Plan, command, simulate};
 
-/// Within so many seeds a mistake of the engine must be found.
+/// The number of seeds within which a mistake of the engine must be found.
 const CANARY_SEEDS: u64 = 6000;
 
 #[test]
-fn no_promise_is_broken_whichever_call_fails_and_whoever_comes_first() {
+fn no_guarantee_is_broken_whichever_call_fails_in_any_schedule() {
     const SEEDS: u64 = 10_000;
-    let mut sum = Tally::default();
+    let mut sum = Counts::default();
     simulate(0..SEEDS, None, |seed, outcome| {
         match outcome {
-            Ok(tally) => sum.add(&tally),
+            Ok(counts) => sum.add(&counts),
             Err(violation) => {
                 panic!("seed {seed}: {violation}\n{}\n{}", command(seed), Plan::from_seed(seed).describe());
             }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 #[test]
-fn a_loss_of_power_while_the_shape_changes_leaves_the_one_or_the_other() {
+fn a_power_loss_during_a_change_of_shape_leaves_the_old_or_the_new_one() {
     let mut random = fastrand::Rng::with_seed(7);
     let device = SimulatedDirectory::new(1);
     let open = |device: &SimulatedDirectory, length: usize| {
@@ -39,9 +39,9 @@ fn a_loss_of_power_while_the_shape_changes_leaves_the_one_or_the_other() {
     }
 }
 
-/// Over keys of all partitions, with the power lost at any change of the device.
+/// With keys of all partitions, and a power loss at any change of the device.
 #[test]
-fn a_transaction_survives_a_power_loss_whole_or_not_at_all() {
+fn a_transaction_survives_a_power_loss_completely_or_not_at_all() {
     let keys: Vec<String> = (0..12).map(|number| format!("key {number}")).collect();
     let mut lost_in_one = 0;
     for seed in 0..60 {
@@ -92,7 +92,7 @@ fn a_worker_that_panics_poisons_the_database() {
             Ok(())
         });
         now_ms.store(1_000_000, Relaxed);
-        // Returns only when the worker has got to it: there is no other.
+        // Returns only after a step of the worker, which is the only one.
         let told = loop {
             if let Err(error) = database.compact().and_then(|()| database.put("key", "value")) {
                 break error;

@@ -11,7 +11,7 @@ const FILE: &str = "words.dict";
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Records of one size, or of many: some larger than a block, some empty.
+/// Records of one size or of many sizes: some larger than a block, some empty.
 fn model(count: u64, fixed: Option<(usize, usize)>) -> Model {
     let mut random = fastrand::Rng::with_seed(count);
     let record = |number: u64| {
@@ -60,7 +60,7 @@ fn assert_holds(dictionary: &Dictionary, model: &Model) {
     assert!(report.damage.is_empty(), "{:?}", report.damage);
 }
 
-/// What a device shows after its power failed at each of its changes, or the process was killed.
+/// Runs `check` on what is left after a power loss at each change of the device, and after `work` has finished.
 fn for_each_crash(
     prepare: impl Fn(&Directory),
     work: impl Fn(&Directory) -> Result<Dictionary>,
@@ -85,7 +85,7 @@ fn for_each_crash(
 }
 
 #[test]
-fn a_loss_of_power_in_an_update_leaves_the_old_dictionary_or_the_new_one() {
+fn a_power_loss_during_an_update_leaves_the_old_dictionary_or_the_new_one() {
     let (old, new) = (model(200, None), model(260, None));
     for_each_crash(
         |directory| build(directory, None, &old),
@@ -106,7 +106,7 @@ fn a_loss_of_power_in_an_update_leaves_the_old_dictionary_or_the_new_one() {
 }
 
 #[test]
-fn a_loss_of_power_while_the_index_is_changed_leaves_every_record_to_be_found() {
+fn a_power_loss_during_a_change_of_the_index_loses_no_record() {
     let fixed = Some((16, 8));
     let model = model(1500, fixed);
     for_each_crash(

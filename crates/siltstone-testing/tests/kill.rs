@@ -1,7 +1,7 @@
-//! A child process writes and is killed, again and again: what it was told is written is there, and every batch is
-//! there whole or not at all. `siltstone-testing kill` does the same at length.
+//! A child process writes and is killed, several times: all acknowledged writes are present, and each batch completely
+//! or not at all. `siltstone-testing kill` does the same at length.
 //!
-//! The child is this test program itself, told by environment variables to write.
+//! The child is this test program itself. Environment variables make it write.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,12 +14,12 @@ const DIRECTORY: &str = "SILTSTONE_KILL_DIRECTORY";
 const SHAPE: &str = "SILTSTONE_KILL_SHAPE";
 const START: &str = "SILTSTONE_KILL_START";
 
-/// Direct where the file system has it; every other shape buffered.
+/// Every other shape uses direct I/O where the file system supports it.
 fn access(shape: usize) -> Access {
     if shape.is_multiple_of(2) { Access::Buffered } else { Access::DirectOrBuffered }
 }
 
-/// Not a test of its own: what the child does.
+/// The work of the child; not a test of its own.
 #[test]
 fn child() {
     let Ok(directory) = std::env::var(DIRECTORY) else { return };
@@ -43,13 +43,13 @@ fn what_was_acknowledged_survives_a_kill() {
             child.env(START, start.to_string());
             let acknowledged = Victim::kill(&mut child, start, random.u64(20..1500)).unwrap();
             victim.check(acknowledged).unwrap_or_else(|lost| panic!("{victim:?}, round {round}: {lost}"));
-            // The step that was under way is done again.
+            // The step during which it was killed is repeated.
             start = acknowledged + 1;
         }
     }
 }
 
-/// A victim that was killed after a hundred steps, the first of them `start`, and the last that was acknowledged.
+/// A victim that was killed after a hundred steps from `start` on, and the last acknowledged step.
 fn killed(directory: &std::path::Path, start: u64) -> (Victim, u64) {
     let victim = Victim { directory: directory.into(), shape: 1, access: Access::Buffered };
     let mut child = Command::new(std::env::current_exe().unwrap());
@@ -59,18 +59,18 @@ fn killed(directory: &std::path::Path, start: u64) -> (Victim, u64) {
     (victim, acknowledged)
 }
 
-/// Steps that no process did stand for some that were lost: here the first, which is a batch.
+/// Steps that were never executed count as lost: here the first one, which is a batch.
 #[test]
-fn a_lost_put_is_missed() {
+fn a_lost_put_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let (victim, acknowledged) = killed(directory.path(), 1);
     let lost = victim.check(acknowledged).unwrap_err();
-    assert!(lost.contains("step 0, record 0: it is not there"), "{lost}");
+    assert!(lost.contains("step 0, record 0: it is missing"), "{lost}");
 }
 
-/// Of steps that were never done, the first that shows is a delete: what it deletes is older.
+/// The first step that was never executed and has a visible effect is a delete of an older record.
 #[test]
-fn a_lost_delete_is_missed() {
+fn a_lost_delete_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let (victim, acknowledged) = killed(directory.path(), 0);
     let lost = victim.check(acknowledged + 1000).unwrap_err();

@@ -1,5 +1,5 @@
-//! Threads that use a database on a real directory at the same time, with background work going on: what they see is
-//! linearizable. `siltstone-testing linearize` does the same at length.
+//! Threads use a database in a real directory at the same time, during background work: what they see is linearizable.
+//! `siltstone-testing linearize` does the same at length.
 
 use siltstone::{Access, Database};
 use siltstone_testing::linearizability::Load;

@@ -1,5 +1,5 @@
-//! Orders in which threads may come, tried out by Shuttle: it decides at every lock and every atomic who goes on.
-//! `.ci/sanitize` runs this; it needs a build with `--cfg shuttle`.
+//! Schedules of threads, explored by Shuttle, which chooses the next thread at every lock and every atomic.
+//! `.ci/sanitize` runs this test, which needs a build with `--cfg shuttle`.
 #![cfg(shuttle)]
 
 use shuttle::rand::Rng as _;
@@ -14,20 +14,20 @@ use siltstone_testing::linearizability::{Action, Event, check};
 use siltstone_testing::{Crash, FailingCall, SimulatedDirectory, Survival};
 use std::sync::{Arc, Mutex};
 
-/// So many orders are tried by chance, and as many with few changes of the thread in each.
+/// The number of random schedules, and of schedules with few switches of the thread.
 const ORDERS: usize = 1500;
 const CHANGES_MAX: usize = 4;
 
 fn try_orders(orders: usize, test: fn()) {
     let mut config = Config::new();
     config.stack_size = 1 << 20;
-    // A lock that waits for ever is found at once; a run that does not end is one too.
+    // A deadlock is found at once. A run with more steps than this counts as one.
     config.max_steps = shuttle::MaxSteps::FailAfter(2_000_000);
     Runner::new(RandomScheduler::new_from_seed(1, orders), config.clone()).run(test);
     Runner::new(PctScheduler::new_from_seed(2, CHANGES_MAX, orders), config).run(test);
 }
 
-/// A database so small that a few puts fill its stores. Its background work is done by whoever calls `step`.
+/// A database so small that a few puts fill its stores. The threads that call `step` do its background work.
 fn open(directory: Directory) -> Database {
     let shape = ShapeSettings { partitions: Some(2), block_bytes: Some(512), ..ShapeSettings::default() };
     let settings = SiltSettings {
@@ -50,7 +50,7 @@ fn number(value: &Bytes) -> u64 {
     u64::from_le_bytes(value[..].try_into().unwrap())
 }
 
-/// What threads do to one key, with the moments of the calls and returns.
+/// The operations on one key, with the moments of their calls and returns.
 #[derive(Clone)]
 struct History {
     clock: Arc<AtomicU64>,
@@ -97,7 +97,7 @@ fn use_key(database: &Database, history: &History, thread: u64) {
 }
 
 #[test]
-fn whoever_comes_first_a_key_is_linearizable_while_stores_are_converted_and_merged() {
+fn in_any_schedule_a_key_is_linearizable_while_stores_are_converted_and_merged() {
     try_orders(ORDERS, || {
         let database = open(memory());
         for filler in 0..40u64 {
@@ -130,7 +130,7 @@ fn whoever_comes_first_a_key_is_linearizable_while_stores_are_converted_and_merg
 }
 
 #[test]
-fn whoever_comes_first_what_a_shared_sync_acknowledged_survives_a_loss_of_power() {
+fn in_any_schedule_what_a_shared_sync_acknowledged_survives_a_power_loss() {
     try_orders(ORDERS, || {
         let device = SimulatedDirectory::new(1);
         let database = open(Directory::new(device.clone(), Access::Buffered));
@@ -154,7 +154,7 @@ fn whoever_comes_first_what_a_shared_sync_acknowledged_survives_a_loss_of_power(
         threads.push(thread::spawn(move || {
             let _ = worker.compact();
         }));
-        // Let the others begin.
+        // The other threads begin.
         (0..10).for_each(|_| thread::yield_now());
         let survivors = acknowledged.lock().unwrap().clone();
         let lost_power = Crash::PowerLost(Survival::Nothing);
@@ -168,7 +168,7 @@ fn whoever_comes_first_what_a_shared_sync_acknowledged_survives_a_loss_of_power(
 }
 
 #[test]
-fn whoever_comes_first_a_snapshot_finds_what_is_released_while_it_begins() {
+fn in_any_schedule_a_snapshot_finds_records_that_are_released_while_it_begins() {
     try_orders(ORDERS, || {
         let database = open(memory());
         for filler in 0..40u64 {
@@ -184,14 +184,14 @@ fn whoever_comes_first_a_snapshot_finds_what_is_released_while_it_begins() {
     });
 }
 
-/// What each writer writes in a round: its own keys all get the round as their value.
+/// The writes of a writer in a round: all of its keys get the round as their value.
 const WRITER_KEYS: u8 = 3;
 const WRITERS: u8 = 3;
 const ROUNDS: u64 = 3;
-/// About so many calls reach the device in a run.
+/// The approximate number of device calls in a run.
 const CALLS: u64 = 160;
 
-/// Writes batches until one is refused. Answers the last round that was acknowledged.
+/// Writes batches until one is refused. Returns the last acknowledged round.
 fn write_rounds(database: &Database, writer: u8) -> Option<u64> {
     let mut acknowledged = None;
     for round in 0..ROUNDS {
@@ -210,8 +210,8 @@ fn write_rounds(database: &Database, writer: u8) -> Option<u64> {
 }
 
 #[test]
-fn whoever_comes_first_and_whichever_call_fails_what_is_acknowledged_survives() {
-    // Longer than the others; `tests/concurrent.rs` goes on where this ends.
+fn in_any_schedule_and_whichever_call_fails_what_is_acknowledged_survives() {
+    // Longer than the others. `tests/concurrent.rs` tests more.
     try_orders(ORDERS / 3, || {
         let simulated = SimulatedDirectory::new(1);
         let database = open(Directory::new(simulated.clone(), Access::Buffered));

@@ -1,26 +1,26 @@
-//! Whole databases through crashes and faults; `siltstone-testing simulate` does the same by the million.
+//! Databases through crashes and faults. `siltstone-testing simulate` runs more seeds.
 
-use siltstone_testing::simulation::{Simulation, Tally, shrink};
+use siltstone_testing::simulation::{Counts, Simulation, shrink};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// An empty directory for checkpoints, in memory if the system has such: it is synced often.
+/// An empty directory for checkpoints, in memory if possible because it is synced often.
 fn scratch() -> std::io::Result<tempfile::TempDir> {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
 }
 
-/// Runs the seeds from `next` on, shared with other threads; what broke a promise first, shrunk, with the command that
+/// Runs the seeds from `next` on, which other threads share. Returns the first failure, shrunk, with the command that
 /// repeats it.
-fn simulate(next: &AtomicU64, end: u64) -> Result<Tally, String> {
+fn simulate(next: &AtomicU64, end: u64) -> Result<Counts, String> {
     let scratch = scratch().map_err(|error| error.to_string())?;
-    let mut tally = Tally::default();
+    let mut counts = Counts::default();
     loop {
         let seed = next.fetch_add(1, Relaxed);
         if seed >= end {
-            return Ok(tally);
+            return Ok(counts);
         }
         let simulation = Simulation::from_seed(seed);
         match simulation.run(Some(scratch.path())) {
-            Ok(one) => tally.add(&one),
+            Ok(one) => counts.add(&one),
             Err(failure) => {
                 next.store(end, Relaxed);
                 let command = simulation.command();
@@ -33,20 +33,20 @@ fn simulate(next: &AtomicU64, end: u64) -> Result<Tally, String> {
 }
 
 #[test]
-fn no_promise_is_broken_whatever_happens() {
+fn no_guarantee_is_broken_whatever_happens() {
     const SEEDS: u64 = 2500;
     let next = AtomicU64::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let tallies: Result<Vec<Tally>, String> = std::thread::scope(|scope| {
+    let tallies: Result<Vec<Counts>, String> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(|| simulate(&next, SEEDS))).collect();
         threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|_| Err("it panicked".into())))
             .collect()
     });
-    let mut sum = Tally::default();
+    let mut sum = Counts::default();
     match tallies {
-        Ok(tallies) => tallies.iter().for_each(|tally| sum.add(tally)),
+        Ok(tallies) => tallies.iter().for_each(|counts| sum.add(counts)),
         Err(failure) => panic!("{failure}"),
     }
     println!("{sum:?}");

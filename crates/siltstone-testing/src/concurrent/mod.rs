@@ -1,10 +1,10 @@
-//! Whole databases that several threads use at once, on a simulated device of which one call fails, all of it driven by
-//! one seed: what the threads do, which call fails, and the order of the threads, which Shuttle decides at every lock,
-//! atomic and device call. So a seed that fails repeats exactly. Needs `--cfg shuttle`.
+//! Databases that several threads use at the same time, on a simulated device of which one call fails. One seed
+//! determines what the threads do, which call fails, and the schedule of the threads, which Shuttle decides at every
+//! lock, atomic and device call. So a seed that fails repeats exactly. Needs `--cfg shuttle`.
 //!
-//! Two threads do background work; some write, others read. Afterwards, what each thread saw is checked for
-//! linearizability, and what is there after the database was closed, killed or lost its power is held against what was
-//! promised to each thread.
+//! Two threads do background work; some write, others read. After the run, what each thread saw is checked for
+//! linearizability. The database is closed, killed or loses its power, and the records left are compared with what was
+//! guaranteed to each thread.
 
 mod order;
 mod plan;
@@ -24,12 +24,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The stack of each simulated thread, in bytes.
 const STACK_BYTES: usize = 1 << 20;
-/// A run with more scheduling points than this does not end.
+/// A run with more scheduling points than this counts as endless.
 const POINTS_MAX: usize = 3_000_000;
 
-/// What happened in some runs.
+/// Counts of what happened in some runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct Counts {
     /// Runs.
     pub runs: u64,
     /// Runs in which a call of the device failed.
@@ -44,9 +44,9 @@ pub struct Tally {
     pub merges: u64,
 }
 
-impl Tally {
-    /// Adds what happened in other runs.
-    pub fn add(&mut self, other: &Tally) {
+impl Counts {
+    /// Adds the counts of other runs.
+    pub fn add(&mut self, other: &Counts) {
         self.runs += other.runs;
         self.failed_calls += other.failed_calls;
         self.power_losses += other.power_losses;
@@ -64,15 +64,16 @@ pub fn command(seed: u64) -> String {
     )
 }
 
-/// Runs the seeds, one after the other. `report` is given each seed with its outcome, and answers whether to go on.
+/// Runs the seeds, one after the other. `report` is called with each seed and its outcome, and returns whether to
+/// continue.
 pub fn simulate(
     seeds: Range<u64>,
     mistake: Option<Mistake>,
-    mut report: impl FnMut(u64, Result<Tally, String>) -> bool,
+    mut report: impl FnMut(u64, Result<Counts, String>) -> bool,
 ) {
     let mut next = seeds.start;
     while next < seeds.end {
-        // Shuttle runs many executions with the same stacks. They have to be given up after a panic.
+        // Shuttle runs many executions on the same stacks, which cannot be used again after a panic.
         let outcomes: Arc<Mutex<Vec<(u64, Outcome)>>> = Arc::default();
         let current = Arc::new(AtomicU64::new(next));
         let end = seeds.end.min(next + 64);
@@ -91,7 +92,7 @@ pub fn simulate(
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
             let seed = current.load(Relaxed);
-            outcomes.push((seed, Err(format!("it panicked: {text}"))));
+            outcomes.push((seed, Err(format!("panic: {text}"))));
             next = seed + 1;
         }
         for (seed, outcome) in outcomes {

@@ -1,5 +1,6 @@
-//! The order of threads: by chance with few or many changes, or by priorities that drop at some points (PCT, Burckhardt
-//! et al., ASPLOS 2010), so that one thread may wait at one point while the others do all of their work.
+//! The schedule of the threads: random with few or many switches, or by priorities that drop at some points (PCT,
+//! Burckhardt et al., ASPLOS 2010), so that one thread can be delayed at one point while the others do all of their
+//! work.
 
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use std::collections::BTreeMap;
@@ -10,12 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// One execution for each seed.
 pub(super) struct Order {
     seeds: Range<u64>,
-    /// The seed of the execution under way.
+    /// The seed of the running execution.
     current: Arc<AtomicU64>,
     random: fastrand::Rng,
-    /// One of so many points is a change of the thread, on average.
+    /// The thread is switched at one of this number of points, on average.
     points_per_change: u32,
-    /// The thread with the highest one goes on; none if it is chosen by chance.
+    /// The priorities of the threads: the highest runs. Empty if the thread is chosen at random.
     priorities: Option<BTreeMap<usize, i64>>,
     lowest: i64,
 }

@@ -1,10 +1,10 @@
-//! What a seed draws: the database, what each thread does, what fails and how it ends.
+//! What a seed determines: the database, the operations of each thread, the fault, and the end.
 
 use crate::simulated::{Call, Crash, FailingCall};
 use siltstone::Durability;
 use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, ShapeSettings, SiltSettings};
 
-/// What a user's thread does at once. Keys are numbers of the thread's own keys, or of those that all threads share.
+/// An operation of a thread. Keys are numbers of the thread's own keys, or of those that all threads share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
     /// Own keys, put or deleted together.
@@ -21,14 +21,14 @@ pub(super) enum Action {
     Verify,
 }
 
-/// A key by what may be done to it.
+/// A key, by the operations on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
-    /// Written by one thread only, so that its order of writes can be told.
+    /// Written by one thread only, so that the order of its writes is known.
     Own { writer: usize, number: u32 },
-    /// Incremented by all.
+    /// A counter that all threads increment.
     Counter(u32),
-    /// Inserted by whoever comes first.
+    /// Inserted by the first thread that tries.
     Inserted(u32),
 }
 
@@ -60,24 +60,24 @@ impl Key {
     }
 }
 
-/// What a run is made of.
+/// The plan of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(super) seed: u64,
     pub(super) settings: SiltSettings,
-    /// How long values are, in bytes: from the first to the second number.
+    /// The minimum and maximum length of values, in bytes.
     pub(super) value_bytes: (usize, usize),
     pub(super) durability: Durability,
     pub(super) writers: usize,
     pub(super) own_keys: u32,
-    /// What each thread does, the writers first.
+    /// The operations of each thread, the writers first.
     pub(super) threads: Vec<Vec<Action>>,
     /// Threads that do background work.
     pub(super) workers: usize,
     pub(super) failing: Option<FailingCall>,
-    /// The power goes off at the so manieth change of the device.
+    /// The power fails at this change of the device.
     pub(super) power_off: Option<u64>,
-    /// How it ends if the power stays on; `None` is closing.
+    /// How the database ends if the power does not fail; `None` if it is closed.
     pub(super) ending: Option<Crash>,
 }
 
@@ -121,7 +121,7 @@ impl Plan {
         }
     }
 
-    /// What it is made of, a line for each thread.
+    /// Prints the plan, with a line per thread.
     pub fn describe(&self) -> String {
         let threads: Vec<_> = self.threads.iter().map(|actions| format!("  {actions:?}")).collect();
         format!(
@@ -136,7 +136,7 @@ impl Plan {
     }
 }
 
-/// What all threads have in common.
+/// What all threads share.
 struct Drawn {
     writers: usize,
     own_keys: u32,
@@ -190,7 +190,7 @@ impl Drawn {
     }
 }
 
-/// A failure that some of the calls meet which are frequent and rare alike.
+/// A failure of a frequent or a rare call.
 fn failing_call(random: &mut fastrand::Rng) -> FailingCall {
     let call = match random.u8(..8) {
         0..2 => Call::Read,

@@ -1,6 +1,6 @@
-//! One run: the threads, and what comes after them.
+//! One run: the threads, and the checks after them.
 
-use super::Tally;
+use super::Counts;
 use super::plan::{Action, KEY_BYTES, Key, Plan, SHARED_KEYS};
 use super::witness::{Done, State, Trouble, Witness};
 use crate::linearizability::Action as Seen;
@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub(super) type Outcome = Result<Tally, String>;
+pub(super) type Outcome = Result<Counts, String>;
 
-/// So many changes a thread tries after one has failed: none may be acknowledged.
+/// The number of changes that a thread tries after one has failed: none may be acknowledged.
 const REFUSED_MAX: u32 = 2;
 
 /// What all threads share. The witness is never locked across a scheduling point.
-struct Bed {
+struct TestBed {
     plan: Plan,
     device: SimulatedDirectory,
     database: Database,
@@ -32,14 +32,14 @@ pub(super) fn run(plan: &Plan, mistake: Option<Mistake>) -> Outcome {
     let mut plan = plan.clone();
     plan.settings.mistake = mistake;
     let device = SimulatedDirectory::new(plan.seed);
-    let database = open(&plan, &device).map_err(|error| format!("it is not created: {error}"))?;
+    let database = open(&plan, &device).map_err(|error| format!("the database is not created: {error}"))?;
     device.set_failing_call(plan.failing);
     if let Some(changes) = plan.power_off {
         device.power_off_after(changes);
     }
     let witness = Mutex::new(Witness::new(&plan));
     let users = AtomicUsize::new(plan.threads.len());
-    let bed = Arc::new(Bed { plan, device, database, witness, users });
+    let bed = Arc::new(TestBed { plan, device, database, witness, users });
     let user = |number| {
         let bed = bed.clone();
         thread::spawn(move || {
@@ -80,12 +80,12 @@ fn collect(records: Iter) -> siltstone::Result<Records> {
         .collect()
 }
 
-impl Bed {
+impl TestBed {
     fn witness(&self) -> MutexGuard<'_, Witness> {
         self.witness.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An error was answered; `ends_writing` if nothing that changes the database may be acknowledged from now on.
+    /// A call returned an error; `ends_writing` if no change of the database may be acknowledged from now on.
     fn failed(&self, what: &str, error: &Error, ends_writing: bool) {
         let trouble = Trouble::of(&self.device);
         self.witness().failed(what, error, trouble, ends_writing);
@@ -101,7 +101,7 @@ impl Bed {
         }
     }
 
-    /// All keys that there may be.
+    /// All possible keys.
     fn keys(&self) -> Vec<Key> {
         let own = |writer| (0..self.plan.own_keys).map(move |number| Key::Own { writer, number });
         let shared = (0..SHARED_KEYS).flat_map(|number| [Key::Counter(number), Key::Inserted(number)]);
@@ -137,7 +137,7 @@ impl Bed {
         }
     }
 
-    /// All records at the moment of the call, whenever they are read.
+    /// All records at the moment of the call.
     fn iterate(&self) {
         let called = self.witness().moment();
         let records = self.database.iter();
@@ -165,7 +165,7 @@ impl Bed {
         let trouble = Trouble::of(&self.device);
         match outcome {
             Ok(report) if !report.damage.is_empty() && trouble.faults == 0 && !trouble.is_off => {
-                let words = format!("what was never damaged is said to be: {:?}", report.damage);
+                let words = format!("damage is reported where there is none: {:?}", report.damage);
                 self.witness().violate(words);
             }
             Ok(_) => {}
@@ -173,7 +173,8 @@ impl Bed {
         }
     }
 
-    /// What comes after the threads: reading, the end, opening again, and all of it once more after a compaction.
+    /// The checks after the threads: reading, the end of the database, opening it again, and the same after a
+    /// compaction.
     fn finish(self) -> Outcome {
         self.device.set_failing_call(None);
         self.device.power_off_after(u64::MAX);
@@ -188,7 +189,7 @@ impl Bed {
             let found = stats.details.iter().find(|(name, _)| *name == wanted);
             found.map_or(0, |(_, count)| *count as u64)
         };
-        let tally = Tally {
+        let counts = Counts {
             runs: 1,
             failed_calls: u64::from(self.device.fault_count() > 0),
             power_losses: u64::from(off),
@@ -197,14 +198,14 @@ impl Bed {
             merges: detail("merges"),
         };
         self.witness().check_order();
-        let Bed { plan, device, database, witness, .. } = self;
+        let TestBed { plan, device, database, witness, .. } = self;
         let mut witness = witness.into_inner().unwrap_or_else(PoisonError::into_inner);
         if witness.violation.is_none() {
             reopen(&plan, &device, database, &mut witness, off);
         }
         match witness.violation {
             Some(violation) => Err(violation),
-            None => Ok(tally),
+            None => Ok(counts),
         }
     }
 }
@@ -257,7 +258,7 @@ fn check_reopened(
     witness.restarted(ending, &records, trouble);
     let report = database.verify(&mut |_, _| true)?;
     if let Some(damage) = report.damage.first() {
-        witness.violate(format!("after {ending:?}, what was never damaged is said to be: {damage}"));
+        witness.violate(format!("after {ending:?}, damage is reported where there is none: {damage}"));
     }
     for (key, cell) in &records {
         if database.get(key)?.as_ref() != Some(&cell.value) {
@@ -276,7 +277,7 @@ fn check_reopened(
 
 /// A thread that uses the database.
 struct User<'a> {
-    bed: &'a Bed,
+    bed: &'a TestBed,
     number: usize,
     next_value: u64,
     refused: u32,
@@ -383,10 +384,10 @@ impl User<'_> {
                 self.bed.witness().shared(called, done, written, durability);
             }
             (Ok(()), None) => {
-                self.bed.witness().violate("an update was acknowledged that saw nothing".into())
+                self.bed.witness().violate("an update was acknowledged whose function was not called".into())
             }
             (Err(error), action) => {
-                // Looking up what was there may fail, and the database go on.
+                // The lookup of an update may fail without ending the writing.
                 self.bed.failed("update", &error, action.is_some());
                 if let Some((done, _)) = action {
                     self.bed.witness().in_doubt(called, done);

@@ -1,4 +1,4 @@
-//! What the threads saw and were promised, and whether all of it can be true.
+//! The record of what the threads saw and what was guaranteed to them, and the check whether all of it is consistent.
 
 use super::plan::{Key, Plan};
 use crate::linearizability::{Action, Event, NEVER_RETURNED, check};
@@ -8,11 +8,11 @@ use siltstone::batch::Write;
 use siltstone::{Bytes, Durability, Error};
 use std::collections::BTreeMap;
 
-/// What a key holds: the number of a value, or nothing.
+/// The state of a key: the number of its value, or `None`.
 pub(super) type State = Option<u64>;
 
-/// What had gone wrong on the device at some moment. To ask the device is a scheduling point, so it is asked before the
-/// witness is locked.
+/// The failures of the device up to some moment. A call of the device is a scheduling point, so they are read before
+/// the witness is locked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Trouble {
     pub faults: u64,
@@ -26,7 +26,7 @@ impl Trouble {
     }
 }
 
-/// What was done to a key.
+/// An operation on a key.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Done {
     pub key: Key,
@@ -41,7 +41,7 @@ struct Writer {
     moments: Vec<(u64, u64)>,
 }
 
-/// A write of a shared key that was acknowledged: the key has had this value, or a later one, since.
+/// An acknowledged write of a shared key: the key has this value, or a later one, since then.
 struct Shared {
     key: Key,
     value: u64,
@@ -55,9 +55,9 @@ pub(super) struct Witness {
     events: BTreeMap<Key, Vec<Event>>,
     writers: Vec<Writer>,
     shared: Vec<Shared>,
-    /// Everything that was acknowledged before this moment was synced later.
+    /// Everything acknowledged before this moment was synced afterwards.
     synced_before: u64,
-    /// When a thread was told first that a write, sync or step failed: none that begins later may be acknowledged.
+    /// When a call first returned that a write, sync or step had failed: none that begins later may be acknowledged.
     refused_from: u64,
     pub acknowledged: u64,
     pub violation: Option<String>,
@@ -78,7 +78,7 @@ impl Witness {
         }
     }
 
-    /// The next moment; all are different.
+    /// The next moment. All moments are different.
     pub fn moment(&mut self) -> u64 {
         self.clock += 1;
         self.clock
@@ -95,7 +95,7 @@ impl Witness {
         number.to_le_bytes().into_iter().cycle().take(length).collect()
     }
 
-    /// The number of a value that was found; every byte must be as it was written.
+    /// The number of a value that was read, of which every byte must be as it was written.
     pub fn state(&mut self, key: Key, value: Option<&Bytes>) -> State {
         let value = value?;
         let number = value.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
@@ -105,7 +105,7 @@ impl Witness {
         Some(number)
     }
 
-    /// Whether an error may be answered at all; one to a change ends the acknowledging of changes.
+    /// Checks that a call may return this error. After an error of a change, no change may be acknowledged.
     pub fn failed(&mut self, what: &str, error: &Error, trouble: Trouble, ends_writing: bool) {
         let returned = self.moment();
         if trouble.faults == 0 && !trouble.is_off {
@@ -119,7 +119,7 @@ impl Witness {
         }
     }
 
-    /// Whether what was called at this moment may be acknowledged.
+    /// Checks that a call that began at this moment may be acknowledged.
     pub fn check_acknowledged(&mut self, what: &str, called: u64) {
         self.acknowledged += 1;
         if called > self.refused_from {
@@ -137,7 +137,7 @@ impl Witness {
         self.note(called, returned, Done { key, action: Action::Read(found) });
     }
 
-    /// Reads that happened at one moment, of all keys there are.
+    /// Reads of all keys at one moment.
     pub fn read_all(&mut self, called: u64, returned: u64, found: &BTreeMap<Key, u64>, keys: &[Key]) {
         self.acknowledged += 1;
         for &key in keys {
@@ -183,7 +183,7 @@ impl Witness {
         }
     }
 
-    /// A shared key was changed, or found to be there already. `value` is what it holds then.
+    /// A shared key was changed, or was present already. `value` is its value then.
     pub fn shared(&mut self, called: u64, done: Done, value: u64, durability: Durability) {
         self.check_acknowledged("a write", called);
         let returned = self.moment();
@@ -191,12 +191,12 @@ impl Witness {
         self.shared.push(Shared { key: done.key, value, returned, durability });
     }
 
-    /// A shared key may have been changed, or will be.
+    /// A shared key may have been changed, or may still be.
     pub fn in_doubt(&mut self, called: u64, done: Done) {
         self.note(called, NEVER_RETURNED, done);
     }
 
-    /// A sync of everything that was called at this moment was acknowledged.
+    /// A sync of everything, called at this moment, was acknowledged.
     pub fn synced(&mut self, called: u64) {
         self.synced_before = self.synced_before.max(called);
         for Writer { reference, moments } in &mut self.writers {
@@ -205,7 +205,7 @@ impl Witness {
         }
     }
 
-    /// Whether some order of all operations explains what each thread saw.
+    /// Checks that some order of all operations explains what each thread saw.
     pub fn check_order(&mut self) {
         for (key, events) in &self.events {
             if let Err(found) = check(None, events) {
@@ -215,7 +215,7 @@ impl Witness {
         }
     }
 
-    /// Holds what is there after the database was opened again against what was promised.
+    /// Compares the records after the database was opened again with what was guaranteed.
     pub fn restarted(&mut self, ending: Ending, records: &Records, trouble: Trouble) {
         let lost_sync = trouble.failed_syncs > 0;
         let mut ends = Vec::new();
@@ -248,7 +248,7 @@ impl Witness {
         }
     }
 
-    /// All writes have one order: what is there of one thread cannot be without what others had done before it.
+    /// All writes have one order: a write of one thread is not present without the earlier writes of the others.
     fn check_prefix(&mut self, ends: &[std::ops::RangeInclusive<usize>]) {
         for (later, range) in ends.iter().enumerate() {
             let Some(&(called, _)) =
@@ -293,16 +293,16 @@ impl Witness {
             Some(found) => possible.any(|value| value == found),
         };
         if !holds {
-            self.violate(format!("{key:?} is {found:?} after the opening, {promised:?} was promised"));
+            self.violate(format!("{key:?} is {found:?} after the opening, {promised:?} was guaranteed"));
         }
     }
 
-    /// What is there must not change any more.
+    /// Checks that the records no longer change.
     pub fn check_again(&mut self, before: &Records, after: &Records, what: &str) {
         if before != after {
             let changed =
                 before.iter().find(|(key, cell)| after.get(*key) != Some(*cell)).map(|(key, _)| key);
-            self.violate(format!("{what} changed what is there, such as {changed:?}"));
+            self.violate(format!("{what} changed records, such as {changed:?}"));
         }
     }
 }

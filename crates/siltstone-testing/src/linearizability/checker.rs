@@ -1,40 +1,46 @@
-//! Wing and Gong's search for an order that explains a history (JPDC 1993), just in time, as Lowe has it (Concurrency
-//! and Computation 2017): an operation is put into the order no sooner than another's return asks for it, so that what
-//! has to be remembered grows with the operations at the same time and not with the history.
+//! The search of Wing and Gong for an order that explains a history (JPDC 1993), with Lowe's just-in-time linearization
+//! (Concurrency and Computation 2017): an operation gets its place in the order only when the return of another one
+//! requires it. So the memory needed grows with the number of concurrent operations, not with the history.
 //!
-//! Keys are independent, so each one's history is checked by itself.
+//! Keys are independent: the history of each key is checked separately.
+//!
+//! ```text
+//! put(1) |-----------|
+//! get        |--1--|      possible: put(1), get
+//! get                |--none--|   not possible: the put returned before
+//! ```
 
 use std::collections::HashSet;
 use std::fmt;
 
-/// What a key holds: the number of a value, or nothing.
+/// The state of a key: the number of its value, or `None`.
 type State = Option<u64>;
 
-/// What an operation did to a key, as far as its caller can tell.
+/// An operation on a key, as its caller saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// It was read.
+    /// The key was read.
     Read(State),
-    /// It was put, or deleted.
+    /// The key was put or deleted.
     Write(State),
-    /// It was put if it was not there.
+    /// The key was put if it was absent.
     InsertIfAbsent {
         /// The value.
         value: u64,
         /// Whether it was put.
         inserted: bool,
     },
-    /// It was read and written, with nothing in between.
+    /// The key was read and written atomically.
     Update {
-        /// What was read.
+        /// The value that was read.
         seen: State,
-        /// What was written.
+        /// The value that was written.
         written: State,
     },
 }
 
 impl Action {
-    /// The state after it; `None` if it cannot have happened in this state.
+    /// The state after the operation; `None` if it is not possible in this state.
     fn apply(self, state: State) -> Option<State> {
         match self {
             Action::Read(seen) => (seen == state).then_some(state),
@@ -47,29 +53,28 @@ impl Action {
     }
 }
 
-/// When an operation returned of which nobody knows whether it happened: its caller was told an error. It may happen at
-/// any moment after its call, or never.
+/// The return of an operation that returned an error: it may take effect at any moment after its call, or never.
 pub const NEVER_RETURNED: u64 = u64::MAX;
 
-/// An operation on a key: at moments that are all different.
+/// An operation on a key. All moments are different.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// When it was called.
     pub called: u64,
     /// When it returned, or [`NEVER_RETURNED`].
     pub returned: u64,
-    /// What it did.
+    /// The operation.
     pub action: Action,
 }
 
 /// No order of the operations explains what they saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotLinearizable {
-    /// The operation with whose return that is certain.
+    /// The operation at whose return this is certain.
     pub event: Event,
-    /// Those that were under way then.
+    /// The operations that were running then.
     pub concurrent: Vec<Event>,
-    /// What the key may have held before all of these.
+    /// The possible states of the key before all of these.
     pub states: Vec<Option<u64>>,
 }
 
@@ -80,20 +85,20 @@ impl fmt::Display for NotLinearizable {
     }
 }
 
-/// The most operations on a key at the same time.
+/// The maximum number of concurrent operations on a key.
 const CONCURRENT_MAX: usize = u64::BITS as usize;
 
-/// What may be the case: a state, and which of the operations under way have happened, a bit each.
+/// A possible state, with a bit for each running operation that has taken effect.
 type Case = (State, u64);
 
-/// Whether some order explains the history of a key that held `initial` before it. The order of `history` is of no
-/// matter.
+/// Checks that some order explains the history of a key with the state `initial` before it. `history` can have any
+/// order.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no such order.
 ///
 /// # Panics
-/// If more than 64 operations are under way at the same time.
+/// If more than 64 operations run at the same time.
 pub fn check(initial: Option<u64>, history: &[Event]) -> Result<(), Box<NotLinearizable>> {
     let mut moments: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * history.len());
     for (number, event) in history.iter().enumerate() {
@@ -136,7 +141,7 @@ pub fn check(initial: Option<u64>, history: &[Event]) -> Result<(), Box<NotLinea
     Ok(())
 }
 
-/// What may be the case when the operation at `place` has happened, and perhaps others before it.
+/// The possible states in which the operation at `place` has taken effect, perhaps after others.
 fn happen(cases: &HashSet<Case>, under_way: &[Option<Action>], place: usize) -> HashSet<Case> {
     let (mut seen, mut after) = (cases.clone(), HashSet::new());
     let mut open: Vec<Case> = cases.iter().copied().collect();

@@ -1,4 +1,4 @@
-//! Threads that use a database at the same time, mostly the same few keys, and write down what they saw.
+//! Threads that use a database at the same time, mostly the same few keys, and record what they saw.
 
 use super::checker::{Action, Event, check};
 use siltstone::{Batch, Bytes, Change, Database, Durability, Error, WriteOptions};
@@ -7,43 +7,43 @@ use std::ops::AddAssign;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Who uses the database, and how.
+/// The threads and their operations.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// How many threads.
+    /// The number of threads.
     pub threads: usize,
-    /// How many operations each of them does before the history is checked.
+    /// The number of operations of each thread before the history is checked.
     pub operations: usize,
-    /// So many keys are used half of the time.
+    /// The number of keys that are used half of the time.
     pub hot_keys: u32,
-    /// So many are used at all: enough to keep the background busy.
+    /// The number of all keys: enough to keep the background busy.
     pub keys: u32,
-    /// The length of values, in bytes, 8 or more; many lengths if `None`.
+    /// The length of values, in bytes, at least 8; `None` for many lengths.
     pub value_length: Option<usize>,
-    /// From which all random choices follow; what the threads see of each other does not.
+    /// Determines all random choices, but not the schedule of the threads.
     pub seed: u64,
 }
 
-/// What was done and checked.
+/// Counts of what was done and checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct Counts {
     /// Operations.
     pub operations: u64,
-    /// Operations that were under way at the same time as another one on the same key.
+    /// Operations that overlapped another one on the same key.
     pub overlapping: u64,
     /// Snapshots among them.
     pub snapshots: u64,
 }
 
-impl AddAssign for Tally {
-    fn add_assign(&mut self, other: Tally) {
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
         self.operations += other.operations;
         self.overlapping += other.overlapping;
         self.snapshots += other.snapshots;
     }
 }
 
-/// What each key holds.
+/// The state of each key.
 type States = BTreeMap<u32, Option<u64>>;
 type History = Vec<(u32, Event)>;
 
@@ -51,15 +51,15 @@ impl Load {
     /// The length of keys, in bytes.
     pub const KEY_BYTES: usize = 16;
 
-    /// Lets all threads do their operations and checks what they saw, so many times as `go_on` answers yes.
+    /// Runs the operations of all threads and checks what they saw, as often as `go_on` returns true.
     ///
     /// # Errors
-    /// What was wrong, if anything was.
-    pub fn run(&self, database: &Database, mut go_on: impl FnMut(&Tally) -> bool) -> Result<Tally, String> {
-        let (clock, mut tally) = (AtomicU64::new(0), Tally::default());
+    /// A message if a history is not linearizable, or if an operation failed.
+    pub fn run(&self, database: &Database, mut go_on: impl FnMut(&Counts) -> bool) -> Result<Counts, String> {
+        let (clock, mut counts) = (AtomicU64::new(0), Counts::default());
         let mut states: States = (0..self.keys).map(|key| (key, None)).collect();
         let mut round = 0;
-        while go_on(&tally) {
+        while go_on(&counts) {
             let (threads, together) = (0..self.threads, Barrier::new(self.threads));
             let outcomes: Vec<_> = std::thread::scope(|scope| {
                 let user = |thread| User {
@@ -85,15 +85,15 @@ impl Load {
             for outcome in outcomes {
                 let (seen, snapshots) = outcome.map_err(|_| "a thread panicked")??;
                 history.extend(seen);
-                tally.snapshots += snapshots;
+                counts.snapshots += snapshots;
             }
-            tally.operations += (self.threads * self.operations) as u64;
+            counts.operations += (self.threads * self.operations) as u64;
             let after = self.read_all(database)?;
-            tally.overlapping += check_all(&states, history, &after, &clock)?;
+            counts.overlapping += check_all(&states, history, &after, &clock)?;
             states = after;
             round += 1;
         }
-        Ok(tally)
+        Ok(counts)
     }
 
     /// The bytes of a key.
@@ -106,7 +106,7 @@ impl Load {
         number.to_le_bytes().into_iter().cycle().take(length).collect()
     }
 
-    /// The number of a value, whose every byte must be as it was written.
+    /// The number of a value, of which every byte must be as it was written.
     fn number(&self, value: &[u8]) -> Result<u64, String> {
         let first = value.first_chunk().ok_or("a value is too short")?;
         let number = u64::from_le_bytes(*first);
@@ -127,7 +127,7 @@ fn told(error: Error) -> String {
     error.to_string()
 }
 
-/// Checks the history of every key; answers how many operations overlapped others.
+/// Checks the history of every key. Returns how many operations overlapped others.
 fn check_all(before: &States, history: History, after: &States, clock: &AtomicU64) -> Result<u64, String> {
     let mut histories: BTreeMap<u32, Vec<Event>> = BTreeMap::new();
     for (key, event) in history {
@@ -202,7 +202,7 @@ impl User<'_> {
         WriteOptions::default().durability(durability)
     }
 
-    /// Does something to some keys, and writes down what it did to each.
+    /// Runs an operation on some keys, and records what it did to each.
     fn note<T>(
         &mut self,
         operation: impl FnOnce(&mut Self) -> siltstone::Result<T>,
@@ -296,7 +296,7 @@ impl User<'_> {
         )
     }
 
-    /// What it shows is what was there when it was asked for, though it is read later.
+    /// Takes a snapshot. It is read later and shows the state at the call.
     fn snapshot(&mut self) -> Result<(), String> {
         self.snapshots += 1;
         let called = self.clock.fetch_add(1, SeqCst);

@@ -1,4 +1,4 @@
-//! What the checker must accept, and what it must not; and that a load finds a mistake of the engine.
+//! Histories that the checker must accept and must reject; a load finds a mistake of the engine.
 
 use super::*;
 use siltstone::Database;
@@ -54,7 +54,7 @@ fn a_lost_update_is_found() {
     assert!(check(None, &[event(0, 2, both(true)), event(1, 3, both(true))]).is_err());
 }
 
-/// A history of threads whose operations happen one after the other, but take longer.
+/// A history whose operations take effect one after the other, and whose calls overlap.
 fn sound_history(random: &mut fastrand::Rng, threads: usize, count: u64) -> Vec<Event> {
     let (mut state, mut free_from) = (None, vec![0; threads]);
     let mut history = Vec::new();
@@ -127,16 +127,16 @@ fn load() -> Load {
 #[test]
 fn a_database_in_memory_is_linearizable() {
     let mut rounds = 0..4;
-    let tally = load().run(&database(None), |_| rounds.next().is_some()).unwrap();
-    assert_eq!(tally.operations, 4 * 4 * 1500);
-    println!("{tally:?}");
+    let counts = load().run(&database(None), |_| rounds.next().is_some()).unwrap();
+    assert_eq!(counts.operations, 4 * 4 * 1500);
+    println!("{counts:?}");
 }
 
 #[test]
 fn an_update_that_reads_before_it_locks_is_found() {
-    // It takes luck: threads have to meet. Failing that in so many operations would be a wonder.
+    // Two threads must meet at one key. In this number of operations they practically always do.
     let found =
-        load().run(&database(Some(Mistake::ReadsBeforeLocking)), |tally| tally.operations < 3_000_000);
+        load().run(&database(Some(Mistake::ReadsBeforeLocking)), |counts| counts.operations < 3_000_000);
     let found = found.unwrap_err();
     assert!(found.contains("has no place"), "{found}");
 }

@@ -14,7 +14,7 @@ fn records(text: &str) -> Records {
     pairs.map(|(key, value)| (Bytes::copy_from_slice(key.as_bytes()), cell(value))).collect()
 }
 
-/// Whether the records of a text may be there after this ending.
+/// Whether the database may have these records after this ending.
 fn may_be(reference: &Reference, ending: Ending, text: &str) -> bool {
     reference.clone().restarted(ending, &records(text), 0).is_ok()
 }
@@ -57,7 +57,7 @@ fn a_later_write_does_not_survive_without_the_earlier_ones() {
 }
 
 #[test]
-fn a_batch_is_there_whole_or_not_at_all() {
+fn a_batch_is_present_completely_or_not_at_all() {
     let mut reference = Reference::new();
     reference.acknowledged(&[put("a", "1")], Durability::Synced);
     reference.acknowledged(&[put("a", "2"), put("b", "2"), Write::Delete { key: b"c" }], Durability::Written);
@@ -120,7 +120,7 @@ fn what_survived_a_loss_of_power_survives_the_next_one() {
 }
 
 #[test]
-fn a_failed_write_may_be_there_or_not_until_a_restart_tells() {
+fn a_failed_write_may_be_there_or_not_until_a_restart() {
     let mut reference = Reference::new();
     reference.acknowledged(&[put("a", "1")], Durability::Synced);
     reference.attempted(&[put("a", "2"), put("b", "2")]);
@@ -198,9 +198,9 @@ fn a_violation_names_the_keys_with_what_is_and_what_should_be() {
     );
 }
 
-/// The oracle's oracle: every beginning of every sequence, made the slow way.
+/// Compares the model with an enumeration of all prefixes.
 #[test]
-fn what_is_possible_is_what_enumerating_all_beginnings_says() {
+fn what_is_possible_is_what_an_enumeration_of_all_prefixes_says() {
     let mut random = fastrand::Rng::with_seed(11);
     for _ in 0..300 {
         let mut reference = Reference::new();

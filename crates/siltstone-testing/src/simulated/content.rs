@@ -1,11 +1,11 @@
-//! The bytes of one file: as written, as durable, and what lies between.
+//! The bytes of one file: as written, as durable, and the changes between the two.
 
 use super::SECTOR_BYTES;
 use std::collections::BTreeMap;
 
 pub(super) type Sector = [u8; SECTOR_BYTES];
 
-/// A change of a file that no sync has made durable yet.
+/// A change of a file that is not durable yet.
 #[derive(Clone)]
 pub(super) enum Change {
     Write { offset: usize, bytes: Vec<u8> },
@@ -14,13 +14,13 @@ pub(super) enum Change {
 
 #[derive(Clone, Default)]
 pub(super) struct Content {
-    /// What a read sees.
+    /// The bytes that a read returns.
     pub written: Vec<u8>,
-    /// What the last sync left on the device.
+    /// The durable bytes, as the last sync left them.
     pub durable: Vec<u8>,
-    /// What was done since, with the moment on the device's count of changes, in order.
+    /// The changes since then, in order, each with its number in the device's count of changes.
     pub pending: Vec<(u64, Change)>,
-    /// What stood in a sector before it was last overwritten.
+    /// The bytes of a sector before it was last overwritten.
     pub previous: BTreeMap<usize, Sector>,
     /// Open handles.
     pub handles: usize,
@@ -50,21 +50,21 @@ impl Content {
         }
     }
 
-    /// A sync that failed: `survives` says of each sector whether it is durable; the others are forgotten, and read
-    /// as they are on the device if the cache has dropped them.
+    /// Ends a sync that failed. `survives` says which sectors are durable. The others are dropped; they are read as
+    /// they are on the device once the cache has dropped them.
     pub fn fail_sync(&mut self, dropped_from_cache: bool, mut survives: impl FnMut(usize) -> bool) {
         let length = self.written.len();
         for (_, change) in self.pending.drain(..) {
             change.apply(&mut self.durable, &mut survives);
         }
-        // Lengths are kept by the journal, not by the pages that were lost.
+        // Lengths are in the journal of the file system, not in the pages that were lost.
         self.durable.resize(length, 0);
         if dropped_from_cache {
             self.drop_cache();
         }
     }
 
-    /// Makes what is read what the device holds, and what it will hold after the next sync.
+    /// Drops the cache: a read returns what is durable, and what the next sync makes durable.
     pub fn drop_cache(&mut self) {
         self.written.clone_from(&self.durable);
         for (_, change) in &self.pending {
@@ -84,7 +84,7 @@ impl Content {
 }
 
 impl Change {
-    /// Carries the change out on `bytes`, as far as `survives` says so of the sectors that it touches.
+    /// Applies the change to `bytes`, in the sectors for which `survives` returns true.
     pub fn apply(&self, bytes: &mut Vec<u8>, mut survives: impl FnMut(usize) -> bool) {
         match self {
             Change::Truncate { length } => bytes.truncate(*length),
@@ -99,7 +99,7 @@ impl Change {
     }
 }
 
-/// The sectors that a range touches.
+/// The sectors of a range.
 pub(super) fn sectors(offset: usize, length: usize) -> std::ops::Range<usize> {
     match length {
         0 => 0..0,
@@ -107,7 +107,7 @@ pub(super) fn sectors(offset: usize, length: usize) -> std::ops::Range<usize> {
     }
 }
 
-/// Where a sector stands in a file of so many bytes; the last one may be short.
+/// The range of a sector in a file of `length` bytes. The last sector may be short.
 pub(super) fn sector_range(sector: usize, file_bytes: usize) -> std::ops::Range<usize> {
     let start = sector.saturating_mul(SECTOR_BYTES).min(file_bytes);
     start..(start + SECTOR_BYTES).min(file_bytes)

@@ -1,33 +1,33 @@
-//! What is left of a device when what ran on it has ended.
+//! What remains on a device after a process was killed or the power failed.
 
 use super::content::{Change, Content};
 use super::disk::{Disk, Inode};
 use std::collections::BTreeMap;
 
-/// How everything ends.
+/// How a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crash {
-    /// The process is killed: the system keeps everything that was written.
+    /// The process is killed: all that was written remains.
     ProcessKilled,
-    /// The power fails: only what was synced is sure to stay.
+    /// The power fails: only what was synced is certain to remain.
     PowerLost(Survival),
 }
 
-/// What a loss of power leaves of that which was not synced.
+/// What a power loss leaves of the unsynced changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survival {
     /// Nothing.
     Nothing,
-    /// Everything before some moment; the change at that moment is torn.
+    /// All changes before some moment; the change at that moment is torn.
     Prefix,
-    /// Any sectors, entries and lengths, whichever order they were written in.
+    /// Any sectors, directory entries and lengths, in any order.
     Scattered,
     /// Everything.
     Everything,
 }
 
 impl Crash {
-    /// One of all the ways in which things can end.
+    /// A random crash.
     pub fn random(random: &mut fastrand::Rng) -> Crash {
         match random.u8(..8) {
             0..2 => Crash::ProcessKilled,
@@ -39,7 +39,7 @@ impl Crash {
     }
 }
 
-/// How one loss of power decides over every change that was not synced.
+/// Decides for one power loss which unsynced changes survive.
 #[derive(Clone, Copy)]
 enum Fate {
     All(bool),
@@ -61,7 +61,7 @@ impl Fate {
         }
     }
 
-    /// Whether a sector, an entry or a truncation of that moment survives.
+    /// Whether a sector, a directory entry or a truncation of this moment survives.
     fn spares(self, moment: u64, random: &mut fastrand::Rng) -> bool {
         match self {
             Fate::All(spared) => spared,
@@ -83,7 +83,7 @@ impl Disk {
         }
     }
 
-    /// The moments of all changes that are not durable, of files and entries.
+    /// The moments of all unsynced changes of files and directory entries.
     fn pending_moments(&self) -> Vec<u64> {
         let files = self.files.values().flat_map(|content| content.pending.iter().map(|(moment, _)| *moment));
         files.chain(self.pending_entries.iter().map(|(moment, _)| *moment)).collect()
@@ -97,7 +97,7 @@ impl Disk {
                 change.apply(&mut entries);
             }
         }
-        // Entries of which only one half survived can give one file two names.
+        // If only one half of a renaming survives, a file can have two names.
         let mut moved: BTreeMap<Inode, Inode> = BTreeMap::new();
         for (name, inode) in entries {
             let Some(content) = self.files.get(&inode) else { continue };
@@ -116,14 +116,14 @@ impl Content {
         for (moment, change) in &self.pending {
             let is_truncation = matches!(change, Change::Truncate { .. });
             if is_truncation && !fate.spares(*moment, random) {
-                // Lengths go through the journal of the file system, in order: what came after is lost too.
+                // Lengths are in the journal of the file system, in order: later ones are lost too.
                 return Content::settled(bytes, self.previous.clone());
             }
             change.apply(&mut bytes, |_| is_truncation || fate.spares(*moment, random));
         }
         if matches!(fate, Fate::Chance(_)) && random.bool() && bytes.len() < self.written.len() {
             let gap = self.written.len() - bytes.len();
-            // The length survived and its data did not; some file systems then show what stood there before.
+            // The length survived and the data did not; some file systems then return old data.
             let filler = if random.u8(..4) == 0 { random.u8(..) } else { 0 };
             bytes.extend((0..gap).map(|at| filler.wrapping_mul(at as u8 | 1)));
         }

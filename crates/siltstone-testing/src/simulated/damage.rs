@@ -1,25 +1,25 @@
-//! Decay at rest: what a drive does to data that it had written well.
+//! Damage at rest: what a drive can do to data that it had written correctly.
 
 use super::SECTOR_BYTES;
 use super::content::{Content, sector_range};
 use super::disk::Disk;
 use std::io;
 
-/// Damage to a file that nobody is told of. Sectors are numbered from the file's beginning; what lies beyond its end is
-/// left alone.
+/// Damage to a file that no call reports. Sectors are numbered from the beginning of the file; sectors after its end
+/// are left alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
-    /// A bit is turned over; they are numbered from the lowest of the first byte.
+    /// A bit is flipped. Bits are numbered from the lowest one of the first byte.
     FlipBit(u64),
-    /// Two sectors have changed places.
+    /// Two sectors are swapped.
     SwapSectors(u64, u64),
-    /// A sector holds what it held before it was last overwritten, or zeros if it was not: the write was lost.
+    /// A lost write: a sector has the bytes from before it was last overwritten, or zeros if it was not.
     StaleSector(u64),
-    /// A sector's bytes stand in the place of another one too: the write was misdirected.
+    /// A misdirected write: the bytes of a sector are also in another one.
     MisdirectedSector {
-        /// Where they belong.
+        /// The sector whose bytes they are.
         from: u64,
-        /// Where they also stand.
+        /// The sector that is overwritten.
         to: u64,
     },
 }
@@ -47,7 +47,7 @@ impl Disk {
         Ok(content.written != before)
     }
 
-    /// What would change nothing, such as swapping a sector with itself, is replaced by a flipped bit.
+    /// Damage that would change nothing, such as a sector swapped with itself, is replaced by a flipped bit.
     pub fn damage_at_random(&mut self, random: &mut fastrand::Rng) -> Option<(String, Damage)> {
         let length = |inode| self.files.get(inode).map_or(0, |content| content.written.len());
         let full: Vec<_> = self.entries.iter().filter(|(_, inode)| length(inode) > 0).collect();

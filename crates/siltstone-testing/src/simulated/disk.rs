@@ -1,20 +1,20 @@
-//! The state of a simulated device: files, the directory's entries, the faults and the moment of the power's loss.
+//! The state of a simulated device: files, directory entries, faults, and the moment at which the power fails.
 
 use super::content::Content;
 use super::{Call, FailingCall, Faults, SECTOR_BYTES};
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Error, ErrorKind};
 
-/// A file, whatever names it has.
+/// The number of a file, independent of its names.
 pub(super) type Inode = u64;
 
-/// What an operation takes, in nanoseconds: the scale of a good drive.
+/// The time of an operation, in nanoseconds, as on a fast drive.
 const READ_NS: u64 = 80_000;
 const CHANGE_NS: u64 = 20_000;
 const SYNC_NS: u64 = 500_000;
 const SLOW_FACTOR: u64 = 1000;
 
-/// A change of the directory that was not synced yet.
+/// An unsynced change of the directory.
 #[derive(Clone)]
 pub(super) enum EntryChange {
     Link { name: String, inode: Inode },
@@ -82,7 +82,7 @@ impl Disk {
         }
     }
 
-    /// The same state as another process finds it: nothing is open, and nothing fails.
+    /// The same state as another process finds it: nothing is open, and no fault is set.
     pub fn restarted(&self, seed: u64) -> Disk {
         let mut disk = self.clone();
         disk.files.values_mut().for_each(|content| content.handles = 0);
@@ -121,7 +121,7 @@ impl Disk {
         self.failed_changes
     }
 
-    /// The lengths of all files that have a name, together.
+    /// The sum of the lengths of all files that have a name, in bytes.
     pub fn named_bytes(&self) -> u64 {
         let length = |inode| self.files.get(inode).map_or(0, |content| content.written.len() as u64);
         self.entries.values().map(length).sum()
@@ -145,7 +145,7 @@ impl Disk {
         happens
     }
 
-    /// Whether a call fails: because it was chosen, or by chance. `name` is asked only if the name matters.
+    /// Whether a call fails: because it was chosen, or at random. `name` is called only if the name matters.
     fn fails(&mut self, call: Call, name: impl Fn(&Disk) -> bool, chance: impl Fn(&Faults) -> f64) -> bool {
         self.is_chosen(call, name) || self.happens(chance)
     }
@@ -166,7 +166,7 @@ impl Disk {
         true
     }
 
-    /// Whether the chosen call is one on files of such a name.
+    /// Whether the chosen call is a call on this file.
     fn concerns_name(&self, name: &str) -> bool {
         self.failing_call.is_some_and(|failing| name.contains(failing.name_part))
     }
@@ -186,7 +186,7 @@ impl Disk {
         self.elapsed_ns += ns * factor;
     }
 
-    /// Begins a change. `Ok(true)`: the power goes off while it is done.
+    /// Begins a change. Returns `Ok(true)` if the power fails during it.
     fn begin_change(&mut self, ns: u64) -> io::Result<bool> {
         self.check_power()?;
         self.spend(ns);
@@ -207,7 +207,7 @@ impl Disk {
         self.entries.get(name).copied().ok_or_else(|| ErrorKind::NotFound.into())
     }
 
-    /// Changes the directory. Done by half means: done or not, as chance has it.
+    /// Changes the directory. If the power fails during the change, it takes effect or not, at random.
     fn change_entries(&mut self, call: Call, change: EntryChange) -> io::Result<()> {
         let interrupted = self.begin_change(CHANGE_NS)?;
         let lost = interrupted && self.random.bool();
@@ -253,7 +253,7 @@ impl Disk {
         Ok(self.entries.keys().filter(|name| !name.contains('/')).cloned().collect())
     }
 
-    /// Lets files stand in a new directory too.
+    /// Links files into a new directory.
     pub fn set_aside(&mut self, names: &[&str], folder: &str) -> io::Result<()> {
         self.check_power()?;
         if self.entries.keys().any(|name| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
@@ -343,14 +343,14 @@ impl Disk {
         failure.map_or(Ok(()), |error| Err(self.change_failed(error)))
     }
 
-    /// The sectors at the front of a write that a failure let pass.
+    /// The leading bytes of a failing write that are written.
     fn some_sectors<'a>(&mut self, offset: usize, bytes: &'a [u8]) -> &'a [u8] {
         let sectors = super::content::sectors(offset, bytes.len());
         let end = self.random.usize(sectors.start..=sectors.end) * SECTOR_BYTES;
         &bytes[..end.saturating_sub(offset).min(bytes.len())]
     }
 
-    /// As much of a write as there is room for.
+    /// The leading bytes of a write for which there is space.
     fn fitting<'a>(&mut self, inode: Inode, offset: usize, bytes: &'a [u8]) -> io::Result<&'a [u8]> {
         let Some(capacity) = self.faults.capacity_bytes else { return Ok(bytes) };
         let used: usize = self.files.values().map(|content| content.written.len()).sum();
@@ -403,7 +403,7 @@ impl Disk {
         Ok(self.content(inode)?.written.len() as u64)
     }
 
-    /// Frees the files that no entry can lead to any more, whatever survives, and that nobody has open.
+    /// Removes the files that are not open and that no directory entry can name, whichever entries survive.
     fn forget_unreachable(&mut self) {
         let pending = self.pending_entries.iter().filter_map(|(_, change)| match change {
             EntryChange::Link { inode, .. } | EntryChange::Rename { inode, .. } => Some(inode),

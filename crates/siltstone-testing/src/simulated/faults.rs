@@ -1,4 +1,4 @@
-//! What goes wrong while a device runs: by chance, or at one chosen call.
+//! Faults of a running device: at random, or at one chosen call.
 
 /// A call of the device that can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,18 +13,18 @@ pub enum Call {
     Truncate,
     /// The creation of a file.
     Create,
-    /// The removal of a name.
+    /// The removal of a file.
     Remove,
-    /// A renaming.
+    /// The renaming of a file.
     Rename,
-    /// Another name for a file.
+    /// A link to a file.
     Link,
     /// A sync of the directory.
     SyncDirectory,
 }
 
 impl Call {
-    /// All of them.
+    /// All calls.
     pub const ALL: [Call; 9] = [
         Call::Read,
         Call::Write,
@@ -38,45 +38,44 @@ impl Call {
     ];
 }
 
-/// One failure at a chosen call. It fails as [`Faults`] describes it for calls of its kind.
+/// A failure of a chosen call. It fails as [`Faults`] describes for calls of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailingCall {
-    /// The kind of call, or any.
+    /// The kind of call, or `None` for any.
     pub call: Option<Call>,
-    /// Only calls for files whose name contains this; all if it is empty.
+    /// Only calls on files whose name contains this; any if it is empty.
     pub name_part: &'static str,
-    /// So many such calls succeed first.
+    /// The number of such calls that succeed first.
     pub after: u64,
     /// All later such calls fail too.
     pub for_ever: bool,
 }
 
-/// How often which operation fails, each as a chance from 0 (never, the default) to 1 (always).
+/// The probability of each fault, from 0 (never, the default) to 1 (always).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Faults {
     /// A read fails (`EIO`).
     pub read_error: f64,
-    /// A read gives fewer bytes than there are.
+    /// A read returns fewer bytes than there are.
     pub short_read: f64,
-    /// A bit of what a read gives is wrong, though it is right on the device.
+    /// A read returns a flipped bit that is correct on the device.
     pub read_flip: f64,
     /// A write fails (`EIO`) after some of its sectors were written.
     pub write_error: f64,
-    /// A sync of a file fails (`EIO`). What was to be synced is durable in part; the rest is forgotten: later syncs
-    /// succeed without it, though it may still be read until the cache is dropped or the power lost (the "fsyncgate"
-    /// of 2018).
+    /// A sync of a file fails (`EIO`). Some of the sectors are durable; the others are dropped: later syncs succeed
+    /// without them, although reads may return them until the cache is dropped or the power fails ("fsyncgate", 2018).
     pub sync_error: f64,
     /// A creation, removal, renaming or sync of the directory fails (`EIO`) and changes nothing.
     pub directory_error: f64,
     /// An operation takes a thousand times as long.
     pub slow: f64,
-    /// All files together may be no longer than this, in bytes; a write beyond it fails (`ENOSPC`) after some of its
-    /// sectors were written. Removed files count while they are open.
+    /// The capacity of the device, in bytes. A write beyond it fails (`ENOSPC`) after some of its sectors were
+    /// written. Removed files count while they are open.
     pub capacity_bytes: Option<u64>,
 }
 
 impl Faults {
-    /// Some faults, of seldom to frequent chance, for a run that shall meet only these.
+    /// Random faults, rare to frequent.
     pub fn random(random: &mut fastrand::Rng) -> Faults {
         let mut chance = || {
             let frequent = 0.3 * random.f64().powi(4);

@@ -1,8 +1,14 @@
-//! A directory on a device that loses power, fails, lies and decays, as real ones do, but at the word of a seed.
+//! A directory on a simulated device that loses power, fails, returns wrong bytes and damages what is stored, as a seed
+//! determines.
 //!
-//! What was written and what was synced are held apart. Killing the process keeps all that was written; a loss of
-//! power keeps what was synced, and of the rest whatever chance lets survive: by sectors of 512 bytes, in any order,
-//! with the directory's entries and the files' lengths apart from the data.
+//! The device keeps what was written apart from what was synced. After a kill of the process all that was written
+//! remains. After a power loss what was synced remains, and a random part of the rest: sectors of 512 bytes, in any
+//! order, and independently of them directory entries and file lengths.
+//!
+//! ```text
+//! write x to sectors 0 and 1, sync, write y to sectors 0 and 1
+//! after a kill: yy    after a power loss: xx, xy, yx or yy
+//! ```
 
 mod content;
 mod crash;
@@ -23,10 +29,10 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What a device writes whole or not at all, in bytes.
+/// The unit that a device writes completely or not at all, in bytes.
 pub const SECTOR_BYTES: usize = 512;
 
-/// A directory on a simulated device. Clones share it, so that a database can be opened anew on what an earlier one
+/// A directory on a simulated device. Clones share it, so that a database can be opened again on what an earlier one
 /// left.
 #[derive(Clone)]
 pub struct SimulatedDirectory {
@@ -36,8 +42,7 @@ pub struct SimulatedDirectory {
 }
 
 impl SimulatedDirectory {
-    /// An empty directory on a device that does not fail until it is told to. Direct files have an alignment of 512
-    /// bytes.
+    /// An empty directory on a device without faults. Direct files have an alignment of 512 bytes.
     pub fn new(seed: u64) -> Self {
         SimulatedDirectory::over(Disk::new(seed), Some(SECTOR_BYTES))
     }
@@ -46,71 +51,71 @@ impl SimulatedDirectory {
         SimulatedDirectory { disk: Arc::new(Mutex::new(disk)), locks: NameLocks::default(), direct_alignment }
     }
 
-    /// Gives direct files another alignment, in bytes, or lets the file system refuse direct access.
+    /// Gives direct files another alignment, in bytes, or with `None` refuses direct I/O.
     pub fn direct_alignment(mut self, alignment: Option<usize>) -> Self {
         self.direct_alignment = alignment;
         self
     }
 
-    /// What goes wrong from now on.
+    /// Sets the faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.disk.lock().faults = faults;
     }
 
-    /// Lets one call fail from now on; `None` takes that back.
+    /// Makes a call fail from now on, or with `None` no call.
     pub fn set_failing_call(&self, failing: Option<FailingCall>) {
         self.disk.lock().failing_call = failing;
     }
 
-    /// Switches the power off at the `operations`-th change from now on (1 is the next one): that one is done by half,
-    /// and everything after it fails. [`crash`](SimulatedDirectory::crash) then shows what is left.
+    /// The power fails at the `operations`-th change from now on (1 is the next one). That change takes effect in part,
+    /// and every later call fails. [`crash`](SimulatedDirectory::crash) then returns what is left.
     pub fn power_off_after(&self, operations: u64) {
         self.disk.lock().power_off_after(operations);
     }
 
-    /// Whether the power was switched off.
+    /// Whether the power has failed.
     pub fn is_off(&self) -> bool {
         self.disk.lock().is_off()
     }
 
-    /// How many changes were asked of the device: writes, truncations, syncs, and changes of the directory.
+    /// The number of changes so far: writes, truncations, syncs, and changes of the directory.
     pub fn changes(&self) -> u64 {
         self.disk.lock().changes()
     }
 
-    /// The faults that happened so far, of those that [`Faults`] lists.
+    /// The number of faults so far, of those in [`Faults`].
     pub fn fault_count(&self) -> u64 {
         self.disk.lock().fault_count()
     }
 
-    /// How many of them were failed syncs of files: these can take away what was written before.
+    /// The number of failed syncs of files: these can lose what was written before.
     pub fn failed_syncs(&self) -> u64 {
         self.disk.lock().failed_syncs()
     }
 
-    /// How many changes failed: after one of them nothing more may be acknowledged.
+    /// The number of failed changes. After one of them nothing more may be acknowledged.
     pub fn failed_changes(&self) -> u64 {
         self.disk.lock().failed_changes()
     }
 
-    /// The lengths of all files of the directory together, in bytes.
+    /// The sum of the lengths of all files of the directory, in bytes.
     pub fn named_bytes(&self) -> u64 {
         self.disk.lock().named_bytes()
     }
 
-    /// The time that all operations took together, in nanoseconds; nobody waits for it.
+    /// The simulated time of all operations, in nanoseconds.
     pub fn elapsed_ns(&self) -> u64 {
         self.disk.lock().elapsed_ns()
     }
 
-    /// Ends everything that runs on the device and gives the directory as the next process finds it. What still has
-    /// the old one open gets errors. The new one has no faults.
+    /// Ends all processes on the device, and returns the directory as the next process finds it, without faults. Calls
+    /// on the old directory return errors.
     pub fn crash(&self, crash: Crash, random: &mut fastrand::Rng) -> SimulatedDirectory {
         let disk = self.disk.lock().crash(crash, random);
         SimulatedDirectory::over(disk, self.direct_alignment)
     }
 
-    /// The same files on another device, as they are now, synced or not.
+    /// A copy of the files as they are now, synced or not, on another device.
     pub fn crash_image(&self) -> SimulatedDirectory {
         SimulatedDirectory::over(self.disk.lock().restarted(0), self.direct_alignment)
     }
@@ -118,12 +123,12 @@ impl SimulatedDirectory {
     /// The names of all files, sorted.
     ///
     /// # Errors
-    /// If the power is off.
+    /// If the power has failed.
     pub fn names(&self) -> io::Result<Vec<String>> {
         self.disk.lock().list()
     }
 
-    /// Takes a file away.
+    /// Removes a file.
     ///
     /// # Errors
     /// `NotFound` if there is no such file.
@@ -131,7 +136,7 @@ impl SimulatedDirectory {
         self.disk.lock().remove(name)
     }
 
-    /// Damages a file where it lies; answers whether any byte of it changed.
+    /// Damages a file at rest. Returns whether any byte of it changed.
     ///
     /// # Errors
     /// `NotFound` if there is no such file.
@@ -139,7 +144,7 @@ impl SimulatedDirectory {
         self.disk.lock().damage(name, damage)
     }
 
-    /// Damages a file of the directory by chance and says how; `None` if there is no byte that could be damaged.
+    /// Damages a random file of the directory, and returns its name and the damage; `None` if all files are empty.
     pub fn damage_at_random(&self, random: &mut fastrand::Rng) -> Option<(String, Damage)> {
         self.disk.lock().damage_at_random(random)
     }
@@ -200,7 +205,7 @@ impl DirectoryBackend for SimulatedDirectory {
         self.locks.take_shared(LOCK)
     }
 
-    /// Copies what was written.
+    /// Copies what was written, synced or not.
     fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()> {
         let bytes = self.disk.lock().contents(name)?;
         target.create(name, Access::Buffered)?.write_at(0, &bytes)
@@ -222,7 +227,7 @@ struct SimulatedFile {
 }
 
 impl SimulatedFile {
-    /// The disk, for an access that is as aligned as a direct one must be.
+    /// The disk, for an access with the alignment of the file.
     fn aligned(&self, offset: u64, buffer: &[u8]) -> io::Result<MutexGuard<'_, Disk>> {
         let whole = offset.is_multiple_of(self.alignment as u64)
             && buffer.len().is_multiple_of(self.alignment)

@@ -14,14 +14,14 @@ fn write(file: &File, offset: u64, bytes: &[u8]) {
     file.write(Purpose::Log, offset, bytes).unwrap();
 }
 
-/// The whole file, or `None` if it is not there.
+/// The complete file, or `None` if there is none.
 fn contents(backend: &SimulatedDirectory, name: &str) -> Option<Vec<u8>> {
     let file = directory(backend).open(name, Access::Buffered).ok()?;
     let length = file.length().unwrap() as usize;
     Some(file.read(Purpose::Get, 0, length, &mut AlignedBuffer::default()).unwrap().to_vec())
 }
 
-/// What is left of each of many losses of power of that kind.
+/// What is left after each of many power losses of this kind.
 fn outcomes<T: Ord>(
     survival: Survival,
     prepare: impl Fn() -> SimulatedDirectory,
@@ -31,7 +31,7 @@ fn outcomes<T: Ord>(
     (0..300).map(|seed| look(&crashed(seed))).collect()
 }
 
-/// A durable file of four sectors of ones, over which two writes of two sectors were made and not synced.
+/// A durable file of four sectors of ones, with two unsynced writes of two sectors each.
 fn two_writes() -> SimulatedDirectory {
     let backend = SimulatedDirectory::new(0);
     let file = create(&backend, "data");
@@ -113,7 +113,7 @@ fn a_length_may_survive_without_its_data() {
     let kept = outcomes(Survival::Scattered, prepare, |backend| contents(backend, "data").unwrap());
     assert!(kept.contains(&vec![0; 2 * SECTOR_BYTES]), "zeros");
     let garbage = |bytes: &Vec<u8>| bytes.iter().any(|&byte| byte != 0 && byte != 7);
-    assert!(kept.iter().any(garbage), "what stood there before");
+    assert!(kept.iter().any(garbage), "old data");
     assert!(kept.iter().any(Vec::is_empty) && kept.contains(&vec![7; SECTOR_BYTES]));
 }
 
@@ -295,7 +295,7 @@ fn after_a_failed_sync_the_next_one_succeeds_without_the_data() {
 }
 
 #[test]
-fn a_full_disk_takes_a_part_of_the_write_and_room_comes_back_when_a_file_is_closed() {
+fn a_full_disk_takes_a_part_of_the_write_and_space_returns_when_a_file_is_closed() {
     let backend = SimulatedDirectory::new(0);
     let (first, second) = (create(&backend, "first"), create(&backend, "second"));
     backend.set_faults(Faults { capacity_bytes: Some(4096), ..Faults::default() });

@@ -1,4 +1,4 @@
-//! The operations that read, and what they must answer.
+//! The operations that read, and the checks of what they return.
 
 use super::run::{Held, Outcome, Run, STEPS_MAX, Session, cell, collect};
 use crate::operations::KeyNumber;
@@ -34,7 +34,7 @@ impl Run<'_> {
         };
         if found.len() != keys.len() {
             return Err(Violation::new(format!(
-                "{} keys were asked for, {} answered",
+                "get_many returned {1} values for {0} keys",
                 keys.len(),
                 found.len()
             )));
@@ -45,7 +45,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Reads all records now; then the snapshot that was taken last time, and takes another.
+    /// Reads all records, then the snapshot that was taken at the last call, and takes another one.
     pub(super) fn iterate(&mut self) -> Outcome {
         self.check_all()?;
         if let Some(held) = self.held.take() {
@@ -71,7 +71,7 @@ impl Run<'_> {
         }
     }
 
-    /// Merges everything; then the counters must be exact.
+    /// Merges everything. Afterwards the counters must be exact.
     pub(super) fn compact(&mut self) -> Outcome {
         let database = self.database()?;
         if let Err(error) = database.compact() {
@@ -93,7 +93,7 @@ impl Run<'_> {
             Ok(records) => records.len() as u64,
             Err(error) => return self.read_failed("iter", &error),
         };
-        // Expired records stay where they are as long as nothing else is merged with them.
+        // Expired records remain until something else is merged with them.
         let may_be_more = self.simulation.workload.lifetime_ms > 0;
         if stats.records != stats.merged_records
             || stats.records < there
@@ -107,7 +107,7 @@ impl Run<'_> {
         self.check_stats(true)
     }
 
-    /// What the database says of itself; `idle` if no background work is under way.
+    /// Checks the statistics of the database; `idle` if no background work is running.
     pub(super) fn check_stats(&self, idle: bool) -> Outcome {
         let stats = self.database()?.stats();
         let Session { writes_done, writes_in_doubt, .. } = self.session;
@@ -144,15 +144,15 @@ impl Run<'_> {
         });
         match outcome {
             Ok(report) if !report.damage.is_empty() && !self.reads_may_fail() => {
-                Err(Violation::new(format!("what was never damaged is said to be: {:?}", report.damage)))
+                Err(Violation::new(format!("damage is reported where there is none: {:?}", report.damage)))
             }
-            Ok(_) if receded => Err(Violation::new(format!("progress went back: {done} of {all}"))),
+            Ok(_) if receded => Err(Violation::new(format!("the progress decreased: {done} of {all}"))),
             Ok(_) => self.check_stats(false),
             Err(error) => self.read_failed("verify", &error),
         }
     }
 
-    /// Copies the database and compares the copy.
+    /// Makes a checkpoint, opens it and compares it.
     pub(super) fn checkpoint(&mut self) -> Outcome {
         let Some(scratch) = self.scratch else { return Ok(()) };
         let outcome = self.database()?.checkpoint(scratch);
@@ -179,7 +179,7 @@ impl Run<'_> {
 fn clear(scratch: &Path) -> siltstone::Result<()> {
     let directory = Directory::system(scratch, Access::Buffered)?;
     directory.list()?.iter().try_for_each(|name| directory.remove(name))?;
-    // The lock's own file is not listed; it is there only if the copy was opened.
+    // The file of the lock is not listed. It exists only if the copy was opened.
     let _ = directory.remove("LOCK");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Databases of random shapes and sizes, mostly tiny, so that conversions, merges and new segments come all the time.
+//! Databases of random shapes and settings, mostly tiny, so that background work and new files are frequent.
 
 use super::omission::Omission;
 use crate::operations::{KeyNumber, Workload};
@@ -10,37 +10,37 @@ use siltstone::{Builder, Database};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Keys whose first bytes are the same in groups, so that hashes collide which are taken from the keys.
+/// Groups of keys with equal first bytes, so that hashes taken from keys collide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Collisions {
-    /// So many different beginnings there are.
+    /// The number of groups.
     pub groups: KeyNumber,
-    /// So many bytes are the same within a group.
+    /// The number of bytes that are equal within a group.
     pub bytes: usize,
 }
 
-/// What a database is created and opened with, and what it stands on.
+/// The settings of a database, and its device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configuration {
     /// The engine's settings.
     pub settings: SiltSettings,
     /// How its store files are opened.
     pub access: Access,
-    /// What direct files are aligned to, in bytes; `None` if there are none.
+    /// The alignment of direct files, in bytes; `None` if the device refuses direct I/O.
     pub direct_alignment: Option<usize>,
-    /// Whether keys collide.
+    /// How keys collide, if they do.
     pub collisions: Option<Collisions>,
     /// The secret of its hash.
     pub hash_seed: [u64; 2],
-    /// What the engine forgets to do, for simulations that have to find it.
+    /// What the engine omits, for simulations that must find it.
     pub omission: Option<Omission>,
 }
 
-/// The bytes at a key's end that tell it apart from others.
+/// The bytes at the end of a key in which it differs from all others.
 const KEY_TAIL_BYTES: usize = 4;
 
 impl Configuration {
-    /// One of all the configurations there are.
+    /// A random configuration.
     pub fn random(random: &mut fastrand::Rng) -> Configuration {
         let hashed_keys = random.u8(..3) == 0;
         let fixed = random.bool().then(|| fixed_sizes(random));
@@ -66,7 +66,7 @@ impl Configuration {
         }
     }
 
-    /// The same database with other settings, as far as they may be changed between two openings.
+    /// Changes the settings that may change between two openings.
     pub fn redraw(&mut self, random: &mut fastrand::Rng) {
         self.settings = changed(self.settings.clone(), random);
     }
@@ -81,7 +81,7 @@ impl Configuration {
             workload.lifetime_ms = 0;
         }
         if self.settings.shape.fixed.is_none() && self.settings.shape.hashed_keys == Some(true) {
-            // Hashes have eight bytes at least.
+            // Hashes have at least eight bytes.
             let (start, end) = workload.key_lengths.into_inner();
             workload.key_lengths = start.max(8)..=end.max(8);
         }
@@ -98,7 +98,7 @@ impl Configuration {
         key
     }
 
-    /// Opens the database on a device, or creates it there. Whatever it does is done by its caller's steps.
+    /// Opens the database on a device, or creates it there, without background threads.
     pub fn open(&self, backend: &SimulatedDirectory, clock: &Arc<AtomicU64>) -> siltstone::Result<Database> {
         let directory = match self.omission {
             None => Directory::new(backend.clone(), self.access),
@@ -107,7 +107,7 @@ impl Configuration {
         self.builder(clock).open_in(directory)
     }
 
-    /// What a database of this configuration is opened with.
+    /// The builder of a database with this configuration.
     pub fn builder(&self, clock: &Arc<AtomicU64>) -> Builder {
         Database::builder("simulated")
             .silt_settings(self.settings.clone())
@@ -126,18 +126,18 @@ fn fixed_sizes(random: &mut fastrand::Rng) -> (usize, usize) {
     (random.usize(8..28), value_length)
 }
 
-/// From `start` to `end`, each power of two as likely as another.
+/// A number from `start` to `end`, with the same probability for each power of two.
 fn between(random: &mut fastrand::Rng, start: u64, end: u64) -> u64 {
     let scale = end as f64 / start as f64;
     (start as f64 * scale.powf(random.f64())) as u64
 }
 
-/// Half of the time none, else one of the least that a database of a few partitions takes, or more, in bytes.
+/// None half of the time, otherwise a budget from about the minimum of a database with few partitions on, in bytes.
 pub fn memory_budget(random: &mut fastrand::Rng) -> Option<u64> {
     random.bool().then(|| between(random, 300 << 10, 2 << 20))
 }
 
-/// The settings with other values where these may change between two openings.
+/// The settings with random values where these may change between two openings.
 fn changed(settings: SiltSettings, random: &mut fastrand::Rng) -> SiltSettings {
     let mut of_memory = fastrand::Rng::with_seed(random.get_seed());
     SiltSettings {
@@ -170,5 +170,5 @@ fn changed(settings: SiltSettings, random: &mut fastrand::Rng) -> SiltSettings {
     .suited()
 }
 
-/// When simulated time begins.
+/// The beginning of simulated time.
 pub const BEGINNING_MS: TimestampMs = 1_000_000;

@@ -1,8 +1,9 @@
-//! Whole databases in simulated time on a simulated device, driven by one seed: random configurations, operations,
-//! background steps, faults and crashes, held against the reference model at every reopening and in between.
+//! Databases in simulated time on a simulated device. One seed determines the configuration, the operations, the steps
+//! of background work, the faults and the crashes. The database is compared with the reference model at every reopening
+//! and in between.
 //!
-//! A run is a configuration, a workload and a list of operations, all drawn from its seed before it begins. Each
-//! operation can be left out of the list without changing the others, so that a failing run shrinks to a short one.
+//! A run is a configuration, a workload and a list of operations, all drawn from the seed before the run begins. Each
+//! operation can be left out of the list without changing the others, so a failing run shrinks to a short one.
 
 mod checks;
 mod configuration;
@@ -25,39 +26,39 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// A run of a database, as its seed has it.
+/// A run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulation {
     /// The seed.
     pub seed: u64,
-    /// What the database is like.
+    /// The database.
     pub configuration: Configuration,
-    /// What its keys and values are like.
+    /// The keys and values.
     pub workload: Workload,
-    /// What is done, in order.
+    /// The operations, in order.
     pub operations: Vec<Operation>,
 }
 
-/// What happened in one run, or in many.
+/// Counts of what happened in one or more runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct Counts {
     /// Runs.
     pub runs: u64,
     /// Runs with at least one crash and one fault of the device.
     pub runs_with_crash_and_fault: u64,
-    /// Operations, without the checks.
+    /// Operations, without those of the checks.
     pub operations: u64,
-    /// Writes that were acknowledged; a batch is one.
+    /// Acknowledged writes; a batch counts as one.
     pub writes: u64,
-    /// Processes killed and losses of power.
+    /// Kills of the process and power losses.
     pub crashes: u64,
-    /// Losses of power in the midst of an operation.
+    /// Power losses during an operation.
     pub power_losses_within: u64,
-    /// Operations of the device that failed.
+    /// Calls of the device that failed.
     pub faults: u64,
-    /// Openings of a database that was there.
+    /// Openings of an existing database.
     pub reopenings: u64,
-    /// Openings that failed because of a fault or a crash within, and were tried again.
+    /// Openings that failed because of a fault or a crash, and were repeated.
     pub failed_openings: u64,
     /// LogStores converted to HashStores.
     pub conversions: u64,
@@ -65,9 +66,9 @@ pub struct Tally {
     pub merges: u64,
 }
 
-impl Tally {
-    /// Adds what happened in other runs.
-    pub fn add(&mut self, other: &Tally) {
+impl Counts {
+    /// Adds the counts of other runs.
+    pub fn add(&mut self, other: &Counts) {
         let mut other = *other;
         for (sum, number) in self.fields_mut().into_iter().zip(other.fields_mut()) {
             *sum += *number;
@@ -75,7 +76,7 @@ impl Tally {
     }
 
     fn fields_mut(&mut self) -> [&mut u64; 11] {
-        let Tally {
+        let Counts {
             runs, runs_with_crash_and_fault, operations, writes, crashes, power_losses_within, ..
         } = self;
         [
@@ -94,12 +95,12 @@ impl Tally {
     }
 }
 
-/// A promise that was broken in a run.
+/// A broken guarantee in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// After so many operations.
+    /// The number of operations before it.
     pub after: usize,
-    /// Which promise.
+    /// The broken guarantee.
     pub violation: Violation,
 }
 
@@ -109,13 +110,13 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The most operations of a run.
+/// The maximum number of operations of a run.
 const OPERATIONS_MAX: f64 = 500.0;
-/// The least.
+/// The minimum number.
 const OPERATIONS_MIN: f64 = 20.0;
 
 impl Simulation {
-    /// The run of a seed. Each has a fault and a crash at least.
+    /// The run of a seed, with at least one fault and one crash.
     pub fn from_seed(seed: u64) -> Simulation {
         let mut random = fastrand::Rng::with_seed(seed);
         let configuration = Configuration::random(&mut random);
@@ -129,36 +130,36 @@ impl Simulation {
                 operations.insert(late, workload.next_of(kind, &mut random));
             }
         }
-        // From a source of its own, as are the settings of memory: what was drawn before them stays as it was.
+        // Drawn from its own generator, as the settings of memory are, so that the other draws of a seed do not change.
         let mut random_budget = fastrand::Rng::with_seed(seed.rotate_left(32));
         for _ in 0..random_budget.usize(..4) {
             let at = random_budget.usize(..=operations.len());
             operations.insert(at, Operation::Budget(configuration::memory_budget(&mut random_budget)));
         }
-        // Whatever was drawn: in the end something fails for sure.
+        // The last fault is certain to occur.
         operations.push(Operation::Fail(certain_fault(&mut random)));
         operations.push(workload.next_of(OperationKind::Put, &mut random));
         operations.push(Operation::Sync);
         Simulation { seed, configuration, workload: first, operations }
     }
 
-    /// Runs it. Checkpoints are left out if there is no empty directory `scratch` for them.
-    pub fn run(&self, scratch: Option<&Path>) -> Result<Tally, Failure> {
+    /// Runs it. Checkpoints are left out without an empty directory `scratch` for them.
+    pub fn run(&self, scratch: Option<&Path>) -> Result<Counts, Failure> {
         let mut run = Run::new(self, scratch);
         let outcome = catch_unwind(AssertUnwindSafe(|| run.go()));
         let violation = match outcome {
-            Ok(Ok(tally)) => return Ok(tally),
+            Ok(Ok(counts)) => return Ok(counts),
             Ok(Err(violation)) => violation,
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
                 let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-                Violation::new(format!("it panicked: {}", text.unwrap_or("without a word")))
+                Violation::new(format!("panic: {}", text.unwrap_or("no message")))
             }
         };
         Err(Failure { after: run.done(), violation })
     }
 
-    /// What it is made of, a line for each operation.
+    /// Prints the configuration, and a line per operation.
     pub fn describe(&self) -> String {
         let operations: Vec<_> = self.operations.iter().map(|operation| format!("  {operation:?}")).collect();
         format!("{:?}\n{}", self.configuration, operations.join("\n"))
@@ -170,7 +171,7 @@ impl Simulation {
     }
 }
 
-/// A fault that the next write or sync meets.
+/// A fault of the next write or sync.
 fn certain_fault(random: &mut fastrand::Rng) -> Faults {
     match random.u8(..3) {
         0 => Faults { write_error: 1.0, ..Faults::default() },

@@ -1,7 +1,7 @@
-//! One run: the operations carried out on a database and on its model.
+//! One run: the operations, executed on a database and on its model.
 
 use super::configuration::BEGINNING_MS;
-use super::{Configuration, Simulation, Tally};
+use super::{Configuration, Counts, Simulation};
 use crate::operations::{BatchWrite, KeyNumber, Operation};
 use crate::reference::{Cell, DOUBTS_MAX, Ending, Records, Reference, Violation};
 use crate::simulated::{Crash, Faults, SimulatedDirectory, Survival};
@@ -14,33 +14,33 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub(super) type Outcome = Result<(), Violation>;
 
-/// A database that takes no more writes is opened anew after so many operations.
+/// A database that accepts no more writes is opened again after this number of operations.
 const POISONED_OPERATIONS_MAX: u32 = 10;
-/// Background work that has not ended after so many steps never will.
+/// Background work that takes more steps than this counts as endless.
 pub(super) const STEPS_MAX: u32 = 1_000_000;
-/// The keys that are looked up one by one when a database was opened.
+/// The number of keys that are looked up after an opening.
 const KEYS_CHECKED: u32 = 40;
 
-/// How often a bit may be wrong that is read while a database is opened.
+/// The maximum probability of a flipped bit in a read while a database is opened.
 const READ_FLIP_MAX: f64 = 0.01;
 
-/// A snapshot that is read later, and the model as it was then.
+/// A snapshot that is read later, and the model at its moment.
 pub(super) struct Held {
     pub records: Iter,
     pub reference: Reference,
     pub now_ms: TimestampMs,
 }
 
-/// What was seen of the device and the database since the database was opened.
+/// What happened to the device and the database since the database was opened.
 #[derive(Default)]
 pub(super) struct Session {
     /// The device's counts when the session began.
     pub failed_changes: u64,
     pub failed_syncs: u64,
     pub faults: u64,
-    /// What goes wrong now, if anything.
+    /// The current faults, if any.
     pub disturbed: Option<Faults>,
-    /// An error was answered that may have ended the taking of writes.
+    /// A call returned an error after which the database may accept no more writes.
     pub may_be_poisoned: bool,
     pub operations_poisoned: u32,
     pub writes_done: u64,
@@ -58,7 +58,7 @@ pub(super) struct Run<'a> {
     pub random: fastrand::Rng,
     pub session: Session,
     pub held: Option<Held>,
-    pub tally: Tally,
+    pub counts: Counts,
 }
 
 impl<'a> Run<'a> {
@@ -76,21 +76,21 @@ impl<'a> Run<'a> {
             random: fastrand::Rng::with_seed(simulation.seed ^ 0x5EED),
             session: Session::default(),
             held: None,
-            tally: Tally { runs: 1, ..Tally::default() },
+            counts: Counts { runs: 1, ..Counts::default() },
         }
     }
 
-    /// How many operations were done.
+    /// The number of executed operations.
     pub fn done(&self) -> usize {
-        self.tally.operations as usize
+        self.counts.operations as usize
     }
 
-    /// Does all operations, then ends as every run does: with a crash, and with everything merged.
-    pub fn go(&mut self) -> Result<Tally, Violation> {
+    /// Executes all operations, then a crash and a compaction, with which every run ends.
+    pub fn go(&mut self) -> Result<Counts, Violation> {
         self.open(Ending::Closed)?;
         for operation in &self.simulation.operations {
             self.operate(operation)?;
-            self.tally.operations += 1;
+            self.counts.operations += 1;
         }
         let crash = Crash::random(&mut self.random);
         self.crash(crash, None)?;
@@ -101,9 +101,9 @@ impl<'a> Run<'a> {
         }
         self.close_and_reopen()?;
         self.note_faults();
-        let both = self.tally.crashes > 0 && self.tally.faults > 0;
-        self.tally.runs_with_crash_and_fault = u64::from(both);
-        Ok(self.tally)
+        let both = self.counts.crashes > 0 && self.counts.faults > 0;
+        self.counts.runs_with_crash_and_fault = u64::from(both);
+        Ok(self.counts)
     }
 
     pub fn now_ms(&self) -> TimestampMs {
@@ -118,7 +118,7 @@ impl<'a> Run<'a> {
         self.configuration.key(&self.simulation.workload, number)
     }
 
-    /// One operation, and what follows from it.
+    /// Executes one operation.
     fn operate(&mut self, operation: &Operation) -> Outcome {
         self.carry_out(operation)?;
         if self.backend.failed_syncs() > self.session.failed_syncs {
@@ -128,7 +128,7 @@ impl<'a> Run<'a> {
             self.session.operations_poisoned += 1;
         }
         if self.backend.is_off() {
-            self.tally.power_losses_within += 1;
+            self.counts.power_losses_within += 1;
             let crash = Crash::PowerLost(self.random_survival());
             self.crash(crash, None)?;
         } else if self.session.operations_poisoned > POISONED_OPERATIONS_MAX
@@ -191,7 +191,7 @@ impl<'a> Run<'a> {
             [self.random.usize(..4)]
     }
 
-    /// Whether anything that changes the device may fail.
+    /// Whether a change of the device may fail.
     pub fn may_fail(&self) -> bool {
         self.session.disturbed.is_some() || self.session.may_be_poisoned || self.backend.is_off()
     }
@@ -201,11 +201,11 @@ impl<'a> Run<'a> {
         let disturbed = self.session.disturbed.as_ref();
         let by_fault =
             disturbed.is_some_and(|faults| faults.read_error + faults.short_read + faults.read_flip > 0.0);
-        // A sync that failed may have taken away what was written.
+        // A sync that failed may have lost what was written.
         by_fault || self.backend.is_off() || self.backend.failed_syncs() > self.session.failed_syncs
     }
 
-    /// Whether a write must be refused: something that changes the device failed before.
+    /// Whether a write must be refused: a change of the device has failed.
     pub fn must_refuse(&self) -> bool {
         self.backend.failed_changes() > self.session.failed_changes
     }
@@ -267,16 +267,16 @@ impl<'a> Run<'a> {
             let found = stats.details.iter().find(|(name, _)| *name == wanted);
             found.map_or(0, |(_, count)| *count as u64)
         };
-        self.tally.conversions += detail("conversions");
-        self.tally.merges += detail("merges");
+        self.counts.conversions += detail("conversions");
+        self.counts.merges += detail("merges");
     }
 
     fn note_faults(&mut self) {
-        self.tally.faults += self.backend.fault_count() - self.session.faults;
+        self.counts.faults += self.backend.fault_count() - self.session.faults;
         self.session.faults = self.backend.fault_count();
     }
 
-    /// Ends the database without closing it, and opens what is left; some seeds disturb that too.
+    /// Ends the database without closing it, and opens what is left, with faults in some seeds.
     fn crash(&mut self, crash: Crash, seed: Option<u64>) -> Outcome {
         self.held = None;
         if self.backend.failed_syncs() > self.session.failed_syncs {
@@ -302,7 +302,7 @@ impl<'a> Run<'a> {
 
     fn restart_device(&mut self, crash: Crash) {
         self.note_faults();
-        self.tally.crashes += 1;
+        self.counts.crashes += 1;
         self.backend = self.backend.crash(crash, &mut self.random);
         self.begin_session(None);
     }
@@ -317,7 +317,7 @@ impl<'a> Run<'a> {
         };
     }
 
-    /// Opens the database, if need be after more crashes, and checks that all is there that must be.
+    /// Opens the database, if necessary after more crashes, and checks its records.
     fn open(&mut self, mut ending: Ending) -> Outcome {
         if let Some(faults) = &self.session.disturbed {
             self.backend.set_faults(opening_faults(faults));
@@ -334,16 +334,16 @@ impl<'a> Run<'a> {
                     break;
                 }
                 Err(error) if !self.may_fail() => {
-                    return Err(Violation::new(format!("it does not open: {error}")));
+                    return Err(Violation::new(format!("the database does not open: {error}")));
                 }
                 _ => {}
             }
-            self.tally.failed_openings += 1;
+            self.counts.failed_openings += 1;
             let crash = if off { Crash::PowerLost(self.random_survival()) } else { Crash::ProcessKilled };
             ending = worse(ending, crash.into());
             self.restart_device(crash);
         }
-        self.tally.reopenings += 1;
+        self.counts.reopenings += 1;
         self.note_faults();
         let disturbed = self.session.disturbed.take();
         self.backend.set_faults(Faults::default());
@@ -368,7 +368,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Of two endings the one that promises less.
+/// The ending that guarantees less.
 fn worse(one: Ending, other: Ending) -> Ending {
     match (one, other) {
         (Ending::PowerLost, _) | (_, Ending::PowerLost) => Ending::PowerLost,
@@ -377,8 +377,8 @@ fn worse(one: Ending, other: Ending) -> Ending {
     }
 }
 
-/// When a bit turns over on its way from the device, what was read looks like the torn end of a log; it is read twice
-/// before it is cut off. More such bits would now and then show the same bytes twice.
+/// A bit that flips during a read looks like the torn end of a log, which is read twice before it is cut off. With a
+/// higher probability both reads could return the same wrong bytes.
 fn opening_faults(faults: &Faults) -> Faults {
     Faults { read_flip: faults.read_flip.min(READ_FLIP_MAX), ..faults.clone() }
 }

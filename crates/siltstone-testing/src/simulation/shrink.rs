@@ -1,14 +1,14 @@
-//! Making a failing run short: what can be left out so that it still fails.
+//! Shrinks a failing run: leaves out operations as long as the run still fails in the same way.
 
 use super::{Configuration, Failure, Simulation};
 use crate::operations::Operation;
 use siltstone::device::Access;
 use std::path::Path;
 
-/// The most runs that are tried.
+/// The maximum number of runs.
 const TRIES_MAX: u32 = 3000;
 
-/// A shorter run that fails in the same way, as far as the first words of a failure tell.
+/// A shorter run that fails in the same way, as the first words of the failure show.
 pub fn shrink(
     mut simulation: Simulation,
     mut failure: Failure,
@@ -57,7 +57,7 @@ pub fn shrink(
     (simulation, failure)
 }
 
-/// Configurations that need fewer operations, or less thought.
+/// Simpler configurations.
 const SIMPLER: [fn(&mut Configuration); 6] = [
     |configuration| configuration.settings.shape.partitions = Some(1),
     |configuration| configuration.settings.log_slots_min = 16,
@@ -72,7 +72,7 @@ fn first_words(failure: &Failure) -> String {
     words.split_whitespace().take(if words.starts_with("key ") { 1 } else { 4 }).collect()
 }
 
-/// The same operation with half of what it does.
+/// The operation with half of its parts.
 fn simpler(operation: &Operation) -> Option<Operation> {
     match operation {
         Operation::Batch { writes, durability } if writes.len() > 1 => {

@@ -1,9 +1,9 @@
-//! Canaries: mistakes of the engine and omissions that simulations have to find.
+//! Canaries: mistakes and omissions of the engine that simulations must find.
 
 use super::{Failure, Omission, Simulation, shrink};
 use siltstone::engine::silt::Mistake;
 
-/// Within so many seeds a mistake must be found.
+/// The number of seeds within which a mistake must be found.
 const SEEDS: u64 = 1500;
 
 fn first_failure(change: impl Fn(&mut Simulation)) -> Option<(Simulation, Failure)> {
@@ -45,7 +45,7 @@ fn every_mistake_of_the_engine_is_found_and_shrinks_to_a_few_operations() {
 }
 
 #[test]
-fn everything_that_an_engine_can_forget_is_found() {
+fn every_omission_is_found() {
     for omission in [
         Omission::SyncOf("log-"),
         Omission::SyncOf("MANIFEST"),

@@ -1,4 +1,4 @@
-//! The operations that write, and what the model is told of them.
+//! The operations that write.
 
 use super::run::{Outcome, Run, cell};
 use crate::operations::{BatchWrite, KeyNumber, Modification, modified};
@@ -8,7 +8,7 @@ use siltstone::engine::{Change, Found};
 use siltstone::{Database, Error, WriteOptions};
 
 impl Run<'_> {
-    /// Tells the model what became of a write.
+    /// Adds the outcome of a write to the model.
     pub(super) fn note_write(
         &mut self,
         writes: &[Write<'_>],
@@ -23,7 +23,7 @@ impl Run<'_> {
             Ok(()) => {
                 self.reference.acknowledged(writes, durability);
                 self.session.writes_done += writes.len() as u64;
-                self.tally.writes += 1;
+                self.counts.writes += 1;
                 Ok(())
             }
             Err(error) => {
@@ -84,7 +84,7 @@ impl Run<'_> {
             self.reference.check(&key, seen.map(cell).as_ref(), now_ms)?;
         }
         let Some(written) = written else {
-            // It was the lookup that failed, or a step of the background work.
+            // The lookup failed, or a step of background work.
             return outcome.or_else(|error| self.failed("update", &error));
         };
         let write = match &written {

@@ -1,4 +1,4 @@
-//! Claims about the order of background work.
+//! The order of background work.
 
 use super::simulated::{self, Expected};
 use super::{key, open};
@@ -7,9 +7,9 @@ use siltstone::device::memory::MemoryDirectory;
 use siltstone::engine::silt::{ShapeSettings, SiltSettings};
 use siltstone_testing::{Faults, SimulatedDirectory};
 
-/// Simulation seed 33739: a merge that was under way when a compaction was asked for took the wish for fulfilled.
+/// Simulation seed 33739: a merge that was running when a compaction was requested cleared the request.
 #[test]
-fn a_compaction_also_merges_what_came_too_late_for_the_merge_under_way() {
+fn a_compaction_also_merges_records_that_came_too_late_for_the_running_merge() {
     let shape = ShapeSettings { partitions: Some(1), ..ShapeSettings::default() };
     let settings =
         SiltSettings { log_slots_min: 16, merge_ratio: 0.1, step_records: 5, shape, ..Default::default() };
@@ -26,9 +26,9 @@ fn a_compaction_also_merges_what_came_too_late_for_the_merge_under_way() {
     }
 }
 
-/// Simulation seed 9219: a commit that had failed and stood there all the same was taken for damage.
+/// Simulation seed 9219: a commit that had failed and was written nevertheless was taken for damage.
 #[test]
-fn a_commit_of_which_is_not_known_whether_it_is_written_is_no_damage() {
+fn a_failed_commit_that_may_be_written_is_no_damage() {
     let mut failures = 0;
     for seed in 0..300 {
         let device = SimulatedDirectory::new(seed);

@@ -1,4 +1,4 @@
-//! Claims about verification, checkpoints and counters that simulations found broken once.
+//! Verification, checkpoints and counters: faults that simulations found.
 
 use super::simulated::{self, Expected};
 use siltstone::Durability;

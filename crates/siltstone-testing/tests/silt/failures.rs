@@ -1,4 +1,4 @@
-//! Claims about what follows a failure while another thread is between its check and its lock.
+//! Failures while another thread is between its check and its lock.
 
 use super::simulated::{self, settings};
 use siltstone::batch::{HashedWrite, Write};
@@ -20,7 +20,7 @@ type Device = Intercepted<SimulatedDirectory>;
 const SEED: [u64; 2] = [1, 2];
 
 thread_local! {
-    /// Whether this thread is the one that a hook stops.
+    /// Whether hooks stop this thread.
     static IS_STOPPED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -51,7 +51,7 @@ fn open_silt(device: &Device, settings: SiltSettings) -> Silt {
     Silt::open(directory, settings, 0, &mut |_, _| true).unwrap()
 }
 
-/// Does `work` in a thread that a hook may stop.
+/// Runs `work` in a thread that hooks stop.
 fn stoppable<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> thread::JoinHandle<T> {
     thread::spawn(move || {
         IS_STOPPED.set(true);
@@ -60,7 +60,7 @@ fn stoppable<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> th
 }
 
 #[test]
-fn a_failed_sync_acknowledges_nobody_who_waited_for_it() {
+fn a_failed_sync_acknowledges_no_write_that_waited_for_it() {
     let device = Intercepted::new(SimulatedDirectory::new(1));
     let database = open(&device, settings());
     let (syncs, appended) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
@@ -82,7 +82,7 @@ fn a_failed_sync_acknowledges_nobody_who_waited_for_it() {
         thread::spawn(move || database.put_with("one", "value", synced()))
     };
     syncs.wait();
-    // Past all its checks: nothing is left but to wait for the sync.
+    // It has passed all checks and only waits for the sync.
     let second = {
         let database = database.clone();
         stoppable(move || database.put_with("other", "value", synced()))
@@ -115,7 +115,7 @@ fn a_commit_whose_sync_failed_is_not_repeated() {
         if !name.ends_with(".hash") {
             return Ok(());
         }
-        // The second conversion is stopped while it writes its file: then it waits for nothing but the ledger.
+        // The second conversion is stopped while it writes its file. After that it only waits for the ledger.
         if call == Call::Write && IS_STOPPED.get() && is_first.swap(false, Relaxed) {
             stopping.wait();
             stopping.wait();
@@ -137,7 +137,7 @@ fn a_commit_whose_sync_failed_is_not_repeated() {
 }
 
 #[test]
-fn a_record_that_was_found_is_as_durable_as_was_asked() {
+fn a_record_that_was_found_is_as_durable_as_requested() {
     let keep = |database: &Database, durability| {
         let options = WriteOptions::default().durability(durability);
         database.update_with("key", options, |found| {
@@ -168,12 +168,13 @@ fn a_record_that_was_found_is_as_durable_as_was_asked() {
     }
 }
 
-/// Small databases whose LogStores reach over 2 KiB of log.
+/// Settings of small databases whose LogStores span 2 KiB of log.
 fn short_reach() -> SiltSettings {
     SiltSettings { log_bytes_max: 4096, ..settings() }
 }
 
-/// Stops the thread that [`stoppable`] began where it writes the manifest, and fails one read of the log of others.
+/// Stops the thread of [`stoppable`] before it writes the manifest, and makes one read of the log by another thread
+/// fail.
 fn stop_at_the_manifest(device: &Device, failing_read: u64) -> Arc<Barrier> {
     let gate = Arc::new(Barrier::new(2));
     let (stopping, is_first, reads) = (gate.clone(), AtomicBool::new(true), AtomicU64::new(0));
@@ -199,7 +200,7 @@ fn stop_at_the_manifest(device: &Device, failing_read: u64) -> Arc<Barrier> {
 fn a_job_whose_step_failed_is_not_continued_by_the_other_worker() {
     let device = Intercepted::new(SimulatedDirectory::new(1));
     let database = open(&device, short_reach());
-    // The other partition is empty and lets go of the log in a step: there the other worker is stopped.
+    // The other partition is empty, and a step releases its part of the log: the other worker is stopped in it.
     let keys: Vec<_> = keys_of(0).take(30).collect();
     keys.iter().for_each(|key| database.put_with(key, [7; 50], synced()).unwrap());
     let gate = stop_at_the_manifest(&device, 3);
@@ -249,7 +250,7 @@ fn a_batch_of_which_a_part_was_indexed_is_not_frozen() {
     assert!(values == [99, 99] || values == [29, 29], "{values:?}");
 }
 
-/// The conversions and merges that were done.
+/// The numbers of conversions and merges.
 fn jobs_done(silt: &Silt) -> [f64; 2] {
     let details = silt.stats().details;
     let count = |wanted| details.iter().find(|(name, _)| *name == wanted).map_or(0.0, |(_, count)| *count);
@@ -263,7 +264,7 @@ const ROUNDS: u64 = 60;
 /// Writes batches and does background work without a check for a failure before a lock is taken, as threads do that
 /// checked just before the failure; one call of the device fails. Returns the last acknowledged round of each group of
 /// keys, and whether a call failed.
-fn go_on_after_a_failure(silt: &Silt, durability: Durability) -> ([Option<u64>; GROUPS as usize], bool) {
+fn continue_after_a_failure(silt: &Silt, durability: Durability) -> ([Option<u64>; GROUPS as usize], bool) {
     let (mut acknowledged, mut failed) = ([None; GROUPS as usize], false);
     let note = |outcome: siltstone::Result<()>, failed: &mut bool, what: &str| {
         assert!(!*failed || outcome.is_err(), "{what} after a failure");
@@ -292,7 +293,7 @@ fn go_on_after_a_failure(silt: &Silt, durability: Durability) -> ([Option<u64>; 
 }
 
 #[test]
-fn whoever_checked_before_a_failure_changes_nothing_after_it_whichever_call_failed() {
+fn a_thread_that_checked_before_a_failure_changes_nothing_after_it_whichever_call_failed() {
     for (durability, crash) in [
         (Durability::Synced, Crash::PowerLost(Survival::Nothing)),
         (Durability::Written, Crash::ProcessKilled),
@@ -305,7 +306,7 @@ fn whoever_checked_before_a_failure_changes_nothing_after_it_whichever_call_fail
             let silt = open_silt(&device, SiltSettings { merge_ratio: 10.0, mistake, ..settings() });
             let failing_call = FailingCall { call: None, name_part: "", after: failing, for_ever: false };
             simulated.set_failing_call(Some(failing_call));
-            let (acknowledged, failed) = go_on_after_a_failure(&silt, durability);
+            let (acknowledged, failed) = continue_after_a_failure(&silt, durability);
             if !failed {
                 assert!(jobs_done(&silt).iter().all(|count| *count > 1.0), "{:?}", jobs_done(&silt));
                 break;

@@ -1,4 +1,4 @@
-//! Claims about the files of a database as a whole: their names, whose they are, and where they end.
+//! The files of a database: their names, the database to which they belong, and their lengths.
 
 use super::simulated::{self, Expected};
 use siltstone::VerifyReport;
@@ -37,7 +37,7 @@ fn verify(device: &SimulatedDirectory) -> VerifyReport {
     Database::verify_closed_in(&directory(device), &mut |_, _| true).unwrap()
 }
 
-/// A database with all kinds of files, closed, whose log begins at 0 or later.
+/// Closes a database with all kinds of files, whose log begins at 0 or, if `compacted`, later.
 fn closed(device: &SimulatedDirectory, compacted: bool) -> Expected {
     let database = simulated::open(device).unwrap();
     let mut expected = Expected::default();
@@ -77,7 +77,7 @@ fn files_of_other_owners_are_left_alone_and_do_not_matter() {
         let mut expected = closed(&device, compacted);
         let log = contents(&device).into_iter().find(|(name, _)| name.starts_with("log-")).unwrap().1;
         for (number, name) in STRAYS.iter().enumerate() {
-            // Some look like segments of the log by their bytes, too.
+            // Some also have the bytes of a log segment.
             write(&device, name, if number % 2 == 0 { &log } else { b"the user's own" });
         }
         let strays = |device: &SimulatedDirectory| -> BTreeMap<_, _> {
@@ -101,7 +101,7 @@ fn files_of_other_owners_are_left_alone_and_do_not_matter() {
     }
 }
 
-/// Refuses every change, as a read-only medium does.
+/// A directory that refuses every change, as a read-only medium does.
 #[derive(Clone)]
 struct ReadOnly(SimulatedDirectory);
 
@@ -177,7 +177,7 @@ fn open_read_only(device: &SimulatedDirectory, budget: Option<u64>) -> Result<Si
     Silt::open(directory, settings, 0, &mut |_, _| true)
 }
 
-/// What a database that is opened read-only holds, by iterating, and by getting each key.
+/// The records of a database that is opened read-only, by iteration and by gets.
 fn records(silt: &Silt) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let records: BTreeMap<_, _> = silt
         .snapshot(0)
@@ -311,7 +311,7 @@ fn device_of(files: &Files) -> SimulatedDirectory {
     device
 }
 
-/// Whatever can happen to a file as a whole: what it is called, each time, and the files then.
+/// All kinds of damage to a complete file, each with its name and the resulting files.
 fn damaged_as_a_whole(files: &Files, older: &Files) -> Vec<(String, Files)> {
     let mut all = Vec::new();
     let mut take = |what: String, change: &dyn Fn(&mut Files)| {
@@ -321,7 +321,7 @@ fn damaged_as_a_whole(files: &Files, older: &Files) -> Vec<(String, Files)> {
             all.push((what, changed));
         }
     };
-    // A store that is being written when a database is closed is empty.
+    // A store that was being written when the database was closed is empty.
     for (name, bytes) in files.iter().filter(|(name, bytes)| *name != "USAGE" && !bytes.is_empty()) {
         let set = |files: &mut Files, bytes: &[u8]| drop(files.insert(name.clone(), bytes.to_vec()));
         take(format!("{name} removed"), &|files| drop(files.remove(name)));
@@ -370,8 +370,8 @@ fn damaged_as_a_whole(files: &Files, older: &Files) -> Vec<(String, Files)> {
     all
 }
 
-/// Opening, opening read-only, verifying and repairing agree about these files, and nothing of `expected`, all of which
-/// was durable, is lost without a word. Answers whether anything was found damaged.
+/// Checks that opening, opening read-only, verifying and repairing agree about these files, and that no record of
+/// `expected`, all of which were durable, is lost silently. Returns whether damage was found.
 fn agree_about(what: &str, files: &Files, expected: &Expected) -> bool {
     let opened = simulated::open(&device_of(files));
     let read_only = open_read_only(&device_of(files), None);
@@ -425,7 +425,7 @@ fn opening_verifying_and_repairing_agree_about_files_that_are_missing_cut_mixed_
 }
 
 #[test]
-fn a_segment_that_nobody_needs_is_removed_even_if_it_is_damaged() {
+fn a_segment_that_is_not_needed_is_removed_even_if_it_is_damaged() {
     let device = SimulatedDirectory::new(1);
     let mut expected = closed(&device, true);
     let database = simulated::open(&device).unwrap();
@@ -494,7 +494,7 @@ fn the_end_of_the_log_is_not_lost_silently_after_a_sync_nor_much_of_it_after_syn
                 }
             }
             let found = verify(&device_of(&files)).damage;
-            // Behind what was synced stands one marker.
+            // One marker follows what was synced.
             let may_be_unseen = if by_sync { 13 } else { segment_bytes + 200 };
             assert!(
                 !found.is_empty() || kept + may_be_unseen >= end,

@@ -1,4 +1,4 @@
-//! Claims about reading that simulations found broken once.
+//! Reads: faults that simulations found.
 
 use super::open;
 use super::simulated::{self, Expected};
@@ -41,7 +41,7 @@ fn records_in_blocks_smaller_than_a_direct_read_are_found() {
 fn a_snapshot_reads_on_after_its_part_of_the_log_was_released() {
     let device = SimulatedDirectory::new(1);
     let database = simulated::open(&device).unwrap();
-    // As much as this is then read of the log for a record whose length is not known.
+    // Determines how much of the log is read for a record of unknown length.
     database.put("long", [7; 3000]).unwrap();
     database.put("short", "value").unwrap();
     let snapshot = database.iter().unwrap();
@@ -54,7 +54,7 @@ fn a_snapshot_reads_on_after_its_part_of_the_log_was_released() {
 }
 
 #[test]
-fn reads_go_on_whatever_change_failed_and_the_failed_work_leaves_nothing_behind() {
+fn reads_continue_whatever_change_failed_and_the_failed_work_leaves_no_files() {
     let mut refused = 0;
     for seed in 0..150 {
         let device = SimulatedDirectory::new(seed);
@@ -84,7 +84,7 @@ fn reads_go_on_whatever_change_failed_and_the_failed_work_leaves_nothing_behind(
 }
 
 #[test]
-fn on_a_full_device_nothing_is_acknowledged_any_more_and_nothing_that_was_is_lost() {
+fn on_a_full_device_no_more_writes_are_acknowledged_and_none_that_were_are_lost() {
     for seed in 0..40 {
         let device = SimulatedDirectory::new(seed);
         let database = simulated::open(&device).unwrap();
@@ -121,7 +121,7 @@ fn on_a_full_device_nothing_is_acknowledged_any_more_and_nothing_that_was_is_los
 }
 
 #[test]
-fn a_compaction_that_failed_in_the_background_says_so() {
+fn a_compaction_that_failed_in_the_background_returns_an_error() {
     for seed in 0..30 {
         let device = SimulatedDirectory::new(seed);
         let builder = Database::builder("simulated").silt_settings(simulated::settings());
@@ -129,7 +129,7 @@ fn a_compaction_that_failed_in_the_background_says_so() {
         let database = builder.background_threads(1).open_in(directory).unwrap();
         Expected::default().put(&database, 0..60, Durability::Written);
         device.set_faults(Faults { sync_error: 1.0, ..Faults::default() });
-        // Something is left to be compacted, however far the background has come; or it has failed already.
+        // Leaves something to compact, unless the background work has failed already.
         let _ = database.put("key", "value");
         assert!(database.compact().is_err());
     }
@@ -137,7 +137,7 @@ fn a_compaction_that_failed_in_the_background_says_so() {
 
 #[test]
 fn a_get_reads_one_block_after_merges_that_found_no_new_key_and_one_of_new_keys_alone() {
-    // LogStores so large that nothing is merged before the compaction.
+    // The LogStores are so large that nothing is merged before the compaction.
     let setup = |builder: siltstone::Builder| builder.fixed(8, 56).partitions(2).log_slots_min(16_384);
     let (database, directory) = open(&MemoryDirectory::default(), setup);
     let put = |keys: std::ops::Range<u64>| {

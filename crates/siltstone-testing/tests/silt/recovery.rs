@@ -1,4 +1,4 @@
-//! Claims about opening a database that simulations found broken once.
+//! Recovery: faults that simulations found.
 
 use super::simulated::{self, Expected};
 use siltstone::{Durability, Error};
@@ -16,7 +16,7 @@ fn what_a_killed_process_left_unsynced_is_durable_before_it_is_acted_on() {
         expected.put(&database, 0..60, Durability::Synced);
         device.power_off_after(seed % 60);
         let _ = database.compact();
-        // The power was never off: the process was killed in the midst of its work, and what it wrote is there.
+        // As if the process had been killed during its work: all that it wrote remains.
         let device = device.crash(Crash::ProcessKilled, &mut random);
         drop(database);
         let database = simulated::open(&device).unwrap();
@@ -26,7 +26,7 @@ fn what_a_killed_process_left_unsynced_is_durable_before_it_is_acted_on() {
     }
 }
 
-/// A database with all kinds of files, closed.
+/// Closes a database with all kinds of files.
 fn closed(device: &SimulatedDirectory) -> Expected {
     let database = simulated::open(device).unwrap();
     let mut expected = Expected::default();
@@ -39,8 +39,8 @@ fn closed(device: &SimulatedDirectory) -> Expected {
     expected
 }
 
-/// Turns over one bit in seven, one after the other: the database opens with all its records, or says what is damaged
-/// and has changed nothing.
+/// Flips every seventh bit, one at a time: the database opens with all its records, or returns an error and has changed
+/// nothing.
 fn flip_every_bit(wanted: &str) {
     let device = SimulatedDirectory::new(1);
     let expected = closed(&device);
@@ -71,12 +71,12 @@ fn flip_every_bit(wanted: &str) {
 }
 
 #[test]
-fn a_bit_turned_over_in_the_manifest_is_found_or_harmless_and_nothing_is_removed_for_it() {
+fn a_flipped_bit_in_the_manifest_is_detected_or_harmless_and_causes_no_removal() {
     flip_every_bit("MANIFEST");
 }
 
 #[test]
-fn a_bit_turned_over_in_the_log_of_a_closed_database_is_found_or_harmless() {
+fn a_flipped_bit_in_the_log_of_a_closed_database_is_detected_or_harmless() {
     flip_every_bit("log-");
 }
 
@@ -120,7 +120,7 @@ fn a_log_without_its_beginning_is_damage_and_not_an_empty_log() {
 }
 
 #[test]
-fn a_bit_that_turns_over_on_its_way_from_the_device_loses_nothing() {
+fn a_bit_that_flips_during_a_read_loses_nothing() {
     let mut failed = 0;
     for seed in 0..400 {
         let device = SimulatedDirectory::new(seed);

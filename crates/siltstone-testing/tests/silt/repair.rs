@@ -1,5 +1,5 @@
-//! Claims about verifying and repairing: damage is done to the files of small databases, and what is told and kept is
-//! held against what had been written.
+//! Verify and repair: the files of small databases are damaged, and what is reported and kept is compared with what was
+//! written.
 
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 #[path = "repair/forged.rs"]
 mod forged;
 
-/// What a database looks like.
+/// The records and structures of a database.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     fixed: bool,
@@ -34,7 +34,7 @@ const fn kind(fixed: bool, index: IndexKind, hash_store: HashStoreKind) -> Kind 
     Kind { fixed, index, hash_store, filter: FilterKind::Ribbon }
 }
 
-/// Every value that a key ever had, the last one at the end; `None` is a delete.
+/// All values that each key had, the last one at the end; `None` is a tombstone.
 type History = BTreeMap<Vec<u8>, Vec<Option<Vec<u8>>>>;
 
 impl Kind {
@@ -63,7 +63,7 @@ impl Kind {
         (0..length as u64).map(|at| (number * 31 + round * 7 + at) as u8).collect()
     }
 
-    /// Writes `rounds` of `count` records, with deletes, and keeps what was written.
+    /// Writes `rounds` of `count` records, with deletes, and adds them to `history`.
     fn fill(self, database: &Database, count: u64, rounds: u64, history: &mut History) -> Result<()> {
         for round in 0..rounds {
             for number in 0..count {
@@ -87,7 +87,7 @@ impl Kind {
     }
 }
 
-/// A closed database with SortedStores, HashStores and a log with records, and what was written.
+/// Closes a database with SortedStores, HashStores and a log with records. Returns what was written.
 fn closed(kind: Kind, directory: &Directory, count: u64) -> History {
     let mut history = History::new();
     let log_slots = if count > 5_000 { 1024 } else { 64 };
@@ -132,8 +132,8 @@ fn repair(directory: &Directory) -> Result<RepairReport> {
     Database::repair_in(directory, &mut |_, _| true)
 }
 
-/// Every key that the report does not call affected has its last value; every other one has that, or none or an older
-/// one where the report says so. Answers how many have not their last.
+/// Checks that every key that is not reported as affected has its last value, and that every other key has its last
+/// value, none, or an older one where the report says so. Returns how many do not have their last value.
 fn check(kind: Kind, directory: &Directory, report: &RepairReport, history: &History) -> usize {
     let database = kind.builder().create(false).open_in(directory.clone()).unwrap();
     let mut lost = 0;
@@ -153,7 +153,7 @@ fn check(kind: Kind, directory: &Directory, report: &RepairReport, history: &His
     assert!(database.iter().unwrap().all(|record| history.contains_key(&record.unwrap().key.to_vec())));
     let again = database.verify(&mut |_, _| true).unwrap();
     assert!(again.damage.is_empty(), "{kind:?}: {:#?}", again.damage);
-    // It can go on: what is written now comes before everything that was kept.
+    // The database continues: a new write replaces everything that was kept.
     database.put(7u64.to_be_bytes(), kind.value(1, 1)).unwrap();
     database.compact().unwrap();
     assert_eq!(database.get(7u64.to_be_bytes()).unwrap().unwrap(), kind.value(1, 1));
@@ -162,7 +162,7 @@ fn check(kind: Kind, directory: &Directory, report: &RepairReport, history: &His
 }
 
 #[test]
-fn a_sound_database_is_not_changed_by_a_byte() {
+fn an_intact_database_is_not_changed() {
     for kind in KINDS {
         let (_, directory) = memory();
         closed(kind, &directory, 600);
@@ -209,8 +209,8 @@ fn of_a_database_with_1_percent_of_its_blocks_damaged_every_record_outside_them_
         let lost = check(kind, &directory, &report, &history);
         assert!(lost > 0 && lost < history.len() / 25, "{kind:?}: {lost} of {} lost", history.len());
         let affected = history.keys().filter(|key| report.found.may_affect(key)).count();
-        // The records of a bucket, 512 of them, stand in any of its blocks, 35 of this size; those of a cuckoo table's
-        // region, which here is a whole table, in any of the region's.
+        // The 512 records of a bucket are in any of its 35 blocks of this size. The records of a cuckoo table's region,
+        // here the complete table, are in any of its blocks.
         let in_buckets = [IndexKind::BlockPerfect, IndexKind::SlotPerfect].contains(&kind.index);
         let share = if in_buckets { 2 } else { 6 };
         let is_scattered = kind.hash_store == HashStoreKind::CuckooTable;
@@ -218,7 +218,7 @@ fn of_a_database_with_1_percent_of_its_blocks_damaged_every_record_outside_them_
     }
 }
 
-/// The kind that was guessed for it was that of slots without checksums.
+/// Repair used to guess that its slots have no checksums.
 #[test]
 fn a_default_store_of_large_records_that_has_lost_both_its_ends_is_found_by_checksums() {
     let (_, directory) = memory();
@@ -240,7 +240,7 @@ fn a_default_store_of_large_records_that_has_lost_both_its_ends_is_found_by_chec
 }
 
 #[test]
-fn of_a_damaged_block_whose_slots_are_checked_one_by_one_the_others_are_kept() {
+fn of_a_damaged_block_whose_slots_have_checksums_the_intact_slots_are_kept() {
     let mut lost_of = Vec::new();
     for kind in [KINDS[0], KINDS[5]] {
         let (_, directory) = memory();
@@ -276,7 +276,7 @@ fn whatever_is_damaged_outside_of_blocks_and_frames_nothing_is_lost() {
         let log = sound.keys().find(|name| name.starts_with("log-")).unwrap();
         places.extend([0, 20, 30].map(|at| (log.clone(), at)));
         places.extend([0, 30, 70, sound["MANIFEST"].len() - 5].map(|at| ("MANIFEST".to_owned(), at)));
-        // A mirror whose last commit is not whole may have been left behind by a crash: it is written anew.
+        // A crash can leave a mirror with an incomplete last commit, so the mirror is written again.
         places.extend([0, 30, 70].map(|at| ("MANIFEST.mirror".to_owned(), at)));
         for (name, at) in places {
             let directory = copy_of(&sound);
@@ -302,9 +302,9 @@ fn whatever_is_damaged_outside_of_blocks_and_frames_nothing_is_lost() {
     }
 }
 
-/// The bytes of an index or a filter, found by their magic.
+/// Finds the bytes of indexes and filters by their magic numbers.
 #[test]
-fn a_damaged_index_or_filter_is_built_anew() {
+fn a_damaged_index_or_filter_is_built_again() {
     for kind in KINDS {
         let (_, directory) = memory();
         let history = closed(kind, &directory, 1500);
@@ -328,7 +328,7 @@ fn a_damaged_index_or_filter_is_built_anew() {
 }
 
 #[test]
-fn of_a_damaged_log_every_frame_that_is_sound_is_kept() {
+fn of_a_damaged_log_every_intact_frame_is_kept() {
     for kind in KINDS {
         let (_, directory) = memory();
         let mut history = closed(kind, &directory, 300);
@@ -350,7 +350,7 @@ fn of_a_damaged_log_every_frame_that_is_sound_is_kept() {
             }
             let report = repair(&directory).unwrap();
             if report.found.damage.is_empty() {
-                // Where nothing is needed any more, or nothing had been synced.
+                // The damaged part is no longer needed, or was never synced.
                 continue;
             }
             let lost = check(kind, &directory, &report, &history);
@@ -364,10 +364,10 @@ fn of_a_damaged_log_every_frame_that_is_sound_is_kept() {
     }
 }
 
-/// Fuzzing found that only the partition with the oldest record in the log was told of: the others' positions begin
-/// later, and how far a log reached that is gone nobody knows.
+/// Fuzzing found that only the partition with the oldest record in the log was reported: the positions of the others
+/// begin later, and the length of a missing log is unknown.
 #[test]
-fn a_log_that_is_gone_is_told_once_and_of_every_partition() {
+fn a_missing_log_is_reported_once_for_all_partitions() {
     for kind in KINDS {
         let (_, directory) = memory();
         let history = closed(kind, &directory, 400);
@@ -382,7 +382,7 @@ fn a_log_that_is_gone_is_told_once_and_of_every_partition() {
 }
 
 #[test]
-fn a_store_that_is_gone_is_lost_alone() {
+fn a_missing_store_loses_only_its_own_records() {
     for kind in KINDS {
         let (_, directory) = memory();
         let history = closed(kind, &directory, 1500);
@@ -400,7 +400,7 @@ fn a_store_that_is_gone_is_lost_alone() {
     }
 }
 
-/// Damages a store, the log and the manifest, and lets the power go off at every change that a repair asks for.
+/// Damages a store, the log and the manifest, with a power loss at every change of the repair.
 #[test]
 fn a_repair_that_is_cut_off_at_any_moment_has_lost_nothing() {
     for kind in [KINDS[0], KINDS[3]] {
@@ -425,7 +425,7 @@ fn a_repair_that_is_cut_off_at_any_moment_has_lost_nothing() {
                 let ended = !device.is_off();
                 let device = device.crash(Crash::PowerLost(survival), &mut random);
                 let again = repair(&image(&device)).unwrap();
-                // Either the repair was done, or everything is as it was and is repaired now.
+                // Either the repair was complete, or nothing was changed and this repair did it.
                 let report = if again.found.damage.is_empty() { &report } else { &again };
                 assert_eq!(check(kind, &image(&device), report, &history), lost, "{kind:?} {operations}");
                 if ended {
@@ -438,7 +438,7 @@ fn a_repair_that_is_cut_off_at_any_moment_has_lost_nothing() {
 }
 
 #[test]
-fn a_repair_that_is_asked_to_stop_leaves_everything_as_it_was() {
+fn an_interrupted_repair_changes_nothing() {
     let (_, directory) = memory();
     let history = closed(KINDS[3], &directory, 600);
     let store = directory.list().unwrap().into_iter().find(|name| name.ends_with(".sorted")).unwrap();

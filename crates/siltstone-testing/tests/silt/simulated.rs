@@ -1,4 +1,4 @@
-//! Small databases on a simulated device, with what should be in them.
+//! Small databases on a simulated device, with their expected records.
 
 use siltstone::device::{Access, Directory};
 use siltstone::{Database, Durability, Iter, Result, WriteOptions};
@@ -6,7 +6,7 @@ use siltstone_testing::SimulatedDirectory;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The engine's settings: as small as they may be.
+/// The smallest settings of the engine.
 pub fn settings() -> siltstone::engine::silt::SiltSettings {
     let mut settings = siltstone::engine::silt::SiltSettings {
         log_slots_min: 16,
@@ -25,7 +25,7 @@ pub fn open(device: &SimulatedDirectory) -> Result<Database> {
     builder.seed([1, 2]).open_in(Directory::new(device.clone(), Access::Buffered))
 }
 
-/// What should be in a database.
+/// The expected records of a database.
 #[derive(Clone, Default)]
 pub struct Expected {
     records: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -33,7 +33,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Gives keys new values, in the database too.
+    /// Puts new values of these keys, also into the database.
     pub fn put(&mut self, database: &Database, numbers: Range<u32>, durability: Durability) {
         self.round += 1;
         for number in numbers {
@@ -44,25 +44,25 @@ impl Expected {
         }
     }
 
-    /// All records are there.
+    /// Checks that all records are present.
     pub fn check_keys(&self, database: &Database) {
         self.check_if(database, |_| true);
     }
 
-    /// Those records are there whose keys `is_sure` holds for.
+    /// Checks the records for whose keys `is_sure` returns true.
     pub fn check_if(&self, database: &Database, is_sure: impl Fn(&[u8]) -> bool) {
         for (key, value) in self.records.iter().filter(|(key, _)| is_sure(key)) {
             assert_eq!(database.get(key).unwrap().as_deref(), Some(&value[..]), "{key:?}");
         }
     }
 
-    /// All records are there, by every way of reading, and no others.
+    /// Checks that all records and no others are present, by gets and by iteration.
     pub fn check(&self, database: &Database) {
         self.check_keys(database);
         self.check_records(database.iter().unwrap());
     }
 
-    /// These are the records.
+    /// Checks that these are the records.
     pub fn check_records(&self, records: Iter) {
         let found: BTreeMap<_, _> =
             records.map(|record| record.unwrap()).map(|r| (r.key.to_vec(), r.value.to_vec())).collect();

@@ -1,43 +1,43 @@
-//! What stands behind a command.
+//! The arguments of a command.
 
-/// Flags and their values; each is taken out when it is asked for.
+/// Flags and their values. Each is removed when it is read.
 pub struct Arguments(Vec<String>);
 
 impl Arguments {
-    /// Those that were typed.
+    /// The arguments of the program.
     pub fn new(typed: impl Iterator<Item = String>) -> Self {
         Arguments(typed.collect())
     }
 
-    /// Whether a flag is there.
+    /// Returns whether a flag is present.
     pub fn flag(&mut self, name: &str) -> bool {
         let at = self.0.iter().position(|typed| typed == name);
         at.map(|at| self.0.remove(at)).is_some()
     }
 
-    /// What stands behind a name.
+    /// Returns the argument after a name.
     pub fn text(&mut self, name: &str) -> Result<Option<String>, String> {
         let Some(at) = self.0.iter().position(|typed| typed == name) else { return Ok(None) };
         if at + 1 == self.0.len() {
-            return Err(format!("{name}: a value is missing"));
+            return Err(format!("{name}: the value is missing"));
         }
         self.0.remove(at);
         Ok(Some(self.0.remove(at)))
     }
 
-    /// The number behind a name.
+    /// Returns the number after a name.
     pub fn number(&mut self, name: &str) -> Result<Option<u64>, String> {
         let text = self.text(name)?;
-        let number = |text: String| text.parse().map_err(|_| format!("{name}: {text} is no number"));
+        let number = |text: String| text.parse().map_err(|_| format!("{name}: invalid number: {text}"));
         text.map(number).transpose()
     }
 
-    /// An error if anything is left that nobody asked for.
+    /// Returns an error if an argument was not read.
     pub fn end(&self) -> Result<(), String> {
-        self.0.first().map_or(Ok(()), |typed| Err(format!("{typed}: not known\n{}", super::USAGE)))
+        self.0.first().map_or(Ok(()), |typed| Err(format!("unknown argument: {typed}\n{}", super::USAGE)))
     }
 
-    /// All that is left.
+    /// Returns the remaining arguments.
     pub fn rest(self) -> Vec<String> {
         self.0
     }

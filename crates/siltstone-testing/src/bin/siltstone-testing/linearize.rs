@@ -1,20 +1,20 @@
-//! `siltstone-testing linearize`: threads use a database at the same time, and what they saw is checked.
+//! `siltstone-testing linearize`: checks what threads see that use a database at the same time.
 
-use super::{Arguments, complain, tell};
+use super::{Arguments, print, print_error};
 use serde_json::json;
 use siltstone::device::Directory;
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::{Access, Database};
-use siltstone_testing::linearizability::{Load, Tally};
+use siltstone_testing::linearizability::{Counts, Load};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How long a database is used before the next one begins.
+/// How long each database is used.
 const DATABASE: Duration = Duration::from_secs(5);
-/// The length of values where they have a fixed one, in bytes.
+/// The length of values of a fixed size, in bytes.
 const VALUE_BYTES: usize = 24;
 
-/// What a database stands on.
+/// Where a database is.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Memory,
@@ -30,10 +30,10 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
     let json = arguments.flag("--json");
     arguments.end()?;
     if !(1..=48).contains(&threads) {
-        return Err(format!("--threads: {threads} are not from 1 to 48"));
+        return Err(format!("--threads: {threads} is not between 1 and 48"));
     }
     let (begin, limit) = (Instant::now(), Duration::from_secs(seconds));
-    let (mut tally, mut databases) = (Tally::default(), 0u64);
+    let (mut counts, mut databases) = (Counts::default(), 0u64);
     while begin.elapsed() < limit {
         let place = [Place::Memory, Place::Buffered, Place::Direct][databases as usize % 3];
         let fixed = databases / 3 % 2 == 1;
@@ -52,14 +52,14 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
         };
         let root = root.map_err(|error| error.to_string())?;
         let database = open(place, fixed, root.path()).map_err(|error| error.to_string())?;
-        let went_on = load.run(&database, |_| begin.elapsed() < until);
-        tally += went_on.map_err(|found| format!("{place:?}, {load:?}: {found}"))?;
+        let outcome = load.run(&database, |_| begin.elapsed() < until);
+        counts += outcome.map_err(|found| format!("{place:?}, {load:?}: {found}"))?;
         database.close().map_err(|error| error.to_string())?;
         databases += 1;
-        complain(&format!("{databases} databases, {} operations", tally.operations));
+        print_error(&format!("{databases} databases, {} operations", counts.operations));
     }
-    let Tally { operations, overlapping, snapshots } = tally;
-    tell(&if json {
+    let Counts { operations, overlapping, snapshots } = counts;
+    print(&if json {
         json!({
             "databases": databases,
             "threads": threads,
@@ -78,7 +78,7 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A database with two background threads and settings so small that they are always at work.
+/// A database with two background threads, and with settings so small that these are always busy.
 fn open(place: Place, fixed: bool, path: &std::path::Path) -> siltstone::Result<Database> {
     let builder = Database::builder(path).partitions(4).log_slots_min(128).background_threads(2);
     let builder = if fixed { builder.fixed(Load::KEY_BYTES, VALUE_BYTES) } else { builder };

@@ -1,4 +1,5 @@
-//! `siltstone-testing`: long runs that are no benchmarks of a database (those are `siltstone bench`).
+//! `siltstone-testing`: long runs of the simulations and of the other tests that take a seed or a number of
+//! repetitions.
 
 mod arguments;
 mod flips;
@@ -31,18 +32,18 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(problem) => {
-            complain(&problem);
+            print_error(&problem);
             ExitCode::from(2)
         }
     }
 }
 
-#[expect(clippy::print_stdout, reason = "a command line tells there")]
-fn tell(text: &str) {
+#[expect(clippy::print_stdout, reason = "the output of a command")]
+fn print(text: &str) {
     println!("{text}");
 }
 
-#[expect(clippy::print_stderr, reason = "a command line complains there")]
-fn complain(problem: &str) {
+#[expect(clippy::print_stderr, reason = "the errors and the progress of a command")]
+fn print_error(problem: &str) {
     eprintln!("{problem}");
 }

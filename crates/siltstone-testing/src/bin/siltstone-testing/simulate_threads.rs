@@ -1,9 +1,9 @@
-//! `siltstone-testing simulate --threads`: databases that several threads use while the device fails, seed after seed.
-//! Shuttle decides the order of the threads, so it takes a build with `--cfg shuttle`.
+//! `siltstone-testing simulate --threads`: runs databases that several threads use while the device fails, seed after
+//! seed. Shuttle schedules the threads, which needs a build with `--cfg shuttle`.
 
 #[cfg(not(shuttle))]
 pub fn run(_: super::Arguments) -> Result<std::process::ExitCode, String> {
-    Err("simulate --threads needs a build with threads that can be scheduled:\n\
+    Err("simulate --threads needs a build with Shuttle:\n\
          RUSTFLAGS='--cfg shuttle' cargo run --release --target-dir target/shuttle -p siltstone-testing -- \
          simulate --threads"
         .to_owned())
@@ -14,26 +14,26 @@ pub use scheduled::run;
 
 #[cfg(shuttle)]
 mod scheduled {
-    use super::super::{Arguments, complain, tell};
+    use super::super::{Arguments, print, print_error};
     use serde_json::json;
-    use siltstone_testing::concurrent::{Plan, Tally, command, simulate};
+    use siltstone_testing::concurrent::{Counts, Plan, command, simulate};
     use std::process::ExitCode;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
     use std::sync::{Mutex, PoisonError};
     use std::time::{Duration, Instant};
 
-    /// So many seeds a thread takes at a time.
+    /// The number of seeds that a thread takes at a time.
     const SEEDS_PER_TURN: u64 = 1024;
     /// How often the progress is printed.
     const PROGRESS: Duration = Duration::from_secs(10);
 
-    /// The seeds that are run, by as many threads as there are cores.
+    /// The seeds to run, with a thread per core.
     struct Seeds {
         next: AtomicU64,
         end: u64,
         keep_going: bool,
         stopped: AtomicBool,
-        found: Mutex<(Tally, u64, Instant)>,
+        found: Mutex<(Counts, u64, Instant)>,
     }
 
     impl Seeds {
@@ -50,22 +50,22 @@ mod scheduled {
             }
         }
 
-        fn note(&self, seed: u64, outcome: Result<Tally, String>) {
+        fn note(&self, seed: u64, outcome: Result<Counts, String>) {
             let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
             match outcome {
-                Ok(tally) => found.0.add(&tally),
+                Ok(counts) => found.0.add(&counts),
                 Err(violation) => {
                     found.1 += 1;
-                    tell(&format!("seed {seed}: {violation}\n{}", command(seed)));
+                    print(&format!("seed {seed}: {violation}\n{}", command(seed)));
                     if !self.keep_going {
-                        tell(&Plan::from_seed(seed).describe());
+                        print(&Plan::from_seed(seed).describe());
                         self.stopped.store(true, Relaxed);
                     }
                 }
             }
             if found.2.elapsed() >= PROGRESS {
                 found.2 = Instant::now();
-                complain(&format!("{} seeds", found.0.runs + found.1));
+                print_error(&format!("{} seeds", found.0.runs + found.1));
             }
         }
     }
@@ -82,19 +82,19 @@ mod scheduled {
             end: first.saturating_add(count),
             keep_going,
             stopped: AtomicBool::new(false),
-            found: Mutex::new((Tally::default(), 0, began)),
+            found: Mutex::new((Counts::default(), 0, began)),
         };
         std::thread::scope(|scope| {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             (0..cores).for_each(|_| drop(scope.spawn(|| seeds.run())));
         });
-        let (tally, broken, _) = seeds.found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        tell(&report(&tally, broken, began.elapsed().as_secs_f64(), json));
+        let (counts, broken, _) = seeds.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        print(&report(&counts, broken, began.elapsed().as_secs_f64(), json));
         Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    fn report(tally: &Tally, broken: u64, elapsed_s: f64, json: bool) -> String {
-        let Tally { runs, failed_calls, power_losses, operations, conversions, merges } = tally;
+    fn report(counts: &Counts, broken: u64, elapsed_s: f64, json: bool) -> String {
+        let Counts { runs, failed_calls, power_losses, operations, conversions, merges } = counts;
         let seeds_per_s = (runs + broken) as f64 / elapsed_s;
         if json {
             let line = json!({
@@ -110,7 +110,7 @@ mod scheduled {
             return line.to_string();
         }
         format!(
-            "{runs} seeds kept every promise, {broken} did not; in {failed_calls} of them a call of the device failed, \
+            "{runs} seeds kept every guarantee, {broken} did not; in {failed_calls} of them a call of the device failed, \
              in {power_losses} the power was lost at work\n\
              {operations} operations acknowledged, {conversions} conversions, {merges} merges; {seeds_per_s:.0} seeds/s"
         )

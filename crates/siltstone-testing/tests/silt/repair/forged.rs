@@ -1,4 +1,4 @@
-//! Claims about values that hold the bytes of the log: they do not pass for the log's own.
+//! Values that contain bytes of the log are not taken for frames of the log.
 
 use super::{all, contents, copy_of, memory, overwrite, repair};
 use siltstone::coding::checksum::{Secret, crc32c, crc32c_append};
@@ -8,7 +8,7 @@ use siltstone::store::manifest::Manifest;
 use siltstone::store::record::RecordView;
 use siltstone::{Database, Durability, Result, WriteOptions};
 
-/// A value that holds, for each position from `base` on, the frame that `forge` makes.
+/// A value that contains, for each position from `base` on, the frame that `forge` makes.
 fn forgery(base: u64, mut forge: impl FnMut(u64, &mut Vec<u8>)) -> Vec<u8> {
     let mut value = Vec::new();
     while value.len() < 3000 {
@@ -17,7 +17,7 @@ fn forgery(base: u64, mut forge: impl FnMut(u64, &mut Vec<u8>)) -> Vec<u8> {
     value
 }
 
-/// What somebody who does not know the secret may take it for: what stands in other files, or what it may be by chance.
+/// Guesses of the secret: numbers from other files, and likely ones.
 fn guesses(directory: &Directory) -> Vec<Secret> {
     let shape = *Manifest::open(directory).unwrap().shape();
     let guesses = [0, 1, 7, 9, 7 ^ 9u64.rotate_left(32), shape.database_id];
@@ -26,7 +26,7 @@ fn guesses(directory: &Directory) -> Vec<Secret> {
 }
 
 /// A database whose second record has the value that `value` makes for the position of its first byte, followed by a
-/// third one and a sync if `is_synced` says so; and the offset of the second record in the log.
+/// third record and a sync if `is_synced`. Returns it with the offset of the second record in the log.
 fn with_value(
     hashed_keys: bool,
     is_synced: bool,
@@ -39,13 +39,13 @@ fn with_value(
     let synced = WriteOptions::default().durability(Durability::Synced);
     database.put_with("sound...........", "1", synced).unwrap();
     let offset = directory.open(LOG, Access::Buffered).unwrap().length().unwrap();
-    // Behind the checksum, the flags, two lengths of which the second has two bytes, and the key.
+    // After the checksum, the flags, two lengths of which the second has two bytes, and the key.
     let value = value(&directory, offset - 64 + 4 + 1 + 1 + 2 + 16);
     database.put("key.............", value).unwrap();
     if is_synced {
         database.put_with("after...........", "2", synced).unwrap();
     }
-    // As a killed process leaves it.
+    // As after a kill.
     (copy_of(&all(&directory)), offset)
 }
 
