@@ -1,4 +1,4 @@
-//! Compiles the small binding of BerkeleyDB and tells the linker where the system's libraries stand.
+//! Compiles the small binding of BerkeleyDB and passes the location of the system's libraries to the linker.
 
 fn main() {
     println!("cargo:rerun-if-changed=src/peer/berkeleydb.c");

@@ -1,5 +1,5 @@
-//! Bad input: records that do not fit, damaged files, other settings, directories that are something else. Each gets an
-//! error that names it, and nothing else is lost.
+//! Bad input: records of wrong sizes, damaged files, contradicting settings, directories without a database. Each leads
+//! to an error that names it, and nothing else is lost.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -10,11 +10,11 @@ use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 use siltstone::{Batch, DamagedPart, Database, Error, RepairOptions, WriteOptions};
 use std::path::Path;
 
-/// Far from now, in milliseconds since the Unix epoch.
+/// In the far future, in milliseconds since the Unix epoch.
 const FUTURE: u64 = 1 << 50;
 
 #[test]
-fn what_is_too_long_or_of_another_size_is_refused_and_nothing_else_is_lost() {
+fn keys_and_values_of_wrong_lengths_are_refused_and_nothing_else_is_lost() {
     let too_long = vec![0; VALUE_LENGTH_MAX + 1];
     for bed in all_beds() {
         let database = bed.open();
@@ -22,7 +22,7 @@ fn what_is_too_long_or_of_another_size_is_refused_and_nothing_else_is_lost() {
         for length in [0, KEY_LENGTH_MAX + 1] {
             let key = vec![1; length];
             let is_refused =
-                |error: Error| matches!(error, Error::KeyLength { length: told } if told == length);
+                |error: Error| matches!(error, Error::KeyLength { length: reported } if reported == length);
             assert!(is_refused(database.put(&key, b"").unwrap_err()), "{bed}");
             assert!(is_refused(database.get(&key).unwrap_err()), "{bed}");
             assert!(is_refused(database.delete(&key).unwrap_err()), "{bed}");
@@ -58,7 +58,7 @@ fn a_batch_with_a_record_that_is_refused_writes_nothing() {
 }
 
 #[test]
-fn records_without_room_for_it_cannot_expire() {
+fn records_without_space_for_an_expiry_time_cannot_expire() {
     for bed in all_beds().filter(|bed| !bed.shape.expiring) {
         let database = bed.open();
         let outcome =
@@ -69,7 +69,7 @@ fn records_without_room_for_it_cannot_expire() {
 }
 
 #[test]
-fn a_flipped_byte_in_any_file_is_told_and_never_answered() {
+fn a_flipped_byte_in_any_file_is_reported_and_never_returned() {
     for bed in beds().filter(|bed| bed.path().is_some()) {
         let database = bed.open();
         fill(&bed, &database, MANY);
@@ -88,14 +88,14 @@ fn a_flipped_byte_in_any_file_is_told_and_never_answered() {
                 damaged[at] ^= 0x20;
                 std::fs::write(&file, &damaged).unwrap();
                 read_all_of_a_damaged_database(&bed);
-                // What opening repaired is no longer of interest: the next damage is done to the sound files.
+                // Opening may have repaired the damage: the next one is done to the intact files.
                 std::fs::write(&file, &sound).unwrap();
             }
         }
     }
 }
 
-/// Errors are fine, wrong answers are not.
+/// Errors are allowed, wrong values are not.
 fn read_all_of_a_damaged_database(bed: &Bed) {
     let copy = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(bed.path().unwrap()).unwrap() {
@@ -113,7 +113,7 @@ fn read_all_of_a_damaged_database(bed: &Bed) {
 }
 
 #[test]
-fn damage_in_a_store_is_found_by_verifying_unless_it_hits_padding() {
+fn verify_finds_damage_in_a_store_unless_it_is_in_padding() {
     for bed in beds().filter(|bed| bed.path().is_some()) {
         let database = bed.open();
         fill(&bed, &database, MANY);
@@ -142,7 +142,7 @@ fn damage_in_a_store_is_found_by_verifying_unless_it_hits_padding() {
                 let found = match bed.builder().create(false).open() {
                     Ok(database) => {
                         let found = !database.verify(&mut |_, _| true).unwrap().damage.is_empty();
-                        // Zeros that fill up a block are nobody's.
+                        // Zeros that pad a block belong to no record.
                         found || (sound[at] == 0 && contents(&database) == whole)
                     }
                     Err(error) => error.to_string().contains(file.to_str().unwrap()),
@@ -154,7 +154,7 @@ fn damage_in_a_store_is_found_by_verifying_unless_it_hits_padding() {
     }
 }
 
-/// Puts two stores of a database in the place of those that have their names in another, in turn. Answers how many.
+/// Replaces stores of a database by those of the same names in another, one at a time. Returns their number.
 fn swap_stores(bed: &Bed, own: &Path, other: &Path) -> usize {
     let is_store =
         |file: &Path| file.extension().is_some_and(|extension| extension == "hash" || extension == "sorted");
@@ -167,13 +167,14 @@ fn swap_stores(bed: &Bed, own: &Path, other: &Path) -> usize {
         let Ok(foreign) = std::fs::read(other.join(file.file_name().unwrap())) else { continue };
         swapped += 1;
         let sound = std::fs::read(&file).unwrap();
-        // Not written over: a checkpoint shares its stores with what it was made of.
+        // Renamed rather than overwritten: a checkpoint shares its stores with the original.
         std::fs::remove_file(&file).unwrap();
         std::fs::write(&file, foreign).unwrap();
-        let named =
-            |told: &str| told.contains(file.to_str().unwrap()) && told.contains("another store's file");
-        let told = bed.builder_at(own).create(false).open().err().unwrap().to_string();
-        assert!(named(&told), "{bed}: {told}");
+        let named = |message: &str| {
+            message.contains(file.to_str().unwrap()) && message.contains("another store's file")
+        };
+        let message = bed.builder_at(own).create(false).open().err().unwrap().to_string();
+        assert!(named(&message), "{bed}: {message}");
         let report = Database::verify_closed(own, &mut |_, _| true).unwrap();
         let [damage] = &report.damage[..] else { panic!("{bed}: {report:?}") };
         assert_eq!((&damage.file, damage.part), (&file, DamagedPart::File), "{bed}");
@@ -182,7 +183,8 @@ fn swap_stores(bed: &Bed, own: &Path, other: &Path) -> usize {
     swapped
 }
 
-/// The id of a database in the header of its first segment (docs/formats/log.md), by which another's log is refused.
+/// Returns the id of a database from the header of its first segment (docs/formats/log.md). Logs with another id are
+/// refused.
 fn database_id_in_log(path: &Path) -> Vec<u8> {
     let files = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
     let log =
@@ -191,7 +193,7 @@ fn database_id_in_log(path: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn the_store_of_another_database_or_of_a_copy_is_refused_and_told() {
+fn the_store_of_another_database_or_of_a_copy_is_refused_and_named() {
     let same_keys = |database: &Database, bed: &Bed, round| {
         for number in 0..MANY {
             database.put(bed.key(number), bed.value(number, round)).unwrap();
@@ -219,7 +221,7 @@ fn the_store_of_another_database_or_of_a_copy_is_refused_and_told() {
     }
 }
 
-/// As long as a disk, without taking any of it: nothing may read it into memory.
+/// A file of the size of a disk that takes no space: no read may load it into memory.
 #[test]
 fn a_manifest_as_long_as_a_disk_is_refused_as_damage() {
     for name in ["MANIFEST", "MANIFEST.mirror"] {
@@ -242,7 +244,7 @@ fn a_manifest_as_long_as_a_disk_is_refused_as_damage() {
 }
 
 #[test]
-fn what_a_database_was_made_with_must_be_stated_the_same_again() {
+fn the_settings_of_a_database_cannot_be_changed() {
     for bed in beds() {
         let database = bed.open();
         database.put(bed.key(1), bed.value(1, 1)).unwrap();
@@ -258,7 +260,7 @@ fn what_a_database_was_made_with_must_be_stated_the_same_again() {
 }
 
 #[test]
-fn directories_that_are_no_database_or_are_in_use_are_named() {
+fn directories_without_a_database_or_in_use_are_named() {
     for bed in beds() {
         let Some(path) = bed.path() else { continue };
         let named = |error: &Error| assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");

@@ -1,8 +1,8 @@
-//! Databases that earlier versions wrote: `fixtures/databases/` has whole ones, with a log, every kind of store, every
-//! index and every filter. Each is opened, read, written and merged here, and stays as it was.
+//! Databases written by earlier versions: `fixtures/databases/` has complete ones, with a log, every kind of store,
+//! every index and every filter. A copy of each is opened, read, written and merged.
 //!
-//! `SILTSTONE_BLESS=1` writes a database that is missing. One that is there is never written anew: it is to stay what
-//! the program of its time wrote.
+//! `SILTSTONE_BLESS=1` writes a database that is missing. An existing one is never overwritten: it must remain what the
+//! program of its time wrote.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 
 const SEED: [u64; 2] = [0x5117, 0x570e];
 const PARTITIONS: u32 = 4;
-/// Long ago, and far from now, in milliseconds since the Unix epoch.
+/// In the far past, and in the far future, in milliseconds since the Unix epoch.
 const PAST: u64 = 1;
 const FUTURE: u64 = 1 << 50;
 
@@ -42,18 +42,18 @@ enum Operation {
     Delete { number: u32 },
 }
 
-/// What is done between opening a database and closing it.
+/// The work between opening a database and closing it.
 struct Session {
     stores: Stores,
     operations: Vec<Operation>,
-    /// Whether what waits to be converted or merged then is.
+    /// Whether queued conversions and merges are executed at the end.
     settle: bool,
 }
 
 /// The stores that a session makes.
 #[derive(Debug, Clone, Copy)]
 enum Stores {
-    /// SortedStores: HashStores are merged as soon as they hold anything.
+    /// SortedStores: HashStores are merged as soon as they have any records.
     Sorted(IndexKind),
     /// HashStores, which are not merged.
     Hash(HashStoreKind, FilterKind),
@@ -87,14 +87,14 @@ impl Golden {
         if self.fixed { builder.fixed(8, 12) } else { builder }
     }
 
-    /// The first so many numbers from `from` on whose keys are of this partition.
+    /// Returns the first `count` numbers, from `from` on, whose keys are in this partition.
     fn of_partition(self, partition: usize, from: u32, count: usize) -> Vec<u32> {
         let hasher = KeyHasher::Keyed(SEED);
         let own = |number: &u32| hasher.hash(&self.key(*number)).partition(PARTITIONS.ilog2()) == partition;
         (from..).filter(own).take(count).collect()
     }
 
-    /// How it came to be: sessions that make a kind of store, index or filter each, and a last one for the log.
+    /// Returns the sessions that made it: one per kind of store, index and filter, and a last one for the log.
     fn sessions(self) -> Vec<Session> {
         let put = |version| move |number| Operation::Put { number, version, expires_at_ms: NEVER };
         let puts = |numbers: Vec<u32>, version| numbers.into_iter().map(put(version)).collect::<Vec<_>>();
@@ -132,7 +132,7 @@ impl Golden {
         sessions.into_iter().enumerate().map(session).collect()
     }
 
-    /// What it holds: the value and the expiry time of each key.
+    /// Returns its contents: the value and the expiry time of each key.
     fn contents(self) -> BTreeMap<Vec<u8>, (Vec<u8>, u64)> {
         let mut contents = BTreeMap::new();
         for operation in self.sessions().into_iter().flat_map(|session| session.operations) {
@@ -169,11 +169,11 @@ impl Golden {
         fs::remove_file(path.join("LOCK")).map_err(|error| panic!("{error}"))
     }
 
-    /// The directory of the fixture.
+    /// Returns the directory of the fixture.
     fn path(self) -> PathBuf {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/databases").join(self.name);
         if !path.exists() && std::env::var_os("SILTSTONE_BLESS").is_some() {
-            // Written elsewhere first, since other tests may look at the same time.
+            // Written to another directory first, since other tests may read it at the same time.
             let beside = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
             self.write(&beside.path().join("db")).unwrap();
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -182,7 +182,7 @@ impl Golden {
         path
     }
 
-    /// A copy of the fixture, which may be changed.
+    /// Returns a copy of the fixture, which may be changed.
     fn copy(self) -> TempDir {
         let copy = tempfile::tempdir().unwrap();
         for (name, bytes) in files(&self.path()) {
@@ -198,7 +198,7 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     entries.map(|path| (name(&path), fs::read(&path).unwrap())).collect()
 }
 
-/// Opened as anybody would open it, who knows nothing of its settings.
+/// Opens a database without knowledge of its settings.
 fn open(path: &Path) -> siltstone::Result<Database> {
     Database::builder(path).create(false).background_threads(0).open()
 }
@@ -215,7 +215,7 @@ fn check(golden: Golden, database: &Database, expected: &BTreeMap<Vec<u8>, (Vec<
 }
 
 #[test]
-fn a_database_of_an_earlier_version_holds_what_was_written() {
+fn a_database_of_an_earlier_version_has_all_records() {
     for golden in ALL {
         let copy = golden.copy();
         let database = open(copy.path()).unwrap();
@@ -254,7 +254,7 @@ fn a_database_of_an_earlier_version_can_be_written_merged_and_opened_again() {
 }
 
 #[test]
-fn every_kind_of_store_index_and_filter_stands_in_them() {
+fn the_databases_have_every_kind_of_store_index_and_filter() {
     for golden in ALL {
         let copy = golden.copy();
         let directory = Directory::system(copy.path(), Access::Buffered).unwrap();
@@ -268,7 +268,7 @@ fn every_kind_of_store_index_and_filter_stands_in_them() {
                 kinds.insert((store.role as u8, footer.kind, footer.index.kind, footer.filter.kind));
             }
         }
-        // In the numbers of docs/formats/store_file.md and manifest.md: part, kind, index, filter.
+        // The codes of docs/formats/store_file.md and manifest.md: part, kind, index, filter.
         let expected: &[_] = match golden.fixed {
             true => &[(1, 5, 0, 1), (2, 1, 2, 1), (2, 1, 2, 2), (3, 2, 1, 0), (3, 2, 2, 0), (3, 2, 4, 0)],
             false => &[(2, 1, 2, 1), (2, 1, 2, 2), (3, 1, 2, 0)],
@@ -280,7 +280,7 @@ fn every_kind_of_store_index_and_filter_stands_in_them() {
 }
 
 #[test]
-fn a_database_of_a_later_version_is_refused_by_its_number_and_left_as_it_is() {
+fn a_database_of_a_later_version_is_refused_by_its_number_and_unchanged() {
     let later = 2u32;
     for golden in ALL {
         let file_kinds = ["MANIFEST", ".hash", ".sorted", "log-"];
@@ -288,7 +288,7 @@ fn a_database_of_a_later_version_is_refused_by_its_number_and_left_as_it_is() {
             let copy = golden.copy();
             let name = files(copy.path()).into_keys().find(|name| name.contains(kind)).unwrap();
             let mut bytes = fs::read(copy.path().join(&name)).unwrap();
-            // Every file begins with a magic of 8 bytes and its version; the footer of a store has both too.
+            // Every file begins with a magic number of 8 bytes and its version, and so does the footer of a store.
             bytes[8..12].copy_from_slice(&later.to_le_bytes());
             if [".hash", ".sorted"].contains(&kind) {
                 let footer = bytes.len() - 128;

@@ -1,4 +1,5 @@
-//! What every engine promises, claim by claim. A new engine is a new row of `EngineKind::ALL`, and nothing here.
+//! The guarantees of all engines, one test each. A new engine is a new row of `EngineKind::ALL`, and needs no change
+//! here.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -15,12 +16,12 @@ use siltstone::{
 use stage::{STAGES, Stage, reach};
 use std::collections::BTreeMap;
 
-/// Long ago, and far from now, in milliseconds since the Unix epoch.
+/// In the far past, and in the far future, in milliseconds since the Unix epoch.
 const PAST: u64 = 1;
 const FUTURE: u64 = 1 << 50;
 
 #[test]
-fn a_key_has_the_last_value_that_it_was_given() {
+fn a_key_has_its_last_value() {
     for bed in all_beds() {
         let mut database = bed.open();
         fill(&bed, &database, MANY);
@@ -51,7 +52,7 @@ fn a_key_has_the_last_value_that_it_was_given() {
 }
 
 #[test]
-fn a_deleted_key_can_be_given_a_value_again() {
+fn a_deleted_key_can_be_put_again() {
     for bed in all_beds() {
         let mut database = bed.open();
         for stage in STAGES {
@@ -90,7 +91,7 @@ fn insert_if_absent_inserts_once() {
 }
 
 #[test]
-fn an_update_sees_the_value_and_does_what_it_answers() {
+fn an_update_receives_the_value_and_applies_the_change_that_it_returns() {
     for bed in all_beds() {
         let mut database = bed.open();
         for stage in STAGES {
@@ -105,7 +106,7 @@ fn an_update_sees_the_value_and_does_what_it_answers() {
                 (seen, outcome)
             };
             let (seen, outcome) = update(&database, Ok(Change::Delete));
-            assert!(seen.is_none() && outcome.is_ok(), "{bed}: deleting nothing is no error");
+            assert!(seen.is_none() && outcome.is_ok(), "{bed}: deleting an absent key is not an error");
             update(&database, Ok(put(1))).1.unwrap();
             database = reach(&bed, database, stage);
             let (seen, _) = update(&database, Ok(Change::Keep));
@@ -113,7 +114,7 @@ fn an_update_sees_the_value_and_does_what_it_answers() {
             let (seen, outcome) = update(&database, Err(Error::Interrupted));
             assert!(
                 seen.is_some() && matches!(outcome, Err(Error::Interrupted)),
-                "{bed}: its error is passed on"
+                "{bed}: the error is returned"
             );
             let (seen, _) = update(&database, Ok(put(2)));
             assert_eq!(
@@ -160,7 +161,7 @@ fn updates_of_many_threads_are_not_lost() {
 }
 
 #[test]
-fn of_two_writes_in_a_batch_the_later_holds() {
+fn of_two_writes_in_a_batch_the_later_applies() {
     for bed in all_beds() {
         let mut database = bed.open();
         for stage in STAGES {
@@ -185,7 +186,7 @@ fn of_two_writes_in_a_batch_the_later_holds() {
 }
 
 #[test]
-fn many_keys_are_answered_in_their_order() {
+fn values_of_many_keys_are_in_the_order_of_the_keys() {
     for bed in all_beds() {
         let mut database = bed.open();
         fill(&bed, &database, MANY);
@@ -207,7 +208,7 @@ fn many_keys_are_answered_in_their_order() {
 }
 
 #[test]
-fn an_iteration_sees_the_moment_at_which_it_began() {
+fn an_iteration_returns_the_records_of_the_moment_when_it_began() {
     for bed in all_beds() {
         let mut database = bed.open();
         fill(&bed, &database, 400);
@@ -237,7 +238,7 @@ fn an_iteration_sees_the_moment_at_which_it_began() {
 }
 
 #[test]
-fn what_has_expired_is_gone_and_what_was_before_it_too() {
+fn an_expired_record_is_absent_and_so_are_earlier_values() {
     for bed in all_beds().filter(|bed| bed.shape.expiring) {
         let mut database = bed.open();
         let until = |expires_at_ms| WriteOptions::default().expires_at_ms(expires_at_ms);
@@ -297,7 +298,7 @@ fn keys_and_values_may_have_any_length_up_to_the_limits() {
 }
 
 #[test]
-fn a_key_that_cannot_be_there_is_refused_by_reads_and_writes_alike() {
+fn an_impossible_key_is_refused_by_reads_and_writes_alike() {
     for engine in EngineKind::ALL {
         let fixed = |builder: Builder| builder.fixed(8, 3);
         let hashed = |builder: Builder| builder.hashed_keys();
@@ -368,10 +369,10 @@ fn an_empty_database_can_do_everything() {
 }
 
 #[test]
-fn keys_with_equal_hashes_are_told_apart() {
+fn keys_with_equal_hashes_are_distinguished() {
     for bed in all_beds().filter(|bed| bed.shape.hashed_keys) {
         let mut database = bed.open();
-        // Of a hash, 16 bytes place the key: what differs behind them collides in everything but the key itself.
+        // The first 16 bytes place a key; keys that differ only after them collide completely.
         let colliding = |number: u8| [bed.key(5)[..8].repeat(2), vec![number; 16]].concat();
         fill(&bed, &database, 300);
         for number in 0..6 {
@@ -429,7 +430,7 @@ fn many_threads_write_and_read_at_the_same_time() {
                         assert_eq!(
                             got.as_deref(),
                             Some(&bed.value(number, 0)[..]),
-                            "{bed}: one reads one's writes"
+                            "{bed}: a thread reads its own writes"
                         );
                         if number % 2 == 0 {
                             database.delete(bed.key(number)).unwrap();
@@ -457,7 +458,7 @@ fn many_threads_write_and_read_at_the_same_time() {
 }
 
 #[test]
-fn a_database_that_was_only_dropped_is_whole() {
+fn a_database_that_was_dropped_without_close_is_complete() {
     for bed in beds() {
         let database = bed.open();
         fill(&bed, &database, MANY);
@@ -470,7 +471,7 @@ fn a_database_that_was_only_dropped_is_whole() {
 }
 
 #[test]
-fn a_closed_database_says_so_and_can_be_closed_again() {
+fn a_closed_database_returns_an_error_and_can_be_closed_again() {
     for bed in all_beds() {
         let database = bed.open();
         database.put(bed.key(1), bed.value(1, 0)).unwrap();
@@ -509,7 +510,7 @@ fn a_checkpoint_is_a_database_of_its_own() {
 }
 
 #[test]
-fn the_accounts_tell_what_was_asked_and_what_it_took() {
+fn the_statistics_count_requests_and_their_cost() {
     for bed in all_beds() {
         let database = bed.open();
         fill(&bed, &database, MANY);
@@ -523,7 +524,7 @@ fn the_accounts_tell_what_was_asked_and_what_it_took() {
         assert!(stats.ram.total_bytes() > 0, "{bed}");
         database.compact().unwrap();
         let stats = database.stats();
-        assert_eq!(stats.records, MANY, "{bed}: merged, each key counts once");
+        assert_eq!(stats.records, MANY, "{bed}: after merges each key counts once");
         assert_eq!(database.approximate_len().unwrap(), MANY, "{bed}");
         assert!(stats.ram_peak.total_bytes() >= stats.ram.total_bytes(), "{bed}");
         database.reset_ram_peak();
@@ -533,7 +534,7 @@ fn the_accounts_tell_what_was_asked_and_what_it_took() {
 }
 
 #[test]
-fn deleting_everything_gives_the_space_of_the_stores_back() {
+fn deleting_everything_frees_the_space_of_the_stores() {
     for bed in all_beds() {
         let database = bed.open();
         fill(&bed, &database, MANY);
@@ -547,7 +548,7 @@ fn deleting_everything_gives_the_space_of_the_stores_back() {
 }
 
 #[test]
-fn every_durability_is_taken_and_synced_writes_are_synced() {
+fn every_durability_is_supported_and_synced_writes_are_synced() {
     for bed in all_beds() {
         let database = bed.open();
         let all = [Durability::Buffered, Durability::Written, Durability::Synced];
@@ -567,7 +568,7 @@ fn every_durability_is_taken_and_synced_writes_are_synced() {
 }
 
 #[test]
-fn a_sound_database_has_no_damage() {
+fn an_intact_database_has_no_damage() {
     for bed in all_beds() {
         let mut database = bed.open();
         fill(&bed, &database, MANY);

@@ -1,4 +1,4 @@
-//! What every engine promises of operations that read and write in one step, and of snapshots, claim by claim.
+//! The guarantees of all engines for operations that read and write atomically, and for snapshots, one test each.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -28,7 +28,7 @@ fn values(found: &[Option<Found>]) -> Vec<Option<Bytes>> {
 }
 
 #[test]
-fn a_transaction_sees_its_keys_and_does_what_it_sets() {
+fn a_transaction_receives_its_keys_and_applies_its_changes() {
     for bed in all_beds() {
         let mut database = bed.open();
         fill(&bed, &database, MANY);
@@ -98,7 +98,7 @@ fn a_transaction_that_fails_changes_nothing() {
 }
 
 #[test]
-fn of_two_changes_to_one_key_in_a_transaction_the_later_holds() {
+fn of_two_changes_to_one_key_in_a_transaction_the_later_applies() {
     for bed in all_beds() {
         let database = bed.open();
         let twice = keys(&bed, &[7, 8, 7]);
@@ -113,7 +113,7 @@ fn of_two_changes_to_one_key_in_a_transaction_the_later_holds() {
     }
 }
 
-/// Four threads move units between accounts of both partitions, and one looks at all accounts at once.
+/// Four threads move units between accounts in both partitions, and one thread reads all accounts at once.
 #[test]
 fn transactions_of_many_threads_keep_a_sum() {
     const ACCOUNTS: u64 = 12;
@@ -172,7 +172,7 @@ fn transactions_of_many_threads_keep_a_sum() {
 }
 
 #[test]
-fn compare_and_swap_changes_only_what_is_as_expected() {
+fn compare_and_swap_changes_only_an_expected_value() {
     for bed in all_beds() {
         let mut database = bed.open();
         for stage in STAGES {
@@ -180,7 +180,7 @@ fn compare_and_swap_changes_only_what_is_as_expected() {
             let swap = |database: &Database, expected: Option<&[u8]>, new: Option<&[u8]>| {
                 database.compare_and_swap(&key, expected, new).unwrap()
             };
-            assert!(!swap(&database, Some(&one), Some(&two)), "{bed}: there is nothing to compare with");
+            assert!(!swap(&database, Some(&one), Some(&two)), "{bed}: the key is absent");
             assert!(swap(&database, None, Some(&one)), "{bed}");
             database = reach(&bed, database, stage);
             assert!(!swap(&database, None, Some(&two)) && !swap(&database, Some(&two), None), "{bed}");
@@ -194,7 +194,7 @@ fn compare_and_swap_changes_only_what_is_as_expected() {
 }
 
 #[test]
-fn remove_returns_what_was_there() {
+fn remove_returns_the_value() {
     for bed in all_beds() {
         let mut database = bed.open();
         for stage in STAGES {
@@ -238,9 +238,9 @@ fn many_records_are_inserted_where_their_keys_are_absent() {
     }
 }
 
-/// Whatever is done after it was taken, and with a record cache, too.
+/// Independent of later writes and background work, also with a record cache.
 #[test]
-fn a_snapshot_returns_what_was_there_when_it_was_taken() {
+fn a_snapshot_returns_the_records_of_the_moment_when_it_was_taken() {
     for bed in all_beds() {
         let budget =
             |builder: Builder| if bed.is_persistent() { builder.memory_budget(4 << 20) } else { builder };
@@ -312,7 +312,7 @@ fn nothing_in_a_snapshot_expires() {
 }
 
 #[test]
-fn a_snapshot_of_a_closed_database_says_so_and_checks_its_keys() {
+fn a_snapshot_of_a_closed_database_returns_an_error_and_checks_its_keys() {
     for bed in all_beds() {
         let database = bed.open();
         fill(&bed, &database, 10);

@@ -1,4 +1,4 @@
-//! What every engine promises of scans, of lookups without a read, and of access in key order, claim by claim.
+//! The guarantees of all engines for scans, lookups without a read, and access in key order, one test each.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,7 +18,7 @@ const FUTURE: u64 = 1 << 50;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// All records of a range of positions, by pages of a limit.
+/// Returns all records of a range of positions, read in pages of at most `limit` records.
 fn scanned(database: &Database, positions: impl RangeBounds<u64>, limit: usize) -> Vec<Record> {
     let end = positions.end_bound().cloned();
     let mut start = positions.start_bound().cloned();
@@ -32,11 +32,14 @@ fn scanned(database: &Database, positions: impl RangeBounds<u64>, limit: usize) 
     }
 }
 
-/// The records as a map. A key may come once.
+/// Returns the records as a map. Each key may occur once.
 fn map_of(records: impl IntoIterator<Item = Record>) -> Map {
     let mut map = Map::new();
     for record in records {
-        assert!(map.insert(record.key.to_vec(), record.value.to_vec()).is_none(), "a key comes once");
+        assert!(
+            map.insert(record.key.to_vec(), record.value.to_vec()).is_none(),
+            "each key is returned once"
+        );
     }
     map
 }
@@ -83,7 +86,7 @@ fn a_page_ends_at_its_limit() {
     }
 }
 
-/// Keys of numbers below `MANY` are never deleted; those from `MANY` on come and go.
+/// Keys of numbers below `MANY` are never deleted; those from `MANY` on are written and deleted repeatedly.
 #[test]
 fn a_scan_continues_after_writes_merges_and_restarts() {
     for bed in all_beds() {
@@ -123,7 +126,7 @@ fn ranges_of_positions_divide_the_records() {
         for stage in STAGES {
             database = reach(&bed, database, stage);
             let all = scanned(&database, .., 300);
-            // Parts that do not end where partitions do, and some that are very small.
+            // Parts whose ends are not those of partitions, and some that are very small.
             for parts in [1, 3, 40] {
                 let start = |part: u64| u64::MAX / parts * part;
                 let divided = (0..parts).flat_map(|part| {
@@ -142,7 +145,7 @@ fn ranges_of_positions_divide_the_records() {
     }
 }
 
-/// Keys that share the first 8 bytes are at one position where keys are hashes.
+/// Keys with the same first 8 bytes are at one position if keys are hashes.
 #[test]
 fn keys_of_one_position_are_in_one_page() {
     for bed in all_beds().filter(|bed| bed.shape.hashed_keys) {
@@ -173,7 +176,7 @@ fn keys_of_one_position_are_in_one_page() {
 }
 
 #[test]
-fn a_scan_leaves_out_expired_records() {
+fn a_scan_omits_expired_records() {
     for bed in all_beds().filter(|bed| bed.shape.expiring) {
         let mut database = bed.open();
         for number in 0..400 {
@@ -195,7 +198,7 @@ fn a_scan_leaves_out_expired_records() {
 fn a_key_that_may_not_be_contained_is_absent() {
     for bed in all_beds() {
         let mut database = bed.open();
-        assert!(!database.may_contain(bed.key(1)).unwrap(), "{bed}: nothing is there");
+        assert!(!database.may_contain(bed.key(1)).unwrap(), "{bed}: the database is empty");
         fill(&bed, &database, MANY);
         (0..MANY).step_by(3).for_each(|number| database.delete(bed.key(number)).unwrap());
         for stage in STAGES {
@@ -229,7 +232,7 @@ fn filters_exclude_absent_keys() {
     }
 }
 
-/// Pairs of bounds that cover every kind, some of which no key is within.
+/// Returns pairs of bounds of every kind, some without a key between them.
 fn bounds(keys: &[Vec<u8>]) -> Vec<(Bound<&[u8]>, Bound<&[u8]>)> {
     let one = |at: usize| [Bound::Included(&keys[at][..]), Bound::Excluded(&keys[at][..])];
     let mut bounds = vec![(Bound::Unbounded, Bound::Unbounded)];
@@ -243,7 +246,7 @@ fn bounds(keys: &[Vec<u8>]) -> Vec<(Bound<&[u8]>, Bound<&[u8]>)> {
     bounds
 }
 
-/// Runs for the engines that keep the order of the keys.
+/// For engines that keep keys in order.
 #[test]
 fn ordered_access_returns_ranges_in_key_order() {
     for bed in all_beds() {
@@ -282,7 +285,7 @@ fn ordered_access_returns_ranges_in_key_order() {
     }
 }
 
-/// Runs for the engines that keep the order of the keys.
+/// For engines that keep keys in order.
 #[test]
 fn an_ordered_range_does_not_change() {
     for bed in all_beds() {

@@ -1,7 +1,7 @@
-//! The bytes of every format that stands on flash: what is written is what `fixtures/store/` holds, and what it holds
-//! can be read. Indexes and filters have such tests beside their code. `docs/formats/README.md` tells what is promised.
+//! The bytes of every format on flash: what is written equals the files of `fixtures/store/`, which can be read. Tests
+//! of indexes and filters are next to their code. `docs/formats/README.md` has the guarantees.
 //!
-//! `SILTSTONE_BLESS=1` writes the files anew, which only a new version of a format excuses.
+//! `SILTSTONE_BLESS=1` overwrites the files; only a new version of a format justifies that.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -36,7 +36,7 @@ const TAG: u64 = 9;
 const BLOCK_BYTES: u32 = 512;
 const PIECE_BYTES: usize = 4096;
 
-/// The golden bytes of this name, to which `written` is held.
+/// Compares `written` with the golden file `name`, and returns its bytes.
 fn golden(name: &str, written: &[u8]) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/store").join(name);
     if std::env::var_os("SILTSTONE_BLESS").is_some() {
@@ -59,7 +59,7 @@ fn bytes_of(directory: &Directory, name: &str) -> Vec<u8> {
     file.read(Purpose::Maintain, 0, length, &mut AlignedBuffer::default()).unwrap().to_vec()
 }
 
-/// A directory of nothing but golden files, each given with the name of its fixture.
+/// Returns a directory of golden files; each is given with the name of its fixture.
 fn golden_directory(written: &Directory, files: &[(&str, &str)]) -> Directory {
     let read = directory();
     for (name, fixture) in files {
@@ -74,7 +74,7 @@ fn key(number: u32) -> [u8; 8] {
 }
 
 #[test]
-fn keys_are_placed_as_they_always_were() {
+fn keys_are_placed_as_in_earlier_versions() {
     // From a second implementation of SipHash-1-3 with 128 bits of output.
     let pinned = [
         (&b"a"[..], 0xa84f_7c63_de37_3c08, 0x678a_ae37_5dd7_2f49),
@@ -197,7 +197,7 @@ fn a_store_file() {
     assert_eq!(file.read_blocks(Purpose::Get, 2..3, &mut buffer).unwrap(), [2; BLOCK_BYTES as usize]);
 }
 
-/// A number's value; none for one that is deleted.
+/// The value of a number; none for a deleted one.
 type Value = fn(u32) -> Option<Vec<u8>>;
 
 fn records(count: u32, value: Value) -> BTreeMap<(KeyHash, [u8; 8]), Option<Vec<u8>>> {
@@ -301,7 +301,7 @@ fn stores_in_hash_order() {
     for (index, fixture) in kinds {
         check_sorted_store(fixture, FIXED, index, None, four_bytes);
     }
-    // Some records go over the end of a block, and one over several blocks.
+    // Some records extend over the end of a block, and one over several blocks.
     let any_size: Value = |number| {
         (number % 11 != 0)
             .then(|| vec![number as u8; if number == 42 { 1500 } else { number as usize * 7 % 60 }])
@@ -335,7 +335,7 @@ fn a_log_of_two_segments() {
     let mut positions = Vec::new();
     for batch in &batches {
         let end = log.append(batch.iter().copied(), Durability::Written, |at| positions.push(at)).unwrap();
-        // So that a marker stands before the next batch.
+        // So that a marker precedes the next batch.
         log.sync_to(end).unwrap();
     }
     let names = written.list().unwrap();

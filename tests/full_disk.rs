@@ -1,7 +1,7 @@
-//! Real file systems that are full: a small ext4 in a file, and a small tmpfs. Both have to be mounted, which takes
-//! root. Where they cannot be mounted the tests are skipped, and print that on standard error.
+//! Full file systems: a small ext4 in a file, and a small tmpfs. Mounting them requires root. Where they cannot be
+//! mounted the tests are skipped and report that on standard error.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and tells")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and prints")]
 
 use siltstone::{Access, Database, Durability, Error, WriteOptions};
 use std::io::Write;
@@ -17,14 +17,14 @@ struct Mounted {
     directory: TempDir,
 }
 
-/// Runs a command; what it said if it failed.
+/// Runs a command; returns its output if it failed.
 fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     let output =
         Command::new(program).args(arguments).output().map_err(|error| format!("{program}: {error}"))?;
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
-/// Reports that a test is skipped, also where the output of tests is captured.
+/// Reports on standard error that a test is skipped, even if test output is captured.
 fn skip(reason: &str) {
     let mut uncaptured = std::io::stderr();
     writeln!(uncaptured, "SKIPPED: tests/full_disk.rs: {reason}").unwrap();
@@ -79,7 +79,7 @@ fn key(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
 
-/// Fills the disk, and checks that everything that was acknowledged can be read, before and after room was made.
+/// Fills the disk, and checks that everything acknowledged can be read, before and after space was freed.
 fn fill_and_recover(directory: &Path, access: Access, background_threads: usize) {
     let ballast = directory.join("ballast");
     std::fs::write(&ballast, vec![1; SIZE as usize / 4]).unwrap();
@@ -115,12 +115,12 @@ fn fill_and_recover(directory: &Path, access: Access, background_threads: usize)
     let database = open(directory, access, background_threads).unwrap();
     check(&database);
     assert!(database.verify(&mut |_, _| true).unwrap().damage.is_empty());
-    database.put("more", "room").unwrap();
+    database.put("more", "space").unwrap();
     database.close().unwrap();
 }
 
 #[test]
-fn on_a_full_tmpfs_nothing_that_was_acknowledged_is_lost() {
+fn on_a_full_tmpfs_no_acknowledged_write_is_lost() {
     for background_threads in [0, 1] {
         let Some(mounted) = Mounted::tmpfs() else { return };
         fill_and_recover(&mounted.path(), Access::Buffered, background_threads);
@@ -128,7 +128,7 @@ fn on_a_full_tmpfs_nothing_that_was_acknowledged_is_lost() {
 }
 
 #[test]
-fn on_a_full_ext4_nothing_that_was_acknowledged_is_lost() {
+fn on_a_full_ext4_no_acknowledged_write_is_lost() {
     for access in [Access::Buffered, Access::DirectOrBuffered] {
         let Some(mounted) = Mounted::ext4() else { return };
         fill_and_recover(&mounted.path(), access, 1);

@@ -1,8 +1,8 @@
-//! All interleavings of readers and writers of a bucket, and all that weak memory lets them see, as loom finds them.
-//! The index room knows nobody, so its own source is compiled here with loom's atomics in the place of the system's.
+//! All interleavings of readers and writers of a bucket, and everything that weak memory allows them to see, explored
+//! by loom. The source of MICA's buckets imports no other module, so it is compiled here with loom's atomics.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(dead_code, reason = "only a part of the index is asked for here")]
+#![expect(dead_code, reason = "only a part of the index is used here")]
 
 mod atomic {
     pub use loom::hint::spin_loop;
@@ -11,7 +11,8 @@ mod atomic {
     use std::cell::Cell;
 
     thread_local! {
-        /// The fences that are left out, to show that they are missed. Loom's threads are one of the system's.
+        /// The fences that are omitted, to show that they are necessary. Loom runs all its threads in one thread of the
+        /// system.
         pub static LEFT_OUT: Cell<Option<Ordering>> = const { Cell::new(None) };
     }
 
@@ -77,7 +78,7 @@ impl Table {
         }
     }
 
-    /// The item, read as the stores in memory do it; one try.
+    /// Reads the item once, as the stores in memory do.
     fn try_get<M: Mode>(&self) -> Option<Option<(u64, u64)>> {
         let home = self.buckets.home(HASH);
         let header = self.buckets.header(home);
@@ -107,7 +108,7 @@ fn model(test: impl Fn() + Sync + Send + 'static) {
     builder.check(test);
 }
 
-fn read_beside_a_writer() {
+fn read_during_a_write() {
     let table = Table::new();
     table.insert::<Crew>(0, 1);
     let reader = table.clone();
@@ -117,25 +118,25 @@ fn read_beside_a_writer() {
 }
 
 #[test]
-fn a_reader_beside_a_writer_never_sees_half_an_item() {
-    model(read_beside_a_writer);
+fn a_reader_during_a_write_never_sees_half_an_item() {
+    model(read_during_a_write);
 }
 
 #[test]
 fn without_either_of_the_fences_half_an_item_is_seen() {
     for order in [atomic::Ordering::Acquire, atomic::Ordering::Release] {
         atomic::LEFT_OUT.set(Some(order));
-        let seen = std::panic::catch_unwind(|| model(read_beside_a_writer));
+        let seen = std::panic::catch_unwind(|| model(read_during_a_write));
         atomic::LEFT_OUT.set(None);
-        let told = seen.unwrap_err();
-        let told = told.downcast_ref::<String>().map_or("", |told| told);
-        assert!(told.contains("torn"), "without the {order:?} fence: {told}");
+        let message = seen.unwrap_err();
+        let message = message.downcast_ref::<String>().map_or("", |message| message);
+        assert!(message.contains("torn"), "without the {order:?} fence: {message}");
     }
 }
 
-/// One writer removes the item and frees its memory. Another one, which holds another bucket, takes that memory and
-/// writes its own item there. They share a list of free memory under a lock, as in the stores.
-fn read_beside_a_reuse(reuse: fn()) {
+/// One writer removes the item and frees its memory. Another one, which holds another bucket, allocates this memory and
+/// writes its own item there. They share a free list under a lock, as in the stores.
+fn read_during_a_reuse(reuse: fn()) {
     let table = Table::new();
     let free = Arc::new(Mutex::new(false));
     table.insert::<Crcw>(0, 1);
@@ -156,19 +157,19 @@ fn read_beside_a_reuse(reuse: fn()) {
 
 #[test]
 fn memory_that_another_thread_reuses_is_not_read_as_the_old_item() {
-    model(|| read_beside_a_reuse(Crcw::before_reuse));
+    model(|| read_during_a_reuse(Crcw::before_reuse));
 }
 
 #[test]
 fn without_the_fence_before_a_reuse_another_keys_item_is_read() {
-    let seen = std::panic::catch_unwind(|| model(|| read_beside_a_reuse(|| ())));
-    let told = seen.unwrap_err();
-    let told = told.downcast_ref::<String>().map_or("", |told| told);
-    assert!(told.contains("torn") || told.contains("Some((3, 3))"), "{told}");
+    let seen = std::panic::catch_unwind(|| model(|| read_during_a_reuse(|| ())));
+    let message = seen.unwrap_err();
+    let message = message.downcast_ref::<String>().map_or("", |message| message);
+    assert!(message.contains("torn") || message.contains("Some((3, 3))"), "{message}");
 }
 
 #[test]
-fn writers_that_meet_follow_one_another() {
+fn concurrent_writers_exclude_each_other() {
     model(|| {
         let table = Table::new();
         table.insert::<Crcw>(0, 1);

@@ -1,6 +1,6 @@
-//! Random operations on a database and on a `BTreeMap` at the same time: whatever is asked, both answer the same.
+//! Random operations on a database and on a `BTreeMap` at the same time: both must return the same.
 //!
-//! `SILTSTONE_MODEL_OPERATIONS` and `SILTSTONE_MODEL_SEED` make it longer or another one.
+//! `SILTSTONE_MODEL_OPERATIONS` and `SILTSTONE_MODEL_SEED` set the length and the seed.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ const KEYS: u64 = 700;
 const PAST: u64 = 1;
 const FUTURE: u64 = 1 << 50;
 
-/// A value with its expiry time; what has expired is as if it were not there.
+/// A value with its expiry time; an expired record counts as absent.
 type Model = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
 
 struct Random(u64);
@@ -36,7 +36,7 @@ struct Run<'a> {
     model: Model,
     random: Random,
     versions: u64,
-    /// A snapshot that was taken some time ago, and what was there then.
+    /// An earlier snapshot, and its expected contents.
     snapshot: Option<(Snapshot, Model)>,
 }
 
@@ -45,7 +45,7 @@ fn setting(name: &str, default: u64) -> u64 {
 }
 
 #[test]
-fn a_database_answers_as_a_map_does() {
+fn a_database_behaves_as_a_map() {
     let operations = setting("SILTSTONE_MODEL_OPERATIONS", 6_000);
     let first_seed = setting("SILTSTONE_MODEL_SEED", 1);
     for (bed, seed) in all_beds().zip(first_seed..) {
@@ -89,7 +89,7 @@ impl Run<'_> {
             993..995 => self.compare_all(),
             995 => self.database.settle().unwrap(),
             996 => self.database.compact().unwrap(),
-            // What follows needs what was written to survive.
+            // The following operations need writes to survive.
             997.. if !self.bed.is_persistent() => self.compare_all(),
             997 => self.reopen(true),
             998 => self.reopen(false),
@@ -296,7 +296,7 @@ impl Run<'_> {
     }
 
     fn reopen(&mut self, closing: bool) {
-        // It would keep the database open.
+        // The snapshot would keep the database open.
         self.snapshot = None;
         if closing {
             self.database.close().unwrap();
@@ -321,7 +321,7 @@ fn compare(bed: &Bed, records: Iter, model: &Model) {
     for record in records {
         let record = record.unwrap();
         let old = seen.insert(record.key.to_vec(), (record.value.to_vec(), record.expires_at_ms));
-        assert!(old.is_none(), "{bed}: a key comes once");
+        assert!(old.is_none(), "{bed}: each key is returned once");
     }
     assert!(seen == *model, "{bed}: {} records, not {}", seen.len(), model.len());
 }

@@ -1,6 +1,5 @@
-//! Claims about the place where a database stands: its directory may be renamed and the working directory changed, and
-//! a forked child does no harm, and the process may have few files
-//! open. In a program of its own, since it changes what belongs to the whole process.
+//! Changes of a process with an open database: its directory is renamed, the working directory changes, a child is
+//! forked, few files may be open. A program of its own, because it changes the state of the whole process.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use siltstone::{Database, Error};
 use std::path::Path;
 
-/// Writes, converts and merges, so that files are made, renamed and removed.
+/// Writes, converts and merges, so that files are created, renamed and removed.
 fn work(database: &Database, round: u32) {
     for number in 0..2_000u32 {
         database.put(number.to_be_bytes(), (number ^ round).to_be_bytes()).unwrap();
@@ -25,7 +24,7 @@ fn check(database: &Database, round: u32) {
 }
 
 #[test]
-fn a_database_outlives_a_change_of_the_working_directory_and_a_new_name_of_its_own() {
+fn a_database_survives_a_change_of_the_working_directory_and_of_its_own_name() {
     let folder = tempfile::tempdir().unwrap();
     std::env::set_current_dir(folder.path()).unwrap();
     let database = Database::builder("before").partitions(2).open().unwrap();
@@ -34,7 +33,7 @@ fn a_database_outlives_a_change_of_the_working_directory_and_a_new_name_of_its_o
     work(&database, 2);
     let [before, after] = ["before", "after"].map(|name| folder.path().join(name));
     std::fs::rename(&before, &after).unwrap();
-    // What takes the old name is none of its business.
+    // The database ignores what gets its old name.
     std::fs::create_dir(&before).unwrap();
     work(&database, 3);
     database.checkpoint(folder.path().join("copy")).unwrap();
@@ -46,7 +45,7 @@ fn a_database_outlives_a_change_of_the_working_directory_and_a_new_name_of_its_o
     }
 }
 
-/// What a child finds when it tries everything that changes files; 0 if all was refused as it should be.
+/// Returns what a child finds when it tries everything that changes files; 0 if everything was refused correctly.
 fn outcome_in_child(database: Database, target: &Path) -> i32 {
     let refused = |outcome: siltstone::Result<()>| matches!(outcome, Err(Error::Forked { .. }));
     let outcomes = [
@@ -68,7 +67,7 @@ fn outcome_in_child(database: Database, target: &Path) -> i32 {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_forked_child_that_writes_is_refused_and_leaves_the_lock_to_its_parent() {
+fn a_forked_child_that_writes_is_refused_and_does_not_release_the_lock() {
     for background_threads in [0, 2] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");
@@ -77,12 +76,12 @@ fn a_forked_child_that_writes_is_refused_and_leaves_the_lock_to_its_parent() {
         let database = open().unwrap();
         database.put("key", "parent").unwrap();
         database.settle().unwrap();
-        // SAFETY: the child uses only this database, at which no other thread is at work, and the allocator, which
-        // the C library makes usable after a fork; it ends by `_exit`.
+        // SAFETY: the child uses only this database, which no other thread uses, and the allocator, which the C library
+        // makes usable after a fork; it ends by `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let code = outcome_in_child(database, &target);
-            // SAFETY: it ends this process without running what is the parent's to run.
+            // SAFETY: it ends this process without running the code of the parent.
             unsafe { libc::_exit(code) };
         }
         assert!(child > 0);
@@ -90,7 +89,7 @@ fn a_forked_child_that_writes_is_refused_and_leaves_the_lock_to_its_parent() {
         // SAFETY: the process is our child, and `status` is ours.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "status {status:#x}");
-        // The child has given up neither the lock nor the files.
+        // The child has released neither the lock nor the files.
         assert!(matches!(open(), Err(Error::Locked { .. })));
         database.put("after", "parent").unwrap();
         database.close().unwrap();
@@ -99,13 +98,13 @@ fn a_forked_child_that_writes_is_refused_and_leaves_the_lock_to_its_parent() {
     }
 }
 
-/// A value by its name among the details of the statistics.
+/// Returns a detail of the statistics by its name.
 fn detail(database: &Database, name: &str) -> u64 {
     database.stats().details.iter().find(|(found, _)| *found == name).unwrap().1 as u64
 }
 
 #[test]
-fn a_database_of_more_stores_than_may_be_open_is_whole() {
+fn a_database_of_more_stores_than_may_be_open_is_complete() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
     let open = || Database::builder(&path).partitions(256).log_slots_min(16).open_files_max(64).open();
@@ -113,7 +112,7 @@ fn a_database_of_more_stores_than_may_be_open_is_whole() {
     work(&database, 1);
     let before = database.iter().unwrap();
     work(&database, 2);
-    // Removed stores that the iterator reads are open beside the others.
+    // Removed stores that the iterator reads are open in addition.
     assert_eq!(before.filter(|record| record.is_ok()).count(), 2_000);
     assert!(detail(&database, "open_files") <= 64, "{}", detail(&database, "open_files"));
     check(&database, 2);
@@ -128,7 +127,8 @@ fn a_database_of_more_stores_than_may_be_open_is_whole() {
 }
 
 #[test]
-fn the_limit_on_open_files_is_raised_when_many_are_needed_and_a_low_one_is_refused_before_anything_is_made() {
+fn the_limit_on_open_files_is_raised_when_many_are_needed_and_a_low_one_is_refused_before_anything_is_created()
+ {
     let all = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(300), ..all }).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A process of its own for one store and its phases, so that memory and counts are those of that store alone.
+//! A process for one store and its phases, so that memory and counters are those of that store alone.
 
 use crate::limit::Membership;
 use crate::meter::{Device, Memory, Reading, Spent, disk_bytes};
@@ -16,10 +16,10 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU8;
 use std::time::{Duration, Instant};
 
-/// What the page cache holds of the store's files before it is opened.
+/// The content of the page cache, of the store's files, before the store is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PageCache {
-    /// Whatever it happens to hold.
+    /// Whatever it happens to contain.
     AsItIs,
     /// Everything.
     Warm,
@@ -27,31 +27,31 @@ pub enum PageCache {
     Cold,
 }
 
-/// What a child shall do.
+/// The work of a child.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Order {
-    /// The name of the store, or `raw` for reads past every store.
+    /// The name of the store, or `raw` for reads of the device.
     pub peer: String,
-    /// How it is opened.
+    /// How the store is opened.
     pub opening: Opening,
-    /// What is done with it.
+    /// The phases to run.
     pub phases: Vec<Phase>,
-    /// The page cache before.
+    /// The page cache before the first phase.
     pub page_cache: PageCache,
-    /// The group that limits its memory.
+    /// The control group that limits the memory.
     pub membership: Option<Membership>,
-    /// How long phases without an end of their own last, in seconds.
+    /// The duration of phases without an end of their own, in seconds.
     pub seconds: f64,
-    /// Another series of random numbers for each.
+    /// The seed of the random numbers.
     pub seed: u64,
-    /// The file that keeps the versions of all values from one child to the next.
+    /// The file that stores the versions of all values between children.
     pub versions: PathBuf,
 }
 
-/// The seed of all values: every child must know which bytes are right.
+/// The seed of all values: every child must know which bytes are correct.
 const VALUES_SEED: u64 = 301;
 
-/// Carries out an order and prints a line of JSON for each phase.
+/// Executes an order and prints a line of JSON per phase.
 pub fn run(order: &Order) -> Result<()> {
     end_with_parent();
     let directory = &order.opening.directory;
@@ -74,7 +74,7 @@ pub fn run(order: &Order) -> Result<()> {
     std::fs::write(&order.versions, versions).context("cannot keep the versions")
 }
 
-/// Lets the kernel end this process when the one that gave the order ends.
+/// Makes the kernel end this process when the process that gave the order ends.
 fn end_with_parent() {
     // SAFETY: the call only sets a flag of this process.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
@@ -89,7 +89,7 @@ fn read_versions(order: &Order) -> Result<Vec<AtomicU8>> {
     Ok(bytes.into_iter().map(AtomicU8::new).collect())
 }
 
-fn tell(row: &Row) -> Result<()> {
+fn report(row: &Row) -> Result<()> {
     let mut out = std::io::stdout().lock();
     serde_json::to_writer(&mut out, row)?;
     out.write_all(b"\n")?;
@@ -103,7 +103,7 @@ fn run_raw(order: &Order) -> Result<()> {
         let duration = Duration::from_secs_f64(order.seconds);
         let done = raw::run(&order.opening.directory, phase.threads as u64, duration, order.seed)?;
         let spent = Reading::of_process_and(&device)?.since(&before);
-        tell(&Measured { phase: *phase, done, spent, settled: None, synced: spent }.row(&order.opening))?;
+        report(&Measured { phase: *phase, done, spent, settled: None, synced: spent }.row(&order.opening))?;
     }
     Ok(())
 }
@@ -117,7 +117,7 @@ fn run_peer(order: &Order, versions: &[AtomicU8]) -> Result<()> {
     let started = Instant::now();
     let peer = (peer::by_name(&order.peer)?.open)(opening)?;
     let open_seconds = started.elapsed().as_secs_f64();
-    // What opening left to do in the background shall not be charged to the first phase.
+    // Background work that opening has started is not charged to the first phase.
     peer.settle()?;
     for (number, phase) in order.phases.iter().enumerate() {
         let bench = Bench {
@@ -131,12 +131,12 @@ fn run_peer(order: &Order, versions: &[AtomicU8]) -> Result<()> {
         let measured = measure(&bench, *phase, opening, &device)?;
         let memory = Memory::now()?;
         let ram_bytes = memory.anonymous_bytes.saturating_sub(empty.anonymous_bytes);
-        tell(&Row {
+        report(&Row {
             open_seconds,
             memory,
             ram_bytes,
             ram_bytes_per_key: ram_bytes as f64 / opening.keys as f64,
-            told_ram_bytes: peer.memory_bytes()?,
+            reported_ram_bytes: peer.memory_bytes()?,
             details: peer.details()?,
             ..measured.row(opening)
         })?;

@@ -1,20 +1,20 @@
-//! How long single calls took: a histogram small enough not to count beside the memory of what is measured.
+//! The latencies of single calls: a histogram that is small compared with the memory being measured.
 
 use crate::row::Quantiles;
 use anyhow::Result;
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// Significant digits: 15 KB a histogram.
+/// Significant digits: 15 KB per histogram.
 const DIGITS: u8 = 2;
-/// Longer ones count as this.
+/// Longer latencies count as this one.
 const NS_MAX: u64 = 100_000_000_000;
 
 /// The latencies of many calls.
 pub struct Latencies(Histogram<u32>);
 
 impl Latencies {
-    /// Of none.
+    /// Makes an empty histogram.
     pub fn new() -> Result<Latencies> {
         Ok(Latencies(Histogram::new_with_bounds(1, NS_MAX, DIGITS)?))
     }
@@ -24,12 +24,12 @@ impl Latencies {
         self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(NS_MAX));
     }
 
-    /// Adds all calls of another.
+    /// Adds all calls of another histogram.
     pub fn merge(&mut self, other: &Latencies) -> Result<()> {
         Ok(self.0.add(&other.0)?)
     }
 
-    /// What shares of the calls did not exceed.
+    /// Returns quantiles of the latencies.
     pub fn quantiles(&self) -> Quantiles {
         let quantile =
             |share| if self.0.is_empty() { 0.0 } else { self.0.value_at_quantile(share) as f64 / 1e3 };

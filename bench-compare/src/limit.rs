@@ -1,13 +1,14 @@
-//! A limit of memory, page cache included, for one process: a control group below the one that we stand in.
+//! Limits the memory of one process, page cache included: a control group below that of this process.
 //!
-//! A process is charged for what it touches after it has joined, so that a child that joins late is charged for the
+//! A process is charged for what it touches after it has joined, so a child that joins late is charged for the store,
+//! but not for its code or the benchmark's own tables.
 //! store alone, and not for its code or the bench's own tables.
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// How a version of control groups calls what we use.
+/// The file names of a version of control groups.
 struct Names {
     limit: &'static str,
     peak: &'static str,
@@ -29,7 +30,7 @@ pub struct Membership {
 }
 
 impl Group {
-    /// Makes a group whose processes together may use so many bytes.
+    /// Makes a group whose processes together may use this many bytes.
     pub fn with_limit(bytes: u64) -> Result<Group> {
         let (own, names) = own_group()?;
         let path = own.join(format!("bench-compare-{}", std::process::id()));
@@ -39,19 +40,19 @@ impl Group {
         Ok(group)
     }
 
-    /// For the child that shall be a member.
+    /// Returns the description that a member needs.
     pub fn membership(&self) -> Membership {
         Membership { path: self.path.clone() }
     }
 
-    /// The most that the group has used, in bytes.
+    /// Returns the peak usage of the group, in bytes.
     pub fn peak_bytes(&self) -> Option<u64> {
         std::fs::read_to_string(self.path.join(self.names.peak)).ok()?.trim().parse().ok()
     }
 }
 
 impl Membership {
-    /// Moves this process into the group.
+    /// Moves this process to the group.
     pub fn join(&self) -> Result<()> {
         write(&self.path.join("cgroup.procs"), u64::from(std::process::id()))
     }
@@ -59,7 +60,7 @@ impl Membership {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A group whose process has just ended may still be busy; it is left empty then, and holds nothing.
+        // A group whose process has just ended may still be busy. It then remains, empty.
         let _ = std::fs::remove_dir(&self.path);
     }
 }
@@ -68,7 +69,7 @@ fn write(path: &Path, number: u64) -> Result<()> {
     std::fs::write(path, number.to_string()).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The group that this process stands in, where memory is limited.
+/// Returns the group of this process, where memory is limited.
 fn own_group() -> Result<(PathBuf, &'static Names)> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").context("this system has no control groups")?;
     for line in groups.lines() {

@@ -1,5 +1,5 @@
-//! Siltstone beside the stores that one would take instead: the same keys and values, one after the other on the same
-//! device, every value checked.
+//! Compares Siltstone with other stores: the same keys and values, one store after another on the same device, with
+//! every value checked.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("the comparison reads Linux's own counts of processes and devices");
@@ -22,7 +22,7 @@ use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use table::{Choice, Table};
 
-/// Siltstone beside the stores that one would take instead.
+/// Compares Siltstone with other stores.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -34,23 +34,23 @@ struct Arguments {
 enum Command {
     /// Runs a table.
     Table {
-        /// Which.
+        /// The table.
         table: Table,
         #[command(flatten)]
         choice: Choice,
     },
-    /// Writes the tables and the plots of lines of JSON.
+    /// Writes tables and plots from lines of JSON.
     Report {
         /// The files that tables have written.
         #[arg(default_value = "bench-compare/results/rows.jsonl")]
         rows: Vec<PathBuf>,
-        /// Where `tables.md` and the plots go.
+        /// The directory for `tables.md` and the plots.
         #[arg(long, default_value = "bench-compare/results")]
         out: PathBuf,
     },
     /// Lists the stores with their options.
     Peers,
-    /// Carries out one order; tables call it.
+    /// Executes one order. Used by tables.
     #[command(hide = true)]
     Child {
         /// The order, as JSON.

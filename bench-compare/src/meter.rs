@@ -1,4 +1,4 @@
-//! What this process and its device have done, as the kernel counts it.
+//! The work of this process and its device, as the kernel counts it.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The counts of one moment.
+/// The counts at one moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
     at: Instant,
@@ -34,54 +34,54 @@ struct DeviceCounts {
     write_bytes: u64,
 }
 
-/// What was done between two moments.
+/// The work between two moments.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Spent {
-    /// The time that passed.
+    /// The elapsed time, in seconds.
     pub seconds: f64,
-    /// CPU time of the process in its own code, in seconds.
+    /// CPU time of the process in user mode, in seconds.
     pub cpu_user_s: f64,
-    /// CPU time that the kernel spent for it, in seconds.
+    /// CPU time of the process in the kernel, in seconds.
     pub cpu_system_s: f64,
-    /// Bytes that the process had the device read.
+    /// Bytes that the device read for the process.
     pub read_bytes: u64,
     /// Bytes that the process wrote to the device or left dirty in the page cache.
     pub write_bytes: u64,
-    /// Of these, bytes of files that were removed before they reached the device.
+    /// The part of these bytes that belonged to files removed before they reached the device.
     pub cancelled_bytes: u64,
-    /// Calls of the system that wrote.
+    /// System calls that wrote.
     pub write_calls: u64,
-    /// Reads of the device, by whomever.
+    /// Reads of the device, by all processes.
     pub device_reads: u64,
-    /// Bytes that they read.
+    /// Bytes of these reads.
     pub device_read_bytes: u64,
-    /// Writes of the device, by whomever.
+    /// Writes of the device, by all processes.
     pub device_writes: u64,
-    /// Bytes that they wrote.
+    /// Bytes of these writes.
     pub device_write_bytes: u64,
 }
 
 impl Spent {
-    /// CPU time in all, in seconds.
+    /// Returns the total CPU time, in seconds.
     pub fn cpu_s(&self) -> f64 {
         self.cpu_user_s + self.cpu_system_s
     }
 }
 
 impl Reading {
-    /// What the process has done.
+    /// Returns the counts of the process.
     pub fn of_process() -> Result<Reading> {
         let (user_s, system_s) = cpu_seconds();
         let process = process_bytes()?;
         Ok(Reading { at: Instant::now(), user_s, system_s, process, device: DeviceCounts::default() })
     }
 
-    /// What the process has done, and the device with it.
+    /// Returns the counts of the process and of the device.
     pub fn of_process_and(device: &Device) -> Result<Reading> {
         Ok(Reading { device: device.counts()?, ..Reading::of_process()? })
     }
 
-    /// What was done since an earlier moment.
+    /// Returns the work since an earlier moment.
     pub fn since(&self, earlier: &Reading) -> Spent {
         let (now, then) = (&self.process, &earlier.process);
         let (device, device_then) = (&self.device, &earlier.device);
@@ -102,7 +102,7 @@ impl Reading {
 }
 
 fn cpu_seconds() -> (f64, f64) {
-    // SAFETY: the structure is plain numbers, and the call fills it in.
+    // SAFETY: the structure consists of plain numbers, and the call fills it in.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &mut usage);
@@ -112,7 +112,7 @@ fn cpu_seconds() -> (f64, f64) {
     (seconds(usage.ru_utime), seconds(usage.ru_stime))
 }
 
-/// Lines of a name, a colon and a number.
+/// Parses lines of a name, a colon and a number.
 fn numbers(path: &str) -> Result<HashMap<String, u64>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
     let line = |line: &str| {
@@ -136,14 +136,14 @@ fn process_bytes() -> Result<ProcessBytes> {
 /// The memory of this process, in bytes.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Memory {
-    /// All that is resident.
+    /// All resident memory.
     pub resident_bytes: u64,
-    /// The part that no file backs: heap and stacks.
+    /// The part without a file: heap and stacks.
     pub anonymous_bytes: u64,
 }
 
 impl Memory {
-    /// The memory of this moment.
+    /// Returns the present memory.
     pub fn now() -> Result<Memory> {
         let numbers = numbers("/proc/self/status")?;
         let of = |name: &str| numbers.get(name).copied().unwrap_or(0) * 1024;
@@ -151,14 +151,14 @@ impl Memory {
     }
 }
 
-/// The block device under a directory.
+/// The block device of a directory.
 pub struct Device {
     major: u64,
     minor: u64,
 }
 
 impl Device {
-    /// The device of the file system that holds `path`.
+    /// Returns the device of the file system that contains `path`.
     pub fn under(path: &Path) -> Result<Device> {
         let number = std::fs::metadata(path)?.st_dev();
         Ok(Device { major: u64::from(libc::major(number)), minor: u64::from(libc::minor(number)) })
@@ -184,7 +184,7 @@ impl Device {
     }
 }
 
-/// All files below a directory.
+/// Returns all files below a directory.
 pub fn files_below(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in
@@ -200,7 +200,7 @@ pub fn files_below(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// What all files below a directory take of the device, in bytes.
+/// Returns the device space of all files below a directory, in bytes.
 pub fn disk_bytes(directory: &Path) -> Result<u64> {
     let bytes = |path: PathBuf| match std::fs::metadata(path) {
         Ok(metadata) => metadata.blocks() * 512,

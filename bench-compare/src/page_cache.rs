@@ -1,4 +1,4 @@
-//! What the system's page cache holds of a store's files: all or nothing.
+//! Controls what the system's page cache holds of a store's files: all or nothing.
 
 use crate::meter::files_below;
 use anyhow::{Context, Result};
@@ -7,7 +7,7 @@ use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// Sends all that is dirty in the file system of a directory to the device.
+/// Writes all dirty data of the directory's file system to the device.
 pub fn sync(directory: &Path) -> Result<()> {
     let file = File::open(directory).with_context(|| format!("cannot open {}", directory.display()))?;
     // SAFETY: the descriptor is open.
@@ -17,7 +17,7 @@ pub fn sync(directory: &Path) -> Result<()> {
     }
 }
 
-/// Takes all files below a directory out of the page cache. What is dirty stays: sync first.
+/// Removes all files below a directory from the page cache. Dirty data remains: sync first.
 pub fn forget(directory: &Path) -> Result<()> {
     for path in files_below(directory)? {
         let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
@@ -27,7 +27,7 @@ pub fn forget(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Brings all files below a directory into the page cache.
+/// Reads all files below a directory into the page cache.
 pub fn warm(directory: &Path) -> Result<()> {
     let mut buffer = vec![0; 1 << 20];
     for path in files_below(directory)? {

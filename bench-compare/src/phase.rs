@@ -1,44 +1,44 @@
-//! What is done with a store, one after the other.
+//! The phases that a store goes through.
 
 use anyhow::{Error, bail};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// How many keys one `multiget` asks for.
+/// The number of keys per `multiget`.
 pub const MULTIGET_KEYS: usize = 32;
 
-/// What the threads of a phase do.
+/// The work of the threads of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// Puts every key once, in random order.
     Load,
-    /// Gets random keys that are there.
+    /// Gets random existing keys.
     Read,
-    /// Gets random keys that are there, many with one call.
+    /// Gets random existing keys, many per call.
     MultiGet,
-    /// Gets random keys that are not there.
+    /// Gets random absent keys.
     Miss,
-    /// Puts as many random keys as there are.
+    /// Puts random keys, as many times as there are keys.
     Overwrite,
-    /// Gets and puts random keys that are there; so many of a hundred are gets.
+    /// Gets and puts random existing keys, with this percentage of gets.
     Mixed(u8),
-    /// Reads random blocks of the files past the store.
+    /// Reads random blocks of the store's files directly.
     Raw,
 }
 
-/// A phase: its work and the number of threads that do it. Written as `read:16`; one thread if none is named.
+/// A phase: its work and its number of threads. Written as `read:16`; the default is one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Phase {
-    /// What every thread does.
+    /// The work of every thread.
     pub work: Work,
-    /// How many threads do it.
+    /// The number of threads.
     pub threads: usize,
 }
 
 impl Phase {
-    /// Whether it writes.
+    /// Returns whether the phase writes.
     pub fn writes(&self) -> bool {
         matches!(self.work, Work::Load | Work::Overwrite | Work::Mixed(_))
     }

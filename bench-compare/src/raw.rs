@@ -1,4 +1,4 @@
-//! The device by itself: random reads of whole blocks of a store's files, past every cache.
+//! The device itself: random direct reads of complete blocks of a store's files.
 
 use crate::meter::files_below;
 use crate::worker::Done;
@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What one read fetches.
+/// The bytes per read.
 const BLOCK_BYTES: u64 = 4096;
 
 struct Blocks {
@@ -17,7 +17,7 @@ struct Blocks {
     count: u64,
 }
 
-/// Reads random blocks of the files below a directory with so many threads.
+/// Reads random blocks of the files below a directory with this number of threads.
 pub fn run(directory: &Path, threads: u64, duration: Duration, seed: u64) -> Result<Done> {
     let blocks = Blocks::open(directory)?;
     let blocks = &blocks;
@@ -43,7 +43,7 @@ impl Blocks {
                 .read(true)
                 .custom_flags(libc::O_DIRECT)
                 .open(&path)
-                .with_context(|| format!("cannot open {} past the page cache", path.display()))?;
+                .with_context(|| format!("cannot open {} with direct I/O", path.display()))?;
             let count = file.metadata()?.len() / BLOCK_BYTES;
             if count > 0 {
                 blocks.files.push((blocks.count, file));

@@ -1,4 +1,4 @@
-//! The tables: which stores do what, under which conditions, in which order.
+//! The tables: which stores run which phases, under which conditions and in which order.
 
 use crate::child::{Order, PageCache};
 use crate::limit::Group;
@@ -15,65 +15,66 @@ use std::process::{Command, Stdio};
 /// A table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Table {
-    /// Values of 44 bytes; every store at its defaults with caches of one size.
+    /// Values of 44 bytes; every store with its defaults and caches of one size.
     Small,
-    /// Values of 1,000 bytes; every store at its defaults with caches of one size.
+    /// Values of 1,000 bytes; every store with its defaults and caches of one size.
     Large,
-    /// Values of 1,000 bytes; every store reads in the same few bytes of memory a key.
+    /// Values of 1,000 bytes; every store reads within the same few bytes of memory per key.
     Limited,
 }
 
-/// What can be chosen of a table.
+/// The options of a table.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Choice {
-    /// How many keys there are.
+    /// The number of keys.
     #[arg(long, default_value_t = 2_000_000)]
     pub keys: u64,
     /// The length of every key, in bytes.
     #[arg(long, default_value_t = 20)]
     pub key_size: usize,
-    /// The length of every value, in bytes; the table's own if not given.
+    /// The length of every value, in bytes. Default: that of the table.
     #[arg(long)]
     pub value_size: Option<usize>,
-    /// How long reads and mixed phases last, in seconds.
+    /// The duration of reads and mixed phases, in seconds.
     #[arg(long, default_value_t = 10.0)]
     pub seconds: f64,
-    /// How often reads are repeated, the stores taking turns.
+    /// The number of repetitions of reads, during which the stores take turns.
     #[arg(long, default_value_t = 1)]
     pub rounds: usize,
-    /// The stores, with commas between; all if not given.
+    /// The stores, separated by commas. Default: all.
     #[arg(long, value_delimiter = ',')]
     pub peers: Vec<String>,
-    /// The groups of phases, with commas between; all of the table if not given.
+    /// The groups of phases, separated by commas. Default: all of the table.
     #[arg(long, value_delimiter = ',')]
     pub groups: Vec<String>,
-    /// What caches may hold, in MB (2^20 bytes), where the table does not say it.
+    /// The size of caches, in MB (2^20 bytes), unless the table determines it.
     #[arg(long, default_value_t = 64)]
     pub cache_mb: u64,
-    /// The memory in which `device` reads, page cache included, in MB; a tenth of the data if not given.
+    /// The memory for the group `device`, page cache included, in MB. Default: a tenth of the data.
     #[arg(long)]
     pub memory_mb: Option<u64>,
-    /// What a process may use in a limited table beyond the bytes a key, in MB: its stacks, buffers and page tables.
+    /// The memory of a process in a limited table in addition to the bytes per key, in MB: for stacks, buffers and page
+    /// tables.
     #[arg(long, default_value_t = 24)]
     pub floor_mb: u64,
-    /// The bytes of memory a key of a limited table.
+    /// The bytes of memory per key in a limited table.
     #[arg(long, value_delimiter = ',', default_values_t = [0.5, 2.0, 16.0])]
     pub bytes_per_key: Vec<f64>,
-    /// Where the stores stand, on the device that is to be measured.
+    /// The directory of the stores, on the device that is to be measured.
     #[arg(long, default_value = "bench-compare/target/stores")]
     pub dir: PathBuf,
-    /// Whether the stores of an earlier run are used, and stay.
+    /// Whether to use the stores of an earlier run, and to keep them.
     #[arg(long)]
     pub keep: bool,
     /// The file to which lines of JSON are appended.
     #[arg(long, default_value = "bench-compare/results/rows.jsonl")]
     pub out: PathBuf,
-    /// Lets keys and orders differ from run to run.
+    /// The seed of keys and orders.
     #[arg(long, default_value_t = 301)]
     pub seed: u64,
 }
 
-/// Phases that run under the same conditions, in one process a store.
+/// Phases that run under the same conditions, in one process per store.
 struct Conditions {
     name: String,
     phases: &'static [&'static str],
@@ -81,13 +82,13 @@ struct Conditions {
     direct: bool,
     cache_bytes: u64,
     limit_bytes: Option<u64>,
-    /// The device is read beside the stores.
-    beside_raw: bool,
+    /// Whether the raw device is measured as well.
+    measures_raw: bool,
 }
 
 const MB: u64 = 1 << 20;
-/// What the caches and buffers of `device` need at the least beside the cache itself.
-const DEVICE_ROOM_BYTES: u64 = 40 * MB;
+/// The minimum memory for caches and buffers of `device`, in addition to the cache itself.
+const DEVICE_SPARE_BYTES: u64 = 40 * MB;
 
 impl Table {
     fn name(self) -> &'static str {
@@ -111,7 +112,7 @@ impl Table {
             direct: false,
             cache_bytes,
             limit_bytes: None,
-            beside_raw: false,
+            measures_raw: false,
         };
         let load = buffered("load", &["load"], PageCache::AsItIs);
         let direct = |name, phases, cache_bytes, limit_bytes| Conditions {
@@ -121,7 +122,7 @@ impl Table {
             direct: true,
             cache_bytes,
             limit_bytes: Some(limit_bytes),
-            beside_raw: true,
+            measures_raw: true,
         };
         if self == Table::Limited {
             let read = |bytes_per_key: &f64| {
@@ -138,7 +139,7 @@ impl Table {
         }
         let data_bytes = choice.keys * (choice.key_size + self.value_size(choice)) as u64;
         let memory_bytes =
-            choice.memory_mb.map_or(data_bytes / 10, |mb| mb * MB).max(cache_bytes + DEVICE_ROOM_BYTES);
+            choice.memory_mb.map_or(data_bytes / 10, |mb| mb * MB).max(cache_bytes + DEVICE_SPARE_BYTES);
         let device = ["read", "read:16", "multiget", "miss", "miss:16"].as_slice();
         vec![
             load,
@@ -165,7 +166,7 @@ impl Table {
             let writes =
                 conditions.phases.iter().any(|phase| phase.parse().is_ok_and(|phase: Phase| phase.writes()));
             for round in 0..if writes { 1 } else { choice.rounds } {
-                if let (true, Some(first)) = (conditions.beside_raw, kinds.first()) {
+                if let (true, Some(first)) = (conditions.measures_raw, kinds.first()) {
                     run.raw(first, conditions, round)?;
                 }
                 kinds.iter().try_for_each(|kind| run.peer(kind, conditions, round))?;
@@ -244,11 +245,11 @@ impl Run<'_> {
         })
     }
 
-    /// Reads the device past the store, with as many threads as the store will be read with.
+    /// Reads the device directly, with as many threads as the store is read with.
     fn raw(&mut self, kind: &Kind, conditions: &Conditions, round: usize) -> Result<()> {
         let phases = ["raw", "raw:16"].iter().map(|phase| phase.parse()).collect::<Result<_>>()?;
         let order = Order { peer: "raw".to_owned(), phases, ..self.order(kind, conditions)? };
-        self.carry_out(order, conditions, round, None, "random reads of 4 KiB past the page cache")
+        self.carry_out(order, conditions, round, None, "random direct reads of 4 KiB")
     }
 
     fn peer(&mut self, kind: &Kind, conditions: &Conditions, round: usize) -> Result<()> {
@@ -318,7 +319,7 @@ fn summary(row: &Row) -> String {
         return text + failure;
     }
     text += &format!(
-        "{ops_per_s:>9.0}/s, {cpu_us_per_op:>6.2} us CPU, {:>7.0} B and {:.2} reads an op, \
+        "{ops_per_s:>9.0}/s, {cpu_us_per_op:>6.2} us CPU, {:>7.0} B and {:.2} reads per op, \
          {ram_bytes_per_key:.2} B RAM per key",
         row.read_bytes_per_op, row.device_reads_per_op
     );

@@ -1,4 +1,4 @@
-//! The threads of a phase: they choose keys, time every call, and check every answer.
+//! The threads of a phase: they choose keys, time every call, and check every result.
 
 use crate::latencies::Latencies;
 use crate::peer::{Peer, Record};
@@ -9,20 +9,20 @@ use siltstone_bench::random::Random;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What all threads of all phases share.
+/// The state that all threads of all phases share.
 pub struct Bench<'a> {
     pub peer: &'a dyn Peer,
     pub keys: &'a Keys,
     pub values: &'a Values,
     /// The version of each key's value, modulo 256: each key is written by one thread at a time.
     pub versions: &'a [AtomicU8],
-    /// How long a phase lasts that has no end of its own.
+    /// The duration of a phase without an end of its own.
     pub duration: Duration,
-    /// Another series of random numbers for each run.
+    /// The seed of the random numbers of a run.
     pub seed: u64,
 }
 
-/// What threads have done.
+/// The work of threads.
 pub struct Done {
     pub operations: u64,
     pub puts: u64,
@@ -31,7 +31,7 @@ pub struct Done {
 }
 
 impl Done {
-    /// Nothing.
+    /// Makes counts of zero.
     pub fn new() -> Result<Done> {
         Ok(Done { operations: 0, puts: 0, gets_us: Latencies::new()?, puts_us: Latencies::new()? })
     }
@@ -62,8 +62,8 @@ impl Bench<'_> {
         })
     }
 
-    /// Whether a value is the one that was last put, or one whose put had not returned when it was read. `before` is
-    /// the key's version before the read.
+    /// Checks that a value is the last one that was put, or one whose put had not returned when it was read. `before`
+    /// is the key's version before the read.
     fn check(&self, number: u64, before: u8, value: &[u8]) -> Result<()> {
         ensure!(self.values.is_of(number, value), "key {number} has a value that was never put");
         let after = self.versions[number as usize].load(Relaxed);
@@ -116,13 +116,13 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// A random key that this thread alone writes.
+    /// Returns a random key that only this thread writes.
     fn own_number(&mut self) -> u64 {
         let own = self.bench.keys.count() / self.threads;
         self.random.below(own) * self.threads + self.thread
     }
 
-    /// Nobody else reads or writes meanwhile, so that versions may run ahead of their puts.
+    /// Puts `count` records. No other thread reads or writes meanwhile, so versions may be updated before their puts.
     fn put_all(&mut self, count: u64, choose: impl Fn(&mut Self, u64) -> u64) -> Result<()> {
         let mut records = vec![Record::default(); self.bench.peer.batch()];
         let mut position = 0;
@@ -139,7 +139,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// A new record of a key; answers its version.
+    /// Makes a new record of a key; returns its version.
     fn make_record(&mut self, number: u64, (key, value): &mut Record) -> u8 {
         let version = self.bench.versions[number as usize].load(Relaxed).wrapping_add(1);
         self.bench.keys.write(number, key);
@@ -229,11 +229,11 @@ mod tests {
     #[derive(Clone, Copy, PartialEq)]
     enum Lie {
         None,
-        /// Later puts are forgotten.
+        /// Later puts are lost.
         Stale,
-        /// One bit of every value is another.
+        /// One bit of every value is flipped.
         Flipped,
-        /// Nothing is there.
+        /// No key exists.
         Lost,
     }
 
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn stale_flipped_and_lost_values_are_told() {
+    fn stale_flipped_and_lost_values_are_detected() {
         for (lie, words) in [(Lie::Stale, "version"), (Lie::Flipped, "never put"), (Lie::Lost, "not there")] {
             let error = run(lie, &["load", "overwrite", "read"]).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");

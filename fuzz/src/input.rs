@@ -1,4 +1,4 @@
-//! Taking numbers, records' shapes and changes of files from the fuzzer's bytes.
+//! Takes numbers, shapes of records and changes of files from the fuzzer's bytes.
 
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
@@ -8,7 +8,7 @@ use siltstone::store::record::RecordLayout;
 /// How keys are placed.
 pub const PLACING: Placing = Placing { hasher: KeyHasher::Identity, partitions_log2: 0 };
 
-/// Takes values from the front of the fuzzer's bytes; zeros when they are used up.
+/// Takes values from the front of the fuzzer's bytes; zeros after their end.
 pub struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {
@@ -45,20 +45,20 @@ impl<'a> Input<'a> {
         self.0.is_empty()
     }
 
-    /// The shape of records: of any size, or fixed and small.
+    /// Returns a shape of records: of any size, or fixed and small.
     pub fn layout(&mut self) -> RecordLayout {
         let flags = self.u8();
         let fixed = (flags & 1 != 0).then(|| (1 + usize::from(self.u8() % 40), usize::from(self.u8())));
         RecordLayout { fixed, expiring: flags & 2 != 0 }
     }
 
-    /// Changes some bytes of a file: each change is a place, a length and the new bytes.
+    /// Changes some bytes of a file: each change is an offset, a length and the new bytes.
     pub fn mutate(&mut self, bytes: &mut Vec<u8>) {
         for _ in 0..self.u8() % 8 {
             let at = self.u32() as usize;
             match self.u8() % 8 {
                 0 => bytes.truncate(at % (bytes.len() + 1)),
-                // From the end: there stand footers.
+                // Relative to the end, where footers are.
                 way @ 1..4 => {
                     let start = bytes.len().saturating_sub(at % 200);
                     overwrite(bytes, start, self.bytes(usize::from(way) * 3));
@@ -72,7 +72,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Puts bytes in place of others, as far as there are any.
+/// Replaces bytes, as far as there are any.
 pub fn overwrite(bytes: &mut [u8], start: usize, new: &[u8]) {
     if let Some(place) = bytes.get_mut(start..) {
         let length = new.len().min(place.len());
@@ -80,26 +80,26 @@ pub fn overwrite(bytes: &mut [u8], start: usize, new: &[u8]) {
     }
 }
 
-/// An empty directory in memory.
+/// Returns an empty directory in memory.
 pub fn directory() -> Directory {
     Directory::new(MemoryDirectory::default(), Access::Buffered)
 }
 
-/// A directory in memory that holds one file.
+/// Returns a directory in memory with one file.
 pub fn directory_with(name: &str, bytes: &[u8]) -> Directory {
     let directory = directory();
     put(&directory, name, bytes);
     directory
 }
 
-/// Puts a file into a directory, unless there is one of that name.
+/// Adds a file to a directory, unless the name exists.
 pub fn put(directory: &Directory, name: &str, bytes: &[u8]) {
     if let Ok(file) = directory.create(name, Access::Buffered) {
         file.write(Purpose::Maintain, 0, bytes).expect("memory does not fail");
     }
 }
 
-/// All bytes of a file.
+/// Returns all bytes of a file.
 pub fn contents(directory: &Directory, name: &str) -> Vec<u8> {
     let file = directory.open(name, Access::Buffered).expect("it was written");
     let length = file.length().expect("memory does not fail") as usize;

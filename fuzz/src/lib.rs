@@ -1,8 +1,8 @@
 //! Hostile bytes for everything that Siltstone reads: no panic, no unbounded memory, no endless loop.
 //!
 //! A target is a plain function of bytes. `make fuzz` lets libFuzzer search for bytes that break it; `make test` runs
-//! it over its corpus and over simple mutations of that. The corpus of a target stands in `corpus/` under its name:
-//! golden bytes, what libFuzzer found to reach new code, and whatever broke it once.
+//! it over its corpus and over simple mutations of it. The corpus of a target is the folder of its name in `corpus/`:
+//! golden bytes, inputs that reach new code, and inputs that once broke it.
 
 #[expect(dead_code, reason = "of these sources only the decoders are of use here")]
 mod cli;
@@ -11,13 +11,13 @@ mod limit;
 mod seal;
 mod targets;
 
-/// A way for bytes into Siltstone.
+/// A function that passes bytes to Siltstone.
 pub struct Target {
-    /// Its name, and that of its corpus.
+    /// The name of the target and of its corpus.
     pub name: &'static str,
     /// The formats that it reads, by their pages in `docs/formats`.
     pub formats: &'static [&'static str],
-    /// Takes any bytes, and panics if a promise is broken.
+    /// Takes any bytes, and panics if a guarantee is broken.
     pub run: fn(&[u8]),
 }
 
@@ -25,7 +25,7 @@ const fn reads(name: &'static str, formats: &'static [&'static str], run: fn(&[u
     Target { name, formats, run }
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     reads("record", &["record"], targets::record::run),
     reads("usage", &["usage"], targets::record::counts),
@@ -57,7 +57,7 @@ pub const TARGETS: &[Target] = &[
     reads("trace_csv", &[], targets::trace::csv),
 ];
 
-/// The target of that name.
+/// Returns the target of this name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }

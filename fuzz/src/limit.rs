@@ -1,8 +1,8 @@
-//! A bound on memory, in the tests as under libFuzzer: what asks for more ends the process.
+//! Limits allocations, in tests as under libFuzzer: a larger one aborts the process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// No input is as long that anything of this size, in bytes, is called for.
+/// The maximum size of an allocation, in bytes. No input is long enough to justify more.
 const ALLOCATION_MAX: usize = 64 << 20;
 
 struct Limited;
@@ -12,17 +12,16 @@ static ALLOCATOR: Limited = Limited;
 
 fn check(bytes: usize) {
     if bytes > ALLOCATION_MAX {
-        // Whoever asks for so much may be about to hide the failure: the process ends here, and libFuzzer keeps the
-        // input.
+        // A panic could be caught and hidden. Aborting makes libFuzzer keep the input.
         std::process::abort();
     }
 }
 
-// SAFETY: everything is handed to the system's allocator as it came.
+// SAFETY: all calls are forwarded unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Limited {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         check(layout.size());
-        // SAFETY: the caller keeps the contract, which is the same.
+        // SAFETY: the caller fulfils the same contract.
         unsafe { System.alloc(layout) }
     }
 

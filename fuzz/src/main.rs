@@ -1,4 +1,4 @@
-//! The fuzzer of one target, whose name is in `SILTSTONE_FUZZ_TARGET`; `./run` builds and starts it.
+//! Fuzzes one target, whose name is in `SILTSTONE_FUZZ_TARGET`; `./run` builds and starts it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

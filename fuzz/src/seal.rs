@@ -1,4 +1,4 @@
-//! Checksums that let damaged bytes pass for sound ones, so that what lies behind the checksums is reached too.
+//! Recomputes checksums, so that damaged bytes pass for intact ones and the code after the checksums is reached.
 
 use crate::input::overwrite;
 use siltstone::coding::checksum::Secret;
@@ -6,9 +6,9 @@ use siltstone::store::log::format::LogFormat;
 use siltstone::store::record::RecordLayout;
 use siltstone::store::slots::{SLOT_CHECKSUM_BYTES, checked_slots_per_block, slot_checksum};
 
-/// Where a store's footer says whether a copy of it stands before it.
+/// The offset in a store's footer of the flag that says whether a copy precedes it.
 const COPIED_AT: usize = 92;
-/// The secret of the logs that targets make up.
+/// The secret of the logs that targets generate.
 pub const SECRET: Secret = Secret::new(0x5EC2_E7ED);
 /// The kinds of stores whose slots have checksums.
 const CHECKED_SLOTS: u8 = 4;
@@ -26,13 +26,13 @@ fn set_u32(bytes: &mut [u8], at: usize, value: u32) {
     overwrite(bytes, at, &value.to_le_bytes());
 }
 
-/// Behind its bytes, their checksum.
+/// Returns the bytes followed by their checksum.
 pub fn with_crc(bytes: &[u8]) -> Vec<u8> {
     [bytes, &crc32c::crc32c(bytes).to_le_bytes()].concat()
 }
 
-/// Makes the checksums of a store file right: header, blocks or slots, sections, footer and its copy. `None` if it is too
-/// short for that.
+/// Corrects the checksums of a store file: header, blocks or slots, sections, footer and its copy. `None` if the file
+/// is too short.
 pub fn seal_store(layout: &RecordLayout, bytes: &mut [u8]) -> Option<()> {
     let header_crc = crc32c::crc32c(bytes.get(..28)?);
     set_u32(bytes, 28, header_crc);
@@ -69,7 +69,7 @@ pub fn seal_store(layout: &RecordLayout, bytes: &mut [u8]) -> Option<()> {
             }
         }
     }
-    // A block may have overlapped the footer: that comes last.
+    // Last, because a block may have overlapped the footer.
     let crc = crc32c::crc32c(&bytes[footer..footer + 124]);
     set_u32(bytes, footer + 124, crc);
     if bytes[footer + COPIED_AT] == 1 && footer >= 128 {
@@ -78,7 +78,7 @@ pub fn seal_store(layout: &RecordLayout, bytes: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// The same for a dictionary, which has a header of its own.
+/// As [`seal_store`], for a dictionary, which has a header of its own.
 pub fn seal_dictionary(layout: &RecordLayout, bytes: &mut [u8]) {
     let _ = seal_store(layout, bytes);
     if bytes.len() >= 108 {
@@ -87,7 +87,7 @@ pub fn seal_dictionary(layout: &RecordLayout, bytes: &mut [u8]) {
     }
 }
 
-/// Makes the checksums of a manifest right: header and commits, as far as their lengths lead.
+/// Corrects the checksums of a manifest: header and commits, as far as their lengths lead.
 pub fn seal_manifest(bytes: &mut [u8]) -> Option<()> {
     let header_crc = crc32c::crc32c(bytes.get(..60)?);
     set_u32(bytes, 60, header_crc);
@@ -101,12 +101,12 @@ pub fn seal_manifest(bytes: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// The secret of a database, from its manifest.
+/// Returns the secret of a database, from its manifest.
 pub fn secret_in(manifest: &[u8]) -> Option<Secret> {
     Some(Secret::new(u64_at(manifest, 52)?))
 }
 
-/// Makes the checksums of a segment of the log right: header and frames, as far as their lengths lead.
+/// Corrects the checksums of a segment of the log: header and frames, as far as their lengths lead.
 pub fn seal_segment(layout: RecordLayout, secret: Secret, bytes: &mut [u8]) -> Option<()> {
     let format = LogFormat { layout, database_id: 0, secret };
     let header_crc = crc32c::crc32c(bytes.get(..60)?);
@@ -122,7 +122,7 @@ pub fn seal_segment(layout: RecordLayout, secret: Secret, bytes: &mut [u8]) -> O
     Some(())
 }
 
-/// The frame of the log with this body, at this position.
+/// Returns the frame of the log with this body, at this position.
 pub fn frame(secret: Secret, position: u64, body: &[u8]) -> Vec<u8> {
     let mixed = secret.number() ^ position;
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -132,7 +132,7 @@ pub fn frame(secret: Secret, position: u64, body: &[u8]) -> Vec<u8> {
     [&crc.to_le_bytes()[..], body].concat()
 }
 
-/// The commit of the manifest with this number and body.
+/// Returns the commit of the manifest with this number and body.
 pub fn commit(sequence: u64, body: &[u8]) -> Vec<u8> {
     let covered = [&(body.len() as u32 + 8).to_le_bytes()[..], &sequence.to_le_bytes(), body].concat();
     [&crc32c::crc32c(&covered).to_le_bytes()[..], &covered].concat()

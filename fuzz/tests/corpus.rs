@@ -1,4 +1,4 @@
-//! Every target takes its corpus and simple mutations of it: what libFuzzer does at length, in small.
+//! Runs every target with its corpus and simple mutations of it, as libFuzzer does at length.
 
 use siltstone_fuzz::{TARGETS, Target};
 use std::collections::BTreeSet;
@@ -6,13 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// So many mutations of its corpus a target gets, or as many as there is time for.
+/// The number of mutations per target, unless the time limit ends them earlier.
 const MUTATIONS: u64 = 3000;
 const TIME_MAX: Duration = Duration::from_secs(2);
-/// What libFuzzer makes is no longer than this either, in bytes.
+/// The maximum length of an input, in bytes, which is also libFuzzer's.
 const INPUT_BYTES_MAX: usize = 4096;
 
-/// Numbers at which lengths and offsets tend to break.
+/// Numbers at which computations of lengths and offsets tend to fail.
 const EDGES: [u64; 10] = [0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, u64::MAX / 2, u64::MAX];
 
 fn root() -> &'static Path {
@@ -30,7 +30,7 @@ fn corpus(target: &Target) -> Vec<Vec<u8>> {
     files(&root().join("corpus").join(target.name)).iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-/// Another input, made of one of the corpus.
+/// Returns a mutation of an input of the corpus.
 fn mutated(corpus: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
     let mut bytes = corpus[random.usize(..corpus.len())].clone();
     for _ in 0..1 << random.u32(..4) {
@@ -63,7 +63,7 @@ fn mutated(corpus: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
     bytes
 }
 
-/// Tells which input it was before the panic does.
+/// Saves the input if the target panics.
 struct Input<'a>(&'a Target, &'a [u8]);
 
 impl Drop for Input<'_> {
@@ -71,7 +71,7 @@ impl Drop for Input<'_> {
         if std::thread::panicking() {
             let file = std::env::temp_dir().join(format!("{}.input", self.0.name));
             fs::write(&file, self.1).unwrap();
-            eprintln!("target {}: the input stands in {}", self.0.name, file.display());
+            eprintln!("target {}: the input is in {}", self.0.name, file.display());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What the suites run on: every engine, every shape of records, in memory and in files, with settings so small that a
-//! few thousand records pass through all stores.
+//! The test beds of the suites: every engine, every shape of records, in memory and in files, with settings so small
+//! that a few thousand records pass through all stores.
 
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// What records look like.
+/// A shape of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     pub name: &'static str,
@@ -57,12 +57,12 @@ impl Bed {
         Bed { engine, shape, place: Place::Files(tempfile::tempdir().unwrap()) }
     }
 
-    /// Whether what was written survives the process.
+    /// Returns whether writes survive the process.
     pub fn is_persistent(&self) -> bool {
         self.engine != EngineKind::Mica
     }
 
-    /// The directory, if there is a real one.
+    /// Returns the directory, if it is a real one.
     pub fn path(&self) -> Option<PathBuf> {
         match &self.place {
             Place::Memory(_) => None,
@@ -70,12 +70,12 @@ impl Bed {
         }
     }
 
-    /// Small settings and no thread: who uses it drives the steps.
+    /// Returns a builder with small settings and no threads: the test executes the steps.
     pub fn builder(&self) -> Builder {
         self.builder_at(&self.path().unwrap_or_default())
     }
 
-    /// The same, elsewhere.
+    /// Returns the same builder for another directory.
     pub fn builder_at(&self, path: &Path) -> Builder {
         let mut builder = Database::builder(path).engine(self.engine).partitions(2).background_threads(0);
         if let Some((key_length, value_length)) = self.shape.fixed {
@@ -104,7 +104,7 @@ impl Bed {
         self.open_with(self.builder()).unwrap_or_else(|error| panic!("{self}: {error}"))
     }
 
-    /// The key of a number: of the shape's length; uniform where keys are hashes.
+    /// Returns the key of a number: of the shape's length, and uniform if keys are hashes.
     pub fn key(&self, number: u64) -> Vec<u8> {
         let length = self.shape.fixed.map_or(8 + (number % 23) as usize, |(length, _)| length);
         let first = if self.shape.hashed_keys { spread(number) } else { number };
@@ -113,7 +113,7 @@ impl Bed {
         key
     }
 
-    /// A value for a number and a version: of the shape's length, or of a length that follows from both.
+    /// Returns a value for a number and a version: of the shape's length, or of a length derived from both.
     pub fn value(&self, number: u64, version: u64) -> Vec<u8> {
         let seed = spread(number.wrapping_mul(31).wrapping_add(version));
         let length = match self.shape.fixed {
@@ -127,14 +127,14 @@ impl Bed {
     }
 }
 
-/// Spreads a number over all 64 bits; a bijection.
+/// Spreads a number over all 64 bits, bijectively.
 pub fn spread(number: u64) -> u64 {
     let mixed =
         (number ^ (number >> 32)).wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xd6e8_feb8_6659_fd93);
     (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93) ^ (mixed >> 29)
 }
 
-/// Every engine that keeps what was written, with every shape, in memory and in files.
+/// Every persistent engine with every shape, in memory and in files.
 pub fn beds() -> impl Iterator<Item = Bed> {
     all_beds().filter(Bed::is_persistent)
 }
@@ -161,7 +161,7 @@ pub fn fill(bed: &Bed, database: &Database, count: u64) {
     }
 }
 
-/// All records, as an iteration yields them.
+/// Returns all records, as an iteration yields them.
 pub fn contents(database: &Database) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let records = database
         .iter()
@@ -169,12 +169,12 @@ pub fn contents(database: &Database) -> BTreeMap<Vec<u8>, Vec<u8>> {
         .map(|record| record.map(|record| (record.key.to_vec(), record.value.to_vec())));
     let mut seen = BTreeMap::new();
     for (key, value) in records.map(Result::unwrap) {
-        assert!(seen.insert(key, value).is_none(), "a key comes once");
+        assert!(seen.insert(key, value).is_none(), "each key is returned once");
     }
     seen
 }
 
-/// The records of these numbers in this version.
+/// Returns the records of these numbers in this version.
 pub fn expected(bed: &Bed, numbers: impl Iterator<Item = u64>, version: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
     numbers.map(|number| (bed.key(number), bed.value(number, version))).collect()
 }

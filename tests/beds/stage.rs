@@ -1,9 +1,9 @@
-//! How far what was written has come.
+//! How far the records of a test have moved through the stores.
 
 use crate::beds::Bed;
 use siltstone::{Database, Step};
 
-/// The records of the last write, as far along as it can be: in the log, converted, merged, and read back.
+/// Where the last writes are: in the log, converted, merged, or read back after reopening.
 #[derive(Debug, Clone, Copy)]
 pub enum Stage {
     Written,
@@ -16,7 +16,7 @@ pub enum Stage {
 pub const STAGES: [Stage; 5] =
     [Stage::Written, Stage::HalfWay, Stage::Settled, Stage::Compacted, Stage::Reopened];
 
-/// Takes the database to the stage. A reopened one is another handle.
+/// Moves the database to the stage. After reopening, it is another handle.
 pub fn reach(bed: &Bed, database: Database, stage: Stage) -> Database {
     match stage {
         Stage::Written => {}
@@ -26,7 +26,7 @@ pub fn reach(bed: &Bed, database: Database, stage: Stage) -> Database {
             assert_eq!(database.step().unwrap(), Step::Idle, "{bed}");
         }
         Stage::Compacted => database.compact().unwrap(),
-        // What does not survive has no such stage.
+        // Databases that do not survive the process cannot be reopened.
         Stage::Reopened if !bed.is_persistent() => {}
         Stage::Reopened => {
             database.close().unwrap();

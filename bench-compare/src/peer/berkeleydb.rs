@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
 use std::time::Instant;
 
-/// Without transactions and log, as SILT's peer was: a loss of the process loses what its cache holds.
+/// Without transactions and log, as in the SILT paper: the content of its cache is lost with the process.
 pub const BERKELEYDB: Kind = Kind {
     name: "berkeleydb",
     title: "BerkeleyDB, hash",
@@ -69,7 +69,7 @@ fn open(opening: &Opening) -> Result<Box<dyn Peer>> {
     let record_bytes = (opening.key_size + opening.value_size) as c_uint;
     let (cache, records) = (opening.cache_bytes, u32::try_from(opening.keys)?);
     let mut db = null_mut();
-    // SAFETY: the directory's name lives during the call; the handle is closed once, by `drop`.
+    // SAFETY: the directory's name lives during the call; `drop` closes the handle once.
     check(unsafe { c::bench_db_open(directory.as_ptr(), cache, records, record_bytes, &mut db) })?;
     Ok(Box::new(BerkeleyDb { db, value_size: opening.value_size }))
 }
@@ -78,7 +78,7 @@ fn check(error: c_int) -> Result<()> {
     if error == 0 {
         return Ok(());
     }
-    // SAFETY: the message is a constant of the library or a buffer of this thread's that lives until its next call.
+    // SAFETY: the message is a constant of the library, or a buffer of this thread that is valid until its next call.
     let message = unsafe { CStr::from_ptr(c::bench_db_message(error)) };
     bail!("BerkeleyDB: {}", message.to_string_lossy())
 }
@@ -92,11 +92,11 @@ impl Peer for BerkeleyDb {
         VALUE.with_borrow_mut(|value| {
             value.resize(self.value_size, 0);
             let mut length = self.value_size as c_uint;
-            // SAFETY: the key is as long as said, and the value has room for `length` bytes.
+            // SAFETY: the key has the stated length, and the value has space for `length` bytes.
             let error = unsafe {
                 c::bench_db_get(self.db, key.as_ptr(), key.len() as c_uint, value.as_mut_ptr(), &mut length)
             };
-            // SAFETY: a constant.
+            // SAFETY: the function returns a constant.
             if error == unsafe { c::bench_db_not_found() } {
                 return Ok(false);
             }
@@ -108,7 +108,7 @@ impl Peer for BerkeleyDb {
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let (key_length, length) = (key.len() as c_uint, value.len() as c_uint);
-        // SAFETY: key and value are as long as said; BerkeleyDB copies them.
+        // SAFETY: key and value have the stated lengths; BerkeleyDB copies them.
         check(unsafe { c::bench_db_put(self.db, key.as_ptr(), key_length, value.as_ptr(), length) })
     }
 
@@ -121,7 +121,7 @@ impl Peer for BerkeleyDb {
 
 impl Drop for BerkeleyDb {
     fn drop(&mut self) {
-        // SAFETY: the handle is closed here and nowhere else.
+        // SAFETY: the handle is closed only here.
         unsafe { c::bench_db_close(self.db) }
     }
 }

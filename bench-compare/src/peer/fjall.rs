@@ -1,19 +1,18 @@
-//! Fjall. What it tells of its memory are its cache and its memtables; indexes and filters that it pins stand beside
-//! them.
+//! Fjall. Its reported memory is that of its cache and its memtables, without the indexes and filters that it pins.
 
 use super::{Kind, Opening, Peer, idle};
 use anyhow::Result;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::time::Instant;
 
-/// With its defaults: Bloom filters of 10 bits a key and leveled compaction.
+/// With its defaults: Bloom filters of 10 bits per key and leveled compaction.
 pub const FJALL: Kind = Kind {
     name: "fjall",
     title: "Fjall",
     open,
     options: |opening| {
         format!(
-            "3.1: compression off, cache {} B, Bloom filters as by default (10 bits a key)",
+            "3.1: compression off, cache {} B, Bloom filters as by default (10 bits per key)",
             opening.cache_bytes
         )
     },

@@ -1,17 +1,17 @@
-//! Waiting for background work of stores that cannot be asked whether there is any.
+//! Waits for the background work of stores that do not report it.
 
 use crate::meter::Reading;
 use anyhow::Result;
 use std::time::{Duration, Instant};
 
-/// How often it is looked at.
+/// The time between two checks.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// So many intervals without work mean that none is left.
+/// The number of intervals without work after which the store is idle.
 const QUIET_INTERVALS: u32 = 12;
-/// A process that uses less of a core, and writes nothing, does no work.
+/// A process that uses less than this share of a core, and writes nothing, is idle.
 const CPU_SHARE_IDLE: f64 = 0.04;
 
-/// Returns when this process has been idle for a while, and tells since when.
+/// Waits until this process has been idle for a while, and returns since when.
 pub fn wait() -> Result<Instant> {
     let (mut quiet, mut since) = (0, Instant::now());
     while quiet < QUIET_INTERVALS {

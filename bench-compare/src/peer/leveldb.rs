@@ -1,5 +1,5 @@
-//! LevelDB, through the C interface of the system's library. It maps its files into memory, and leaves it to the system
-//! how far to read ahead.
+//! LevelDB, through the C interface of the system's library. It maps its files to memory, and leaves read-ahead to the
+//! system.
 
 use super::{Kind, Opening, Peer, idle};
 use anyhow::{Result, anyhow, bail};
@@ -10,7 +10,7 @@ use std::time::Instant;
 
 const BLOOM_BITS: c_int = 10;
 
-/// With a Bloom filter; the rest as by default.
+/// With a Bloom filter, and otherwise its defaults.
 pub const LEVELDB: Kind = Kind {
     name: "leveldb",
     title: "LevelDB",
@@ -75,7 +75,7 @@ struct LevelDb {
     write: Pointer,
 }
 
-// SAFETY: LevelDB's database may be used from any thread (leveldb/db.h), and the options are only read.
+// SAFETY: any thread may use LevelDB's database (leveldb/db.h), and the options are only read.
 unsafe impl Send for LevelDb {}
 // SAFETY: as above.
 unsafe impl Sync for LevelDb {}
@@ -83,7 +83,7 @@ unsafe impl Sync for LevelDb {}
 fn open(opening: &Opening) -> Result<Box<dyn Peer>> {
     let name = CString::new(opening.directory.as_os_str().as_bytes())?;
     let mut error = null_mut();
-    // SAFETY: every pointer is made here and lives until `drop`, which returns them in the opposite order.
+    // SAFETY: every pointer is made here and lives until `drop`, which frees them in the opposite order.
     let peer = unsafe {
         let options = c::leveldb_options_create();
         let cache = c::leveldb_cache_create_lru(opening.cache_bytes as usize);
@@ -104,7 +104,7 @@ fn check(error: *mut c_char) -> Result<()> {
     if error.is_null() {
         return Ok(());
     }
-    // SAFETY: LevelDB answers with a string of its own that ends in a zero and is ours to free.
+    // SAFETY: LevelDB returns a zero-terminated string, which the caller has to free.
     let text = unsafe {
         let text = CStr::from_ptr(error).to_string_lossy().into_owned();
         c::leveldb_free(error.cast());
@@ -116,7 +116,8 @@ fn check(error: *mut c_char) -> Result<()> {
 impl Peer for LevelDb {
     fn get(&self, key: &[u8], show: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let (mut length, mut error) = (0, null_mut());
-        // SAFETY: the pointers live as long as `self` and the key; the value is ours until it is freed below.
+        // SAFETY: the pointers live as long as `self` and the key; the value belongs to this function until it is freed
+        // below.
         let value = unsafe {
             c::leveldb_get(self.database, self.read, key.as_ptr(), key.len(), &mut length, &mut error)
         };
@@ -124,7 +125,7 @@ impl Peer for LevelDb {
         if value.is_null() {
             return Ok(false);
         }
-        // SAFETY: LevelDB answered with `length` bytes at `value`, which it allocated for us.
+        // SAFETY: LevelDB has returned `length` bytes at `value`, which it allocated for the caller.
         unsafe {
             show(std::slice::from_raw_parts(value, length));
             c::leveldb_free(value.cast());
@@ -148,23 +149,24 @@ impl Peer for LevelDb {
     }
 
     fn memory_bytes(&self) -> Result<Option<u64>> {
-        // SAFETY: the database lives as long as `self`; the answer, if there is one, is a string for us to free.
-        let told = unsafe {
-            let told = c::leveldb_property_value(self.database, c"leveldb.approximate-memory-usage".as_ptr());
-            if told.is_null() {
+        // SAFETY: the database lives as long as `self`; the result is null or a string that the caller has to free.
+        let reported = unsafe {
+            let reported =
+                c::leveldb_property_value(self.database, c"leveldb.approximate-memory-usage".as_ptr());
+            if reported.is_null() {
                 return Ok(None);
             }
-            let text = CStr::from_ptr(told).to_string_lossy().into_owned();
-            c::leveldb_free(told.cast());
+            let text = CStr::from_ptr(reported).to_string_lossy().into_owned();
+            c::leveldb_free(reported.cast());
             text
         };
-        told.parse().map(Some).map_err(|_| anyhow!("LevelDB uses {told} bytes"))
+        reported.parse().map(Some).map_err(|_| anyhow!("LevelDB uses {reported} bytes"))
     }
 }
 
 impl Drop for LevelDb {
     fn drop(&mut self) {
-        // SAFETY: each was made by `open`, is destroyed once, and after what uses it.
+        // SAFETY: each pointer was made by `open`, and is destroyed once, after everything that uses it.
         unsafe {
             if !self.database.is_null() {
                 c::leveldb_close(self.database);

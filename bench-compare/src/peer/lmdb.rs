@@ -1,4 +1,4 @@
-//! LMDB. It has no cache: the system's page cache is its memory.
+//! LMDB. It has no cache of its own and relies on the page cache.
 
 use super::{Kind, Opening, Peer, Record};
 use anyhow::Result;
@@ -8,18 +8,18 @@ use std::time::Instant;
 
 const BATCH: usize = 1000;
 const READERS_MAX: u32 = 128;
-/// What the map may grow to, over the bytes of the records.
+/// The maximum size of the map, relative to the bytes of the records.
 const MAP_FACTOR: u64 = 8;
 const MAP_BYTES_MIN: u64 = 1 << 30;
 
-/// Without a sync at each commit, and without read-ahead.
+/// Without a sync per commit, and without read-ahead.
 pub const LMDB: Kind = Kind {
     name: "lmdb",
     title: "LMDB",
     open,
     options: |_| {
         format!(
-            "0.9.70 (master): NOSYNC, NORDAHEAD, {BATCH} puts a transaction where many are written, else one; no cache"
+            "0.9.70 (master): NOSYNC, NORDAHEAD, {BATCH} puts per transaction where many are written, else one; no cache"
         )
     },
 };
@@ -30,7 +30,7 @@ fn open(opening: &Opening) -> Result<Box<dyn Peer>> {
     let map_bytes = (bytes * MAP_FACTOR).max(MAP_BYTES_MIN).next_multiple_of(1 << 20);
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
     options.map_size(map_bytes as usize).max_readers(READERS_MAX);
-    // SAFETY: the directory is this process's own, and without a sync only a loss of power could do harm.
+    // SAFETY: only this process uses the directory, and without syncs only a power loss could do harm.
     let environment = unsafe {
         options.flags(EnvFlags::NO_SYNC | EnvFlags::NO_READ_AHEAD);
         options.open(&opening.directory)?

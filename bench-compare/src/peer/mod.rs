@@ -1,4 +1,4 @@
-//! The stores that are compared: one file a peer behind one small trait.
+//! The stores that are compared: one file per store, with one small trait.
 
 mod berkeleydb;
 mod fjall;
@@ -17,42 +17,42 @@ use std::time::Instant;
 /// How a store is opened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Opening {
-    /// The directory of its own.
+    /// A directory for this store alone.
     pub directory: PathBuf,
-    /// How many keys it will hold.
+    /// The number of keys that it will hold.
     pub keys: u64,
     /// The length of every key, in bytes.
     pub key_size: usize,
     /// The length of every value, in bytes.
     pub value_size: usize,
-    /// What its caches may hold, in bytes.
+    /// The size of its caches, in bytes.
     pub cache_bytes: u64,
-    /// Whether reads go past the system's page cache, where the store can do that.
+    /// Whether reads use direct I/O, if the store supports it.
     pub direct: bool,
 }
 
 /// A record of a batch.
 pub type Record = (Vec<u8>, Vec<u8>);
 
-/// A store as the comparison uses it. Writes survive the process, but not the machine, when they return.
+/// A store as the comparison uses it. When a write returns, it survives the process, but not a power loss.
 pub trait Peer: Send + Sync {
-    /// Shows the value of a key, if there is one, and says whether there was.
+    /// Calls `show` with the value of a key, if it exists. Returns whether it exists.
     fn get(&self, key: &[u8], show: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
-    /// Gives a key a value.
+    /// Sets the value of a key.
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
 
-    /// How many puts belong into one transaction when many are to be written.
+    /// Returns the number of puts per transaction when many are written.
     fn batch(&self) -> usize {
         1
     }
 
-    /// Puts many, with one transaction if the store has such.
+    /// Puts many records, in one transaction if the store supports it.
     fn put_many(&self, records: &[Record]) -> Result<()> {
         records.iter().try_for_each(|(key, value)| self.put(key, value))
     }
 
-    /// Shows the values of many keys, each with its place among the keys.
+    /// Calls `show` with the values of many keys, each with its position among the keys.
     fn get_many(&self, keys: &[Vec<u8>], show: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
         for (place, key) in keys.iter().enumerate() {
             self.get(key, &mut |value| show(place, value))?;
@@ -60,33 +60,33 @@ pub trait Peer: Send + Sync {
         Ok(())
     }
 
-    /// Returns when no background work is left, and tells when it ended.
+    /// Waits until no background work is left, and returns when it ended.
     fn settle(&self) -> Result<Instant>;
 
-    /// The memory that the store says it uses, in bytes, if it says so.
+    /// Returns the memory that the store reports, in bytes, if it does.
     fn memory_bytes(&self) -> Result<Option<u64>> {
         Ok(None)
     }
 
-    /// What else the store counts, by name.
+    /// Returns further counters of the store, by name.
     fn details(&self) -> Result<Vec<(String, f64)>> {
         Ok(vec![])
     }
 }
 
-/// One store with one choice of options.
+/// A store with a set of options.
 pub struct Kind {
-    /// The name as it is typed.
+    /// The name on the command line.
     pub name: &'static str,
-    /// The name as it is shown.
+    /// The name in tables.
     pub title: &'static str,
-    /// Opens it, or creates it.
+    /// Opens or creates it.
     pub open: fn(&Opening) -> Result<Box<dyn Peer>>,
-    /// The version and the options that differ from the store's own defaults.
+    /// The version, and the options that differ from the store's defaults.
     pub options: fn(&Opening) -> String,
 }
 
-/// All stores, in the order of their display.
+/// All stores, in display order.
 pub const KINDS: [Kind; 9] = [
     siltstone::DEFAULT,
     siltstone::FIXED,
@@ -99,7 +99,7 @@ pub const KINDS: [Kind; 9] = [
     berkeleydb::BERKELEYDB,
 ];
 
-/// The store of that name.
+/// Returns the store of this name.
 pub fn by_name(name: &str) -> Result<&'static Kind> {
     match KINDS.iter().find(|kind| kind.name == name) {
         Some(kind) => Ok(kind),

@@ -8,10 +8,10 @@ use std::time::Instant;
 
 const RECORDS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("records");
 const BATCH: usize = 1000;
-/// Pages are freed by durable commits only: one at least after so many puts.
+/// Only durable commits free pages: there is at least one per this number of puts.
 const PUTS_PER_DURABLE_COMMIT: u64 = 100_000;
 
-/// Commits without a sync, but for one now and then.
+/// Commits without a sync, except for periodic durable ones.
 pub const REDB: Kind = Kind {
     name: "redb",
     title: "redb",
@@ -19,7 +19,7 @@ pub const REDB: Kind = Kind {
     options: |opening| {
         format!(
             "4.5: cache {} B, Durability::None but for a durable commit every {PUTS_PER_DURABLE_COMMIT} puts, {BATCH} \
-             puts a transaction where many are written, else one",
+             puts per transaction where many are written, else one",
             opening.cache_bytes
         )
     },

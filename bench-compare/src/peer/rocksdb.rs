@@ -1,4 +1,4 @@
-//! RocksDB: with a Bloom filter of 10 bits a key, and as one sets it up to be short of memory.
+//! RocksDB: with a Bloom filter of 10 bits per key, and configured for little memory.
 
 use super::{Kind, Opening, Peer, Record};
 use anyhow::Result;
@@ -11,12 +11,14 @@ use std::time::Instant;
 const BLOOM_BITS: f64 = 10.0;
 const METADATA_BLOCK_BYTES: usize = 4096;
 
-/// With a Bloom filter; indexes and filters stand in memory beside the cache.
+/// With a Bloom filter; indexes and filters are in memory outside the cache.
 pub const BLOOM: Kind = Kind {
     name: "rocksdb",
     title: "RocksDB, Bloom filter",
     open: |opening| open(opening, |_| {}),
-    options: |opening| options(opening, "Bloom filter of 10 bits a key, index and filters outside the cache"),
+    options: |opening| {
+        options(opening, "Bloom filter of 10 bits per key, index and filters outside the cache")
+    },
 };
 
 /// With a partitioned index and partitioned ribbon filters inside the block cache.
@@ -27,7 +29,7 @@ pub const LOW_RAM: Kind = Kind {
     options: |opening| {
         options(
             opening,
-            "partitioned two-level index and ribbon filters (as good as Bloom filters of 10 bits a key) in partitions \
+            "partitioned two-level index and ribbon filters (equivalent to Bloom filters of 10 bits per key) in partitions \
              of 4 KiB inside the cache, with high priority",
         )
     },

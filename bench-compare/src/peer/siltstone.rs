@@ -1,11 +1,11 @@
-//! Siltstone: its defaults, and told that all records have one size and that the keys are hashes.
+//! Siltstone: with its defaults, and configured for records of one size with hashed keys.
 
 use super::{Kind, Opening, Peer};
 use anyhow::Result;
 use siltstone::{Access, Builder, Database};
 use std::time::Instant;
 
-/// As it opens without a word.
+/// With its defaults.
 pub const DEFAULT: Kind = Kind {
     name: "siltstone",
     title: "Siltstone",
@@ -13,7 +13,7 @@ pub const DEFAULT: Kind = Kind {
     options: |opening| options(opening, ""),
 };
 
-/// For records of one size under keys that are hashes.
+/// For records of one size whose keys are hashes.
 pub const FIXED: Kind = Kind {
     name: "siltstone-fixed",
     title: "Siltstone, fixed size",

@@ -1,11 +1,11 @@
-//! Tables as Markdown: one for each phase, a line a store.
+//! Tables as Markdown: one per phase, with a line per store.
 
 use super::Section;
 use super::metrics::{self, whole};
 use crate::peer;
 use std::fmt::Write;
 
-/// All tables.
+/// Returns all tables.
 pub fn write(sections: &[Section]) -> String {
     let mut text = String::new();
     let mut table = "";

@@ -1,16 +1,16 @@
-//! What is shown of a phase.
+//! The metrics of each phase.
 
 use crate::phase::{Phase, Work};
 use crate::row::Row;
 
-/// A figure of a row, with its name and how it is shown.
+/// A metric of a row, its name and its format.
 pub struct Metric {
     pub name: &'static str,
     pub of: fn(&Row) -> Option<f64>,
     pub show: fn(f64) -> String,
 }
 
-/// Whole numbers, with commas between thousands.
+/// Formats integers, with commas between thousands.
 pub fn whole(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();
@@ -51,19 +51,19 @@ const PUT_P999: Metric =
     Metric { name: "p99.9 of puts", of: |row| Some(row.puts_us.p999), show: milliseconds };
 /// Heap and stacks.
 pub const RAM: Metric = Metric { name: "heap, B per key", of: |row| Some(row.ram_bytes_per_key), show: two };
-/// The most of its limit that the process used.
+/// The peak usage of the memory limit.
 const PEAK: Metric = Metric {
     name: "with page cache, B per key",
     of: |row| row.limit_peak_bytes.map(|bytes| bytes as f64 / row.keys as f64),
     show: two,
 };
-const TOLD_RAM: Metric = Metric {
+const REPORTED_RAM: Metric = Metric {
     name: "as reported, B per key",
-    of: |row| row.told_ram_bytes.map(|bytes| bytes as f64 / row.keys as f64),
+    of: |row| row.reported_ram_bytes.map(|bytes| bytes as f64 / row.keys as f64),
     show: two,
 };
 
-/// The figures of a phase; `direct` if it reads from the device.
+/// Returns the metrics of a phase; `from_device` if it reads from the device.
 pub fn of(phase: &str, from_device: bool) -> Vec<&'static Metric> {
     let Ok(phase) = phase.parse::<Phase>() else { return vec![] };
     match phase.work {
@@ -77,11 +77,11 @@ pub fn of(phase: &str, from_device: bool) -> Vec<&'static Metric> {
             &CPU,
             &PUT_P999,
             &RAM,
-            &TOLD_RAM,
+            &REPORTED_RAM,
         ],
         Work::Mixed(_) => vec![&OPS_PER_S, &SETTLED, &WRITE_AMPLIFICATION, &CPU, &GET_P999, &PUT_P999],
         Work::Read if from_device => {
-            vec![&OPS_PER_S, &READS, &READ_BYTES, &CPU, &GET_P999, &RAM, &TOLD_RAM, &PEAK]
+            vec![&OPS_PER_S, &READS, &READ_BYTES, &CPU, &GET_P999, &RAM, &REPORTED_RAM, &PEAK]
         }
         Work::MultiGet | Work::Miss if from_device => vec![&OPS_PER_S, &READS, &READ_BYTES, &CPU],
         Work::Read | Work::MultiGet | Work::Miss => vec![&OPS_PER_S, &CPU, &GET_P50],
@@ -94,7 +94,7 @@ mod tests {
     use super::whole;
 
     #[test]
-    fn thousands_are_parted() {
+    fn thousands_are_separated() {
         for (value, text) in [(0.4, "0"), (999.0, "999"), (1000.0, "1,000"), (1234567.8, "1,234,568")] {
             assert_eq!(whole(value), text);
         }

@@ -1,4 +1,4 @@
-//! Tables and plots of what was measured: medians of equal runs.
+//! Tables and plots of results: medians of equal runs.
 
 mod markdown;
 mod metrics;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use metrics::Metric;
 use std::path::{Path, PathBuf};
 
-/// What was measured under the same conditions with records of one size.
+/// Results under the same conditions with records of one size.
 pub struct Section {
     pub table: String,
     pub group: String,
@@ -19,7 +19,7 @@ pub struct Section {
     rows: Vec<Row>,
 }
 
-/// Reads lines of JSON and writes `tables.md` and the plots into a directory.
+/// Reads lines of JSON, and writes `tables.md` and the plots to a directory.
 pub fn write(files: &[PathBuf], out: &Path) -> Result<()> {
     let mut rows = Vec::new();
     for file in files {
@@ -54,27 +54,27 @@ fn sections(rows: Vec<Row>) -> Vec<Section> {
 }
 
 impl Section {
-    /// The phases, in the order in which they ran; those of the raw device are left out.
+    /// Returns the phases in the order in which they ran, without those of the raw device.
     pub fn phases(&self) -> Vec<&str> {
         distinct(self.rows.iter().filter(|row| row.peer != "raw").map(|row| row.phase.as_str()))
     }
 
-    /// The stores, in the order in which they ran.
+    /// Returns the stores in the order in which they ran.
     pub fn peers(&self) -> Vec<&str> {
         distinct(self.rows.iter().filter(|row| row.peer != "raw").map(|row| row.peer.as_str()))
     }
 
-    /// The runs of a phase of a store.
+    /// Returns the runs of a phase of a store.
     fn runs(&self, peer: &str, phase: &str) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(move |row| row.peer == peer && row.phase == phase)
     }
 
-    /// Any run of a store.
+    /// Returns any run of a store.
     pub fn any(&self, peer: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.peer == peer)
     }
 
-    /// The median of a metric over all runs that came to an end.
+    /// Returns the median of a metric over all runs that finished.
     pub fn median(&self, peer: &str, phase: &str, metric: &Metric) -> Option<f64> {
         let ended = self.runs(peer, phase).filter(|row| row.failure.is_none());
         let mut values: Vec<f64> = ended.filter_map(|row| (metric.of)(row)).collect();
@@ -86,12 +86,12 @@ impl Section {
         }
     }
 
-    /// Why a phase of a store has no figures.
+    /// Returns why a phase of a store has no results.
     pub fn failure(&self, peer: &str, phase: &str) -> Option<&str> {
         self.runs(peer, phase).find_map(|row| row.failure.as_deref())
     }
 
-    /// The reads of the raw device a second, with as many threads as a phase has.
+    /// Returns the reads per second of the raw device, with as many threads as the phase has.
     pub fn raw_ops_per_s(&self, phase: &str) -> Option<f64> {
         let raw = phase.split_once(':').map_or("raw".to_owned(), |(_, threads)| format!("raw:{threads}"));
         self.median("raw", &raw, &metrics::OPS_PER_S)
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_leave_out_what_failed() {
+    fn medians_omit_failed_runs() {
         let mut failed = row("a", "read:16", 0.0);
         failed.failure = Some("killed".to_owned());
         let rows =

@@ -1,4 +1,4 @@
-//! Plots as SVG: bars of what each store reaches, and gets over the memory they are given.
+//! Plots as SVG: bars per store, and gets over the available memory.
 
 use super::Section;
 use super::metrics::{Metric, OPS_PER_S, SETTLED, WRITE_AMPLIFICATION, whole};
@@ -24,17 +24,23 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0x2c, 0x3e, 0x50),
 ];
 
-/// A bar a store: the group, the phase, the figure and what it says.
+/// Bar charts: the group, the phase, the metric, the file name and the title.
 const BARS: [(&str, &str, &Metric, &str, &str); 6] = [
-    ("load", "load", &SETTLED, "load", "Puts a second in random order, settled"),
-    ("load", "load", &WRITE_AMPLIFICATION, "load-writes", "Bytes written a byte put, in random order"),
-    ("device", "read:16", &OPS_PER_S, "gets", "Gets a second from the device, 16 threads"),
-    ("device", "miss:16", &OPS_PER_S, "misses", "Gets a second of keys that are not there, 16 threads"),
-    ("overwrite", "overwrite", &SETTLED, "overwrite", "Overwrites a second, settled"),
-    ("overwrite", "overwrite", &WRITE_AMPLIFICATION, "overwrite-writes", "Bytes written a byte overwritten"),
+    ("load", "load", &SETTLED, "load", "Puts per second in random order, settled"),
+    ("load", "load", &WRITE_AMPLIFICATION, "load-writes", "Bytes written per byte put, in random order"),
+    ("device", "read:16", &OPS_PER_S, "gets", "Gets per second from the device, 16 threads"),
+    ("device", "miss:16", &OPS_PER_S, "misses", "Gets per second of absent keys, 16 threads"),
+    ("overwrite", "overwrite", &SETTLED, "overwrite", "Overwrites per second, settled"),
+    (
+        "overwrite",
+        "overwrite",
+        &WRITE_AMPLIFICATION,
+        "overwrite-writes",
+        "Bytes written per byte overwritten",
+    ),
 ];
 
-/// Writes all plots for which there are figures.
+/// Writes all plots that have results.
 pub fn write(sections: &[Section], out: &Path) -> Result<()> {
     for section in sections {
         for (group, phase, metric, name, title) in BARS {
@@ -49,7 +55,7 @@ pub fn write(sections: &[Section], out: &Path) -> Result<()> {
     if limited.len() > 1 { lines(&limited, &out.join("limited-gets.svg")) } else { Ok(()) }
 }
 
-/// The memory that a section of a limited table gives, in bytes a key.
+/// Returns the memory of a section of a limited table, in bytes per key.
 fn bytes_per_key(section: &Section) -> Option<f64> {
     section.group.strip_suffix(" B per key")?.parse().ok()
 }
@@ -58,7 +64,7 @@ fn title_of(name: &str) -> &str {
     peer::by_name(name).map_or(name, |kind| kind.title)
 }
 
-/// Plotters' errors hold the drawing itself; only their words matter.
+/// Converts errors of plotters, which hold the drawing, to their messages.
 fn drawing<T, E: std::fmt::Display>(outcome: Result<T, E>) -> Result<T> {
     outcome.map_err(|error| anyhow!("cannot draw: {error}"))
 }
@@ -118,7 +124,7 @@ fn whole_or_short(value: f64) -> String {
     }
 }
 
-/// Gets from the device over the memory a key, a line a store.
+/// Plots gets from the device over the memory per key, with a line per store.
 fn lines(sections: &[&Section], path: &Path) -> Result<()> {
     let phase = "read:16";
     let points = |peer: &str| -> Vec<(f64, f64)> {
@@ -141,7 +147,7 @@ fn lines(sections: &[&Section], path: &Path) -> Result<()> {
     let bytes = (least_bytes * 0.8..most_bytes * 1.25).log_scale();
     let mut chart = drawing(
         ChartBuilder::on(&root)
-            .caption("Gets a second from the device, 16 threads", ("sans-serif", 20))
+            .caption("Gets per second from the device, 16 threads", ("sans-serif", 20))
             .margin(12)
             .x_label_area_size(45)
             .y_label_area_size(80)

@@ -1,4 +1,4 @@
-//! A cuckoo table whose bytes were changed anywhere, with checksums made right again: opening, lookups, a pass.
+//! A cuckoo table with changed bytes and corrected checksums: opening, lookups, iteration.
 
 use crate::input::{Input, PLACING, contents, directory, directory_with};
 use crate::seal::seal_store;
@@ -11,7 +11,7 @@ use siltstone::store::merge::Cursor;
 use siltstone::store::record::{RecordLayout, RecordShape, RecordView};
 use std::sync::Arc;
 
-/// Runs it.
+/// Runs the target.
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let (key_length, value_length) = (8 + usize::from(input.u8() % 16), usize::from(input.u8()));
@@ -22,7 +22,7 @@ pub fn run(data: &[u8]) {
         buckets_per_region_log2: 2 + input.u8() % 4,
         tag_bits: 8 + input.u8() % 8,
     };
-    // Fewer than 2^8 records are numbered.
+    // At most 255 records, so 8 bits suffice for their numbers.
     let mut index = PartialKeyCuckoo::new(settings, 8).expect("these settings are allowed");
     let directory = directory();
     let Ok(mut writer) = CuckooTableWriter::create(&directory, "store", 1, shape, 512, 4096) else { return };
@@ -40,7 +40,7 @@ pub fn run(data: &[u8]) {
     for region in 0..index.region_count() {
         for (_, _, number) in index.region_slots(region) {
             let record = RecordView { key: &keys[number as usize], value: Some(&value), expires_at_ms: 0 };
-            writer.push(&record).expect("sound records are taken");
+            writer.push(&record).expect("valid records are accepted");
         }
     }
     writer.finish(CuckooFilter::from_index(&index)).expect("memory does not fail");

@@ -1,5 +1,5 @@
-//! A sound database that was damaged: by a decaying drive, or by somebody who makes the checksums right again. Then it
-//! is opened, read, verified, written and merged.
+//! An intact database that is damaged, either by a failing drive or by an adversary who corrects the checksums. It is
+//! then opened, read, verified, written and merged.
 
 use crate::input::{Input, contents, put};
 use crate::seal::{seal_manifest, seal_segment, seal_store, secret_in};
@@ -9,7 +9,7 @@ use siltstone::{Builder, Database, HashStoreKind, IndexKind};
 use siltstone_testing::{Damage, SimulatedDirectory};
 use std::sync::LazyLock;
 
-/// What a database is made with: whether its records have a fixed size, its HashStores and its index.
+/// How a database is made: whether its records have a fixed size, the kind of its HashStores and its index.
 type Made = (bool, HashStoreKind, IndexKind);
 
 const MADE: [Made; 5] = [
@@ -28,12 +28,12 @@ fn builder((fixed, hash_store, index): Made) -> Builder {
     if fixed { builder.fixed(8, 8) } else { builder }
 }
 
-/// The layout of its records.
+/// Returns the layout of its records.
 fn layout((fixed, ..): Made) -> RecordLayout {
     RecordLayout { fixed: fixed.then_some((8, 8)), expiring: !fixed }
 }
 
-/// A database with a log, HashStores and SortedStores.
+/// Makes a database with a log, HashStores and SortedStores.
 fn build(made: Made) -> SimulatedDirectory {
     let files = SimulatedDirectory::new(1);
     let directory = Directory::new(files.clone(), Access::Buffered);
@@ -48,7 +48,7 @@ fn build(made: Made) -> SimulatedDirectory {
     files
 }
 
-/// Damages a file. Answers whether a checksum can tell.
+/// Damages a file. Returns whether a checksum can detect it.
 fn damage(files: &SimulatedDirectory, made: Made, input: &mut Input<'_>) -> bool {
     let names = files.names().expect("the power is on");
     let name = &names[usize::from(input.u8()) % names.len()];
@@ -70,7 +70,7 @@ fn damage(files: &SimulatedDirectory, made: Made, input: &mut Input<'_>) -> bool
     true
 }
 
-/// Changes bytes, and the checksums with them.
+/// Changes bytes and corrects their checksums.
 fn forge(files: &SimulatedDirectory, made: Made, name: &str, input: &mut Input<'_>) {
     let directory = Directory::new(files.clone(), Access::Buffered);
     let mut bytes = contents(&directory, name);
@@ -88,7 +88,8 @@ fn forge(files: &SimulatedDirectory, made: Made, name: &str, input: &mut Input<'
     put(&directory, name, &bytes);
 }
 
-/// Which database, how often it is damaged, and how each time. It is repaired, and what is not told lost is there.
+/// The input selects a database, the number of times it is damaged, and the damage. The database is repaired, and then
+/// has all keys that were not reported as lost.
 pub fn repair(data: &[u8]) {
     let mut input = Input(data);
     let which = usize::from(input.u8()) % MADE.len();
@@ -118,7 +119,7 @@ pub fn repair(data: &[u8]) {
     let _ = database.close();
 }
 
-/// Which database, how often it is damaged, and how each time.
+/// The input selects a database, the number of times it is damaged, and the damage.
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let which = usize::from(input.u8()) % MADE.len();

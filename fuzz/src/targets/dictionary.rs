@@ -1,11 +1,11 @@
-//! A dictionary whose bytes were changed anywhere, with checksums made right again, or any bytes at all.
+//! A dictionary with changed bytes and corrected checksums, or of arbitrary bytes.
 
 use crate::input::{Input, contents, directory, directory_with};
 use crate::seal::seal_dictionary;
 use siltstone::store::record::RecordLayout;
 use siltstone::{Dictionary, DictionaryIndex};
 
-/// Runs it.
+/// Runs the target.
 pub fn run(data: &[u8]) {
     exercise(data);
     let mut input = Input(data);
@@ -21,7 +21,7 @@ pub fn run(data: &[u8]) {
     }
     let Ok(mut writer) = builder.create_in(directory.clone(), "dictionary") else { return };
     for number in 0..u64::from(input.u8()) {
-        writer.put(number.to_be_bytes(), vec![7; value_length]).expect("sound records are taken");
+        writer.put(number.to_be_bytes(), vec![7; value_length]).expect("valid records are accepted");
     }
     writer.finish().expect("memory does not fail");
     let mut bytes = contents(&directory, "dictionary");

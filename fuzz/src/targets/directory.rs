@@ -1,4 +1,4 @@
-//! Opening a directory of arbitrary files.
+//! Opens a directory of arbitrary files.
 
 use crate::input::{Input, directory, put};
 use siltstone::Database;
@@ -16,7 +16,7 @@ const NAMES: [&str; 10] = [
     "USAGE",
 ];
 
-/// Runs it.
+/// Runs the target.
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let directory = directory();

@@ -1,11 +1,11 @@
-//! Filters of any bytes: decoding, and then any lookup. What was decoded is encoded and decoded again.
+//! Filters of arbitrary bytes: decoding, lookups, and encoding and decoding again.
 
 use crate::input::Input;
 use siltstone::index::filter::{CuckooFilter, Filter, RangedFilter, RibbonFilter};
 
 const QUERIES: u64 = 64;
 
-/// What is held in memory is little more than what was read.
+/// Asserts that a decoded filter takes little more memory than its bytes.
 fn check_memory(filter: &impl Filter, bytes: usize) {
     assert!(filter.heap_bytes() <= 64 * bytes + (1 << 20), "{} bytes of {bytes}", filter.heap_bytes());
 }

@@ -1,4 +1,4 @@
-//! Indexes of any bytes: decoding, and then any lookup. What was decoded is encoded and decoded again.
+//! Indexes of arbitrary bytes: decoding, lookups, and encoding and decoding again.
 
 use crate::input::Input;
 use siltstone::index::PlacementIndex;
@@ -6,10 +6,10 @@ use siltstone::index::block_perfect::BlockPerfect;
 use siltstone::index::entropy_trie::EntropyTrie;
 use siltstone::index::fences::Fences;
 
-/// What is held in memory may not be so many times as large as what was read.
+/// The maximum ratio of a decoded index's memory to its bytes.
 const EXPANSION_MAX: usize = 64;
 
-/// Looks up a placement of the input's and those at all powers of two; `end` is what no answer may pass.
+/// Looks up a placement of the input and all powers of two; no result may exceed `end`.
 fn query(index: &impl PlacementIndex, end: u64, placement: u64, bytes: usize) {
     for placement in [placement, 0, u64::MAX].into_iter().chain((0..64).map(|bit| 1 << bit)) {
         let found = index.locate(placement);

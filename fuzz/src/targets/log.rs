@@ -1,4 +1,4 @@
-//! A log of several segments with frames of any content, right checksums or wrong ones: opening and scanning.
+//! A log of several segments with frames of any content, with correct or wrong checksums: opening and scanning.
 
 use crate::input::{Input, directory, put};
 use crate::seal::{SECRET, frame};
@@ -6,7 +6,7 @@ use siltstone::device::{AlignedBuffer, Purpose};
 use siltstone::store::log::format::{LogFormat, SEGMENT_HEADER_BYTES};
 use siltstone::store::log::{Log, LogSettings};
 
-/// Runs it.
+/// Runs the target.
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let layout = input.layout();

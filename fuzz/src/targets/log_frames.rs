@@ -1,10 +1,10 @@
-//! Frames, sync markers and segment headers of the log, as they come and with a right checksum.
+//! Frames, sync markers and segment headers of the log, unchanged and with a correct checksum.
 
 use crate::input::Input;
 use crate::seal::{SECRET, frame};
 use siltstone::store::log::format::{Frame, LogFormat, SegmentHeader};
 
-/// Runs it.
+/// Runs the target.
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let (layout, position) = (input.layout(), input.u64() >> 1);

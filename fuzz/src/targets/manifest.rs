@@ -1,11 +1,11 @@
-//! A manifest of any bytes, and one of commits with right checksums and any content.
+//! A manifest of arbitrary bytes, and one of commits with correct checksums and any content.
 
 use crate::input::{Input, directory_with};
 use crate::seal::{SECRET, commit};
 use siltstone::key::KeyHasher;
 use siltstone::store::manifest::{Manifest, Shape};
 
-/// Runs it.
+/// Runs the target.
 pub fn run(data: &[u8]) {
     let _ = Manifest::open(&directory_with("MANIFEST", data));
     let mut input = Input(data);

@@ -1,10 +1,10 @@
-//! Packets of MICA's network: what is decoded ends, and is encoded to bytes that say the same.
+//! Packets of MICA's network: decoding ends, and encoding the result gives equivalent bytes.
 
 use siltstone_network::protocol::{
     Directory, HEADER_BYTES, Header, Outcome, RequestWriter, Requests, ResponseWriter, Responses, padding,
 };
 
-/// Takes the bytes for a packet of any kind.
+/// Decodes the bytes as a packet of any kind.
 pub fn run(data: &[u8]) {
     let Ok(header) = Header::decode(data) else { return };
     assert_eq!(header.encode()[..], data[..HEADER_BYTES]);
@@ -29,7 +29,7 @@ fn requests(header: &Header, data: &[u8]) {
     let decoded = Requests::of(header, &again).expect("as many").map(|one| one.expect("it was written").0);
     let said = |request| format!("{request:?}");
     assert!(decoded.map(said).eq(requests.iter().map(|(request, _)| said(*request))));
-    // Whatever the values, the answer is not longer.
+    // For any values, the response is not longer than the request.
     let mut answer = vec![0; data.len()];
     let mut writer = ResponseWriter::new(&mut answer, header);
     let mut expected = HEADER_BYTES;

@@ -1,10 +1,10 @@
-//! Records in stream form and in slot form, and counts of use: what is decoded is encoded to the same bytes.
+//! Records in stream form and in slot form, and usage counts: a decoded value is encoded to the same bytes.
 
 use crate::input::Input;
 use crate::seal::with_crc;
 use siltstone::usage_file::{self, USAGE_BYTES};
 
-/// What was asked of a database, also with the checksum made right.
+/// Decodes usage counts, also with a corrected checksum.
 pub fn counts(data: &[u8]) {
     let sealed = with_crc(&data[..data.len().min(USAGE_BYTES - 4)]);
     for bytes in [data, &sealed] {
@@ -14,7 +14,7 @@ pub fn counts(data: &[u8]) {
     }
 }
 
-/// Runs it.
+/// Runs the target.
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let layout = input.layout();

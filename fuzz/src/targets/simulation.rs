@@ -1,14 +1,14 @@
-//! The engine beside its model: the bytes are operations on a database, with crashes and faults among them.
+//! The engine and its model: the bytes are operations on a database, including crashes and faults.
 
 use crate::input::Input;
 use siltstone_testing::operations::OperationKind;
 use siltstone_testing::simulation::{Configuration, Simulation};
 
-/// So many operations are enough for a few merges and crashes.
+/// Enough operations for a few merges and crashes.
 const OPERATIONS_MAX: usize = 200;
 
-/// A seed for the configuration and the workload; then each operation is a byte for its kind and two for the chances
-/// in it.
+/// Takes a seed for the configuration and the workload; then per operation a byte for its kind and two that seed its
+/// random choices.
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let seed = input.u64();

@@ -1,4 +1,4 @@
-//! A store in hash order whose bytes were changed anywhere, with checksums made right again: opening, lookups, a pass.
+//! A table in hash order with changed bytes and corrected checksums: opening, lookups, iteration.
 
 use crate::input::{Input, PLACING, contents, directory, directory_with};
 use crate::seal::seal_store;
@@ -9,7 +9,7 @@ use siltstone::store::ordered::{Form, IndexKind, OrderedTable, OrderedTableSetti
 use siltstone::store::record::{RecordShape, RecordView};
 use std::sync::Arc;
 
-/// Runs it.
+/// Runs the target.
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let layout = input.layout();
@@ -51,7 +51,7 @@ pub fn run(data: &[u8]) {
     let value = vec![7; layout.fixed.map_or(usize::from(input.u8()), |(_, value_length)| value_length)];
     for key in &keys {
         let record = RecordView { key, value: Some(&value), expires_at_ms: 0 };
-        writer.push(&Entry { hash: PLACING.place(key), record }).expect("sound records are taken");
+        writer.push(&Entry { hash: PLACING.place(key), record }).expect("valid records are accepted");
     }
     writer.finish(None).expect("memory does not fail");
     let mut bytes = contents(&directory, "store");

@@ -1,10 +1,10 @@
-//! Traces: the binary format, and the tables of requests of others.
+//! Traces: the binary format, and tables of other programs' requests.
 
 use crate::seal::with_crc;
 use siltstone_bench::trace::csv::CsvReader;
 use siltstone_bench::trace::{MAGIC, Reader, VERSION};
 
-/// The format of traces, and the same behind a sound header.
+/// Reads the format of traces, also after a valid header.
 pub fn binary(data: &[u8]) {
     if let Ok(reader) = Reader::new(data) {
         assert!(reader.take_while(Result::is_ok).count() <= data.len());
@@ -16,7 +16,7 @@ pub fn binary(data: &[u8]) {
     }
 }
 
-/// A table with commas.
+/// Reads a table with commas.
 pub fn csv(data: &[u8]) {
     assert!(CsvReader::new(data).take_while(Result::is_ok).count() <= data.len());
 }

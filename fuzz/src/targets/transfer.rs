@@ -1,17 +1,17 @@
-//! What the command line reads: exports, JSONL, and the records of a dedup index.
+//! The formats that the command line reads: exports, JSONL, and the records of a dedup index.
 
 use crate::cli::formats::{FileEntry, METADATA_BYTES, Metadata, State};
 use crate::cli::transfer::{Format, binary};
 use crate::input::Input;
 use crate::seal::with_crc;
 
-/// How many records a stream holds, until the first error.
+/// Returns the number of records in a stream, until the first error.
 fn records(format: Format, bytes: &[u8]) -> usize {
     let source = Format::source(Some(format), bytes);
     source.map_or(0, |records| records.take_while(Result::is_ok).count())
 }
 
-/// The stream of `siltstone export`, as it comes and with right checksums.
+/// Reads the stream of `siltstone export`, unchanged and with correct checksums.
 pub fn export(data: &[u8]) {
     assert!(records(Format::Binary, data) <= data.len());
     let mut input = Input(data);
@@ -23,12 +23,12 @@ pub fn export(data: &[u8]) {
     assert!(records(Format::Binary, &bytes) <= bytes.len());
 }
 
-/// Records in JSON, a line each.
+/// Reads records in JSON, one per line.
 pub fn jsonl(data: &[u8]) {
     assert!(records(Format::Jsonl, data) <= data.len());
 }
 
-/// The records of a dedup index.
+/// Reads the records of a dedup index.
 pub fn dedup(data: &[u8]) {
     if let Some(metadata) = Metadata::decode(data) {
         assert_eq!(metadata.encode()[..40], data[..40]);
