@@ -1,4 +1,4 @@
-//! Numbers of any width side by side, low bits first, in 64-bit words.
+//! Packed numbers of any width, low bits first, in 64-bit words.
 
 use super::DecodeError;
 use crate::coding::Decoder;
@@ -11,7 +11,7 @@ pub(crate) struct BitWriter {
 }
 
 impl BitWriter {
-    /// Appends the lowest `width` bits of a number that has no others; at most 64.
+    /// Appends the lowest `width` bits, at most 64, of a number that has no others.
     pub(crate) fn push(&mut self, value: u64, width: u32) {
         let used = (self.len % 64) as u32;
         self.len += u64::from(width);
@@ -29,13 +29,13 @@ impl BitWriter {
         }
     }
 
-    /// Appends that many zeros.
+    /// Appends `count` zeros.
     pub(crate) fn push_zeros(&mut self, count: u64) {
         self.len += count;
         self.words.resize(self.len.div_ceil(64) as usize, 0);
     }
 
-    /// The number of `width` bits that begins at bit `start`. Bits beyond the end are 0.
+    /// Returns the number of `width` bits that begins at bit `start`. Bits after the end are 0.
     pub(crate) fn get(&self, start: u64, width: u32) -> u64 {
         let (word, shift) = ((start / 64) as usize, (start % 64) as u32);
         let at = |word: usize| self.words.get(word).copied().unwrap_or(0);
@@ -43,21 +43,21 @@ impl BitWriter {
         if width == 0 { 0 } else { both & (u64::MAX >> (64 - width)) }
     }
 
-    /// How many bits there are.
+    /// Returns the number of bits.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// No more bits will come.
+    /// Returns the sequence for reading.
     pub(crate) fn finish(self) -> Bits {
         Bits::from_words(self.words, self.len)
     }
 }
 
-/// A sequence of bits to read from.
+/// A sequence of bits for reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bits {
-    /// One word more than the bits need, so that a number can be read from two words wherever it stands.
+    /// One word more than the bits need, so a number at any position can be read from two words.
     words: Box<[u64]>,
     len: u64,
 }
@@ -68,7 +68,7 @@ impl Bits {
         Self { words: words.into(), len }
     }
 
-    /// The number of `width` bits, at most 64, that begins at bit `start`. Bits beyond the end are 0.
+    /// Returns the number of `width` bits, at most 64, that begins at bit `start`. Bits after the end are 0.
     #[inline(always)]
     pub(crate) fn get(&self, start: u64, width: u32) -> u64 {
         let (word, shift) = ((start / 64) as usize, (start % 64) as u32);
@@ -79,27 +79,27 @@ impl Bits {
         if width == 0 { 0 } else { both & (u64::MAX >> (64 - width)) }
     }
 
-    /// How many bits there are.
+    /// Returns the number of bits.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// The words with the bits, the unused bits of the last one being 0.
+    /// Returns the words with the bits; unused bits of the last word are 0.
     pub(crate) fn words(&self) -> &[u64] {
         &self.words[..self.words.len() - 1]
     }
 
-    /// All the memory on the heap, in bytes.
+    /// Returns the heap memory, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of_val(&*self.words)
     }
 
-    /// Appends the words; their number has to be known from elsewhere.
+    /// Appends the words. The caller has to store their number.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend(self.words().iter().flat_map(|word| word.to_le_bytes()));
     }
 
-    /// Reads back the words of so many bits.
+    /// Decodes the words of `len` bits.
     pub(crate) fn decode(
         reader: &mut Decoder<'_>,
         len: u64,
@@ -114,20 +114,20 @@ impl Bits {
     }
 }
 
-/// The place of the set bit of a word before which there are `rank` others, of those that there are. Without a branch
-/// (Vigna, "Broadword implementation of rank/select queries", 2008).
+/// Returns the position of the set bit that has `rank` set bits before it, which must exist. Without a branch (Vigna,
+/// "Broadword implementation of rank/select queries", WEA 2008).
 #[inline(always)]
 pub(crate) fn select_in_word(word: u64, rank: u32) -> u32 {
     const BYTES: u64 = 0x0101_0101_0101_0101;
     const HIGHEST: u64 = BYTES << 7;
     let pairs = word - ((word >> 1) & 0x5555_5555_5555_5555);
     let nibbles = (pairs & 0x3333_3333_3333_3333) + ((pairs >> 2) & 0x3333_3333_3333_3333);
-    // In each byte the ones up to its end.
+    // In each byte the number of ones up to its end.
     let ones = ((nibbles + (nibbles >> 4)) & (BYTES * 0x0f)).wrapping_mul(BYTES);
     let not_above = |sums: u64, rank: u64| ((((rank * BYTES) | HIGHEST) - sums) & HIGHEST).count_ones();
     let start = not_above(ones, rank.into()) * 8;
     let rank_in_byte = u64::from(rank) - (((ones << 8) >> (start & 63)) & 0xff).min(rank.into());
-    // The byte's bits, one in each byte, and again the ones up to each.
+    // The byte's bits, one per byte, and again the number of ones up to each.
     let spread = (((word >> (start & 63)) & 0xff) * BYTES) & 0x8040_2010_0804_0201;
     let spread = ((spread + (BYTES * 0x7f)) & HIGHEST) >> 7;
     start + not_above(spread.wrapping_mul(BYTES), rank_in_byte)
@@ -139,7 +139,7 @@ mod tests {
     use crate::index::testing::Numbers;
 
     #[test]
-    fn numbers_of_all_widths_come_back() {
+    fn numbers_of_all_widths_are_returned() {
         let mut numbers = Numbers(1);
         let (mut writer, mut wanted, mut start) = (BitWriter::default(), Vec::new(), 0);
         for _ in 0..5_000 {

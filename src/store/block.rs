@@ -1,8 +1,13 @@
-//! Blocks: the unit in which stores are read, each with a checksum of its own.
+//! Blocks: the unit of reads from stores, each with a checksum.
 //!
-//! A block begins with a header of eight bytes (docs/formats/block.md): the CRC32C of everything behind it, started
-//! with the store's tag and the block's number, so that a block in the wrong place is found out; how many bytes are
-//! used; and where in it the first record begins. A record may go on in the next block.
+//! ```text
+//! | CRC-32C | used | first record | rest of a record | record | record | first part of a reco | padding |
+//! 0         4      6              8                  first record                          used
+//! ```
+//!
+//! The checksum covers everything after it and starts with the store's tag and the block's number, so a block in a
+//! wrong place is detected. The header also has the number of bytes used and the offset of the first record that begins
+//! in the block. A record may continue in the next block. `docs/formats/block.md` has the format.
 
 use crate::coding::checksum;
 use crate::device::File;
@@ -11,10 +16,10 @@ use crate::{Error, Result};
 /// The bytes of a block's header.
 pub const BLOCK_HEADER_BYTES: usize = 8;
 
-/// Stands for the beginning of the first record where no record begins in the block.
+/// Replaces the offset of the first record if no record begins in the block.
 const NO_RECORD_BEGINS: u16 = u16::MAX;
 
-/// The checksum of a block's bytes behind the checksum itself.
+/// Returns the checksum of a block, from the bytes after the checksum.
 fn checksum(store_tag: u64, block_number: u64, rest: &[u8]) -> u32 {
     let place = (u128::from(store_tag) << 64 | u128::from(block_number)).to_le_bytes();
     checksum::crc32c_append(checksum::crc32c(&place), rest)
@@ -35,7 +40,7 @@ impl BlockBuilder {
         BlockBuilder::with_header(store_tag, block_bytes, BLOCK_HEADER_BYTES)
     }
 
-    /// Starts with an empty block that has no header: what stands in it is checked by itself.
+    /// Starts with an empty block without a header: its contents have checksums of their own.
     pub fn bare(store_tag: u64, block_bytes: usize) -> Self {
         BlockBuilder::with_header(store_tag, block_bytes, 0)
     }
@@ -46,17 +51,17 @@ impl BlockBuilder {
         BlockBuilder { store_tag, block_bytes, header_bytes, bytes, first_record: None }
     }
 
-    /// How many bytes stand in the block, without its header.
+    /// Returns the number of bytes in the block, without its header.
     pub fn used(&self) -> usize {
         self.bytes.len() - self.header_bytes
     }
 
-    /// The bytes that still fit into the block.
+    /// Returns the number of bytes that still fit in the block.
     pub fn room(&self) -> usize {
         self.block_bytes - self.bytes.len()
     }
 
-    /// Whether nothing stands in the block yet.
+    /// Returns whether the block is empty.
     pub fn is_empty(&self) -> bool {
         self.used() == 0
     }
@@ -67,14 +72,14 @@ impl BlockBuilder {
         self.first_record.get_or_insert(at);
     }
 
-    /// Appends as much of `payload` as fits; answers how much that was.
+    /// Appends as much of `payload` as fits; returns how much that was.
     pub fn fill(&mut self, payload: &[u8]) -> usize {
         let taken = payload.len().min(self.room());
         self.bytes.extend_from_slice(&payload[..taken]);
         taken
     }
 
-    /// Pads and seals the block; shows its bytes to `write`, and starts the next one.
+    /// Pads and seals the block, passes its bytes to `write`, and starts the next block.
     pub fn seal(&mut self, block_number: u64, write: impl FnOnce(&[u8]) -> Result<()>) -> Result<()> {
         let used = self.used() as u16;
         self.bytes.resize(self.block_bytes, 0);
@@ -91,18 +96,18 @@ impl BlockBuilder {
         outcome
     }
 
-    /// The memory held, in bytes.
+    /// Returns the memory of the builder, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 }
 
-/// A block whose checksum was found right.
+/// A block with a correct checksum.
 #[derive(Debug, Clone, Copy)]
 pub struct Block<'a> {
-    /// The used bytes behind the header.
+    /// The used bytes after the header.
     pub payload: &'a [u8],
-    /// Where in the payload the first record begins, if one does.
+    /// The offset in the payload of the first record that begins in the block, if there is one.
     pub first_record: Option<usize>,
 }
 
@@ -112,7 +117,7 @@ impl<'a> Block<'a> {
         Block::open_checked(file, store_tag, block_number, bytes, true)
     }
 
-    /// The same for a lookup, which leaves the checksum out where the file's directory says so.
+    /// As [`open`](Block::open), for a lookup, which skips the checksum if the directory is set to trust its reads.
     pub fn open_for_get(
         file: &File,
         store_tag: u64,
@@ -181,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_and_every_other_place_is_found_out() {
+    fn every_flipped_bit_and_every_wrong_place_is_detected() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         let file = directory.create("f", Access::Buffered).unwrap();
         let good = sealed(b"some payload");

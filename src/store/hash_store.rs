@@ -1,7 +1,8 @@
-//! The HashStore (SILT 3.2): what a LogStore becomes, in one of two forms.
+//! The HashStore (SILT 3.2): what a LogStore is converted to, in one of two forms.
 //!
-//! [`CuckooTable`] is the paper's: the table on flash in the order of the filter, the filter copied from the LogStore's
-//! tags. The other form is a [`OrderedTable`] behind a filter, that one or a smaller one, for records of any size.
+//! [`CuckooTable`] is the paper's: records are on flash in the order of the filter's slots, and the filter is copied
+//! from the LogStore's tags. The other form is an [`OrderedTable`] with a filter, the same or a smaller one, for
+//! records of any size.
 
 use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};
@@ -15,18 +16,18 @@ use crate::store::ordered::OrderedTable;
 use crate::store::record::RecordView;
 use std::sync::Arc;
 
-/// An immutable store of some ten thousand records, of which there are several at a time.
+/// An immutable store of about ten thousand records; a partition has several.
 #[derive(Clone)]
 pub enum HashStore {
     /// The cuckoo table of the LogStore.
     Cuckoo(Arc<CuckooTable>),
-    /// Hash order, behind a filter.
+    /// A table in hash order with a filter.
     Ordered(Arc<OrderedTable>),
 }
 
 impl HashStore {
-    /// Shows the record of a key, which may say that the key was deleted, to `found`. One read if it is there, seldom
-    /// one if not, as long as filter and index are in memory.
+    /// Passes the record of a key, possibly a tombstone, to `found`. Takes one read if the key exists and rarely one if
+    /// not, while filter and index are in memory.
     pub fn look_up<T>(
         &self,
         query: &Query<'_>,
@@ -47,7 +48,7 @@ impl HashStore {
         }
     }
 
-    /// The records in hash order, read `piece_bytes` at a time.
+    /// Returns a cursor over the records in hash order that reads `piece_bytes` at a time.
     pub fn cursor(&self, purpose: Purpose, piece_bytes: usize) -> Box<dyn Cursor> {
         match self {
             HashStore::Cuckoo(table) => Box::new(CuckooCursor::new(table.clone(), purpose)),
@@ -55,7 +56,7 @@ impl HashStore {
         }
     }
 
-    /// The file, without what is in memory of the store.
+    /// Returns the file without the store's filter and index.
     pub fn shared_file(&self) -> Arc<StoreFile> {
         match self {
             HashStore::Cuckoo(table) => table.shared_file(),
@@ -63,7 +64,7 @@ impl HashStore {
         }
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &StoreFile {
         match self {
             HashStore::Cuckoo(table) => table.file(),
@@ -71,12 +72,12 @@ impl HashStore {
         }
     }
 
-    /// The number of records, deletes included.
+    /// Returns the number of records, including tombstones.
     pub fn records(&self) -> u64 {
         self.file().footer().records
     }
 
-    /// The memory of the filter, in bytes.
+    /// Returns the memory of the filter, in bytes.
     pub fn filter_bytes(&self) -> usize {
         match self {
             HashStore::Cuckoo(table) => table.filter_bytes(),
@@ -84,7 +85,7 @@ impl HashStore {
         }
     }
 
-    /// The memory of the index, in bytes.
+    /// Returns the memory of the index, in bytes.
     pub fn index_bytes(&self) -> usize {
         match self {
             HashStore::Cuckoo(_) => 0,

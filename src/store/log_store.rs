@@ -1,13 +1,17 @@
-//! The LogStore of one partition (SILT 3.1): an index in memory over records in the log.
+//! The LogStore of one partition (SILT 3.1): an index in memory of records in the log.
 //!
-//! Deviation: the index is a few tables, each begun when the one before it is full, so that hardly more memory is held
-//! than its records need; the paper takes all of it at once, of which half is empty on average. A lookup asks all of
-//! them.
+//! ```text
+//! log        ... | a | b | x | a' | y | c ...      shared with other partitions (x, y)
+//! index      tag of a -> a',  tag of b -> b,  tag of c -> c
+//! ```
 //!
-//! The index keeps a record's distance from the LogStore's own beginning in the log, in as many bits as were thought to
-//! be enough, at most 32: what stands further behind goes into the next LogStore. A key that is written again takes
-//! over its slot, if the older record is still in the same LogStore; should both ever stand in it, the one further
-//! behind in the log holds.
+//! Deviation: the index consists of up to four tables, each allocated when the previous one is full, so it takes little
+//! more memory than its records need; the paper allocates everything at once, of which half is empty on average. A
+//! lookup searches all tables.
+//!
+//! The index stores a record's distance from the begin of the LogStore in the log, in a configurable number of bits, at
+//! most 32: a record further away goes to the next LogStore. A key that is written again keeps its slot if its older
+//! record is still in the same LogStore; if it has two slots, the later position applies.
 
 use crate::device::{AlignedBuffer, Purpose};
 use crate::index::partial_key_cuckoo::{CuckooFull, CuckooSettings, PartialKeyCuckoo, Slot};
@@ -18,25 +22,25 @@ use crate::store::record::RecordSpan;
 use crate::{Error, Result};
 use std::sync::Arc;
 
-/// The most tables that a LogStore may have.
+/// The maximum number of tables per LogStore.
 pub const LOG_TABLES_MAX: usize = 4;
 
-/// Of one key or of its like, the most that a table can hold.
+/// The maximum number of entries with the same tag and buckets in one table.
 const CANDIDATES_A_TABLE: usize = 8;
 
-/// What a LogStore is made with.
+/// The settings of a LogStore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogStoreSettings {
     /// The shape of each table.
     pub table: CuckooSettings,
-    /// How many tables there are when it is full, 1 to [`LOG_TABLES_MAX`].
+    /// The number of tables of a full LogStore, 1 to [`LOG_TABLES_MAX`].
     pub tables: usize,
-    /// The binary logarithm of the bytes of log that it reaches over, at most 32.
+    /// The binary logarithm of the bytes of log that positions cover, at most 32.
     pub position_bits: u8,
 }
 
 impl LogStoreSettings {
-    /// The slots of all its tables.
+    /// Returns the number of slots of all tables.
     pub fn slots(&self) -> u32 {
         self.table.slots() * self.tables as u32
     }
@@ -50,18 +54,18 @@ impl LogStoreSettings {
 pub struct LogStore {
     settings: LogStoreSettings,
     tables: Vec<Arc<PartialKeyCuckoo>>,
-    /// The end of the log when the LogStore began: all its records stand at or behind it.
+    /// The end of the log when the LogStore began: all its records are at or after it.
     start: u64,
 }
 
-/// A place in the index of a LogStore, until the next record is added.
+/// A place in the index of a LogStore, valid until the next record is added.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogSlot {
     table: u32,
     slot: Slot,
 }
 
-/// A place in the log where the record of a key may stand.
+/// A place in the log that may have the record of a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogCandidate {
     /// The slot of the index.
@@ -78,12 +82,12 @@ pub struct LogCandidates {
 }
 
 impl LogCandidates {
-    /// Whether there are none: the key is not in the LogStore.
+    /// Returns whether there are none, that is, the key is not in the LogStore.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The candidates, the youngest first.
+    /// Returns the candidates, the youngest first.
     pub fn iter(&self) -> impl Iterator<Item = LogCandidate> + '_ {
         self.candidates[..self.len].iter().copied()
     }
@@ -112,7 +116,7 @@ fn heap_bytes_of(tables: &[Arc<PartialKeyCuckoo>]) -> usize {
 }
 
 impl LogStore {
-    /// An empty LogStore over the log from `start` on.
+    /// Makes an empty LogStore for the log from `start` on.
     pub fn new(settings: LogStoreSettings, start: u64) -> Result<LogStore> {
         if !(1..=LOG_TABLES_MAX).contains(&settings.tables) {
             let problem = format!("{} is out of range; use 1 to {LOG_TABLES_MAX}", settings.tables);
@@ -121,23 +125,23 @@ impl LogStore {
         Ok(LogStore { settings, tables: vec![settings.new_table()?], start })
     }
 
-    /// Whether a record at this position can be in it.
+    /// Returns whether the LogStore can hold a record at this position.
     pub fn reaches(&self, position: u64) -> bool {
         position.checked_sub(self.start).is_some_and(|distance| distance >> self.settings.position_bits == 0)
     }
 
-    /// The binary logarithm of the bytes of log that it reaches over.
+    /// Returns the binary logarithm of the bytes of log that positions cover.
     pub fn position_bits(&self) -> u8 {
         self.settings.position_bits
     }
 
-    /// Where the record of a key may stand.
+    /// Returns where the record of a key may be.
     pub fn candidates(&self, hash: KeyHash) -> LogCandidates {
         candidates_of(&self.tables, self.start, hash)
     }
 
-    /// Adds a record. Answers false, and changes nothing, if it is full or does not reach so far: then it is ready to
-    /// be frozen. While a snapshot shares a table that changes it is copied first.
+    /// Adds a record. Returns false, without a change, if the LogStore is full or does not reach this position: it
+    /// should be frozen then. A table that a snapshot shares is copied before it is changed.
     pub fn insert(&mut self, hash: KeyHash, position: u64) -> Result<bool> {
         if !self.reaches(position) {
             return Ok(false);
@@ -158,7 +162,8 @@ impl LogStore {
         Ok(inserted)
     }
 
-    /// Makes the slot of a key point to its newer record. Answers false, and does nothing, if it does not reach so far.
+    /// Makes the slot of a key refer to its newer record. Returns false, without a change, if the LogStore does not
+    /// reach the position.
     pub fn replace(&mut self, slot: LogSlot, position: u64) -> bool {
         let reaches = self.reaches(position);
         if reaches && let Some(table) = self.tables.get_mut(slot.table as usize) {
@@ -167,49 +172,49 @@ impl LogStore {
         reaches
     }
 
-    /// The end of the log when the LogStore began.
+    /// Returns the end of the log when the LogStore began.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// Lets the LogStore, which must be empty, begin at a later position.
+    /// Moves the begin of the LogStore, which must be empty, to a later position.
     pub fn restart(&mut self, start: u64) {
         debug_assert!(self.is_empty(), "positions would change their meaning");
         self.start = start;
     }
 
-    /// The number of records.
+    /// Returns the number of records.
     pub fn len(&self) -> u32 {
         len_of(&self.tables)
     }
 
-    /// The slots of its index when all tables are there, taken or not.
+    /// Returns the number of slots of its index with all tables, used or not.
     pub fn slots(&self) -> u32 {
         self.settings.slots()
     }
 
-    /// Whether there is no record in it.
+    /// Returns whether the LogStore is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The LogStore as it is now; later writes are not seen in it. `end` is the end of the log.
+    /// Returns the present state of the LogStore, which later writes do not change. `end` is the end of the log.
     pub fn freeze(&self, end: u64) -> FrozenLog {
         FrozenLog { tables: self.tables.clone(), start: self.start, end }
     }
 
-    /// The memory held, in bytes.
+    /// Returns the memory of the index, in bytes.
     pub fn heap_bytes(&self) -> usize {
         heap_bytes_of(&self.tables)
     }
 
-    /// The memory that it holds when all tables are there, in bytes.
+    /// Returns the memory of the index with all tables, in bytes.
     pub fn heap_bytes_max(&self) -> usize {
         self.heap_bytes() / self.tables.len().max(1) * self.settings.tables
     }
 }
 
-/// A LogStore that takes no more records and waits to be converted.
+/// A LogStore that takes no more records and is queued for conversion.
 #[derive(Clone)]
 pub struct FrozenLog {
     tables: Vec<Arc<PartialKeyCuckoo>>,
@@ -218,12 +223,12 @@ pub struct FrozenLog {
 }
 
 impl FrozenLog {
-    /// Where the record of a key may stand.
+    /// Returns where the record of a key may be.
     pub fn candidates(&self, hash: KeyHash) -> LogCandidates {
         candidates_of(&self.tables, self.start, hash)
     }
 
-    /// The tables of its index, at least one, all of the same shape.
+    /// Returns the tables of the index, at least one, all of the same shape.
     pub fn tables(&self) -> &[Arc<PartialKeyCuckoo>] {
         &self.tables
     }
@@ -232,62 +237,62 @@ impl FrozenLog {
         self.tables.first().map(|table| table.settings()).unwrap_or_default()
     }
 
-    /// The number of records.
+    /// Returns the number of records.
     pub fn len(&self) -> u32 {
         len_of(&self.tables)
     }
 
-    /// Whether there is no record in it.
+    /// Returns whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The end of the log when the LogStore began.
+    /// Returns the end of the log when the LogStore began.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// The end of the log when it was frozen: all its records stand before it.
+    /// Returns the end of the log when the LogStore was frozen: all its records precede it.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// The position in the log of what a slot holds.
+    /// Returns the position in the log of the record in a slot.
     pub fn position(&self, packed: u32) -> u64 {
         self.start + u64::from(packed)
     }
 
-    /// The memory held, in bytes.
+    /// Returns the memory of the index, in bytes.
     pub fn heap_bytes(&self) -> usize {
         heap_bytes_of(&self.tables)
     }
 }
 
-/// The records of a frozen LogStore in the order of their hashes. One region of the index at a time: its tags ascend
-/// with the hashes, so that each record is read once, when its turn comes; only where tags are alike the keys are
-/// looked at first. The log's tail is hot in the page cache.
+/// The records of a frozen LogStore in hash order. Loads one region of the index at a time: tags ascend with the
+/// hashes, so each record is read once, in its turn; only records with equal tags are read before, to compare their
+/// keys. The end of the log is usually in the page cache.
 pub struct LogCursor {
     view: LogView,
     frozen: Arc<FrozenLog>,
     placing: Placing,
     purpose: Purpose,
     next_region: u32,
-    /// The records of the region that are still to come, the next one at the end.
+    /// The remaining records of the region, the next one at the end.
     order: Vec<Ordered>,
     buffer: AlignedBuffer,
     current: Option<(KeyHash, RecordSpan)>,
 }
 
-/// A record of the region: 8 bytes, since there are some thousand of them.
+/// A record of the region: 8 bytes, since there are thousands of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Ordered {
     tag: u16,
-    /// The position, as the index packs it.
+    /// The position as the index stores it.
     packed: u32,
 }
 
 impl LogCursor {
-    /// A cursor before the first record.
+    /// Makes a cursor before the first record.
     pub fn new(view: LogView, frozen: Arc<FrozenLog>, placing: Placing, purpose: Purpose) -> Self {
         LogCursor {
             view,
@@ -301,7 +306,7 @@ impl LogCursor {
         }
     }
 
-    /// Loads the next region that has records, of the first one only those from a tag on.
+    /// Loads the next region with records; of the first region only those from a tag on.
     fn load_region(&mut self, mut first_tag: u16) -> Result<bool> {
         let frozen = self.frozen.clone();
         while self.order.is_empty() {
@@ -320,8 +325,7 @@ impl LogCursor {
         Ok(true)
     }
 
-    /// Records of the same tag follow each other by their hashes, then by their keys, and those of the same key from
-    /// the youngest on.
+    /// Sorts records with the same tag by hash, then by key, and those of a key from the youngest on.
     fn order_equal_tags(&mut self) -> Result<()> {
         let mut start = 0;
         while start < self.order.len() {
@@ -359,7 +363,7 @@ impl Cursor for LogCursor {
         Ok(true)
     }
 
-    /// Reads at most the records whose tags are alike.
+    /// Reads at most the records with equal tags.
     fn seek(&mut self, placement: u64) -> Result<()> {
         let settings = self.frozen.settings();
         self.next_region = settings.region_of(placement);

@@ -1,8 +1,15 @@
-//! Merging stores by the rule of Table 3 (SILT 3.3): of the records of a key the youngest holds; one that is deleted or
-//! expired is dropped when it goes into the last store.
+//! Merges stores by the rules of Table 3 (SILT 3.3): of the records of a key the youngest applies; if it is a tombstone
+//! or has expired, it is dropped on its way to the SortedStore.
 //!
-//! Deviation: stores of every kind yield their records in hash order by themselves, so the paper's external sort of the
-//! HashStores is not needed, and all of them are merged with the SortedStore in one pass.
+//! ```text
+//! HashStore 2 (youngest)   a: put       b: deleted
+//! HashStore 1              a: put                    c: put
+//! SortedStore              a: put       b: put                  d: put
+//! new SortedStore          a (from 2)                c          d
+//! ```
+//!
+//! Deviation: stores of every kind return their records in hash order, so the paper's external sort of the HashStores
+//! is unnecessary, and all of them are merged with the SortedStore in one pass.
 
 use crate::Result;
 use crate::batch::TimestampMs;
@@ -18,43 +25,43 @@ pub struct Entry<'a> {
     pub record: RecordView<'a>,
 }
 
-/// Records in the order of their hashes, those of equal hashes in the order of their keys, those of equal keys from the
-/// youngest on.
+/// An iterator over records in hash order. Records with equal hashes are in the order of their keys, those with equal
+/// keys from the youngest on.
 pub trait Cursor: Send {
-    /// Goes on to the next record, first to the first; answers whether there is one.
+    /// Moves to the next record, at first to the first one; returns whether there is one.
     fn advance(&mut self) -> Result<bool>;
-    /// Moves to the first record of this placement or a higher one, or to a record shortly before it. To be called
+    /// Moves to the first record of this placement or a higher one, or to a record shortly before it. Must be called
     /// before the first [`advance`](Cursor::advance). Default: stays at the first record.
     fn seek(&mut self, placement: u64) -> Result<()> {
         let _ = placement;
         Ok(())
     }
-    /// The record that the cursor stands on.
+    /// Returns the current record.
     fn entry(&self) -> Option<Entry<'_>>;
-    /// The memory held, in bytes.
+    /// Returns the memory of the cursor, in bytes.
     fn heap_bytes(&self) -> usize;
 }
 
 /// The records of several cursors as one, each key once.
 ///
-/// A record costs as many comparisons of hashes as the binary logarithm of the number of cursors.
+/// A record takes as many comparisons of hashes as the binary logarithm of the number of cursors.
 pub struct MergeCursor {
     /// The youngest first.
     sources: Vec<Box<dyn Cursor>>,
-    /// A heap of the sources that have records left; the one with the first record stands at the front.
+    /// A heap of the sources with records left; the one with the first record is at the front.
     heap: Vec<Head>,
     started: bool,
     /// Records of lower placements are skipped.
     first_placement: u64,
-    /// At this time records that are gone are dropped; `None` keeps them.
+    /// The time at which tombstones and expired records are dropped; `None` keeps them.
     drop_gone_at_ms: Option<TimestampMs>,
     last_key: Vec<u8>,
-    /// Of each source.
+    /// The number of records taken from each source.
     taken: Vec<u64>,
     hidden: u64,
 }
 
-/// The record that a source stands on.
+/// The current record of a source.
 #[derive(Clone, Copy)]
 struct Head {
     hash: KeyHash,
@@ -62,8 +69,8 @@ struct Head {
 }
 
 impl MergeCursor {
-    /// Merges `sources`, of which the first is the youngest. Deleted and expired records are dropped at the given time,
-    /// or kept if there is none since older stores remain.
+    /// Merges `sources`, of which the first is the youngest. Drops tombstones and expired records, as of the given
+    /// time; `None` keeps them, because older stores remain.
     pub fn new(sources: Vec<Box<dyn Cursor>>, drop_gone_at_ms: Option<TimestampMs>) -> Self {
         MergeCursor {
             heap: Vec::with_capacity(sources.len()),
@@ -77,33 +84,33 @@ impl MergeCursor {
         }
     }
 
-    /// How many records were taken from all sources so far.
+    /// Returns the number of records taken from all sources so far.
     pub fn taken(&self) -> u64 {
         self.taken.iter().sum()
     }
 
-    /// How many records the cursor has left behind: all that were taken but those that the sources are at.
+    /// Returns the number of records before the current ones of the sources.
     pub fn passed(&self) -> u64 {
         self.taken() - self.heap.len() as u64
     }
 
-    /// How many records of the last source, the oldest one, it has left behind.
+    /// Returns the number of records before the current one of the last source, the oldest.
     pub fn passed_of_last(&self) -> u64 {
         let Some(last) = self.sources.len().checked_sub(1) else { return 0 };
         self.taken[last] - u64::from(self.heap.iter().any(|head| head.source == last))
     }
 
-    /// How many records were passed over so far since a younger one of their key was yielded.
+    /// Returns the number of records skipped so far because a younger one of their key was returned.
     pub fn hidden(&self) -> u64 {
         self.hidden
     }
 
-    /// The key of the record before the current one.
+    /// Returns the key of the record before the current one.
     pub fn last_key(&self) -> &[u8] {
         &self.last_key
     }
 
-    /// Moves all sources behind the record that was yielded last.
+    /// Moves all sources past the current record and older ones of its key.
     fn leave(&mut self) -> Result<()> {
         if !self.started {
             self.started = true;
@@ -137,7 +144,7 @@ impl MergeCursor {
     fn advance_source(&mut self, source: usize) -> Result<Option<Head>> {
         while self.sources[source].advance()? {
             let Some(Entry { hash, .. }) = self.sources[source].entry() else { break };
-            // A source that was sought may begin before the placement.
+            // A source may begin before the placement that was sought.
             if hash.placement >= self.first_placement {
                 self.taken[source] += 1;
                 return Ok(Some(Head { hash, source }));
@@ -173,7 +180,7 @@ impl MergeCursor {
         }
     }
 
-    /// Whether the record at one place of the heap comes before that at another; of equal keys the youngest does.
+    /// Returns whether the record at one place of the heap precedes that at another; of equal keys the youngest does.
     fn is_before(&self, one: usize, other: usize) -> bool {
         let (one, other) = (self.heap[one], self.heap[other]);
         let key = |head: Head| self.sources[head.source].entry().map(|entry| entry.record.key);
@@ -266,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_key_that_comes_twice_in_one_source_the_first_holds() {
+    fn of_two_records_of_a_key_in_one_source_the_first_applies() {
         let twice = vec![(7, "k", Some("young"), 0), (7, "k", Some("old"), 0), (7, "l", Some("other"), 0)];
         assert_eq!(merged(vec![twice], Some(0)), expected(&[("k", Some("young")), ("l", Some("other"))]));
     }
@@ -279,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn many_sources_merge_as_a_map_that_takes_the_oldest_first_would() {
+    fn many_sources_merge_as_a_map_filled_from_the_oldest_on() {
         use std::collections::BTreeMap;
         let mut random = fastrand::Rng::with_seed(7);
         for count in [0, 1, 2, 3, 17, 40] {
@@ -289,7 +296,7 @@ mod tests {
             for _ in 0..count {
                 let mut source = BTreeMap::new();
                 for _ in 0..random.usize(..60) {
-                    // Few placements, so that many keys share one; few keys, so that many come twice.
+                    // Few placements, so that many keys share one; few keys, so that many occur twice.
                     let (placement, key) = (random.u64(..8), ["a", "b", "c"][random.usize(..3)]);
                     source.insert((placement, key), ["x", "y", "z"][random.usize(..3)]);
                 }

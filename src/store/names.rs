@@ -1,8 +1,8 @@
-//! The names of a database's files: formatted and parsed here and nowhere else.
+//! The names of a database's files; formatted and parsed only here.
 //!
-//! A directory may hold files of other owners. A file belongs to the database only if its name is exactly the one that
-//! is formatted from the number in it: `log-0`, `cafe.hash` and `1.sorted` belong to somebody else, are never removed,
-//! and do not matter when a database is opened.
+//! A directory may contain other files. A file belongs to the database only if its name is exactly the one formatted
+//! from the number in it. Files such as `log-0`, `cafe.hash` and `1.sorted` do not, so they are ignored and never
+//! removed.
 
 use crate::Result;
 use crate::device::Directory;
@@ -17,7 +17,7 @@ pub const NEW_MANIFEST_NAME: &str = "MANIFEST.new";
 /// The name of a mirror that is being written, until it replaces [`MIRROR_NAME`].
 pub const NEW_MIRROR_NAME: &str = "MANIFEST.mirror.new";
 
-/// A file of a database, as its name says. Formatting it returns the name.
+/// A file of a database, by its name. Formatting it returns the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileName {
     /// The manifest.
@@ -51,7 +51,7 @@ impl fmt::Display for FileName {
 }
 
 impl FileName {
-    /// The file that a name belongs to; `None` if it is not a file of a database.
+    /// Returns the file that a name belongs to; `None` if it is not a file of a database.
     pub fn parse(name: &str) -> Option<FileName> {
         let number = |digits: &str| u64::from_str_radix(digits, 16).ok();
         let parsed = match name {
@@ -69,12 +69,12 @@ impl FileName {
         (parsed.to_string() == name).then_some(parsed)
     }
 
-    /// Whether a segment of the log or a store has this name.
+    /// Returns whether this is a segment of the log or a store.
     pub fn is_log_or_store(self) -> bool {
         self.segment_base().is_some() || self.store_number().is_some()
     }
 
-    /// The number of a store.
+    /// Returns the number of a store.
     pub fn store_number(self) -> Option<u64> {
         match self {
             FileName::HashStore(number) | FileName::SortedStore(number) => Some(number),
@@ -82,20 +82,20 @@ impl FileName {
         }
     }
 
-    /// The position of the first frame of a segment of the log.
+    /// Returns the position of the first frame of a segment of the log.
     pub fn segment_base(self) -> Option<u64> {
         if let FileName::Segment(base) = self { Some(base) } else { None }
     }
 }
 
-/// The files of a database in a directory, in the order of [`FileName`]: segments and stores by their numbers.
+/// Returns the files of a database in a directory, in the order of [`FileName`]: segments and stores by number.
 pub fn list_files(directory: &Directory) -> Result<Vec<FileName>> {
     let mut files: Vec<_> = directory.list()?.iter().filter_map(|name| FileName::parse(name)).collect();
     files.sort_unstable();
     Ok(files)
 }
 
-/// The positions of the first frames of all segments of the log in a directory, ascending.
+/// Returns the positions of the first frames of all segments of the log in a directory, ascending.
 pub fn segment_bases(directory: &Directory) -> Result<Vec<u64>> {
     Ok(list_files(directory)?.into_iter().filter_map(FileName::segment_base).collect())
 }

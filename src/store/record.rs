@@ -1,17 +1,23 @@
 //! The bytes of a record, in the two forms in which stores keep them.
 //!
-//! *Stream* form, where records follow each other (the log, hash-ordered blocks): a byte of flags, then for records of
-//! any size the lengths of key and value, then the expiry time if the flags say so, the key and the value.
-//! *Slot* form, where all records take the same room (cuckoo table, blocks of fixed-size records): the flags if the
-//! store can hold deletes, the expiry time if the database has them, the key and the value, or zeros for a delete.
-//! docs/formats/record.md draws both.
+//! *Stream* form, for records one after another (the log, hash-ordered blocks): a byte of flags, for records of any
+//! size the lengths of key and value, the expiry time if the flags say so, the key and the value. *Slot* form, for
+//! records of the same size (cuckoo tables, blocks of fixed-size records): the flags if the store can hold tombstones,
+//! the expiry time if the database has them, the key and the value, or zeros for a tombstone.
+//!
+//! ```text
+//! stream   | flags | key length | value length | expiry | key | value |      lengths: varints, absent if fixed
+//! slot     | flags | expiry | key | value |                                  flags, expiry: only where needed
+//! ```
+//!
+//! `docs/formats/record.md` has both diagrams.
 
 use crate::batch::{NEVER, TimestampMs, Write};
 use crate::key::{KEY_LENGTH_MAX, Placing, VALUE_LENGTH_MAX, check_key_length, check_value_length};
 use crate::{Error, Result};
 use std::ops::Range;
 
-/// The record says that its key was deleted.
+/// The record is a tombstone.
 pub const FLAG_DELETED: u8 = 1 << 0;
 /// The record has an expiry time.
 pub const FLAG_EXPIRES: u8 = 1 << 1;
@@ -19,14 +25,14 @@ pub const FLAG_EXPIRES: u8 = 1 << 1;
 /// The bytes of an expiry time.
 pub const EXPIRY_BYTES: usize = 8;
 
-/// A record as it stands in some buffer.
+/// A record in a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordView<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// The value; `None` says that the key was deleted.
+    /// The value; `None` for a tombstone.
     pub value: Option<&'a [u8]>,
-    /// When the record ceases to be, or [`NEVER`].
+    /// When the record expires, or [`NEVER`].
     pub expires_at_ms: TimestampMs,
 }
 
@@ -40,13 +46,13 @@ impl<'a> From<Write<'a>> for RecordView<'a> {
 }
 
 impl RecordView<'_> {
-    /// Whether a lookup at `now_ms` does not find the record any more.
+    /// Returns whether a lookup at `now_ms` finds nothing: the record is a tombstone or has expired.
     pub fn is_gone(&self, now_ms: TimestampMs) -> bool {
         self.value.is_none() || (self.expires_at_ms != NEVER && self.expires_at_ms <= now_ms)
     }
 }
 
-/// Where the parts of a record stand in a buffer that is kept beside it.
+/// The positions of a record's parts in a buffer that is stored separately.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordSpan {
     key: Range<usize>,
@@ -55,7 +61,7 @@ pub struct RecordSpan {
 }
 
 impl RecordSpan {
-    /// The span of a record whose parts are slices of `buffer`.
+    /// Makes the span of a record whose parts are slices of `buffer`.
     pub fn within(buffer: &[u8], record: &RecordView<'_>) -> RecordSpan {
         let range = |part: &[u8]| {
             let start = (part.as_ptr() as usize).wrapping_sub(buffer.as_ptr() as usize);
@@ -68,7 +74,7 @@ impl RecordSpan {
         }
     }
 
-    /// The record again, from the buffer that it was a part of.
+    /// Returns the record, from the buffer that it is a part of.
     pub fn view<'a>(&self, buffer: &'a [u8]) -> RecordView<'a> {
         let part = |range: &Range<usize>| buffer.get(range.clone()).unwrap_or_default();
         RecordView {
@@ -79,12 +85,12 @@ impl RecordSpan {
     }
 }
 
-/// What is the same for all records of a database.
+/// What all records of a database have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordLayout {
-    /// The lengths of keys and values, in bytes, if all are the same.
+    /// The lengths of keys and values, in bytes, if they are fixed.
     pub fixed: Option<(usize, usize)>,
-    /// Whether slots have room for an expiry time.
+    /// Whether slots have space for an expiry time.
     pub expiring: bool,
 }
 
@@ -97,16 +103,16 @@ pub struct RecordShape {
     pub placing: Placing,
 }
 
-/// Why bytes are no record.
+/// Why bytes are not a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordProblem {
-    /// They end too early; so many bytes are needed to go on.
+    /// They end too early; at least this many bytes are needed.
     Short(usize),
     /// They cannot be a record.
     Malformed(&'static str),
 }
 
-/// What stands before the key and the value of a record in stream form.
+/// What precedes the key and the value of a record in stream form.
 struct StreamHead {
     flags: u8,
     /// Where the expiry time, or else the key, begins.
@@ -117,7 +123,7 @@ struct StreamHead {
 }
 
 impl RecordLayout {
-    /// Checks a write against the shape of the database.
+    /// Checks a write against the fixed lengths of the database.
     pub fn check(&self, write: &Write<'_>) -> Result<()> {
         let Some((key_length, value_length)) = self.fixed else { return Ok(()) };
         let got = write.key().len();
@@ -136,7 +142,7 @@ impl RecordLayout {
         Ok(())
     }
 
-    /// Appends the stream form of a record, with flags of the log's own beside the record's.
+    /// Appends the stream form of a record, with further flags for the log.
     pub fn encode_stream(&self, record: &RecordView<'_>, more_flags: u8, out: &mut Vec<u8>) {
         let mut flags = more_flags;
         if record.value.is_none() {
@@ -159,7 +165,7 @@ impl RecordLayout {
         out.extend_from_slice(record.value.unwrap_or_default());
     }
 
-    /// Reads a record in stream form from the front of `bytes`: its flags, itself, and the bytes it takes.
+    /// Decodes the record in stream form at the start of `bytes`. Returns its flags, the record, and its length.
     pub fn decode_stream<'a>(
         &self,
         bytes: &'a [u8],
@@ -175,7 +181,7 @@ impl RecordLayout {
         Ok((flags, RecordView { key, value: (!deleted).then_some(value), expires_at_ms }, end))
     }
 
-    /// The key of a record in stream form at the front of `bytes`, also if the value is not all there.
+    /// Returns the key of the record in stream form at the start of `bytes`, even if the value is incomplete.
     pub fn decode_stream_key<'a>(&self, bytes: &'a [u8]) -> std::result::Result<&'a [u8], RecordProblem> {
         let head = self.decode_head(bytes)?;
         let start = head.at + head.expiry_bytes;
@@ -205,18 +211,18 @@ impl RecordLayout {
         Ok(StreamHead { flags, at, expiry_bytes, key_length, value_length })
     }
 
-    /// The most bytes that the stream form adds to key and value.
+    /// Returns the maximum number of bytes that the stream form adds to key and value.
     fn stream_overhead_max(&self) -> usize {
         1 + if self.fixed.is_none() { 3 + 4 } else { 0 } + if self.expiring { EXPIRY_BYTES } else { 0 }
     }
 
-    /// The most bytes that a record in stream form can take.
+    /// Returns the maximum length of a record in stream form.
     pub fn stream_bytes_max(&self) -> usize {
         let (key_length, value_length) = self.fixed.unwrap_or((KEY_LENGTH_MAX, VALUE_LENGTH_MAX));
         self.stream_overhead_max() + key_length + value_length
     }
 
-    /// The bytes of the shortest record, in either form: a delete in stream form, or a slot.
+    /// Returns the minimum length of a record in either form: that of a tombstone in stream form, or of a slot.
     pub fn bytes_min(&self) -> usize {
         match self.fixed {
             Some((key_length, _)) => key_length,
@@ -224,7 +230,7 @@ impl RecordLayout {
         }
     }
 
-    /// The bytes of a slot, if all records have the same size.
+    /// Returns the bytes of a slot, if all records have the same size.
     pub fn slot_bytes(&self, with_flags: bool) -> Option<usize> {
         let (key_length, value_length) = self.fixed?;
         Some(
@@ -235,7 +241,7 @@ impl RecordLayout {
         )
     }
 
-    /// Appends the slot form of a record of the right size.
+    /// Appends the slot form of a record of the fixed size.
     pub fn encode_slot(&self, record: &RecordView<'_>, with_flags: bool, out: &mut Vec<u8>) {
         if with_flags {
             out.push(if record.value.is_none() { FLAG_DELETED } else { 0 });
@@ -250,7 +256,7 @@ impl RecordLayout {
         }
     }
 
-    /// Reads a record in slot form; `slot` has just the bytes of one.
+    /// Decodes a record in slot form; `slot` must have exactly its bytes.
     pub fn decode_slot<'a>(&self, slot: &'a [u8], with_flags: bool) -> Option<RecordView<'a>> {
         let (key_length, value_length) = self.fixed?;
         let (flags, rest) = if with_flags { slot.split_at_checked(1)? } else { (&[0u8][..], slot) };
@@ -302,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_comes_back_from_its_stream_form_and_from_no_shorter_one() {
+    fn a_record_is_decoded_from_its_stream_form_and_from_no_shorter_one() {
         for layout in [VARIABLE, FIXED] {
             for record in records() {
                 let mut bytes = Vec::new();
@@ -322,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_comes_back_from_its_slot() {
+    fn a_record_is_decoded_from_its_slot() {
         for with_flags in [true, false] {
             for record in records().into_iter().filter(|record| with_flags || record.value.is_some()) {
                 let mut slot = Vec::new();
@@ -343,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_record_and_a_delete_are_gone() {
+    fn an_expired_record_and_a_tombstone_are_gone() {
         let [put, expiring, deleted] = records();
         assert!(
             !put.is_gone(u64::MAX) && !expiring.is_gone(76) && expiring.is_gone(77) && deleted.is_gone(0)

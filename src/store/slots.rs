@@ -1,5 +1,5 @@
-//! Slots that are checked one by one (docs/formats/checked_slots.md): who knows the slot of a record reads the sectors
-//! that hold it, and need not read the block around them to check it.
+//! Slots with checksums of their own (docs/formats/checked_slots.md): a lookup that knows the slot of a record reads
+//! the sectors of the slot, and needs no other byte of the block to verify it.
 
 use super::block::Block;
 use crate::Result;
@@ -7,10 +7,10 @@ use crate::coding::checksum;
 use crate::device::File;
 use std::ops::Range;
 
-/// What stands behind each slot: its CRC32C, started with the store's tag and the slot's number.
+/// The bytes after each slot: its CRC-32C, started with the store's tag and the slot's number.
 pub const SLOT_CHECKSUM_BYTES: usize = 4;
 
-/// How the slots of a store stand in its blocks: those numbered `n × per_block` and following in block n, side by side.
+/// The slots of a store in its blocks: block n has the slots from number `n × per_block` on, one after another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckedSlots {
     /// The tag of the store.
@@ -19,46 +19,46 @@ pub struct CheckedSlots {
     pub slot_bytes: usize,
     /// The bytes of a block.
     pub block_bytes: usize,
-    /// How many there are in all.
+    /// The total number of slots.
     pub slots: u64,
 }
 
-/// How many slots with their checksums stand in a block.
+/// Returns the number of slots, with their checksums, per block.
 pub fn checked_slots_per_block(slot_bytes: usize, block_bytes: usize) -> usize {
     block_bytes / (slot_bytes + SLOT_CHECKSUM_BYTES)
 }
 
-/// The checksum of a slot.
+/// Returns the checksum of a slot.
 pub fn slot_checksum(store_tag: u64, slot_number: u64, slot: &[u8]) -> [u8; SLOT_CHECKSUM_BYTES] {
     let place = (u128::from(store_tag) << 64 | u128::from(slot_number)).to_le_bytes();
     checksum::crc32c_append(checksum::crc32c(&place), slot).to_le_bytes()
 }
 
 impl CheckedSlots {
-    /// From the beginning of one slot to that of the next, in bytes.
+    /// Returns the distance from one slot to the next, in bytes.
     pub fn stride(&self) -> usize {
         self.slot_bytes + SLOT_CHECKSUM_BYTES
     }
 
-    /// How many slots stand in a full block.
+    /// Returns the number of slots in a full block.
     pub fn per_block(&self) -> u64 {
         checked_slots_per_block(self.slot_bytes, self.block_bytes).max(1) as u64
     }
 
-    /// The slots of some blocks.
+    /// Returns the slots of a range of blocks.
     pub fn in_blocks(&self, blocks: &Range<u64>) -> Range<u64> {
         let first_of = |block: u64| block.saturating_mul(self.per_block()).min(self.slots);
         first_of(blocks.start)..first_of(blocks.end)
     }
 
-    /// Where a slot begins behind the beginning of the first block, in bytes.
+    /// Returns the offset of a slot from the beginning of the first block, in bytes.
     pub fn offset_of(&self, slot: u64) -> u64 {
         let (block, index) = (slot / self.per_block(), slot % self.per_block());
         block * self.block_bytes as u64 + index * self.stride() as u64
     }
 
-    /// Where some slots stand in the file, whose blocks begin behind its header's: offset and length in bytes, from the
-    /// first byte of the first to the last one of the last one's checksum.
+    /// Returns the offset and length of a range of slots in the file, whose first block follows that of the header, in
+    /// bytes: from the first byte of the first slot to the last one of the last checksum.
     pub fn extent_of(&self, slots: &Range<u64>) -> (u64, usize) {
         let start = self.offset_of(slots.start);
         let end = match slots.is_empty() {
@@ -68,7 +68,7 @@ impl CheckedSlots {
         (self.block_bytes as u64 + start, (end - start) as usize)
     }
 
-    /// Checks a slot and takes the checksum off.
+    /// Verifies a slot and removes its checksum.
     pub fn open<'a>(&self, file: &File, slot_number: u64, bytes: &'a [u8]) -> Result<&'a [u8]> {
         let damaged = |expected: String, got: String| {
             let offset = self.offset_of(slot_number).saturating_add(self.block_bytes as u64);
@@ -85,7 +85,7 @@ impl CheckedSlots {
         Ok(slot)
     }
 
-    /// The slots of a block with their checksums, which are computed if `check` says so.
+    /// Returns the slots of a block with their checksums, which are verified if `check` is set.
     pub fn open_block<'a>(
         &self,
         file: &File,
@@ -107,7 +107,7 @@ impl CheckedSlots {
         Ok(Block { payload, first_record: (length > 0).then_some(0) })
     }
 
-    /// How many slots a block has at the least, where it is not known how many there are: up to the last sound one.
+    /// Returns the minimum number of slots in a block, if the number of records is unknown: up to the last intact one.
     pub fn least_in_block(&self, file: &File, block_number: u64, bytes: &[u8]) -> u64 {
         let numbers = block_number.saturating_mul(self.per_block())..;
         let slots = (1..).zip(numbers.zip(bytes.chunks_exact(self.stride())));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_of_a_slot_and_every_other_place_is_found_out() {
+    fn every_flipped_bit_of_a_slot_and_every_wrong_place_is_detected() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         let file = directory.create("f", Access::Buffered).unwrap();
         let good = block(1);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_hold_the_slots_that_their_numbers_say() {
+    fn blocks_have_the_slots_of_their_numbers() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         let file = directory.create("f", Access::Buffered).unwrap();
         for (number, slots) in [(0, 4), (1, 4), (2, 2), (3, 0)] {

@@ -11,13 +11,8 @@ const NOT_YET_PLAIN: &[&str] = &[
     "crates/siltstone-bench/",
     "crates/siltstone-cli/",
     "crates/siltstone-model/",
-    "fuzz/",
     "src/database",
-    "src/device/random.rs",
     "src/engine/",
-    "src/index/bits.rs",
-    "src/index/entropy_trie/bits.rs",
-    "src/model/",
     "src/store/",
 ];
 

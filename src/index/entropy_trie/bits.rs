@@ -1,13 +1,13 @@
-//! Strings of bits that are written once, forward, and read from any place, forward or backward.
+//! Strings of bits that are written once, forward, and read from any position, forward or backward.
 //!
 //! Bits are numbered from the least significant bit of the first byte on. A field is written with its least significant
-//! bit first, so the next bits of a string are the low bits of a word, and a table is indexed by them without a shift.
+//! bit first, so the next bits of a string are the low bits of a word, and they index a table without a shift.
 
-/// Zero bytes that stand in memory before and after the bits, so that a word can be loaded around any bit.
+/// Zero bytes in memory before and after the bits, so that a word can be loaded around any bit.
 const PADDING_BYTES: usize = 8;
 
-/// The bits that [`Bits::peek`] and [`Bits::peek_backward`] give at least: a word less the bits of a byte that lie
-/// beside the position.
+/// The minimum number of bits that [`Bits::peek`] and [`Bits::peek_backward`] return: a word without the bits of the
+/// position's byte.
 pub const PEEK_BITS: u32 = 57;
 
 /// An immutable string of bits.
@@ -25,7 +25,7 @@ impl Default for Bits {
 }
 
 impl Bits {
-    /// Takes the first `len` bits of `bytes`; bits beyond the given bytes are zeros.
+    /// Makes a string of the first `len` bits of `bytes`; missing bytes are zeros.
     pub fn from_bytes(bytes: &[u8], len: u64) -> Self {
         let mut padded = Vec::with_capacity(bytes.len() + 2 * PADDING_BYTES);
         padded.resize(PADDING_BYTES, 0);
@@ -34,30 +34,30 @@ impl Bits {
         Self { bytes: padded, len }
     }
 
-    /// How many bits there are.
+    /// Returns the number of bits.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// The bits in bytes, the last one filled up with zeros.
+    /// Returns the bits as bytes, the last one padded with zeros.
     pub fn as_bytes(&self) -> &[u8] {
         let end = PADDING_BYTES + self.len.div_ceil(8) as usize;
         self.bytes.get(PADDING_BYTES..end).unwrap_or(&[])
     }
 
-    /// The memory on the heap, in bytes.
+    /// Returns the heap memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// The bits from `position` on, the next one lowest: at least [`PEEK_BITS`] of them, zeros beyond the end.
+    /// Returns the bits from `position` on, the next one lowest: at least [`PEEK_BITS`] of them, zeros after the end.
     #[inline(always)]
     pub fn peek(&self, position: u64) -> u64 {
         self.word((position >> 3) as usize + PADDING_BYTES) >> (position & 7)
     }
 
-    /// The bits before `position` in backward order, the last one lowest: at least [`PEEK_BITS`] of them, zeros
-    /// beyond the beginning.
+    /// Returns the bits before `position` in backward order, the last one lowest: at least [`PEEK_BITS`] of them, zeros
+    /// before the beginning.
     #[inline(always)]
     pub fn peek_backward(&self, position: u64) -> u64 {
         let byte_end = position.wrapping_add(7) >> 3;
@@ -76,7 +76,7 @@ impl Bits {
 /// Writes a string of bits.
 #[derive(Debug, Clone)]
 pub struct BitWriter {
-    /// The padding and all whole words.
+    /// The padding and all complete words.
     bytes: Vec<u8>,
     tail: u64,
     /// Below 64.
@@ -84,17 +84,17 @@ pub struct BitWriter {
 }
 
 impl BitWriter {
-    /// An empty string.
+    /// Makes an empty string.
     pub fn new() -> Self {
         Self { bytes: vec![0; PADDING_BYTES], tail: 0, tail_bits: 0 }
     }
 
-    /// How many bits were written.
+    /// Returns the number of bits written.
     pub fn len(&self) -> u64 {
         (self.bytes.len() - PADDING_BYTES) as u64 * 8 + u64::from(self.tail_bits)
     }
 
-    /// Appends the low `count` bits of `value`, the lowest first. The bits above must be zero, `count` at most 64.
+    /// Appends the low `count` bits of `value`, at most 64, the lowest first. Higher bits must be zero.
     #[inline]
     pub fn write(&mut self, value: u64, count: u32) {
         debug_assert!(count == 64 || value >> count == 0, "{value:#x} is wider than {count} bits");
@@ -109,7 +109,7 @@ impl BitWriter {
         }
     }
 
-    /// Appends all bits of `other` in backward order and leaves it empty.
+    /// Appends all bits of `other` in backward order and empties it.
     pub fn append_backward(&mut self, other: &mut Self) {
         if other.tail_bits > 0 {
             self.write(other.tail.reverse_bits() >> (64 - other.tail_bits), other.tail_bits);
@@ -123,7 +123,7 @@ impl BitWriter {
         other.tail_bits = 0;
     }
 
-    /// Ends the string.
+    /// Returns the string for reading.
     pub fn finish(mut self) -> Bits {
         let len = self.len();
         self.push_word(self.tail);
@@ -135,7 +135,7 @@ impl BitWriter {
 
     fn push_word(&mut self, word: u64) {
         if self.bytes.capacity() - self.bytes.len() < 8 {
-            // By an eighth and not by half, since the string may be most of what a store holds in memory.
+            // Grows by an eighth rather than double, since the string may be most of a store's memory.
             self.bytes.reserve_exact(self.bytes.len() / 8 + 64);
         }
         self.bytes.extend_from_slice(&word.to_le_bytes());
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_forward() {
+    fn written_fields_are_read_forward() {
         let mut writer = BitWriter::new();
         for (value, width) in fields() {
             writer.write(value, width);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_appended_backward_is_read_backward() {
+    fn fields_appended_backward_are_read_backward() {
         let (mut writer, mut other) = (BitWriter::new(), BitWriter::new());
         writer.write(0b101, 3);
         for (value, width) in fields() {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_make_the_same_string_again() {
+    fn a_string_of_the_same_bytes_is_equal() {
         let mut writer = BitWriter::new();
         for (value, width) in fields() {
             writer.write(value, width);

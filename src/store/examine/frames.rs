@@ -1,14 +1,19 @@
-//! Going through the frames of a segment of the log, and finding the next one behind damage.
+//! Finds the frames of a segment of the log, also after damage.
 //!
-//! A frame's checksum starts with a secret and its position, so that a frame that is found anywhere was written there.
-//! The length that a damaged frame states is tried first; then every place. Each place takes a bounded amount of
-//! work, whatever length what stands there claims.
+//! A frame's checksum starts with a secret and its position, so a frame with a correct checksum was written where it is
+//! found. After damage, the length that the damaged frame states is tried first, then every following position. Each
+//! position takes a bounded amount of work, independent of the length stated there:
 //!
-//! A checksum has 32 bits, so that among very many places there may be one that somebody prepared and whose checksum he
-//! guessed. A long search does not believe the first record that it finds: it only says where the next frame is.
+//! ```text
+//! | frame | frame | damaged: length 300 | frame ...      next frame at the stated length
+//! | frame | frame | damaged: length ?????????? | frame   every position is tried
+//! ```
 //!
-//! A bit that turned over on its way from the device looks like damage, or like the torn end of the log. So from the
-//! first bytes on that are no frame, everything is read twice.
+//! A checksum has 32 bits, so among very many positions an attacker could place a record with a guessed checksum. After
+//! a long gap, the first record found is therefore not trusted; it only locates the next frame.
+//!
+//! A bit that flipped on its way from the device looks like damage, or like the torn end of the log. So from the first
+//! bytes that are not a frame on, everything is read twice.
 
 use super::{Advance, RangeChecksums, read_if_readable};
 use crate::device::{AlignedBuffer, File, Purpose};
@@ -21,44 +26,44 @@ use crate::{Error, Result};
 use bytes::Bytes;
 use std::ops::Range;
 
-/// What is read at a time, in bytes.
+/// The bytes per read.
 const WINDOW_BYTES: u64 = 256 << 10;
-/// The bytes of a frame's head, at most: checksum, flags, both lengths.
+/// The maximum length of a frame's head: checksum, flags, both lengths.
 const HEAD_BYTES: u64 = 16;
-/// Bits that no frame has set.
+/// Flags that no frame has.
 const FLAGS_UNUSED: u8 = 0b0001_1100;
-/// The checksum of a longer frame is put together from those of ranges, which are computed once.
+/// The checksum of a longer frame is combined from those of ranges, which are computed once.
 const DIRECT_BYTES: u64 = 1 << 10;
-/// Behind a longer gap the first record that is found is not believed.
+/// After a longer gap, the first record found is not trusted.
 const GAP_BELIEVED_BYTES: u64 = 64 << 10;
 
-/// What stands at some positions of a segment.
+/// What is at a range of positions of a segment.
 #[derive(Debug)]
 pub enum Seen<'a> {
-    /// A sound frame.
+    /// An intact frame.
     Frame {
-        /// From its first to behind its last byte.
+        /// The positions from its first byte to after its last byte.
         positions: Range<u64>,
         /// The frame.
         frame: Frame<'a>,
     },
-    /// No sound frame.
+    /// No intact frame.
     Gap {
-        /// From the first position to behind the last.
+        /// The positions without a frame.
         positions: Range<u64>,
-        /// The key of the one frame that stood there, if that can be read.
+        /// The key of the one damaged frame there, if it can be read.
         key: Option<Bytes>,
-        /// Whether the device could not read some of it.
+        /// Whether the device could not read a part of it.
         is_unreadable: bool,
     },
 }
 
-/// What becomes of bytes that the device cannot read.
+/// How bytes that the device cannot read are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreadable {
-    /// They are an error.
+    /// As an error.
     Fails,
-    /// They are damage.
+    /// As damage.
     IsDamage,
 }
 
@@ -69,7 +74,7 @@ struct Frames<'a> {
     base: u64,
     end: u64,
     window: AlignedBuffer,
-    /// The positions of what is in the window.
+    /// The positions of the bytes in the window.
     held: Range<u64>,
     sums: RangeChecksums<'a>,
     read_bytes: u64,
@@ -77,12 +82,12 @@ struct Frames<'a> {
     has_met_unreadable: bool,
 }
 
-/// Shows every sound frame at `positions` of a segment whose first frame has the position `base`, and the gaps between
-/// them.
+/// Passes every intact frame at `positions` of a segment, whose first frame has the position `base`, and the gaps
+/// between them to `see`.
 ///
 /// # Errors
-/// Those of reading, but not of what the device has lost; those of `see`; [`Error::Interrupted`] if `advance`
-/// answered so.
+/// Errors of reading, except for data that the device has lost; those of `see`; [`Error::Interrupted`] if `advance`
+/// returned `false`.
 pub fn examine_frames(
     file: &File,
     unreadable: Unreadable,
@@ -144,7 +149,7 @@ pub fn examine_frames(
 }
 
 impl Frames<'_> {
-    /// So many bytes from a position on; `None` if they reach beyond the end, or the device has lost them.
+    /// Returns `length` bytes from a position on; `None` if they extend beyond the end or the device has lost them.
     fn bytes(&mut self, position: u64, length: u64) -> Result<Option<&[u8]>> {
         let Some(end) = position.checked_add(length).filter(|end| *end <= self.end) else { return Ok(None) };
         if position < self.held.start || end > self.held.end {
@@ -163,11 +168,11 @@ impl Frames<'_> {
             self.held = position..position + got as u64;
         }
         let start = (position - self.held.start) as usize;
-        // The log's files have no alignment: the window begins with the first byte that was asked for.
+        // The log's files have no alignment: the window begins with the first requested byte.
         Ok(self.window.get(start..start + length as usize))
     }
 
-    /// Fills the window. Returns how many bytes were read; `None` if the device has lost them.
+    /// Fills the window. Returns the number of bytes read; `None` if the device has lost them.
     fn read(&mut self, offset: u64, length: u64) -> Result<Option<usize>> {
         let length = length as usize;
         match self.unreadable {
@@ -184,7 +189,7 @@ impl Frames<'_> {
         Ok(Some(length))
     }
 
-    /// The length of the sound frame at a position.
+    /// Returns the length of the intact frame at a position, if there is one.
     fn sound_at(&mut self, position: u64) -> Result<Option<u64>> {
         let Some(length) = self.stated_length(position)? else { return Ok(None) };
         let format = self.format;
@@ -196,14 +201,14 @@ impl Frames<'_> {
             if let Some(computed) = self.sums.of(covered, format.secret.start(position))? {
                 return Ok(Some(length).filter(|_| stated == Some(computed)));
             }
-            // The device has lost a part: reading all of it says what becomes of that.
+            // The device has lost a part. Reading all of it yields the right error.
         }
         let bytes = self.bytes(position, length)?;
         let is_sound = bytes.is_some_and(|bytes| format.decode_frame(position, bytes).is_ok());
         Ok(is_sound.then_some(length))
     }
 
-    /// The length that what stands at a position has, if it is a frame that ends within the segment.
+    /// Returns the length stated at a position, if a frame of this length would end within the segment.
     fn stated_length(&mut self, position: u64) -> Result<Option<u64>> {
         let end = self.end;
         let head = HEAD_BYTES.min(end - position);
@@ -225,7 +230,8 @@ impl Frames<'_> {
         Ok(Some(length).filter(|length| position + length <= end))
     }
 
-    /// The end of the gap that begins at a position, and the key of the one frame that stood there, if it was one.
+    /// Returns the end of the gap that begins at a position, and the key of the one damaged frame there, if it is only
+    /// one.
     fn gap_from(&mut self, position: u64, advance: &mut Advance<'_>) -> Result<(u64, Option<Bytes>)> {
         if let Some(length) = self.stated_length(position)? {
             let next = position + length;
@@ -252,14 +258,14 @@ impl Frames<'_> {
         Ok((next, None))
     }
 
-    /// Whether a sound frame is a sync marker. All of them are believed: they add no record, and without one that
-    /// tells of damage the log would be cut off there.
+    /// Returns whether an intact frame is a sync marker. Markers are always trusted: they add no record, and without a
+    /// marker that proves damage the log would be truncated there.
     fn is_marker(&mut self, position: u64) -> Result<bool> {
         let head = self.bytes(position, MARKER_BYTES as u64)?;
         Ok(head.and_then(|head| head.get(FRAME_CRC_BYTES)).is_some_and(|flags| flags & FLAG_SYNC_MARKER != 0))
     }
 
-    /// The key of the damaged frame of this length, if that can be read.
+    /// Returns the key of the damaged frame of this length, if it can be read.
     fn key_at(&mut self, position: u64, length: u64) -> Result<Option<Bytes>> {
         let format = self.format;
         let wanted = length.min(HEAD_BYTES + EXPIRY_BYTES as u64 + KEY_LENGTH_MAX as u64);
@@ -286,7 +292,7 @@ mod tests {
     };
     const BASE: u64 = 1000;
 
-    /// The keys of the frames that are found in these bytes behind a header, and the gaps.
+    /// Returns the keys of the frames that are found in these bytes after a header, and the gaps.
     fn examined(bytes: &[u8]) -> (Vec<Vec<u8>>, Vec<Range<u64>>) {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         let file = directory.create("log", Access::Buffered).unwrap();
@@ -311,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_frames_of_all_lengths_are_found_behind_damage() {
+    fn intact_frames_of_all_lengths_are_found_after_damage() {
         for length in [0, 900, 5_000, 300_000, 2_000_000] {
             let mut bytes = Vec::new();
             push(&mut bytes, b"before", &vec![1; length]);
@@ -320,7 +326,7 @@ mod tests {
             push(&mut bytes, b"behind", &vec![3; length]);
             let behind = bytes.len();
             push(&mut bytes, b"last", b"");
-            // The length that the frame states, and then also the first byte of the next one.
+            // Damages the length that the frame states, then also the first byte of the next frame.
             bytes[damaged + 13] ^= 0x7F;
             let (keys, gaps) = examined(&bytes);
             assert_eq!(keys, [&b"before"[..], b"behind", b"last"], "{length}");
@@ -335,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_frame_behind_a_long_gap_is_not_believed() {
+    fn the_first_frame_after_a_long_gap_is_not_trusted() {
         for (gap, is_believed) in [(60_000, true), (70_000, false)] {
             let mut bytes = vec![0x11; gap];
             push(&mut bytes, b"found", b"1");
@@ -346,9 +352,9 @@ mod tests {
         }
     }
 
-    /// Frames of a length that reaches to the end, with wrong checksums; every other one follows a sound frame.
+    /// Frames whose length extends to the end, with wrong checksums; every other one follows an intact frame.
     #[test]
-    fn work_grows_with_the_length_of_a_log_and_not_with_its_square() {
+    fn work_is_proportional_to_the_length_of_a_log() {
         for with_sound_frames in [false, true] {
             let work = |claims: usize| {
                 let mut bytes = Vec::new();

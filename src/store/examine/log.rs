@@ -1,10 +1,9 @@
-//! The state of a log, whatever is damaged or missing of it: which segments are needed, where the log ends, and what is
-//! damage rather than its torn end. Opening, verifying and repairing all decide it here: what one of them refuses the
-//! others report.
+//! Determines the state of a log with any damage: which segments are needed, where the log ends, and what is damage
+//! rather than the torn end. Open, verify and repair all use this code: what one refuses, the others report.
 //!
-//! Bytes that are no frame may be the torn end of the log after a crash, or damage to what was durable long before.
-//! What is known to have been synced tells them apart: the manifest states a position, and so do the sync markers in
-//! the log. What is not whole before such a position is damage.
+//! Bytes that are not a frame may be the torn end of the log after a crash, or damage to data that was durable. They
+//! are distinguished by what is known to have been synced: the manifest states a position, and so do the sync markers
+//! in the log. Incomplete data before such a position is damage.
 
 use super::frames::{Seen, Unreadable, examine_frames};
 use super::{Advance, read_if_readable};
@@ -19,10 +18,10 @@ use crate::store::record::RecordView;
 use crate::{Error, Result};
 use std::ops::Range;
 
-/// A log as it should be.
+/// The expected log.
 #[derive(Debug, Clone, Copy)]
 pub struct LogToExamine {
-    /// What its bytes depend on.
+    /// The parameters of its bytes.
     pub format: LogFormat,
     /// The position of the first frame that is still needed.
     pub from: u64,
@@ -30,43 +29,42 @@ pub struct LogToExamine {
     pub durable: u64,
 }
 
-/// A segment that is there.
+/// An existing segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExaminedSegment {
     /// The position of its first frame.
     pub base: u64,
-    /// The position behind its last byte.
+    /// The position after its last byte.
     pub end: u64,
 }
 
-/// What a log was found to hold.
+/// The state of a log.
 #[derive(Debug, Clone, Default)]
 pub struct ExaminedLog {
-    /// What is damaged, each with the positions that are lost with it.
+    /// The damage, each with the positions that are lost.
     pub damage: Vec<(Range<u64>, Damage)>,
-    /// Where the sound part ends: what follows was being written when the system went down.
+    /// The end of the intact part: what follows was being written during a crash.
     pub end: u64,
-    /// How many bytes follow it.
+    /// The number of bytes after it.
     pub torn_bytes: u64,
-    /// Behind everything that any file of the log could hold.
+    /// A position after everything that any file of the log could contain.
     pub files_end: u64,
-    /// How many records are sound, the torn end's left out.
+    /// The number of intact records, without those of the torn end.
     pub records: u64,
-    /// The position behind the last of them.
+    /// The position after the last of them.
     pub records_end: u64,
-    /// The segments that hold what stands before `end`; none if there is nothing, and the first segment never was
-    /// durable.
+    /// The segments with data before `end`; none if there is none and the first segment was never durable.
     pub segments: Vec<ExaminedSegment>,
-    /// Those that hold the torn end alone.
+    /// The segments with nothing but the torn end.
     pub torn: Vec<ExaminedSegment>,
-    /// Those that nobody needs: they end where the needed log begins, or before.
+    /// The segments that are not needed: they end at or before the begin of the needed log.
     pub dead: Vec<u64>,
-    /// What is not whole counts as torn only from here on.
+    /// Incomplete data counts as torn only from this position on.
     pub synced: u64,
 }
 
 impl ExaminedLog {
-    /// The names of the files that are needed.
+    /// Returns the names of the needed files.
     pub fn files(&self) -> impl Iterator<Item = String> {
         self.segments.iter().chain(&self.torn).map(|segment| segment_name(segment.base))
     }
@@ -76,18 +74,18 @@ impl ExaminedLog {
 struct Needed {
     dead: Vec<u64>,
     bases: Vec<u64>,
-    /// Whether a segment is there that ends where the needed log begins. It is removed only when the next one is
-    /// durable; so that one may never have been.
+    /// Whether there is a segment that ends at the begin of the needed log. It is removed only when the next one is
+    /// durable, so that one may never have been durable.
     follows_another: bool,
 }
 
 impl LogToExamine {
-    /// Reads every segment that is needed, and changes nothing. A part that is not whole is damage if it had been
-    /// synced, else the torn end of the log.
+    /// Reads every needed segment, and changes nothing. Incomplete data is damage if it was synced, else the torn end
+    /// of the log.
     ///
     /// # Errors
-    /// Those of reading, but not of what the device has lost if that is to count as damage; [`Error::Version`] for a
-    /// log of another version; [`Error::Interrupted`] if `advance` returned false.
+    /// Errors of reading, except for data that the device has lost, if that counts as damage; [`Error::Version`] for a
+    /// log of another version; [`Error::Interrupted`] if `advance` returned `false`.
     pub fn examine(
         &self,
         directory: &Directory,
@@ -99,7 +97,7 @@ impl LogToExamine {
         let is_certain = |number: usize| number == 0 && !follows_another;
         for (number, &base) in bases.iter().enumerate() {
             let file = directory.open(&segment_name(base), Access::Buffered)?;
-            // After a sync that failed the page cache may show what never reached the device.
+            // After a failed sync the page cache may contain data that never reached the device.
             file.drop_cache();
             if base > course.position {
                 course.miss_segment(directory, base, is_certain(number));
@@ -114,8 +112,8 @@ impl LogToExamine {
         course.finish(directory)
     }
 
-    /// As [`examine`](LogToExamine::examine), of a log that is open, all of which must be there. `find` opens one of
-    /// `segments`, or returns `None` if it is missing; a segment that was released meanwhile is an empty one.
+    /// As [`examine`](LogToExamine::examine), for an open log, all of which must exist. `find` opens one of `segments`;
+    /// a segment that was released meanwhile counts as empty.
     pub fn examine_open(
         &self,
         directory: &Directory,
@@ -140,7 +138,7 @@ impl LogToExamine {
         course.finish(directory)
     }
 
-    /// Shows every sound record before `end`, a position, with its own.
+    /// Passes every intact record before the position `end` to `visit`, with its position.
     ///
     /// # Errors
     /// As [`examine`](LogToExamine::examine), and those of `visit`.
@@ -178,7 +176,7 @@ impl LogToExamine {
         Ok(())
     }
 
-    /// The bytes of the segments that are needed.
+    /// Returns the bytes of the needed segments.
     pub fn bytes(&self, directory: &Directory) -> Result<u64> {
         let mut bytes = 0;
         for base in self.needed(directory)?.bases {
@@ -205,7 +203,8 @@ impl LogToExamine {
         Ok(Needed { dead, bases, follows_another })
     }
 
-    /// The header of a segment, if it is sound, the version that it states, and whether the device cannot read it.
+    /// Returns the header of a segment, if it is intact, the version that it states, and whether the device cannot read
+    /// it.
     fn header(&self, file: &File, unreadable: Unreadable) -> Result<(Option<SegmentHeader>, u32, bool)> {
         let mut buffer = AlignedBuffer::default();
         let wanted = (SEGMENT_HEADER_BYTES as u64).min(file.length()?) as usize;
@@ -225,31 +224,31 @@ impl LogToExamine {
 pub enum Found {
     /// Its file.
     File(File),
-    /// It was released: nobody needs it.
+    /// It was released and is no longer needed.
     Released,
-    /// It should be there, and is not.
+    /// It is missing.
     Missing,
 }
 
-/// The position behind the last byte of a segment.
+/// Returns the position after the last byte of a segment.
 fn segment_end(file: &File, base: u64) -> Result<u64> {
     Ok(base.saturating_add(file.length()?.saturating_sub(SEGMENT_HEADER_BYTES as u64)))
 }
 
-/// Up to where all batches are whole, and how many records stand before it.
+/// The position up to which all batches are complete, and the number of records before it.
 #[derive(Clone, Copy)]
 struct Whole {
     until: u64,
     records: u64,
 }
 
-/// Something that is not whole.
+/// A range without complete data.
 struct Gap {
     positions: Range<u64>,
     before: Whole,
-    /// How many segments hold what stands before it.
+    /// The number of segments with data before it.
     segments: usize,
-    /// Whether it is damage even if nothing behind it was synced.
+    /// Whether it is damage even if nothing after it was synced.
     is_certain: bool,
     damage: Damage,
 }
@@ -259,10 +258,10 @@ struct Course<'a> {
     unreadable: Unreadable,
     examined: ExaminedLog,
     gaps: Vec<Gap>,
-    /// Behind everything that was gone over.
+    /// The position after everything that was examined.
     position: u64,
     whole: Whole,
-    /// The records of a batch that is not yet whole.
+    /// The number of records of an incomplete batch.
     in_batch: u64,
 }
 
@@ -278,7 +277,7 @@ impl<'a> Course<'a> {
         self.gaps.push(Gap { positions, before: self.whole, segments, is_certain, damage });
     }
 
-    /// A segment that should be there is not: the next one begins at `until`.
+    /// Records that a segment is missing: the next one begins at `until`.
     fn miss_segment(&mut self, directory: &Directory, until: u64, is_certain: bool) {
         let position = self.position;
         let mut expected = format!("the segment of the log that holds position {position}");
@@ -309,7 +308,7 @@ impl<'a> Course<'a> {
         let (header, version, is_unreadable) = self.log.header(file, self.unreadable)?;
         let (start, wanted) = (base.max(self.log.from), self.log.header_of(base));
         if let Some(header) = header.filter(|header| *header != wanted) {
-            // No crash does this: the file is whole, and another one.
+            // A crash cannot cause this: the file is a complete segment of another log.
             let told = |header: SegmentHeader| {
                 format!("the segment of database {:016x} with base {}", header.database_id, header.base)
             };
@@ -323,7 +322,7 @@ impl<'a> Course<'a> {
             let found = found.because("the header of a log segment", "other bytes");
             self.gap(start..start, is_certain || is_unreadable, found);
         } else if base < self.position && !self.examined.segments.is_empty() {
-            // No crash does this: a segment begins where the one before ends.
+            // A crash cannot cause this: a segment begins where the previous one ends.
             let expected = format!("a segment with base {}", self.position);
             self.gap(start..start, true, found.because(expected, format!("a segment with base {base}")));
         }
@@ -332,7 +331,7 @@ impl<'a> Course<'a> {
         if start < end {
             self.frames(file, base, start..end, advance)?;
         }
-        // A single damaged byte says another version too; but then the frames are still those of this one.
+        // A single damaged byte could state another version; but then the frames are still of this one.
         let is_damage = self.unreadable == Unreadable::IsDamage && self.examined.records > before;
         if header.is_none() && version != LOG_VERSION && !is_damage && end > start {
             let file = file.path().to_owned();
@@ -399,7 +398,7 @@ impl<'a> Course<'a> {
         self.whole = Whole { until: end, records: self.examined.records };
     }
 
-    /// The log reached further than its files do; nobody knows how much more there was.
+    /// Records that the log extends further than its files do, by an unknown number of bytes.
     fn miss_end(&mut self, directory: &Directory) {
         let (position, synced) = (self.position, self.examined.synced);
         let last = self.examined.segments.last();
@@ -424,7 +423,7 @@ impl<'a> Course<'a> {
         } else if self.position < synced {
             self.miss_end(directory);
         }
-        // What is not whole from here on was never synced.
+        // Incomplete data from here on was never synced.
         let is_torn =
             |gap: &Gap| !gap.is_certain && gap.positions.start >= synced && gap.before.until >= synced;
         let mut end = self.position;

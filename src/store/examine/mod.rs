@@ -1,8 +1,8 @@
-//! Reading all of a file whose bytes may be damaged: what is damaged, whose keys stood there, and every record that is
-//! sound. Verifying and repairing do the same here, so that what is told and what is lost are the same.
+//! Examines files whose bytes may be damaged: finds the damage, the keys that it affects, and every intact record.
+//! Verify and repair share this code, so the reported damage is exactly what a repair loses.
 //!
-//! A damaged part says nothing of its keys, but its neighbours do: records stand in the order of their hashes, so that
-//! what is lost lies between the last hash before and the first one behind.
+//! The keys of a damaged part are unknown, but its neighbours limit them: records are in hash order, so the lost ones
+//! are between the last hash before the damage and the first one after it.
 
 mod frames;
 mod log;
@@ -20,10 +20,10 @@ use crate::device::{AlignedBuffer, File, Purpose};
 use crate::store::record::{RecordShape, RecordView};
 use crate::{Error, Result};
 
-/// Is shown every sound record.
+/// Called with every intact record.
 pub type Visit<'a> = dyn FnMut(&RecordView<'_>) -> Result<()> + 'a;
 
-/// Is told how many more bytes were read; answers whether to go on.
+/// Called with the number of further bytes read; returns `false` to stop.
 pub type Advance<'a> = dyn FnMut(u64) -> bool + 'a;
 
 /// What the records of a store have in common.
@@ -31,14 +31,14 @@ pub type Advance<'a> = dyn FnMut(u64) -> bool + 'a;
 pub struct Belonging {
     /// The shape of the records.
     pub shape: RecordShape,
-    /// The partition that all of them belong to.
+    /// The partition of all records.
     pub partition: u64,
 }
 
 /// The error number of a device that could not read a sector.
 const EIO: i32 = 5;
 
-/// Reads bytes; `None` if the device has lost them, as two tries have shown.
+/// Reads bytes; `None` if two attempts have failed because the device has lost them.
 fn read_if_readable<'a>(
     file: &File,
     offset: u64,

@@ -1,5 +1,6 @@
-//! Checksums of any ranges of a file. To look for something with a checksum at every place of a file, each of which may
-//! claim any length, takes time in proportion to the file and not to its square.
+//! Checksums of arbitrary ranges of a file. They make it possible to look for a frame at every position of a file, each
+//! of which may state any length, in time proportional to the file's length rather than its square: the checksum of a
+//! range is computed from those of the two prefixes that end where it begins and ends.
 
 use super::read_if_readable;
 use crate::Result;
@@ -8,33 +9,33 @@ use crate::device::{AlignedBuffer, File};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// From one kept checksum to the next, in bytes.
+/// The distance between two stored checksums, in bytes.
 const STEP_BYTES: u64 = 512;
-/// What is read at a time, in bytes; some steps.
+/// The bytes per read; several steps.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// The checksum of everything from the first byte on, and how many steps of that the device has lost.
+/// The checksum of everything from the first byte on, and the number of its steps that the device has lost.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Sum {
     crc: u32,
     lost: u32,
 }
 
-/// Checksums of ranges. Each takes at most two steps of reading, once the bytes up to its end were gone over, which
-/// happens once. Holds 8 bytes for each 512, from what was forgotten to the furthest end that was asked for.
+/// Checksums of ranges. Each takes at most two steps of reading after the bytes up to its end were read, which happens
+/// once. Stores 8 bytes per 512, from the forgotten part to the furthest end requested.
 pub(in crate::store) struct RangeChecksums<'a> {
     file: &'a File,
     end: u64,
     reads_twice: bool,
-    /// Where the first of `sums` ends, and one step further each that follows; the last one perhaps less.
+    /// Where the first of `sums` ends; each following one is a step further, the last one possibly less.
     first: u64,
     sums: VecDeque<Sum>,
     piece: AlignedBuffer,
 }
 
 impl<'a> RangeChecksums<'a> {
-    /// Of ranges within `offsets` of a file. With `reads_twice` its bytes are read twice, and it is an error if they
-    /// differ.
+    /// Makes checksums of ranges within `offsets` of a file. With `reads_twice` all bytes are read twice, and a
+    /// difference is an error.
     pub fn new(file: &'a File, offsets: Range<u64>, reads_twice: bool) -> Self {
         let (Range { start: first, end }, piece) = (offsets, AlignedBuffer::default());
         RangeChecksums {
@@ -47,7 +48,7 @@ impl<'a> RangeChecksums<'a> {
         }
     }
 
-    /// No range that is asked for from now on begins before `offset`.
+    /// Frees the checksums before `offset`; later ranges must not begin before it.
     pub fn forget_before(&mut self, offset: u64) {
         let steps = offset.saturating_sub(self.first) / STEP_BYTES;
         let steps = steps.min(self.sums.len() as u64 - 1);
@@ -55,7 +56,7 @@ impl<'a> RangeChecksums<'a> {
         self.first += steps * STEP_BYTES;
     }
 
-    /// The CRC-32C of a range, started with `start`. `None` if it is not within what can be asked for, or the device
+    /// Returns the CRC-32C of a range, started with `start`. `None` if the range is outside the offsets, or the device
     /// has lost a part of it.
     pub fn of(&mut self, range: Range<u64>, start: u32) -> Result<Option<u32>> {
         if range.end > self.end || range.start < self.first || range.is_empty() {
@@ -69,7 +70,7 @@ impl<'a> RangeChecksums<'a> {
         Ok((front.lost == whole.lost).then(|| crc32c_behind(start, front.crc, whole.crc, length)))
     }
 
-    /// Sums up everything up to the first step that ends at or behind `offset`.
+    /// Extends the checksums to the first step that ends at or after `offset`.
     fn go_on_to(&mut self, offset: u64) -> Result<()> {
         while let Some(mut sum) = self.sums.back().copied() {
             let from = (self.first + (self.sums.len() as u64 - 1) * STEP_BYTES).min(self.end);
@@ -102,7 +103,7 @@ impl<'a> RangeChecksums<'a> {
         Ok(())
     }
 
-    /// The sum of everything before `offset`, which is behind the first sum and gone over.
+    /// Returns the sum of everything before `offset`, which must be covered by the sums.
     fn until(&mut self, offset: u64) -> Result<Option<Sum>> {
         let (step, rest) = ((offset - self.first) / STEP_BYTES, (offset - self.first) % STEP_BYTES);
         let Some(sum) = self.sums.get(step as usize).copied() else { return Ok(None) };
@@ -145,6 +146,6 @@ mod tests {
             assert_eq!(sums.of(start as u64..end as u64, 77).unwrap(), Some(expected), "{start}..{end}");
         }
         assert_eq!(sums.of(600_001..700_002, 0).unwrap(), None);
-        assert!(sums.sums.len() <= 3 + 100_000 / 512, "what is not needed any more is not held");
+        assert!(sums.sums.len() <= 3 + 100_000 / 512, "unneeded sums are freed");
     }
 }

@@ -1,4 +1,4 @@
-//! Copying a log while it is written to.
+//! Copies a log while it is written to.
 
 use super::format::{LogFormat, SEGMENT_HEADER_BYTES};
 use super::recovery::{Scan, damaged};
@@ -6,12 +6,12 @@ use super::{Log, segment_name};
 use crate::Result;
 use crate::device::{Access, Directory, Purpose};
 
-/// What is written at a time, in bytes.
+/// The bytes per write.
 const PIECE_BYTES: usize = 1 << 20;
 
 impl Log {
-    /// Copies the frames from `from` up to `end` into another directory, each checked, as the log of a database with
-    /// this id, and syncs the files. Nothing at or behind `from` may be released meanwhile, and everything before `end`
+    /// Copies the frames from `from` to `end` to another directory, verifying each, as the log of a database with this
+    /// id, and syncs the files. During the call nothing at or after `from` may be released, and everything before `end`
     /// must be written.
     pub fn copy_to(&self, target: &Directory, database_id: u64, from: u64, end: u64) -> Result<()> {
         let format = LogFormat { database_id, ..self.format };
@@ -23,7 +23,7 @@ impl Log {
             }
             let file = target.create(&segment_name(segment.base), Access::Buffered)?;
             file.write(Purpose::Maintain, 0, &format.header(segment.base).encode())?;
-            // What stands before `from` is not needed: a hole is left.
+            // Frames before `from` are not needed: the file has a hole there.
             let start = segment.base.max(from);
             let mut offset = SEGMENT_HEADER_BYTES as u64 + (start - segment.base);
             let mut scan = Scan::new(&self.format, segment, start, until);

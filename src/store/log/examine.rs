@@ -1,4 +1,4 @@
-//! Reading all of a log that is open.
+//! Verifies a log that is open.
 
 use super::{Log, segment_name};
 use crate::device::Access;
@@ -8,10 +8,10 @@ use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 
 impl Log {
-    /// Reads every frame at or behind `from`, as far as they are written, and checks that the segments are still there
-    /// under their names.
+    /// Reads every frame at or after `from` that is written, and checks that the segments still exist under their
+    /// names.
     pub fn examine(&self, from: u64, advance: &mut Advance<'_>) -> Result<ExaminedLog> {
-        // In this order: what is written before `end` stands in these segments, though others may follow.
+        // In this order: frames written before `end` are in these segments, though later segments may be added.
         let end = self.written.load(Ordering::Acquire);
         let segments = self.segments.read().clone();
         let segment_end = |end_of: Option<u64>| end_of.unwrap_or(end);
@@ -21,7 +21,7 @@ impl Log {
             .map(|segment| ExaminedSegment { base: segment.base, end: segment_end(segment.end()) })
             .filter(|segment| segment.end > from)
             .collect();
-        // What was before the first of them was released since `from` was looked up.
+        // The part before the first of them was released since `from` was determined.
         let from = from.max(segments.first().map_or(end, |first| first.base));
         let log = LogToExamine { format: self.format, from, durable: end };
         log.examine_open(&self.directory, &segments, &mut |segment| self.find(segment), advance)

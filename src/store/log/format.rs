@@ -1,8 +1,8 @@
-//! The bytes of the log: segments that begin with a header and hold frames. docs/formats/log.md draws them.
+//! The bytes of the log: segments that begin with a header and contain frames. `docs/formats/log.md` has the diagrams.
 //!
-//! A frame is a checksum and a record in stream form, whose flags carry three more bits. The checksum starts with the
-//! database's secret and the frame's position, so that a copy of a frame anywhere else, or one that somebody made up
-//! and stored as a value, is none.
+//! A frame is a checksum and a record in stream form, whose flags have three more bits. The checksum starts with the
+//! database's secret and the frame's position, so a copy of a frame at another position, or one that a user stored as a
+//! value, is not accepted as a frame.
 
 use crate::coding::Reader;
 use crate::coding::checksum::{self, Secret};
@@ -16,31 +16,31 @@ pub const LOG_VERSION: u32 = 1;
 pub const FRAME_CRC_BYTES: usize = 4;
 
 const MAGIC: &[u8; 8] = b"SILTSLOG";
-/// The highest position. No log comes so far, an exabyte; so no damage of a position makes a sum of positions and
-/// lengths overflow.
+/// The maximum position, an exabyte. Sums of valid positions and lengths cannot overflow, even if a position is
+/// damaged.
 pub const POSITION_MAX: u64 = 1 << 60;
 
-/// Set in every frame, so that zeros are none.
+/// Set in every frame, so zeros are not a frame.
 pub const FLAG_FRAME: u8 = 1 << 7;
-/// The frame's batch goes on with the next frame; without it the batch is whole.
+/// The batch continues with the next frame; without it the frame is the last one of its batch.
 pub const FLAG_BATCH_GOES_ON: u8 = 1 << 6;
-/// The frame is no record but a sync marker: a position up to which the log had been synced.
+/// The frame is a sync marker instead of a record: a position up to which the log was synced.
 pub const FLAG_SYNC_MARKER: u8 = 1 << 5;
 
 /// The bytes of a sync marker.
 pub const MARKER_BYTES: usize = FRAME_CRC_BYTES + 1 + 8;
 
-/// What a segment says of itself.
+/// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentHeader {
-    /// Which database the segment belongs to.
+    /// The database that the segment belongs to.
     pub database_id: u64,
     /// The position of its first frame.
     pub base: u64,
 }
 
 impl SegmentHeader {
-    /// The header's bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
         let mut header = [0; SEGMENT_HEADER_BYTES];
         header[..8].copy_from_slice(MAGIC);
@@ -52,7 +52,7 @@ impl SegmentHeader {
         header
     }
 
-    /// Reads a header back: the version found and, if the rest is sound, the header.
+    /// Decodes a header: the version found and, if the rest is intact, the header.
     pub fn decode(bytes: &[u8]) -> Option<(u32, Option<SegmentHeader>)> {
         let mut fields = Reader::new(bytes);
         if fields.bytes(8)? != MAGIC {
@@ -65,33 +65,33 @@ impl SegmentHeader {
     }
 }
 
-/// What a frame holds.
+/// The contents of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// A record, and whether its batch goes on after it.
+    /// A record, and whether its batch continues after it.
     Record {
         /// The record.
         record: RecordView<'a>,
         /// Whether the next frame belongs to the same batch.
         batch_goes_on: bool,
     },
-    /// The log had been synced up to this position when the frame was written.
+    /// The log was synced up to this position when the frame was written.
     SyncMarker(u64),
 }
 
-/// What the bytes of a database's log depend on.
+/// The parameters of the bytes of a database's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogFormat {
-    /// The shape of the records.
+    /// The layout of the records.
     pub layout: RecordLayout,
-    /// The database's id, which all segments bear.
+    /// The database's id, which all segments have.
     pub database_id: u64,
-    /// What the checksums of frames start with.
+    /// The secret that the checksums of frames start with.
     pub secret: Secret,
 }
 
 impl LogFormat {
-    /// The header of the segment whose first frame has the position `base`.
+    /// Returns the header of the segment whose first frame has the position `base`.
     pub fn header(&self, base: u64) -> SegmentHeader {
         SegmentHeader { database_id: self.database_id, base }
     }
@@ -101,7 +101,7 @@ impl LogFormat {
         crc.copy_from_slice(&self.secret.checksum(position, body).to_le_bytes());
     }
 
-    /// Appends the frame of a record that will stand at `position`.
+    /// Appends the frame of a record for `position`.
     pub fn encode_record(
         &self,
         position: u64,
@@ -116,7 +116,7 @@ impl LogFormat {
         self.seal(position, &mut out[start..]);
     }
 
-    /// Appends a sync marker that will stand at `position`; `synced` is not behind that.
+    /// Appends a sync marker for `position`; `synced` must not be after it.
     pub fn encode_sync_marker(&self, position: u64, synced: u64, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&[0; FRAME_CRC_BYTES]);
@@ -125,7 +125,7 @@ impl LogFormat {
         self.seal(position, &mut out[start..]);
     }
 
-    /// Reads the frame at the front of `bytes`, which stand at `position`: what it holds and the bytes it takes.
+    /// Decodes the frame at the start of `bytes`, which are at `position`. Returns its contents and its length.
     pub fn decode_frame<'a>(
         &self,
         position: u64,
@@ -145,7 +145,7 @@ impl LogFormat {
         }
     }
 
-    /// As [`decode_frame`](LogFormat::decode_frame), for bytes whose checksum is known to be right.
+    /// As [`decode_frame`](LogFormat::decode_frame), for bytes whose checksum was verified before.
     pub fn parse_frame<'a>(&self, bytes: &'a [u8]) -> Result<(Frame<'a>, usize), RecordProblem> {
         let body = bytes.get(FRAME_CRC_BYTES..).ok_or(RecordProblem::Short(5))?;
         let flags = *body.first().ok_or(RecordProblem::Short(5))?;
@@ -177,7 +177,7 @@ mod tests {
     };
 
     #[test]
-    fn a_frame_is_one_only_where_it_was_written_and_whole() {
+    fn a_frame_is_accepted_only_where_it_was_written_and_if_complete() {
         let record = RecordView { key: b"key", value: Some(b"value"), expires_at_ms: 0 };
         let mut bytes = Vec::new();
         FORMAT.encode_record(100, &record, true, &mut bytes);
@@ -187,11 +187,11 @@ mod tests {
         for length in 0..bytes.len() {
             assert!(matches!(FORMAT.decode_frame(100, &bytes[..length]), Err(RecordProblem::Short(_))));
         }
-        assert!(FORMAT.decode_frame(0, &[0; 64]).is_err(), "zeros are no frame");
+        assert!(FORMAT.decode_frame(0, &[0; 64]).is_err(), "zeros are not a frame");
     }
 
     #[test]
-    fn a_sync_marker_states_no_position_behind_its_own() {
+    fn a_sync_marker_has_no_position_after_its_own() {
         for (synced, is_one) in [(1000, true), (1001, false), (u64::MAX, false)] {
             let mut bytes = Vec::new();
             FORMAT.encode_sync_marker(1000, synced, &mut bytes);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_another_secret_is_none_and_no_debug_output_shows_the_secret() {
+    fn a_frame_of_another_secret_is_refused_and_no_debug_output_shows_the_secret() {
         let other = LogFormat { secret: Secret::new(0xABCD_EF01), ..FORMAT };
         let record = RecordView { key: b"key", value: Some(b"value"), expires_at_ms: 0 };
         let mut bytes = Vec::new();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_comes_back_and_a_damaged_one_does_not() {
+    fn a_header_is_decoded_and_a_damaged_one_is_refused() {
         let header = FORMAT.header(1 << 40);
         let mut bytes = header.encode();
         assert_eq!(SegmentHeader::decode(&bytes), Some((LOG_VERSION, Some(header))));

@@ -1,8 +1,16 @@
-//! The log that all LogStores of a database share (SILT 3.1): an append-only sequence of records, cut into segments.
+//! The log that all LogStores of a database share (SILT 3.1): an append-only sequence of records, divided into
+//! segments.
 //!
-//! A *position* is the place of a frame in the whole sequence since the database was created, in bytes. Segments whose
-//! records were all converted are removed. One log for all partitions keeps writing sequential, makes a batch over
-//! several partitions one piece, and lets writers that wait for a sync share it. The paper has one log a LogStore.
+//! ```text
+//! position   0          40,000          80,000         written   end
+//! segments   | released | log-..9c40     | log-..13880  |          |
+//!                        read by views    growing        buffer in memory
+//! ```
+//!
+//! A *position* is the offset of a frame in the complete sequence since the database was created, in bytes. Segments
+//! whose records were all converted are removed. One log for all partitions makes writing sequential, writes a batch of
+//! several partitions as one piece, and lets concurrent writers share a sync. Deviation: the paper has a log per
+//! LogStore.
 
 mod copy;
 mod examine;
@@ -25,13 +33,13 @@ use format::{LogFormat, MARKER_BYTES, SEGMENT_HEADER_BYTES};
 use segment::{Segment, Segments};
 use std::sync::Arc;
 
-/// What may wait in memory before it is written, in bytes.
+/// The maximum number of buffered bytes.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
-/// What is read at first of a record whose size is not known, in bytes, at the most.
+/// The maximum number of bytes that are read at first for a record of unknown size.
 const READ_BYTES_GUESS: usize = 4096;
 
-/// The log. Appends are serialised by a lock, which reads take only for records that are not yet written; otherwise
-/// they look up the list of segments under a shared lock.
+/// The log. A lock serializes appends; reads take it only for records that are not yet written, and otherwise look up
+/// the list of segments under a shared lock.
 pub struct Log {
     directory: Directory,
     format: LogFormat,
@@ -41,18 +49,18 @@ pub struct Log {
     tail: FailStop<Tail>,
     /// Everything before this position can be read from the files.
     written: AtomicU64,
-    /// Everything before this position survives a loss of power.
+    /// Everything before this position survives a power loss.
     synced: AtomicU64,
-    /// Between `synced` and this position there is no record.
+    /// There are no records from `synced` to this position.
     recordless: AtomicU64,
     syncing: FailStop<Syncing>,
-    /// What may wait in memory before it is written, in bytes.
+    /// The maximum number of buffered bytes.
     buffer_bytes_max: AtomicUsize,
-    /// The longest frame so far, up to what is read at a time.
+    /// The length of the longest frame so far, limited to the bytes of the first read.
     frame_bytes: AtomicUsize,
 }
 
-/// The end of the log: what was appended and not yet written.
+/// The end of the log: bytes that were appended and not yet written.
 struct Tail {
     segment: Arc<Segment>,
     /// The position of the first byte of `buffer`.
@@ -69,18 +77,18 @@ impl Tail {
 
 /// What the next sync has to cover.
 struct Syncing {
-    /// Everything from the segment that holds this position on is unsynced.
+    /// Everything from the segment with this position on is unsynced.
     from: u64,
     directory_base: u64,
 }
 
-/// The name of the segment whose first frame has this position.
+/// Returns the name of the segment whose first frame has this position.
 pub(in crate::store) fn segment_name(base: u64) -> String {
     FileName::Segment(base).to_string()
 }
 
 impl Log {
-    /// Starts an empty log at `position`.
+    /// Creates an empty log at `position`.
     pub fn create(
         directory: &Directory,
         format: LogFormat,
@@ -120,8 +128,8 @@ impl Log {
         }
     }
 
-    /// Takes over that everything before `durable` was synced before the log was opened, and whether there is no record
-    /// behind it: nothing has to be synced then.
+    /// Records that everything before `durable` was synced before the log was opened. If `is_all`, no record follows,
+    /// so nothing has to be synced.
     fn start_synced(&self, durable: u64, is_all: bool) -> Result<()> {
         self.synced.store(durable, Ordering::Release);
         if is_all {
@@ -133,7 +141,7 @@ impl Log {
         })
     }
 
-    /// Makes a log that begins at `position` and holds nothing, durably once the directory is synced.
+    /// Creates an empty log at `position`, which is durable once the directory is synced. Returns the name of its file.
     pub fn begin(directory: &Directory, format: &LogFormat, position: u64) -> Result<String> {
         Self::create_segment(directory, format, position)?.file.sync(Purpose::Recover)?;
         Ok(segment_name(position))
@@ -145,24 +153,24 @@ impl Log {
         Ok(Segment::new(file, base))
     }
 
-    /// The position where the next frame will stand.
+    /// Returns the position of the next frame.
     pub fn end(&self) -> u64 {
         self.tail.look(Tail::end)
     }
 
-    /// Whether anything of the log failed. The engine records its own failures there too.
+    /// Returns the health of the log, where the engine records its failures as well.
     pub(crate) fn health(&self) -> &Arc<Health> {
         &self.health
     }
 
-    /// The position before which everything survives a loss of power.
+    /// Returns the position before which everything survives a power loss.
     pub fn synced(&self) -> u64 {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// Appends the records of one batch and gives the position of each to `place`. They are written, not only buffered,
-    /// unless `durability` is `Buffered`; syncing is [`sync_to`](Log::sync_to)'s part. On an error nothing of the batch
-    /// counts as appended, and the log refuses all writes and syncs that follow.
+    /// Appends the records of one batch and passes the position of each to `place`. Writes them to the file, unless
+    /// `durability` is `Buffered`; [`sync_to`](Log::sync_to) syncs. After an error no record of the batch counts as
+    /// appended, and the log refuses all later writes and syncs.
     pub fn append<'a>(
         &self,
         records: impl ExactSizeIterator<Item = RecordView<'a>>,
@@ -195,7 +203,7 @@ impl Log {
         })
     }
 
-    /// Lets no more bytes wait in memory before they are written; by default, and at the most, 64 KiB.
+    /// Limits the number of buffered bytes. The default and maximum is 64 KiB.
     pub fn limit_buffer(&self, bytes: usize) {
         self.buffer_bytes_max.store(bytes.min(BUFFER_BYTES_MAX), Ordering::Relaxed);
     }
@@ -209,6 +217,7 @@ impl Log {
         tail.buffer_base += tail.buffer.len() as u64;
         tail.buffer.clear();
         tail.buffer.shrink_to(self.buffer_bytes_max.load(Ordering::Relaxed));
+        // Only now may readers use the file: `written` is published after the write.
         self.written.store(tail.buffer_base, Ordering::Release);
         if tail.buffer_base - tail.writeback_base >= self.directory.writeback_bytes() {
             let start = tail.segment.offset_of(tail.writeback_base);
@@ -232,14 +241,15 @@ impl Log {
         Ok(())
     }
 
-    /// Returns when everything before `position` survives a loss of power. Callers that wait at the same time share
-    /// one sync. If it fails, all of them are refused: the system may have dropped what it could not write, and another
-    /// sync would succeed without it.
+    /// Returns when everything before `position` survives a power loss. Concurrent callers share a sync. If it fails,
+    /// all of them and all later ones are refused: the system may have dropped pages that it could not write, and
+    /// another sync would succeed without them.
     pub fn sync_to(&self, position: u64) -> Result<()> {
         if self.synced() >= position {
             return Ok(());
         }
         self.syncing.run(|syncing| {
+            // Another caller's sync may have covered the position while this one waited for the lock.
             if self.synced() >= position {
                 return Ok(());
             }
@@ -265,7 +275,8 @@ impl Log {
         })
     }
 
-    /// Writes down that the log is synced up to `synced`: what is damaged before it is then known to be no torn end.
+    /// Appends a marker that the log is synced up to `synced`: damage before this position is then known not to be a
+    /// torn end.
     fn mark(&self, synced: u64) -> Result<()> {
         self.tail.run(|tail| {
             let position = tail.end();
@@ -277,23 +288,24 @@ impl Log {
         })
     }
 
-    /// Whether all records survive a loss of power.
+    /// Returns whether all records survive a power loss.
     pub fn is_synced(&self) -> bool {
         let end = self.end();
         self.synced() >= end || self.recordless.load(Ordering::Acquire) == end
     }
 
-    /// Starts a new segment, unless the last one is empty, so that all before can be released once it is converted.
+    /// Starts a new segment, unless the last one is empty, so that all earlier ones can be released once they are
+    /// converted.
     pub fn start_new_segment(&self) -> Result<()> {
         self.tail.run(|tail| if tail.end() == tail.segment.base { Ok(()) } else { self.start_segment(tail) })
     }
 
-    /// Writes what is buffered.
+    /// Writes the buffered bytes.
     pub fn write_buffered(&self) -> Result<()> {
         self.tail.run(|tail| self.flush(tail))
     }
 
-    /// Removes segments that hold nothing at or behind `position`, except the last that is known to be durable.
+    /// Removes segments that have nothing at or after `position`, except the last one that is known to be durable.
     pub fn release_before(&self, position: u64) -> Result<()> {
         let synced = self.synced();
         let released = {
@@ -313,12 +325,12 @@ impl Log {
         released.iter().try_for_each(|segment| self.directory.remove(&segment_name(segment.base)))
     }
 
-    /// The log as it is now, for reading: its segments stay readable as long as the view is held.
+    /// Returns the present log for reading: its segments stay readable while the view is held.
     pub fn view(self: &Arc<Self>) -> LogView {
         LogView::new(self.clone(), self.segments.read().clone())
     }
 
-    /// The bytes of all segments on flash.
+    /// Returns the bytes of all segments on flash.
     pub fn disk_bytes(&self) -> u64 {
         let segments = self.segments.read();
         let first = segments.0.first().map_or(0, |segment| segment.base);
@@ -326,7 +338,7 @@ impl Log {
         self.written.load(Ordering::Acquire) - first + headers as u64
     }
 
-    /// The memory held, in bytes.
+    /// Returns the memory of the log, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.tail.look(|tail| tail.buffer.capacity())
     }

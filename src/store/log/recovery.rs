@@ -1,8 +1,8 @@
-//! Opening a log that was not closed: what is whole is kept, what was being written at the end is cut off.
+//! Opens a log: complete frames are kept, and the torn end of what was being written is truncated.
 //!
-//! What is sound is decided by the examination that verifying and repairing use too; opening refuses damage, and
-//! carries out what was found: the torn end is cut off, and segments that nobody needs are removed. A log in a
-//! directory that may only be read is left as it is, and read up to its sound end.
+//! The same examination as for verify and repair decides what is intact. Opening refuses damage, truncates the torn
+//! end, and removes segments that are no longer needed. In a read-only directory the log is left unchanged, and read up
+//! to its intact end.
 
 use super::format::{Frame, LogFormat};
 use super::segment::Segment;
@@ -18,20 +18,20 @@ use std::sync::atomic::Ordering;
 /// The bytes that a scan reads at a time.
 const WINDOW_BYTES: usize = 256 << 10;
 
-/// What was found when a log was opened.
+/// The result of opening a log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// The end of the log.
     pub end: u64,
-    /// Bytes behind it that were not whole and were cut off, or are left out where nothing may be changed.
+    /// The incomplete bytes after it, which were truncated, or are ignored in a read-only directory.
     pub lost_tail_bytes: u64,
 }
 
-/// What a log is opened with.
+/// The settings of opening a log.
 pub struct LogSettings {
-    /// What the log's bytes depend on.
+    /// The parameters of the log's bytes.
     pub format: LogFormat,
-    /// The size at which a segment is followed by another, in bytes.
+    /// The size at which a new segment is started, in bytes.
     pub segment_bytes: u64,
     /// The position of the first record that is still needed.
     pub from: u64,
@@ -40,11 +40,11 @@ pub struct LogSettings {
 }
 
 impl Log {
-    /// Opens the log of a directory: checks every frame from `from` on, cuts off a torn end, removes segments that are
-    /// not needed any more. In a directory that may only be read nothing is changed, and a torn end is left out.
+    /// Opens the log of a directory: verifies every frame from `from` on, truncates a torn end, and removes segments
+    /// that are no longer needed. In a read-only directory nothing is changed, and a torn end is ignored.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if anything is damaged that had been synced, or missing: nothing is changed then.
+    /// [`Error::Corrupt`] if anything that was synced is damaged or missing; nothing is changed then.
     pub fn open(
         directory: &Directory,
         settings: &LogSettings,
@@ -74,14 +74,14 @@ impl Log {
         Ok((Arc::new(log), Recovered { end: examined.end, lost_tail_bytes: examined.torn_bytes }))
     }
 
-    /// Shows every record at or behind `from` with its position, as far as they are written.
+    /// Passes every written record at or after `from` to `visit`, with its position.
     pub fn scan(
         &self,
         from: u64,
         progress: &mut Progress<'_>,
         visit: &mut dyn FnMut(u64, &RecordView<'_>) -> Result<()>,
     ) -> Result<()> {
-        // In this order: what is written before `end` stands in these segments, though others may follow.
+        // In this order: frames written before `end` are in these segments, though later segments may be added.
         let end = self.written.load(Ordering::Acquire);
         let segments = self.segments.read().clone();
         for segment in &segments.0 {
@@ -108,7 +108,7 @@ fn open_segment(directory: &Directory, base: u64) -> Result<Segment> {
     Ok(Segment::new(directory.open(&segment_name(base), Access::Buffered)?, base))
 }
 
-/// The segments that hold the sound part, or the one that it follows.
+/// Returns the segments with the intact part, or the one that it follows.
 fn sound_segments(directory: &Directory, examined: &ExaminedLog) -> Result<Vec<Segment>> {
     let bases: Vec<u64> = match (&examined.segments[..], &examined.dead[..]) {
         ([], [.., last]) => vec![*last],
@@ -117,8 +117,8 @@ fn sound_segments(directory: &Directory, examined: &ExaminedLog) -> Result<Vec<S
     bases.into_iter().map(|base| open_segment(directory, base)).collect()
 }
 
-/// Cuts off the torn end and removes what nobody needs, durably: what was written behind the end before must never be
-/// seen behind what will be.
+/// Truncates the torn end and removes unneeded segments, durably: torn bytes must never appear after frames that will
+/// be written at the end.
 fn carry_out(directory: &Directory, format: &LogFormat, examined: &ExaminedLog) -> Result<Vec<Segment>> {
     let mut segments = Vec::new();
     for ExaminedSegment { base, .. } in &examined.segments {
@@ -137,7 +137,8 @@ fn carry_out(directory: &Directory, format: &LogFormat, examined: &ExaminedLog) 
         segments.push(Log::create_segment(directory, format, examined.end)?);
     }
     if !examined.dead.is_empty() {
-        // The last of them says that the first segment may never have been durable: before that goes, it has to be.
+        // The last dead segment is the evidence that the first live one may never have been durable: before it is
+        // removed, that one must be.
         segments[0].file.sync(Purpose::Recover)?;
     }
     if !examined.torn.is_empty() || !examined.dead.is_empty() {
@@ -147,13 +148,13 @@ fn carry_out(directory: &Directory, format: &LogFormat, examined: &ExaminedLog) 
     Ok(segments)
 }
 
-/// The frames of a segment, one after the other.
+/// The frames of a segment, in order.
 pub(super) struct Scan<'a> {
     format: &'a LogFormat,
     segment: &'a Segment,
-    /// Behind the frame that was shown last.
+    /// The position after the current frame.
     pub position: u64,
-    /// Where the frame that was shown last begins.
+    /// Where the current frame begins.
     frame_position: u64,
     until: u64,
     window_base: u64,
@@ -176,7 +177,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Goes on to the next frame: its length in bytes, or why there is none where one should be; `None` at the end.
+    /// Moves to the next frame. Returns its length in bytes, or why there is no frame where one should be; `None` at
+    /// the end.
     pub fn advance(&mut self) -> Result<Option<std::result::Result<usize, RecordProblem>>> {
         self.refilled = false;
         if self.position >= self.until {
@@ -209,14 +211,14 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The bytes of the frame that [`advance`](Scan::advance) went over.
+    /// Returns the bytes of the current frame.
     pub fn frame_bytes(&self) -> &[u8] {
         let range =
             (self.frame_position - self.window_base) as usize..(self.position - self.window_base) as usize;
         self.window.get(range).unwrap_or_default()
     }
 
-    /// The frame that [`advance`](Scan::advance) went over, whose checksum it found right.
+    /// Returns the current frame, whose checksum was verified.
     fn frame(&self) -> Option<Frame<'_>> {
         let start = (self.frame_position - self.window_base) as usize;
         self.format.parse_frame(self.window.get(start..)?).ok().map(|(frame, _)| frame)

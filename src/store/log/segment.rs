@@ -1,4 +1,4 @@
-//! The segments of a log, and reading a record from them by its position.
+//! The segments of a log, and reading a record by its position.
 
 use super::Log;
 use super::format::{FRAME_CRC_BYTES, Frame, SEGMENT_HEADER_BYTES};
@@ -8,34 +8,34 @@ use crate::store::record::{RecordLayout, RecordProblem, RecordSpan, RecordView};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// One file of the log.
+/// A file of the log.
 pub(super) struct Segment {
     pub file: File,
     /// The position of its first frame.
     pub base: u64,
-    /// The position behind its last frame; [`GROWS`] as long as it takes more.
+    /// The position after its last frame; [`GROWS`] while it is being appended to.
     end: AtomicU64,
 }
 
 const GROWS: u64 = u64::MAX;
 
 impl Segment {
-    /// The last segment of a log.
+    /// Makes the last segment of a log.
     pub fn new(file: File, base: u64) -> Segment {
         Segment { file, base, end: AtomicU64::new(GROWS) }
     }
 
-    /// The position behind its last frame; `None` for the last segment, which still grows.
+    /// Returns the position after its last frame; `None` for the last segment, which still grows.
     pub fn end(&self) -> Option<u64> {
         Some(self.end.load(Ordering::Acquire)).filter(|&end| end != GROWS)
     }
 
-    /// No more frames come: another segment follows.
+    /// Marks the segment as complete: another one follows.
     pub fn finish(&self, end: u64) {
         self.end.store(end, Ordering::Release);
     }
 
-    /// Where a position stands in the file, in bytes.
+    /// Returns the offset of a position in the file, in bytes.
     pub fn offset_of(&self, position: u64) -> u64 {
         (position - self.base).saturating_add(SEGMENT_HEADER_BYTES as u64)
     }
@@ -45,14 +45,14 @@ impl Segment {
 pub(super) struct Segments(pub Vec<Arc<Segment>>);
 
 impl Segments {
-    /// The segment that holds a position.
+    /// Returns the segment of a position.
     pub fn at(&self, position: u64) -> Option<&Arc<Segment>> {
         let after = self.0.partition_point(|segment| segment.base <= position);
         after.checked_sub(1).and_then(|index| self.0.get(index))
     }
 }
 
-/// The log at one moment; what it held then can be read as long as the view is kept.
+/// The log at one moment. Its contents can be read while the view is held.
 #[derive(Clone)]
 pub struct LogView {
     log: Arc<Log>,
@@ -64,13 +64,13 @@ impl LogView {
         LogView { log, segments }
     }
 
-    /// The shape of the records.
+    /// Returns the layout of the records.
     pub fn layout(&self) -> &RecordLayout {
         &self.log.format.layout
     }
 
-    /// Reads the record at a position into `buffer` and shows it there. One read, two for a large record of a database
-    /// without fixed sizes; none for a record that is not yet written.
+    /// Reads the record at a position into `buffer`. Takes one read, two for a large record of a database without fixed
+    /// sizes, and none for a record that is not yet written.
     pub fn read<'b>(
         &self,
         purpose: Purpose,
@@ -80,7 +80,7 @@ impl LogView {
         Ok(self.read_span(purpose, position, buffer)?.view(buffer))
     }
 
-    /// As [`read`](LogView::read), and tells where in `buffer` the record stands.
+    /// As [`read`](LogView::read), but returns the positions of the record's parts in `buffer`.
     pub fn read_span(
         &self,
         purpose: Purpose,
@@ -110,7 +110,7 @@ impl LogView {
         }
     }
 
-    /// Brings up to `wanted` bytes from `position` on into `buffer`, fewer at the end of a segment.
+    /// Reads up to `wanted` bytes from `position` on into `buffer`; fewer at the end of a segment.
     fn fetch(
         &self,
         purpose: Purpose,
@@ -125,7 +125,7 @@ impl LogView {
         if position >= written && self.fetch_unwritten(position, wanted, buffer) {
             return Ok(());
         }
-        // In this order: what is written by now stands in this segment if it still grows afterwards.
+        // In this order: if the segment still grows after `written` was read, it has everything before that position.
         let written = self.log.written.load(Ordering::Acquire);
         let end = segment.end().unwrap_or(written);
         let held = end.saturating_sub(position);
@@ -133,7 +133,7 @@ impl LogView {
         if length == 0 {
             return Err(self.damaged(position, "the end of the log"));
         }
-        // Segments are buffered files: their alignment is one byte, and the buffer holds just what was asked for.
+        // Segments are buffered files: their alignment is one byte, so the buffer has exactly the requested bytes.
         segment.file.read(purpose, segment.offset_of(position), length, buffer)?;
         Ok(())
     }

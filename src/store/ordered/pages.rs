@@ -1,4 +1,4 @@
-//! An index that is saved so that pieces of it can be read and checked one by one: it stands behind a table with the
+//! An index that is stored such that parts of it can be read and verified one by one: it follows a table with the
 //! checksum of each of its pages (docs/formats/store_file.md).
 
 use crate::Result;
@@ -7,17 +7,17 @@ use crate::device::{AlignedBuffer, Purpose};
 use crate::store::file::{Section, StoreFile};
 use std::ops::Range;
 
-/// The bytes of a page: a multiple of the sector of any device, and some ten times what a lookup needs of it.
+/// The bytes of a page: a multiple of the sector of any device, and about ten times what a lookup needs.
 const PAGE_BYTES: u64 = 1024;
-/// What stands before the checksums: that of the table, then the bytes of a page, of the head and of the index.
+/// The bytes before the checksums: the table's own checksum, then the bytes of a page, of the head and of the index.
 const TABLE_HEAD_BYTES: usize = 4 + 4 + 8 + 8;
 
-/// Where the pages of an index stand, and their checksums.
+/// The location of an index's pages, and their checksums.
 #[derive(Debug, Clone)]
 pub(super) struct Pages {
     /// Where the index begins, in bytes from the beginning of its section.
     start: u64,
-    /// What has to be in memory of the index while its rest is on flash, in bytes.
+    /// The part of the index that has to be in memory while the rest is on flash, in bytes.
     pub head_bytes: u64,
     /// The bytes of the index.
     pub index_bytes: u64,
@@ -29,13 +29,13 @@ fn table_bytes(pages: usize) -> usize {
 }
 
 impl Pages {
-    /// Those of an encoded index that begins at `start` of its section.
+    /// Makes the pages of an encoded index that begins at `start` of its section.
     pub fn of(index: &[u8], head_bytes: u64, start: u64) -> Pages {
         let checksums = index.chunks(PAGE_BYTES as usize).map(checksum::crc32c).collect();
         Pages { start, head_bytes, index_bytes: index.len() as u64, checksums }
     }
 
-    /// Puts the table before an encoded index. Answers also its pages.
+    /// Puts the table before an encoded index. Also returns its pages.
     pub fn encode(index: &[u8], head_bytes: u64) -> (Vec<u8>, Pages) {
         let start = table_bytes(index.len().div_ceil(PAGE_BYTES as usize));
         let pages = Pages::of(index, head_bytes, start as u64);
@@ -51,7 +51,7 @@ impl Pages {
         (bytes, pages)
     }
 
-    /// The pages of an index from the first bytes of its section.
+    /// Decodes the table from the first bytes of an index's section.
     fn decode(file: &StoreFile, section: &Section, bytes: &[u8]) -> Result<Pages> {
         let damaged =
             |got: &str| file.file().corrupt(StoreFile::section_offset(section), "a table of pages", got);
@@ -77,14 +77,14 @@ impl Pages {
         Ok(Pages { start, head_bytes, index_bytes, checksums: checksums.collect() })
     }
 
-    /// Takes the table off a whole section, which was checked.
+    /// Removes the table from a complete section, which was verified.
     pub fn split<'b>(file: &StoreFile, section: &Section, bytes: &'b [u8]) -> Result<(Pages, &'b [u8])> {
         let pages = Pages::decode(file, section, bytes)?;
         let index = bytes.get(pages.start as usize..).unwrap_or_default();
         Ok((pages, index))
     }
 
-    /// Reads nothing but the table.
+    /// Reads only the table.
     pub fn open(file: &StoreFile, section: &Section) -> Result<Pages> {
         let offset = StoreFile::section_offset(section);
         let mut buffer = AlignedBuffer::default();
@@ -95,14 +95,14 @@ impl Pages {
                 "a section that ends after it",
             ));
         }
-        // A page more for each 256 of the index and a table in its midst: the guess is seldom short.
+        // A page more per 256 of the index and the table: the guess is rarely too short.
         let guess = (section.length / (PAGE_BYTES / 4) + 64).min(section.length) as usize;
         let bytes = file.file().read(Purpose::Recover, offset, guess, &mut buffer)?;
         Pages::decode(file, section, bytes)
     }
 
-    /// Reads some bytes of the index with all pages that they touch, which are checked. Answers where in the index what
-    /// was read begins, and the bytes.
+    /// Reads a range of the index, extended to complete pages, and verifies these. Returns where in the index the bytes
+    /// begin, and the bytes.
     pub fn read<'b>(
         &self,
         file: &StoreFile,
@@ -127,7 +127,7 @@ impl Pages {
         Ok((start, bytes))
     }
 
-    /// The memory held, in bytes.
+    /// Returns the memory of the checksums, in bytes.
     pub fn heap_bytes(&self) -> usize {
         size_of_val(&*self.checksums)
     }

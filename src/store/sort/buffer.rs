@@ -7,17 +7,17 @@ use crate::store::record::{RecordShape, RecordSpan, RecordView};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// By so much memory grows at a time, as a share of the limit: a doubling would take more than the limit.
+/// The share of the limit by which memory grows at a time; doubling could exceed the limit.
 const GROWTH_SHARE: usize = 16;
 
-/// Where a record stands in the buffer: its placement, and where its bytes begin.
+/// The place of a record in the buffer: its placement, and where its bytes begin.
 type Place = (u64, usize);
 
 /// Records up to a limit of memory.
 pub(super) struct SortBuffer {
     shape: RecordShape,
     limit_bytes: usize,
-    /// The records in stream form, in the order in which they came.
+    /// The records in stream form, in the order in which they were pushed.
     bytes: Vec<u8>,
     places: Vec<Place>,
 }
@@ -31,12 +31,12 @@ impl SortBuffer {
         self.places.len()
     }
 
-    /// The bytes of all records.
+    /// Returns the bytes of all records.
     pub fn record_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether a record of at most so many bytes in stream form can be added within the limit.
+    /// Returns whether a record of at most this many bytes in stream form fits within the limit.
     pub fn has_room(&self, record_bytes: usize) -> bool {
         let places = (self.places.len() + 1) * size_of::<Place>();
         self.bytes.len() + record_bytes + places <= self.limit_bytes
@@ -50,7 +50,7 @@ impl SortBuffer {
         self.shape.layout.encode_stream(record, 0, &mut self.bytes);
     }
 
-    /// Sorts the records: by hash, then by key, and those of one key from the youngest on.
+    /// Sorts the records by hash, then by key, and those of a key from the youngest on.
     pub fn sort(&mut self) {
         let mut places = std::mem::take(&mut self.places);
         places.sort_unstable_by(|one, other| {
@@ -70,7 +70,7 @@ impl SortBuffer {
         decoded.ok().map(|(_, record, _)| record)
     }
 
-    /// Forgets the records, keeps the memory.
+    /// Removes the records and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.places.clear();
@@ -81,7 +81,7 @@ impl SortBuffer {
     }
 }
 
-/// Makes room for `more` elements, in steps.
+/// Reserves space for `more` elements, in steps.
 fn grow<T>(elements: &mut Vec<T>, more: usize, step: usize) {
     if elements.capacity() - elements.len() < more {
         elements.reserve_exact(more.max(step));

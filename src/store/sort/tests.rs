@@ -25,7 +25,7 @@ fn push(sort: &mut ExternalSort, key: &[u8], value: Option<&[u8]>) -> Result<()>
     sort.push(&RecordView { key, value, expires_at_ms: NEVER }, &mut |_, _| true)
 }
 
-/// Pushes random records, many of them with a key that was there before, and some deletes.
+/// Pushes random records, many of them with a key that was pushed before, and some tombstones.
 fn fill(sort: &mut ExternalSort, count: usize, value_length: impl Fn(&mut fastrand::Rng) -> usize) -> Model {
     let mut random = fastrand::Rng::with_seed(11);
     let mut model = Model::new();
@@ -49,7 +49,7 @@ fn assert_same(mut sorted: SortedRecords, model: &Model) {
 }
 
 #[test]
-fn records_come_out_in_hash_order_and_the_last_of_a_key_holds_however_many_levels_it_takes() {
+fn records_are_in_hash_order_and_the_last_of_a_key_applies_for_any_number_of_levels() {
     for (fan_in_max, count, runs_min) in
         [(128, 0, 0), (128, 100, 0), (128, 20_000, 20), (2, 20_000, 50), (3, 20_000, 40)]
     {
@@ -74,13 +74,13 @@ fn records_larger_than_the_memory_are_sorted_too() {
 }
 
 #[test]
-fn keys_whose_placements_are_equal_are_kept_apart() {
+fn keys_with_equal_placements_are_distinguished() {
     let placing = Placing { hasher: KeyHasher::Identity, partitions_log2: 0 };
     let settings = SortSettings { shape: RecordShape { placing, ..SETTINGS.shape }, ..SETTINGS };
     let mut sort = ExternalSort::new(directory(), settings).unwrap();
     let mut model = Model::new();
     for number in 0..3000u32 {
-        // The same first 16 bytes for many of them: only the key tells them apart.
+        // The same first 16 bytes for many of them: only the key distinguishes them.
         let key =
             [&[number as u8 % 3; 16][..], &(number.wrapping_mul(0x9E37_79B1) >> 20).to_be_bytes()].concat();
         push(&mut sort, &key, Some(&number.to_le_bytes())).unwrap();
@@ -107,7 +107,7 @@ fn the_memory_stays_within_its_limit() {
 }
 
 #[test]
-fn a_key_that_comes_twice_is_refused_by_its_name_in_memory_and_across_runs() {
+fn a_duplicate_key_is_refused_by_its_name_in_memory_and_across_runs() {
     for between in [0, 10_000u32] {
         let settings = SortSettings { duplicates: Duplicates::Refused, ..SETTINGS };
         let mut sort = ExternalSort::new(directory(), settings).unwrap();
@@ -129,7 +129,7 @@ fn a_key_that_comes_twice_is_refused_by_its_name_in_memory_and_across_runs() {
 }
 
 #[test]
-fn a_sort_that_is_told_to_stop_says_so_and_leaves_no_file() {
+fn a_stopped_sort_returns_an_error_and_leaves_no_file() {
     let directory = directory();
     let settings = SortSettings { memory_bytes: 8 << 20, ..SETTINGS };
     let mut sort = ExternalSort::new(directory.clone(), settings).unwrap();
