@@ -18,10 +18,10 @@ use siltstone::store::log::{Log, LogSettings};
 use siltstone::store::manifest::{Edit, Manifest, Role, Shape, StoreEntry};
 use siltstone::store::merge::Entry;
 use siltstone::store::ordered::{
-    Form, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, StoreFilter,
+    BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter,
 };
 use siltstone::store::record::{RecordLayout, RecordShape, RecordView};
-use siltstone::store::{Query, StoreFile, StoreFileWriter};
+use siltstone::store::{Query, StoreFile, StoreFilter, StoreFileWriter};
 use siltstone::{Durability, Usage, usage_file};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -268,7 +268,7 @@ fn check_sorted_store(
         purpose: Purpose::Merge,
         piece_bytes: PIECE_BYTES,
     };
-    assert_eq!(settings.form != Form::Stream, layout.fixed.is_some() && filter.is_none());
+    assert_eq!(settings.form != BlockForm::Stream, layout.fixed.is_some() && filter.is_none());
     let mut writer = OrderedTableWriter::create(&written, "s", settings).unwrap();
     for ((hash, key), value) in &records {
         let record = RecordView { key, value: value.as_deref(), expires_at_ms: 0 };
@@ -310,8 +310,8 @@ fn stores_in_hash_order() {
         let hash = |number| PLACING.place(&key(number));
         (0..count).map(|number| (hash(number).placement, hash(number).fingerprint)).collect::<Vec<_>>()
     };
-    let ribbon = StoreFilter::Ribbon(RibbonFilter::new(hashes(150), 11).unwrap());
-    let cuckoo = StoreFilter::Cuckoo(CuckooFilter::from_index(&cuckoo_index(150)));
+    let ribbon = StoreFilter::from(RibbonFilter::new(hashes(150), 11).unwrap());
+    let cuckoo = StoreFilter::from(CuckooFilter::from_index(&cuckoo_index(150)));
     let fences = IndexKind::Fences;
     check_sorted_store("sorted_stream_ribbon.bin", ANY_SIZE, fences, Some(ribbon), any_size);
     check_sorted_store("sorted_stream_cuckoo.bin", ANY_SIZE, fences, Some(cuckoo), any_size);

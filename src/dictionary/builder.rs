@@ -7,7 +7,7 @@ use crate::device::{Access, Directory, Purpose};
 use crate::key::{KeyHasher, check_key, check_key_length, check_value, check_value_length};
 use crate::progress::Progress;
 use crate::store::merge::{Cursor, MergeCursor};
-use crate::store::ordered::{Form, OrderedTableSettings, OrderedTableWriter};
+use crate::store::ordered::{BlockForm, OrderedTableSettings, OrderedTableWriter};
 use crate::store::record::RecordView;
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
 use crate::{Error, Result};
@@ -223,9 +223,9 @@ impl DictionaryBuilder {
 }
 
 /// Checks an index: tries count slots, so they need records in slots.
-pub(super) fn check_index(index: DictionaryIndex, form: Form) -> Result<()> {
+pub(super) fn check_index(index: DictionaryIndex, form: BlockForm) -> Result<()> {
     match index {
-        DictionaryIndex::SparseTrie | DictionaryIndex::DenseTrie if form == Form::Stream => {
+        DictionaryIndex::SparseTrie | DictionaryIndex::DenseTrie if form == BlockForm::Stream => {
             let problem = "a trie requires records of a fixed size that is smaller than a block; use fences";
             Err(Error::Setting { name: "index", problem: problem.into() })
         }

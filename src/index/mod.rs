@@ -8,18 +8,17 @@
 //! |---|---|---|
 //! | [`partial_key_cuckoo`] | about 5 bytes | the candidates of a key; the only one that can be changed |
 //! | [`fences`] | 0.5 bits, 16 records per block | the blocks of records of any size, in hash order |
-//! | [`block_perfect`] | 0.24 bits, 16 records per block | the one block (or slot) of a record of fixed size |
+//! | [`perfect`] | 0.24 bits, 16 records per block | the one block (or slot) of a record of fixed size |
 //! | [`entropy_trie`] | 2.5 bits and less | the record's number, or its block, in hash order |
 //! | [`filter`] | 8 bits for a false-positive rate of 2^-8 | whether the key may be present |
 
 mod bits;
-pub mod block_perfect;
 mod elias_fano;
 pub mod entropy_trie;
 pub mod fences;
 pub mod filter;
 pub mod partial_key_cuckoo;
-mod perfect;
+pub mod perfect;
 #[cfg(test)]
 mod testing;
 

@@ -26,20 +26,6 @@ pub const FOOTER_COPIES: u8 = 1;
 /// The file ends at a multiple of this, in bytes.
 pub const FILE_ALIGNMENT: u64 = 4096;
 
-/// What answers whether a key may be in a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum FilterKind {
-    /// Nothing does.
-    None = 0,
-    /// The tags of a partial-key cuckoo table.
-    Cuckoo = 1,
-    /// A ribbon filter.
-    Ribbon = 2,
-    /// Ribbon filters of ranges.
-    Ranged = 3,
-}
-
 /// A range of the file with a checksum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Section {

@@ -5,6 +5,7 @@
 pub mod block;
 pub mod cuckoo;
 pub mod examine;
+mod filter;
 pub mod hash_store;
 pub mod log;
 pub mod log_store;
@@ -18,7 +19,8 @@ pub mod sort;
 
 pub mod file;
 
-pub use file::{FilterKind, StoreFile, StoreFileWriter, StoreFooter};
+pub use file::{StoreFile, StoreFileWriter, StoreFooter};
+pub use filter::{FilterKind, StoreFilter};
 
 use crate::device::Purpose;
 use crate::key::KeyHash;

@@ -1,11 +1,11 @@
 //! The structures' account of their memory is held to that of the allocator: `bits_per_key` is all there is.
 
 use siltstone::index::PlacementIndex;
-use siltstone::index::block_perfect::{BlockPerfectBuilder, BlockPerfectSettings};
 use siltstone::index::entropy_trie::{Coder, EntropyTrieBuilder, TrieSettings};
 use siltstone::index::fences::{FencesBuilder, FencesSettings};
 use siltstone::index::filter::{CuckooFilter, Filter, RibbonFilter};
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
+use siltstone::index::perfect::{PerfectIndexBuilder, PerfectIndexSettings};
 use siltstone_bench::index::Sample;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -73,8 +73,8 @@ fn indexes_account_for_every_byte() {
     for records_per_block in [1, 16] {
         let build = || {
             let expected_records = sample.len();
-            let settings = BlockPerfectSettings { expected_records, records_per_block, bucket_records: 512 };
-            let mut builder = BlockPerfectBuilder::new(settings).unwrap();
+            let settings = PerfectIndexSettings { expected_records, records_per_block, bucket_records: 512 };
+            let mut builder = PerfectIndexBuilder::new(settings).unwrap();
             placements().for_each(|placement| assert!(builder.push(placement).is_ok()));
             builder.finish().0
         };

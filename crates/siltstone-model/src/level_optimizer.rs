@@ -63,7 +63,7 @@ enum Form {
 struct Search<'a> {
     leveldb: &'a LevelDb,
     popularity: &'a Popularity,
-    form: Form,
+    form: BlockForm,
     evaluations: std::cell::Cell<u64>,
 }
 

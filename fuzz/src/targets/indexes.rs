@@ -2,7 +2,7 @@
 
 use crate::input::Input;
 use siltstone::index::PlacementIndex;
-use siltstone::index::block_perfect::BlockPerfect;
+use siltstone::index::perfect::PerfectIndex;
 use siltstone::index::entropy_trie::EntropyTrie;
 use siltstone::index::fences::Fences;
 
@@ -45,9 +45,9 @@ pub fn fences(data: &[u8]) {
 pub fn block_perfect(data: &[u8]) {
     let mut input = Input(data);
     let placement = input.u64();
-    let Ok(index) = BlockPerfect::decode(input.0) else { return };
+    let Ok(index) = PerfectIndex::decode(input.0) else { return };
     query(&index, index.blocks(), placement, data.len());
     let mut again = Vec::new();
     index.encode(&mut again);
-    BlockPerfect::decode(&again).expect("what was encoded is decoded");
+    PerfectIndex::decode(&again).expect("what was encoded is decoded");
 }

@@ -5,7 +5,7 @@ use crate::seal::seal_store;
 use siltstone::device::{AlignedBuffer, Purpose};
 use siltstone::store::Query;
 use siltstone::store::merge::Entry;
-use siltstone::store::ordered::{Form, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter};
+use siltstone::store::ordered::{BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter};
 use siltstone::store::record::{RecordShape, RecordView};
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub fn run(data: &[u8]) {
     ][usize::from(input.u8() % 5)];
     let shape = RecordShape { layout, placing: PLACING };
     let form = OrderedTableSettings::form_for(&layout, block_bytes, with_deletes, Some(wanted));
-    let index = if form == Form::Stream { IndexKind::Fences } else { wanted };
+    let index = if form == BlockForm::Stream { IndexKind::Fences } else { wanted };
     let directory = directory();
     let count = u64::from(input.u8());
     let settings = OrderedTableSettings {

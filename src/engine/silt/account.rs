@@ -34,7 +34,7 @@ impl Core {
             let view = partition.state.read().view.clone();
             let ordered = view.ordered_stores().map(|(_, role, store)| {
                 let name = if role == Role::Sorted { "sorted" } else { "hash" };
-                let (index, filter) = store.kinds();
+                let (index, filter) = store.kind_names();
                 (name, index, filter)
             });
             let tables = view.hash_stores.iter().filter(|(_, store)| matches!(store, HashStore::Cuckoo(_)));

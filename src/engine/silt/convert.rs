@@ -13,7 +13,7 @@ use crate::store::log_store::{FrozenLog, LogCursor};
 use crate::store::manifest::{Edit, Role, StoreEntry};
 use crate::store::merge::Cursor;
 use crate::store::names::FileName;
-use crate::store::ordered::{Form, IndexKind, OrderedTableSettings, OrderedTableWriter, StoreFilter};
+use crate::store::ordered::{BlockForm, IndexKind, OrderedTableSettings, OrderedTableWriter};
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -72,7 +72,7 @@ impl ConvertJob {
                 let settings = OrderedTableSettings {
                     tag,
                     shape,
-                    form: Form::Stream,
+                    form: BlockForm::Stream,
                     block_bytes,
                     index: Some(IndexKind::Fences),
                     packed: false,
@@ -156,8 +156,8 @@ impl ConvertJob {
             Target::Ordered { writer, cursor, ribbon } => {
                 drop(cursor);
                 let filter = match ribbon {
-                    Some(ribbon) => StoreFilter::Ribbon(ribbon.finish()),
-                    None => StoreFilter::Cuckoo(tags()?),
+                    Some(ribbon) => ribbon.finish().into(),
+                    None => tags()?.into(),
                 };
                 let store = writer.finish(Some(filter))?;
                 (HashStore::Ordered(Arc::new(store)), Role::HashOrdered)

@@ -9,8 +9,8 @@ pub use super::policy::{
     SLOTS_PER_RECORD_OF_SMALL, TABLES_SLOTS_MIN,
 };
 pub use super::settings::{BLOCK_BYTES_DEFAULT, PARTITIONS_DEFAULT};
-pub use crate::index::block_perfect::BUCKET_KEYS;
 pub use crate::index::filter::KEYS_PER_RANGE;
+pub use crate::index::perfect::BUCKET_KEYS;
 pub use crate::store::block::BLOCK_HEADER_BYTES;
 pub use crate::store::file::{FILE_ALIGNMENT, FOOTER_BYTES, FOOTER_COPIES};
 pub use crate::store::log::format::FRAME_CRC_BYTES;

@@ -7,12 +7,13 @@ use crate::batch::TimestampMs;
 use crate::device::Purpose;
 use crate::index::filter::RangedFilterBuilder;
 use crate::key::random_number;
+use crate::store::StoreFilter;
 use crate::store::log_store::{FrozenLog, LogCursor};
 use crate::store::manifest::{Edit, Role, Shape, StoreEntry};
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::names::FileName;
 use crate::store::ordered::{
-    Form, IndexKind, OrderedTableSettings, OrderedTableWriter, StoreFilter, slots_per_block,
+    BlockForm, IndexKind, OrderedTableSettings, OrderedTableWriter, slots_per_block,
 };
 use crate::store::record::RecordLayout;
 use std::ops::RangeInclusive;
@@ -49,9 +50,9 @@ pub(super) fn suits(index: IndexKind, layout: &RecordLayout, block_bytes: u32) -
     let form = OrderedTableSettings::form_for(layout, block_bytes, false, Some(index));
     match index {
         IndexKind::Fences => true,
-        _ if form == Form::Stream => false,
+        _ if form == BlockForm::Stream => false,
         IndexKind::BlockPerfect => RECORDS_PER_BLOCK.contains(&slots_per_block(layout, form, block_bytes)),
-        IndexKind::SlotPerfect | IndexKind::DenseTrie => form == Form::CheckedSlots,
+        IndexKind::SlotPerfect | IndexKind::DenseTrie => form == BlockForm::CheckedSlots,
         IndexKind::EntropyTrie => true,
     }
 }
@@ -187,7 +188,7 @@ impl MergeJob {
     pub fn finish(self, core: &Core) -> Result<Option<f64>> {
         let taken = self.cursor.taken().saturating_sub(self.sorted_records);
         let new = self.writer.records().saturating_sub(self.sorted_records);
-        let filter = self.filter.map(RangedFilterBuilder::finish).transpose()?.map(StoreFilter::Ranged);
+        let filter = self.filter.map(RangedFilterBuilder::finish).transpose()?.map(StoreFilter::from);
         let store = Arc::new(self.writer.finish(filter)?);
         store.file().sync(Purpose::Merge)?;
         let edit = Edit {

@@ -41,10 +41,11 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use crate::store::FilterKind;
 pub use crate::store::ordered::IndexKind;
 #[doc(hidden)]
 pub use settings::Mistake;
-pub use settings::{FilterKind, HashStoreKind, ShapeSettings, SiltSettings};
+pub use settings::{HashStoreKind, ShapeSettings, SiltSettings};
 
 use crate::batch::{Durability, HashedWrite, NEVER, TimestampMs};
 use crate::cache::{Cached, CachedRecord, RecordCache, Ticket};

@@ -5,9 +5,10 @@
 //! evenly: when it is reached the fullest partition is merged. That bounds the memory, spreads the merges by itself,
 //! and favours the partitions where a merge frees most.
 
-use super::settings::{FilterKind, HashStoreKind, SiltSettings};
+use super::settings::{HashStoreKind, SiltSettings};
 use crate::device::Access;
 use crate::index::partial_key_cuckoo::CuckooSettings;
+use crate::store::FilterKind;
 use crate::store::log_store::{LOG_TABLES_MAX, LogStore, LogStoreSettings};
 
 /// More HashStores of a partition than these are merged if they are small: each costs false positives, and memory

@@ -5,6 +5,7 @@ use super::policy::open_files;
 use super::residency::check_budget;
 use crate::coding::checksum::Secret;
 use crate::key::KeyHasher;
+use crate::store::FilterKind;
 use crate::store::cuckoo::CuckooTable;
 use crate::store::manifest::Shape;
 use crate::store::ordered::IndexKind;
@@ -41,16 +42,6 @@ pub enum HashStoreKind {
     CuckooTable,
     /// In the order of the SortedStore, found by fences, behind a filter.
     HashOrdered,
-}
-
-/// What tells that a key is not in a HashStore.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FilterKind {
-    /// The paper's hash filter (3.2): the tags of the LogStore, copied. Its false-positive rate is 8 / 2^`tag_bits`.
-    CuckooTags,
-    /// A ribbon filter, near the information bound. Its false-positive rate is 2^-`filter_bits`.
-    Ribbon,
 }
 
 /// All settings of the engine.

@@ -1,7 +1,19 @@
-//! Perfect hashing of hash-ordered keys, bucket by bucket, to blocks or to slots: RecSplit with consensus-coded seeds.
+//! The perfect index, for records of a fixed size: maps each record to its block or slot, and knows nothing else.
 //!
-//! A *bucket* is a range of placements with about 512 keys, and fills a range of blocks or slots. Within a bucket the
-//! order of keys is free, so the one that is cheapest to describe is chosen: a binary tree splits the keys by a hash,
+//! The records of a *bucket*, a range of placements with about 512 records, are distributed to the blocks of the bucket
+//! by a perfect hash, so all blocks are full. With 4 records per block and a bucket of 8:
+//!
+//! ```text
+//! placements of the bucket   a b c d e f g h      in this order they arrive
+//! perfect hash of each       0 1 1 0 1 0 0 1      the seeds: all that is stored
+//!                            -------- --------
+//! blocks                     a d f g  b c e h     within a block, any order
+//! ```
+//!
+//! The dissertation's sparse entropy-coded tries (Lim 2014, 3.1.6) solve the same problem for records in hash order.
+//! The hash is RecSplit with consensus-coded seeds.
+//!
+//! A bucket fills a range of blocks or slots. Within a bucket the order of keys is free, so the one that is cheapest to describe is chosen: a binary tree splits the keys by a hash,
 //! whose seed is such that each side receives as many keys as it has space for. With blocks, the tree ends there; a
 //! bucket may begin and end within a block. With slots, it ends with groups of five keys, each with a seed that maps
 //! its keys to different slots.
@@ -26,41 +38,51 @@ mod buckets;
 mod builder;
 mod search;
 mod shape;
-
-pub use shape::BUCKET_KEYS;
 #[cfg(test)]
 mod tests;
 
-use super::DecodeError;
+pub use builder::{PerfectIndexBuilder, PerfectIndexSettings};
+#[doc(hidden)]
+pub use shape::BUCKET_KEYS;
+
 use super::bits::Bits;
+use super::{DecodeError, PlacementIndex};
 use crate::coding::Decoder;
 use crate::coding::mix;
 use buckets::BucketCounts;
-pub(crate) use builder::ConsensusBuilder;
 use search::Hasher;
-pub(crate) use shape::Target;
+use shape::Target;
 use shape::{Bucket, FRACTION_BITS, Shape, Tree, left_parts};
 use std::ops::Range;
 use std::sync::Arc;
+
+const STRUCTURE: &str = "perfect index";
+const MAGIC: [u8; 4] = *b"SSBP";
+const VERSION: u16 = 1;
 
 /// The bits that a hash depends on: a seed and the bits before it. The first seed is preceded by as many zeros.
 const WINDOW_BITS: u32 = 64;
 
 /// The maximum number of keys of an index.
-pub(crate) const KEYS_MAX: u64 = 1 << 44;
+const KEYS_MAX: u64 = 1 << 44;
 
-/// Maps each key that the index was made of to its unit.
+/// Maps each record to its block, in 0.10 bits per record with 64 records per block, 0.24 with 16, 0.65 with 4. With 1
+/// record per block it maps each record to its slot, in 1.5 bits.
+///
+/// Several records may have one placement. A bucket cannot be solved if more records than fill a block have one
+/// placement; all its blocks are returned for each of its records then.
 #[derive(Debug, Clone)]
-pub(crate) struct ConsensusIndex {
-    outline: Arc<Outline>,
+pub struct PerfectIndex {
+    outline: Arc<PerfectOutline>,
     /// Preceded by [`WINDOW_BITS`] zeros, so the window of a seed that ends at bit *n* begins at bit *n* of this
     /// string.
     seeds: Bits,
 }
 
-/// An index without its seeds: it determines which of them a key needs.
+/// A [`PerfectIndex`] without its seeds, which are nearly all of it: 0.02 bits per record. It says which bytes of the
+/// encoded index a lookup needs, so the seeds can stay on flash.
 #[derive(Debug)]
-pub(crate) struct Outline {
+pub struct PerfectOutline {
     shape: &'static Shape,
     counts: BucketCounts,
     /// The buckets that are not solved with salt 0, ascending; nearly always none.
@@ -83,48 +105,67 @@ enum Solution {
     Ordered,
 }
 
-impl ConsensusIndex {
-    fn new(outline: Outline, seeds: Bits) -> Self {
-        Self { outline: Arc::new(outline), seeds }
-    }
-
-    /// Returns the unit, block or slot, of a key; all units of the bucket if the bucket is not solved.
-    pub(crate) fn locate(&self, placement: u64) -> Range<u64> {
-        self.outline.locate(placement, |end| self.seeds.get(end, WINDOW_BITS))
-    }
-
+impl PerfectIndex {
     /// Returns the index without its seeds. Shares its memory with the index.
-    pub(crate) fn outline(&self) -> &Arc<Outline> {
+    pub fn outline(&self) -> &Arc<PerfectOutline> {
         &self.outline
     }
 
-    /// Returns the number of keys.
-    pub(crate) fn len(&self) -> u64 {
+    /// Returns the number of records.
+    pub fn len(&self) -> u64 {
         self.outline.len()
     }
 
-    /// Returns the heap memory, in bytes.
-    pub(crate) fn heap_bytes(&self) -> usize {
-        let shared = 2 * size_of::<usize>() + size_of::<Outline>();
-        shared + self.outline.heap_bytes() + self.seeds.heap_bytes()
+    /// Returns whether there are no records.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
-    /// Appends the encoded index without its target.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    /// Appends the encoded index (`docs/formats/perfect_index.md`).
+    pub fn encode(&self, out: &mut Vec<u8>) {
         self.outline.encode(out);
         self.seeds.encode(out);
     }
 
-    /// Decodes what [`ConsensusIndex::encode`] wrote.
-    pub(crate) fn decode(reader: &mut Decoder<'_>, target: Target) -> Result<Self, DecodeError> {
-        let outline = Outline::decode(reader, target)?;
-        let seeds = Bits::decode(reader, outline.seeds_end(), "seeds")?;
-        Ok(Self::new(outline, seeds))
+    /// Decodes what [`PerfectIndex::encode`] wrote.
+    ///
+    /// # Errors
+    /// Bytes that the format does not allow, with their offset.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
+        let outline = PerfectOutline::read(&mut reader)?;
+        let seeds = Bits::decode(&mut reader, outline.seeds_end(), "seeds")?;
+        reader.end()?;
+        Ok(Self { outline: Arc::new(outline), seeds })
     }
 }
 
-impl Outline {
-    /// As [`ConsensusIndex::locate`]; `window` returns the bits of the seeds that end at a given bit.
+impl PlacementIndex for PerfectIndex {
+    /// Returns the one block of the record, or all blocks of a bucket that could not be solved.
+    fn locate(&self, placement: u64) -> Range<u64> {
+        self.outline.locate(placement, |end| self.seeds.get(end, WINDOW_BITS))
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let shared = 2 * size_of::<usize>() + size_of::<PerfectOutline>();
+        shared + self.outline.heap_bytes() + self.seeds.heap_bytes()
+    }
+}
+
+impl PerfectOutline {
+    /// Decodes an outline from the first bytes of an encoded [`PerfectIndex`], all those before the seeds.
+    ///
+    /// # Errors
+    /// Bytes that the format does not allow, with their offset.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
+        let outline = PerfectOutline::read(&mut reader)?;
+        reader.end()?;
+        Ok(outline)
+    }
+
+    /// Returns the unit, block or slot, of a key; all units of the bucket if the bucket is not solved. `window` returns
+    /// the bits of the seeds that end at a given bit.
     fn locate(&self, placement: u64, window: impl Fn(u64) -> u64) -> Range<u64> {
         if self.counts.keys() == 0 {
             return 0..0;
@@ -145,9 +186,9 @@ impl Outline {
         first.min(end - 1) / units..end.div_ceil(units)
     }
 
-    /// As [`ConsensusIndex::locate`], with bytes of the encoded seeds that begin at `start` and include those of
-    /// [`seeds_for`](Self::seeds_for).
-    pub(crate) fn locate_in(&self, placement: u64, start: u64, seeds: &[u8]) -> Range<u64> {
+    /// As [`PerfectIndex::locate`], with seed bytes that begin at `start` and include those of
+    /// [`seeds_for`](Self::seeds_for). Other bytes lead to a wrong block, but always to one that exists.
+    pub fn locate_in(&self, placement: u64, start: u64, seeds: &[u8]) -> Range<u64> {
         self.locate(placement, |end| {
             let at = (end / 8).checked_sub(start).and_then(|at| usize::try_from(at).ok());
             let mut window = [0; 16];
@@ -157,8 +198,8 @@ impl Outline {
         })
     }
 
-    /// Returns the range of encoded seed bytes that locate a key: those of its bucket.
-    pub(crate) fn seeds_for(&self, placement: u64) -> Range<u64> {
+    /// Returns the range of seed bytes that [`locate_in`](Self::locate_in) needs, about a hundred: those of the bucket.
+    pub fn seeds_for(&self, placement: u64) -> Range<u64> {
         if self.counts.keys() == 0 {
             return 0..0;
         }
@@ -168,8 +209,8 @@ impl Outline {
         bit(number, first) / 8..end.div_ceil(8).min(self.seeds_bytes())
     }
 
-    /// Returns the length of the encoded seeds, in bytes.
-    pub(crate) fn seeds_bytes(&self) -> u64 {
+    /// Returns the length of the seeds in the encoded index, in bytes.
+    pub fn seeds_bytes(&self) -> u64 {
         self.seeds_end().div_ceil(64) * 8
     }
 
@@ -183,26 +224,43 @@ impl Outline {
         Bucket { number, first, len }
     }
 
-    /// Returns the first unit that has a key of the placement's bucket.
-    pub(crate) fn first_unit_of_bucket(&self, placement: u64) -> u64 {
+    /// Returns the first block that has a record of the placement's bucket. All records of higher placements are in
+    /// this block or in later ones.
+    pub fn first_block_of_bucket(&self, placement: u64) -> u64 {
         match self.counts.keys() {
             0 => 0,
             _ => self.bucket(placement).first / self.shape.target.unit_len(),
         }
     }
 
-    /// Returns the bucket of a placement. Buckets ascend with placements.
-    pub(crate) fn bucket_of(&self, placement: u64) -> u64 {
+    /// Returns the bucket of a placement. Buckets ascend with placements, and the records of a bucket are in
+    /// consecutive blocks, of which the first may begin with records of earlier buckets.
+    pub fn bucket_of(&self, placement: u64) -> u64 {
         bucket_of(self.counts.len(), placement)
     }
 
-    /// Returns the number of keys.
-    pub(crate) fn len(&self) -> u64 {
+    /// Returns the number of records.
+    pub fn len(&self) -> u64 {
         self.counts.keys()
     }
 
+    /// Returns whether there are no records.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the number of blocks. All but the last are full.
+    pub fn blocks(&self) -> u64 {
+        self.len().div_ceil(self.shape.target.unit_len())
+    }
+
+    /// Returns the number of records that fill a block.
+    pub fn records_per_block(&self) -> u32 {
+        self.shape.target.unit_len() as u32
+    }
+
     /// Returns the heap memory, in bytes.
-    pub(crate) fn heap_bytes(&self) -> usize {
+    pub fn heap_bytes(&self) -> usize {
         self.counts.heap_bytes() + size_of_val(&*self.exceptions)
     }
 
@@ -212,6 +270,9 @@ impl Outline {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(MAGIC);
+        out.extend(VERSION.to_le_bytes());
+        out.extend((self.records_per_block() as u16).to_le_bytes());
         self.counts.encode(out);
         out.extend((self.exceptions.len() as u32).to_le_bytes());
         for &Exception { bucket, solution } in &self.exceptions {
@@ -225,7 +286,10 @@ impl Outline {
     }
 
     /// Decodes what precedes the seeds.
-    pub(crate) fn decode(reader: &mut Decoder<'_>, target: Target) -> Result<Self, DecodeError> {
+    fn read(reader: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let records_per_block = u32::from(reader.u16("records per block")?);
+        let allowed = (1..=256).contains(&records_per_block);
+        reader.check(2, allowed, || "1 to 256 records per block".into(), || records_per_block.to_string())?;
         let counts = BucketCounts::decode(reader)?;
         let mut exceptions: Vec<Exception> = Vec::new();
         for _ in 0..reader.u32("a number of exceptions")? {
@@ -239,7 +303,7 @@ impl Outline {
             };
             exceptions.push(Exception { bucket, solution });
         }
-        Ok(Self { shape: Shape::of(target), counts, exceptions: exceptions.into() })
+        Ok(Self { shape: Shape::of(Target::of(records_per_block)), counts, exceptions: exceptions.into() })
     }
 }
 

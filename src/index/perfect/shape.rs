@@ -32,7 +32,7 @@ const BLOCK_KEYS_MAX: usize = 256;
 
 /// What keys are mapped to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(super) enum Target {
     /// Blocks of this number of keys, 2 to 256. A block may have keys of several buckets.
     Blocks(u32),
     /// One slot per key. The parts of the splitting tree are groups of [`GROUP_KEYS`] slots.
@@ -40,6 +40,11 @@ pub(crate) enum Target {
 }
 
 impl Target {
+    /// Returns the target for blocks of 1 to 256 records; a block of one record is a slot.
+    pub(super) fn of(records_per_block: u32) -> Target {
+        if records_per_block == 1 { Target::Slots } else { Target::Blocks(records_per_block) }
+    }
+
     /// Returns the keys of a full part.
     fn part_len(self) -> u32 {
         match self {

@@ -1,14 +1,20 @@
 use super::*;
 use crate::index::BuildError;
-use crate::index::testing::Numbers;
+use crate::index::testing::{Numbers, assert_golden, assert_withstands_damage};
 
 fn placements(count: usize, seed: u64) -> Vec<u64> {
     Numbers(seed).sorted_keys(count).into_iter().map(|(placement, _)| placement).collect()
 }
 
+fn builder(target: Target, expected_records: u64) -> PerfectIndexBuilder {
+    let records_per_block = target.unit_len() as u32;
+    let settings = PerfectIndexSettings { expected_records, records_per_block, bucket_records: u32::MAX };
+    PerfectIndexBuilder::new(settings).unwrap()
+}
+
 /// Builds an index, and returns the unit of each key.
-fn built(target: Target, expected_keys: u64, placements: &[u64]) -> (ConsensusIndex, Vec<u64>) {
-    let mut builder = ConsensusBuilder::new(target, expected_keys, u32::MAX);
+fn built(target: Target, expected_keys: u64, placements: &[u64]) -> (PerfectIndex, Vec<u64>) {
+    let mut builder = builder(target, expected_keys);
     let mut units = Vec::new();
     for &placement in placements {
         units.extend(builder.push(placement).unwrap().into_iter().flatten());
@@ -19,7 +25,7 @@ fn built(target: Target, expected_keys: u64, placements: &[u64]) -> (ConsensusIn
 }
 
 /// Asserts that every unit is full and every key is found in its unit.
-fn assert_perfect(target: Target, expected_keys: u64, placements: &[u64]) -> ConsensusIndex {
+fn assert_perfect(target: Target, expected_keys: u64, placements: &[u64]) -> PerfectIndex {
     let (index, units) = built(target, expected_keys, placements);
     let mut sorted = units.clone();
     sorted.sort_unstable();
@@ -129,7 +135,7 @@ fn keys_of_one_placement_share_a_block_or_are_located_together() {
 #[test]
 fn within_a_bucket_any_order_is_allowed() {
     let mut placements = placements(5_000, 6);
-    let buckets = ConsensusBuilder::new(Target::Slots, 5_000, u32::MAX).finish().0.outline.counts.len();
+    let buckets = builder(Target::Slots, 5_000).finish().0.outline.counts.len();
     placements.sort_by_key(|&placement| (bucket_of(buckets, placement), placement.rotate_left(40)));
     assert!(!placements.is_sorted());
     assert_perfect(Target::Slots, 5_000, &placements);
@@ -137,11 +143,105 @@ fn within_a_bucket_any_order_is_allowed() {
 
 #[test]
 fn a_placement_of_an_earlier_bucket_is_refused() {
-    let mut builder = ConsensusBuilder::new(Target::Blocks(4), 2_000, u32::MAX);
+    let mut builder = builder(Target::Blocks(4), 2_000);
     builder.push(1 << 62).unwrap();
     assert!(builder.push(0).is_err());
     assert_eq!(builder.push(u64::MAX).unwrap(), Some(&[0][..]));
     assert_eq!(builder.push(5), Err(BuildError::OutOfOrder { last: u64::MAX, got: 5 }));
     let (index, units) = builder.finish();
     assert_eq!((index.len(), units), (2, vec![0]));
+}
+
+fn built_in_blocks(count: usize, records_per_block: u32) -> (PerfectIndex, Vec<(u64, u64)>) {
+    built_with(count, records_per_block, 512)
+}
+
+fn built_with(count: usize, records_per_block: u32, bucket_records: u32) -> (PerfectIndex, Vec<(u64, u64)>) {
+    let expected_records = count as u64;
+    let settings = PerfectIndexSettings { expected_records, records_per_block, bucket_records };
+    let mut builder = PerfectIndexBuilder::new(settings).unwrap();
+    let keys = Numbers(count as u64).sorted_keys(count);
+    let mut blocks = Vec::new();
+    for &(placement, _) in &keys {
+        blocks.extend(builder.push(placement).unwrap().into_iter().flatten());
+    }
+    assert_eq!((builder.len(), builder.is_empty()), (count as u64, count == 0));
+    let (index, last) = builder.finish();
+    blocks.extend(last);
+    (index, keys.into_iter().map(|(placement, _)| placement).zip(blocks).collect())
+}
+
+fn encoded(index: &PerfectIndex) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    index.encode(&mut bytes);
+    bytes
+}
+
+#[test]
+fn a_decoded_index_finds_the_one_block_of_every_record() {
+    for (count, records_per_block) in
+        [(0, 4), (1, 4), (2, 2), (5_000, 1), (5_000, 4), (5_000, 63), (5_000, 256)]
+    {
+        let (index, records) = built_in_blocks(count, records_per_block);
+        let decoded = PerfectIndex::decode(&encoded(&index)).unwrap();
+        assert_eq!(encoded(&decoded), encoded(&index));
+        assert_eq!((decoded.len(), decoded.is_empty()), (count as u64, count == 0));
+        assert_eq!(decoded.outline().blocks(), count.div_ceil(records_per_block as usize) as u64);
+        assert!(records.iter().all(|&(placement, block)| decoded.locate(placement) == (block..block + 1)));
+    }
+}
+
+#[test]
+fn an_outline_locates_as_the_index_does_from_the_bytes_that_it_names() {
+    for (count, records_per_block) in [(0, 4), (1, 4), (5_000, 1), (5_000, 4), (5_000, 63), (9_000, 256)] {
+        let (index, _) = built_in_blocks(count, records_per_block);
+        let bytes = encoded(&index);
+        let seeds_at = bytes.len() - index.outline().seeds_bytes() as usize;
+        let outline = PerfectOutline::decode(&bytes[..seeds_at]).unwrap();
+        assert_eq!((outline.len(), outline.blocks()), (index.len(), index.outline().blocks()));
+        for (placement, _) in Numbers(2).keys(2_000) {
+            let needed = outline.seeds_for(placement);
+            let seeds = &bytes[seeds_at..][needed.start as usize..needed.end as usize];
+            assert_eq!(outline.locate_in(placement, needed.start, seeds), index.locate(placement));
+            assert_eq!(outline.bucket_of(placement), index.outline().bucket_of(placement));
+        }
+        assert!(outline.heap_bytes() * 5 < index.heap_bytes() + 300);
+    }
+}
+
+#[test]
+fn small_buckets_are_solved_too_for_a_fraction_of_a_bit() {
+    for (records_per_block, bucket_records, bits_max) in [(4, 128, 0.78), (4, 64, 0.88), (16, 64, 0.52)] {
+        let (index, records) = built_with(20_000, records_per_block, bucket_records);
+        let one_block = |&(placement, block): &(u64, u64)| index.locate(placement) == (block..block + 1);
+        assert!(records.iter().all(one_block));
+        let bits = index.heap_bytes() as f64 * 8.0 / 20_000.0;
+        assert!(bits < bits_max, "{bits}");
+        assert_eq!(encoded(&PerfectIndex::decode(&encoded(&index)).unwrap()), encoded(&index));
+    }
+}
+
+#[test]
+fn damaged_bytes_are_refused_or_harmless() {
+    for (count, records_per_block) in [(0, 4), (3, 4), (1_500, 1), (1_500, 7)] {
+        let (index, _) = built_in_blocks(count, records_per_block);
+        assert_withstands_damage(&encoded(&index), PerfectIndex::decode, |index| {
+            for (placement, _) in Numbers(1).keys(200) {
+                assert!(index.locate(placement).end <= index.outline().blocks());
+            }
+        });
+    }
+}
+
+#[test]
+fn its_bytes_are_the_golden_ones() {
+    assert_golden("block_perfect.bin", &encoded(&built_in_blocks(2_000, 16).0));
+}
+
+#[test]
+fn settings_outside_their_limits_are_refused() {
+    for records_per_block in [0, 257] {
+        let settings = PerfectIndexSettings { expected_records: 1, records_per_block, bucket_records: 512 };
+        assert!(matches!(PerfectIndexBuilder::new(settings), Err(BuildError::Setting { .. })));
+    }
 }

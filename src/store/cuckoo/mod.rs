@@ -11,7 +11,8 @@ use crate::index::filter::{CuckooFilter, Filter};
 use crate::key::KeyHash;
 use crate::store::Query;
 use crate::store::block::BlockBuilder;
-use crate::store::file::{FilterKind, StoreFile, StoreFileWriter, StoreFooter};
+use crate::store::file::{StoreFile, StoreFileWriter, StoreFooter};
+use crate::store::filter::SECTION_CUCKOO;
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::{RecordLayout, RecordShape, RecordView};
 use crate::store::slots::{CheckedSlots, checked_slots_per_block, slot_checksum};
@@ -208,7 +209,7 @@ impl CuckooTableWriter {
         }
         let mut bytes = Vec::new();
         filter.encode(&mut bytes);
-        let filter_section = (FilterKind::Cuckoo as u8, &bytes[..]);
+        let filter_section = (SECTION_CUCKOO, &bytes[..]);
         let file = self.file.finish(self.records, self.deleted, (0, &[]), filter_section)?;
         let geometry = Geometry::new(self.shape, file.footer()).ok_or_else(|| {
             file.file().corrupt(0, "a table of records that fit into its blocks", "larger records")

@@ -7,12 +7,13 @@ use crate::coding::checksum;
 use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::{AlignedBuffer, Directory, File};
 use crate::index::filter::CuckooFilter;
+use crate::store::StoreFilter;
 use crate::store::block::Block;
 use crate::store::cuckoo::CUCKOO_TABLE_KIND;
 use crate::store::file::{
     FOOTER_BYTES, HEADER_BYTES, StoreFile, StoreFooter, encode_header, expected_tag, found_tag,
 };
-use crate::store::ordered::{Form, StoreFilter, StoreIndex, slots_per_block};
+use crate::store::ordered::{BlockForm, StoreIndex, slots_per_block};
 use crate::store::record::RecordLayout;
 use crate::store::slots::CheckedSlots;
 use crate::{Error, Result};
@@ -169,7 +170,7 @@ fn guess_footer(file: &File, length: u64, wanted: &StoreToOpen<'_>) -> Result<St
     let layout = &wanted.belonging.shape.layout;
     let slot_bytes = match kind {
         CUCKOO_TABLE_KIND => layout.slot_bytes(true),
-        kind if kind == Form::CheckedSlots as u8 => layout.slot_bytes(false),
+        kind if kind == BlockForm::CheckedSlots as u8 => layout.slot_bytes(false),
         _ => None,
     };
     let checked = slot_bytes.map(|slot_bytes| CheckedSlots {
@@ -251,7 +252,7 @@ fn load(file: &StoreFile, layout: &RecordLayout) -> Result<Finders> {
         };
         return Ok((None, None, table));
     }
-    let Ok(form) = Form::of(file, layout) else { return Ok((None, None, None)) };
+    let Ok(form) = BlockForm::of(file, layout) else { return Ok((None, None, None)) };
     let slots = slots_per_block(layout, form, file.footer().block_bytes);
     let index = match StoreIndex::load(file, form, slots) {
         Ok(index) => index.map(|(index, _)| index),

@@ -3,13 +3,14 @@
 use super::{Advance, Belonging, Visit, read_if_readable};
 use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::{AlignedBuffer, Purpose};
-use crate::index::block_perfect::BlockPerfect;
 use crate::index::filter::{CuckooFilter, Filter};
+use crate::index::perfect::PerfectOutline;
 use crate::key::KeyHash;
+use crate::store::StoreFilter;
 use crate::store::block::Block;
 use crate::store::cuckoo::{CUCKOO_TABLE_KIND, Geometry as CuckooGeometry};
 use crate::store::file::{FOOTER_BYTES, Section, StoreFile};
-use crate::store::ordered::{Form, StoreFilter, StoreIndex};
+use crate::store::ordered::{BlockForm, StoreIndex};
 use crate::store::record::{RecordProblem, RecordView};
 use crate::store::slots::CheckedSlots;
 use crate::{Error, Result};
@@ -146,7 +147,7 @@ impl StoreView<'_> {
             Some(geometry) => Some(geometry.checked),
             None => {
                 let layout = &self.belonging.shape.layout;
-                Form::of(self.file, layout).ok().and_then(|form| form.checked(self.file, layout))
+                BlockForm::of(self.file, layout).ok().and_then(|form| form.checked(self.file, layout))
             }
         }
     }
@@ -159,7 +160,7 @@ impl StoreView<'_> {
             let found = candidates.any(|slot| u64::from(slot.rank) / slots == blocks.start);
             return if found { Ok(()) } else { Err(DamagedPart::Filter) };
         }
-        if self.filter.is_some_and(|filter| !filter.may_contain(hash)) {
+        if self.filter.is_some_and(|filter| !filter.may_contain(hash.placement, hash.fingerprint)) {
             return Err(DamagedPart::Filter);
         }
         match self.index {
@@ -178,8 +179,8 @@ impl StoreView<'_> {
         if self.is_in_order() {
             return (before, after.max(before));
         }
-        if let Some(StoreIndex::BlockPerfect { index, .. }) = self.index {
-            return (bucket_start(index, before), bucket_end(index, after));
+        if let Some(outline) = self.index.and_then(StoreIndex::outline) {
+            return (bucket_start(outline, before), bucket_end(outline, after));
         }
         match (self.table, self.slots_per_block()) {
             (Some(table), Some(slots)) => {
@@ -193,7 +194,7 @@ impl StoreView<'_> {
     fn is_in_order(&self) -> bool {
         let footer = self.file.footer();
         let in_buckets = !self.end_is_known || StoreIndex::is_in_buckets(footer);
-        footer.kind == Form::Stream as u8 || (footer.kind != CUCKOO_TABLE_KIND && !in_buckets)
+        footer.kind == BlockForm::Stream as u8 || (footer.kind != CUCKOO_TABLE_KIND && !in_buckets)
     }
 }
 
@@ -202,17 +203,17 @@ fn extent_of(section: &Section) -> (u64, u64) {
 }
 
 /// The lowest placement in the bucket of a placement. Buckets ascend with placements.
-fn bucket_start(index: &BlockPerfect, placement: u64) -> u64 {
-    let bucket = index.bucket_of(placement);
-    lowest(|other| index.bucket_of(other) >= bucket)
+fn bucket_start(outline: &PerfectOutline, placement: u64) -> u64 {
+    let bucket = outline.bucket_of(placement);
+    lowest(|other| outline.bucket_of(other) >= bucket)
 }
 
-fn bucket_end(index: &BlockPerfect, placement: u64) -> u64 {
-    let bucket = index.bucket_of(placement);
-    if index.bucket_of(u64::MAX) == bucket {
+fn bucket_end(outline: &PerfectOutline, placement: u64) -> u64 {
+    let bucket = outline.bucket_of(placement);
+    if outline.bucket_of(u64::MAX) == bucket {
         return u64::MAX;
     }
-    lowest(|other| index.bucket_of(other) > bucket).saturating_sub(1)
+    lowest(|other| outline.bucket_of(other) > bucket).saturating_sub(1)
 }
 
 /// The lowest number of which something is true that is true of every higher one and of the highest.
@@ -315,7 +316,7 @@ impl<'v, 'f> Pass<'v, 'f> {
                     self.save_slots(&checked, number, bytes)?;
                 }
             }
-            Ok(block) if self.is_table || file.footer().kind != Form::Stream as u8 => {
+            Ok(block) if self.is_table || file.footer().kind != BlockForm::Stream as u8 => {
                 self.take_slots(number, block.payload)?;
             }
             Ok(block) => self.take_stream(number, &block)?,

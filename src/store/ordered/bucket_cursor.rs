@@ -9,7 +9,7 @@
 //! record of a later bucket has been read.
 
 use super::OrderedTable;
-use super::index::Buckets;
+use super::index::PagedIndex;
 use crate::Result;
 use crate::device::{Purpose, with_scratch};
 use crate::key::KeyHash;
@@ -23,7 +23,7 @@ const GROWTH_BYTES: usize = 4096;
 /// The records in hash order of an [`OrderedTable`] that orders them by buckets only, read in pieces.
 pub(super) struct BucketCursor {
     table: Arc<OrderedTable>,
-    buckets: Arc<Buckets>,
+    index: Arc<PagedIndex>,
     purpose: Purpose,
     piece_bytes: usize,
     slot_bytes: usize,
@@ -41,14 +41,14 @@ impl BucketCursor {
     /// A cursor before the first record.
     pub fn new(
         table: &OrderedTable,
-        buckets: Arc<Buckets>,
+        index: Arc<PagedIndex>,
         purpose: Purpose,
         piece_bytes: usize,
     ) -> BucketCursor {
         BucketCursor {
             // The cursor needs neither index nor filter, so that they can be released while it runs.
             table: Arc::new(table.without_filter().without_index()),
-            buckets,
+            index,
             purpose,
             piece_bytes,
             slot_bytes: table.shape.layout.slot_bytes(false).unwrap_or(1),
@@ -63,7 +63,7 @@ impl BucketCursor {
     /// Whether all records of the next record's bucket have been read.
     fn is_bucket_complete(&self) -> bool {
         let bucket = |record: Option<&(KeyHash, u32)>| {
-            record.map(|(hash, _)| self.buckets.outline.bucket_of(hash.placement))
+            record.map(|(hash, _)| self.index.outline.bucket_of(hash.placement))
         };
         bucket(self.pending.last()) < bucket(self.pending.first())
     }
@@ -137,7 +137,7 @@ impl Cursor for BucketCursor {
 
     /// Moves to the first block of the placement's bucket. The next [`advance`](Cursor::advance) reads the bucket.
     fn seek(&mut self, placement: u64) -> Result<()> {
-        self.next_block = self.buckets.first_block_of_bucket(placement);
+        self.next_block = self.index.first_block_of_bucket(placement);
         Ok(())
     }
 

@@ -1,17 +1,20 @@
-//! The indexes and filters that a store may have, as one.
+//! The index of a table in hash order: one of several structures, built with the table and saved in its file.
+//!
+//! An index locates *units*: slots if it is dense or perfect to slots, blocks otherwise. A perfect index may be left on
+//! flash except for its outline; a lookup then reads the seeds of one bucket ([`PagedIndex`]).
 
-use super::Form;
+use super::BlockForm;
 use super::pages::Pages;
 use crate::device::{AlignedBuffer, Purpose};
 use crate::index::PlacementIndex;
-use crate::index::block_perfect::{BlockPerfect, BlockPerfectOutline};
 use crate::index::entropy_trie::{EntropyTrie, EntropyTrieBuilder, TrieSettings};
 use crate::index::fences::{Fences, FencesBuilder, FencesSettings};
-use crate::index::filter::{CuckooFilter, Filter, RangedFilter, RibbonFilter};
+use crate::index::perfect::{PerfectIndex, PerfectOutline};
 use crate::key::KeyHash;
-use crate::store::file::{FilterKind, StoreFile, StoreFooter};
+use crate::store::file::{StoreFile, StoreFooter};
 use crate::{Error, Result};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The kind of index that locates the records of a table in hash order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,35 +73,36 @@ impl IndexKind {
     }
 }
 
-/// The kinds of saved indexes; whether a trie is dense stands in itself.
+/// The kinds of index sections in a file. A trie says itself whether it is dense, a perfect index whether it locates
+/// slots.
 const SECTION_NONE: u8 = 0;
 const SECTION_ENTROPY_TRIE: u8 = 1;
 const SECTION_FENCES: u8 = 2;
-const SECTION_BLOCK_PERFECT: u8 = 4;
+const SECTION_PERFECT: u8 = 4;
 
 /// What an index is built with.
 #[derive(Debug, Clone, Copy)]
 pub struct StoreIndexSettings {
-    /// Which index.
+    /// The kind of index.
     pub kind: IndexKind,
-    /// How many records stand in each block, if all but the last are full of slots; else 1.
+    /// The number of records in a full block if records are in slots, else 1.
     pub slots_per_block: u32,
-    /// About how many records will come.
+    /// The approximate number of records.
     pub expected_records: u64,
-    /// About how many blocks they will fill.
+    /// The approximate number of blocks that the records fill.
     pub expected_blocks: u64,
 }
 
-/// Makes a [`StoreIndex`] of records in hash order.
+/// Builds a [`StoreIndex`] from records in hash order. Perfect indexes are built by the table's writer.
 pub enum StoreIndexBuilder {
-    /// A trie, and the slots of a block.
+    /// A trie, and the number of slots in a block.
     EntropyTrie(EntropyTrieBuilder, u32),
     /// Fences.
     Fences(FencesBuilder),
 }
 
 impl StoreIndexBuilder {
-    /// Starts without a record.
+    /// Makes a builder without records.
     pub fn new(settings: &StoreIndexSettings) -> Result<Self> {
         let slots_per_block = settings.slots_per_block.max(1);
         let trie = |records_per_block| {
@@ -122,7 +126,7 @@ impl StoreIndexBuilder {
         }
     }
 
-    /// Adds the next record and the blocks that have any of its bytes.
+    /// Adds the next record, and the blocks that contain any of its bytes.
     pub fn push(&mut self, placement: u64, blocks: Range<u64>) -> Result<()> {
         match self {
             StoreIndexBuilder::EntropyTrie(trie, _) => trie.push(placement)?,
@@ -131,68 +135,65 @@ impl StoreIndexBuilder {
         Ok(())
     }
 
-    /// Whether a lookup of either of two placements would read both blocks, if a block ended between them.
+    /// Returns whether a lookup of either of two placements would read two blocks if a block ended between them.
     pub fn would_share(&self, placement: u64, next: u64) -> bool {
         match self {
             StoreIndexBuilder::Fences(fences) => fences.cell_of(placement) == fences.cell_of(next),
-            _ => false,
+            StoreIndexBuilder::EntropyTrie(..) => false,
         }
     }
 
-    /// No more records will come.
+    /// Returns the index.
     pub fn finish(self) -> Result<StoreIndex> {
         Ok(match self {
             StoreIndexBuilder::EntropyTrie(trie, slots_per_block) => {
                 StoreIndex::trie(trie.finish()?, slots_per_block)
             }
-            StoreIndexBuilder::Fences(fences) => StoreIndex::Fences(fences.finish()),
+            StoreIndexBuilder::Fences(fences) => StoreIndex::fences(fences.finish()),
         })
     }
 }
 
-/// The index of a store, in memory.
-pub enum StoreIndex {
-    /// See [`IndexKind::EntropyTrie`] and [`IndexKind::DenseTrie`].
-    EntropyTrie {
-        /// The trie.
-        trie: EntropyTrie,
-        /// How many of the units that it locates stand in a block: 1 if it is sparse.
-        units_per_block: u64,
-    },
-    /// See [`IndexKind::Fences`].
+/// The index of a table, in memory.
+pub struct StoreIndex {
+    structure: Structure,
+    /// The number of units per block: 1 if the units are blocks.
+    units_per_block: u64,
+}
+
+enum Structure {
+    EntropyTrie(EntropyTrie),
     Fences(Fences),
-    /// See [`IndexKind::BlockPerfect`] and [`IndexKind::SlotPerfect`].
-    BlockPerfect {
-        /// The index.
-        index: BlockPerfect,
-        /// How many of the units that it locates stand in a block: 1 unless it tells slots.
-        units_per_block: u64,
-    },
+    Perfect(PerfectIndex),
 }
 
 impl StoreIndex {
     fn trie(trie: EntropyTrie, slots_per_block: u32) -> StoreIndex {
         let units_per_block = u64::from((slots_per_block / trie.settings().records_per_block.max(1)).max(1));
-        StoreIndex::EntropyTrie { trie, units_per_block }
+        StoreIndex { structure: Structure::EntropyTrie(trie), units_per_block }
     }
 
-    /// A perfect index over blocks of so many slots.
-    pub(super) fn perfect(index: BlockPerfect, slots_per_block: u32) -> StoreIndex {
-        let units_per_block = units_per_block(index.records_per_block(), slots_per_block);
-        StoreIndex::BlockPerfect { index, units_per_block }
+    fn fences(fences: Fences) -> StoreIndex {
+        StoreIndex { structure: Structure::Fences(fences), units_per_block: 1 }
     }
 
-    /// Whether the records of the store are ordered by buckets only.
+    pub(super) fn perfect(index: PerfectIndex, slots_per_block: u32) -> StoreIndex {
+        let units_per_block = units_per_block(index.outline(), slots_per_block);
+        StoreIndex { structure: Structure::Perfect(index), units_per_block }
+    }
+
+    /// Returns whether the records of a table with this footer are ordered between buckets only.
     pub(in crate::store) fn is_in_buckets(footer: &StoreFooter) -> bool {
-        footer.index.kind == SECTION_BLOCK_PERFECT
+        footer.index.kind == SECTION_PERFECT
     }
 
-    /// Reads the index back. `slots_per_block` is as it was when it was built.
+    /// Reads and checks the index of a file, if it has one, with the part that stays in memory while the rest is on
+    /// flash. `slots_per_block` is the one that the index was built with.
     pub(in crate::store) fn load(
         file: &StoreFile,
-        form: Form,
+        form: BlockForm,
         slots_per_block: u32,
-    ) -> Result<Option<(StoreIndex, Option<Buckets>)>> {
+    ) -> Result<Option<(StoreIndex, Option<PagedIndex>)>> {
         let section = &file.footer().index;
         if section.kind == SECTION_NONE {
             return Ok(None);
@@ -204,7 +205,8 @@ impl StoreIndex {
             SECTION_ENTROPY_TRIE => {
                 let trie = EntropyTrie::decode(&bytes).map_err(damaged)?;
                 let records = trie.settings().records_per_block;
-                let fits = form != Form::Stream && [1, slots_per_block].contains(&records);
+                let fits = form != BlockForm::Stream && [1, slots_per_block].contains(&records);
+                // A trie counts records, so that one for other records would locate blocks that do not exist.
                 if !fits || trie.len() != file.footer().records {
                     let expected =
                         format!("a trie of {} records, {slots_per_block} per block", file.footer().records);
@@ -213,121 +215,108 @@ impl StoreIndex {
                 }
                 StoreIndex::trie(trie, slots_per_block)
             }
-            SECTION_BLOCK_PERFECT => {
+            SECTION_PERFECT => {
                 let (pages, bytes) = Pages::split(file, section, &bytes)?;
-                let index = BlockPerfect::decode(bytes).map_err(damaged)?;
-                let buckets = Buckets::new(index.outline(), pages, slots_per_block);
-                return Ok(Some((StoreIndex::perfect(index, slots_per_block), Some(buckets))));
+                let index = PerfectIndex::decode(bytes).map_err(damaged)?;
+                let paged = PagedIndex::new(index.outline().clone(), pages, slots_per_block);
+                return Ok(Some((StoreIndex::perfect(index, slots_per_block), Some(paged))));
             }
-            SECTION_FENCES => Fences::decode(&bytes).map(StoreIndex::Fences).map_err(damaged)?,
+            SECTION_FENCES => StoreIndex::fences(Fences::decode(&bytes).map_err(damaged)?),
             kind => return Err(file.file().corrupt(offset, "an index", format!("a section of kind {kind}"))),
         };
         Ok(Some((index, None)))
     }
 
-    /// The saved form: the kind of its section, and its bytes; with what stays in memory while it is on flash.
-    pub(crate) fn encode(&self) -> (u8, Vec<u8>, Option<Buckets>) {
+    /// Returns the kind of the index's section and its bytes, and the part that stays in memory while the rest is on
+    /// flash.
+    pub(crate) fn encode(&self) -> (u8, Vec<u8>, Option<PagedIndex>) {
         let mut bytes = Vec::new();
-        let section = match self {
-            StoreIndex::EntropyTrie { trie, .. } => {
+        match &self.structure {
+            Structure::EntropyTrie(trie) => {
                 trie.encode(&mut bytes);
-                SECTION_ENTROPY_TRIE
+                (SECTION_ENTROPY_TRIE, bytes, None)
             }
-            StoreIndex::Fences(fences) => {
+            Structure::Fences(fences) => {
                 fences.encode(&mut bytes);
-                SECTION_FENCES
+                (SECTION_FENCES, bytes, None)
             }
-            StoreIndex::BlockPerfect { index, units_per_block } => {
+            Structure::Perfect(index) => {
                 index.encode(&mut bytes);
-                let outline = index.outline();
+                let outline = index.outline().clone();
                 let (bytes, pages) = Pages::encode(&bytes, bytes.len() as u64 - outline.seeds_bytes());
-                let buckets = Buckets { outline, pages, units_per_block: *units_per_block };
-                return (SECTION_BLOCK_PERFECT, bytes, Some(buckets));
+                let paged = PagedIndex { outline, pages, units_per_block: self.units_per_block };
+                (SECTION_PERFECT, bytes, Some(paged))
             }
-        };
-        (section, bytes, None)
-    }
-
-    /// The names of the index and of the filter in a file that ends so; `by_slot` if its blocks are found by slot.
-    pub fn names(footer: &StoreFooter, by_slot: bool) -> (&'static str, &'static str) {
-        let index = match footer.index.kind {
-            SECTION_ENTROPY_TRIE => "entropy_trie",
-            SECTION_FENCES => "fences",
-            SECTION_BLOCK_PERFECT if by_slot => "slot_perfect",
-            SECTION_BLOCK_PERFECT => "block_perfect",
-            _ => "none",
-        };
-        let is = |kind: FilterKind| footer.filter.kind == kind as u8;
-        let filter = match () {
-            () if is(FilterKind::Cuckoo) => "cuckoo_tags",
-            () if is(FilterKind::Ribbon) || is(FilterKind::Ranged) => "ribbon",
-            () => "none",
-        };
-        (index, filter)
-    }
-
-    /// Which index it is.
-    pub fn kind(&self) -> IndexKind {
-        match self {
-            StoreIndex::EntropyTrie { trie, units_per_block } => {
-                let dense = trie.settings().records_per_block == 1 && *units_per_block > 1;
-                if dense { IndexKind::DenseTrie } else { IndexKind::EntropyTrie }
-            }
-            StoreIndex::Fences(_) => IndexKind::Fences,
-            StoreIndex::BlockPerfect { units_per_block: 2.., .. } => IndexKind::SlotPerfect,
-            StoreIndex::BlockPerfect { .. } => IndexKind::BlockPerfect,
         }
     }
 
-    /// The blocks in which the record of a key stands, if it is there.
+    /// Returns the kind of index that a footer names, if it names one. A file does not distinguish dense tries from
+    /// pruned ones. `by_slot` says whether the table's slots have checksums.
+    pub(super) fn kind_in(footer: &StoreFooter, by_slot: bool) -> Option<IndexKind> {
+        match footer.index.kind {
+            SECTION_ENTROPY_TRIE => Some(IndexKind::EntropyTrie),
+            SECTION_FENCES => Some(IndexKind::Fences),
+            SECTION_PERFECT if by_slot => Some(IndexKind::SlotPerfect),
+            SECTION_PERFECT => Some(IndexKind::BlockPerfect),
+            _ => None,
+        }
+    }
+
+    /// Returns the kind of index.
+    pub fn kind(&self) -> IndexKind {
+        match &self.structure {
+            Structure::EntropyTrie(trie) => {
+                let dense = trie.settings().records_per_block == 1 && self.units_per_block > 1;
+                if dense { IndexKind::DenseTrie } else { IndexKind::EntropyTrie }
+            }
+            Structure::Fences(_) => IndexKind::Fences,
+            Structure::Perfect(_) if self.units_per_block > 1 => IndexKind::SlotPerfect,
+            Structure::Perfect(_) => IndexKind::BlockPerfect,
+        }
+    }
+
+    /// Returns the outline of a perfect index.
+    pub(in crate::store) fn outline(&self) -> Option<&PerfectOutline> {
+        match &self.structure {
+            Structure::Perfect(index) => Some(index.outline()),
+            Structure::EntropyTrie(_) | Structure::Fences(_) => None,
+        }
+    }
+
+    /// Returns the blocks that may contain the record of a key.
     #[inline]
     pub fn locate(&self, hash: KeyHash) -> Range<u64> {
         let (units, units_per_block) = self.locate_units(hash);
         blocks_of(units, units_per_block)
     }
 
-    /// The units in which the record of a key stands, if it is there, and how many of them stand in a block: slots, or
-    /// blocks if that is 1.
+    /// Returns the units that may contain the record of a key, and the number of units per block.
     #[inline]
     pub(super) fn locate_units(&self, hash: KeyHash) -> (Range<u64>, u64) {
-        match self {
-            StoreIndex::EntropyTrie { trie, units_per_block } => {
-                (trie.locate(hash.placement), *units_per_block)
-            }
-            StoreIndex::Fences(fences) => (fences.locate(hash.placement), 1),
-            StoreIndex::BlockPerfect { index, units_per_block } => {
-                (index.locate(hash.placement), *units_per_block)
-            }
-        }
+        let units = match &self.structure {
+            Structure::EntropyTrie(trie) => trie.locate(hash.placement),
+            Structure::Fences(fences) => fences.locate(hash.placement),
+            Structure::Perfect(index) => index.locate(hash.placement),
+        };
+        (units, self.units_per_block)
     }
 
-    /// The memory held, in bytes.
+    /// Returns the heap memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        match self {
-            StoreIndex::EntropyTrie { trie, .. } => trie.heap_bytes(),
-            StoreIndex::Fences(fences) => fences.heap_bytes(),
-            StoreIndex::BlockPerfect { index, .. } => index.heap_bytes(),
+        match &self.structure {
+            Structure::EntropyTrie(trie) => trie.heap_bytes(),
+            Structure::Fences(fences) => fences.heap_bytes(),
+            Structure::Perfect(index) => index.heap_bytes(),
         }
     }
 }
 
-/// What stays in memory of a block-perfect index that is on flash.
-#[derive(Clone)]
-pub(crate) struct Buckets {
-    /// Where each bucket begins.
-    pub(super) outline: BlockPerfectOutline,
-    /// Where the rest is, and how to check it.
-    pub(super) pages: Pages,
-    /// How many of the units that it locates stand in a block: 1 unless it tells slots.
-    pub(super) units_per_block: u64,
+/// Returns the number of units per block of a perfect index over blocks of this number of slots.
+fn units_per_block(outline: &PerfectOutline, slots_per_block: u32) -> u64 {
+    if outline.records_per_block() == 1 { u64::from(slots_per_block.max(1)) } else { 1 }
 }
 
-/// How many units of an index stand in a block of so many slots, if a unit is so many records.
-fn units_per_block(records_per_unit: u32, slots_per_block: u32) -> u64 {
-    if records_per_unit == 1 { u64::from(slots_per_block.max(1)) } else { 1 }
-}
-
-/// The blocks that hold some units.
+/// Returns the blocks that contain some units.
 #[inline]
 pub(super) fn blocks_of(units: Range<u64>, units_per_block: u64) -> Range<u64> {
     if units_per_block == 1 {
@@ -336,34 +325,43 @@ pub(super) fn blocks_of(units: Range<u64>, units_per_block: u64) -> Range<u64> {
     units.start / units_per_block..units.end.div_ceil(units_per_block)
 }
 
-impl Buckets {
-    fn new(outline: BlockPerfectOutline, pages: Pages, slots_per_block: u32) -> Buckets {
-        let units_per_block = units_per_block(outline.records_per_block(), slots_per_block);
-        Buckets { outline, pages, units_per_block }
+/// A perfect index whose seeds are on flash: its outline, which says which of them a key needs, and the checksums of
+/// their pages.
+pub(crate) struct PagedIndex {
+    pub(super) outline: Arc<PerfectOutline>,
+    pub(super) pages: Pages,
+    /// The number of units per block: 1 if the units are blocks.
+    pub(super) units_per_block: u64,
+}
+
+impl PagedIndex {
+    fn new(outline: Arc<PerfectOutline>, pages: Pages, slots_per_block: u32) -> PagedIndex {
+        let units_per_block = units_per_block(&outline, slots_per_block);
+        PagedIndex { outline, pages, units_per_block }
     }
 
-    /// Reads it from the beginning of the saved index.
-    pub(super) fn open(file: &StoreFile, slots_per_block: u32) -> Result<Buckets> {
+    /// Reads the outline and the checksums of the pages.
+    pub(super) fn open(file: &StoreFile, slots_per_block: u32) -> Result<PagedIndex> {
         let section = &file.footer().index;
         let pages = Pages::open(file, section)?;
         let mut buffer = AlignedBuffer::default();
         let (_, bytes) = pages.read(file, Purpose::Recover, 0..pages.head_bytes, &mut buffer)?;
         let head = bytes.get(..pages.head_bytes as usize).unwrap_or_default();
         let offset = StoreFile::section_offset(section);
-        let outline = BlockPerfectOutline::decode(head).map_err(Error::decode(file.file().path(), offset))?;
+        let outline = PerfectOutline::decode(head).map_err(Error::decode(file.file().path(), offset))?;
         if pages.head_bytes.checked_add(outline.seeds_bytes()) != Some(pages.index_bytes) {
             let got = format!("{} of {} bytes", pages.head_bytes, pages.index_bytes);
             return Err(file.file().corrupt(offset, "a resident part that fits the index", got));
         }
-        Ok(Buckets::new(outline, pages, slots_per_block))
+        Ok(PagedIndex::new(Arc::new(outline), pages, slots_per_block))
     }
 
-    /// The first block that has a record of the placement's bucket.
+    /// Returns the first block that contains a record of the placement's bucket.
     pub(super) fn first_block_of_bucket(&self, placement: u64) -> u64 {
         self.outline.first_block_of_bucket(placement) / self.units_per_block
     }
 
-    /// The units in which the record of a key stands, if it is there. One read.
+    /// Returns the units that may contain the record of a key. Takes one read.
     pub(super) fn locate(
         &self,
         file: &StoreFile,
@@ -377,94 +375,9 @@ impl Buckets {
         }
         let head_bytes = self.pages.head_bytes;
         let (from, bytes) = self.pages.read(file, purpose, head_bytes + start..head_bytes + end, buffer)?;
-        // The first page may have a part of the head too.
+        // Whole pages are read, so the first one may begin in the head.
         let skip = head_bytes.saturating_sub(from);
         let seeds = bytes.get(skip as usize..).unwrap_or_default();
         Ok(self.outline.locate_in(hash.placement, (from + skip) - head_bytes, seeds))
-    }
-}
-
-/// The filter of a store, in memory.
-pub enum StoreFilter {
-    /// The tags of the LogStore that the store was made of.
-    Cuckoo(CuckooFilter),
-    /// Near the information bound.
-    Ribbon(RibbonFilter),
-    /// The same by ranges, which can be made of any number of keys.
-    Ranged(RangedFilter),
-}
-
-impl StoreFilter {
-    /// An error if the saved filter is of no kind that is known.
-    pub(super) fn check_kind(file: &StoreFile) -> Result<()> {
-        let section = &file.footer().filter;
-        let known = [FilterKind::None, FilterKind::Cuckoo, FilterKind::Ribbon, FilterKind::Ranged];
-        if known.iter().any(|kind| *kind as u8 == section.kind) {
-            return Ok(());
-        }
-        let offset = StoreFile::section_offset(section);
-        Err(file.file().corrupt(offset, "a filter", format!("a section of kind {}", section.kind)))
-    }
-
-    /// Reads the filter back, if there is one.
-    pub(in crate::store) fn load(file: &StoreFile) -> Result<Option<StoreFilter>> {
-        let section = &file.footer().filter;
-        let damaged = Error::decode(file.file().path(), StoreFile::section_offset(section));
-        match section.kind {
-            kind if kind == FilterKind::None as u8 => Ok(None),
-            kind if kind == FilterKind::Cuckoo as u8 => {
-                let bytes = file.read_section(section, Purpose::Recover)?;
-                Ok(Some(StoreFilter::Cuckoo(CuckooFilter::decode(&bytes).map_err(damaged)?)))
-            }
-            kind if kind == FilterKind::Ribbon as u8 => {
-                let bytes = file.read_section(section, Purpose::Recover)?;
-                Ok(Some(StoreFilter::Ribbon(RibbonFilter::decode(&bytes).map_err(damaged)?)))
-            }
-            kind if kind == FilterKind::Ranged as u8 => {
-                let bytes = file.read_section(section, Purpose::Recover)?;
-                Ok(Some(StoreFilter::Ranged(RangedFilter::decode(&bytes).map_err(damaged)?)))
-            }
-            kind => {
-                let offset = StoreFile::section_offset(section);
-                Err(file.file().corrupt(offset, "a filter", format!("a section of kind {kind}")))
-            }
-        }
-    }
-
-    pub(super) fn encode(&self) -> (FilterKind, Vec<u8>) {
-        let mut bytes = Vec::new();
-        match self {
-            StoreFilter::Cuckoo(filter) => {
-                filter.encode(&mut bytes);
-                (FilterKind::Cuckoo, bytes)
-            }
-            StoreFilter::Ribbon(filter) => {
-                filter.encode(&mut bytes);
-                (FilterKind::Ribbon, bytes)
-            }
-            StoreFilter::Ranged(filter) => {
-                filter.encode(&mut bytes);
-                (FilterKind::Ranged, bytes)
-            }
-        }
-    }
-
-    /// Whether a key may be in the store.
-    #[inline]
-    pub fn may_contain(&self, hash: KeyHash) -> bool {
-        match self {
-            StoreFilter::Cuckoo(filter) => filter.may_contain(hash.placement, hash.fingerprint),
-            StoreFilter::Ribbon(filter) => filter.may_contain(hash.placement, hash.fingerprint),
-            StoreFilter::Ranged(filter) => filter.may_contain(hash.placement, hash.fingerprint),
-        }
-    }
-
-    /// The memory held, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        match self {
-            StoreFilter::Cuckoo(filter) => filter.heap_bytes(),
-            StoreFilter::Ribbon(filter) => filter.heap_bytes(),
-            StoreFilter::Ranged(filter) => filter.heap_bytes(),
-        }
     }
 }

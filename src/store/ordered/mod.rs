@@ -18,8 +18,8 @@ mod writer;
 
 use bucket_cursor::BucketCursor;
 pub(crate) use cursor::OrderedCursor;
-use index::{Buckets, blocks_of};
-pub use index::{IndexKind, StoreFilter, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
+pub use index::{IndexKind, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
+use index::{PagedIndex, blocks_of};
 use search::Search;
 pub(crate) use writer::slots_per_block;
 pub use writer::{OrderedTableSettings, OrderedTableWriter, PIECES_PER_BUCKET, UNUSED_SHARE};
@@ -27,6 +27,7 @@ pub use writer::{OrderedTableSettings, OrderedTableWriter, PIECES_PER_BUCKET, UN
 use super::Query;
 use super::block::{BLOCK_HEADER_BYTES, Block};
 use super::file::StoreFile;
+use super::filter::{FilterKind, StoreFilter};
 use super::merge::Cursor;
 use super::record::{RecordLayout, RecordProblem, RecordShape, RecordView};
 use super::slots::{CheckedSlots, checked_slots_per_block};
@@ -39,7 +40,7 @@ use std::sync::Arc;
 /// How records stand in the blocks of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Form {
+pub enum BlockForm {
     /// One after the other, over the ends of blocks where that saves room.
     Stream = 1,
     /// A whole number of records of one size in each block.
@@ -48,9 +49,9 @@ pub enum Form {
     CheckedSlots = 4,
 }
 
-impl Form {
+impl BlockForm {
     /// The form in which a file says that it holds records of this layout.
-    pub(in crate::store) fn of(file: &StoreFile, layout: &RecordLayout) -> Result<Form> {
+    pub(in crate::store) fn of(file: &StoreFile, layout: &RecordLayout) -> Result<BlockForm> {
         let footer = file.footer();
         let refused =
             || Err(file.file().corrupt(0, "a sorted store", format!("a store of kind {}", footer.kind)));
@@ -62,9 +63,9 @@ impl Form {
             return Err(file.file().corrupt(file.length(), expected, got));
         }
         let form = match footer.kind {
-            kind if kind == Form::Stream as u8 => return Ok(Form::Stream),
-            kind if kind == Form::Slots as u8 => Form::Slots,
-            kind if kind == Form::CheckedSlots as u8 => Form::CheckedSlots,
+            kind if kind == BlockForm::Stream as u8 => return Ok(BlockForm::Stream),
+            kind if kind == BlockForm::Slots as u8 => BlockForm::Slots,
+            kind if kind == BlockForm::CheckedSlots as u8 => BlockForm::CheckedSlots,
             _ => return refused(),
         };
         if form.slots_in(layout, footer.block_bytes).is_none() {
@@ -85,9 +86,9 @@ impl Form {
         let slot_bytes = layout.slot_bytes(false).filter(|bytes| *bytes > 0)?;
         let block_bytes = block_bytes as usize;
         let slots = match self {
-            Form::Stream => return None,
-            Form::Slots => block_bytes.saturating_sub(BLOCK_HEADER_BYTES) / slot_bytes,
-            Form::CheckedSlots => checked_slots_per_block(slot_bytes, block_bytes),
+            BlockForm::Stream => return None,
+            BlockForm::Slots => block_bytes.saturating_sub(BLOCK_HEADER_BYTES) / slot_bytes,
+            BlockForm::CheckedSlots => checked_slots_per_block(slot_bytes, block_bytes),
         };
         Some(slots as u32).filter(|slots| *slots > 0)
     }
@@ -95,7 +96,7 @@ impl Form {
     /// Where the slots of a file stand, if they are checked one by one.
     pub(in crate::store) fn checked(self, file: &StoreFile, layout: &RecordLayout) -> Option<CheckedSlots> {
         let footer = file.footer();
-        let slot_bytes = layout.slot_bytes(false).filter(|_| self == Form::CheckedSlots)?;
+        let slot_bytes = layout.slot_bytes(false).filter(|_| self == BlockForm::CheckedSlots)?;
         let block_bytes = footer.block_bytes as usize;
         Some(CheckedSlots { store_tag: footer.tag, slot_bytes, block_bytes, slots: footer.records })
     }
@@ -106,7 +107,7 @@ impl Form {
 pub struct OrderedTable {
     file: Arc<StoreFile>,
     shape: RecordShape,
-    form: Form,
+    form: BlockForm,
     /// Where the slots are, if each can be checked by itself.
     checked: Option<CheckedSlots>,
     /// `None`: on flash, or there is none.
@@ -114,7 +115,7 @@ pub struct OrderedTable {
     /// `None`: on flash, or there is none.
     filter: Option<Arc<StoreFilter>>,
     /// Of a store whose records are ordered by buckets only.
-    buckets: Option<Arc<Buckets>>,
+    paged: Option<Arc<PagedIndex>>,
 }
 
 /// Where a record may stand.
@@ -168,19 +169,19 @@ impl OrderedTable {
     /// The store in a file that is open already, with its index if `with_index` says so: without one every block has to
     /// be looked through, or searched.
     pub fn in_file(file: StoreFile, shape: RecordShape, with_index: bool) -> Result<OrderedTable> {
-        let form = Form::of(&file, &shape.layout)?;
+        let form = BlockForm::of(&file, &shape.layout)?;
         StoreFilter::check_kind(&file)?;
         let mut store = OrderedTable::of(file, shape, form);
         if StoreIndex::is_in_buckets(store.file.footer()) {
-            store.buckets = Some(Arc::new(Buckets::open(&store.file, store.slots_per_block())?));
+            store.paged = Some(Arc::new(PagedIndex::open(&store.file, store.slots_per_block())?));
         }
         if with_index { store.with_index() } else { Ok(store) }
     }
 
     /// Nothing of it in memory.
-    fn of(file: StoreFile, shape: RecordShape, form: Form) -> OrderedTable {
+    fn of(file: StoreFile, shape: RecordShape, form: BlockForm) -> OrderedTable {
         let checked = form.checked(&file, &shape.layout);
-        OrderedTable { file: Arc::new(file), shape, form, checked, index: None, filter: None, buckets: None }
+        OrderedTable { file: Arc::new(file), shape, form, checked, index: None, filter: None, paged: None }
     }
 
     fn slots_per_block(&self) -> u32 {
@@ -195,7 +196,7 @@ impl OrderedTable {
             checked: self.checked,
             index: self.index.clone(),
             filter: self.filter.clone(),
-            buckets: self.buckets.clone(),
+            paged: self.paged.clone(),
         }
     }
 
@@ -205,10 +206,10 @@ impl OrderedTable {
         if self.index.is_some() {
             return Ok(self.handle());
         }
-        let Some((index, buckets)) = StoreIndex::load(&self.file, self.form, self.slots_per_block())? else {
+        let Some((index, paged)) = StoreIndex::load(&self.file, self.form, self.slots_per_block())? else {
             return Ok(self.handle());
         };
-        Ok(OrderedTable { index: Some(Arc::new(index)), buckets: buckets.map(Arc::new), ..self.handle() })
+        Ok(OrderedTable { index: Some(Arc::new(index)), paged: paged.map(Arc::new), ..self.handle() })
     }
 
     /// The same store with its index on flash.
@@ -232,7 +233,7 @@ impl OrderedTable {
 
     /// The same store, its index in memory as it is in that of `other`, another handle of it.
     pub fn with_index_of(&self, other: &OrderedTable) -> OrderedTable {
-        OrderedTable { index: other.index.clone(), buckets: other.buckets.clone(), ..self.handle() }
+        OrderedTable { index: other.index.clone(), paged: other.paged.clone(), ..self.handle() }
     }
 
     /// The same store, its filter in memory as it is in that of `other`, another handle of it.
@@ -245,9 +246,12 @@ impl OrderedTable {
         self.index.is_some() || self.file.footer().index.kind == 0
     }
 
-    /// The names of its index and of its filter, as the file has them.
-    pub fn kinds(&self) -> (&'static str, &'static str) {
-        StoreIndex::names(self.file.footer(), self.form == Form::CheckedSlots)
+    /// The names of the kinds of its saved index and filter. A pruned trie is not distinguished from a dense one.
+    pub fn kind_names(&self) -> (&'static str, &'static str) {
+        let footer = self.file.footer();
+        let index = StoreIndex::kind_in(footer, self.form == BlockForm::CheckedSlots);
+        let filter = FilterKind::of_section(footer.filter.kind);
+        (index.map_or("none", IndexKind::name), filter.map_or("none", FilterKind::name))
     }
 
     /// Whether its filter is in memory, or it has none.
@@ -260,14 +264,14 @@ impl OrderedTable {
         StoreIndex::is_in_buckets(self.file.footer())
     }
 
-    fn buckets(&self) -> Option<&Buckets> {
-        self.buckets.as_deref()
+    fn paged(&self) -> Option<&PagedIndex> {
+        self.paged.as_deref()
     }
 
     /// The records in hash order, read `piece_bytes` at a time.
     pub fn cursor(&self, purpose: Purpose, piece_bytes: usize) -> Box<dyn Cursor> {
-        match &self.buckets {
-            Some(buckets) => Box::new(BucketCursor::new(self, buckets.clone(), purpose, piece_bytes)),
+        match &self.paged {
+            Some(paged) => Box::new(BucketCursor::new(self, paged.clone(), purpose, piece_bytes)),
             None => Box::new(OrderedCursor::new(self, purpose, piece_bytes)),
         }
     }
@@ -288,7 +292,7 @@ impl OrderedTable {
     }
 
     /// How its records stand in blocks.
-    pub fn form(&self) -> Form {
+    pub fn form(&self) -> BlockForm {
         self.form
     }
 
@@ -322,8 +326,8 @@ impl OrderedTable {
     pub fn index_bytes(&self) -> usize {
         let whole = self.index.as_ref().map_or(0, |index| index.heap_bytes());
         // The outline is a part of an index that is there.
-        let outline = |buckets: &Buckets| if whole > 0 { 0 } else { buckets.outline.heap_bytes() };
-        whole + self.buckets().map_or(0, |buckets| buckets.pages.heap_bytes() + outline(buckets))
+        let outline = |paged: &PagedIndex| if whole > 0 { 0 } else { paged.outline.heap_bytes() };
+        whole + self.paged().map_or(0, |paged| paged.pages.heap_bytes() + outline(paged))
     }
 
     /// The memory of the filter, in bytes.
@@ -333,14 +337,14 @@ impl OrderedTable {
 
     /// What leaving the index on flash gives back, in bytes.
     pub fn droppable_index_bytes(&self) -> u64 {
-        let outline = self.buckets().map_or(0, |buckets| buckets.outline.heap_bytes());
+        let outline = self.paged().map_or(0, |paged| paged.outline.heap_bytes());
         self.index.as_ref().map_or(0, |index| index.heap_bytes().saturating_sub(outline)) as u64
     }
 
     /// About the memory that index and filter would take beyond what stays of them, in bytes.
     pub fn saved_bytes(&self) -> (u64, u64) {
         let footer = self.file.footer();
-        let outline = self.buckets().map_or(0, |buckets| buckets.outline.heap_bytes() as u64);
+        let outline = self.paged().map_or(0, |paged| paged.outline.heap_bytes() as u64);
         (footer.index.length.saturating_sub(outline), footer.filter.length)
     }
 
@@ -378,14 +382,12 @@ impl OrderedTable {
     #[inline]
     pub fn locate(&self, query: &Query<'_>, buffer: &mut AlignedBuffer) -> Result<Located> {
         let Query { purpose, hash, .. } = *query;
-        if self.filter.as_ref().is_some_and(|filter| !filter.may_contain(hash)) {
+        if self.filter.as_ref().is_some_and(|filter| !filter.may_contain(hash.placement, hash.fingerprint)) {
             return Ok(Located::Nowhere);
         }
-        let (units, units_per_block) = match (&self.index, self.buckets()) {
+        let (units, units_per_block) = match (&self.index, self.paged()) {
             (Some(index), _) => index.locate_units(hash),
-            (None, Some(buckets)) => {
-                (buckets.locate(&self.file, purpose, hash, buffer)?, buckets.units_per_block)
-            }
+            (None, Some(paged)) => (paged.locate(&self.file, purpose, hash, buffer)?, paged.units_per_block),
             (None, None) => return Ok(Located::Anywhere),
         };
         Ok(self.span(units, units_per_block).map_or(Located::Nowhere, Located::In))
@@ -427,7 +429,8 @@ impl OrderedTable {
 
     /// Returns false only if the key is certainly absent. Reads nothing.
     pub fn may_contain(&self, hash: KeyHash) -> bool {
-        self.records() > 0 && self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
+        self.records() > 0
+            && self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash.placement, hash.fingerprint))
     }
 
     /// The record of a key in `bytes`, which were read from `span`. They are checked, and moved together where a
@@ -438,7 +441,7 @@ impl OrderedTable {
             return self.find_checked(checked, span, bytes, key);
         }
         let blocks = self.blocks_of(&span);
-        if self.form == Form::Stream {
+        if self.form == BlockForm::Stream {
             let stream = self.gather(blocks.start, bytes, block_bytes)?;
             let bytes: &'b [u8] = bytes;
             return Ok(self.find_in_stream(bytes.get(stream).unwrap_or_default(), key));
@@ -508,7 +511,7 @@ impl OrderedTable {
         &self,
         payload: &'b [u8],
     ) -> std::result::Result<(RecordView<'b>, usize), RecordProblem> {
-        let Some(slot_bytes) = self.shape.layout.slot_bytes(false).filter(|_| self.form != Form::Stream)
+        let Some(slot_bytes) = self.shape.layout.slot_bytes(false).filter(|_| self.form != BlockForm::Stream)
         else {
             return self.shape.layout.decode_stream(payload).map(|(_, record, taken)| (record, taken));
         };

@@ -2,7 +2,7 @@
 //! and by bisection where they are not. A handful of reads of a block, at most [`INTERPOLATIONS_MAX`] and the binary
 //! logarithm of the blocks.
 
-use super::{Form, OrderedCursor, OrderedTable};
+use super::{BlockForm, OrderedCursor, OrderedTable};
 use crate::Result;
 use crate::device::AlignedBuffer;
 use crate::store::Query;
@@ -155,8 +155,10 @@ impl Search<'_> {
 
     fn first_key<'p>(&self, payload: &'p [u8]) -> std::result::Result<&'p [u8], RecordProblem> {
         match self.table.form() {
-            Form::Stream => self.table.shape.layout.decode_stream_key(payload),
-            Form::Slots | Form::CheckedSlots => self.table.decode(payload).map(|(record, _)| record.key),
+            BlockForm::Stream => self.table.shape.layout.decode_stream_key(payload),
+            BlockForm::Slots | BlockForm::CheckedSlots => {
+                self.table.decode(payload).map(|(record, _)| record.key)
+            }
         }
     }
 

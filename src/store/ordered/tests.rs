@@ -156,7 +156,7 @@ fn a_damaged_slot_is_an_error_for_its_key_and_for_keys_that_are_not_there_but_no
     for index in [IndexKind::SlotPerfect, IndexKind::BlockPerfect] {
         let directory = directory();
         let records = records(40, PLACING, |number| Some(vec![number as u8; 100]));
-        let settings = OrderedTableSettings { form: Form::CheckedSlots, ..settings(layout, index, 40) };
+        let settings = OrderedTableSettings { form: BlockForm::CheckedSlots, ..settings(layout, index, 40) };
         drop(build(&directory, settings, &records));
         // In the value of the second slot of the second block.
         let file = directory.open("1", Access::Buffered).unwrap();
@@ -327,9 +327,9 @@ fn a_part_of_a_key_or_a_key_with_a_part_of_its_value_is_another_key() {
 #[test]
 fn a_store_has_no_more_records_than_fit_into_its_blocks() {
     let layouts = [
-        (RecordLayout { fixed: None, expiring: true }, Form::Stream, 170),
-        (RecordLayout { fixed: Some((20, 44)), expiring: false }, Form::Stream, 25),
-        (RecordLayout { fixed: Some((20, 44)), expiring: false }, Form::Slots, 25),
+        (RecordLayout { fixed: None, expiring: true }, BlockForm::Stream, 170),
+        (RecordLayout { fixed: Some((20, 44)), expiring: false }, BlockForm::Stream, 25),
+        (RecordLayout { fixed: Some((20, 44)), expiring: false }, BlockForm::Slots, 25),
     ];
     for (layout, form, most) in layouts {
         for (records, fits) in [(most, true), (most + 1, false)] {

@@ -1,12 +1,13 @@
 //! Writing a store in hash order, and building its index on the way.
 
-use super::index::{IndexKind, StoreFilter, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
-use super::{Form, OrderedTable};
+use super::index::{IndexKind, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
+use super::{BlockForm, OrderedTable};
 use crate::Result;
 use crate::device::{Directory, Purpose};
-use crate::index::block_perfect::{BlockPerfectBuilder, BlockPerfectSettings};
+use crate::index::perfect::{PerfectIndexBuilder, PerfectIndexSettings};
+use crate::store::StoreFilter;
 use crate::store::block::{BLOCK_HEADER_BYTES, BlockBuilder};
-use crate::store::file::{FilterKind, StoreFileWriter};
+use crate::store::file::StoreFileWriter;
 use crate::store::merge::Entry;
 use crate::store::record::{RecordLayout, RecordShape};
 use crate::store::slots::{SLOT_CHECKSUM_BYTES, slot_checksum};
@@ -32,7 +33,7 @@ pub struct OrderedTableSettings {
     /// The shape of the records.
     pub shape: RecordShape,
     /// How the records stand in blocks: [`OrderedTableSettings::form_for`] tells which forms can be.
-    pub form: Form,
+    pub form: BlockForm,
     /// The size of a block, in bytes.
     pub block_bytes: u32,
     /// The index, if there is one; tries only for slots.
@@ -59,27 +60,27 @@ impl OrderedTableSettings {
         block_bytes: u32,
         with_deletes: bool,
         index: Option<IndexKind>,
-    ) -> Form {
-        let plain = Form::Slots.slots_in(layout, block_bytes).filter(|_| !with_deletes);
-        let checked = Form::CheckedSlots.slots_in(layout, block_bytes).filter(|_| !with_deletes);
+    ) -> BlockForm {
+        let plain = BlockForm::Slots.slots_in(layout, block_bytes).filter(|_| !with_deletes);
+        let checked = BlockForm::CheckedSlots.slots_in(layout, block_bytes).filter(|_| !with_deletes);
         let is_packed = matches!(index, Some(IndexKind::BlockPerfect | IndexKind::EntropyTrie));
         let is_cheap = checked.unwrap_or(0) * CHECKED_SHARE >= plain.unwrap_or(0) * (CHECKED_SHARE - 1);
         match (plain, checked) {
             (_, Some(_)) if index.is_some_and(IndexKind::locates_slots) || (is_packed && is_cheap) => {
-                Form::CheckedSlots
+                BlockForm::CheckedSlots
             }
-            (Some(_), _) => Form::Slots,
-            _ => Form::Stream,
+            (Some(_), _) => BlockForm::Slots,
+            _ => BlockForm::Stream,
         }
     }
 
     fn expected_blocks(&self) -> u64 {
         match self.form {
-            Form::Slots | Form::CheckedSlots => {
+            BlockForm::Slots | BlockForm::CheckedSlots => {
                 let slots_per_block = slots_per_block(&self.shape.layout, self.form, self.block_bytes);
                 self.expected_records.div_ceil(slots_per_block.into())
             }
-            Form::Stream => {
+            BlockForm::Stream => {
                 self.expected_bytes / (u64::from(self.block_bytes) - BLOCK_HEADER_BYTES as u64) + 1
             }
         }
@@ -87,7 +88,7 @@ impl OrderedTableSettings {
 }
 
 /// How many records of a form stand in a full block, if they take the same room; else 1.
-pub(crate) fn slots_per_block(layout: &RecordLayout, form: Form, block_bytes: u32) -> u32 {
+pub(crate) fn slots_per_block(layout: &RecordLayout, form: BlockForm, block_bytes: u32) -> u32 {
     form.slots_in(layout, block_bytes).unwrap_or(1)
 }
 
@@ -98,7 +99,7 @@ enum IndexBuilder {
     /// The records stand in hash order.
     InOrder(Box<StoreIndexBuilder>),
     /// The index chooses the blocks of a bucket's records.
-    BlockPerfect { index: Box<BlockPerfectBuilder>, bucket: Bucket },
+    Perfect { index: Box<PerfectIndexBuilder>, bucket: PendingBucket },
 }
 
 impl IndexBuilder {
@@ -110,9 +111,9 @@ impl IndexBuilder {
             let slot_bytes = settings.shape.layout.slot_bytes(false).unwrap_or(1).max(1);
             let bucket_records = (PIECES_PER_BUCKET * settings.piece_bytes / slot_bytes) as u32;
             let records_per_block = if kind.locates_slots() { 1 } else { slots_per_block };
-            let settings = BlockPerfectSettings { expected_records, records_per_block, bucket_records };
-            let index = Box::new(BlockPerfectBuilder::new(settings)?);
-            return Ok(IndexBuilder::BlockPerfect { index, bucket: Bucket::default() });
+            let settings = PerfectIndexSettings { expected_records, records_per_block, bucket_records };
+            let index = Box::new(PerfectIndexBuilder::new(settings)?);
+            return Ok(IndexBuilder::Perfect { index, bucket: PendingBucket::default() });
         }
         Ok(IndexBuilder::InOrder(Box::new(StoreIndexBuilder::new(&StoreIndexSettings {
             kind,
@@ -126,14 +127,14 @@ impl IndexBuilder {
     fn would_share(&self, placement: u64, next: u64) -> bool {
         match self {
             IndexBuilder::InOrder(index) => index.would_share(placement, next),
-            IndexBuilder::BlockPerfect { .. } | IndexBuilder::None => false,
+            IndexBuilder::Perfect { .. } | IndexBuilder::None => false,
         }
     }
 }
 
 /// The slots of one bucket of a perfect index, in the order in which they came.
 #[derive(Default)]
-struct Bucket {
+struct PendingBucket {
     slots: Vec<u8>,
     /// The block of each, or the slot if the index tells it, once they are known.
     blocks: Vec<u64>,
@@ -178,7 +179,7 @@ impl Blocks {
     }
 }
 
-impl Bucket {
+impl PendingBucket {
     /// Writes the slots to their blocks. The first block may be begun already, and the last one is left to be filled.
     fn place(&mut self, to: &mut Blocks) -> Result<()> {
         let slot_bytes = self.slots.len() / self.blocks.len().max(1);
@@ -233,12 +234,12 @@ impl OrderedTableWriter {
         )?;
         let (store_tag, block_bytes) = (settings.tag, settings.block_bytes as usize);
         let blocks = match settings.form {
-            Form::CheckedSlots => {
+            BlockForm::CheckedSlots => {
                 let per_block = slots_per_block(&settings.shape.layout, settings.form, settings.block_bytes);
                 let block = BlockBuilder::bare(store_tag, block_bytes);
                 Blocks { file, block, store_tag, checked_per_block: Some(per_block.into()) }
             }
-            Form::Slots | Form::Stream => {
+            BlockForm::Slots | BlockForm::Stream => {
                 let block = BlockBuilder::new(store_tag, block_bytes);
                 Blocks { file, block, store_tag, checked_per_block: None }
             }
@@ -256,7 +257,7 @@ impl OrderedTableWriter {
         self.records += 1;
         self.deleted += u64::from(entry.record.value.is_none());
         let placement = entry.hash.placement;
-        if let IndexBuilder::BlockPerfect { index, bucket } = &mut self.index {
+        if let IndexBuilder::Perfect { index, bucket } = &mut self.index {
             if let Some(blocks) = index.push(placement)? {
                 bucket.blocks.extend_from_slice(blocks);
                 bucket.place(&mut self.blocks)?;
@@ -269,9 +270,9 @@ impl OrderedTableWriter {
             return Ok(());
         }
         let packed = match self.settings.form {
-            Form::Slots => self.settings.packed,
-            Form::CheckedSlots => true,
-            Form::Stream => false,
+            BlockForm::Slots => self.settings.packed,
+            BlockForm::CheckedSlots => true,
+            BlockForm::Stream => false,
         };
         let begins_group = match self.group.records.last() {
             Some(&(last, _)) => packed || !self.index.would_share(last, placement),
@@ -281,10 +282,12 @@ impl OrderedTableWriter {
             self.place_group()?;
         }
         match self.settings.form {
-            Form::Slots | Form::CheckedSlots => {
+            BlockForm::Slots | BlockForm::CheckedSlots => {
                 self.settings.shape.layout.encode_slot(&entry.record, false, &mut self.group.bytes)
             }
-            Form::Stream => self.settings.shape.layout.encode_stream(&entry.record, 0, &mut self.group.bytes),
+            BlockForm::Stream => {
+                self.settings.shape.layout.encode_stream(&entry.record, 0, &mut self.group.bytes)
+            }
         }
         self.group.records.push((placement, self.group.bytes.len()));
         Ok(())
@@ -295,7 +298,7 @@ impl OrderedTableWriter {
         let mut start = 0;
         let room = self.blocks.block.room();
         if group.bytes.len() > room {
-            let may_straddle = self.settings.form == Form::Stream
+            let may_straddle = self.settings.form == BlockForm::Stream
                 && room > self.settings.block_bytes as usize / UNUSED_SHARE;
             if !may_straddle && !self.blocks.block.is_empty() {
                 self.blocks.seal()?;
@@ -314,7 +317,7 @@ impl OrderedTableWriter {
 
     fn place_record(&mut self, placement: u64, mut record: &[u8]) -> Result<()> {
         let blocks = &mut self.blocks;
-        let first = if self.settings.form == Form::Stream {
+        let first = if self.settings.form == BlockForm::Stream {
             if blocks.block.room() == 0 {
                 blocks.seal()?;
             }
@@ -334,7 +337,7 @@ impl OrderedTableWriter {
         };
         match &mut self.index {
             IndexBuilder::InOrder(index) => index.push(placement, first..blocks.file.next_block() + 1),
-            IndexBuilder::BlockPerfect { .. } | IndexBuilder::None => Ok(()),
+            IndexBuilder::Perfect { .. } | IndexBuilder::None => Ok(()),
         }
     }
 
@@ -344,7 +347,7 @@ impl OrderedTableWriter {
         let index = match self.index {
             IndexBuilder::None => None,
             IndexBuilder::InOrder(index) => Some(index.finish()?),
-            IndexBuilder::BlockPerfect { index, mut bucket } => {
+            IndexBuilder::Perfect { index, mut bucket } => {
                 let (index, blocks) = index.finish();
                 bucket.blocks = blocks;
                 bucket.place(&mut self.blocks)?;
@@ -353,21 +356,21 @@ impl OrderedTableWriter {
             }
         };
         self.blocks.seal_last()?;
-        let (index_kind, index_bytes, buckets) =
+        let (index_kind, index_bytes, paged) =
             index.as_ref().map_or((0, Vec::new(), None), StoreIndex::encode);
         let (filter_kind, filter_bytes) =
-            filter.as_ref().map_or((FilterKind::None, Vec::new()), StoreFilter::encode);
+            filter.as_ref().map_or((0, Vec::new()), StoreFilter::encode_section);
         let file = self.blocks.file.finish(
             self.records,
             self.deleted,
             (index_kind, &index_bytes),
-            (filter_kind as u8, &filter_bytes),
+            (filter_kind, &filter_bytes),
         )?;
         let OrderedTableSettings { shape, form, .. } = self.settings;
         Ok(OrderedTable {
             index: index.map(Arc::new),
             filter: filter.map(Arc::new),
-            buckets: buckets.map(Arc::new),
+            paged: paged.map(Arc::new),
             ..OrderedTable::of(file, shape, form)
         })
     }
@@ -389,7 +392,7 @@ impl OrderedTableWriter {
             + self.group.bytes.capacity()
             + self.group.records.capacity() * size_of::<(u64, usize)>()
             + match &self.index {
-                IndexBuilder::BlockPerfect { bucket, .. } => bucket.heap_bytes(),
+                IndexBuilder::Perfect { bucket, .. } => bucket.heap_bytes(),
                 IndexBuilder::InOrder(_) | IndexBuilder::None => 0,
             }
     }

@@ -13,7 +13,9 @@ mod buffer;
 use crate::device::{Directory, Purpose};
 use crate::progress::Progress;
 use crate::store::merge::{Cursor, Entry, MergeCursor};
-use crate::store::ordered::{Form, OrderedCursor, OrderedTable, OrderedTableSettings, OrderedTableWriter};
+use crate::store::ordered::{
+    BlockForm, OrderedCursor, OrderedTable, OrderedTableSettings, OrderedTableWriter,
+};
 use crate::store::record::{RecordShape, RecordView};
 use crate::{Error, Result};
 use buffer::{BufferCursor, SortBuffer};
@@ -227,7 +229,7 @@ impl ExternalSort {
         let settings = OrderedTableSettings {
             tag: self.tag.wrapping_add(number),
             shape: self.settings.shape,
-            form: Form::Stream,
+            form: BlockForm::Stream,
             block_bytes: piece_bytes.min(RUN_BLOCK_BYTES_MAX) as u32,
             index: None,
             packed: true,

@@ -2,9 +2,9 @@
 
 use super::sample::{Key, Sample};
 use super::subject::{Subject, Verified};
-use siltstone::index::block_perfect::{BlockPerfect, BlockPerfectBuilder, BlockPerfectSettings};
 use siltstone::index::entropy_trie::{EntropyTrie, EntropyTrieBuilder, TrieSettings};
 use siltstone::index::fences::{Fences, FencesBuilder, FencesSettings};
+use siltstone::index::perfect::{PerfectIndex, PerfectIndexBuilder, PerfectIndexSettings};
 use siltstone::index::{BuildError, PlacementIndex};
 use std::iter;
 
@@ -117,13 +117,13 @@ pub(super) fn fences(sample: &Sample, items_per_block: u32) -> Result<Placed<Fen
 pub(super) fn block_perfect(
     sample: &Sample,
     records_per_block: u32,
-) -> Result<Placed<BlockPerfect>, BuildError> {
-    let settings = BlockPerfectSettings {
+) -> Result<Placed<PerfectIndex>, BuildError> {
+    let settings = PerfectIndexSettings {
         expected_records: sample.len(),
         records_per_block,
         bucket_records: BUCKET_RECORDS,
     };
-    let mut builder = BlockPerfectBuilder::new(settings)?;
+    let mut builder = PerfectIndexBuilder::new(settings)?;
     let mut units = Vec::with_capacity(sample.sorted().len());
     for key in sample.sorted() {
         units.extend(builder.push(key.placement)?.into_iter().flatten());

@@ -6,11 +6,12 @@ use super::survey::{DamagedStore, Survey};
 use crate::device::{Directory, Purpose};
 use crate::index::filter::RibbonFilter;
 use crate::key::{Placing, random_number};
+use crate::store::StoreFilter;
 use crate::store::examine::{Advance, OpenedStore};
 use crate::store::manifest::{Role, StoreEntry};
 use crate::store::merge::{Cursor, Entry};
 use crate::store::names::{FileName, list_files};
-use crate::store::ordered::{Form, IndexKind, OrderedTableSettings, OrderedTableWriter, StoreFilter};
+use crate::store::ordered::{BlockForm, IndexKind, OrderedTableSettings, OrderedTableWriter};
 use crate::store::record::RecordShape;
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
 use crate::{Error, Result};
@@ -141,7 +142,7 @@ impl NewStore {
             Role::Sorted => (role, FileName::SortedStore(number).to_string(), sorted),
             // Where a record stood in a cuckoo table says its filter alone, and that of a part of them there is not.
             Role::CuckooTable | Role::HashOrdered => {
-                let (form, index) = (Form::Stream, Some(IndexKind::Fences));
+                let (form, index) = (BlockForm::Stream, Some(IndexKind::Fences));
                 (
                     Role::HashOrdered,
                     FileName::HashStore(number).to_string(),
@@ -167,7 +168,7 @@ impl NewStore {
         let bits = rewriting.settings.ribbon_bits();
         let filter = self.hashes.map(|hashes| RibbonFilter::new(hashes, bits)).transpose()?;
         rewriting.kept_records += self.writer.records();
-        self.writer.finish(filter.map(StoreFilter::Ribbon))?.file().sync(Purpose::Maintain)?;
+        self.writer.finish(filter.map(StoreFilter::from))?.file().sync(Purpose::Maintain)?;
         Ok(self.entry)
     }
 }

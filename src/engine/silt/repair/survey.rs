@@ -9,7 +9,7 @@ use crate::store::cuckoo::CUCKOO_TABLE_KIND;
 use crate::store::examine::{Belonging, ExaminedLog, LogToExamine, OpenedStore, StoreToOpen, Unreadable};
 use crate::store::manifest::{Manifest, PartitionEntry, Role, Shape, StoreEntry};
 use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
-use crate::store::ordered::{Form, IndexKind, OrderedTableSettings};
+use crate::store::ordered::{BlockForm, IndexKind, OrderedTableSettings};
 use crate::{Error, Result};
 
 /// A live store of which anything is damaged.
@@ -80,7 +80,7 @@ impl Survey {
         let Shape { layout, block_bytes, .. } = self.shape;
         let kind = match entry.role {
             Role::CuckooTable => CUCKOO_TABLE_KIND,
-            Role::HashOrdered => Form::Stream as u8,
+            Role::HashOrdered => BlockForm::Stream as u8,
             // What the default index has; another one's kind stands in the header, unless that is damaged too.
             Role::Sorted => {
                 OrderedTableSettings::form_for(&layout, block_bytes, false, Some(IndexKind::BlockPerfect))

@@ -1,0 +1,120 @@
+//! The filter of a store: kinds, saved form and the filter in memory.
+
+use super::file::StoreFile;
+use crate::device::Purpose;
+use crate::index::filter::{CuckooFilter, Filter, RangedFilter, RibbonFilter};
+use crate::{Error, Result};
+use std::ops::Deref;
+
+/// The kind of filter that excludes keys from a HashStore.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FilterKind {
+    /// The paper's hash filter (SILT 3.2): the tags of the LogStore, copied. Its false-positive rate is
+    /// 8 / 2^`tag_bits`.
+    CuckooTags,
+    /// A ribbon filter, near the information bound. Its false-positive rate is 2^-`filter_bits`.
+    Ribbon,
+}
+
+impl FilterKind {
+    /// All kinds.
+    pub const ALL: [FilterKind; 2] = [FilterKind::CuckooTags, FilterKind::Ribbon];
+
+    /// The name of the kind in settings and statistics.
+    pub fn name(self) -> &'static str {
+        match self {
+            FilterKind::CuckooTags => "cuckoo_tags",
+            FilterKind::Ribbon => "ribbon",
+        }
+    }
+
+    /// The kind with a name.
+    pub fn from_name(name: &str) -> Option<FilterKind> {
+        FilterKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The kind of filter in a section of this kind, if there is one.
+    pub(in crate::store) fn of_section(section: u8) -> Option<FilterKind> {
+        match section {
+            SECTION_CUCKOO => Some(FilterKind::CuckooTags),
+            SECTION_RIBBON | SECTION_RANGED => Some(FilterKind::Ribbon),
+            _ => None,
+        }
+    }
+}
+
+/// The kinds of filter sections in a file.
+const SECTION_NONE: u8 = 0;
+pub(in crate::store) const SECTION_CUCKOO: u8 = 1;
+const SECTION_RIBBON: u8 = 2;
+/// Ribbon filters of ranges of placements: a merge builds one after the other.
+const SECTION_RANGED: u8 = 3;
+
+/// The filter of a store, in memory.
+pub struct StoreFilter {
+    section: u8,
+    filter: Box<dyn Filter>,
+}
+
+impl From<CuckooFilter> for StoreFilter {
+    fn from(filter: CuckooFilter) -> Self {
+        StoreFilter { section: SECTION_CUCKOO, filter: Box::new(filter) }
+    }
+}
+
+impl From<RibbonFilter> for StoreFilter {
+    fn from(filter: RibbonFilter) -> Self {
+        StoreFilter { section: SECTION_RIBBON, filter: Box::new(filter) }
+    }
+}
+
+impl From<RangedFilter> for StoreFilter {
+    fn from(filter: RangedFilter) -> Self {
+        StoreFilter { section: SECTION_RANGED, filter: Box::new(filter) }
+    }
+}
+
+impl Deref for StoreFilter {
+    type Target = dyn Filter;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.filter
+    }
+}
+
+impl StoreFilter {
+    /// Returns an error if the kind of the saved filter is unknown.
+    pub(in crate::store) fn check_kind(file: &StoreFile) -> Result<()> {
+        let section = &file.footer().filter;
+        if section.kind == SECTION_NONE || FilterKind::of_section(section.kind).is_some() {
+            return Ok(());
+        }
+        let offset = StoreFile::section_offset(section);
+        Err(file.file().corrupt(offset, "a filter", format!("a section of kind {}", section.kind)))
+    }
+
+    /// Reads and checks the filter of a file, if it has one.
+    pub(in crate::store) fn load(file: &StoreFile) -> Result<Option<StoreFilter>> {
+        StoreFilter::check_kind(file)?;
+        let section = &file.footer().filter;
+        if section.kind == SECTION_NONE {
+            return Ok(None);
+        }
+        let bytes = file.read_section(section, Purpose::Recover)?;
+        let filter = match section.kind {
+            SECTION_CUCKOO => CuckooFilter::decode(&bytes).map(StoreFilter::from),
+            SECTION_RIBBON => RibbonFilter::decode(&bytes).map(StoreFilter::from),
+            _ => RangedFilter::decode(&bytes).map(StoreFilter::from),
+        };
+        let offset = StoreFile::section_offset(section);
+        filter.map(Some).map_err(Error::decode(file.file().path(), offset))
+    }
+
+    /// Returns the kind of the filter's section and its bytes.
+    pub(in crate::store) fn encode_section(&self) -> (u8, Vec<u8>) {
+        let mut bytes = Vec::new();
+        self.filter.encode(&mut bytes);
+        (self.section, bytes)
+    }
+}
