@@ -63,7 +63,7 @@ enum Form {
 struct Search<'a> {
     leveldb: &'a LevelDb,
     popularity: &'a Popularity,
-    form: BlockForm,
+    form: Form,
     evaluations: std::cell::Cell<u64>,
 }
 

@@ -46,7 +46,7 @@ pub fn block_perfect(data: &[u8]) {
     let mut input = Input(data);
     let placement = input.u64();
     let Ok(index) = PerfectIndex::decode(input.0) else { return };
-    query(&index, index.blocks(), placement, data.len());
+    query(&index, index.outline().blocks(), placement, data.len());
     let mut again = Vec::new();
     index.encode(&mut again);
     PerfectIndex::decode(&again).expect("what was encoded is decoded");
