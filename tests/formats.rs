@@ -21,7 +21,7 @@ use siltstone::store::ordered::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter,
 };
 use siltstone::store::record::{RecordLayout, RecordShape, RecordView};
-use siltstone::store::{Query, StoreFile, StoreFilter, StoreFileWriter};
+use siltstone::store::{Query, StoreFile, StoreFileWriter, StoreFilter};
 use siltstone::{Durability, Usage, usage_file};
 use std::collections::BTreeMap;
 use std::path::Path;
