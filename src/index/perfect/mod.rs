@@ -15,8 +15,8 @@
 //!
 //! A bucket fills a range of blocks or slots. Within a bucket the order of keys is free, so the one that is cheapest to
 //! describe is chosen: a binary tree splits the keys by a hash, whose seed is such that each side receives as many keys
-//! as it has space for. With blocks, the tree ends there; a bucket may begin and end within a block. With slots, it ends
-//! with groups of five keys, each with a seed that maps its keys to different slots.
+//! as it has space for. With blocks, the tree ends there; a bucket may begin and end within a block. With slots, it
+//! ends with groups of five keys, each with a seed that maps its keys to different slots.
 //!
 //! ```text
 //! 16 keys of a bucket, 4 per block          seed s1 sends 8 keys to the left and 8 to the right
