@@ -5,6 +5,7 @@ mod builder;
 mod clock;
 mod lock;
 mod ordered;
+mod place;
 mod repair;
 mod scan;
 mod snapshot;

@@ -114,6 +114,17 @@ pub enum Error {
         /// One of the stores or logs.
         found: String,
     },
+    /// The database in the directory belongs to an engine that this program does not have.
+    #[error(
+        "{}: the database has the engine with the number {number}, which this program does not have; use a newer siltstone",
+        path.display()
+    )]
+    UnknownEngine {
+        /// The directory.
+        path: PathBuf,
+        /// The number of the engine in the header of the database.
+        number: u8,
+    },
     /// The file is not a dictionary.
     #[error("{}: this is not a dictionary: {found}; create one with `siltstone dict build`", path.display())]
     NotADictionary {
@@ -151,7 +162,7 @@ pub enum Error {
     /// A setting is invalid or contradicts other settings or the database.
     #[error("{name}: {problem}")]
     Setting {
-        /// The method of the builder.
+        /// The method of the builder, or the setting of the engine.
         name: &'static str,
         /// The problem and the remedy.
         problem: String,

@@ -122,8 +122,10 @@ pub use dictionary::{
     DictionaryOptions, DictionaryWriter,
 };
 pub use engine::mica::MicaSettings;
-pub use engine::silt::{FilterKind, HashStoreKind, IndexKind};
-pub use engine::{Change, EngineKind, Found, Record, ScanLimit, ScanPage, Step};
+pub use engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
+pub use engine::{
+    Change, EngineInfo, EngineKind, EngineSettings, Found, Record, ScanLimit, ScanPage, SettingInfo, Step,
+};
 pub use error::{Error, Result};
 pub use progress::Progress;
 pub use stats::{DegradedStore, RamAccount, Shape, Stats, StoreKind, Usage};

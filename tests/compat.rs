@@ -8,11 +8,12 @@
 
 use siltstone::batch::NEVER;
 use siltstone::device::{Access, Directory};
+use siltstone::engine::silt::live::{Manifest, Role};
 use siltstone::key::KeyHasher;
 use siltstone::store::StoreFile;
-use siltstone::store::manifest::{Manifest, Role};
 use siltstone::{
-    Batch, Builder, Database, Durability, Error, FilterKind, HashStoreKind, IndexKind, WriteOptions,
+    Batch, Builder, Database, Durability, Error, FilterKind, HashStoreKind, IndexKind, SiltSettings,
+    WriteOptions,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -77,13 +78,17 @@ impl Golden {
 
     fn builder(self, path: &Path, stores: Stores) -> Builder {
         let builder = Database::builder(path).seed(SEED).partitions(PARTITIONS).block_bytes(512);
-        let builder = match stores {
-            Stores::Sorted(index) => builder.merge_ratio(0.01).log_slots_min(16).index(index),
+        let settings = match stores {
+            Stores::Sorted(index) => {
+                let settings = SiltSettings::default().merge_ratio(0.01).log_slots_min(16);
+                settings.index(Some(index))
+            }
             Stores::Hash(kind, filter) => {
-                builder.merge_ratio(10.0).log_slots_min(64).hash_store(kind).filter(filter)
+                let settings = SiltSettings::default().merge_ratio(10.0).log_slots_min(64);
+                settings.hash_store(kind).filter(filter)
             }
         };
-        let builder = builder.background_threads(0);
+        let builder = builder.engine(settings).background_threads(0);
         if self.fixed { builder.fixed(8, 12) } else { builder }
     }
 

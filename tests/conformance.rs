@@ -299,7 +299,7 @@ fn keys_and_values_may_have_any_length_up_to_the_limits() {
 
 #[test]
 fn an_impossible_key_is_refused_by_reads_and_writes_alike() {
-    for engine in EngineKind::ALL {
+    for &engine in EngineKind::ALL {
         let fixed = |builder: Builder| builder.fixed(8, 3);
         let hashed = |builder: Builder| builder.hashed_keys();
         let both = |builder: Builder| builder.fixed(8, 3).hashed_keys();

@@ -220,7 +220,8 @@ fn a_key_that_may_not_be_contained_is_absent() {
 #[test]
 fn filters_exclude_absent_keys() {
     for bed in all_beds().filter(Bed::is_persistent) {
-        let open = || bed.open_with(bed.builder().memory_budget(8 << 20).filter_last_store(8)).unwrap();
+        let open =
+            || bed.open_with(bed.builder().memory_budget(8 << 20).set("filter_last_store", 8)).unwrap();
         let database = open();
         let false_positives = |database: &Database| {
             (MANY..2 * MANY).filter(|number| database.may_contain(bed.key(*number)).unwrap()).count()

@@ -8,6 +8,7 @@
 use siltstone::coding::checksum::Secret;
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
+use siltstone::engine::silt::live::{Edit, Manifest, Role, StoreEntry};
 use siltstone::index::filter::{CuckooFilter, RibbonFilter};
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 use siltstone::key::{KeyHash, KeyHasher, Placing};
@@ -15,7 +16,7 @@ use siltstone::store::block::{Block, BlockBuilder};
 use siltstone::store::cuckoo::{CuckooTable, CuckooTableWriter};
 use siltstone::store::log::format::LogFormat;
 use siltstone::store::log::{Log, LogSettings};
-use siltstone::store::manifest::{Edit, Manifest, Role, Shape, StoreEntry};
+use siltstone::store::manifest::Header;
 use siltstone::store::merge::Entry;
 use siltstone::store::ordered::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter,
@@ -358,7 +359,8 @@ fn a_log_of_two_segments() {
 
 #[test]
 fn manifests() {
-    let of_fixed = Shape {
+    let of_fixed = Header {
+        engine: 1,
         layout: FIXED,
         hasher: KeyHasher::Keyed(SEED),
         partitions_log2: 2,
@@ -367,10 +369,11 @@ fn manifests() {
         secret: Secret::new(0x5EC2E7),
     };
     let of_hashed_keys =
-        Shape { layout: ANY_SIZE, hasher: KeyHasher::Identity, partitions_log2: 4, ..of_fixed };
-    for (shape, fixture) in [(of_fixed, "manifest_fixed.bin"), (of_hashed_keys, "manifest_hashed_keys.bin")] {
+        Header { layout: ANY_SIZE, hasher: KeyHasher::Identity, partitions_log2: 4, ..of_fixed };
+    for (header, fixture) in [(of_fixed, "manifest_fixed.bin"), (of_hashed_keys, "manifest_hashed_keys.bin")]
+    {
         let written = directory();
-        Manifest::create(&written, &shape).unwrap();
+        Manifest::create(&written, &header).unwrap();
         let mut manifest = Manifest::open(&written).unwrap();
         let edit = |converted_to, removed: &[u64], added: &[(u64, Role)]| Edit {
             partition: 3,
@@ -387,7 +390,7 @@ fn manifests() {
             .unwrap();
         let read = golden_directory(&written, &[("MANIFEST", fixture)]);
         let opened = Manifest::open(&read).unwrap();
-        assert_eq!((opened.shape(), opened.next_number(), opened.log_synced()), (&shape, 4, 300));
+        assert_eq!((opened.header(), opened.next_number(), opened.log_synced()), (&header, 4, 300));
         let partition = &opened.partitions()[3];
         let stores: Vec<_> =
             partition.stores.iter().map(|store| (store.number, store.tag, store.role)).collect();
@@ -395,6 +398,6 @@ fn manifests() {
             (partition.converted_to, &stores[..]),
             (200, &[(3, 3 << 56 | 7, Role::Sorted), (2, 2 << 56 | 7, Role::CuckooTable)][..])
         );
-        assert_eq!(opened.partitions().len(), 1 << shape.partitions_log2);
+        assert_eq!(opened.partitions().len(), 1 << header.partitions_log2);
     }
 }

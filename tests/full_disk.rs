@@ -71,7 +71,8 @@ impl Drop for Mounted {
 }
 
 fn open(directory: &Path, access: Access, background_threads: usize) -> siltstone::Result<Database> {
-    let builder = Database::builder(directory.join("db")).access(access).partitions(2).log_slots_min(64);
+    let builder =
+        Database::builder(directory.join("db")).access(access).partitions(2).set("log_slots_min", 64);
     builder.background_threads(background_threads).open()
 }
 

@@ -107,7 +107,7 @@ fn detail(database: &Database, name: &str) -> u64 {
 fn a_database_of_more_stores_than_may_be_open_is_complete() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
-    let open = || Database::builder(&path).partitions(256).log_slots_min(16).open_files_max(64).open();
+    let open = || Database::builder(&path).partitions(256).set("log_slots_min", 16).open_files_max(64).open();
     let database = open().unwrap();
     work(&database, 1);
     let before = database.iter().unwrap();
@@ -133,7 +133,7 @@ fn the_limit_on_open_files_is_raised_when_many_are_needed_and_a_low_one_is_refus
     setrlimit(Resource::Nofile, Rlimit { current: Some(300), ..all }).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
-    let builder = || Database::builder(&path).partitions(512).log_slots_min(16);
+    let builder = || Database::builder(&path).partitions(512).set("log_slots_min", 16);
     for refused in [builder().open_files_max(10), builder().open_files_max(u64::MAX)] {
         let error = refused.open().err().unwrap();
         assert!(error.to_string().contains("ulimit -n") && !path.exists(), "{error}");

@@ -1,13 +1,12 @@
 //! Verifying and repairing databases that nobody has open, and reading what was asked of one that somebody has.
 
 use super::Database;
+use super::place::engine_of;
 use super::usage_file;
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::{Access, Directory};
-use crate::engine::silt::{Silt, SiltSettings};
 use crate::progress::Progress;
 use crate::stats::Usage;
-use crate::store::names::list_files;
 use crate::{Error, Result};
 use std::io::ErrorKind;
 use std::path::Path;
@@ -93,24 +92,22 @@ impl Database {
     pub fn kept_usage(path: impl AsRef<Path>) -> Result<Option<Usage>> {
         let directory =
             existing(Directory::system_read_only(path.as_ref(), Access::default()), path.as_ref())?;
-        if !Silt::stands_in(&directory)? {
-            return Err(Error::NotFound { path: directory.path() });
-        }
+        engine_of(&directory)?;
         Ok(usage_file::read(&directory))
     }
 
     /// [`verify_closed`](Database::verify_closed) in any directory of the device room.
     pub fn verify_closed_in(directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
-        check_is_there(directory)?;
+        let engine = engine_of(directory)?;
         let _lock = directory.lock_shared()?;
-        Silt::examine(directory, progress)
+        engine.examine(directory, progress)
     }
 
     /// [`repair`](Database::repair) in any directory of the device room.
     pub fn repair_in(directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
-        check_is_there(directory)?;
+        let engine = engine_of(directory)?;
         let _lock = if directory.is_read_only() { directory.lock_shared()? } else { directory.lock()? };
-        Silt::repair(directory, &SiltSettings::default(), progress)
+        engine.repair(directory, progress)
     }
 }
 
@@ -125,18 +122,5 @@ fn existing(opened: Result<Directory>, path: &Path) -> Result<Directory> {
             Err(Error::NotFound { path: path.to_owned() })
         }
         outcome => outcome,
-    }
-}
-
-/// An error if there is no database.
-fn check_is_there(directory: &Directory) -> Result<()> {
-    if Silt::stands_in(directory)? {
-        return Ok(());
-    }
-    match list_files(directory)?.into_iter().find(|file| file.is_log_or_store()) {
-        Some(found) if !Silt::is_half_created(directory)? => {
-            Err(Error::NoManifest { path: directory.path(), found: found.to_string() })
-        }
-        _ => Err(Error::NotFound { path: directory.path() }),
     }
 }

@@ -6,7 +6,6 @@ use crate::device::memory::MemoryDirectory;
 use crate::device::system::synced;
 use crate::engine::EngineKind;
 use crate::engine::mica::MicaSettings;
-use crate::engine::silt::{FilterKind, HashStoreKind, IndexKind};
 use crate::key::HASHES;
 use crate::{Access, Change};
 
@@ -37,7 +36,7 @@ fn settings_that_are_refused_leave_no_directory_behind() {
         builder().fixed(0, 8),
         builder().memory_budget(1000),
         builder().memory_budget(300 << 10),
-        builder().merge_ratio(-1.0),
+        builder().set("merge_ratio", -1.0),
         builder().engine(EngineKind::Mica).memory_budget(1000),
         builder().create(false),
         builder().read_only(true),
@@ -157,39 +156,25 @@ fn settings_that_cannot_take_effect_are_errors_that_name_them() {
     };
     let silt = || Database::builder("memory");
     let mica = || silt().engine(EngineKind::Mica);
-    let cuckoo = || silt().fixed(8, 8).hash_store(HashStoreKind::CuckooTable);
-    let of_mica = |settings| mica().mica(settings);
+    let cuckoo = || silt().fixed(8, 8).set("hash_store", "cuckoo_table");
+    let of_mica = |settings: MicaSettings| silt().engine(settings);
     let refused = [
-        ("index", silt().index(IndexKind::BlockPerfect)),
-        ("index", silt().index(IndexKind::SlotPerfect)),
-        ("index", silt().index(IndexKind::EntropyTrie)),
-        ("index", silt().index(IndexKind::BlockPerfect).fixed(8, 3000)),
-        ("index", silt().index(IndexKind::SlotPerfect).fixed(8, 5000)),
-        ("index", silt().index(IndexKind::EntropyTrie).fixed(8, 600).block_bytes(512)),
-        ("hash_store", silt().hash_store(HashStoreKind::CuckooTable)),
+        ("index", silt().set("index", "block_perfect")),
+        ("index", silt().set("index", "slot_perfect")),
+        ("index", silt().set("index", "entropy_trie")),
+        ("index", silt().set("index", "block_perfect").fixed(8, 3000)),
+        ("index", silt().set("index", "slot_perfect").fixed(8, 5000)),
+        ("index", silt().set("index", "entropy_trie").fixed(8, 600).block_bytes(512)),
+        ("hash_store", silt().set("hash_store", "cuckoo_table")),
         ("hash_store", cuckoo().fixed(8, 5000)),
-        ("filter", cuckoo().filter(FilterKind::Ribbon)),
-        ("filter_bits", cuckoo().filter_bits(9)),
-        ("filter_bits", silt().filter(FilterKind::CuckooTags).filter_bits(9)),
-        ("mica", silt().mica(MicaSettings::default())),
+        ("filter", cuckoo().set("filter", "ribbon")),
+        ("filter_bits", cuckoo().set("filter_bits", 9)),
+        ("filter_bits", silt().set("filter", "cuckoo_tags").set("filter_bits", 9)),
         ("block_bytes", mica().block_bytes(4096)),
-        ("merge_ratio", mica().merge_ratio(1.0)),
-        ("tag_bits", mica().tag_bits(9)),
-        ("log_slots_min", mica().log_slots_min(64)),
         ("open_files_max", mica().open_files_max(100)),
-        ("filter_last_store", mica().filter_last_store(8)),
-        ("hash_store", mica().hash_store(HashStoreKind::HashOrdered)),
-        ("filter", mica().filter(FilterKind::Ribbon)),
-        ("filter_bits", mica().filter_bits(11)),
-        ("index", mica().index(IndexKind::Fences)),
         ("access", mica().access(Access::Direct)),
         ("verify_checksums", mica().verify_checksums(false)),
-        ("mica.record_bytes", of_mica(MicaSettings { record_bytes: 100, ..Default::default() }).fixed(8, 8)),
-        (
-            "mica.memory_bytes",
-            of_mica(MicaSettings { memory_bytes: 1 << 24, ..Default::default() }).memory_budget(1 << 25),
-        ),
-        ("mica.partitions", of_mica(MicaSettings { partitions: 2, ..Default::default() }).partitions(4)),
+        ("record_bytes", of_mica(MicaSettings::default().record_bytes(100)).fixed(8, 8)),
     ];
     for (setting, builder) in refused {
         match memory(builder) {
@@ -205,12 +190,12 @@ fn settings_that_cannot_take_effect_are_errors_that_name_them() {
     let database = silt().background_threads(0).open_in(directory.clone()).unwrap();
     database.put("key", "value").unwrap();
     drop(database);
-    let outcome = silt().index(IndexKind::SlotPerfect).open_in(directory);
+    let outcome = silt().set("index", "slot_perfect").open_in(directory);
     assert!(matches!(outcome.err(), Some(Error::Setting { name: "index", .. })));
     for builder in [
-        silt().fixed(8, 8).index(IndexKind::SlotPerfect),
-        cuckoo().filter(FilterKind::CuckooTags),
-        of_mica(MicaSettings { record_bytes: 16, ..Default::default() }).fixed(8, 8),
+        silt().fixed(8, 8).set("index", "slot_perfect"),
+        cuckoo().set("filter", "cuckoo_tags"),
+        of_mica(MicaSettings::default().record_bytes(16)).fixed(8, 8),
     ] {
         memory(builder).unwrap();
     }

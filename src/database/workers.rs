@@ -291,14 +291,21 @@ mod tests {
     use super::*;
     use crate::device::memory::MemoryDirectory;
     use crate::device::{Access, Directory};
-    use crate::engine::silt::{Silt, SiltSettings};
+    use crate::engine::common::CommonSettings;
+    use crate::engine::{EngineKind, Opening};
 
     #[test]
     fn a_thread_that_cannot_be_started_leaves_none_of_the_others_behind() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        let settings = SiltSettings::default();
-        Silt::create(&directory, &settings.shape, [1, 2]).unwrap();
-        let engine: Arc<dyn Engine> = Arc::new(Silt::open(directory, settings, 0, &mut |_, _| true).unwrap());
+        let opening = Opening {
+            directory,
+            common: &CommonSettings::default(),
+            create: true,
+            seed: Some([1, 2]),
+            now_ms: 0,
+            progress: &mut |_, _| true,
+        };
+        let engine = EngineKind::default().settings().open(opening).unwrap();
         let usage = Arc::new(UsageCounters::open(None, 0).unwrap());
         let mut started = 0;
         let spawn = |thread: thread::Builder, body: Body| {

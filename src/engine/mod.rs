@@ -3,10 +3,19 @@
 //! An engine starts no thread and reads no clock. Its background work is a series of bounded steps that the caller
 //! runs ([`Engine::step`]), so a simulation can replay it.
 
+#[doc(hidden)]
+pub mod common;
+mod family;
 pub mod mica;
 mod ordered;
 mod scan;
+mod settings;
 pub mod silt;
+
+pub use family::{EngineInfo, EngineKind};
+#[doc(hidden)]
+pub use settings::Opening;
+pub use settings::{EngineSettings, SettingInfo};
 
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
@@ -21,35 +30,6 @@ pub(crate) use scan::{PageBuilder, by_partition};
 pub use scan::{ScanLimit, ScanPage};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-
-/// The engines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum EngineKind {
-    /// SILT: the least memory a key at one flash read.
-    #[default]
-    Silt,
-    /// MICA: everything in memory, as a store or as a cache.
-    Mica,
-}
-
-impl EngineKind {
-    /// The engines of this version.
-    pub const ALL: [EngineKind; 2] = [EngineKind::Silt, EngineKind::Mica];
-
-    /// The engine's name, as it is typed.
-    pub fn name(self) -> &'static str {
-        match self {
-            EngineKind::Silt => "silt",
-            EngineKind::Mica => "mica",
-        }
-    }
-
-    /// The engine of that name.
-    pub fn from_name(name: &str) -> Option<EngineKind> {
-        EngineKind::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-}
 
 /// What an engine can do beyond the common interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -158,8 +138,8 @@ pub trait Snapshot: Send + Sync {
 /// [`hasher`](Engine::hasher). The database has checked keys and writes against the limits and the
 /// [`shape`](Engine::shape); an engine does not check them again.
 pub trait Engine: Send + Sync {
-    /// Returns which engine it is.
-    fn kind(&self) -> EngineKind;
+    /// The name of the engine.
+    fn name(&self) -> &'static str;
 
     /// Returns the shape of the records. Cheap.
     fn shape(&self) -> Shape;
@@ -240,7 +220,7 @@ pub trait Engine: Send + Sync {
 
     /// Returns [`Error::Closed`] if the engine is closed, and [`Error::Unsupported`] otherwise.
     fn unsupported(&self, operation: &'static str) -> Error {
-        self.check_open().err().unwrap_or(Error::Unsupported { engine: self.kind().name(), operation })
+        self.check_open().err().unwrap_or(Error::Unsupported { engine: self.name(), operation })
     }
 
     /// Returns the reason as an error if the engine accepts no more writes. Cheap.

@@ -84,10 +84,10 @@ impl Bed {
         if !self.is_persistent() {
             builder = builder.memory_budget(32 << 20);
         } else {
-            builder = builder.log_slots_min(64);
+            builder = builder.set("log_slots_min", 64);
         }
         if self.is_persistent() && self.path().is_some() {
-            builder = builder.memory_budget(300 << 10).filter_last_store(6);
+            builder = builder.memory_budget(300 << 10).set("filter_last_store", 6);
         }
         if self.shape.hashed_keys { builder.hashed_keys() } else { builder }
     }
@@ -141,7 +141,7 @@ pub fn beds() -> impl Iterator<Item = Bed> {
 
 /// Every engine with every shape, in memory and in files.
 pub fn all_beds() -> impl Iterator<Item = Bed> {
-    EngineKind::ALL.into_iter().flat_map(|engine| {
+    EngineKind::ALL.iter().flat_map(|&engine| {
         SHAPES
             .into_iter()
             .flat_map(move |shape| [Bed::in_memory(engine, shape), Bed::in_files(engine, shape)])

@@ -48,7 +48,7 @@ fn the_heap_stays_within_a_budget(budget: u64, fixed: bool) {
     const RECORDS: u64 = 200_000;
     let directory = tempfile::tempdir().unwrap();
     let before = HEAP.current_usage();
-    let mut builder = Database::builder(directory.path()).memory_budget(budget).filter_last_store(7);
+    let mut builder = Database::builder(directory.path()).memory_budget(budget).set("filter_last_store", 7);
     if fixed {
         builder = builder.fixed(8, 56);
     }

@@ -11,7 +11,7 @@ fn tiny(benchmarks: &[Benchmark]) -> Settings {
         num: 2_000,
         key_size: 20,
         value_size: 44,
-        set_up: Arc::new(|builder| builder.partitions(2).log_slots_min(64)),
+        set_up: Arc::new(|builder| builder.partitions(2).set("log_slots_min", 64)),
         ..Settings::default()
     }
 }

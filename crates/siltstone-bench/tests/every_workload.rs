@@ -12,7 +12,7 @@ fn tiny(workload: Workload) -> Settings {
         threads: 2,
         field_count: 3,
         field_length: 20,
-        set_up: Arc::new(|builder| builder.partitions(2).log_slots_min(64)),
+        set_up: Arc::new(|builder| builder.partitions(2).set("log_slots_min", 64)),
         ..Settings::default()
     }
 }

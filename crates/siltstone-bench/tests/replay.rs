@@ -21,7 +21,10 @@ fn trace(operations: u64, keys: u64, value_length: impl Fn(u64) -> u32) -> Vec<O
 }
 
 fn settings() -> Settings {
-    Settings { set_up: Arc::new(|builder| builder.partitions(2).log_slots_min(64)), ..Settings::default() }
+    Settings {
+        set_up: Arc::new(|builder| builder.partitions(2).set("log_slots_min", 64)),
+        ..Settings::default()
+    }
 }
 
 fn replay(settings: &Settings, trace: &[Operation]) -> Result<Report, ReplayError> {

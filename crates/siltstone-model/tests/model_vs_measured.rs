@@ -9,7 +9,7 @@
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory, Purpose};
 use siltstone::mica::{Erew, ItemShape, StoreSettings};
-use siltstone::{Database, Stats};
+use siltstone::{Database, SiltSettings, Stats};
 use siltstone_model::{KeyStream, Mica, Popularity, SiltLayout};
 
 const KEY_BYTES: usize = 16;
@@ -60,20 +60,19 @@ fn small() -> SiltLayout {
 impl Case {
     fn open(&self, directory: Directory) -> Database {
         let layout = &self.layout;
-        let builder = Database::builder("memory")
-            .background_threads(0)
-            .partitions(layout.partitions as u32)
+        let settings = SiltSettings::default()
             .merge_ratio(layout.merge_ratio)
             .filter_bits(layout.filter_bits as u8)
             .log_slots_min(layout.log_slots_min as u32)
+            .filter_last_store(layout.last_filter_bits as u8);
+        let builder = Database::builder("memory")
+            .background_threads(0)
+            .partitions(layout.partitions as u32)
+            .engine(settings)
             .block_bytes(layout.block_bytes as u32)
             .seed([3, 4]);
         let value_bytes = layout.value_bytes as usize;
         let builder = if layout.fixed { builder.fixed(KEY_BYTES, value_bytes) } else { builder };
-        let builder = match layout.last_filter_bits {
-            0.0 => builder,
-            bits => builder.filter_last_store(bits as u8),
-        };
         builder.open_in(directory).unwrap()
     }
 

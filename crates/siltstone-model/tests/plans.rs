@@ -6,7 +6,7 @@
 
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory, Purpose};
-use siltstone::{Builder, Database, EngineKind, MicaSettings};
+use siltstone::{Builder, Database, EngineKind};
 use siltstone_model::planner::{Demand, Goal, Plan, Prediction, System, plan, trial};
 use siltstone_model::{Flash, KeyStream, Popularity};
 
@@ -30,8 +30,8 @@ fn builder_of(call: &str) -> Builder {
         let number = || value.parse::<u64>().unwrap();
         builder = match name {
             "engine" => builder.engine(match value {
-                "EngineKind::Silt" => EngineKind::Silt,
-                "EngineKind::Mica" => EngineKind::Mica,
+                "EngineKind::Silt" | "SiltSettings::default(" => EngineKind::Silt,
+                "EngineKind::Mica" | "MicaSettings::default(" => EngineKind::Mica,
                 other => panic!("{other} is not built"),
             }),
             "fixed" => {
@@ -40,17 +40,8 @@ fn builder_of(call: &str) -> Builder {
             }
             "partitions" => builder.partitions(number() as u32),
             "block_bytes" => builder.block_bytes(number() as u32),
-            "merge_ratio" => builder.merge_ratio(value.parse().unwrap()),
-            "filter_bits" => builder.filter_bits(number() as u8),
-            "filter_last_store" => builder.filter_last_store(number() as u8),
-            "log_slots_min" => builder.log_slots_min(number() as u32),
             "memory_budget" => builder.memory_budget(number()),
-            "mica" => {
-                let record_bytes = value.split_once("record_bytes: ").unwrap().1.split_once(',').unwrap().0;
-                let record_bytes = record_bytes.parse().unwrap();
-                builder.mica(MicaSettings { record_bytes, ..MicaSettings::default() })
-            }
-            other => panic!("{other} is no setting of the builder: {call}"),
+            name => builder.set(name, value),
         };
     }
     builder

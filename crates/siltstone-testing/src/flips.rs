@@ -3,6 +3,7 @@
 
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
+use siltstone::engine::common::CommonSettings;
 use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
 use siltstone::{Builder, Database, Error};
 use siltstone::{RepairReport, VerifyReport};
@@ -137,7 +138,8 @@ impl TestBed {
         drop(database);
         bed.older = read_files(&directory)?;
         // LogStores large enough to keep the following writes in the log.
-        let database = bed.builder().log_slots_min(4096).open_in(directory.clone())?;
+        let builder = bed.builder().set("log_slots_min", 4096);
+        let database = builder.open_in(directory.clone())?;
         (3..6).try_for_each(|round| bed.write(&database, round))?;
         database.close()?;
         drop(database);
@@ -147,19 +149,16 @@ impl TestBed {
 
     pub fn builder(&self) -> Builder {
         let (fixed, index, hash_store, filter) = self.shape;
-        let mut settings = SiltSettings {
-            log_slots_min: 32,
-            log_segment_bytes: 8192,
-            merge_ratio: 3.0,
-            index: Some(index),
-            hash_store: Some(hash_store),
-            filter: Some(filter),
-            ..SiltSettings::default()
+        let settings = SiltSettings::default().log_slots_min(32).log_segment_bytes(8192).merge_ratio(3.0);
+        let settings = settings.index(Some(index)).hash_store(hash_store).filter(filter);
+        let common = CommonSettings {
+            fixed: fixed.then_some((8, 12)),
+            partitions: Some(2),
+            block_bytes: Some(512),
+            ..CommonSettings::default()
         };
-        settings.shape.partitions = Some(2);
-        settings.shape.block_bytes = Some(512);
-        settings.shape.fixed = fixed.then_some((8, 12));
-        Database::builder("memory").silt_settings(settings.suited()).background_threads(0).seed(self.seed)
+        let builder = Database::builder("memory").engine(settings.suited(&common)).common(common);
+        builder.background_threads(0).seed(self.seed)
     }
 
     fn write(&mut self, database: &Database, round: u64) -> siltstone::Result<()> {

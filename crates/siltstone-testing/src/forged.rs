@@ -2,7 +2,6 @@
 //! damage around them. Recovery must not take them for frames of this database.
 
 use super::flips::{Files, memory, read_files};
-use siltstone::engine::silt::SiltSettings;
 use siltstone::store::log::format::SEGMENT_HEADER_BYTES;
 use siltstone::{Database, Durability, WriteOptions};
 
@@ -28,10 +27,8 @@ fn create() -> siltstone::Result<Files> {
 }
 
 fn open(files: &Files) -> siltstone::Result<(Database, siltstone::device::Directory)> {
-    let mut settings = SiltSettings::default();
-    settings.shape.partitions = Some(1);
     let directory = memory(files)?;
-    let builder = Database::builder("memory").silt_settings(settings).background_threads(0);
+    let builder = Database::builder("memory").partitions(1).background_threads(0);
     Ok((builder.open_in(directory.clone())?, directory))
 }
 

@@ -60,7 +60,7 @@ impl Victim {
     fn builder(&self) -> Builder {
         let (fixed, hashed_keys) = SHAPES[self.shape % SHAPES.len()];
         let builder = Database::builder(&self.directory).access(self.access);
-        let mut builder = builder.partitions(2).log_slots_min(64).background_threads(1);
+        let mut builder = builder.partitions(2).set("log_slots_min", 64).background_threads(1);
         if let Some((key_length, value_length)) = fixed {
             builder = builder.fixed(key_length, value_length);
         }

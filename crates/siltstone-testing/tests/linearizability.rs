@@ -9,7 +9,7 @@ fn a_database_in_files_is_linearizable() {
     for (access, value_length) in [(Access::Buffered, None), (Access::DirectOrBuffered, Some(24))] {
         let directory = tempfile::tempdir().unwrap();
         let builder = Database::builder(directory.path().join("db")).access(access);
-        let mut builder = builder.partitions(2).log_slots_min(64).background_threads(2);
+        let mut builder = builder.partitions(2).set("log_slots_min", 64).background_threads(2);
         if let Some(value_length) = value_length {
             builder = builder.fixed(Load::KEY_BYTES, value_length);
         }

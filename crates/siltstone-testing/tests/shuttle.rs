@@ -8,7 +8,7 @@ use shuttle::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use shuttle::{Config, Runner, thread};
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
-use siltstone::engine::silt::{ShapeSettings, SiltSettings};
+use siltstone::engine::silt::SiltSettings;
 use siltstone::{Batch, Bytes, Change, Database, Durability, WriteOptions};
 use siltstone_testing::linearizability::{Action, Event, check};
 use siltstone_testing::{Crash, FailingCall, SimulatedDirectory, Survival};
@@ -29,16 +29,10 @@ fn try_orders(orders: usize, test: fn()) {
 
 /// A database so small that a few puts fill its stores. The threads that call `step` do its background work.
 fn open(directory: Directory) -> Database {
-    let shape = ShapeSettings { partitions: Some(2), block_bytes: Some(512), ..ShapeSettings::default() };
-    let settings = SiltSettings {
-        shape,
-        log_slots_min: 16,
-        region_slots_max: 16,
-        log_segment_bytes: 512,
-        step_records: 8,
-        ..SiltSettings::default()
-    };
-    let builder = Database::builder("shuttle").silt_settings(settings).seed([1, 2]).background_threads(0);
+    let settings = SiltSettings::default().log_slots_min(16).region_slots_max(16);
+    let settings = settings.log_segment_bytes(512).step_records(8);
+    let builder = Database::builder("shuttle").engine(settings).partitions(2).block_bytes(512);
+    let builder = builder.seed([1, 2]).background_threads(0);
     builder.open_in(directory).unwrap()
 }
 

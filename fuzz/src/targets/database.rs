@@ -5,7 +5,7 @@ use crate::input::{Input, contents, put};
 use crate::seal::{seal_manifest, seal_segment, seal_store, secret_in};
 use siltstone::device::{Access, Directory};
 use siltstone::store::record::RecordLayout;
-use siltstone::{Builder, Database, HashStoreKind, IndexKind};
+use siltstone::{Builder, Database, HashStoreKind, IndexKind, SiltSettings};
 use siltstone_testing::{Damage, SimulatedDirectory};
 use std::sync::LazyLock;
 
@@ -23,8 +23,9 @@ const MADE: [Made; 5] = [
 static DATABASES: LazyLock<Vec<SimulatedDirectory>> = LazyLock::new(|| MADE.map(build).into());
 
 fn builder((fixed, hash_store, index): Made) -> Builder {
+    let settings = SiltSettings::default().log_slots_min(64).hash_store(hash_store).index(Some(index));
     let builder = Database::builder("damaged").background_threads(0).seed([1, 2]).partitions(2);
-    let builder = builder.block_bytes(512).log_slots_min(64).hash_store(hash_store).index(index);
+    let builder = builder.block_bytes(512).engine(settings);
     if fixed { builder.fixed(8, 8) } else { builder }
 }
 

@@ -26,7 +26,7 @@ pub fn run(data: &[u8]) {
         put(&directory, name, input.bytes(length));
     }
     let builder = Database::builder("memory").background_threads(0).seed([1, 2]);
-    if let Ok(database) = builder.log_slots_min(64).open_in(directory) {
+    if let Ok(database) = builder.set("log_slots_min", 64).open_in(directory) {
         let _ = database.get("key");
         let _ = database.put("key", "value").and_then(|()| database.compact());
         let _ = database.close();

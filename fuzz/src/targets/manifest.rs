@@ -3,13 +3,15 @@
 use crate::input::{Input, directory_with};
 use crate::seal::{SECRET, commit};
 use siltstone::key::KeyHasher;
-use siltstone::store::manifest::{Manifest, Shape};
+use siltstone::engine::silt::live::Manifest;
+use siltstone::store::manifest::Header;
 
 /// Runs the target.
 pub fn run(data: &[u8]) {
     let _ = Manifest::open(&directory_with("MANIFEST", data));
     let mut input = Input(data);
-    let shape = Shape {
+    let header = Header {
+        engine: 1,
         layout: input.layout(),
         hasher: KeyHasher::Keyed([input.u64(), 1]),
         partitions_log2: u32::from(input.u8() % 11),
@@ -17,15 +19,15 @@ pub fn run(data: &[u8]) {
         database_id: 7,
         secret: SECRET,
     };
-    let mut bytes = shape.encode().to_vec();
+    let mut bytes = header.encode().to_vec();
     for sequence in 0..u64::from(input.u8() % 8) {
         let length = usize::from(input.u8());
         bytes.extend(commit(sequence, input.bytes(length)));
     }
     bytes.extend_from_slice(input.0);
     if let Ok(manifest) = Manifest::open(&directory_with("MANIFEST", &bytes)) {
-        assert_eq!(manifest.shape(), &shape);
-        assert_eq!(manifest.partitions().len(), 1 << shape.partitions_log2);
+        assert_eq!(manifest.header(), &header);
+        assert_eq!(manifest.partitions().len(), 1 << header.partitions_log2);
         assert!(manifest.length() <= bytes.len() as u64);
     }
 }

@@ -22,22 +22,22 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use crate::mica::{Eviction, ItemShape};
+pub use crate::mica::Eviction;
+pub(in crate::engine) use settings::INFO;
 pub use settings::MicaSettings;
 
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
-use crate::engine::{
-    Capabilities, Changing, Engine, EngineKind, Found, Record, ScanLimit, ScanPage, Snapshot,
-};
+use crate::engine::{Capabilities, Changing, Engine, Found, Record, ScanLimit, ScanPage, Snapshot};
 use crate::health::Health;
 use crate::key::{Key, KeyHasher};
-use crate::mica::{CircularLog, Crew, HashedKey, Partition, Reader, SegregatedFits, Space};
+use crate::mica::{Crew, HashedKey, ItemShape, Partition, Reader, Space};
 use crate::progress::Progress;
 use crate::stats::{RamAccount, Shape, Stats};
 use crate::{Error, Result};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
+use settings::Sizes;
 use snapshot::MicaSnapshot;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -68,30 +68,10 @@ struct Owner<S: Space> {
     collected_at_ms: TimestampMs,
 }
 
-/// An empty engine: a cache if the settings name an eviction policy, else a store.
-///
-/// # Errors
-/// [`Error::Setting`] for settings outside their limits; [`Error::Io`] if the system does not provide the memory.
-pub fn open(settings: &MicaSettings, shape: ItemShape, hasher: KeyHasher) -> Result<Arc<dyn Engine>> {
-    settings.check()?;
-    let partition_bits = settings.partitions.ilog2();
-    match settings.eviction {
-        None => {
-            let partitions = (0..settings.partitions).map(|_| settings.store(shape).open());
-            Ok(Arc::new(Mica::<SegregatedFits>::new(partitions, partition_bits, shape, hasher)?))
-        }
-        Some(eviction) => {
-            let partitions = (0..settings.partitions).map(|_| settings.cache(shape, eviction).open());
-            Ok(Arc::new(Mica::<CircularLog>::new(partitions, partition_bits, shape, hasher)?))
-        }
-    }
-}
-
 impl<S: Space> Mica<S> {
     fn new(
         partitions: impl Iterator<Item = Result<Partition<S, Crew>>>,
-        partition_bits: u32,
-        shape: ItemShape,
+        sizes: &Sizes,
         hasher: KeyHasher,
     ) -> Result<Self> {
         let shard = |partition: Result<Partition<S, Crew>>| {
@@ -101,9 +81,9 @@ impl<S: Space> Mica<S> {
         };
         Ok(Mica {
             partitions: partitions.map(shard).collect::<Result<_>>()?,
-            partition_bits,
+            partition_bits: sizes.partition_bits,
             hasher,
-            shape,
+            shape: sizes.shape,
             writes: AtomicU64::new(0),
             user_bytes: AtomicU64::new(0),
             health: Health::default(),
@@ -125,8 +105,8 @@ impl<S: Space> Mica<S> {
 }
 
 impl<S: Space> Engine for Mica<S> {
-    fn kind(&self) -> EngineKind {
-        EngineKind::Mica
+    fn name(&self) -> &'static str {
+        INFO.name
     }
 
     fn shape(&self) -> Shape {
@@ -296,7 +276,7 @@ impl<S: Space> Engine for Mica<S> {
             huge_bytes += owner.partition.huge_bytes();
         }
         Stats {
-            engine: EngineKind::Mica.name(),
+            engine: INFO.name,
             shape: self.shape(),
             records,
             writes: self.writes.load(Relaxed),

@@ -1,71 +1,130 @@
-//! The settings of a MICA engine and their limits.
+//! The settings of a MICA engine.
 
-use crate::mica::{CacheSettings, Eviction, ItemShape, StoreSettings};
+use super::Mica;
+use crate::engine::Engine;
+use crate::engine::common::CommonSettings;
+use crate::engine::family::EngineInfo;
+use crate::engine::settings::{EngineSettings, Opening, SettingInfo, SettingsTable, named_values, settings};
+use crate::key::VALUE_LENGTH_MAX;
+use crate::mica::{CacheSettings, CircularLog, Eviction, ItemShape, SegregatedFits, StoreSettings};
 use crate::{Error, Result};
+use std::sync::Arc;
 
-/// The maximum number of partitions.
-const PARTITIONS_MAX: u32 = 1 << 10;
+/// The engine.
+pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
+    name: "mica",
+    number: None,
+    summary: "data in memory: a store, or a cache that evicts; lost when it is closed",
+};
 
-/// All settings of the engine.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MicaSettings {
-    /// All memory of the engine, including the index, in bytes: 64 KiB to 16 GiB per partition. The system provides it
-    /// when it is first touched.
-    pub memory_bytes: u64,
-    /// The average size of key and value together, in bytes. A wrong number wastes memory: with smaller records the
-    /// index fills up before the memory does, with larger ones the index is too large.
-    pub record_bytes: usize,
-    /// The number of partitions, a power of two up to 1,024.
-    pub partitions: u32,
-    /// Which records a cache evicts when the memory is full. `None`: a store, which then refuses writes.
-    pub eviction: Option<Eviction>,
+/// The memory without a memory budget, in bytes.
+const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
+
+named_values!(Option<Eviction> {
+    "none" => None,
+    "fifo" => Some(Eviction::Fifo),
+    "lru" => Some(Eviction::Lru),
+    "approximate_lru" => Some(Eviction::ApproximateLru),
+    "second_chance" => Some(Eviction::SecondChance),
+});
+
+settings! {
+    /// The settings of the engine `mica`. All its memory, including the index, is the
+    /// [memory budget](crate::Builder::memory_budget), or 256 MiB: 64 KiB to 16 GiB per partition. It is taken from the
+    /// system when it is first touched.
+    pub struct MicaSettings {
+        /// The average bytes of key and value per record, for records of any size. A wrong value costs memory: with
+        /// smaller records the index is full before the memory, with larger ones the index is too large.
+        record_bytes: usize = 64, 1..=VALUE_LENGTH_MAX, opening;
+        /// Which records are removed when the memory is full. With `none`, writes fail then.
+        eviction: Option<Eviction> = None, (), opening;
+    }
+    hidden {}
 }
 
-impl Default for MicaSettings {
-    fn default() -> Self {
-        MicaSettings { memory_bytes: 256 << 20, record_bytes: 64, partitions: 16, eviction: None }
+/// The sizes of an engine that is opened.
+pub(super) struct Sizes {
+    pub partition_bits: u32,
+    /// The memory of a partition, in bytes.
+    pub memory_bytes: u64,
+    pub record_bytes: usize,
+    pub shape: ItemShape,
+}
+
+impl Sizes {
+    pub fn store(&self) -> StoreSettings {
+        let store = StoreSettings::for_memory(self.shape, self.memory_bytes, self.record_bytes);
+        StoreSettings { partition_bits: self.partition_bits, ..store }
+    }
+
+    pub fn cache(&self, eviction: Eviction) -> CacheSettings {
+        let cache = CacheSettings::for_memory(self.shape, self.memory_bytes, self.record_bytes);
+        CacheSettings { partition_bits: self.partition_bits, eviction, ..cache }
     }
 }
 
 impl MicaSettings {
-    /// Checks all limits.
+    /// Returns the sizes of an engine with these settings.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a setting outside its limits.
-    pub fn check(&self) -> Result<()> {
-        if !self.partitions.is_power_of_two() || self.partitions > PARTITIONS_MAX {
-            let problem = format!("{} is not a power of two from 1 to {PARTITIONS_MAX}", self.partitions);
-            return Err(Error::Setting { name: "partitions", problem });
-        }
-        if !(64 << 10..=16 << 30).contains(&self.of_a_partition()) {
+    /// [`Error::Setting`] for settings that are out of range or contradict each other.
+    fn sizes(&self, common: &CommonSettings) -> Result<Sizes> {
+        self.check_limits()?;
+        common.check()?;
+        let partitions = common.partitions();
+        let bytes = common.memory_budget.unwrap_or(MEMORY_BYTES_DEFAULT);
+        let memory_bytes = bytes / u64::from(partitions);
+        if !(64 << 10..=16 << 30).contains(&memory_bytes) {
             let problem = format!(
-                "{} bytes for {} partitions are out of range; use 64 KiB to 16 GiB per partition",
-                self.memory_bytes, self.partitions
+                "{bytes} bytes for {partitions} partitions are out of range; use 64 KiB to 16 GiB per partition"
             );
-            return Err(Error::Setting { name: "memory_bytes", problem });
+            return Err(Error::Setting { name: "memory_budget", problem });
         }
-        Ok(())
+        let fixed_bytes = common.fixed.map(|(key_length, value_length)| key_length + value_length);
+        if let Some(bytes) = fixed_bytes.filter(|bytes| *bytes != self.record_bytes)
+            && self.given.contains(&"record_bytes")
+        {
+            let problem = format!("{}, but `fixed` is {bytes}; leave one of them out", self.record_bytes);
+            return Err(Error::Setting { name: "record_bytes", problem });
+        }
+        let length = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        let fixed = common.fixed.map(|(key_length, value_length)| (length(key_length), length(value_length)));
+        let shape = ItemShape { fixed, expiring: common.expiring.unwrap_or(false) && fixed.is_some() };
+        let record_bytes = fixed_bytes.unwrap_or(self.record_bytes);
+        Ok(Sizes { partition_bits: partitions.ilog2(), memory_bytes, record_bytes, shape })
+    }
+}
+
+impl EngineSettings for MicaSettings {
+    fn info(&self) -> &'static EngineInfo {
+        &INFO
     }
 
-    fn of_a_partition(&self) -> u64 {
-        self.memory_bytes / u64::from(self.partitions.max(1))
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        self.set_by_name(&INFO, name, value)
     }
 
-    fn record_bytes(&self, shape: ItemShape) -> usize {
-        shape
-            .fixed
-            .map_or(self.record_bytes, |(key_length, value_length)| (key_length + value_length) as usize)
+    fn describe(&self) -> Vec<SettingInfo> {
+        self.describe_all()
     }
 
-    pub(super) fn store(&self, shape: ItemShape) -> StoreSettings {
-        let partition_bits = self.partitions.ilog2();
-        let store = StoreSettings::for_memory(shape, self.of_a_partition(), self.record_bytes(shape));
-        StoreSettings { partition_bits, ..store }
+    fn check(&self, common: &CommonSettings, _created: bool) -> Result<()> {
+        self.sizes(common).map(drop)
     }
 
-    pub(super) fn cache(&self, shape: ItemShape, eviction: Eviction) -> CacheSettings {
-        let partition_bits = self.partitions.ilog2();
-        let cache = CacheSettings::for_memory(shape, self.of_a_partition(), self.record_bytes(shape));
-        CacheSettings { partition_bits, eviction, ..cache }
+    fn open(&self, opening: Opening<'_, '_>) -> Result<Arc<dyn Engine>> {
+        let sizes = self.sizes(opening.common)?;
+        let hasher = opening.common.hasher(opening.seed)?;
+        let partitions = 0..1u32 << sizes.partition_bits;
+        Ok(match self.eviction {
+            None => {
+                let partitions = partitions.map(|_| sizes.store().open());
+                Arc::new(Mica::<SegregatedFits>::new(partitions, &sizes, hasher)?)
+            }
+            Some(eviction) => {
+                let partitions = partitions.map(|_| sizes.cache(eviction).open());
+                Arc::new(Mica::<CircularLog>::new(partitions, &sizes, hasher)?)
+            }
+        })
     }
 }

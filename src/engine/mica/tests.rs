@@ -1,13 +1,34 @@
 use super::*;
 use crate::batch::{NEVER, Write};
+use crate::device::memory::MemoryDirectory;
+use crate::device::{Access, Directory};
+use crate::engine::common::CommonSettings;
+use crate::engine::{EngineSettings, Opening};
 use crate::mica::Full;
 
+/// An engine with this memory in this number of partitions.
+fn open(settings: &MicaSettings, memory_bytes: u64, partitions: u32) -> Result<Arc<dyn Engine>> {
+    let common = CommonSettings {
+        memory_budget: Some(memory_bytes),
+        partitions: Some(partitions),
+        ..CommonSettings::default()
+    };
+    settings.open(Opening {
+        directory: Directory::new(MemoryDirectory::default(), Access::Buffered),
+        common: &common,
+        create: true,
+        seed: Some([1, 2]),
+        now_ms: 0,
+        progress: &mut |_, _| true,
+    })
+}
+
 fn engine(settings: &MicaSettings) -> Arc<dyn Engine> {
-    open(settings, ItemShape::default(), KeyHasher::Keyed([1, 2])).unwrap()
+    open(settings, 256 << 10, 4).unwrap()
 }
 
 fn small() -> MicaSettings {
-    MicaSettings { memory_bytes: 256 << 10, record_bytes: 1_000, partitions: 4, eviction: None }
+    MicaSettings::default().record_bytes(1_000)
 }
 
 fn put(engine: &dyn Engine, key: u32, value: &[u8], expires_at_ms: u64, now_ms: u64) -> Result<()> {
@@ -73,7 +94,7 @@ fn a_full_store_refuses_and_takes_more_when_something_was_deleted_or_has_expired
 #[test]
 fn a_cache_takes_everything_and_has_the_last_value_or_none() {
     for eviction in [Eviction::Fifo, Eviction::ApproximateLru] {
-        let engine = engine(&MicaSettings { eviction: Some(eviction), ..small() });
+        let engine = engine(&small().eviction(Some(eviction)));
         assert!(engine.capabilities().lossy && !engine.capabilities().persistent);
         let mut batch = Vec::new();
         let keys: Vec<[u8; 4]> = (0..2_000u32).map(u32::to_le_bytes).collect();
@@ -96,8 +117,7 @@ fn a_cache_takes_everything_and_has_the_last_value_or_none() {
 #[test]
 fn the_account_is_what_was_asked_for() {
     for eviction in [None, Some(Eviction::Lru)] {
-        let settings = MicaSettings { memory_bytes: 8 << 20, eviction, ..MicaSettings::default() };
-        let stats = engine(&settings).stats();
+        let stats = open(&MicaSettings::default().eviction(eviction), 8 << 20, 16).unwrap().stats();
         let bytes = stats.ram.total_bytes() as f64 / f64::from(8 << 20);
         assert!((0.9..1.05).contains(&bytes), "{eviction:?}: {bytes}");
     }
@@ -105,25 +125,23 @@ fn the_account_is_what_was_asked_for() {
 
 #[test]
 fn settings_outside_their_limits_are_refused() {
-    for bad in [
-        MicaSettings { partitions: 3, ..small() },
-        MicaSettings { partitions: 0, ..small() },
-        MicaSettings { partitions: 2_048, memory_bytes: 1 << 40, ..small() },
-        MicaSettings { memory_bytes: 1_000, ..small() },
-        MicaSettings { memory_bytes: 1 << 50, ..small() },
-    ] {
-        let outcome = open(&bad, ItemShape::default(), KeyHasher::Identity);
-        assert!(matches!(outcome, Err(Error::Setting { .. })), "{bad:?}");
+    for (memory_bytes, partitions) in
+        [(256 << 10, 3), (256 << 10, 0), (1 << 40, 2_048), (1_000, 4), (1 << 50, 4)]
+    {
+        let outcome = open(&small(), memory_bytes, partitions);
+        assert!(matches!(outcome, Err(Error::Setting { .. })), "{memory_bytes} in {partitions}");
     }
+    let outcome = open(&small().record_bytes(0), 256 << 10, 4);
+    assert!(matches!(outcome, Err(Error::Setting { name: "record_bytes", .. })));
 }
 
 /// A cache of one partition, and how many records of 1,000 bytes its log holds.
 fn cache_of(eviction: Eviction) -> (Arc<dyn Engine>, u32) {
-    let settings =
-        MicaSettings { memory_bytes: 128 << 10, partitions: 1, eviction: Some(eviction), ..small() };
-    let full = engine(&settings);
+    let settings = small().eviction(Some(eviction));
+    let engine = || open(&settings, 128 << 10, 1).unwrap();
+    let full = engine();
     (0..300).for_each(|key| put(&*full, key, &[1; 1_000], NEVER, 1).unwrap());
-    (engine(&settings), full.stats().records as u32)
+    (engine(), full.stats().records as u32)
 }
 
 /// Whether the key is there, by a way that is no use of it.

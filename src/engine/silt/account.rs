@@ -1,11 +1,12 @@
 //! The accounts of the engine: memory by item, records, bytes on flash.
 
 use super::Core;
+use super::live::Role;
 use crate::device::scratch_bytes;
 use crate::key::KeyHasher;
 use crate::stats::{DegradedStore, RamAccount, Shape, Stats, StoreKind};
 use crate::store::hash_store::HashStore;
-use crate::store::manifest::{MANIFEST_VERSION, Role};
+use crate::store::manifest::FORMAT_VERSION;
 use crate::store::ordered::OrderedTable;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -23,7 +24,7 @@ impl Core {
             expiring: self.shape.layout.expiring,
             partitions: 1 << self.shape.partitions_log2,
             block_bytes: self.shape.block_bytes,
-            format_version: MANIFEST_VERSION,
+            format_version: FORMAT_VERSION,
         }
     }
 

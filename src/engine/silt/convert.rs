@@ -1,6 +1,7 @@
 //! Converting a LogStore that is full to a HashStore (SILT 3.2), while it goes on answering.
 
 use super::ledger::Pending;
+use super::live::{Edit, Role, StoreEntry};
 use super::settings::Mistake;
 use super::{Core, FilterKind, HashStoreKind};
 use crate::device::{AlignedBuffer, Purpose};
@@ -10,7 +11,6 @@ use crate::store::cuckoo::CuckooTableWriter;
 use crate::store::hash_store::HashStore;
 use crate::store::log::LogView;
 use crate::store::log_store::{FrozenLog, LogCursor};
-use crate::store::manifest::{Edit, Role, StoreEntry};
 use crate::store::merge::Cursor;
 use crate::store::names::FileName;
 use crate::store::ordered::{BlockForm, IndexKind, OrderedTableSettings, OrderedTableWriter};
@@ -54,7 +54,7 @@ impl ConvertJob {
         let (number, tag) = (core.take_number(), random_number()?);
         let name = FileName::HashStore(number).to_string();
         let (shape, block_bytes) = (core.shape.records(), core.shape.block_bytes);
-        let target = match core.hash_store_kind() {
+        let target = match core.settings.hash_store {
             HashStoreKind::CuckooTable => Target::Cuckoo {
                 writer: Box::new(CuckooTableWriter::create(
                     &core.directory,
@@ -85,14 +85,14 @@ impl ConvertJob {
                 let log = core.log.view();
                 let cursor = LogCursor::new(log, frozen.clone(), core.placing, Purpose::Convert);
                 let expected = frozen.len().into();
-                let ribbon = match core.settings.filter.unwrap_or(FilterKind::Ribbon) {
-                    FilterKind::Ribbon => Some(RibbonBuilder::new(expected, core.settings.ribbon_bits())?),
+                let ribbon = match core.settings.filter {
+                    FilterKind::Ribbon => Some(RibbonBuilder::new(expected, core.settings.filter_bits)?),
                     FilterKind::CuckooTags => None,
                 };
                 Target::Ordered { writer: Box::new(writer), cursor: Box::new(cursor), ribbon }
             }
         };
-        Ok(ConvertJob { partition, number, tag, frozen, filter_bits: core.settings.ribbon_bits(), target })
+        Ok(ConvertJob { partition, number, tag, frozen, filter_bits: core.settings.filter_bits, target })
     }
 
     /// Moves some records; answers whether all were moved.

@@ -5,21 +5,16 @@
 //! under its passing name, which the next creation removes.
 
 use super::Silt;
+use super::family::NUMBER;
+use super::live::Manifest;
 use crate::Result;
-use crate::coding::checksum::Secret;
 use crate::device::{Access, Directory, Purpose};
-use crate::key::random_number;
+use crate::engine::common::CommonSettings;
 use crate::store::log::Log;
 use crate::store::log::format::SEGMENT_HEADER_BYTES;
-use crate::store::manifest::Manifest;
 use crate::store::names::FileName;
 
 impl Silt {
-    /// Whether a database of this engine stands in the directory.
-    pub fn stands_in(directory: &Directory) -> Result<bool> {
-        Manifest::stands_in(directory)
-    }
-
     /// Whether the directory holds what is left of a creation that was interrupted, and nothing else.
     pub fn is_half_created(directory: &Directory) -> Result<bool> {
         let names = directory.list()?;
@@ -31,16 +26,15 @@ impl Silt {
         Ok(!names.is_empty())
     }
 
-    /// Creates an empty database. `seed` is the secret of its hash; its id and the secret of its log are drawn by
-    /// chance. What is left of an earlier creation is removed.
-    pub fn create(directory: &Directory, settings: &super::ShapeSettings, seed: [u64; 2]) -> Result<()> {
-        let shape = settings.shape(seed, random_number()?, Secret::new(random_number()?));
+    /// Creates an empty database. The remains of an interrupted creation are removed.
+    pub fn create(directory: &Directory, common: &CommonSettings, seed: Option<[u64; 2]>) -> Result<()> {
+        let header = common.header(NUMBER, seed)?;
         if Silt::is_half_created(directory)? {
             directory.list()?.iter().try_for_each(|name| directory.remove(name))?;
         }
-        Log::begin(directory, &shape.log_format(), 0)?;
+        Log::begin(directory, &header.log_format(), 0)?;
         directory.sync(Purpose::Recover)?;
-        Manifest::create(directory, &shape)
+        Manifest::create(directory, &header)
     }
 }
 

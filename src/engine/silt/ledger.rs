@@ -4,11 +4,11 @@
 //! it. So conversions need not be synced one by one: some of them, or a merge, are committed together.
 
 use super::Core;
+use super::live::{Edit, Manifest};
 use super::settings::Mistake;
 use crate::Result;
 use crate::device::Purpose;
 use crate::store::StoreFile;
-use crate::store::manifest::{Edit, Manifest};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

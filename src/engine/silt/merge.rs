@@ -1,6 +1,7 @@
 //! Merging all HashStores of a partition into its SortedStore (SILT 3.3), in one sequential pass over both.
 
 use super::Core;
+use super::live::{Edit, Role, StoreEntry};
 use super::policy::piece_bytes;
 use crate::Result;
 use crate::batch::TimestampMs;
@@ -9,7 +10,7 @@ use crate::index::filter::RangedFilterBuilder;
 use crate::key::random_number;
 use crate::store::StoreFilter;
 use crate::store::log_store::{FrozenLog, LogCursor};
-use crate::store::manifest::{Edit, Role, Shape, StoreEntry};
+use crate::store::manifest::Header;
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::names::FileName;
 use crate::store::ordered::{
@@ -59,7 +60,7 @@ pub(super) fn suits(index: IndexKind, layout: &RecordLayout, block_bytes: u32) -
 
 /// What a SortedStore of a database is written with, but for the number of its records.
 pub(super) fn sorted_settings(
-    shape: &Shape,
+    shape: &Header,
     index: IndexKind,
     tag: u64,
     purpose: Purpose,
@@ -264,16 +265,16 @@ impl Core {
 
     /// The filter of a SortedStore with about so many records, if it shall have one and a budget leaves room.
     fn last_filter(&self, records: u64) -> Result<Option<RangedFilterBuilder>> {
-        let Some(bits) = self.settings.last_filter_bits else { return Ok(None) };
+        let bits = self.settings.filter_last_store;
         // It is there twice while it is saved.
-        if !self.residency.leaves_room_for(records * u64::from(bits) / 4) {
+        if bits == 0 || !self.residency.leaves_room_for(records * u64::from(bits) / 4) {
             return Ok(None);
         }
         Ok(Some(RangedFilterBuilder::new(records, bits)?))
     }
 
     fn sorted_settings(&self, tag: u64) -> OrderedTableSettings {
-        sorted_settings(&self.shape, self.index_kind(), tag, Purpose::Merge, self.piece_bytes())
+        sorted_settings(&self.shape, self.settings.index_kind(), tag, Purpose::Merge, self.piece_bytes())
     }
 
     /// Lets go of the log on behalf of a partition that has nothing in it.

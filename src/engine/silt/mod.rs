@@ -23,8 +23,11 @@ mod convert;
 pub mod costs;
 mod count;
 mod create;
+mod family;
 mod jobs;
 mod ledger;
+#[doc(hidden)]
+pub mod live;
 mod merge;
 mod open;
 mod partition;
@@ -43,23 +46,22 @@ mod tests;
 
 pub use crate::store::FilterKind;
 pub use crate::store::ordered::IndexKind;
+pub(in crate::engine) use family::INFO;
 #[doc(hidden)]
 pub use settings::Mistake;
-pub use settings::{HashStoreKind, ShapeSettings, SiltSettings};
+pub use settings::{HashStoreKind, SiltSettings};
 
 use crate::batch::{Durability, HashedWrite, NEVER, TimestampMs};
 use crate::cache::{Cached, CachedRecord, RecordCache, Ticket};
 use crate::damage::VerifyReport;
 use crate::device::{AlignedBuffer, Directory, Purpose, with_scratch};
-use crate::engine::{
-    Background, Capabilities, Changing, Engine, EngineKind, Found, ScanLimit, ScanPage, Snapshot, Step,
-};
+use crate::engine::{Background, Capabilities, Changing, Engine, Found, ScanLimit, ScanPage, Snapshot, Step};
 use crate::health::{FailStop, Health};
 use crate::key::{Key, KeyHash, KeyHasher, Placing};
 use crate::progress::Progress;
 use crate::stats::{RamAccount, Stats};
 use crate::store::log::Log;
-use crate::store::manifest::Shape;
+use crate::store::manifest::Header;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::{Error, Result};
@@ -80,7 +82,7 @@ pub struct Silt {
 struct Core {
     directory: Directory,
     settings: SiltSettings,
-    shape: Shape,
+    shape: Header,
     placing: Placing,
     log: Arc<Log>,
     partitions: Vec<Partition>,
@@ -211,8 +213,8 @@ fn cache_hash(hash: KeyHash) -> u64 {
 }
 
 impl Engine for Silt {
-    fn kind(&self) -> EngineKind {
-        EngineKind::Silt
+    fn name(&self) -> &'static str {
+        INFO.name
     }
 
     fn shape(&self) -> crate::stats::Shape {

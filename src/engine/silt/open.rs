@@ -6,21 +6,22 @@
 use super::Mistake;
 use super::jobs::Jobs;
 use super::ledger::Ledger;
+use super::live::{Manifest, PartitionEntry, Role, StoreEntry};
 use super::partition::{Partition, State, View};
 use super::policy::{POSITION_BITS_MAX, log_store_settings};
 use super::residency::{Residency, check_budget};
-use super::{Core, Counters, HashStoreKind, IndexKind, ShapeSettings, Silt, SiltSettings};
-use crate::batch::TimestampMs;
+use super::{Core, Counters, Silt, SiltSettings};
 use crate::cache::RecordCache;
 use crate::device::{AlignedBuffer, Directory};
+use crate::engine::common::CommonSettings;
+use crate::engine::settings::SettingsTable;
 use crate::health::FailStop;
-use crate::key::KeyHasher;
 use crate::progress::Progress;
 use crate::store::cuckoo::CuckooTable;
 use crate::store::hash_store::HashStore;
 use crate::store::log::{Log, LogSettings};
 use crate::store::log_store::LogStore;
-use crate::store::manifest::{Manifest, PartitionEntry, Role, Shape, StoreEntry};
+use crate::store::manifest::Header;
 use crate::store::names::{FileName, list_files};
 use crate::store::ordered::OrderedTable;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
@@ -39,23 +40,25 @@ impl Silt {
     /// the log, and the ends and indexes of stores.
     pub fn open(
         directory: Directory,
-        settings: SiltSettings,
-        _now_ms: TimestampMs,
+        settings: &SiltSettings,
+        common: &CommonSettings,
         progress: &mut Progress<'_>,
     ) -> Result<Silt> {
         let mut manifest = Manifest::open(&directory)?.rewrite_beyond(settings.manifest_bytes_max);
-        let shape = *manifest.shape();
-        check_shape(&settings.shape, &shape)?;
+        let shape = *manifest.header();
+        common.check_against(&shape)?;
+        let mut settings = settings.clone();
+        settings.adopt(manifest.settings())?;
         settings.check_structures(&shape.layout, shape.block_bytes)?;
         check_stores_are_there(&directory, &manifest)?;
         if !directory.is_read_only() {
             manifest.make_durable()?;
         }
         let placing = shape.records().placing;
-        if let Some(budget) = settings.memory_budget {
+        if let Some(budget) = common.memory_budget {
             check_budget(budget, 1 << shape.partitions_log2)?;
         }
-        let residency = Residency::new(settings.memory_budget);
+        let residency = Residency::new(common.memory_budget);
         let slots_max = residency.log_slots_max(1 << shape.partitions_log2);
         let converted = || manifest.partitions().iter().map(|partition| partition.converted_to);
         let log_settings = LogSettings {
@@ -74,6 +77,7 @@ impl Silt {
             manifest.mirror()?;
             // Only now: as long as anything is missing, what seems to be an orphan may be what is left of it.
             remove_orphans(&directory, &manifest)?;
+            manifest.keep(&settings.to_keep())?;
         }
         let counters = Counters { lost_tail_bytes: recovered.lost_tail_bytes, ..Counters::default() };
         let health = log.health().clone();
@@ -140,53 +144,6 @@ impl Core {
         })?;
         Ok(replayed)
     }
-
-    /// The HashStores' form.
-    pub(super) fn hash_store_kind(&self) -> HashStoreKind {
-        self.settings.hash_store.unwrap_or(HashStoreKind::HashOrdered)
-    }
-
-    /// The SortedStores' index: as it was set, which was checked; else the smallest one, where it suits the records.
-    pub(super) fn index_kind(&self) -> IndexKind {
-        self.settings.index.unwrap_or(IndexKind::BlockPerfect)
-    }
-}
-
-pub(super) fn check_shape(asked: &ShapeSettings, shape: &Shape) -> Result<()> {
-    let differs = |name: &'static str, asked: String, has: String| {
-        let problem =
-            format!("the value is {asked}, but the database was created with {has}; leave this setting out");
-        Err(Error::Setting { name, problem })
-    };
-    if let Some(fixed) = asked.fixed
-        && shape.layout.fixed != Some(fixed)
-    {
-        let sizes = |(key, value): (usize, usize)| format!("keys of {key} and values of {value} bytes");
-        let has = shape.layout.fixed.map_or("records of any size".to_owned(), sizes);
-        return differs("fixed", sizes(fixed), has);
-    }
-    if let Some(hashed_keys) = asked.hashed_keys
-        && hashed_keys != (shape.hasher == KeyHasher::Identity)
-    {
-        return differs("hashed_keys", hashed_keys.to_string(), (!hashed_keys).to_string());
-    }
-    if let Some(expiring) = asked.expiring
-        && shape.layout.fixed.is_some()
-        && expiring != shape.layout.expiring
-    {
-        return differs("expiring", expiring.to_string(), shape.layout.expiring.to_string());
-    }
-    if let Some(partitions) = asked.partitions
-        && partitions != 1 << shape.partitions_log2
-    {
-        return differs("partitions", partitions.to_string(), (1u32 << shape.partitions_log2).to_string());
-    }
-    if let Some(block_bytes) = asked.block_bytes
-        && block_bytes != shape.block_bytes
-    {
-        return differs("block_bytes", block_bytes.to_string(), shape.block_bytes.to_string());
-    }
-    Ok(())
 }
 
 /// An error if a live store has no file.
@@ -225,7 +182,7 @@ fn remove_orphans(directory: &Directory, manifest: &Manifest) -> Result<()> {
 }
 
 /// Opens a live store. Verifying does it too, so that it reports whatever opening would refuse.
-pub(super) fn open_store(directory: &Directory, shape: &Shape, store: &StoreEntry) -> Result<HashStore> {
+pub(super) fn open_store(directory: &Directory, shape: &Header, store: &StoreEntry) -> Result<HashStore> {
     let (tag, name) = (store.tag, store.file_name());
     Ok(match store.role {
         Role::CuckooTable => {
@@ -239,7 +196,7 @@ pub(super) fn open_store(directory: &Directory, shape: &Shape, store: &StoreEntr
 
 fn open_partition(
     directory: &Directory,
-    shape: &Shape,
+    shape: &Header,
     settings: &SiltSettings,
     slots_max: u32,
     entry: &PartitionEntry,

@@ -1,5 +1,6 @@
 //! A partition: one LogStore, several HashStores and a SortedStore over a disjoint share of the keys.
 
+use super::live::Role;
 use super::snapshot::PartitionSnapshot;
 use crate::Result;
 use crate::batch::TimestampMs;
@@ -11,7 +12,6 @@ use crate::store::Query;
 use crate::store::hash_store::HashStore;
 use crate::store::log::{Log, LogView};
 use crate::store::log_store::{FrozenLog, LogCandidates, LogStore};
-use crate::store::manifest::Role;
 use crate::store::ordered::OrderedTable;
 use crate::store::record::RecordView;
 use crate::sync::{Mutex, RwLock};

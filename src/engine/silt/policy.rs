@@ -206,8 +206,8 @@ pub(super) fn log_store_settings(
 ) -> LogStoreSettings {
     let slots = log_slots(settings, partition_keys).min(slots_max);
     let is_bounded = slots == slots_max;
-    let is_copied = settings.hash_store == Some(HashStoreKind::CuckooTable)
-        || settings.filter == Some(FilterKind::CuckooTags);
+    let is_copied =
+        settings.hash_store == HashStoreKind::CuckooTable || settings.filter == FilterKind::CuckooTags;
     let tables = if slots < TABLES_SLOTS_MIN || is_copied { 1 } else { LOG_TABLES_MAX };
     let slots = slots / tables as u32;
     // Rounded to whole regions, but never above a bound.
@@ -255,7 +255,7 @@ mod tests {
     }
 
     fn settings() -> SiltSettings {
-        SiltSettings { log_slots_min: 16, ..SiltSettings::default() }
+        SiltSettings::default().log_slots_min(16)
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
     fn a_store_that_was_never_merged_is_merged_under_every_ratio() {
         for partitions in [1, 4, 16] {
             for merge_ratio in [0.3, 1.0, 2.0, 10.0] {
-                let settings = SiltSettings { merge_ratio, ..settings() };
+                let settings = settings().merge_ratio(merge_ratio);
                 let counts = Counts { novelty: 1.0, ..counts(&vec![100_000; partitions], 0) };
                 assert!(counts.choose_merge(&settings).is_some(), "{partitions} partitions, {merge_ratio}");
             }
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn as_many_hash_stores_are_kept_as_the_ratio_takes_and_small_ones_are_merged() {
-        let settings = SiltSettings { merge_ratio: 1.0, ..SiltSettings::default() };
+        let settings = SiltSettings::default().merge_ratio(1.0);
         let keys = 6_250_000;
         let chosen = |hash_stores: u64, records_each: u64| {
             let mut counts = counts(&[0, 0], keys);
@@ -349,17 +349,17 @@ mod tests {
 
     #[test]
     fn a_log_store_grows_with_its_partition() {
-        let settings = SiltSettings { log_slots_min: 8192, keys_per_log_slot: 40, ..SiltSettings::default() };
+        let settings = SiltSettings::default().log_slots_min(8192).keys_per_log_slot(40);
         let shape = |settings: &SiltSettings, keys| {
             let LogStoreSettings { table, tables, .. } = log_store_settings(settings, keys, 1 << 24, 32);
             (tables, table.regions, table.buckets_per_region_log2)
         };
-        let tags = SiltSettings { filter: Some(FilterKind::CuckooTags), ..settings.clone() };
+        let tags = settings.clone().filter(FilterKind::CuckooTags);
         assert_eq!(shape(&tags, 0), (1, 4, 9));
         assert_eq!(shape(&settings, 0), (4, 4, 7));
         assert_eq!(shape(&tags, 40 * 100_000), (1, 3, 13));
         assert_eq!(shape(&settings, 40 * 100_000), (4, 3, 11));
-        let small = SiltSettings { log_slots_min: 64, ..settings.clone() };
+        let small = settings.clone().log_slots_min(64);
         assert_eq!(shape(&small, 0), (1, 1, 4), "few slots are one table");
         let bounded = |slots_max| {
             let settings = log_store_settings(&settings, 40 * 100_000, slots_max, 32);

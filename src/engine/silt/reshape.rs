@@ -1,34 +1,35 @@
-//! Giving another shape to a database that never held a record: a first write that was refused fixes nothing.
+//! Giving another shape to a database that never held a record, so that a refused first write fixes nothing.
 
-use super::open::check_shape;
-use super::{ShapeSettings, Silt, SiltSettings};
+use super::live::Manifest;
+use super::{Silt, SiltSettings};
 use crate::Result;
-use crate::batch::TimestampMs;
 use crate::device::Directory;
-use crate::store::manifest::Manifest;
+use crate::engine::common::CommonSettings;
+use crate::store::manifest::Header;
 
 impl Silt {
-    /// Gives the database the shape that is asked for, if it has another and never held a record; answers whether it
-    /// did. The new manifest takes the old one's place by one renaming, and the log, in which there is no record, goes
-    /// on: whatever ends this, the database has the one shape or the other.
-    pub fn reshape(
+    /// Gives the database another header if it was created with other settings and never held a record. Returns whether
+    /// it did. One rename replaces the manifest, and the log, which has no record, stays: after a crash the database
+    /// has the old header or the new one.
+    pub(super) fn reshape(
         directory: &Directory,
-        settings: &ShapeSettings,
-        seed: [u64; 2],
-        now_ms: TimestampMs,
+        common: &CommonSettings,
+        seed: Option<[u64; 2]>,
     ) -> Result<bool> {
         let manifest = Manifest::open(directory)?;
-        let old = *manifest.shape();
-        if directory.is_read_only() || !manifest.is_unused() || check_shape(settings, &old).is_ok() {
+        let old = *manifest.header();
+        if directory.is_read_only() || !manifest.is_unused() || common.check_against(&old).is_ok() {
             return Ok(false);
         }
         drop(manifest);
-        let opened = Silt::open(directory.clone(), SiltSettings::default(), now_ms, &mut |_, _| true)?;
+        let (settings, any) = (SiltSettings::default(), CommonSettings::default());
+        let opened = Silt::open(directory.clone(), &settings, &any, &mut |_, _| true)?;
         if opened.core.counters.replayed_records > 0 {
             return Ok(false);
         }
         drop(opened);
-        Manifest::create(directory, &settings.shape(seed, old.database_id, old.secret))?;
+        let new = common.header(old.engine, seed)?;
+        Manifest::create(directory, &Header { database_id: old.database_id, secret: old.secret, ..new })?;
         Ok(true)
     }
 }

@@ -1,6 +1,7 @@
 //! What needs all partitions at one moment: snapshots and checkpoints.
 
 use super::Core;
+use super::live::Manifest;
 use super::partition::{Partition, Sought, Stores, View};
 use crate::Result;
 use crate::batch::TimestampMs;
@@ -10,7 +11,6 @@ use crate::engine::{Found, Record, Records, Snapshot};
 use crate::key::{Key, random_number};
 use crate::store::log::{Log, LogView};
 use crate::store::log_store::{FrozenLog, LogCursor};
-use crate::store::manifest::Manifest;
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::record::RecordView;
 use bytes::Bytes;

@@ -5,11 +5,11 @@ mod count;
 
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, Purpose};
-use crate::engine::silt::{HashStoreKind, IndexKind};
+use crate::engine::silt::{HashStoreKind, IndexKind, SiltSettings};
 use crate::{Builder, Database};
 
 fn small(builder: Builder) -> Builder {
-    builder.log_slots_min(64).partitions(4).background_threads(0)
+    builder.set("log_slots_min", 64).partitions(4).background_threads(0)
 }
 
 fn open(files: &MemoryDirectory, setup: impl FnOnce(Builder) -> Builder) -> (Database, Directory) {
@@ -29,7 +29,9 @@ fn records_are_found_in_every_store_and_after_reopening() {
             [IndexKind::EntropyTrie, IndexKind::Fences, IndexKind::BlockPerfect, IndexKind::SlotPerfect]
         {
             let files = MemoryDirectory::default();
-            let setup = |builder: Builder| builder.fixed(8, 8).hash_store(kind).index(index);
+            let setup = |builder: Builder| {
+                builder.fixed(8, 8).engine(SiltSettings::default().hash_store(kind).index(Some(index)))
+            };
             let (database, _) = open(&files, setup);
             for round in 0..3u64 {
                 for number in 0..3000u64 {

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
 use crate::progress::Progress;
 use crate::store::examine::{Belonging, Examined, examine_store};
-use crate::store::manifest::Shape;
+use crate::store::manifest::Header;
 use std::ops::Range;
 
 impl Core {
@@ -80,7 +80,7 @@ pub(super) fn take(examined: Examined, older: bool, report: &mut VerifyReport) {
 
 /// Adds which keys' records may have stood in a gap of the log: those of any partition that had not been converted
 /// so far.
-pub(super) fn lost_in_log(shape: &Shape, converted_to: &[u64], gap: &Range<u64>, damage: Damage) -> Damage {
+pub(super) fn lost_in_log(shape: &Header, converted_to: &[u64], gap: &Range<u64>, damage: Damage) -> Damage {
     let concerned = (0..).zip(converted_to).filter(|(_, converted)| **converted < gap.end && !gap.is_empty());
     let ranges = concerned
         .map(|(partition, _)| KeyRange::within_partition(partition, shape.partitions_log2, 0, u64::MAX));

@@ -1,18 +1,30 @@
-//! The manifest: which files are live. Every change of state is one commit, appended and synced before it is acted on;
-//! what it names was written and synced before. It stands in two files: the mirror follows the manifest, and is only
-//! looked at to find out damage, and to repair it.
+//! The manifest of a database: a log of the changes of its live state. Every change is one commit, appended and synced
+//! before it takes effect; the files that it names were written and synced before.
+//!
+//! ```text
+//! MANIFEST, MANIFEST.mirror:  header | commit 0 | commit 1 | ...
+//!                             64 B     checksum, number, log synced up to, settings, edits
+//! ```
+//!
+//! What is live differs between engines: an engine implements [`LiveState`], and the manifest applies, writes and reads
+//! its edits. The manifest also keeps the engine's settings that outlast an opening. The mirror has the same bytes. It
+//! is read only to detect damage and to repair it.
 
-mod format;
+mod commit;
+mod header;
 
-pub use format::{Edit, MANIFEST_VERSION, Role, Shape, StoreEntry};
+pub use commit::Commit;
+pub use header::{FORMAT_VERSION, HEADER_BYTES, Header};
 
+use crate::coding::Reader;
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::store::examine::RangeChecksums;
 use crate::store::log::format::POSITION_MAX;
-use crate::store::names::{FileName, MANIFEST_NAME, MIRROR_NAME};
+use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::{Error, Result};
-use format::{CommitClaim, MANIFEST_HEADER_BYTES, decode_commit, encode_commit};
-use std::collections::HashSet;
+use commit::CommitClaim;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
 
 /// No manifest is longer, in bytes: it is read whole. That is enough for 200,000 live stores.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
@@ -21,95 +33,107 @@ const LATER_COMMITS: u64 = 64;
 /// A manifest longer than this is written anew when it has doubled, in bytes.
 const REWRITE_BYTES: u64 = 256 << 10;
 
-/// The live state of a partition.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PartitionEntry {
-    /// All records before this position of the log stand in stores.
-    pub converted_to: u64,
-    /// The stores, the oldest first.
-    pub stores: Vec<StoreEntry>,
+/// The settings that a database keeps, by name, as text.
+pub type KeptSettings = BTreeMap<String, String>;
+
+/// What is live in a database of one engine. Edits change it; the edits of a commit apply together or not at all.
+pub trait LiveState: Clone + PartialEq {
+    /// A change of the state.
+    type Edit: Clone + Debug + PartialEq;
+
+    /// Returns the state of a new database.
+    fn empty(header: &Header) -> Self;
+
+    /// Applies an edit, or returns `None` if it is impossible in this state.
+    fn apply(&mut self, edit: &Self::Edit) -> Option<()>;
+
+    /// Appends the bytes of an edit.
+    fn encode(edit: &Self::Edit, out: &mut Vec<u8>);
+
+    /// Decodes an edit.
+    fn decode(fields: &mut Reader<'_>) -> Option<Self::Edit>;
+
+    /// Returns the edits that turn an empty state into this one.
+    fn as_edits(&self) -> Vec<Self::Edit>;
+
+    /// Returns whether another state is known to be a later one of the same database.
+    fn is_older_than(&self, other: &Self) -> bool;
+
+    /// Returns the highest number of the files that an edit adds, or `None` if it adds none.
+    fn highest_added(edit: &Self::Edit) -> Option<u64>;
 }
 
-impl StoreEntry {
-    /// The name of its file.
-    pub fn file_name(&self) -> String {
-        self.role.file_name(self.number)
-    }
-}
-
-impl Role {
-    /// The name of the file of a store with this number.
-    pub fn file_name(self, number: u64) -> String {
-        match self {
-            Role::CuckooTable | Role::HashOrdered => FileName::HashStore(number).to_string(),
-            Role::Sorted => FileName::SortedStore(number).to_string(),
-        }
-    }
-}
-
-/// What the commits of a manifest add up to.
+/// The sum of all commits of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct State {
-    partitions: Vec<PartitionEntry>,
+struct State<S> {
+    live: S,
     /// The log was synced up to this position.
     log_synced: u64,
+    settings: KeptSettings,
 }
 
-impl State {
-    /// Whether another state is a later one. Positions never decrease, also when a manifest is rewritten.
-    fn is_behind(&self, other: &State) -> bool {
-        let mut pairs = self.partitions.iter().zip(&other.partitions);
-        other.log_synced > self.log_synced || pairs.any(|(own, other)| other.converted_to > own.converted_to)
+impl<S: LiveState> State<S> {
+    fn empty(header: &Header) -> State<S> {
+        State { live: S::empty(header), log_synced: 0, settings: KeptSettings::new() }
+    }
+
+    /// Applies all edits of a commit; returns one that is impossible.
+    fn apply<'c>(&mut self, commit: &'c Commit<S::Edit>) -> std::result::Result<(), &'c S::Edit> {
+        self.log_synced = self.log_synced.max(commit.log_synced);
+        self.settings.extend(commit.settings.clone());
+        commit.edits.iter().try_for_each(|edit| self.live.apply(edit).ok_or(edit))
+    }
+
+    fn is_older_than(&self, other: &State<S>) -> bool {
+        other.log_synced > self.log_synced || self.live.is_older_than(&other.live)
     }
 }
 
 /// The open manifest of a database.
-pub struct Manifest {
+pub struct Manifest<S: LiveState> {
     directory: Directory,
     /// The manifest and, once it was made durable, its mirror.
     files: Vec<File>,
-    shape: Shape,
-    state: State,
-    /// What a commit that failed would have made of it: whether that is written is not known.
-    attempted: Option<State>,
+    header: Header,
+    state: State<S>,
+    /// The state after a commit that failed. Whether that commit was written is not known.
+    attempted: Option<State<S>>,
     length: u64,
-    /// Longer than this it is written anew.
+    /// A longer manifest is rewritten.
     rewrite_bytes: u64,
     sequence: u64,
     next_number: u64,
 }
 
-impl Manifest {
-    /// Whether there is one in the directory, or what is left of one.
-    pub fn stands_in(directory: &Directory) -> Result<bool> {
-        Ok(directory.list()?.iter().any(|name| name == MANIFEST_NAME || name == MIRROR_NAME))
-    }
-
+impl<S: LiveState> Manifest<S> {
     /// Creates the manifest of an empty database, durably.
-    pub fn create(directory: &Directory, shape: &Shape) -> Result<()> {
-        Manifest::replace(directory, shape, &vec![PartitionEntry::default(); 1 << shape.partitions_log2], 0)
+    pub fn create(directory: &Directory, header: &Header) -> Result<()> {
+        Manifest::replace(directory, header, S::empty(header), &KeptSettings::new(), 0)
     }
 
-    /// How long the manifest of an empty database is, in bytes.
+    /// Returns the length of the manifest of an empty database, in bytes.
     pub fn empty_length() -> u64 {
-        let mut commit = Vec::new();
-        encode_commit(0, 0, &[], &mut commit);
-        (MANIFEST_HEADER_BYTES + commit.len()) as u64
+        let mut bytes = Vec::new();
+        let commit = Commit { log_synced: 0, settings: KeptSettings::new(), edits: Vec::new() };
+        commit.encode::<S>(0, &mut bytes);
+        (HEADER_BYTES + bytes.len()) as u64
     }
 
-    /// Puts the manifest of another state in the place of the present one, atomically and durably.
+    /// Replaces the manifest by one with this state, atomically and durably.
     pub fn replace(
         directory: &Directory,
-        shape: &Shape,
-        partitions: &[PartitionEntry],
+        header: &Header,
+        live: S,
+        settings: &KeptSettings,
         log_synced: u64,
     ) -> Result<()> {
-        write_new(directory, shape, &State { partitions: partitions.to_vec(), log_synced }).map(drop)
+        let state = State { live, log_synced, settings: settings.clone() };
+        write_new(directory, header, &state).map(drop)
     }
 
     /// Reads the manifest of a database, and changes nothing. A commit that was being written when the system went
     /// down is left out: nothing was done about it.
-    pub fn open(directory: &Directory) -> Result<Manifest> {
+    pub fn open(directory: &Directory) -> Result<Manifest<S>> {
         let names = directory.list()?;
         if names.binary_search_by(|name| (**name).cmp(MANIFEST_NAME)).is_err() {
             return Err(Error::Corrupt {
@@ -128,8 +152,8 @@ impl Manifest {
 
     /// An error if the mirror is ahead of the manifest: it is written after the manifest was synced.
     fn refuse_loss_of_mirrored(&self, directory: &Directory) -> Result<()> {
-        let Ok(mirror) = Manifest::read(directory, MIRROR_NAME) else { return Ok(()) };
-        if mirror.shape == self.shape && self.state.is_behind(&mirror.state) {
+        let Ok(mirror) = Manifest::<S>::read(directory, MIRROR_NAME) else { return Ok(()) };
+        if mirror.header == self.header && self.state.is_older_than(&mirror.state) {
             let expected = format!(
                 "a state as recent as the mirror's, with the log synced up to {}",
                 mirror.log_synced()
@@ -140,7 +164,7 @@ impl Manifest {
             return Ok(());
         }
         let (mut one, mut other) = (AlignedBuffer::default(), AlignedBuffer::default());
-        let read = |manifest: &Manifest, buffer: &mut AlignedBuffer| {
+        let read = |manifest: &Manifest<S>, buffer: &mut AlignedBuffer| {
             manifest.files[0].read(Purpose::Recover, 0, self.length as usize, buffer).map(drop)
         };
         read(self, &mut one)?;
@@ -153,7 +177,7 @@ impl Manifest {
     }
 
     /// Reads the manifest from a file of this name, by itself.
-    pub fn read(directory: &Directory, name: &str) -> Result<Manifest> {
+    pub fn read(directory: &Directory, name: &str) -> Result<Manifest<S>> {
         let file = directory.open(name, Access::Buffered)?;
         // After a sync that failed the page cache may show what never reached the device.
         file.drop_cache();
@@ -164,34 +188,17 @@ impl Manifest {
         }
         let mut buffer = AlignedBuffer::default();
         let bytes = file.read(Purpose::Recover, 0, length as usize, &mut buffer)?;
-        let header = bytes.get(..MANIFEST_HEADER_BYTES).and_then(Shape::decode);
-        let shape = match header {
-            Some((MANIFEST_VERSION, Some(shape))) => shape,
-            Some((found, _)) if found != MANIFEST_VERSION => {
-                let file = file.path().to_owned();
-                return Err(Error::Version { file, found, supported: MANIFEST_VERSION });
+        let header = Header::parse(&file, bytes)?;
+        let mut state = State::empty(&header);
+        let (mut at, mut sequence, mut next_number) = (HEADER_BYTES, 0, 1);
+        while let Some((commit, taken)) = Commit::decode::<S>(sequence, &bytes[at..]) {
+            if commit.log_synced > POSITION_MAX {
+                let got = commit.log_synced.to_string();
+                return Err(file.corrupt(at as u64, "a position of the log up to 2^60", got));
             }
-            _ => return Err(file.corrupt(0, "the header of a manifest", "other bytes")),
-        };
-        let partitions = vec![PartitionEntry::default(); 1 << shape.partitions_log2];
-        let mut state = State { partitions, log_synced: 0 };
-        let (mut at, mut sequence, mut next_number) = (MANIFEST_HEADER_BYTES, 0, 1);
-        while let Some((log_synced, edits, taken)) = decode_commit(sequence, &bytes[at..]) {
-            if log_synced > POSITION_MAX {
-                return Err(file.corrupt(
-                    at as u64,
-                    "a position of the log up to 2^60",
-                    log_synced.to_string(),
-                ));
-            }
-            state.log_synced = state.log_synced.max(log_synced);
-            for edit in edits {
-                let after = |store: &StoreEntry| store.number.saturating_add(1);
-                next_number = edit.added.iter().map(after).fold(next_number, u64::max);
-                apply(&mut state.partitions, &edit).ok_or_else(|| {
-                    file.corrupt(at as u64, "an edit of live stores and positions", format!("{edit:?}"))
-                })?;
-            }
+            state.apply(&commit).map_err(|edit| impossible(&file, at as u64, edit))?;
+            let added = commit.edits.iter().filter_map(S::highest_added);
+            next_number = added.map(|number| number.saturating_add(1)).fold(next_number, u64::max);
             at += taken;
             sequence += 1;
         }
@@ -202,7 +209,7 @@ impl Manifest {
         Ok(Manifest {
             directory: directory.clone(),
             files: vec![file],
-            shape,
+            header,
             state,
             attempted: None,
             length: at as u64,
@@ -240,19 +247,24 @@ impl Manifest {
     }
 
     /// Writes it anew when it is longer than this, in bytes, instead of 256 KiB.
-    pub fn rewrite_beyond(mut self, bytes: u64) -> Manifest {
+    pub fn rewrite_beyond(mut self, bytes: u64) -> Manifest<S> {
         self.rewrite_bytes = bytes;
         self
     }
 
-    /// What is fixed of the database.
-    pub fn shape(&self) -> &Shape {
-        &self.shape
+    /// Returns the header of the database.
+    pub fn header(&self) -> &Header {
+        &self.header
     }
 
-    /// The live state of each partition.
-    pub fn partitions(&self) -> &[PartitionEntry] {
-        &self.state.partitions
+    /// Returns what is live.
+    pub fn state(&self) -> &S {
+        &self.state.live
+    }
+
+    /// Returns the settings that the database keeps.
+    pub fn settings(&self) -> &KeptSettings {
+        &self.state.settings
     }
 
     /// The log is known to have been synced up to this position.
@@ -260,9 +272,9 @@ impl Manifest {
         self.state.log_synced
     }
 
-    /// Whether the database has had no store and has released nothing of its log.
+    /// Returns whether the database never had a file and released nothing of its log.
     pub fn is_unused(&self) -> bool {
-        self.next_number == 1 && self.state.partitions.iter().all(|partition| partition.converted_to == 0)
+        self.next_number == 1 && self.state.live == S::empty(&self.header)
     }
 
     /// The first number that no store had when the manifest was opened.
@@ -270,29 +282,36 @@ impl Manifest {
         self.next_number
     }
 
-    /// Makes changes durable together, with one sync, and that the log is synced up to the position `log_synced`. The
+    /// Makes edits durable together, with one sync, and that the log is synced up to the position `log_synced`. The
     /// files that the edits name must have been synced; the directory is synced here.
-    pub fn commit(&mut self, edits: &[Edit], log_synced: u64) -> Result<()> {
-        if edits.iter().any(|edit| !edit.added.is_empty()) {
+    pub fn commit(&mut self, edits: &[S::Edit], log_synced: u64) -> Result<()> {
+        if edits.iter().any(|edit| S::highest_added(edit).is_some()) {
             self.directory.sync(Purpose::Manifest)?;
         }
-        let mut state = self.state.clone();
-        state.log_synced = state.log_synced.max(log_synced);
-        for edit in edits {
-            apply(&mut state.partitions, edit).ok_or_else(|| {
-                self.files[0].corrupt(
-                    self.length,
-                    "an edit of live stores and positions",
-                    format!("{edit:?}"),
-                )
-            })?;
+        self.append(&Commit { log_synced, settings: KeptSettings::new(), edits: edits.to_vec() })
+    }
+
+    /// Makes the new values of settings durable.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a value or a name of more than 255 bytes.
+    pub fn keep(&mut self, settings: &KeptSettings) -> Result<()> {
+        if settings.iter().all(|(name, value)| self.state.settings.get(name) == Some(value)) {
+            return Ok(());
         }
+        self.append(&Commit { log_synced: 0, settings: settings.clone(), edits: Vec::new() })
+    }
+
+    fn append(&mut self, commit: &Commit<S::Edit>) -> Result<()> {
+        let mut state = self.state.clone();
+        state.apply(commit).map_err(|edit| impossible(&self.files[0], self.length, edit))?;
         let attempted = self.attempted.insert(state);
         let mut bytes = Vec::new();
-        encode_commit(self.sequence, attempted.log_synced, edits, &mut bytes);
+        let log_synced = attempted.log_synced;
+        Commit { log_synced, ..commit.clone() }.encode::<S>(self.sequence, &mut bytes);
         let is_long = self.length + bytes.len() as u64 > MANIFEST_BYTES_MAX;
         if self.length > self.rewrite_bytes || is_long {
-            (self.files, self.length, self.sequence) = write_new(&self.directory, &self.shape, attempted)?;
+            (self.files, self.length, self.sequence) = write_new(&self.directory, &self.header, attempted)?;
             // The live state alone may be long: it is not to be written anew with every edit.
             self.rewrite_bytes = self.rewrite_bytes.max(2 * self.length);
         } else {
@@ -314,7 +333,7 @@ impl Manifest {
     /// stores, and the same secret, since the frames of the log are copied as they are: up to `log_synced`, durably.
     pub fn write_copy(&self, target: &Directory, database_id: u64, log_synced: u64) -> Result<()> {
         let state = State { log_synced, ..self.state.clone() };
-        write_new(target, &Shape { database_id, ..self.shape }, &state).map(drop)
+        write_new(target, &Header { database_id, ..self.header }, &state).map(drop)
     }
 
     /// Reads the manifest and its mirror again, and answers for each that does not say what is known here what is
@@ -322,7 +341,7 @@ impl Manifest {
     pub fn check(&self) -> Result<Vec<Error>> {
         let mut wrong = Vec::new();
         for name in [MANIFEST_NAME, MIRROR_NAME] {
-            match Manifest::read(&self.directory, name) {
+            match Manifest::<S>::read(&self.directory, name) {
                 Ok(read) if self.may_be(&read) => {}
                 // As a crash may have left it: the next opening that may write makes it the same.
                 Ok(_) if name == MIRROR_NAME && self.directory.is_read_only() => {}
@@ -345,9 +364,9 @@ impl Manifest {
         Ok(wrong)
     }
 
-    fn may_be(&self, read: &Manifest) -> bool {
+    fn may_be(&self, read: &Manifest<S>) -> bool {
         let states = [Some(&self.state), self.attempted.as_ref()];
-        read.shape == self.shape && states.contains(&Some(&read.state))
+        read.header == self.header && states.contains(&Some(&read.state))
     }
 
     /// The bytes of the manifest and its mirror.
@@ -361,26 +380,8 @@ impl Manifest {
     }
 }
 
-fn apply(partitions: &mut [PartitionEntry], edit: &Edit) -> Option<()> {
-    let partition =
-        partitions.get_mut(edit.partition as usize).filter(|_| edit.converted_to <= POSITION_MAX)?;
-    if !edit.removed.is_empty() {
-        let removed: HashSet<u64> = edit.removed.iter().copied().collect();
-        let before = partition.stores.len();
-        partition.stores.retain(|store| !removed.contains(&store.number));
-        if before - partition.stores.len() != edit.removed.len() {
-            return None;
-        }
-    }
-    for store in &edit.added {
-        match store.role {
-            // What was merged is older than every HashStore that remains.
-            Role::Sorted => partition.stores.insert(0, *store),
-            Role::CuckooTable | Role::HashOrdered => partition.stores.push(*store),
-        }
-    }
-    partition.converted_to = partition.converted_to.max(edit.converted_to);
-    Some(())
+fn impossible<E: Debug>(file: &File, offset: u64, edit: &E) -> Error {
+    file.corrupt(offset, "an edit that is possible in the state before it", format!("{edit:?}"))
 }
 
 /// Behind the last sound commit there may be one that was being written, and nothing else. Takes time in proportion to
@@ -431,25 +432,17 @@ fn write_whole(directory: &Directory, name: &str, bytes: &[u8]) -> Result<File> 
     directory.open(name, Access::Buffered)
 }
 
-/// Puts the whole state in the place of the manifest, and then of its mirror: the files, their length and the number
-/// of the next commit.
-fn write_new(directory: &Directory, shape: &Shape, state: &State) -> Result<(Vec<File>, u64, u64)> {
-    let mut edits = Vec::new();
-    for (number, partition) in state.partitions.iter().enumerate() {
-        let (sorted, hashed): (Vec<_>, Vec<_>) =
-            partition.stores.iter().partition(|store| store.role == Role::Sorted);
-        let edit = Edit {
-            partition: number as u32,
-            converted_to: partition.converted_to,
-            removed: Vec::new(),
-            added: sorted.into_iter().chain(hashed).collect(),
-        };
-        if edit.converted_to > 0 || !edit.added.is_empty() {
-            edits.push(edit);
-        }
-    }
-    let mut bytes = shape.encode().to_vec();
-    encode_commit(0, state.log_synced, &edits, &mut bytes);
+/// Replaces the manifest and then its mirror by ones with one commit that has the whole state. Returns the files, their
+/// length and the number of the next commit.
+fn write_new<S: LiveState>(
+    directory: &Directory,
+    header: &Header,
+    state: &State<S>,
+) -> Result<(Vec<File>, u64, u64)> {
+    let State { log_synced, settings, live } = state;
+    let commit = Commit { log_synced: *log_synced, settings: settings.clone(), edits: live.as_edits() };
+    let mut bytes = header.encode().to_vec();
+    commit.encode::<S>(0, &mut bytes);
     if bytes.len() as u64 > MANIFEST_BYTES_MAX {
         let problem =
             format!("the manifest would have {} bytes; the maximum is {MANIFEST_BYTES_MAX}", bytes.len());

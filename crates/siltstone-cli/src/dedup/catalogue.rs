@@ -22,7 +22,7 @@ impl Catalogue {
     /// Opens the catalogue of the index of `chunks`, or begins one, for the next run. After records of the index were
     /// lost, or the catalogue's own record is missing, the chunks are counted again and all files count as unread.
     pub fn open(directory: &Path, chunks: &Database) -> anyhow::Result<Catalogue> {
-        let database = open::open(Database::builder(directory).partitions(1).log_slots_min(256))?;
+        let database = open::open(Database::builder(directory).partitions(1).set("log_slots_min", 256))?;
         let state = read_state(&database)?;
         let mut state = match state {
             Some(state) if !state.recount => state,

@@ -144,7 +144,12 @@ mod tests {
     }
 
     fn database(directory: &std::path::Path) -> Database {
-        Database::builder(directory).fixed(20, METADATA_BYTES).hashed_keys().log_slots_min(64).open().unwrap()
+        Database::builder(directory)
+            .fixed(20, METADATA_BYTES)
+            .hashed_keys()
+            .set("log_slots_min", 64)
+            .open()
+            .unwrap()
     }
 
     #[test]

@@ -210,7 +210,7 @@ fn open_chunks(directory: &Path, chunking: &Chunking) -> anyhow::Result<Database
     let builder = Database::builder(directory)
         .fixed(chunking.hash_bytes.into(), formats::METADATA_BYTES)
         .hashed_keys()
-        .log_slots_min(LOG_SLOTS_MIN);
+        .set("log_slots_min", LOG_SLOTS_MIN);
     crate::open::open(builder)
 }
 

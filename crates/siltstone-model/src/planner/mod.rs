@@ -184,7 +184,7 @@ mod tests {
         assert!(
             silt.builder_call()
                 .unwrap()
-                .starts_with("Database::builder(path).engine(EngineKind::Silt).fixed(24, 104).partitions(")
+                .starts_with("Database::builder(path).engine(SiltSettings::default().merge_ratio(")
         );
         assert!(
             silt.flags()
@@ -276,7 +276,7 @@ mod tests {
         assert!(!has_filter(&silt(0.0, 1e9)) && !has_filter(&silt(0.9, 40e6)));
         let filtered = silt(0.9, 1e9);
         assert!(has_filter(&filtered) && filtered.prediction.reads_per_miss < 0.1, "{filtered:?}");
-        assert!(filtered.flags().unwrap().contains("--filter_last_store "));
+        assert!(filtered.flags().unwrap().contains("--set filter_last_store="));
     }
 
     #[test]
@@ -284,10 +284,9 @@ mod tests {
         let plan = plan(&demand()).unwrap().into_iter().find(|plan| plan.system == System::SILT).unwrap();
         let settings = vec![("partitions", Value::Count(16)), ("merge_ratio", Value::Ratio(1.0))];
         let plan = Plan { settings, ..plan };
-        let call =
-            "Database::builder(path).engine(EngineKind::Silt).partitions(16).merge_ratio(1.000).open()?";
+        let call = "Database::builder(path).engine(SiltSettings::default().merge_ratio(1.000)).partitions(16).open()?";
         assert_eq!(plan.builder_call().unwrap(), call);
-        assert_eq!(plan.flags().unwrap(), "--engine silt --partitions 16 --merge_ratio 1.000");
+        assert_eq!(plan.flags().unwrap(), "--engine silt --partitions 16 --set merge_ratio=1.000");
     }
 
     #[test]

@@ -156,6 +156,11 @@ pub struct Plan {
     pub(super) parameters: Parameters,
 }
 
+/// Whether a setting is one of the builder, which every engine has, and not of the engine.
+fn is_of_builder(name: &str) -> bool {
+    ["fixed", "partitions", "block_bytes", "memory_budget"].contains(&name)
+}
+
 impl Plan {
     /// Whether it does all that is demanded, with an engine that is built.
     pub fn is_recommended(&self) -> bool {
@@ -170,14 +175,15 @@ impl Plan {
     /// The call that opens a database with the plan's engine and settings, if the engine exists.
     pub fn builder_call(&self) -> Option<String> {
         let System::Engine(kind) = self.system else { return None };
-        let call = |(name, value): &(&str, Value)| match *name {
-            "record_bytes" => {
-                format!(".mica(MicaSettings {{ record_bytes: {value}, ..MicaSettings::default() }})")
-            }
-            name => format!(".{name}({value})"),
+        let calls = |of_builder: bool| -> String {
+            let settings = self.settings.iter().filter(|(name, _)| is_of_builder(name) == of_builder);
+            settings.map(|(name, value)| format!(".{name}({value})")).collect()
         };
-        let settings: String = self.settings.iter().map(call).collect();
-        Some(format!("Database::builder(path).engine(EngineKind::{kind:?}){settings}.open()?"))
+        let engine = match calls(false) {
+            settings if settings.is_empty() => format!("EngineKind::{kind:?}"),
+            settings => format!("{kind:?}Settings::default(){settings}"),
+        };
+        Some(format!("Database::builder(path).engine({engine}){}.open()?", calls(true)))
     }
 
     /// The flags of `siltstone bench db` for the plan's engine and settings, if the engine exists.
@@ -185,7 +191,8 @@ impl Plan {
         let System::Engine(kind) = self.system else { return None };
         let flag = |(name, value): &(&str, Value)| match value {
             Value::Lengths(keys, values) => format!(" --key_size {keys} --value_size {values} --fixed"),
-            value => format!(" --{name} {value}"),
+            value if is_of_builder(name) => format!(" --{name} {value}"),
+            value => format!(" --set {name}={value}"),
         };
         let flags: String = self.settings.iter().map(flag).collect();
         Some(format!("--engine {}{flags}", kind.name()))

@@ -24,7 +24,7 @@ impl System {
 
     /// All systems, the engines first.
     pub fn all() -> impl Iterator<Item = System> {
-        let engines = EngineKind::ALL.into_iter().map(System::Engine);
+        let engines = EngineKind::ALL.iter().copied().map(System::Engine);
         engines.chain([System::FlashStore, System::FlashKey, System::BloomStore])
     }
 

@@ -117,7 +117,7 @@ impl SiltLayout {
             partitions: costs::PARTITIONS_DEFAULT.into(),
             merge_ratio: settings.merge_ratio,
             tag_bits: settings.tag_bits.into(),
-            filter_bits: settings.ribbon_bits().into(),
+            filter_bits: settings.filter_bits.into(),
             log_slots_min: settings.log_slots_min.into(),
             keys_per_log_slot: settings.keys_per_log_slot.into(),
             // A LogStore may span half of what may be unconverted.

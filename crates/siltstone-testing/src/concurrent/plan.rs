@@ -2,7 +2,8 @@
 
 use crate::simulated::{Call, Crash, FailingCall};
 use siltstone::Durability;
-use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, ShapeSettings, SiltSettings};
+use siltstone::engine::common::CommonSettings;
+use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
 
 /// An operation of a thread. Keys are numbers of the thread's own keys, or of those that all threads share.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +65,7 @@ impl Key {
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(super) seed: u64,
+    pub(super) common: CommonSettings,
     pub(super) settings: SiltSettings,
     /// The minimum and maximum length of values, in bytes.
     pub(super) value_bytes: (usize, usize),
@@ -106,9 +108,11 @@ impl Plan {
             1 | 2 => (None, Some(random.u64(1..200))),
             _ => (Some(failing_call(random)), None),
         };
+        let common = common_settings(random, fixed.then_some((KEY_BYTES, longest)));
         Plan {
             seed,
-            settings: settings(random, fixed.then_some((KEY_BYTES, longest))),
+            settings: settings(random, &common),
+            common,
             value_bytes,
             durability: [Durability::Written, Durability::Synced][random.usize(..2)],
             writers,
@@ -213,30 +217,27 @@ fn failing_call(random: &mut fastrand::Rng) -> FailingCall {
     }
 }
 
-fn settings(random: &mut fastrand::Rng, fixed: Option<(usize, usize)>) -> SiltSettings {
-    let shape = ShapeSettings {
-        fixed,
-        partitions: Some(1 << random.u32(..3)),
-        block_bytes: Some(512),
-        ..ShapeSettings::default()
-    };
+fn common_settings(random: &mut fastrand::Rng, fixed: Option<(usize, usize)>) -> CommonSettings {
+    let partitions = Some(1 << random.u32(..3));
+    CommonSettings { fixed, partitions, block_bytes: Some(512), ..CommonSettings::default() }
+}
+
+fn settings(random: &mut fastrand::Rng, common: &CommonSettings) -> SiltSettings {
     let index = [None, Some(IndexKind::EntropyTrie), Some(IndexKind::Fences), Some(IndexKind::BlockPerfect)];
-    let hash_store = [None, Some(HashStoreKind::CuckooTable), Some(HashStoreKind::HashOrdered)];
-    SiltSettings {
-        shape,
-        merge_ratio: [0.01, 0.1, 1.0][random.usize(..3)],
-        log_slots_min: 16,
-        keys_per_log_slot: 1 << random.u32(..7),
-        hash_store: hash_store[random.usize(..3)],
-        filter: [None, Some(FilterKind::CuckooTags), Some(FilterKind::Ribbon)][random.usize(..3)],
-        index: index[random.usize(..4)],
-        log_segment_bytes: [512, 4096][random.usize(..2)],
-        log_bytes_max: [4096, 1 << 20][random.usize(..2)],
-        piece_bytes_max: 4096,
-        step_records: 1 << random.u32(..6),
-        region_slots_max: 16,
-        manifest_bytes_max: 1 << random.u32(..12),
-        ..SiltSettings::default()
-    }
-    .suited()
+    let hash_store = [HashStoreKind::HashOrdered, HashStoreKind::CuckooTable, HashStoreKind::HashOrdered];
+    let filter = [FilterKind::Ribbon, FilterKind::CuckooTags, FilterKind::Ribbon];
+    let settings = SiltSettings::default()
+        .merge_ratio([0.01, 0.1, 1.0][random.usize(..3)])
+        .log_slots_min(16)
+        .keys_per_log_slot(1 << random.u32(..7))
+        .hash_store(hash_store[random.usize(..3)])
+        .filter(filter[random.usize(..3)])
+        .index(index[random.usize(..4)])
+        .log_segment_bytes([512, 4096][random.usize(..2)])
+        .log_bytes_max([4096, 1 << 20][random.usize(..2)])
+        .piece_bytes_max(4096)
+        .step_records(1 << random.u32(..6))
+        .region_slots_max(16)
+        .manifest_bytes_max(1 << random.u32(..12));
+    settings.suited(common)
 }

@@ -30,7 +30,7 @@ struct TestBed {
 
 pub(super) fn run(plan: &Plan, mistake: Option<Mistake>) -> Outcome {
     let mut plan = plan.clone();
-    plan.settings.mistake = mistake;
+    plan.settings = plan.settings.mistake(mistake);
     let device = SimulatedDirectory::new(plan.seed);
     let database = open(&plan, &device).map_err(|error| format!("the database is not created: {error}"))?;
     device.set_failing_call(plan.failing);
@@ -63,7 +63,8 @@ pub(super) fn run(plan: &Plan, mistake: Option<Mistake>) -> Outcome {
 fn open(plan: &Plan, device: &SimulatedDirectory) -> siltstone::Result<Database> {
     let clock = Arc::new(AtomicU64::new(1_000_000));
     Database::builder("simulated")
-        .silt_settings(plan.settings.clone())
+        .engine(plan.settings.clone())
+        .common(plan.common.clone())
         .durability(plan.durability)
         .background_threads(0)
         .simulated_clock(clock)

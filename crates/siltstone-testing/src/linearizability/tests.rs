@@ -4,7 +4,7 @@ use super::*;
 use siltstone::Database;
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
-use siltstone::engine::silt::{Mistake, ShapeSettings, SiltSettings};
+use siltstone::engine::silt::{Mistake, SiltSettings};
 
 fn event(called: u64, returned: u64, action: Action) -> Event {
     Event { called, returned, action }
@@ -113,10 +113,8 @@ fn what_did_happen_in_some_order_is_accepted_and_a_value_from_long_ago_is_not() 
 }
 
 fn database(mistake: Option<Mistake>) -> Database {
-    let shape = ShapeSettings { partitions: Some(2), ..ShapeSettings::default() };
-    let settings =
-        SiltSettings { shape, log_slots_min: 64, step_records: 20, mistake, ..SiltSettings::default() };
-    let builder = Database::builder("memory").silt_settings(settings).background_threads(1);
+    let settings = SiltSettings::default().log_slots_min(64).step_records(20).mistake(mistake);
+    let builder = Database::builder("memory").engine(settings).partitions(2).background_threads(1);
     builder.open_in(Directory::new(MemoryDirectory::default(), Access::Buffered)).unwrap()
 }
 

@@ -5,7 +5,8 @@ use crate::operations::{KeyNumber, Workload};
 use crate::simulated::SimulatedDirectory;
 use siltstone::batch::TimestampMs;
 use siltstone::device::{Access, Directory};
-use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, ShapeSettings, SiltSettings};
+use siltstone::engine::common::CommonSettings;
+use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
 use siltstone::{Builder, Database};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -22,7 +23,9 @@ pub struct Collisions {
 /// The settings of a database, and its device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configuration {
-    /// The engine's settings.
+    /// The settings that every engine understands.
+    pub common: CommonSettings,
+    /// The settings of the engine.
     pub settings: SiltSettings,
     /// How its store files are opened.
     pub access: Access,
@@ -44,20 +47,23 @@ impl Configuration {
     pub fn random(random: &mut fastrand::Rng) -> Configuration {
         let hashed_keys = random.u8(..3) == 0;
         let fixed = random.bool().then(|| fixed_sizes(random));
-        let shape = ShapeSettings {
+        let mut common = CommonSettings {
             fixed,
             hashed_keys: Some(hashed_keys),
             expiring: fixed.map(|_| random.bool()),
             partitions: Some(1 << random.u32(..4)),
             block_bytes: Some(512 << random.u32(..4)),
+            memory_budget: None,
         };
         let collides = hashed_keys && random.bool();
         let collisions = Collisions { groups: 1 << random.u32(..7), bytes: random.usize(8..=18) };
         let aligned = random.u8(..4) > 0;
         let (direct, alignment) =
             if random.bool() { (Access::Direct, 512) } else { (Access::DirectOrBuffered, 4096) };
+        let settings = changed(SiltSettings::default(), &mut common, random);
         Configuration {
-            settings: changed(SiltSettings { shape, ..SiltSettings::default() }, random),
+            common,
+            settings,
             access: if aligned && random.bool() { direct } else { Access::Buffered },
             direct_alignment: aligned.then_some(alignment),
             collisions: collides.then_some(collisions),
@@ -68,19 +74,19 @@ impl Configuration {
 
     /// Changes the settings that may change between two openings.
     pub fn redraw(&mut self, random: &mut fastrand::Rng) {
-        self.settings = changed(self.settings.clone(), random);
+        self.settings = changed(self.settings.clone(), &mut self.common, random);
     }
 
     /// A workload for such a database.
     pub fn workload(&self, random: &mut fastrand::Rng) -> Workload {
-        let mut workload = match self.settings.shape.fixed {
+        let mut workload = match self.common.fixed {
             Some((key_length, value_length)) => Workload::fixed(random, key_length, value_length),
             None => Workload::random(random),
         };
-        if self.settings.shape.fixed.is_some() && self.settings.shape.expiring != Some(true) {
+        if self.common.fixed.is_some() && self.common.expiring != Some(true) {
             workload.lifetime_ms = 0;
         }
-        if self.settings.shape.fixed.is_none() && self.settings.shape.hashed_keys == Some(true) {
+        if self.common.fixed.is_none() && self.common.hashed_keys == Some(true) {
             // Hashes have at least eight bytes.
             let (start, end) = workload.key_lengths.into_inner();
             workload.key_lengths = start.max(8)..=end.max(8);
@@ -110,7 +116,8 @@ impl Configuration {
     /// The builder of a database with this configuration.
     pub fn builder(&self, clock: &Arc<AtomicU64>) -> Builder {
         Database::builder("simulated")
-            .silt_settings(self.settings.clone())
+            .engine(self.settings.clone())
+            .common(self.common.clone())
             .background_threads(0)
             .simulated_clock(clock.clone())
             .seed(self.hash_seed)
@@ -138,36 +145,37 @@ pub fn memory_budget(random: &mut fastrand::Rng) -> Option<u64> {
 }
 
 /// The settings with random values where these may change between two openings.
-fn changed(settings: SiltSettings, random: &mut fastrand::Rng) -> SiltSettings {
+fn changed(settings: SiltSettings, common: &mut CommonSettings, random: &mut fastrand::Rng) -> SiltSettings {
     let mut of_memory = fastrand::Rng::with_seed(random.get_seed());
-    SiltSettings {
-        merge_ratio: [0.01, 0.1, 0.3, 1.0, 10.0][random.usize(..5)],
-        tag_bits: random.u8(8..=15),
-        log_slots_min: between(random, 16, 512) as u32,
-        keys_per_log_slot: between(random, 1, 100) as u32,
-        hash_store: [None, Some(HashStoreKind::CuckooTable), Some(HashStoreKind::HashOrdered)]
-            [random.usize(..3)],
-        filter: [None, Some(FilterKind::CuckooTags), Some(FilterKind::Ribbon)][random.usize(..3)],
-        filter_bits: Some(random.u8(4..=16)),
-        index: [
-            None,
-            Some(IndexKind::EntropyTrie),
-            Some(IndexKind::Fences),
-            Some(IndexKind::BlockPerfect),
-            Some(IndexKind::SlotPerfect),
-        ][random.usize(..5)],
-        log_segment_bytes: between(random, 4096, 100_000),
-        log_bytes_max: between(random, 4096, 1 << 20),
-        piece_bytes_max: between(random, 32 << 10, 256 << 10) as usize,
-        step_records: between(random, 1, 1000) as usize,
-        region_slots_max: 16 << random.u32(..6),
-        manifest_bytes_max: between(random, 1, 3000),
-        last_filter_bits: (of_memory.u8(..3) == 0).then(|| of_memory.u8(1..12)),
-        memory_budget: memory_budget(&mut of_memory),
-        resident_bytes_max: between(&mut of_memory, 1, 1 << 20),
-        ..settings
-    }
-    .suited()
+    let settings = settings
+        .merge_ratio([0.01, 0.1, 0.3, 1.0, 10.0][random.usize(..5)])
+        .tag_bits(random.u8(8..=15))
+        .log_slots_min(between(random, 16, 512) as u32)
+        .keys_per_log_slot(between(random, 1, 100) as u32)
+        .hash_store(
+            [HashStoreKind::HashOrdered, HashStoreKind::CuckooTable, HashStoreKind::HashOrdered]
+                [random.usize(..3)],
+        )
+        .filter([FilterKind::Ribbon, FilterKind::CuckooTags, FilterKind::Ribbon][random.usize(..3)])
+        .filter_bits(random.u8(4..=16))
+        .index(
+            [
+                None,
+                Some(IndexKind::EntropyTrie),
+                Some(IndexKind::Fences),
+                Some(IndexKind::BlockPerfect),
+                Some(IndexKind::SlotPerfect),
+            ][random.usize(..5)],
+        )
+        .log_segment_bytes(between(random, 4096, 100_000))
+        .log_bytes_max(between(random, 4096, 1 << 20))
+        .piece_bytes_max(between(random, 32 << 10, 256 << 10) as usize)
+        .step_records(between(random, 1, 1000) as usize)
+        .region_slots_max(16 << random.u32(..6))
+        .manifest_bytes_max(between(random, 1, 3000))
+        .filter_last_store(if of_memory.u8(..3) == 0 { of_memory.u8(1..12) } else { 0 });
+    common.memory_budget = memory_budget(&mut of_memory);
+    settings.resident_bytes_max(between(&mut of_memory, 1, 1 << 20)).suited(common)
 }
 
 /// The beginning of simulated time.

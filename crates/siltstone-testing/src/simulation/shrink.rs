@@ -59,10 +59,10 @@ pub fn shrink(
 
 /// Simpler configurations.
 const SIMPLER: [fn(&mut Configuration); 6] = [
-    |configuration| configuration.settings.shape.partitions = Some(1),
-    |configuration| configuration.settings.log_slots_min = 16,
-    |configuration| configuration.settings.keys_per_log_slot = 1000,
-    |configuration| configuration.settings.log_segment_bytes = 4096,
+    |configuration| configuration.common.partitions = Some(1),
+    |configuration| configuration.settings = configuration.settings.clone().log_slots_min(16),
+    |configuration| configuration.settings = configuration.settings.clone().keys_per_log_slot(1000),
+    |configuration| configuration.settings = configuration.settings.clone().log_segment_bytes(4096),
     |configuration| configuration.access = Access::Buffered,
     |configuration| configuration.collisions = None,
 ];

@@ -31,7 +31,10 @@ fn every_mistake_of_the_engine_is_found_and_shrinks_to_a_few_operations() {
         Mistake::GoesOnAfterAFailure,
         Mistake::DropsDeletes,
     ] {
-        let failure = first_failure(|simulation| simulation.configuration.settings.mistake = Some(mistake));
+        let failure = first_failure(|simulation| {
+            let settings = simulation.configuration.settings.clone();
+            simulation.configuration.settings = settings.mistake(Some(mistake));
+        });
         let Some((simulation, failure)) = failure else { panic!("{mistake:?} was not found") };
         let (short, last) = shrink(simulation.clone(), failure, None);
         println!(

@@ -4,17 +4,17 @@ use super::simulated::{self, Expected};
 use super::{key, open};
 use siltstone::Durability;
 use siltstone::device::memory::MemoryDirectory;
-use siltstone::engine::silt::{ShapeSettings, SiltSettings};
+use siltstone::engine::silt::SiltSettings;
 use siltstone_testing::{Faults, SimulatedDirectory};
 
 /// Simulation seed 33739: a merge that was running when a compaction was requested cleared the request.
 #[test]
 fn a_compaction_also_merges_records_that_came_too_late_for_the_running_merge() {
-    let shape = ShapeSettings { partitions: Some(1), ..ShapeSettings::default() };
-    let settings =
-        SiltSettings { log_slots_min: 16, merge_ratio: 0.1, step_records: 5, shape, ..Default::default() };
+    let settings = SiltSettings::default().merge_ratio(0.1).step_records(5);
     for count in 100..300u64 {
-        let setup = |builder: siltstone::Builder| builder.silt_settings(settings.clone());
+        let setup = |builder: siltstone::Builder| {
+            builder.partitions(1).engine(settings.clone()).set("log_slots_min", 16)
+        };
         let (database, _) = open(&MemoryDirectory::default(), setup);
         for number in 0..count {
             database.put(key(number), "value").unwrap();

@@ -5,8 +5,10 @@ use siltstone::batch::{HashedWrite, Write};
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory, Purpose};
 use siltstone::engine::Engine;
+use siltstone::engine::common::CommonSettings;
 use siltstone::engine::silt::{Mistake, Silt, SiltSettings};
 use siltstone::key::KeyHasher;
+use siltstone::store::manifest::Header;
 use siltstone::{Change, Database, Durability, Error, WriteOptions};
 use siltstone_testing::{Call, Crash, FailingCall, Intercepted, SimulatedDirectory, Survival};
 use std::cell::Cell;
@@ -29,7 +31,7 @@ fn input_output_error() -> io::Error {
 }
 
 fn open(device: &Device, settings: SiltSettings) -> Database {
-    let builder = Database::builder("simulated").silt_settings(settings).background_threads(0);
+    let builder = Database::builder("simulated").engine(settings).partitions(2).background_threads(0);
     builder.seed(SEED).open_in(Directory::new(device.clone(), Access::Buffered)).unwrap()
 }
 
@@ -45,10 +47,11 @@ fn keys_of(partition: u64) -> impl Iterator<Item = [u8; 8]> {
 
 fn open_silt(device: &Device, settings: SiltSettings) -> Silt {
     let directory = Directory::new(device.clone(), Access::Buffered);
-    if !Silt::stands_in(&directory).unwrap() {
-        Silt::create(&directory, &settings.shape, SEED).unwrap();
+    let common = CommonSettings { partitions: Some(2), ..CommonSettings::default() };
+    if Header::read(&directory).unwrap().is_none() {
+        Silt::create(&directory, &common, Some(SEED)).unwrap();
     }
-    Silt::open(directory, settings, 0, &mut |_, _| true).unwrap()
+    Silt::open(directory, &settings, &common, &mut |_, _| true).unwrap()
 }
 
 /// Runs `work` in a thread that hooks stop.
@@ -96,7 +99,7 @@ fn a_failed_sync_acknowledges_no_write_that_waited_for_it() {
 #[test]
 fn a_commit_whose_sync_failed_is_not_repeated() {
     let device = Intercepted::new(SimulatedDirectory::new(1));
-    let database = open(&device, SiltSettings { merge_ratio: 10.0, ..settings() });
+    let database = open(&device, settings().merge_ratio(10.0));
     for partition in 0..2 {
         for key in keys_of(partition).take(20) {
             database.put_with(key, [7; 50], synced()).unwrap();
@@ -170,7 +173,7 @@ fn a_record_that_was_found_is_as_durable_as_requested() {
 
 /// Settings of small databases whose LogStores span 2 KiB of log.
 fn short_reach() -> SiltSettings {
-    SiltSettings { log_bytes_max: 4096, ..settings() }
+    settings().log_bytes_max(4096)
 }
 
 /// Stops the thread of [`stoppable`] before it writes the manifest, and makes one read of the log by another thread
@@ -303,7 +306,7 @@ fn a_thread_that_checked_before_a_failure_changes_nothing_after_it_whichever_cal
             let simulated = SimulatedDirectory::new(failing);
             let device = Intercepted::new(simulated.clone());
             let mistake = Some(Mistake::ChecksOnlyUnderLocks);
-            let silt = open_silt(&device, SiltSettings { merge_ratio: 10.0, mistake, ..settings() });
+            let silt = open_silt(&device, settings().merge_ratio(10.0).mistake(mistake));
             let failing_call = FailingCall { call: None, name_part: "", after: failing, for_ever: false };
             simulated.set_failing_call(Some(failing_call));
             let (acknowledged, failed) = continue_after_a_failure(&silt, durability);

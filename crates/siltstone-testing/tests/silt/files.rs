@@ -5,7 +5,8 @@ use siltstone::VerifyReport;
 use siltstone::batch::{HashedWrite, NEVER};
 use siltstone::device::{Access, Directory, DirectoryBackend, FileBackend, Purpose};
 use siltstone::engine::Engine;
-use siltstone::engine::silt::{Silt, SiltSettings};
+use siltstone::engine::common::CommonSettings;
+use siltstone::engine::silt::Silt;
 use siltstone::{Database, Durability, Error, Result};
 use siltstone_testing::{Crash, SimulatedDirectory, Survival};
 use std::collections::BTreeMap;
@@ -173,8 +174,8 @@ impl FileBackend for ReadOnlyFile {
 
 fn open_read_only(device: &SimulatedDirectory, budget: Option<u64>) -> Result<Silt> {
     let directory = Directory::new(ReadOnly(device.clone()), Access::Buffered);
-    let settings = SiltSettings { memory_budget: budget, ..simulated::settings() };
-    Silt::open(directory, settings, 0, &mut |_, _| true)
+    let common = CommonSettings { memory_budget: budget, ..CommonSettings::default() };
+    Silt::open(directory, &simulated::settings(), &common, &mut |_, _| true)
 }
 
 /// The records of a database that is opened read-only, by iteration and by gets.

@@ -18,7 +18,7 @@ use siltstone::{Builder, Database};
 /// Opens a small database in memory.
 fn open(files: &MemoryDirectory, setup: impl FnOnce(Builder) -> Builder) -> (Database, Directory) {
     let directory = Directory::new(files.clone(), Access::Buffered);
-    let builder = Database::builder("memory").log_slots_min(64).partitions(4).background_threads(0);
+    let builder = Database::builder("memory").set("log_slots_min", 64).partitions(4).background_threads(0);
     let database = setup(builder).open_in(directory.clone()).unwrap();
     (database, directory)
 }

@@ -4,7 +4,7 @@ use super::open;
 use super::simulated::{self, Expected};
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory, Purpose};
-use siltstone::engine::silt::HashStoreKind;
+use siltstone::engine::silt::{HashStoreKind, SiltSettings};
 use siltstone::{Database, Durability};
 use siltstone_testing::{Faults, SimulatedDirectory};
 
@@ -17,7 +17,7 @@ fn records_in_blocks_smaller_than_a_direct_read_are_found() {
     ] {
         let device = SimulatedDirectory::new(1).direct_alignment(Some(4096));
         let mut builder = Database::builder("simulated").partitions(1).background_threads(0);
-        builder = builder.block_bytes(512).log_slots_min(16).hash_store(kind);
+        builder = builder.block_bytes(512).engine(SiltSettings::default().log_slots_min(16).hash_store(kind));
         if fixed {
             builder = builder.fixed(8, 8);
         }
@@ -124,7 +124,7 @@ fn on_a_full_device_no_more_writes_are_acknowledged_and_none_that_were_are_lost(
 fn a_compaction_that_failed_in_the_background_returns_an_error() {
     for seed in 0..30 {
         let device = SimulatedDirectory::new(seed);
-        let builder = Database::builder("simulated").silt_settings(simulated::settings());
+        let builder = Database::builder("simulated").engine(simulated::settings()).partitions(2);
         let directory = Directory::new(device.clone(), Access::Buffered);
         let database = builder.background_threads(1).open_in(directory).unwrap();
         Expected::default().put(&database, 0..60, Durability::Written);
@@ -138,7 +138,7 @@ fn a_compaction_that_failed_in_the_background_returns_an_error() {
 #[test]
 fn a_get_reads_one_block_after_merges_that_found_no_new_key_and_one_of_new_keys_alone() {
     // The LogStores are so large that nothing is merged before the compaction.
-    let setup = |builder: siltstone::Builder| builder.fixed(8, 56).partitions(2).log_slots_min(16_384);
+    let setup = |builder: siltstone::Builder| builder.fixed(8, 56).partitions(2).set("log_slots_min", 16_384);
     let (database, directory) = open(&MemoryDirectory::default(), setup);
     let put = |keys: std::ops::Range<u64>| {
         keys.for_each(|number| database.put(number.to_le_bytes(), [number as u8; 56]).unwrap());

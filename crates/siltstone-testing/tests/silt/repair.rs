@@ -3,6 +3,7 @@
 
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
+use siltstone::engine::common::CommonSettings;
 use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
 use siltstone::{Builder, Database, Durability, Error, Result, WriteOptions};
 use siltstone::{DamagedPart, RepairReport};
@@ -39,19 +40,16 @@ type History = BTreeMap<Vec<u8>, Vec<Option<Vec<u8>>>>;
 
 impl Kind {
     fn builder(self) -> Builder {
-        let mut settings = SiltSettings {
-            log_slots_min: 64,
-            log_segment_bytes: 1 << 14,
-            merge_ratio: 1.0,
-            index: Some(self.index),
-            hash_store: Some(self.hash_store),
-            filter: Some(self.filter),
-            ..SiltSettings::default()
+        let settings = SiltSettings::default().log_slots_min(64).log_segment_bytes(1 << 14).merge_ratio(1.0);
+        let settings = settings.index(Some(self.index)).hash_store(self.hash_store).filter(self.filter);
+        let common = CommonSettings {
+            fixed: self.fixed.then_some((8, 24)),
+            partitions: Some(4),
+            block_bytes: Some(512),
+            ..CommonSettings::default()
         };
-        settings.shape.partitions = Some(4);
-        settings.shape.block_bytes = Some(512);
-        settings.shape.fixed = self.fixed.then_some((8, 24));
-        Database::builder("db").silt_settings(settings.suited()).background_threads(0).seed([7, 9])
+        let builder = Database::builder("db").engine(settings.suited(&common)).common(common);
+        builder.background_threads(0).seed([7, 9])
     }
 
     fn value(self, number: u64, round: u64) -> Vec<u8> {
@@ -91,7 +89,7 @@ impl Kind {
 fn closed(kind: Kind, directory: &Directory, count: u64) -> History {
     let mut history = History::new();
     let log_slots = if count > 5_000 { 1024 } else { 64 };
-    let database = kind.builder().log_slots_min(log_slots).open_in(directory.clone()).unwrap();
+    let database = kind.builder().set("log_slots_min", log_slots).open_in(directory.clone()).unwrap();
     kind.fill(&database, count, 1, &mut history).unwrap();
     database.compact().unwrap();
     kind.fill(&database, count, 3, &mut history).unwrap();
@@ -332,7 +330,7 @@ fn of_a_damaged_log_every_intact_frame_is_kept() {
     for kind in KINDS {
         let (_, directory) = memory();
         let mut history = closed(kind, &directory, 300);
-        let database = kind.builder().log_slots_min(4096).open_in(directory.clone()).unwrap();
+        let database = kind.builder().set("log_slots_min", 4096).open_in(directory.clone()).unwrap();
         kind.fill(&database, 900, 2, &mut history).unwrap();
         database.close().unwrap();
         drop(database);

@@ -8,20 +8,13 @@ use std::ops::Range;
 
 /// The smallest settings of the engine.
 pub fn settings() -> siltstone::engine::silt::SiltSettings {
-    let mut settings = siltstone::engine::silt::SiltSettings {
-        log_slots_min: 16,
-        log_segment_bytes: 4096,
-        step_records: 10,
-        manifest_bytes_max: 500,
-        ..Default::default()
-    };
-    settings.shape.partitions = Some(2);
-    settings
+    let settings = siltstone::engine::silt::SiltSettings::default().log_slots_min(16);
+    settings.log_segment_bytes(4096).step_records(10).manifest_bytes_max(500)
 }
 
 /// Opens a small database.
 pub fn open(device: &SimulatedDirectory) -> Result<Database> {
-    let builder = Database::builder("simulated").silt_settings(settings()).background_threads(0);
+    let builder = Database::builder("simulated").engine(settings()).partitions(2).background_threads(0);
     builder.seed([1, 2]).open_in(Directory::new(device.clone(), Access::Buffered))
 }
 

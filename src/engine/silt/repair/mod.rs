@@ -8,12 +8,12 @@
 mod rewrite;
 mod survey;
 
+use super::live::{LiveStores, Manifest};
 use super::{Silt, SiltSettings};
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::{Directory, Purpose};
 use crate::progress::Progress;
 use crate::store::log::Log;
-use crate::store::manifest::Manifest;
 use crate::store::names::{FileName, MANIFEST_NAME, MIRROR_NAME, segment_bases};
 use crate::{Error, Result};
 use rewrite::Rewriting;
@@ -111,7 +111,7 @@ fn write_anew(
     aside.sort_unstable();
     aside.dedup();
     let folder = directory.set_aside(&aside.iter().map(String::as_str).collect::<Vec<_>>(), SET_ASIDE)?;
-    Manifest::replace(directory, &survey.shape, &partitions, log_synced)?;
+    Manifest::replace(directory, &survey.shape, LiveStores { partitions }, &survey.settings, log_synced)?;
     let report = RepairReport {
         found: survey.report.clone(),
         set_aside: Some(directory.path_of(&folder)),

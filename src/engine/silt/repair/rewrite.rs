@@ -1,14 +1,15 @@
 //! Writing what is sound of a damaged file to a new one.
 
 use super::super::SiltSettings;
+use super::super::live::{Role, StoreEntry};
 use super::super::merge::sorted_settings;
 use super::survey::{DamagedStore, Survey};
 use crate::device::{Directory, Purpose};
+use crate::engine::settings::SettingsTable;
 use crate::index::filter::RibbonFilter;
 use crate::key::{Placing, random_number};
 use crate::store::StoreFilter;
 use crate::store::examine::{Advance, OpenedStore};
-use crate::store::manifest::{Role, StoreEntry};
 use crate::store::merge::{Cursor, Entry};
 use crate::store::names::{FileName, list_files};
 use crate::store::ordered::{BlockForm, IndexKind, OrderedTableSettings, OrderedTableWriter};
@@ -25,7 +26,7 @@ const PIECE_BYTES: usize = 256 << 10;
 pub(super) struct Rewriting<'a> {
     directory: &'a Directory,
     survey: &'a Survey,
-    settings: &'a SiltSettings,
+    settings: SiltSettings,
     next_number: u64,
     /// The names of the files written so far.
     pub new_files: Vec<String>,
@@ -35,7 +36,9 @@ pub(super) struct Rewriting<'a> {
 
 impl<'a> Rewriting<'a> {
     /// No file so far. New stores get numbers that no file has.
-    pub fn new(directory: &'a Directory, survey: &'a Survey, settings: &'a SiltSettings) -> Result<Self> {
+    pub fn new(directory: &'a Directory, survey: &'a Survey, settings: &SiltSettings) -> Result<Self> {
+        let mut settings = settings.clone();
+        settings.adopt(&survey.settings)?;
         let numbers = list_files(directory)?.into_iter().filter_map(FileName::store_number);
         let after = numbers.map(|number| number.saturating_add(1)).max();
         let next_number = survey.next_number.max(after.unwrap_or(0));
@@ -135,7 +138,7 @@ impl NewStore {
         let (number, tag) = (rewriting.next_number, random_number()?);
         rewriting.next_number += 1;
         let shape = &rewriting.survey.shape;
-        let index = rewriting.settings.index.unwrap_or(IndexKind::BlockPerfect);
+        let index = rewriting.settings.index_kind();
         let sorted = sorted_settings(shape, index, tag, Purpose::Maintain, PIECE_BYTES);
         let sorted = OrderedTableSettings { expected_records: records, expected_bytes: bytes, ..sorted };
         let (role, name, settings) = match role {
@@ -165,7 +168,7 @@ impl NewStore {
 
     /// Ends the store, durably once the directory is synced.
     fn finish(self, rewriting: &mut Rewriting<'_>) -> Result<StoreEntry> {
-        let bits = rewriting.settings.ribbon_bits();
+        let bits = rewriting.settings.filter_bits;
         let filter = self.hashes.map(|hashes| RibbonFilter::new(hashes, bits)).transpose()?;
         rewriting.kept_records += self.writer.records();
         self.writer.finish(filter.map(StoreFilter::from))?.file().sync(Purpose::Maintain)?;

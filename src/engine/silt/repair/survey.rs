@@ -1,5 +1,6 @@
 //! Finding out what of a database is sound.
 
+use super::super::live::{Manifest, PartitionEntry, Role, StoreEntry};
 use super::super::open::open_store;
 use super::super::verify::{lost_in_log, take};
 use super::Course;
@@ -7,7 +8,7 @@ use crate::damage::{Damage, DamagedPart, VerifyReport};
 use crate::device::{Access, Directory};
 use crate::store::cuckoo::CUCKOO_TABLE_KIND;
 use crate::store::examine::{Belonging, ExaminedLog, LogToExamine, OpenedStore, StoreToOpen, Unreadable};
-use crate::store::manifest::{Manifest, PartitionEntry, Role, Shape, StoreEntry};
+use crate::store::manifest::{Header, KeptSettings};
 use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::store::ordered::{BlockForm, IndexKind, OrderedTableSettings};
 use crate::{Error, Result};
@@ -22,7 +23,8 @@ pub(super) struct DamagedStore {
 /// A database as it was found.
 pub(super) struct Survey {
     pub report: VerifyReport,
-    pub shape: Shape,
+    pub shape: Header,
+    pub settings: KeptSettings,
     pub partitions: Vec<PartitionEntry>,
     /// A number that no store of the manifest has, nor any above it.
     pub next_number: u64,
@@ -37,7 +39,7 @@ impl Survey {
     /// Reads everything, and changes nothing.
     pub fn take(directory: &Directory, course: &mut Course<'_, '_>) -> Result<Survey> {
         let (manifest, damage) = read_manifest(directory)?;
-        let (shape, partitions) = (*manifest.shape(), manifest.partitions().to_vec());
+        let (shape, partitions) = (*manifest.header(), manifest.partitions().to_vec());
         let converted = || partitions.iter().map(|partition| partition.converted_to);
         let to_examine = LogToExamine {
             format: shape.log_format(),
@@ -56,8 +58,18 @@ impl Survey {
         let next_number = manifest.next_number();
         let log = ExaminedLog::default();
         let (damaged_stores, damaged_files) = (Vec::new(), Vec::new());
-        let mut survey =
-            Survey { report, shape, partitions, next_number, damaged_stores, to_examine, log, damaged_files };
+        let settings = manifest.settings().clone();
+        let mut survey = Survey {
+            report,
+            shape,
+            settings,
+            partitions,
+            next_number,
+            damaged_stores,
+            to_examine,
+            log,
+            damaged_files,
+        };
         for partition in 0..survey.partitions.len() {
             for age in 0..survey.partitions[partition].stores.len() {
                 survey.examine_store(directory, partition, age, course)?;
@@ -77,7 +89,7 @@ impl Survey {
 
     /// How a store is opened.
     pub fn to_open<'n>(&self, partition: usize, entry: &StoreEntry, name: &'n str) -> StoreToOpen<'n> {
-        let Shape { layout, block_bytes, .. } = self.shape;
+        let Header { layout, block_bytes, .. } = self.shape;
         let kind = match entry.role {
             Role::CuckooTable => CUCKOO_TABLE_KIND,
             Role::HashOrdered => BlockForm::Stream as u8,

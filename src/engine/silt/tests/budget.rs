@@ -3,7 +3,7 @@
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, Purpose};
 use crate::engine::Step;
-use crate::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
+use crate::engine::silt::SiltSettings;
 use crate::{Builder, Database, Error};
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn key(number: u64) -> [u8; 8] {
 }
 
 fn builder() -> Builder {
-    Database::builder("memory").partitions(4).background_threads(0).log_slots_min(256)
+    Database::builder("memory").partitions(4).background_threads(0).set("log_slots_min", 256)
 }
 
 /// The forms in which stores can be.
@@ -23,15 +23,15 @@ fn forms() -> Vec<(&'static str, Builder, usize)> {
 }
 
 fn forms_of(builder: impl Fn() -> Builder) -> Vec<(&'static str, Builder, usize)> {
-    let fixed = |index| builder().fixed(8, 32).index(index);
+    let fixed = |index| builder().fixed(8, 32).set("index", index);
     vec![
-        ("block-perfect", fixed(IndexKind::BlockPerfect), 32),
-        ("slot-perfect", fixed(IndexKind::SlotPerfect), 32),
-        ("fences", fixed(IndexKind::Fences), 32),
-        ("entropy trie", fixed(IndexKind::EntropyTrie), 32),
-        ("cuckoo tables", fixed(IndexKind::Fences).hash_store(HashStoreKind::CuckooTable), 32),
-        ("any size", builder().filter(FilterKind::CuckooTags), 150),
-        ("filter on the last store", builder().filter_last_store(7), 150),
+        ("block-perfect", fixed("block_perfect"), 32),
+        ("slot-perfect", fixed("slot_perfect"), 32),
+        ("fences", fixed("fences"), 32),
+        ("entropy trie", fixed("entropy_trie"), 32),
+        ("cuckoo tables", fixed("fences").set("hash_store", "cuckoo_table"), 32),
+        ("any size", builder().set("filter", "cuckoo_tags"), 150),
+        ("filter on the last store", builder().set("filter_last_store", 7), 150),
     ]
 }
 
@@ -109,9 +109,9 @@ fn the_account_stays_within_the_budget_whatever_is_done() {
 
 #[test]
 fn what_is_dropped_is_missed_by_nobody_and_comes_back_when_there_is_room() {
-    let settings = || SiltSettings { resident_bytes_max: 200, ..SiltSettings::default() };
-    let small = || Database::builder("memory").silt_settings(settings()).background_threads(0);
-    for (what, builder, value_bytes) in forms_of(|| small().partitions(4).log_slots_min(256)) {
+    let settings = || SiltSettings::default().resident_bytes_max(200);
+    let small = || Database::builder("memory").engine(settings()).background_threads(0);
+    for (what, builder, value_bytes) in forms_of(|| small().partitions(4).set("log_slots_min", 256)) {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         let database = builder.open_in(directory.clone()).unwrap();
         let mut expected = BTreeMap::new();
@@ -189,7 +189,7 @@ fn an_opened_database_answers_before_its_indexes_are_read() {
 fn absent_keys_seldom_cost_a_read_with_a_filter_on_the_last_store() {
     for fixed in [true, false] {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        let builder = builder().filter_last_store(7);
+        let builder = builder().set("filter_last_store", 7);
         let builder = if fixed { builder.fixed(8, 32) } else { builder };
         let database = builder.open_in(directory.clone()).unwrap();
         (0..KEYS).for_each(|number| database.put(key(number), value(number, 0, 32)).unwrap());
@@ -287,10 +287,10 @@ fn no_lookup_answers_a_value_that_was_overwritten_before() {
 fn a_piece_without_room_is_not_read_back_and_dropped_for_ever() {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     let open = |resident_bytes_max| {
-        let settings = SiltSettings { resident_bytes_max, log_slots_min: 256, ..SiltSettings::default() };
-        let builder = Database::builder("memory").silt_settings(settings).hashed_keys().fixed(8, 32);
+        let settings = SiltSettings::default().resident_bytes_max(resident_bytes_max).log_slots_min(256);
+        let builder = Database::builder("memory").engine(settings).hashed_keys().fixed(8, 32);
         let builder = builder.partitions(2).block_bytes(512).background_threads(0).memory_budget(8 << 20);
-        builder.index(IndexKind::Fences).open_in(directory.clone()).unwrap()
+        builder.set("index", "fences").open_in(directory.clone()).unwrap()
     };
     let database = open(u64::MAX);
     // Many keys in the first partition, few in the second.

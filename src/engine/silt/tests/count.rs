@@ -17,7 +17,7 @@ fn check(database: &Database, expected: u64, when: &str) {
 #[test]
 fn the_number_of_keys_is_right_within_two_per_cent_at_any_time_and_exact_after_a_compaction() {
     let files = MemoryDirectory::default();
-    let setup = |builder: Builder| builder.fixed(8, 8).log_slots_min(256).seed([3, 4]);
+    let setup = |builder: Builder| builder.fixed(8, 8).set("log_slots_min", 256).seed([3, 4]);
     let (database, _) = open(&files, setup);
     const KEYS: u64 = 40_000;
     let put = |database: &Database, keys: std::ops::Range<u64>, round: u64| {

@@ -80,7 +80,7 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
 
 /// A database with two background threads, and with settings so small that these are always busy.
 fn open(place: Place, fixed: bool, path: &std::path::Path) -> siltstone::Result<Database> {
-    let builder = Database::builder(path).partitions(4).log_slots_min(128).background_threads(2);
+    let builder = Database::builder(path).partitions(4).set("log_slots_min", 128).background_threads(2);
     let builder = if fixed { builder.fixed(Load::KEY_BYTES, VALUE_BYTES) } else { builder };
     match place {
         Place::Memory => builder.open_in(Directory::new(MemoryDirectory::default(), Access::Buffered)),

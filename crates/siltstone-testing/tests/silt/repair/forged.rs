@@ -3,8 +3,8 @@
 use super::{all, contents, copy_of, memory, overwrite, repair};
 use siltstone::coding::checksum::{Secret, crc32c, crc32c_append};
 use siltstone::device::{Access, Directory};
+use siltstone::engine::silt::live::Manifest;
 use siltstone::store::log::format::LogFormat;
-use siltstone::store::manifest::Manifest;
 use siltstone::store::record::RecordView;
 use siltstone::{Database, Durability, Result, WriteOptions};
 
@@ -19,7 +19,7 @@ fn forgery(base: u64, mut forge: impl FnMut(u64, &mut Vec<u8>)) -> Vec<u8> {
 
 /// Guesses of the secret: numbers from other files, and likely ones.
 fn guesses(directory: &Directory) -> Vec<Secret> {
-    let shape = *Manifest::open(directory).unwrap().shape();
+    let shape = *Manifest::open(directory).unwrap().header();
     let guesses = [0, 1, 7, 9, 7 ^ 9u64.rotate_left(32), shape.database_id];
     assert!(!guesses.contains(&shape.secret.number()));
     guesses.map(Secret::new).to_vec()
@@ -61,7 +61,7 @@ fn a_sync_marker_in_a_value_does_not_make_a_torn_end_damage() {
     for hashed_keys in [false, true] {
         let (directory, offset) = with_value(hashed_keys, false, |directory, base| {
             let guesses = guesses(directory);
-            let format = Manifest::open(directory).unwrap().shape().log_format();
+            let format = Manifest::open(directory).unwrap().header().log_format();
             let mut secrets = (0..).flat_map(|_| guesses.clone());
             forgery(base, |position, value| {
                 let format = LogFormat { secret: secrets.next().unwrap(), ..format };
@@ -91,7 +91,7 @@ fn a_frame_in_a_value_is_no_record_whatever_is_damaged_around_it() {
         for damaged in [0, 4, 5, 6, 7] {
             let (directory, offset) = with_value(hashed_keys, true, |directory, base| {
                 let guesses = guesses(directory);
-                let format = Manifest::open(directory).unwrap().shape().log_format();
+                let format = Manifest::open(directory).unwrap().header().log_format();
                 let mut forged = (0..).flat_map(|_| guesses.clone());
                 forgery(base, |position, value| {
                     let start = value.len();

@@ -1,0 +1,85 @@
+//! The table of engines.
+
+use super::settings::EngineSettings;
+use super::{mica, silt};
+
+/// The engines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum EngineKind {
+    /// SILT: the least memory per key at one flash read per get.
+    #[default]
+    Silt,
+    /// MICA: all data in memory, as a store or as a cache.
+    Mica,
+}
+
+/// The constant properties of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineInfo {
+    /// The name, as users write it.
+    pub name: &'static str,
+    /// The number in the headers of its directories. `None` for an engine that keeps all data in memory.
+    pub number: Option<u8>,
+    /// What it is for, in one line.
+    pub summary: &'static str,
+}
+
+impl EngineKind {
+    /// All engines.
+    pub const ALL: &'static [EngineKind] = &[EngineKind::Silt, EngineKind::Mica];
+
+    /// Returns the constant properties.
+    pub const fn info(self) -> &'static EngineInfo {
+        match self {
+            EngineKind::Silt => &silt::INFO,
+            EngineKind::Mica => &mica::INFO,
+        }
+    }
+
+    /// Returns the default settings.
+    pub fn settings(self) -> Box<dyn EngineSettings> {
+        match self {
+            EngineKind::Silt => Box::new(silt::SiltSettings::default()),
+            EngineKind::Mica => Box::new(mica::MicaSettings::default()),
+        }
+    }
+
+    /// Returns the name, as users write it.
+    pub const fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// Returns the engine with this name.
+    pub fn from_name(name: &str) -> Option<EngineKind> {
+        EngineKind::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+
+    /// Returns the engine with this number in the headers of its directories.
+    pub fn from_number(number: u8) -> Option<EngineKind> {
+        EngineKind::ALL.iter().copied().find(|kind| kind.info().number == Some(number))
+    }
+}
+
+impl From<EngineKind> for Box<dyn EngineSettings> {
+    fn from(kind: EngineKind) -> Self {
+        kind.settings()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_of_engines_are_unique() {
+        for &kind in EngineKind::ALL {
+            assert_eq!(EngineKind::from_name(kind.name()), Some(kind));
+            assert_eq!(kind.settings().info(), kind.info());
+            if let Some(number) = kind.info().number {
+                assert!(number > 0, "0 is the number of no engine");
+                assert_eq!(EngineKind::from_number(number), Some(kind));
+            }
+        }
+    }
+}

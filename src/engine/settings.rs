@@ -1,0 +1,378 @@
+//! The settings of engines. Each engine has a struct of settings with one table, which the macro `settings!` makes from
+//! one list: the fields, their defaults, a method per setting, the limits, the documentation, and the access by name
+//! that `siltstone --set NAME=VALUE` uses.
+//!
+//! A setting is either *kept* in the database or valid for one opening. A kept one that is given when a database is
+//! created or opened is stored in its manifest; one that is not given has the stored value.
+
+use super::Engine;
+use super::common::CommonSettings;
+use super::family::EngineInfo;
+use crate::batch::TimestampMs;
+use crate::damage::{RepairReport, VerifyReport};
+use crate::device::Directory;
+use crate::progress::Progress;
+use crate::store::manifest::KeptSettings;
+use crate::{Error, Result};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// What an engine is given when a database is opened.
+pub struct Opening<'a, 'p> {
+    /// The directory. An engine that keeps all data in memory ignores it.
+    pub directory: Directory,
+    /// The settings that every engine understands.
+    pub common: &'a CommonSettings,
+    /// Whether to create a database if there is none.
+    pub create: bool,
+    /// The seed of the hash of a new database; random if `None`.
+    pub seed: Option<[u64; 2]>,
+    /// The time, in milliseconds since the Unix epoch.
+    pub now_ms: TimestampMs,
+    /// Called with the bytes processed and the total.
+    pub progress: &'a mut Progress<'p>,
+}
+
+/// The settings of an engine. They create, open, examine and repair its databases.
+pub trait EngineSettings: fmt::Debug + Send + Sync {
+    /// Returns the constant properties of the engine.
+    fn info(&self) -> &'static EngineInfo;
+
+    /// Sets a setting by its name.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the engine has no such setting, or if it cannot have this value.
+    fn set(&mut self, name: &str, value: &str) -> Result<()>;
+
+    /// Returns all settings with their values.
+    fn describe(&self) -> Vec<SettingInfo>;
+
+    /// Checks the settings against their limits and, if a database is `created` with them, against each other.
+    fn check(&self, common: &CommonSettings, created: bool) -> Result<()>;
+
+    /// Opens the database of a directory.
+    ///
+    /// If there is none, it is created. If one never held a record and `common` differs from its header, it gets a new
+    /// header. Both require [`Opening::create`].
+    fn open(&self, opening: Opening<'_, '_>) -> Result<Arc<dyn Engine>>;
+
+    /// Returns how many files a database with `keys` records of `record_bytes` each has open at most.
+    fn open_files(&self, common: &CommonSettings, keys: u64, record_bytes: u64) -> u64 {
+        let _ = (common, keys, record_bytes);
+        0
+    }
+
+    /// Returns whether a directory contains the remains of an interrupted creation and nothing else.
+    fn is_half_created(&self, directory: &Directory) -> Result<bool> {
+        let _ = directory;
+        Ok(false)
+    }
+
+    /// Returns whether a data file of the engine can have this name.
+    fn owns(&self, file_name: &str) -> bool {
+        let _ = file_name;
+        false
+    }
+
+    /// Reads everything of a database that is not open, and reports what is damaged. Changes nothing.
+    fn examine(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+        let _ = (directory, progress);
+        Err(Error::Unsupported { engine: self.info().name, operation: "verifying a closed database" })
+    }
+
+    /// Repairs a database that is not open. Changes nothing if nothing is damaged.
+    fn repair(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
+        let _ = (directory, progress);
+        Err(Error::Unsupported { engine: self.info().name, operation: "repair" })
+    }
+}
+
+impl<S: EngineSettings + 'static> From<S> for Box<dyn EngineSettings> {
+    fn from(settings: S) -> Self {
+        Box::new(settings)
+    }
+}
+
+/// A setting of an engine with its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SettingInfo {
+    /// The name, as for [`EngineSettings::set`].
+    pub name: &'static str,
+    /// The value.
+    pub value: String,
+    /// The possible values.
+    pub limits: String,
+    /// Whether it is kept in the database.
+    pub is_kept: bool,
+    /// What it means.
+    pub doc: String,
+}
+
+/// A row of the table of settings of the struct `S`.
+pub struct Setting<S: 'static> {
+    /// The name.
+    pub name: &'static str,
+    /// The documentation, line by line.
+    pub doc: &'static [&'static str],
+    /// Whether it is kept in the database.
+    pub is_kept: bool,
+    /// Returns the possible values.
+    pub limits: fn() -> String,
+    /// Returns the value.
+    pub value: fn(&S) -> String,
+    /// Returns whether the value is possible.
+    pub is_possible: fn(&S) -> bool,
+    /// Sets the value, or returns `None` for text that is no value.
+    pub set: fn(&mut S, &str) -> Option<()>,
+}
+
+/// A struct of settings that `settings!` has made.
+pub trait SettingsTable: Clone + Sized + 'static {
+    /// All settings.
+    const TABLE: &'static [Setting<Self>];
+
+    /// The names of the settings that were given. The others have their defaults or the values of the database.
+    fn given(&mut self) -> &mut Vec<&'static str>;
+
+    /// Sets a setting of the engine `info` by its name.
+    fn set_by_name(&mut self, info: &EngineInfo, name: &str, value: &str) -> Result<()> {
+        let Some(row) = Self::TABLE.iter().find(|row| row.name == name) else {
+            let names: Vec<_> = Self::TABLE.iter().map(|row| row.name).collect();
+            let problem =
+                format!("the engine `{}` has no setting `{name}`; it has {}", info.name, names.join(", "));
+            return Err(Error::Setting { name: "set", problem });
+        };
+        (row.set)(self, value).ok_or_else(|| row.refused(value))?;
+        self.given().push(row.name);
+        row.check(self)
+    }
+
+    /// Returns all settings with their values.
+    fn describe_all(&self) -> Vec<SettingInfo> {
+        let describe = |row: &Setting<Self>| SettingInfo {
+            name: row.name,
+            value: (row.value)(self),
+            limits: (row.limits)(),
+            is_kept: row.is_kept,
+            doc: row.doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" "),
+        };
+        Self::TABLE.iter().map(describe).collect()
+    }
+
+    /// Checks every setting against its limits.
+    fn check_limits(&self) -> Result<()> {
+        Self::TABLE.iter().try_for_each(|row| row.check(self))
+    }
+
+    /// Gives the settings that were not given the values that the database keeps.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a setting or a value that this program does not have.
+    fn adopt(&mut self, kept: &KeptSettings) -> Result<()> {
+        for (name, value) in kept {
+            let row = Self::TABLE.iter().find(|row| row.name == name);
+            if row.is_some_and(|row| self.given().contains(&row.name)) {
+                continue;
+            }
+            if row.and_then(|row| (row.set)(self, value).filter(|()| (row.is_possible)(self))).is_none() {
+                let problem = format!(
+                    "the database keeps {name}={value}, which this program does not know; use a newer siltstone"
+                );
+                return Err(Error::Setting { name: "set", problem });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the settings that were given and that the database keeps.
+    fn to_keep(&self) -> KeptSettings {
+        let mut settings = self.clone();
+        let given = std::mem::take(settings.given());
+        let kept = Self::TABLE.iter().filter(|row| row.is_kept && given.contains(&row.name));
+        kept.map(|row| (row.name.to_owned(), (row.value)(self))).collect()
+    }
+}
+
+impl<S> Setting<S> {
+    fn refused(&self, value: &str) -> Error {
+        let problem = format!("{value} is out of range; use {}", (self.limits)());
+        Error::Setting { name: self.name, problem }
+    }
+
+    fn check(&self, settings: &S) -> Result<()> {
+        if (self.is_possible)(settings) { Ok(()) } else { Err(self.refused(&(self.value)(settings))) }
+    }
+}
+
+/// A type that a setting can have.
+pub trait SettingValue: Copy {
+    /// What limits it.
+    type Limits;
+
+    /// Parses a value.
+    fn parse(text: &str) -> Option<Self>;
+
+    /// Returns the value as [`parse`](Self::parse) takes it.
+    fn text(self) -> String;
+
+    /// Returns whether the value is within its limits.
+    fn is_within(self, limits: Self::Limits) -> bool;
+
+    /// Returns the limits, for users.
+    fn limits_text(limits: Self::Limits) -> String;
+}
+
+/// Multiplies a number by the unit after it.
+fn parse_whole(text: &str) -> Option<u64> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
+    let unit = units.into_iter().find_map(|(unit, bits)| Some((text.strip_suffix(unit)?, bits)));
+    let (digits, bits) = unit.unwrap_or((text, 0));
+    digits.trim().replace(['_', ','], "").parse::<u64>().ok()?.checked_mul(1 << bits)
+}
+
+macro_rules! numbers {
+    ($($number:ty: $parse:expr;)*) => {$(
+        impl SettingValue for $number {
+            type Limits = RangeInclusive<$number>;
+
+            fn parse(text: &str) -> Option<Self> {
+                let parse: fn(&str) -> Option<$number> = $parse;
+                parse(text)
+            }
+
+            fn text(self) -> String {
+                self.to_string()
+            }
+
+            fn is_within(self, limits: Self::Limits) -> bool {
+                limits.contains(&self)
+            }
+
+            fn limits_text(limits: Self::Limits) -> String {
+                format!("{} to {}", limits.start(), limits.end())
+            }
+        }
+    )*};
+}
+
+numbers! {
+    f64: |text| text.parse().ok();
+    u8: |text| parse_whole(text)?.try_into().ok();
+    u32: |text| parse_whole(text)?.try_into().ok();
+    u64: |text| parse_whole(text);
+    usize: |text| parse_whole(text)?.try_into().ok();
+}
+
+/// Implements [`SettingValue`] for a type with few values, which have these names.
+macro_rules! named_values {
+    ($kind:ty { $($name:literal => $value:expr,)* }) => {
+        impl $crate::engine::settings::SettingValue for $kind {
+            type Limits = ();
+
+            fn parse(text: &str) -> Option<Self> {
+                let text = text.replace('-', "_");
+                [$(($name, $value)),*].into_iter().find(|(name, _)| *name == text).map(|(_, value)| value)
+            }
+
+            fn text(self) -> String {
+                let named = [$(($name, $value)),*].into_iter().find(|(_, value)| *value == self);
+                named.map_or_else(String::new, |(name, _)| name.to_owned())
+            }
+
+            fn is_within(self, (): ()) -> bool {
+                true
+            }
+
+            fn limits_text((): ()) -> String {
+                [$($name),*].join(", ")
+            }
+        }
+    };
+}
+pub(super) use named_values;
+
+/// Defines a struct of settings with its table: `name: type = default, limits, kept or opening;`. The fields are for
+/// reading; the methods also record that a setting was given. The settings after `hidden` are not in the table: only
+/// tests set them.
+macro_rules! settings {
+    (
+        $(#[$about:meta])*
+        pub struct $settings:ident {
+            $($(#[doc = $doc:literal])+ $name:ident: $kind:ty = $default:expr, $limits:expr, $keeping:ident;)*
+        }
+        hidden {
+            $(
+                $(#[doc = $hidden_doc:literal])+
+                $(#[cfg($($condition:tt)*)])?
+                $hidden:ident: $hidden_kind:ty = $hidden_default:expr;
+            )*
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct $settings {
+            $($(#[doc = $doc])+ pub $name: $kind,)*
+            $($(#[cfg($($condition)*)])? pub(super) $hidden: $hidden_kind,)*
+            given: Vec<&'static str>,
+        }
+
+        impl Default for $settings {
+            fn default() -> Self {
+                $settings {
+                    $($name: $default,)*
+                    $($(#[cfg($($condition)*)])? $hidden: $hidden_default,)*
+                    given: Vec::new(),
+                }
+            }
+        }
+
+        impl $settings {
+            $(
+                $(#[doc = $doc])+
+                #[must_use]
+                pub fn $name(mut self, value: $kind) -> Self {
+                    self.$name = value;
+                    self.given.push(stringify!($name));
+                    self
+                }
+            )*
+            $(
+                $(#[doc = $hidden_doc])+
+                $(#[cfg($($condition)*)])?
+                #[doc(hidden)]
+                #[must_use]
+                pub fn $hidden(mut self, value: $hidden_kind) -> Self {
+                    self.$hidden = value;
+                    self
+                }
+            )*
+        }
+
+        impl $crate::engine::settings::SettingsTable for $settings {
+            const TABLE: &'static [$crate::engine::settings::Setting<Self>] = &[$({
+                use $crate::engine::settings::{SettingValue, Setting};
+                Setting {
+                    name: stringify!($name),
+                    doc: &[$($doc),+],
+                    is_kept: settings!(@$keeping),
+                    limits: || <$kind as SettingValue>::limits_text($limits),
+                    value: |settings| settings.$name.text(),
+                    is_possible: |settings| settings.$name.is_within($limits),
+                    set: |settings, text| {
+                        settings.$name = <$kind as SettingValue>::parse(text)?;
+                        Some(())
+                    },
+                }
+            }),*];
+
+            fn given(&mut self) -> &mut Vec<&'static str> {
+                &mut self.given
+            }
+        }
+    };
+    (@kept) => { true };
+    (@opening) => { false };
+}
+pub(super) use settings;

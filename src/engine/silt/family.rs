@@ -1,0 +1,78 @@
+//! SILT in the table of engines.
+
+use super::{Silt, SiltSettings};
+use crate::damage::{RepairReport, VerifyReport};
+use crate::device::Directory;
+use crate::engine::Engine;
+use crate::engine::common::CommonSettings;
+use crate::engine::family::EngineInfo;
+use crate::engine::settings::{EngineSettings, Opening, SettingInfo, SettingsTable};
+use crate::progress::Progress;
+use crate::store::manifest::Header;
+use crate::store::names::FileName;
+use crate::{Error, Result};
+use std::sync::Arc;
+
+/// The number of the engine in headers.
+pub(super) const NUMBER: u8 = 1;
+
+/// The engine.
+pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
+    name: "silt",
+    number: Some(NUMBER),
+    summary: "data beyond memory: the least RAM per key at one flash read per get",
+};
+
+impl EngineSettings for SiltSettings {
+    fn info(&self) -> &'static EngineInfo {
+        &INFO
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        self.set_by_name(&INFO, name, value)
+    }
+
+    fn describe(&self) -> Vec<SettingInfo> {
+        self.describe_all()
+    }
+
+    fn check(&self, common: &CommonSettings, created: bool) -> Result<()> {
+        if created { self.check_creation(common) } else { self.check_limits() }
+    }
+
+    fn open(&self, opening: Opening<'_, '_>) -> Result<Arc<dyn Engine>> {
+        let Opening { directory, common, create, seed, now_ms: _, progress } = opening;
+        if create && Header::read(&directory)?.is_none() {
+            self.check_creation(common)?;
+            Silt::create(&directory, common, seed)?;
+        }
+        let mut opened = Silt::open(directory.clone(), self, common, progress);
+        if create && matches!(opened, Err(Error::Setting { .. })) {
+            self.check_creation(common)?;
+            if Silt::reshape(&directory, common, seed)? {
+                opened = Silt::open(directory, self, common, progress);
+            }
+        }
+        Ok(Arc::new(opened?))
+    }
+
+    fn open_files(&self, common: &CommonSettings, keys: u64, record_bytes: u64) -> u64 {
+        SiltSettings::open_files(self, common, keys, record_bytes)
+    }
+
+    fn is_half_created(&self, directory: &Directory) -> Result<bool> {
+        Silt::is_half_created(directory)
+    }
+
+    fn owns(&self, file_name: &str) -> bool {
+        FileName::parse(file_name).is_some_and(FileName::is_log_or_store)
+    }
+
+    fn examine(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+        Silt::examine(directory, progress)
+    }
+
+    fn repair(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
+        Silt::repair(directory, self, progress)
+    }
+}

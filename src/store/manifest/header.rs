@@ -1,0 +1,206 @@
+//! The header of a database: the first 64 bytes of its manifest and of the mirror. It is the same for all engines and
+//! says which engine the database belongs to. docs/formats/manifest.md draws it.
+
+use crate::coding::Reader;
+use crate::coding::checksum::{self, Secret};
+use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
+use crate::key::{KEY_LENGTH_MAX, KeyHasher, Placing, VALUE_LENGTH_MAX};
+use crate::store::log::format::LogFormat;
+use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
+use crate::store::record::{RecordLayout, RecordShape};
+use crate::{Error, Result};
+
+/// The version of the format; it is that of the whole database.
+pub const FORMAT_VERSION: u32 = 1;
+/// The length of the header, in bytes.
+pub const HEADER_BYTES: usize = 64;
+/// The maximum base-2 logarithm of the number of partitions.
+const PARTITIONS_LOG2_MAX: u32 = 10;
+
+const MAGIC: &[u8; 8] = b"SILTMANI";
+
+const FLAG_FIXED: u8 = 1;
+const FLAG_HASHED_KEYS: u8 = 2;
+const FLAG_EXPIRING: u8 = 4;
+
+/// The properties of a database that are fixed when it is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// The number of the engine.
+    pub engine: u8,
+    /// The layout of the records.
+    pub layout: RecordLayout,
+    /// How keys are hashed.
+    pub hasher: KeyHasher,
+    /// The base-2 logarithm of the number of partitions.
+    pub partitions_log2: u32,
+    /// The size of a block, in bytes.
+    pub block_bytes: u32,
+    /// Distinguishes the log of the database from those of other databases.
+    pub database_id: u64,
+    /// Distinguishes the frames of the log from equal bytes that were stored as values.
+    pub secret: Secret,
+}
+
+impl Header {
+    /// Reads the header of the database in a directory: from the manifest or, if that is missing or damaged, from its
+    /// mirror. Returns `None` if there is neither.
+    ///
+    /// # Errors
+    /// [`Error::Version`] for a version that this program does not read, and [`Error::Corrupt`] if both are damaged.
+    pub fn read(directory: &Directory) -> Result<Option<Header>> {
+        let names = directory.list()?;
+        let mut first_error = None;
+        for name in [MANIFEST_NAME, MIRROR_NAME] {
+            if !names.iter().any(|found| found == name) {
+                continue;
+            }
+            match Header::read_file(&directory.open(name, Access::Buffered)?) {
+                Ok(header) => return Ok(Some(header)),
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+        first_error.map_or(Ok(None), Err)
+    }
+
+    fn read_file(file: &File) -> Result<Header> {
+        let mut buffer = AlignedBuffer::default();
+        let length = file.length()?.min(HEADER_BYTES as u64);
+        Header::parse(file, file.read(Purpose::Recover, 0, length as usize, &mut buffer)?)
+    }
+
+    /// Parses the header at the start of `bytes`, which were read from `file`.
+    pub(super) fn parse(file: &File, bytes: &[u8]) -> Result<Header> {
+        match bytes.get(..HEADER_BYTES).and_then(Header::decode) {
+            Some((FORMAT_VERSION, Some(header))) => Ok(header),
+            Some((found, _)) if found != FORMAT_VERSION => {
+                Err(Error::Version { file: file.path().to_owned(), found, supported: FORMAT_VERSION })
+            }
+            _ => Err(file.corrupt(0, "the header of a manifest", "other bytes")),
+        }
+    }
+
+    /// Encodes the header.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        let (key_length, value_length) = self.layout.fixed.unwrap_or_default();
+        let (hashed_keys, seed) = match self.hasher {
+            KeyHasher::Keyed(seed) => (0, seed),
+            KeyHasher::Identity => (FLAG_HASHED_KEYS, [0; 2]),
+        };
+        let fixed = if self.layout.fixed.is_some() { FLAG_FIXED } else { 0 };
+        let expiring = if self.layout.expiring { FLAG_EXPIRING } else { 0 };
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[12] = hashed_keys | fixed | expiring;
+        bytes[13] = self.partitions_log2 as u8;
+        bytes[14] = self.engine;
+        bytes[16..20].copy_from_slice(&self.block_bytes.to_le_bytes());
+        bytes[20..24].copy_from_slice(&(key_length as u32).to_le_bytes());
+        bytes[24..28].copy_from_slice(&(value_length as u32).to_le_bytes());
+        bytes[28..36].copy_from_slice(&self.database_id.to_le_bytes());
+        bytes[36..44].copy_from_slice(&seed[0].to_le_bytes());
+        bytes[44..52].copy_from_slice(&seed[1].to_le_bytes());
+        bytes[52..60].copy_from_slice(&self.secret.number().to_le_bytes());
+        let crc = checksum::crc32c(&bytes[..HEADER_BYTES - 4]);
+        bytes[HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Decodes a header: the version and, if the rest is valid, the header.
+    pub fn decode(bytes: &[u8]) -> Option<(u32, Option<Header>)> {
+        let mut fields = Reader::new(bytes);
+        if fields.bytes(8)? != MAGIC {
+            return None;
+        }
+        let version = fields.u32()?;
+        let (flags, partitions_log2) = (fields.u8()?, u32::from(fields.u8()?));
+        let engine = fields.u8()?;
+        fields.u8()?;
+        let block_bytes = fields.u32()?;
+        let (key_length, value_length) = (fields.u32()? as usize, fields.u32()? as usize);
+        let database_id = fields.u64()?;
+        let seed = [fields.u64()?, fields.u64()?];
+        let secret = Secret::new(fields.u64()?);
+        let header = Header {
+            engine,
+            layout: RecordLayout {
+                fixed: (flags & FLAG_FIXED != 0).then_some((key_length, value_length)),
+                expiring: flags & FLAG_EXPIRING != 0,
+            },
+            hasher: if flags & FLAG_HASHED_KEYS != 0 { KeyHasher::Identity } else { KeyHasher::Keyed(seed) },
+            partitions_log2,
+            block_bytes,
+            database_id,
+            secret,
+        };
+        Some((version, (bytes == header.encode() && header.is_possible()).then_some(header)))
+    }
+
+    /// Returns what the bytes of the log depend on.
+    pub fn log_format(&self) -> LogFormat {
+        LogFormat { layout: self.layout, database_id: self.database_id, secret: self.secret }
+    }
+
+    /// Returns the shape of the records of all stores.
+    pub fn records(&self) -> RecordShape {
+        let placing = Placing { hasher: self.hasher, partitions_log2: self.partitions_log2 };
+        RecordShape { layout: self.layout, placing }
+    }
+
+    fn is_possible(&self) -> bool {
+        let lengths = self.layout.fixed.is_none_or(|(key_length, value_length)| {
+            (1..=KEY_LENGTH_MAX).contains(&key_length) && value_length <= VALUE_LENGTH_MAX
+        });
+        let block = self.block_bytes.is_power_of_two() && (512..=65_536).contains(&self.block_bytes);
+        lengths && block && self.partitions_log2 <= PARTITIONS_LOG2_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: Header = Header {
+        engine: 3,
+        layout: RecordLayout { fixed: Some((20, 44)), expiring: true },
+        hasher: KeyHasher::Keyed([1, 2]),
+        partitions_log2: 4,
+        block_bytes: 4096,
+        database_id: 99,
+        secret: Secret::new(98),
+    };
+
+    #[test]
+    fn a_header_is_decoded_unless_it_is_damaged() {
+        let mut bytes = HEADER.encode();
+        assert_eq!(Header::decode(&bytes), Some((FORMAT_VERSION, Some(HEADER))));
+        bytes[13] ^= 1;
+        assert_eq!(Header::decode(&bytes), Some((FORMAT_VERSION, None)));
+        assert_eq!(Header::decode(&[0; HEADER_BYTES]), None);
+    }
+
+    #[test]
+    fn a_header_is_read_from_the_mirror_if_the_manifest_is_damaged_or_missing() {
+        let directory = Directory::new(crate::device::memory::MemoryDirectory::default(), Access::Buffered);
+        assert_eq!(Header::read(&directory).unwrap(), None);
+        let write = |name: &str, bytes: &[u8]| {
+            let file = directory.create(name, Access::Buffered).unwrap();
+            file.write(Purpose::Manifest, 0, bytes).unwrap();
+        };
+        let mut damaged = HEADER.encode();
+        damaged[30] ^= 1;
+        write(MANIFEST_NAME, &damaged);
+        assert!(matches!(Header::read(&directory), Err(Error::Corrupt { .. })));
+        write(MIRROR_NAME, &HEADER.encode());
+        assert_eq!(Header::read(&directory).unwrap(), Some(HEADER));
+        directory.remove(MANIFEST_NAME).unwrap();
+        assert_eq!(Header::read(&directory).unwrap(), Some(HEADER));
+        directory.remove(MIRROR_NAME).unwrap();
+        let mut newer = HEADER.encode();
+        newer[8] = 2;
+        write(MANIFEST_NAME, &newer);
+        write(MIRROR_NAME, &newer);
+        assert!(matches!(Header::read(&directory), Err(Error::Version { found: 2, .. })));
+    }
+}
