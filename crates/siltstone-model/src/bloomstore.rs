@@ -1,9 +1,9 @@
-//! BloomStore: its memory (IV-B of its paper), the length of its chains, its false positives (II) and what a lookup
-//! and an insertion do (III).
+//! BloomStore: memory (IV-B of the paper), length of the chains, false positives (II), and the cost of a lookup and of
+//! an insertion (III).
 //!
-//! The paper measures throughput and has no formula for writes. Here: each full page of items is written once, and the
-//! chain of filters is written anew with every `buffered_filters` of them (III-A, III-C); the log of pages is cleaned
-//! from its oldest end (III-B), which is [`Cleaning`].
+//! The paper measures throughput and has no formula for writes. This model counts: each full page of items is written
+//! once; the chain of filters is rewritten after every `buffered_filters` pages (III-A, III-C); the log of pages is
+//! cleaned from its oldest end (III-B), which [`Cleaning`] models.
 
 use super::cleaning::Cleaning;
 use super::error::{ModelError, fraction, positive};
@@ -11,7 +11,7 @@ use super::popularity::Popularity;
 
 /// A filter's pointer to its page, in bytes (III-A).
 const POINTER_BYTES: f64 = 4.0;
-/// Longer chains are of no use, and take long to sum over.
+/// The longest chain. Longer ones are useless, and their sums take long.
 const CHAIN_LENGTH_MAX: f64 = 1e6;
 
 /// The parameters of a BloomStore.
@@ -19,24 +19,24 @@ const CHAIN_LENGTH_MAX: f64 = 1e6;
 pub struct BloomStore {
     /// N: the keys of all instances.
     pub keys: f64,
-    /// The bytes of a key with its value.
+    /// The bytes of a key and its value.
     pub item_bytes: f64,
-    /// A page of flash, in bytes; the write buffer of an instance has one.
+    /// A page of flash, in bytes. The write buffer of an instance is one page.
     pub page_bytes: f64,
-    /// H: the filters in the chain of an instance, one a page of items.
+    /// H: the filters in the chain of an instance, one for each page of items.
     pub chain_length: f64,
     /// m: the bytes of a filter.
     pub filter_bytes: f64,
-    /// The filters of each chain that memory holds, 1 at least: the active one, and others for multi-BF buffering.
+    /// The filters of each chain that are kept in memory, at least 1: the active one, and more with multi-BF buffering.
     pub buffered_filters: f64,
-    /// The prefilter in memory, in bits a key; 0 for none.
+    /// The prefilter in memory, in bits per key; 0 for none.
     pub prefilter_bits: f64,
-    /// The space for pages beyond that of the keys, as a fraction of it: what garbage may take.
+    /// The extra space for pages, as a fraction of the data: what garbage may take.
     pub over_provision: f64,
 }
 
 impl BloomStore {
-    /// The store of the paper that did best: H = 96, filters of 64 bytes, no prefilter.
+    /// The best store of the paper: H = 96, filters of 64 bytes, no prefilter.
     pub fn paper(keys: f64, item_bytes: f64, over_provision: f64) -> Self {
         BloomStore {
             keys,
@@ -50,7 +50,7 @@ impl BloomStore {
         }
     }
 
-    /// Whether there can be such a store.
+    /// Checks that such a store is possible.
     pub fn check(&self) -> Result<(), ModelError> {
         positive("keys", self.keys)?;
         positive("item bytes", self.item_bytes)?;
@@ -71,17 +71,17 @@ impl BloomStore {
         Ok(())
     }
 
-    /// n: the items of a page.
+    /// n: the items in a page.
     pub fn page_items(&self) -> f64 {
         (self.page_bytes / self.item_bytes).floor().max(1.0)
     }
 
-    /// The instances that hold all keys and their share of garbage in chains of length H.
+    /// The number of instances: enough for all keys and their share of garbage in chains of length H.
     pub fn instances(&self) -> f64 {
         self.keys * (1.0 + self.over_provision) / (self.chain_length * self.page_items())
     }
 
-    /// The false positives of one filter: (1 − e^(−kn/m))^k with the best number k of hash functions, a whole one (II).
+    /// The false positive rate of one filter: (1 − e^(−kn/m))^k with the best whole number k of hash functions (II).
     pub fn false_positives(&self) -> f64 {
         false_positives(8.0 * self.filter_bytes / self.page_items())
     }
@@ -92,26 +92,25 @@ impl BloomStore {
         self.instances() * instance + self.keys * self.prefilter_bits / 8.0
     }
 
-    /// The memory of the write buffers alone, in bytes a key: what the paper's Figure 6 shows.
+    /// The memory of the write buffers alone, in bytes per key (Figure 6 of the paper).
     pub fn buffer_bytes_per_key(&self) -> f64 {
         self.instances() * self.page_bytes / self.keys
     }
 
-    /// The pages that the part of a chain on flash takes. It is read and written whole.
+    /// The pages of the part of a chain that is on flash. It is read and written as a whole.
     pub fn chain_pages(&self) -> f64 {
         let filters = (self.chain_length - self.buffered_filters).max(0.0);
         (filters * (self.filter_bytes + POINTER_BYTES) / self.page_bytes).ceil()
     }
 
-    /// Reads for a get of a missing key: the chain and a page for each filter that is wrong, unless the prefilter
-    /// knows better.
+    /// Reads for a get of a missing key that the prefilter lets through: the chain, and a page for each false positive.
     pub fn reads_per_miss(&self) -> f64 {
         let passes = if self.prefilter_bits > 0.0 { false_positives(self.prefilter_bits) } else { 1.0 };
         passes * (self.chain_pages() + self.chain_length * self.false_positives())
     }
 
-    /// Reads for a get of a key that is drawn as the puts are: its page, the pages of the wrong filters newer than its
-    /// own, and the chain if none of the buffered filters is its own.
+    /// Reads for a get of a key, where gets are distributed as puts are: its page, the pages of false positives in
+    /// newer filters, and the chain unless the key's filter is buffered.
     pub fn reads_per_get(&self, popularity: &Popularity) -> Result<f64, ModelError> {
         let cleaning = self.cleaning(popularity)?;
         let entry = cleaning.puts_per_lap / self.chain_length;
@@ -126,14 +125,14 @@ impl BloomStore {
         Ok(deeper(0.5) + deeper(self.buffered_filters) * self.chain_pages() + newer * self.false_positives())
     }
 
-    /// Bytes written for each byte that is put.
+    /// Bytes written per byte put.
     pub fn write_amplification(&self, popularity: &Popularity) -> Result<f64, ModelError> {
         let pages = 1.0 + self.chain_pages() / self.buffered_filters;
         let fill = self.page_items() * self.item_bytes / self.page_bytes;
         Ok(self.cleaning(popularity)?.appends_per_put * pages / fill)
     }
 
-    /// Bytes on flash for each byte of items: pages, and chains of which an old one is dropped for each new one.
+    /// Bytes on flash per byte of items: pages and chains. A new chain replaces the old one.
     pub fn space_amplification(&self) -> f64 {
         let instance = (self.chain_length + self.chain_pages()) * self.page_bytes;
         self.instances() * instance / (self.keys * self.item_bytes)
@@ -146,7 +145,7 @@ impl BloomStore {
     }
 }
 
-/// The false positives of a Bloom filter of that many bits a key (II).
+/// The false positive rate of a Bloom filter with this many bits per key (II).
 pub(super) fn false_positives(bits_per_key: f64) -> f64 {
     let best = (std::f64::consts::LN_2 * bits_per_key).max(1.0);
     let of = |functions: f64| (1.0 - (-functions / bits_per_key).exp()).powf(functions);
@@ -158,7 +157,7 @@ mod tests {
     use super::*;
     use crate::KeyStream;
 
-    /// IV-B and Figure 6: 0.667 bytes a key with chains of 96, 0.5 with 128; a filter of 64 bytes adds 0.01.
+    /// IV-B and Figure 6: 0.667 bytes per key with chains of 96, 0.5 with 128; a filter of 64 bytes adds 0.01.
     #[test]
     fn the_memory_is_that_of_the_paper() {
         let bloomstore = BloomStore::paper(1e9, 64.0, 0.0);
@@ -177,9 +176,9 @@ mod tests {
         }
     }
 
-    /// III-C: for missing keys a prefilter spares most reads; buffered filters spare chains read and written.
+    /// III-C: a prefilter saves most reads for missing keys; buffered filters save reads and writes of chains.
     #[test]
-    fn the_enhancements_spare_what_they_are_made_for() {
+    fn the_enhancements_save_reads_and_writes() {
         let popularity = Popularity::zipf(10_000_000, 0.99).unwrap();
         let base = BloomStore::paper(1e7, 64.0, 0.25);
         let prefiltered = BloomStore { prefilter_bits: 4.0, ..base.clone() };
@@ -192,22 +191,21 @@ mod tests {
         assert!(BloomStore { over_provision: 0.0, ..base }.write_amplification(&popularity).is_err());
     }
 
-    /// A chain played through entry by entry, for uniform puts: where the newest copy of a key is.
+    /// Simulates a chain entry by entry under uniform puts: where is the newest copy of a key?
     #[test]
-    fn newer_filters_are_asked_as_often_as_in_a_simulated_chain() {
+    fn newer_filters_are_queried_as_often_as_in_a_simulated_chain() {
         let popularity = Popularity::uniform(1_000_000).unwrap();
         let store = BloomStore { prefilter_bits: 0.0, ..BloomStore::paper(1e6, 64.0, 0.3) };
         let reads = store.reads_per_get(&popularity).unwrap();
-        // The copies at depth x of the chain (0 to 1) were valid with probability e^−xy, and y solves y = 1.3 (1 −
-        // e^−y).
+        // A copy at depth x of the chain (0 to 1) is valid with probability e^−xy, where y solves y = 1.3 (1 − e^−y).
         let y = super::super::root::increasing_root(1.3, 1.0, |y| y / (1.0 - f64::exp(-y)));
         let mean_depth = 1.0 / y - 1.0 / (f64::exp(y) - 1.0);
         let expected = 1.0 + store.chain_pages() + mean_depth * 96.0 * store.false_positives();
         assert!((reads - expected).abs() < 0.05, "{reads} for {expected}");
     }
 
-    /// The instances played through: a buffer of keys, and the pages of a chain, of which the oldest is cleaned into
-    /// the buffer when a page is written. Answers the items appended for each put.
+    /// Simulates the instances: each has a buffer of keys and a chain of pages. When a page is written, the oldest page
+    /// is cleaned into the buffer. Returns the items appended per put.
     fn simulate(store: &BloomStore, popularity: &Popularity) -> f64 {
         use std::collections::{HashSet, VecDeque};
         let (keys, page_items) = (popularity.keys() as usize, store.page_items() as usize);
@@ -230,7 +228,7 @@ mod tests {
                 }
                 chain.push_back(std::mem::take(buffer));
                 if chain.len() as f64 >= store.chain_length {
-                    // A key that a newer page has too is garbage.
+                    // A key that is also in a newer page is garbage.
                     let oldest = chain.pop_front().unwrap();
                     let valid = oldest.into_iter().filter(|key| {
                         newest_page[*key as usize] -= 1;

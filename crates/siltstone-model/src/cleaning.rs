@@ -1,44 +1,53 @@
-//! A log that is cleaned from its oldest end: what is still valid is appended again at its newest.
+//! A log that is cleaned from its oldest end: items that are still valid are appended again at its newest.
 //!
-//! FlashStore recycles its pages so (VLDB 2010, 4.5), BloomStore collects garbage so (MSST 2012, III-B), and the
-//! formula of FlashKey (VI-C) is that of such a log under a uniform load. Here it is derived for any popularity.
+//!  ```text
+//!      oldest                         newest
+//!  log: [ valid | dead | valid | ... | ... ] <- puts
+//!          |                                <- valid items, appended again
+//!          +-------------------------------^
+//!  ```
 //!
-//! Let a lap of the log, from its oldest end to its newest, last for p puts. The copy of a key is appended anew when
-//! the key is put, or when a lap has passed since it was appended last. The time between two appends is therefore the
-//! smaller of p and an exponential time with the rate λ of puts of the key, whose mean is (1 − e^−λp) / λ. Over all
-//! keys, as many copies are appended in a lap as the log has room for:
+//! FlashStore recycles its pages this way (VLDB 2010, 4.5), and BloomStore collects garbage this way (MSST 2012,
+//! III-B). The formula of FlashKey (VI-C) describes such a log under a uniform load; here it is derived for any
+//! popularity.
 //!
-//!   Σ λp / (1 − e^−λp) = room
+//! Let a lap of the log, from its oldest end to its newest, take p puts. A key is appended when it is put, or when a
+//! lap has passed since it was last appended. The time between two appends is therefore the smaller of p and an
+//! exponentially distributed time with the key's put rate λ; its mean is (1 − e^−λp) / λ. The appends of all keys in a
+//! lap fill the log's capacity (in items):
 //!
-//! which has one solution p, and the appends for each put are room / p. For equal λ and room = (1 + OP) · N the
-//! solution is that with the Lambert W function.
+//!   Σ λp / (1 − e^−λp) = capacity
 //!
-//! If items wait in a write buffer, of which a lap fills B, a key that is put again while it waits is appended once.
-//! So it is appended for puts B · (1 − e^−λp/B) times in a lap instead of λp times:
+//! This has one solution p, and the appends per put are capacity / p. With equal λ and capacity = (1 + OP) · N, the
+//! solution is the formula with the Lambert W function.
 //!
-//!   Σ B · (1 − e^−λp/B) / (1 − e^−λp) = room
+//! With a write buffer that is filled B times in a lap, a key that is put again while it is in the buffer is appended
+//! only once. In a lap it is then appended for B · (1 − e^−λp/B) puts instead of λp:
+//!
+//!   Σ B · (1 − e^−λp/B) / (1 − e^−λp) = capacity
 
 use super::error::ModelError;
 use super::popularity::Popularity;
 use super::root::increasing_root;
 
-/// A log of that kind in its steady state. Popular keys are not kept apart from others.
+/// The steady state of such a log. Popular keys are not separated from others.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Cleaning {
     /// The puts between two cleanings of the same place.
     pub puts_per_lap: f64,
-    /// The items appended for each that is put: 1 for the put itself, the rest are valid items that were in the way.
+    /// The items appended per put: 1 for the put itself, and the valid items that were moved.
     pub appends_per_put: f64,
 }
 
 impl Cleaning {
-    /// A log that has `room` for more items than there are keys. The keys of a "latest" popularity are taken to stay.
+    /// Computes the steady state for a log of `room` items, which must exceed the number of keys. The keys of a
+    /// "latest" popularity are assumed not to change.
     pub fn steady(popularity: &Popularity, room: f64) -> Result<Self, ModelError> {
         Self::buffered(popularity, room, f64::INFINITY)
     }
 
-    /// The same where `buffers` write buffers are filled in a lap (2 or more). They begin with the keys that were
-    /// cleaned, so that a key that is put then replaces its copy.
+    /// Like [`Cleaning::steady`], with a write buffer that is filled `buffers` times in a lap (at least 2). The buffer
+    /// begins with the keys that were cleaned, so that a put of such a key replaces its copy.
     pub fn buffered(popularity: &Popularity, room: f64, buffers: f64) -> Result<Self, ModelError> {
         let keys = popularity.keys();
         if room.is_nan() || room <= keys {
@@ -60,7 +69,8 @@ impl Cleaning {
         Ok(Cleaning { puts_per_lap, appends_per_put: room / puts_per_lap })
     }
 
-    /// The probability that a get finds its item appended more than `age` puts ago, for a key drawn as the puts are.
+    /// Returns the probability that a get finds its item appended more than `age` puts ago, where gets are distributed
+    /// as puts are.
     pub fn older(&self, popularity: &Popularity, age: f64) -> f64 {
         let age = age.clamp(0.0, self.puts_per_lap);
         let groups = popularity.groups().iter().zip(&popularity.rates);
@@ -78,7 +88,7 @@ impl Cleaning {
     }
 }
 
-/// The appends of one key in a lap, less one: `puts` / (1 − e^−x) − 1.
+/// The appends of one key in a lap, minus one: `puts` / (1 − e^−x) − 1. The series avoids cancellation near 0.
 fn superfluous(puts: f64, x: f64) -> f64 {
     if x < 1e-3 { x / 2.0 + x * x / 12.0 } else { puts / -(-x).exp_m1() - 1.0 }
 }
@@ -89,7 +99,7 @@ mod tests {
     use crate::KeyStream;
     use std::collections::VecDeque;
 
-    /// A ring of keys, cleaned from its oldest end.
+    /// Simulates a ring of keys that is cleaned from its oldest end.
     fn simulate(popularity: &Popularity, room: usize) -> (f64, f64) {
         let mut stream = KeyStream::new(popularity, 11).unwrap();
         let mut log: VecDeque<(u32, u64)> = VecDeque::new();
@@ -141,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_without_spare_room_is_refused() {
+    fn a_log_without_spare_capacity_is_refused() {
         let popularity = Popularity::uniform(100).unwrap();
         assert!(Cleaning::steady(&popularity, 100.0).is_err());
         assert!(Cleaning::steady(&popularity, f64::NAN).is_err());

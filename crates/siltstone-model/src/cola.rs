@@ -4,26 +4,26 @@ use super::error::{ModelError, positive};
 use super::leveldb::LOG_BYTES;
 use super::popularity::Popularity;
 
-/// The parameters of a COLA, in items. A level is one table, into which the level before it is merged at once.
+/// The parameters of a COLA, in items. Each level is one table; the level above is merged into it as a whole.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Cola {
     /// wal: the items of a log.
     pub log_items: f64,
-    /// r: the merges after which a level is merged into the next, 2 to 4 as a rule.
+    /// r: the number of merges after which a level is merged into the next, typically 2 to 4.
     pub growth_factor: u32,
     /// L: the levels. The last one holds all keys.
     pub levels: u32,
 }
 
 impl Cola {
-    /// A COLA with 4 MiB of log and as many levels as its keys fill at that growth factor.
+    /// A COLA with 4 MiB of log and as many levels as its keys need at this growth factor.
     pub fn standard(keys: f64, item_bytes: f64, growth_factor: u32) -> Result<Self, ModelError> {
         let log_items = (LOG_BYTES / positive("item bytes", item_bytes)?).max(1.0);
         let levels = levels_for(positive("keys", keys)?, log_items, growth_factor)?;
         Ok(Cola { log_items, growth_factor, levels })
     }
 
-    /// The write amplification: first the log, then each level (Algorithm 4, estimateWA_COLA).
+    /// The write amplification: the log first, then each level (Algorithm 4, estimateWA_COLA).
     pub fn writes(&self, popularity: &Popularity) -> Vec<f64> {
         let mut writes = vec![1.0];
         let mut interval = self.log_items;
@@ -39,18 +39,18 @@ impl Cola {
         writes
     }
 
-    /// The tables that a get looks into at worst, each a read if there are no filters.
+    /// The tables that a get reads in the worst case. Without filters each is a read.
     pub fn tables_per_get_at_worst(&self) -> f64 {
         self.levels.into()
     }
 
-    /// The memory: two memtables, and Bloom filters of that many bits a key if there are any.
+    /// The memory: two memtables, and Bloom filters with this many bits per key.
     pub fn ram_bytes(&self, keys: f64, item_bytes: f64, filter_bits_per_key: f64) -> f64 {
         2.0 * self.log_items * item_bytes + filter_bits_per_key / 8.0 * keys
     }
 }
 
-/// ⌈log_r N⌉, with N in logs.
+/// ⌈log_r N⌉, with N in units of a log.
 pub(super) fn levels_for(keys: f64, log_items: f64, growth_factor: u32) -> Result<u32, ModelError> {
     if !(2..=1_000_000).contains(&growth_factor) {
         return Err(ModelError {
@@ -74,7 +74,7 @@ mod tests {
     use crate::KeyStream;
     use std::collections::HashSet;
 
-    /// The design of 4.1.1 played through with sets of keys.
+    /// Simulates the design of 4.1.1 with sets of keys.
     fn simulate(cola: &Cola, keys: impl Iterator<Item = u32>, all: u32, requests: usize) -> f64 {
         let mut levels: Vec<(HashSet<u32>, u32)> = vec![Default::default(); cola.levels as usize];
         if let Some(last) = levels.last_mut() {
@@ -91,7 +91,7 @@ mod tests {
                 let is_last = index + 1 == cola.levels as usize;
                 *merges += 1;
                 if !is_last && *merges == cola.growth_factor {
-                    // The level has accepted r − 1 merges: it goes on, together with what comes.
+                    // The level has accepted r − 1 merges: it moves to the next level, together with the new keys.
                     moving.extend(level.drain());
                     *merges = 0;
                     continue;

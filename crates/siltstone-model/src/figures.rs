@@ -1,7 +1,7 @@
-//! The figures and the table of Lim's dissertation that its models draw, as data: Figures 2.8, 4.4, 4.7, 4.9 to 4.12
-//! and 4.14 to 4.16, and Table 4.1. Drawing them is left to others.
+//! The figures and the table of Lim's dissertation that its models produce, as data: Figures 2.8, 4.4, 4.7, 4.9 to 4.12
+//! and 4.14 to 4.16, and Table 4.1. The caller draws them.
 //!
-//! Items have 1 kB. Where the text does not say which values were drawn, the choice is stated at the function.
+//! Items have 1 kB. Where the text does not state which values were drawn, the function documents the choice.
 
 use super::error::ModelError;
 use super::leveldb::{GROWTH_FACTOR, LevelDb, LevelDbWrites};
@@ -11,7 +11,7 @@ use super::silt::Silt;
 
 /// 1 kB, the size of items throughout chapter 4.
 pub const ITEM_BYTES: f64 = 1000.0;
-/// The skews that stand for "uniform" and "Zipf".
+/// The skews drawn as "uniform" and "Zipf".
 const SKEWS: [(f64, &str); 2] = [(0.0, "uniform"), (0.99, "Zipf 0.99")];
 
 /// A figure: lines over common axes.
@@ -19,7 +19,7 @@ const SKEWS: [(f64, &str); 2] = [(0.0, "uniform"), (0.99, "Zipf 0.99")];
 pub struct Figure {
     /// The number in the dissertation, as "4.10".
     pub number: &'static str,
-    /// What it shows.
+    /// The title.
     pub title: &'static str,
     /// The horizontal axis.
     pub x: Axis,
@@ -48,7 +48,7 @@ pub struct Series {
 }
 
 impl Figure {
-    /// The figure as comma-separated values, a line a point: series, x, y.
+    /// The figure as comma-separated values, one point per line: series, x, y.
     pub fn to_csv(&self) -> String {
         let mut lines = String::from("series,x,y\n");
         for series in &self.series {
@@ -70,8 +70,8 @@ const fn logarithmic(label: &'static str) -> Axis {
 
 const AMPLIFICATION: Axis = linear("write amplification");
 
-/// Every figure, by its number. Simulations are made for up to that many keys; 0 makes none, and the figures take less
-/// than a minute. 10^7 keys take some minutes, 10^8 half an hour.
+/// All figures, by number. Simulations are run for up to this many keys: with 0 there are none, and the figures take
+/// less than a minute; 10^7 keys take some minutes, 10^8 half an hour.
 pub fn all(simulated_keys_max: u64) -> Result<Vec<Figure>, ModelError> {
     Ok(vec![
         silt_trade_off(),
@@ -93,7 +93,7 @@ fn geometric(first: f64, last: f64, points: u32) -> impl Iterator<Item = f64> {
     (0..points).map(move |point| first * (step * f64::from(point)).exp())
 }
 
-/// Figure 2.8: the write and read amplification of SILT over its memory, d from 0.3 to 30 M keys.
+/// Figure 2.8: the write and read amplification of SILT over its memory, for d from 0.3 to 30 M keys.
 pub fn silt_trade_off() -> Figure {
     let stores: Vec<Silt> = geometric(0.3e6, 30e6, 60).map(|d| Silt::paper(1e8, 1024.0, 4.0, d)).collect();
     let line = |name: &str, y: &dyn Fn(&Silt) -> f64| Series {
@@ -103,7 +103,7 @@ pub fn silt_trade_off() -> Figure {
     Figure {
         number: "2.8",
         title: "SILT: amplification over memory, 100 M keys, 4 partitions, 15-bit tags",
-        x: linear("memory overhead, bytes a key"),
+        x: linear("memory overhead, bytes per key"),
         y: logarithmic("amplification"),
         series: vec![
             line("WA", &|silt| silt.writes_at_worst().total()),
@@ -170,14 +170,14 @@ pub fn skew() -> Result<Figure, ModelError> {
     })
 }
 
-/// One case of a comparison: where it stands on the horizontal axis, and the store with its load.
+/// One case of a comparison: its position on the horizontal axis, and the store with its load.
 struct Case {
     x: f64,
     leveldb: LevelDb,
     popularity: Popularity,
 }
 
-/// Lines of the model, and of simulations of up to so many keys.
+/// The lines of the model, and of simulations with up to this many keys.
 fn compared(name: &str, cases: &[Case], simulated_keys_max: u64) -> Result<Vec<Series>, ModelError> {
     let model = cases.iter().map(|case| (case.x, case.leveldb.writes(&case.popularity).total()));
     let mut series = vec![Series { name: format!("LevelDB-ana{name}"), points: model.collect() }];
@@ -228,7 +228,7 @@ pub fn unique_key_counts(simulated_keys_max: u64) -> Result<Figure, ModelError> 
     })
 }
 
-/// Figure 4.12: the same with optimized level sizes.
+/// Figure 4.12: Figure 4.10 with optimized level sizes.
 pub fn optimized_unique_key_counts(simulated_keys_max: u64) -> Result<Figure, ModelError> {
     let mut series = Vec::new();
     for (skew, name) in SKEWS {
@@ -270,7 +270,8 @@ pub fn write_buffers(simulated_keys_max: u64) -> Result<Figure, ModelError> {
     })
 }
 
-/// What Figure 4.16 shows of an implementation, by the model and the simulation: the same with optimized level sizes.
+/// Figure 4.16, which measures an implementation, by the model and the simulation: Figure 4.11 with optimized level
+/// sizes.
 pub fn optimized_write_buffers(simulated_keys_max: u64) -> Result<Figure, ModelError> {
     let mut series = Vec::new();
     for (skew, name) in SKEWS {
@@ -331,7 +332,7 @@ pub fn level_counts() -> Result<Figure, ModelError> {
     })
 }
 
-/// Table 4.1: the sources of write amplification, uniform. Simulated only if asked for.
+/// Table 4.1: the sources of write amplification under a uniform load. Simulated only on request.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct WriteSources {
     /// LevelDB's level sizes by the model.
@@ -344,7 +345,7 @@ pub struct WriteSources {
     pub simulation_optimized: Option<LevelDbWrites>,
 }
 
-/// Table 4.1 for that many keys: 100 M in the dissertation, which take some two minutes to simulate.
+/// Table 4.1 for this many keys: 100 M in the dissertation, which take about two minutes to simulate.
 pub fn write_sources(keys: u64, simulated: bool) -> Result<WriteSources, ModelError> {
     let popularity = Popularity::uniform(keys)?;
     let leveldb = LevelDb::standard(keys as f64, ITEM_BYTES)?;
@@ -387,7 +388,7 @@ mod tests {
         }
     }
 
-    /// 4.6.3: 9.4 % at most over the unique keys.
+    /// 4.6.3: at most 9.4 % over the range of unique keys.
     #[test]
     fn optimized_levels_save_up_to_a_tenth_of_the_writes() {
         let fixed = series("4.12", "LevelDB-ana uniform");
@@ -396,7 +397,7 @@ mod tests {
         assert!((0.08..0.12).contains(&saved), "{saved}");
     }
 
-    /// 4.6.3: optimized sizes save almost the writes of one level where levels are few.
+    /// 4.6.3: with few levels, optimized sizes save almost the writes of one level.
     #[test]
     fn three_optimized_levels_write_hardly_more_than_four_others() {
         let at = |name, levels: f64| series("4.15", name).iter().find(|point| point.0 == levels).unwrap().1;

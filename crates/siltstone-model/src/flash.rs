@@ -1,9 +1,9 @@
-//! How long flash lasts: equation 2.8 of Lim's dissertation.
+//! The lifetime of flash: equation 2.8 of Lim's dissertation.
 
 /// Seconds in a year of 365.25 days.
 pub const YEAR_S: f64 = 31_557_600.0;
 
-/// A drive of flash.
+/// A flash drive.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Flash {
     /// F: the capacity, in bytes.
@@ -13,8 +13,9 @@ pub struct Flash {
 }
 
 impl Flash {
-    /// T: the seconds until the drive is worn out (2.8), at U updates a second of c bytes each, written WA times. Wear
-    /// is levelled perfectly, as sequential writes of large pieces let the drive do. Infinite if nothing is written.
+    /// T: the seconds until the drive is worn out (2.8), with U updates per second of c bytes each and a write
+    /// amplification of WA. Assumes perfect wear levelling, which sequential writes of large pieces allow. Infinite if
+    /// nothing is written.
     pub fn lifetime_s(&self, updates_per_s: f64, item_bytes: f64, write_amplification: f64) -> f64 {
         self.bytes * self.erase_cycles / (updates_per_s * item_bytes * write_amplification)
     }

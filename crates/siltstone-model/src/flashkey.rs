@@ -1,8 +1,8 @@
 //! FlashKey: section VI-C of its paper.
 //!
-//! Amplifications are in bytes, as in the paper: reads and writes of whole sectors come on top of them. The formula for
-//! random puts is that of a log cleaned from its oldest end; FlashKey cleans the band with the most invalid data, which
-//! writes less: about 5 % with bands of 50 records, about 1 % with bands of a thousand.
+//! Amplifications are in bytes, as in the paper; the cost of reading and writing whole sectors is extra. The formula
+//! for random puts describes a log cleaned from its oldest end. FlashKey cleans the band with the most invalid data,
+//! which writes less: about 5 % less with bands of 50 records, about 1 % with bands of a thousand.
 
 use super::cleaning::Cleaning;
 use super::error::{ModelError, fraction, positive};
@@ -18,7 +18,7 @@ pub struct FlashKey {
     pub key_bytes: f64,
     /// V: the bytes of a value.
     pub value_bytes: f64,
-    /// OP: the space beyond that of the valid data, as a fraction of it.
+    /// OP: the extra space, as a fraction of the valid data.
     pub over_provision: f64,
     /// The header of a record in a band, in bytes.
     pub header_bytes: f64,
@@ -26,7 +26,7 @@ pub struct FlashKey {
     pub entry_bytes: f64,
     /// Entries of the hash table for each key.
     pub entries_per_key: f64,
-    /// The share of the accesses to the hash table that memory answers: 1 if it is all in memory, 0 if on flash.
+    /// The share of accesses to the hash table that memory serves: 1 if all of it is in memory, 0 if all is on flash.
     pub table_cached: f64,
 }
 
@@ -45,7 +45,7 @@ impl FlashKey {
         }
     }
 
-    /// Whether there can be such a store.
+    /// Checks that such a store is possible.
     pub fn check(&self) -> Result<(), ModelError> {
         positive("keys", self.keys)?;
         positive("item bytes", self.item_bytes())?;
@@ -62,27 +62,27 @@ impl FlashKey {
         self.header_bytes + self.item_bytes()
     }
 
-    /// The bytes of the hash table that an operation moves from or to flash.
+    /// The bytes of the hash table that an operation reads from or writes to flash.
     fn entry_bytes_moved(&self) -> f64 {
         self.entry_bytes * (1.0 - self.table_cached)
     }
 
-    /// The keys that a flash drive of that capacity takes, the hash table not counted.
+    /// The keys that a flash drive of this capacity holds, without the hash table.
     pub fn keys_max(&self, capacity_bytes: f64) -> f64 {
         capacity_bytes / ((1.0 + self.over_provision) * self.record_bytes())
     }
 
-    /// SA as the formula has it: one entry of the hash table a key, over-provisioned as the data is.
+    /// SA by the paper's formula: one hash table entry per key, over-provisioned like the data.
     pub fn space_amplification(&self) -> f64 {
         (1.0 + self.over_provision) * (self.record_bytes() + self.entry_bytes) / self.item_bytes()
     }
 
-    /// SA as the paper's example has it: all of a drive for the keys that were put on it.
+    /// SA by the paper's example: the whole drive, divided by the data stored on it.
     pub fn space_amplification_of(&self, capacity_bytes: f64) -> f64 {
         capacity_bytes / (self.keys * self.item_bytes())
     }
 
-    /// RA in bytes, for sequential and random gets, without collection of garbage.
+    /// RA in bytes, for sequential and random gets, without garbage collection.
     pub fn read_amplification(&self) -> f64 {
         (self.record_bytes() + self.entry_bytes_moved()) / self.item_bytes()
     }
@@ -92,12 +92,12 @@ impl FlashKey {
         2.0 - self.table_cached
     }
 
-    /// WA in bytes for sequential puts, of which nothing has to be moved.
+    /// WA in bytes for sequential puts, which leave nothing to move.
     pub fn write_amplification_sequential(&self) -> f64 {
         self.read_amplification()
     }
 
-    /// What the collection of garbage multiplies the writes of uniformly random puts by.
+    /// The factor by which garbage collection multiplies the writes of uniformly random puts.
     pub fn collection(&self) -> f64 {
         let provision = 1.0 + self.over_provision;
         provision / (provision + lambert_w(-provision * (-provision).exp()))
@@ -108,13 +108,13 @@ impl FlashKey {
         self.write_amplification_sequential() * self.collection()
     }
 
-    /// WA in bytes for puts of that popularity, if bands are cleaned from the oldest on.
+    /// WA in bytes for puts of this popularity, if bands are cleaned from the oldest on.
     pub fn write_amplification(&self, popularity: &Popularity) -> Result<f64, ModelError> {
         let cleaning = Cleaning::steady(popularity, popularity.keys() * (1.0 + self.over_provision))?;
         Ok(self.write_amplification_sequential() * cleaning.appends_per_put)
     }
 
-    /// The memory of what is kept of the hash table, in bytes; bands and buffers take less than a MiB more.
+    /// The memory of the cached part of the hash table, in bytes. Bands and buffers take less than a MiB more.
     pub fn ram_bytes(&self) -> f64 {
         self.table_cached * self.table_bytes()
     }
@@ -157,7 +157,8 @@ mod tests {
         }
     }
 
-    /// Bands cleaned by invalidity, the most invalid first, with puts and moved records in the same open band.
+    /// Simulates bands that are cleaned by invalidity, the most invalid first; puts and moved records share the open
+    /// band.
     fn simulate(popularity: &Popularity, bands: usize, band_items: usize) -> f64 {
         let keys = popularity.keys() as usize;
         let mut stream = KeyStream::new(popularity, 21).unwrap();

@@ -1,9 +1,9 @@
-//! FlashStore: the memory of its index (4.4 of its paper), and the recycling of its log on flash (4.5).
+//! FlashStore: the memory of its index (4.4 of the paper), and the recycling of its log on flash (4.5).
 //!
-//! The paper measures recycling (5.10) and has no formula for it; the one here follows the life of a copy on flash.
-//! Once a lap of the log has passed since it was appended, it is dropped if its key was put again; it is appended anew
-//! if it was read, as the recency bit tells; otherwise it is destaged to the disk, and comes back with the next put of
-//! its key, or with the next get if flash also caches reads. Puts and gets are of the same popularity.
+//! The paper measures recycling (5.10) and has no formula for it. This one follows the life of a copy on flash. After
+//! one lap of the log the copy is dropped if its key was put again, or appended again if it was read (the recency bit
+//! is set). Otherwise it is destaged to the disk, and returns with the next put of its key, or with the next get if
+//! flash also caches reads. Puts and gets have the same popularity.
 
 use super::cleaning::Cleaning;
 use super::error::{ModelError, fraction, positive};
@@ -13,49 +13,49 @@ use super::root::increasing_root;
 /// The parameters of a FlashStore.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct FlashStore {
-    /// The bytes of a key with its value, as it stands in a page.
+    /// The bytes of a key and its value in a page.
     pub item_bytes: f64,
-    /// The flash that the log may take, in bytes.
+    /// The maximum size of the log on flash, in bytes.
     pub flash_bytes: f64,
     /// The share of it at which pages are recycled.
     pub flash_usage: f64,
-    /// Whether there is a disk below, to which what was not read is destaged. Without, all valid items stay on flash.
+    /// Whether there is a disk below, to which unread items are destaged. Without it, all valid items stay on flash.
     pub destage: bool,
-    /// Whether a get that finds its item on disk puts it onto flash.
+    /// Whether a get that finds its item on disk copies it to flash.
     pub caches_reads: bool,
     /// A slot of the index: compact signature and pointer, in bytes.
     pub slot_bytes: f64,
     /// The bits of a signature.
     pub signature_bits: f64,
-    /// n: the slots that a key may stand in.
+    /// n: the slots at which a key may be stored.
     pub candidates: f64,
     /// The share of the slots that is used.
     pub load_factor: f64,
-    /// A page of flash, in bytes. The write buffer has three.
+    /// A page of flash, in bytes. The write buffer is three pages.
     pub page_bytes: f64,
     /// The read cache, in bytes.
     pub cache_bytes: f64,
-    /// The Bloom filter that tells which keys are on disk, in bits for each of them.
+    /// The Bloom filter over the keys on disk, in bits per key.
     pub disk_filter_bits: f64,
 }
 
-/// What recycling does in the steady state.
+/// The cost of recycling in the steady state.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Recycling {
     /// The puts between two recyclings of the same page.
     pub puts_per_lap: f64,
-    /// Items written to flash for each that is put.
+    /// Items written to flash per put.
     pub flash_writes_per_put: f64,
-    /// Items written to disk for each that is put.
+    /// Items written to disk per put.
     pub disk_writes_per_put: f64,
-    /// The share of gets that find their item on flash.
+    /// The share of gets served from flash.
     pub flash_gets: f64,
-    /// The keys that are on flash, and take a slot of the index.
+    /// The keys that are on flash, each with a slot of the index.
     pub keys_on_flash: f64,
 }
 
 impl FlashStore {
-    /// The store of the paper on that much flash, with a disk below.
+    /// The store of the paper with this much flash, above a disk.
     pub fn paper(item_bytes: f64, flash_bytes: f64) -> Self {
         FlashStore {
             item_bytes,
@@ -73,7 +73,7 @@ impl FlashStore {
         }
     }
 
-    /// Whether there can be such a store.
+    /// Checks that such a store is possible.
     pub fn check(&self) -> Result<(), ModelError> {
         positive("item bytes", self.item_bytes)?;
         positive("flash bytes", self.flash_bytes)?;
@@ -82,17 +82,17 @@ impl FlashStore {
         Ok(())
     }
 
-    /// The copies of items that flash has room for before pages are recycled.
+    /// The copies of items that fit on flash before pages are recycled.
     pub fn room(&self) -> f64 {
         self.flash_bytes * self.flash_usage / self.item_bytes
     }
 
-    /// The items that an index of that many bytes can point to (4.4).
+    /// The items that an index of this size can point to (4.4).
     pub fn index_items_max(&self, ram_bytes: f64) -> f64 {
         ram_bytes / self.slot_bytes
     }
 
-    /// The steady state, with that many gets for each put.
+    /// Returns the steady state at this ratio of gets to puts.
     pub fn recycling(&self, popularity: &Popularity, gets_per_put: f64) -> Result<Recycling, ModelError> {
         self.check()?;
         let room = self.room();
@@ -131,7 +131,7 @@ impl FlashStore {
         Ok(recycling)
     }
 
-    /// The memory, in bytes: index, recency bits, buffer, cache, and the filter of what is on disk (4.2, 4.4).
+    /// The memory, in bytes: index, recency bits, buffer, cache, and the filter of keys on disk (4.2, 4.4).
     pub fn ram_bytes(&self, keys: f64, recycling: &Recycling) -> f64 {
         let slots = recycling.keys_on_flash / self.load_factor;
         let on_disk = (keys - recycling.keys_on_flash).max(0.0);
@@ -141,31 +141,31 @@ impl FlashStore {
             + self.cache_bytes
     }
 
-    /// Reads from flash for a get whose item is there. The slots before the right one, of which there are as many as in
-    /// any table that is filled by random probing, may have the same signature.
+    /// Reads from flash for a get whose item is there. Each slot probed before the right one has the same signature
+    /// with a small probability; the number of such slots is that of any table filled by random probing.
     pub fn reads_per_get(&self) -> f64 {
         let probes = -(-self.load_factor).ln_1p() / self.load_factor;
         1.0 + (probes - 1.0).min(self.candidates) * (-self.signature_bits).exp2()
     }
 
-    /// Reads from flash for a get whose item is not there: all its slots may have the same signature.
+    /// Reads from flash for a get whose item is not there: each candidate slot may have the same signature.
     pub fn reads_per_miss(&self) -> f64 {
         self.candidates * self.load_factor * (-self.signature_bits).exp2()
     }
 }
 
-/// What becomes of one key.
+/// The life of one key.
 struct Life {
-    /// How often it is appended for each put of any key.
+    /// Appends of this key per put of any key.
     appends: f64,
     /// The share of its appends that end on the disk.
     destaged: f64,
-    /// The share of time that it is on flash.
+    /// The share of the time in which it is on flash.
     on_flash: f64,
 }
 
 impl Life {
-    /// `cached`: the gets for each put that bring a key back onto flash.
+    /// `cached`: the gets per put that bring a key back to flash.
     fn of(probability: f64, rate: f64, lap: f64, gets_per_put: f64, cached: f64) -> Life {
         let not_put = (-rate * lap).exp();
         let not_read = (-rate * gets_per_put * lap).exp();
@@ -193,7 +193,7 @@ mod tests {
         assert!(flashstore.reads_per_get() < 1.0001);
     }
 
-    /// The log, its recency bits and the disk played through: appends, destages and gets from flash for each put.
+    /// Simulates the log, its recency bits and the disk. Returns appends, destages and gets from flash per put.
     fn simulate(store: &FlashStore, popularity: &Popularity, gets_per_put: usize) -> [f64; 3] {
         let room = store.room() as usize;
         let mut stream = KeyStream::new(popularity, 31).unwrap();

@@ -5,13 +5,13 @@ use super::popularity::Popularity;
 
 /// The most keys that a stream can name.
 const KEYS_MAX: f64 = 4_294_967_295.0;
-/// Cells of the table that leads from a uniform number to the group that it falls into.
+/// Cells of the table that maps a uniform number to its group.
 const GUIDE_CELLS: usize = 4096;
 
-/// An endless stream of keys, from 0 to N − 1, each drawn by its popularity. Equal seeds give equal streams.
+/// An endless stream of keys from 0 to N − 1, drawn by popularity. Equal seeds give equal streams.
 ///
-/// Within a group of the popularity keys are drawn uniformly. Popular keys are scattered over the key space by a
-/// permutation, as the models assume (4.2.2). A key costs some ten nanoseconds.
+/// Keys of one group of the popularity are drawn uniformly. A permutation scatters popular keys over the key space, as
+/// the models assume (4.2.2). A key takes about ten nanoseconds.
 #[derive(Debug, Clone)]
 pub struct KeyStream {
     random: Random,
@@ -25,7 +25,7 @@ pub struct KeyStream {
 }
 
 impl KeyStream {
-    /// A stream of that popularity, of at most 2^32 − 1 keys.
+    /// Creates a stream with this popularity, of at most 2^32 − 1 keys.
     pub fn new(popularity: &Popularity, seed: u64) -> Result<Self, ModelError> {
         if popularity.keys() > KEYS_MAX {
             return Err(ModelError { name: "keys", got: popularity.keys(), limit: "below 2^32" });
@@ -58,7 +58,7 @@ impl KeyStream {
         })
     }
 
-    /// Every key once, in an order of no meaning: what loads a store before its updates are counted.
+    /// Every key once, in pseudo-random order: to load a store before its updates are counted.
     pub fn every_key(&self) -> impl Iterator<Item = u32> + use<> {
         let other_order = Scatter::new(self.keys, 0x5bd1_e995);
         (0..self.keys).map(move |index| other_order.place(index) as u32)
@@ -143,7 +143,7 @@ impl Scatter {
         place
     }
 
-    /// Each step can be undone within the bits, so that no two numbers meet.
+    /// Each step is invertible within the mask, so this is a permutation.
     fn mix(&self, index: u64) -> u64 {
         let mask = (1 << self.bits) - 1;
         let mut mixed = index;

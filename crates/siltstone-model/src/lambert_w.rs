@@ -1,6 +1,6 @@
-//! The Lambert W function, which the write amplification of a cleaned log needs (FlashKey, VI-C).
+//! The Lambert W function, which gives the write amplification of a cleaned log (FlashKey, VI-C).
 
-/// W₀, the principal branch: the w of −1 or more with w · e^w = z. Not a number below −1 / e. Right to 14 digits.
+/// W₀, the principal branch: the solution w ≥ −1 of w · e^w = z. NaN below −1 / e. Accurate to 14 digits.
 pub fn lambert_w(z: f64) -> f64 {
     let branch = (1.0 + z * std::f64::consts::E).max(0.0);
     if z.is_nan() || z < -(-1.0f64).exp() {
@@ -15,7 +15,7 @@ pub fn lambert_w(z: f64) -> f64 {
     } else {
         z.ln_1p() * 0.8
     };
-    // Halley's iteration.
+    // Halley's method.
     for _ in 0..50 {
         let power = w.exp();
         let excess = w * power - z;

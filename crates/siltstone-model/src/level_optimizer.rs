@@ -1,6 +1,6 @@
-//! The search for the sizes of LevelDB's levels that write least (Lim's dissertation, 4.6.2).
+//! The search for the level sizes with which LevelDB writes least (Lim's dissertation, 4.6.2).
 //!
-//! L-BFGS with a line search, on the logarithms of the sizes. Gradients are central differences.
+//! L-BFGS with a line search on the logarithms of the sizes. Gradients are central differences.
 
 use argmin::core::{CostFunction, Error, Executor, Gradient, State};
 use argmin::solver::linesearch::MoreThuenteLineSearch;
@@ -9,31 +9,31 @@ use argmin::solver::quasinewton::LBFGS;
 use super::leveldb::{LevelDb, LevelDbWrites};
 use super::popularity::Popularity;
 
-/// Half the distance between the two points of a difference, in the logarithm of a size.
+/// Half the distance between the two points of a central difference, in the logarithm of a size.
 const DIFFERENCE: f64 = 1e-4;
-/// Steps after which a search ends in any case; it ends after some 20.
+/// The maximum number of steps. A search typically takes about 20.
 const STEPS_MAX: u64 = 200;
-/// Gradients that L-BFGS remembers.
+/// The number of gradients that L-BFGS keeps.
 const HISTORY: usize = 10;
 
-/// What the search found.
+/// The result of the search.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct OptimizedLevels {
-    /// The store with these level sizes.
+    /// The store with the optimized level sizes.
     pub leveldb: LevelDb,
     /// Its write amplification.
     pub writes: LevelDbWrites,
-    /// How often the model was evaluated.
+    /// The number of evaluations of the model.
     pub evaluations: u64,
 }
 
 impl LevelDb {
-    /// The sizes of the levels before the last with which a store of as many levels writes least; everything else
-    /// stays as it is.
+    /// Returns the sizes of the levels before the last that minimize writes, with the same number of levels and all
+    /// else unchanged.
     ///
-    /// The search is done in a primal form, over Size(l), and in a dual form, over Unique⁻¹(Size(l)), and the better
-    /// result counts (4.6.2, note 7). It is never worse than the sizes that it begins with. Milliseconds for a uniform
-    /// load, seconds for a skewed one of 10^8 keys.
+    /// The search runs in a primal form, over Size(l), and in a dual form, over Unique⁻¹(Size(l)); the better result is
+    /// returned (4.6.2, note 7). It is never worse than the initial sizes. It takes milliseconds for a uniform load,
+    /// seconds for a skewed load of 10^8 keys.
     pub fn optimize(&self, popularity: &Popularity) -> OptimizedLevels {
         let mut best =
             OptimizedLevels { leveldb: self.clone(), writes: self.writes(popularity), evaluations: 1 };
@@ -51,10 +51,10 @@ impl LevelDb {
     }
 }
 
-/// What the logarithms that are searched are those of.
+/// The quantity whose logarithm is searched.
 #[derive(Clone, Copy)]
 enum Form {
-    /// The odds that a key is in the level: Size(l) / (N − Size(l)), which is free of bounds.
+    /// The odds of a key being in the level: Size(l) / (N − Size(l)). Its logarithm has no bounds.
     Primal,
     /// Unique⁻¹(Size(l)).
     Dual,

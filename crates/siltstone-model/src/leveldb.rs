@@ -1,18 +1,18 @@
-//! LevelDB: Algorithm 3 of Lim's dissertation (4.3), and what 4.8 says of reads.
+//! LevelDB: Algorithm 3 of Lim's dissertation (4.3), and its method for reads (4.8).
 //!
-//! Tables and levels are counted in items: all items have the same size. What is left out, as in the dissertation: the
-//! compactions that seeks trigger, compression, and LevelDB's own headers and indexes (18 bytes an item).
+//! Tables and levels are counted in items of equal size. As in the dissertation, the model leaves out compactions
+//! triggered by seeks, compression, and LevelDB's own headers and indexes (18 bytes per item).
 
 use super::error::{ModelError, positive};
 use super::popularity::Popularity;
 
-/// Bytes of the log after which a memtable becomes a table (4.3.2).
+/// The size of the log at which a memtable becomes a table, in bytes (4.3.2).
 pub const LOG_BYTES: f64 = 4.0 * MEBIBYTE;
-/// Tables in level-0 at which they are compacted (4.3.3).
+/// The number of tables in level-0 that triggers a compaction (4.3.3).
 pub const LEVEL0_TABLES: f64 = 4.0;
-/// How many times larger than the level before it a level may be.
+/// The ratio between the sizes of a level and the one above it.
 pub const GROWTH_FACTOR: f64 = 10.0;
-/// More levels than that do not occur.
+/// The maximum number of levels.
 const LEVELS_MAX: u32 = 64;
 /// Size(1).
 const LEVEL1_BYTES: f64 = 10.0 * MEBIBYTE;
@@ -23,39 +23,39 @@ const MEBIBYTE: f64 = (1u32 << 20) as f64;
 pub struct LevelDb {
     /// wal: the items of a log, after which the memtable is written as a table.
     pub log_items: f64,
-    /// c0: the tables in level-0 that trigger their compaction.
+    /// c0: the number of tables in level-0 that triggers a compaction.
     pub level0_tables: f64,
     /// Size(1) to Size(L): the items that a level holds before it is compacted. The last level holds all keys.
     pub level_items: Vec<f64>,
 }
 
-/// Where write amplification comes from, in items written for each item that is put (Table 4.1).
+/// The sources of write amplification, in items written per put (Table 4.1).
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct LevelDbWrites {
     /// Memtable to log.
     pub log: f64,
     /// Memtable to level-0.
     pub level0: f64,
-    /// Level-0 to 1, level-1 to 2, and so on.
+    /// Level-0 to level-1, level-1 to level-2, and so on.
     pub levels: Vec<f64>,
 }
 
 impl LevelDbWrites {
-    /// WA: all of it.
+    /// WA: the sum.
     pub fn total(&self) -> f64 {
         self.log + self.level0 + self.levels.iter().sum::<f64>()
     }
 }
 
 impl LevelDb {
-    /// LevelDB as it comes: 4 MiB of log, 4 tables in level-0, and levels of 10^l MiB up to the first that is large
-    /// enough for all keys.
+    /// LevelDB's defaults: 4 MiB of log, 4 tables in level-0, and levels of 10^l MiB up to the first that holds all
+    /// keys.
     pub fn standard(keys: f64, item_bytes: f64) -> Result<Self, ModelError> {
         Self::with_growth(keys, item_bytes, LOG_BYTES, GROWTH_FACTOR)
     }
 
-    /// The same with another write buffer, in bytes, and another factor (2 or more) between the sizes of levels. The
-    /// first level is not changed.
+    /// Like [`LevelDb::standard`], with another write buffer, in bytes, and another growth factor (at least 2). The
+    /// first level keeps its size.
     pub fn with_growth(keys: f64, item_bytes: f64, log_bytes: f64, growth: f64) -> Result<Self, ModelError> {
         positive("keys", keys)?;
         positive("item bytes", item_bytes)?;
@@ -74,7 +74,7 @@ impl LevelDb {
         Ok(LevelDb { log_items, level0_tables: LEVEL0_TABLES, level_items })
     }
 
-    /// The same with as many levels, besides level-0, as are asked for: the growth factor follows (4.6.3, Figure 4.15).
+    /// Like [`LevelDb::standard`], with this many levels below level-0: the growth factor follows (4.6.3, Figure 4.15).
     pub fn with_levels(keys: f64, item_bytes: f64, levels: u32) -> Result<Self, ModelError> {
         let mut standard = Self::standard(keys, item_bytes)?;
         if !(1..=LEVELS_MAX).contains(&levels) {
@@ -89,26 +89,26 @@ impl LevelDb {
         Ok(standard)
     }
 
-    /// The write amplification under that load (Algorithm 3).
+    /// The write amplification under this load (Algorithm 3).
     pub fn writes(&self, popularity: &Popularity) -> LevelDbWrites {
-        // The levels are independent of each other but for their intervals, DInterval(l).
+        // The levels depend on each other only through their intervals, DInterval(l).
         let intervals = self.level_items.iter().map(|&size| popularity.density_interval(size));
         self.writes_of(popularity, &intervals.collect::<Vec<_>>())
     }
 
-    /// The same for LevelDB's code, in which a memtable keeps every version of a key and writes them all to level-0.
-    /// Algorithm 3 has each key once there.
+    /// Like [`LevelDb::writes`], for LevelDB's code, whose memtable keeps all versions of a key and writes them all to
+    /// level-0. Algorithm 3 counts each key once there.
     pub fn writes_of_the_code(&self, popularity: &Popularity) -> LevelDbWrites {
         LevelDbWrites { level0: 1.0, ..self.writes(popularity) }
     }
 
-    /// [`LevelDb::writes`] where DInterval of every level but the last is known already.
+    /// Like [`LevelDb::writes`], with DInterval of every level but the last already known.
     pub(super) fn writes_of(&self, popularity: &Popularity, density_intervals: &[f64]) -> LevelDbWrites {
         let log_items = self.log_items;
         let mut levels = Vec::with_capacity(self.level_items.len());
         let mut interval = log_items * self.level0_tables;
         for (level, &size) in self.level_items.iter().enumerate() {
-            // Unique(Interval(l)) keys, the fruit of Interval(l) requests, are merged into Size(l + 1) others.
+            // Unique(Interval(l)) keys, collected over Interval(l) requests, are merged into Size(l + 1) others.
             let merged = popularity.unique(interval + popularity.unique_inverse(size));
             let false_overlaps = if level == 0 { 0.0 } else { popularity.unique(interval) };
             levels.push((merged + false_overlaps) / interval);
@@ -117,8 +117,8 @@ impl LevelDb {
         LevelDbWrites { log: 1.0, level0: popularity.unique(log_items) / log_items, levels }
     }
 
-    /// The write amplification if no compaction ever met a key twice, as asymptotic analysis has it (4.3.4): a level
-    /// and the whole of the next one are written for every turn-over of the level.
+    /// The write amplification if no compaction ever merged duplicates, as in asymptotic analysis (4.3.4): each
+    /// turnover of a level rewrites it and the whole next level.
     pub fn writes_at_worst(&self) -> LevelDbWrites {
         let mut moved = self.log_items * self.level0_tables;
         let mut levels = Vec::with_capacity(self.level_items.len());
@@ -129,18 +129,18 @@ impl LevelDb {
         LevelDbWrites { log: 1.0, level0: 1.0, levels }
     }
 
-    /// The tables that a get looks into on average, for a key drawn as the writes are; every one of them is a read if
-    /// there are no filters (4.1.2, and 4.8 for the method).
+    /// The average number of tables that a get reads, where gets are distributed as puts are. Without filters each
+    /// table is a read (4.1.2; the method is that of 4.8).
     ///
-    /// A key is not in a level if it was not put within as many requests as the level and those before it hold. From 0
-    /// to c0 - 1 tables are in level-0, each number as often as any other. A get looks into a level below only if the
-    /// key lies within one of its tables.
+    /// A key is not in a level if it was not put within as many requests as that level and those above it cover.
+    /// Level-0 has 0 to c0 − 1 tables, each number equally often. Below level-0, a get reads a table only if the key is
+    /// in its range.
     pub fn tables_per_get(&self, popularity: &Popularity) -> f64 {
         let mut tables = 0.0;
         let mut age = self.log_items / 2.0;
         let mut newer = 1.0;
         while newer < self.level0_tables {
-            // The share of the time in which level-0 has at least so many tables.
+            // The share of the time in which level-0 has at least `newer` tables.
             let share = 1.0 - newer / self.level0_tables;
             tables += share * popularity.absent(age);
             age += share * self.log_items;
@@ -149,9 +149,9 @@ impl LevelDb {
         let burst = self.log_items * self.level0_tables;
         let mut interval_above = burst;
         for &size in &self.level_items {
-            // A level gets items only as often as level-0 is compacted. So a place is compacted that much later than
-            // DInterval says, and then has no table until the level above is compacted there: after half of that
-            // level's interval on average, and half of level-0's.
+            // A level receives items only when level-0 is compacted, so a place in the key space is compacted that much
+            // later than DInterval says. After that it has no table until the level above is compacted there: on
+            // average after half of that level's interval, plus half of level-0's.
             let interval = popularity.density_interval(size) + burst;
             let uncovered = (interval_above + burst) / (2.0 * interval);
             tables += (1.0 - uncovered).max(0.0) * popularity.absent(age);
@@ -161,19 +161,19 @@ impl LevelDb {
         tables
     }
 
-    /// The tables that a get for a missing key looks into at worst.
+    /// The tables that a get for a missing key reads in the worst case.
     pub fn tables_per_miss(&self) -> f64 {
         self.level0_tables + self.level_items.len() as f64
     }
 
-    /// The most items on flash for each key: a log, as many tables in level-0 as there may be, and full levels. What a
-    /// compaction writes before its inputs are removed, a few tables, is not counted.
+    /// The maximum number of items on flash per key: a log, a full level-0 and full levels. The outputs of a compaction
+    /// that coexist with its inputs, a few tables, are not counted.
     pub fn space_amplification(&self) -> f64 {
         let keys = self.level_items.last().copied().unwrap_or(0.0);
         ((1.0 + self.level0_tables) * self.log_items + self.level_items.iter().sum::<f64>()) / keys
     }
 
-    /// The memory: two memtables, and Bloom filters of that many bits a key if there are any.
+    /// The memory: two memtables, and Bloom filters with this many bits per key.
     pub fn ram_bytes(&self, item_bytes: f64, filter_bits_per_key: f64) -> f64 {
         let keys = self.level_items.last().copied().unwrap_or(0.0);
         2.0 * self.log_items * item_bytes + filter_bits_per_key / 8.0 * keys
@@ -209,7 +209,7 @@ mod tests {
         assert!((3.3..3.8).contains(&(worst / zipf)), "{}", worst / zipf);
     }
 
-    /// What Debian's LevelDB 1.23 was counted to write (docs/MODELS.md).
+    /// The writes counted for Debian's LevelDB 1.23 (docs/MODELS.md).
     #[test]
     fn the_code_writes_what_the_model_says_within_4_per_cent() {
         for (keys, skew, counted) in

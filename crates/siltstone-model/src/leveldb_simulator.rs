@@ -1,8 +1,9 @@
-//! A simulator of LevelDB in memory, after the rules of its design document (Lim's dissertation, 4.3.5).
+//! An in-memory simulator of LevelDB, by the rules of its design document (Lim's dissertation, 4.3.5).
 //!
-//! It keeps only keys, compacts synchronously, and leaves out what the dissertation's simulator leaves out: widening
-//! the inputs of a compaction to lessen false overlaps, putting a new table below level-0, and more than four tables in
-//! level-0. It is the slow judge of [`LevelDb::writes`]: 10 M keys take seconds, 10^8 keys minutes and 1 GB of memory.
+//! It keeps only keys and compacts synchronously. Like the dissertation's simulator it leaves out three things:
+//! widening the inputs of a compaction to reduce false overlaps, placing a new table below level-0, and more than four
+//! tables in level-0. It serves to check [`LevelDb::writes`]: 10 M keys take seconds; 10^8 keys take minutes and 1 GB
+//! of memory.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -14,11 +15,11 @@ use super::popularity::Popularity;
 
 /// The largest table, in bytes.
 const TABLE_BYTES: f64 = 2_097_152.0;
-/// The most data of the next level that one table may overlap, in tables.
+/// The maximum overlap of one table with the next level, in tables.
 const OVERLAP_TABLES: usize = 10;
-/// Requests for each key after the load (4.3.5).
+/// Requests per key after the load (4.3.5).
 const REQUESTS_PER_KEY: u64 = 3;
-/// Requests for each get whose tables are counted.
+/// One of this many requests is also a get whose tables are counted.
 const REQUESTS_PER_GET: usize = 61;
 
 /// A LevelDB without values.
@@ -32,7 +33,7 @@ pub struct LevelDbSimulator {
     levels: Vec<Level>,
     requests: u64,
     level0_written: u64,
-    /// Scratch: the tables of the lower level that a compaction takes, one after the other.
+    /// Scratch: the concatenated tables of the lower level that a compaction takes.
     lower: Vec<u32>,
 }
 
@@ -66,7 +67,7 @@ impl LevelDbSimulator {
         })
     }
 
-    /// Puts an item, and compacts whatever is full after it.
+    /// Puts an item, then compacts all levels that are full.
     pub fn put(&mut self, key: u32) {
         self.requests += 1;
         self.log.push(key);
@@ -83,14 +84,14 @@ impl LevelDbSimulator {
         }
     }
 
-    /// Forgets what was written up to now, as after a load whose cost is not asked for.
+    /// Resets the counters, typically after the load.
     pub fn start_counting(&mut self) {
         self.requests = 0;
         self.level0_written = 0;
         self.levels.iter_mut().for_each(|level| level.written = 0);
     }
 
-    /// The items written for each that was put.
+    /// The items written per put.
     pub fn writes(&self) -> LevelDbWrites {
         let per_request = |items: u64| items as f64 / self.requests.max(1) as f64;
         LevelDbWrites {
@@ -100,8 +101,8 @@ impl LevelDbSimulator {
         }
     }
 
-    /// The tables that a get of this key looks into: those that may hold it, up to the one that does. All tables of
-    /// level-0 may.
+    /// Returns the number of tables that a get of this key reads: those whose range includes the key, up to the one
+    /// that holds it. All tables of level-0 count as including it.
     pub fn tables_of_get(&self, key: u32) -> usize {
         if self.log.contains(&key) {
             return 0;
@@ -121,12 +122,12 @@ impl LevelDbSimulator {
         looked_into
     }
 
-    /// The items that the tables of each level hold, from level-1 on.
+    /// The items in each level, from level-1 on.
     pub fn level_items(&self) -> Vec<usize> {
         self.levels.iter().map(|level| level.items).collect()
     }
 
-    /// The level that exceeds its limit by the largest factor, if any does; the last level has no limit.
+    /// Returns the level that exceeds its limit by the largest factor, if any. The last level has no limit.
     fn fullest(&self) -> Option<usize> {
         let mut fullest = (self.level0.len() as f64 / self.level0_tables as f64, 0);
         for (index, level) in self.levels.iter().enumerate().take(self.levels.len() - 1) {
@@ -138,7 +139,7 @@ impl LevelDbSimulator {
         (fullest.0 >= 1.0).then_some(fullest.1)
     }
 
-    /// Keys are spread, so that all tables of level-0 overlap and are compacted together.
+    /// Compacts all tables of level-0 together: keys are spread, so all of them overlap.
     fn compact_level0(&mut self) {
         let mut keys = self.level0.concat();
         self.level0.clear();
@@ -147,7 +148,7 @@ impl LevelDbSimulator {
         self.merge_into(1, keys.into_boxed_slice());
     }
 
-    /// Compacts the next table of a level, going around the key space.
+    /// Compacts the next table of a level, in round-robin order over the key space.
     fn compact(&mut self, number: usize) {
         let level = &mut self.levels[number - 1];
         let bound = level.last_compacted.map_or(Unbounded, Excluded);
@@ -159,7 +160,7 @@ impl LevelDbSimulator {
         self.merge_into(number + 1, table);
     }
 
-    /// Merges sorted keys into a level, whose tables that overlap with them are written anew.
+    /// Merges sorted keys into a level and rewrites the tables that overlap with them.
     fn merge_into(&mut self, number: usize, keys: Box<[u32]>) {
         let (Some(&first), Some(&last)) = (keys.first(), keys.last()) else { return };
         let (upper, below) = self.levels.split_at_mut(number);
@@ -175,7 +176,7 @@ impl LevelDbSimulator {
             && number > 1
             && below.is_none_or(|level| level.overlapping(first, last).len() <= OVERLAP_TABLES)
         {
-            // The table only changes its level, and nothing is written.
+            // A trivial move: the table changes its level and nothing is written.
             level.items += keys.len();
             level.tables.insert(first, keys);
             return;
@@ -193,18 +194,20 @@ impl LevelDbSimulator {
     }
 }
 
-/// What is counted in a simulation of LevelDB.
+/// The counts of a simulation of LevelDB.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct LevelDbSimulated {
-    /// The items written for each that was put.
+    /// The items written per put.
     pub writes: LevelDbWrites,
-    /// The tables that a get looks into on average, for a key drawn as the puts are.
+    /// The average number of tables that a get reads, where gets are distributed as puts are.
     pub tables_per_get: f64,
 }
 
-/// Simulates a LevelDB: all keys are put once, in their order, and then, counted, three times as many requests. Where
-/// the keys are loaded in random order the first compactions cost more, 1 to 4 % over all; in their order the rows of
-/// Table 4.1 come out as in the dissertation. One in 61 of the requests is sought before it is put.
+/// Simulates a LevelDB: puts all keys once in order, then, counted, three times as many requests. One in 61 of these is
+/// also looked up before it is put.
+///
+/// Loading the keys in random order would make the first compactions costlier, by 1 to 4 % in total; in order, the rows
+/// of Table 4.1 match the dissertation.
 pub fn simulate_leveldb(
     leveldb: &LevelDb,
     item_bytes: f64,
@@ -230,7 +233,7 @@ pub fn simulate_leveldb(
 }
 
 impl Level {
-    /// The smallest keys of the tables that have keys within `first` to `last`, or may have.
+    /// Returns the smallest keys of the tables that overlap with `first` to `last`.
     fn overlapping(&self, first: u32, last: u32) -> Vec<u32> {
         let before = self.tables.range(..first).next_back();
         let before = before.filter(|(_, table)| table.last().is_some_and(|&largest| largest >= first));
@@ -238,8 +241,8 @@ impl Level {
     }
 }
 
-/// Where the tables made of these keys end: at their largest size, or before they overlap with more than ten tables of
-/// the level below.
+/// Splits the keys into tables and returns where each ends: at the maximum size, or before it overlaps with more than
+/// ten tables of the level below.
 fn table_ends(keys: &[u32], below: Option<&Level>, table_items: usize) -> Vec<usize> {
     let (first, last) = (keys.first().copied().unwrap_or(0), keys.last().copied().unwrap_or(0));
     let smallest_below = below.map_or(Vec::new(), |level| level.overlapping(first, last));
@@ -247,7 +250,7 @@ fn table_ends(keys: &[u32], below: Option<&Level>, table_items: usize) -> Vec<us
     let mut start = 0;
     while start < keys.len() {
         let full = (start + table_items).min(keys.len());
-        // The eleventh table below, counted from the one that the first key lies in.
+        // The eleventh table below, counted from the one that includes the first key.
         let passed = smallest_below.partition_point(|&smallest| smallest <= keys[start]);
         let end = match smallest_below.get(passed.max(1) - 1 + OVERLAP_TABLES) {
             Some(&eleventh) => full.min(start + keys[start..full].partition_point(|&key| key < eleventh)),
@@ -259,7 +262,7 @@ fn table_ends(keys: &[u32], below: Option<&Level>, table_items: usize) -> Vec<us
     ends
 }
 
-/// The keys of two sorted sets, each once.
+/// Merges two sorted sets; each key occurs once in the result.
 fn union(a: &[u32], b: &[u32]) -> Vec<u32> {
     let mut merged = vec![0; a.len() + b.len()];
     let (mut i, mut j, mut k) = (0, 0, 0);

@@ -1,45 +1,45 @@
-//! MICA in store mode: the memory that its structures take (Lim's dissertation, 5.3.3). It writes nothing to flash.
+//! MICA in store mode: the memory of its structures (Lim's dissertation, 5.3.3). It writes nothing to flash.
 //!
-//! The dissertation states no figure for the memory of an item; sizes of fields that it only names are those that its
-//! arithmetic needs, and are parameters.
+//! The dissertation states no memory size per item. Fields that it names without a size have the size that its
+//! arithmetic needs, as parameters.
 
 use super::error::{ModelError, positive};
 
-/// Partitions of this crate's engine unless its settings say otherwise, and the most of them.
+/// The default and the maximum number of partitions of this crate's engine.
 const PARTITIONS: f64 = 16.0;
 const PARTITIONS_MAX: f64 = 1024.0;
-/// The memory that a partition may have, in bytes.
+/// The minimum and the maximum memory of a partition, in bytes.
 const PARTITION_BYTES_MIN: f64 = 65_536.0;
 const PARTITION_BYTES_MAX: f64 = 17_179_869_184.0;
-/// The fullest partition has this many standard deviations more keys than the mean.
+/// The fullest partition holds the mean plus this many standard deviations of keys.
 const FULLEST_DEVIATIONS: f64 = 4.5;
-/// What a partition takes beside items and index: lists of free blocks, spare buckets, the rest of a page; in bytes.
+/// The memory of a partition besides items and index, in bytes: free lists, spare buckets, the unused part of a page.
 const PARTITION_OVERHEAD_BYTES: f64 = 8448.0;
-/// What rounding up to pages and words adds to a budget.
+/// The share that rounding up to pages and words adds to a budget.
 const ROUNDED_SHARE: f64 = 0.01;
-/// The share of the items' memory that is kept in use where records differ in size.
+/// The share of the items' memory that stays in use if records differ in size.
 const OCCUPANCY_OF_SIZES: f64 = 0.93;
 
 /// The parameters of a MICA store.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Mica {
-    /// The keys.
+    /// The number of keys.
     pub keys: f64,
-    /// The bytes of a key with its value.
+    /// The bytes of a key and its value.
     pub item_bytes: f64,
-    /// An item's lengths, initial size, keyhash and expiry time, in bytes.
+    /// An item's lengths, initial size, key hash and expiry time, in bytes.
     pub header_bytes: f64,
-    /// Size classes are multiples of that many bytes.
+    /// The step between size classes, in bytes.
     pub size_class_bytes: f64,
     /// The share of the items' memory that segregated fits keep in use.
     pub occupancy: f64,
-    /// A bucket of the index: two cache lines.
+    /// A bucket of the index, in bytes: two cache lines.
     pub bucket_bytes: f64,
     /// Index entries in a bucket.
     pub bucket_entries: f64,
-    /// Keys for each entry of the main buckets.
+    /// Keys per entry of the main buckets.
     pub load_factor: f64,
-    /// Spare buckets for each main one.
+    /// Spare buckets per main bucket.
     pub spare_buckets: f64,
 }
 
@@ -59,8 +59,8 @@ impl Mica {
         }
     }
 
-    /// The store of this crate: no header where records have a fixed size, else 8 bytes; buckets of one cache line; a
-    /// bitmap of a 64th beside the items, of which none is lost as long as they have one size.
+    /// The store of this crate: no header for records of a fixed size, 8 bytes for others; buckets of one cache line; a
+    /// bitmap of a 64th of the items. No memory is lost to fragmentation as long as all items have one size.
     pub fn siltstone(keys: f64, item_bytes: f64, fixed: bool) -> Self {
         Mica {
             header_bytes: if fixed { 0.0 } else { 8.0 },
@@ -72,15 +72,14 @@ impl Mica {
         }
     }
 
-    /// The same where records differ in size and have these bytes on average.
+    /// Like [`Mica::siltstone`], for records that differ in size and have this many bytes on average.
     pub fn siltstone_of_sizes(keys: f64, mean_item_bytes: f64) -> Self {
         let mica = Mica::siltstone(keys, mean_item_bytes, false);
         Mica { occupancy: mica.occupancy * OCCUPANCY_OF_SIZES, ..mica }
     }
 
-    /// The partitions of this crate's engine, the `memory_budget` with which the fullest of them holds its keys, and
-    /// the memory that all of it takes: 16 partitions unless that is more or less memory for each than is allowed.
-    /// None if
+    /// Returns the number of partitions, the `memory_budget` with which the fullest of them holds its keys, and the
+    /// total memory. There are 16 partitions unless that makes them smaller or larger than allowed. Returns `None` if
     /// the data is too large.
     pub fn budget(&self) -> Option<(f64, f64, f64)> {
         let mut partitions = PARTITIONS;
@@ -106,7 +105,7 @@ impl Mica {
         }
     }
 
-    /// Whether there can be such a store.
+    /// Checks that such a store is possible.
     pub fn check(&self) -> Result<(), ModelError> {
         positive("keys", self.keys)?;
         positive("item bytes", self.item_bytes)?;
@@ -121,7 +120,7 @@ impl Mica {
         buckets * (1.0 + self.spare_buckets) * self.bucket_bytes
     }
 
-    /// All the memory, in bytes.
+    /// The total memory, in bytes.
     pub fn ram_bytes(&self) -> f64 {
         let item =
             ((self.item_bytes + self.header_bytes) / self.size_class_bytes).ceil() * self.size_class_bytes;

@@ -1,9 +1,15 @@
-//! Workloads: how probable each key is in a request (Lim's dissertation, 4.2.2).
+//! Workloads: the probability of each key in a request (Lim's dissertation, 4.2.2).
 //!
-//! A distribution is kept compressed, as the optimizer of 4.6.2 does: keys of similar probability form a group, which
-//! stores how many they are and their average probability. 10^10 keys take about a thousand groups, and every primitive
-//! of [`super::unique`] is one sum over them. The price is an error that is known beforehand:
-//! [`Popularity::grouping_error`].
+//! A distribution is stored compressed, as by the optimizer of 4.6.2: keys of similar probability form a group, which
+//! stores their number and their average probability.
+//!
+//!  ```text
+//!  rank         1    2    3   ...   1000..1019   1020..1039   ...
+//!  group        #0   #1   #2        #k: 20 keys  #k+1: 20 keys
+//!  ```
+//!
+//! 10^10 keys take about a thousand groups, and every primitive of [`super::unique`] is one sum over them. The error is
+//! bounded in advance: [`Popularity::grouping_error`].
 
 use std::collections::BTreeMap;
 
@@ -11,24 +17,24 @@ use super::error::{ModelError, positive};
 
 /// The largest ratio between the probabilities of two keys of one group.
 const GROUP_RATIO: f64 = 1.02;
-/// Up to so many keys every key is a group of its own.
+/// Up to this many keys, every key is a group of its own.
 const KEYS_UNGROUPED: f64 = 1024.0;
-/// Sums of powers are taken term by term below this rank, and by Euler and Maclaurin's formula from it on.
+/// Sums of powers are exact below this rank, and use the Euler–Maclaurin formula from it on.
 const EXACT_RANKS: f64 = 64.0;
 
 /// Keys that are requested with nearly the same probability.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Group {
-    /// How many keys.
+    /// The number of keys.
     pub keys: f64,
-    /// The average probability that a request is for one particular key of them.
+    /// The average probability of a request for one particular key of the group.
     pub probability: f64,
 }
 
 /// The probability of every key, fX in the dissertation.
 ///
-/// Requests are independent of each other, and popular keys are spread over the key space without any order; only
-/// [`Popularity::latest`] changes with time.
+/// Requests are independent of each other, and popular keys are spread randomly over the key space. Only
+/// [`Popularity::latest`] changes over time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Popularity {
     keys: f64,
@@ -49,13 +55,13 @@ pub(super) struct Arrival {
 }
 
 impl Popularity {
-    /// Every key is equally popular.
+    /// All keys are equally popular.
     pub fn uniform(keys: u64) -> Result<Self, ModelError> {
         Self::zipf(keys, 0.0)
     }
 
-    /// Zipf's law: the key of rank i has a probability proportional to 1 / i^`skew`. A skew of 0 is uniform, and 0.99
-    /// is what YCSB takes. `skew` is at most 20.
+    /// Zipf's law: the key of rank i has a probability proportional to 1 / i^`skew`. A skew of 0 is uniform; YCSB uses
+    /// 0.99; the maximum is 20.
     pub fn zipf(keys: u64, skew: f64) -> Result<Self, ModelError> {
         if !(0.0..=20.0).contains(&skew) {
             return Err(ModelError { name: "skew", got: skew, limit: "within 0 to 20" });
@@ -80,11 +86,11 @@ impl Popularity {
         Ok(Self::from_groups(groups, error))
     }
 
-    /// YCSB's "latest": each request brings a new key with a probability of `new_keys`, and the oldest key leaves;
-    /// otherwise it is for the key that is Zipf-distributed by age, the newest being the most popular.
+    /// YCSB's "latest": with probability `new_keys` a request inserts a new key and the oldest key leaves; otherwise it
+    /// is for a key that is Zipf-distributed by age, the newest being the most popular.
     ///
-    /// Requests are not identically distributed, so that [`Popularity::merge`] is an approximation here: it takes the
-    /// two tables to follow each other.
+    /// The distribution of requests changes over time, so [`Popularity::merge`] is only an approximation here: it
+    /// assumes that the two tables follow each other.
     pub fn latest(keys: u64, skew: f64, new_keys: f64) -> Result<Self, ModelError> {
         let mut popularity = Self::zipf(keys, skew)?;
         if !(0.0..=1.0).contains(&new_keys) {
@@ -97,10 +103,10 @@ impl Popularity {
         Ok(popularity)
     }
 
-    /// The popularity of the keys of a trace, given how often each of them was requested. Zeros are ignored.
+    /// The popularity of the keys of a trace, given how often each was requested. Zeros are ignored.
     ///
-    /// A trace shows only the keys that occur in it: where many occur once, many more would have come later, and the
-    /// models of a longer run come out too low.
+    /// A trace shows only the keys that occur in it. If many occur once, many more would have occurred later, and the
+    /// models underestimate a longer run.
     pub fn from_counts(counts: impl IntoIterator<Item = u64>) -> Result<Self, ModelError> {
         let mut histogram = BTreeMap::new();
         for count in counts {
@@ -109,7 +115,8 @@ impl Popularity {
         Self::from_histogram(histogram)
     }
 
-    /// As [`Popularity::from_counts`], from pairs of a number of requests and how many keys were requested so often.
+    /// Like [`Popularity::from_counts`], from pairs of a number of requests and the number of keys with that many
+    /// requests.
     pub fn from_histogram(histogram: impl IntoIterator<Item = (u64, u64)>) -> Result<Self, ModelError> {
         let mut counts: Vec<(f64, f64)> = histogram
             .into_iter()
@@ -145,7 +152,7 @@ impl Popularity {
         Popularity { keys, groups, rates, arrival: None, grouping_error }
     }
 
-    /// N, the number of different keys.
+    /// N, the number of distinct keys.
     pub fn keys(&self) -> f64 {
         self.keys
     }
@@ -155,14 +162,13 @@ impl Popularity {
         &self.groups
     }
 
-    /// The new keys that a request brings: 0, except for [`Popularity::latest`].
+    /// The new keys per request: 0, except for [`Popularity::latest`].
     pub fn new_keys(&self) -> f64 {
         self.arrival.as_ref().map_or(0.0, |arrival| arrival.new_keys)
     }
 
-    /// How much [`Popularity::unique`] may exceed its exact value at most because of the grouping, as a fraction of it,
-    /// for one request or more; it is never below. Zero for uniform workloads and for up to 1,024 keys, some 3·10^−5
-    /// for others.
+    /// The bound of the relative error that grouping causes in [`Popularity::unique`], for one request or more. The
+    /// result is never too low. Zero for uniform workloads and for up to 1,024 keys, about 3·10^−5 for others.
     ///
     /// A key that is requested with probability f is in a table of p requests with probability g(f) = 1 − (1 − f)^p.
     /// g is concave, so that the average probability overestimates, by no more than (f₂ − f₁)² / 8 · max |g″| if the
@@ -180,7 +186,7 @@ fn group_error((least, most): (f64, f64)) -> f64 {
     0.6477 / 8.0 * (width / (1.0 - most)).powi(2)
 }
 
-/// Σ i^−s over the ranks first ≤ i < end; `end` may be fractional, and then counts a part of its last rank.
+/// Σ i^−s over the ranks first ≤ i < end. `end` may be fractional and then counts a part of its last rank.
 pub(super) fn power_sum(first: f64, end: f64, s: f64) -> f64 {
     let mut sum = 0.0;
     let mut rank = first;
@@ -191,7 +197,7 @@ pub(super) fn power_sum(first: f64, end: f64, s: f64) -> f64 {
     if rank < end { sum + euler_maclaurin(rank, end, s) } else { sum }
 }
 
-/// The same by Euler and Maclaurin's formula, right to 10 digits from rank 64 on.
+/// The same by the Euler–Maclaurin formula, accurate to 10 digits from rank 64 on.
 fn euler_maclaurin(first: f64, end: f64, s: f64) -> f64 {
     let log_ratio = (end / first).ln();
     let growth = (1.0 - s) * log_ratio;
@@ -246,7 +252,7 @@ mod tests {
             assert!(excess > -1e-10 && excess <= popularity.grouping_error(), "{requests}: {excess}");
             largest = largest.max(excess);
         }
-        assert!(largest > popularity.grouping_error() / 50.0, "the bound says nothing: {largest}");
+        assert!(largest > popularity.grouping_error() / 50.0, "the bound is too loose: {largest}");
     }
 
     #[test]
@@ -262,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_workload_is_refused() {
+    fn invalid_workloads_are_refused() {
         assert!(Popularity::uniform(0).is_err());
         assert!(Popularity::zipf(10, f64::NAN).is_err());
         assert!(Popularity::zipf(10, -1.0).is_err());

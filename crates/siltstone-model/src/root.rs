@@ -1,10 +1,10 @@
-//! The solution of an equation in one unknown, for the functions that the models invert.
+//! A root finder, for the functions that the models invert.
 
-/// Where `function`, which rises from 0 at 0 and bends like a power, reaches `target`; infinity if it does not below
-/// 10^300. `guess` is where to begin, at any distance from the solution.
+/// Returns where `function` reaches `target`; infinity if it does not below 10^300. `function` must rise from 0 at 0,
+/// roughly like a power. `guess` may be at any distance from the solution.
 ///
-/// Regula falsi with the Illinois rule on the logarithms, where these functions are nearly straight: some dozen
-/// evaluations, right to 12 digits.
+/// Regula falsi with the Illinois rule on the logarithms, where these functions are nearly straight. Takes about a
+/// dozen evaluations and is accurate to 12 digits.
 pub(super) fn increasing_root(target: f64, guess: f64, function: impl Fn(f64) -> f64) -> f64 {
     if target.is_nan() || target <= 0.0 {
         return 0.0;
@@ -40,7 +40,7 @@ pub(super) fn increasing_root(target: f64, guess: f64, function: impl Fn(f64) ->
 
 type Point = (f64, f64);
 
-/// Two points with the solution between them.
+/// Returns two points with the solution between them.
 fn bracket(guess: f64, excess: &impl Fn(f64) -> f64) -> Option<(Point, Point)> {
     let first = if guess > 0.0 && guess.is_finite() { guess } else { 1.0 };
     let mut near = (first, excess(first));

@@ -5,7 +5,7 @@ use super::error::{ModelError, positive};
 use super::leveldb::LOG_BYTES;
 use super::popularity::Popularity;
 
-/// The parameters of a SAMT, in items. A level keeps up to r tables, which are merged when they move to the next.
+/// The parameters of a SAMT, in items. A level holds up to r tables, which are merged when they move to the next.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Samt {
     /// wal: the items of a log.
@@ -17,14 +17,14 @@ pub struct Samt {
 }
 
 impl Samt {
-    /// A SAMT with 4 MiB of log and as many levels as its keys fill at that growth factor.
+    /// A SAMT with 4 MiB of log and as many levels as its keys need at this growth factor.
     pub fn standard(keys: f64, item_bytes: f64, growth_factor: u32) -> Result<Self, ModelError> {
         let log_items = (LOG_BYTES / positive("item bytes", item_bytes)?).max(1.0);
         let levels = levels_for(positive("keys", keys)?, log_items, growth_factor)?;
         Ok(Samt { log_items, growth_factor, levels })
     }
 
-    /// The write amplification: first the log, then each level (Algorithm 4, estimateWA_SAMT).
+    /// The write amplification: the log first, then each level (Algorithm 4, estimateWA_SAMT).
     pub fn writes(&self, popularity: &Popularity) -> Vec<f64> {
         let mut writes = vec![1.0];
         let mut interval = self.log_items;
@@ -36,12 +36,12 @@ impl Samt {
         writes
     }
 
-    /// The tables that a get looks into at worst, each a read if there are no filters: r in every level but the last.
+    /// The tables that a get reads in the worst case: r in every level but the last. Without filters each is a read.
     pub fn tables_per_get_at_worst(&self) -> f64 {
         f64::from(self.growth_factor) * f64::from(self.levels.saturating_sub(1)) + 1.0
     }
 
-    /// The memory: two memtables, and Bloom filters of that many bits a key if there are any.
+    /// The memory: two memtables, and Bloom filters with this many bits per key.
     pub fn ram_bytes(&self, keys: f64, item_bytes: f64, filter_bits_per_key: f64) -> f64 {
         2.0 * self.log_items * item_bytes + filter_bits_per_key / 8.0 * keys
     }
@@ -53,7 +53,7 @@ mod tests {
     use crate::KeyStream;
     use std::collections::HashSet;
 
-    /// The design of 4.1.1 played through with sets of keys.
+    /// Simulates the design of 4.1.1 with sets of keys.
     fn simulate(samt: &Samt, keys: impl Iterator<Item = u32>, all: usize, requests: usize) -> f64 {
         let mut levels: Vec<Vec<HashSet<u32>>> = vec![Vec::new(); samt.levels as usize - 1];
         let (mut table, mut written) = (HashSet::new(), 0);
@@ -71,7 +71,7 @@ mod tests {
                     moving = Some(level.drain(..).flatten().collect());
                 }
             }
-            // The last level has every key already, and is written whole.
+            // The last level holds every key, and is rewritten as a whole.
             written += if moving.is_some() { all } else { 0 };
         }
         1.0 + written as f64 / requests as f64

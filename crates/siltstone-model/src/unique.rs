@@ -1,8 +1,9 @@
 //! The analytic primitives: Unique, Unique⁻¹ and Merge (Lim's dissertation, 4.2.3 and 4.2.4), Density and DInterval
 //! (4.3.3).
 //!
-//! Requests and keys are real numbers throughout: they are expectations. Each primitive costs a sum over the groups of
-//! the popularity, the inverse ones some dozen of them: microseconds for a uniform load, up to a millisecond for Zipf.
+//! Numbers of requests and keys are real numbers throughout, because they are expectations. A primitive takes one sum
+//! over the groups of the popularity, an inverse about a dozen: microseconds for a uniform load, up to a millisecond
+//! for Zipf.
 
 use super::popularity::{Arrival, Group, Popularity, power_sum};
 use super::root::increasing_root;
@@ -11,7 +12,7 @@ use super::root::increasing_root;
 const DENSITY_POINTS: u32 = 64;
 
 impl Popularity {
-    /// How many different keys occur in that many requests (Theorem 4.1). All of them in infinitely many.
+    /// The expected number of distinct keys among this many requests (Theorem 4.1). All keys for infinitely many.
     pub fn unique(&self, requests: f64) -> f64 {
         if requests.is_nan() || requests <= 0.0 {
             return 0.0;
@@ -22,8 +23,8 @@ impl Popularity {
         }
     }
 
-    /// How many requests it takes until that many different keys are expected among them (Lemma 4.2): the inverse of
-    /// [`Popularity::unique`]. Infinitely many for all keys or more.
+    /// The number of requests after which this many distinct keys are expected (Lemma 4.2): the inverse of
+    /// [`Popularity::unique`]. Infinite for all keys or more.
     pub fn unique_inverse(&self, unique: f64) -> f64 {
         if unique >= self.keys() {
             return f64::INFINITY;
@@ -31,21 +32,21 @@ impl Popularity {
         increasing_root(unique, unique, |requests| self.unique(requests))
     }
 
-    /// The keys of a table that is merged from tables of `u` and of `v` keys (Theorem 4.3).
+    /// The expected keys of a table that is merged from tables of `u` and of `v` keys (Theorem 4.3).
     pub fn merge(&self, u: f64, v: f64) -> f64 {
         self.unique(self.unique_inverse(u) + self.unique_inverse(v))
     }
 
-    /// The probability that a level has an item for a key at a `distance` (0 to 1, in parts of the key space) behind
-    /// the key that was compacted last, if every key is compacted once in `interval` requests (Theorem 4.4).
+    /// The probability that a level has an item for a key at a `distance` (0 to 1, as a share of the key space) behind
+    /// the key that was compacted last, if every key is compacted once per `interval` requests (Theorem 4.4).
     pub fn density(&self, interval: f64, distance: f64) -> f64 {
         self.unique(interval * distance) / self.keys()
     }
 
-    /// DInterval: the requests between two compactions of the same key in a level that holds `size` keys and is
-    /// compacted around the key space (Lemma 4.5).
+    /// DInterval: the requests between two compactions of the same key in a level of `size` keys that is compacted in
+    /// round-robin order over the key space (Lemma 4.5).
     ///
-    /// The sum over all distances is taken as an integral, which is exact but for a share of 1 / N.
+    /// The sum over all distances is approximated by an integral, with a relative error of 1 / N.
     pub fn density_interval(&self, size: f64) -> f64 {
         if size >= self.keys() {
             return f64::INFINITY;
@@ -53,7 +54,7 @@ impl Popularity {
         increasing_root(size, 2.0 * size, |interval| self.level_size(interval))
     }
 
-    /// The keys of a level that is compacted around the key space once in `interval` requests: the inverse of
+    /// The keys of a level that is compacted once around the key space per `interval` requests: the inverse of
     /// [`Popularity::density_interval`].
     pub fn level_size(&self, interval: f64) -> f64 {
         if interval.is_nan() || interval <= 0.0 {
@@ -63,7 +64,7 @@ impl Popularity {
             // The mean of 1 − e^−rx over x within 0 to the interval.
             return self.sum(|group, rate| group.keys * mean_of_risen(rate * interval));
         }
-        // Squares put most points where the density rises most.
+        // Squares concentrate points where the density rises most.
         let points = f64::from(DENSITY_POINTS);
         let mean = (0..DENSITY_POINTS).map(|point| {
             let root = (f64::from(point) + 0.5) / points;
@@ -72,7 +73,7 @@ impl Popularity {
         mean.sum()
     }
 
-    /// The probability that a request is for a key that did not occur in the last `requests` requests.
+    /// The probability that a request is for a key that is not among the last `requests` requests.
     pub fn absent(&self, requests: f64) -> f64 {
         match &self.arrival {
             None => {
@@ -89,7 +90,7 @@ impl Popularity {
         self.groups().iter().zip(&self.rates).map(|(group, &rate)| term(group, rate)).sum()
     }
 
-    /// The new keys that came, and of the older ones those that were requested while they grew older by as many ranks.
+    /// The new keys, and of the older ones those that were requested while their rank increased by that many.
     fn unique_with_arrivals(&self, arrival: &Arrival, requests: f64) -> f64 {
         let new = (arrival.new_keys * requests).min(self.keys());
         let stay = self.keys() - new;
@@ -185,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Theorems 4.1 and 4.3 against a simulation of small key spaces: the average of many tables.
+    /// Theorems 4.1 and 4.3 against a simulation of small key spaces, averaged over many tables.
     #[test]
     fn the_primitives_agree_with_simulated_tables() {
         let workloads = [

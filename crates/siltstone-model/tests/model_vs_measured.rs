@@ -1,7 +1,7 @@
-//! What the model of SILT says, against what the engine does: named workloads on a device that counts.
+//! Compares the model of SILT with the engine: named workloads on a device that counts.
 //!
-//! The tolerances are those of docs/MODELS.md: 5 % for write amplification, while a store is filled too, and for
-//! memory; 1 % for reads a get, and where a get of a missing key does less than one read, a hundredth of a read.
+//! The tolerances are those of docs/MODELS.md: 5 % for write amplification (also while a store is filled) and memory; 1
+//! % for reads per get, or 0.01 reads if a get of a missing key takes less than one read.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::print_stderr, reason = "the figures are what one looks at when a claim fails")]
@@ -13,25 +13,25 @@ use siltstone::{Database, SiltSettings, Stats};
 use siltstone_model::{KeyStream, Mica, Popularity, SiltLayout};
 
 const KEY_BYTES: usize = 16;
-const MISS: &str = "reads a miss";
+const MISS: &str = "reads per miss";
 const WRITES_TOLERANCE: f64 = 0.05;
 const READS_TOLERANCE: f64 = 0.01;
 const RAM_TOLERANCE: f64 = 0.05;
-/// The peak of memory of a store that is written as fast as it accepts writes, as a share of the model's. The account
-/// has the buffers for reads of all threads of the process; a database with two workers has them for three.
+/// The peak of memory of a store that is written as fast as it accepts writes, relative to the model's. The memory
+/// report includes the read buffers of all threads of the process; a database with two workers has three.
 const RAM_PEAK_SHARE: std::ops::RangeInclusive<f64> = 0.90..=1.06;
 const READ_BUFFERS_BYTES: u64 = 3 * 16_384;
-/// Puts for each key in which the peak is sought.
+/// Puts per key during which the peak is measured.
 const PEAK_ROUNDS: u64 = 2;
-/// Puts for each key that are counted.
+/// Puts per key that are counted.
 const ROUNDS: u64 = 4;
-/// Puts for each key before that, for each unit of the merge ratio, one at the least: how many of the young records are
-/// new keys, of which there were only such before, is learned from merges.
+/// Puts per key before that, per unit of the merge ratio, at least one. The engine learns from merges how many of its
+/// young records are new keys; after a load it assumes all of them are.
 const ROUNDS_WARM_OF_RATIO: f64 = 4.0;
-/// Puts for each get, and for each look at the account of memory.
+/// Puts between two gets, and between two looks at the memory report.
 const PUTS_PER_GET: u64 = 8;
 const PUTS_PER_SAMPLE: u64 = 512;
-/// What is in memory only while a job runs.
+/// Memory that only a running job uses.
 const BUFFERS: [&str; 5] =
     ["frozen_log_index", "log_buffer", "convert_buffers", "merge_buffers", "read_buffers"];
 
@@ -42,7 +42,7 @@ struct Case {
     layout: SiltLayout,
 }
 
-/// What was counted.
+/// The counts.
 #[derive(Default)]
 struct Measured {
     filling: f64,
@@ -111,7 +111,7 @@ impl Case {
         measured.reads_per_get /= puts / PUTS_PER_GET as f64;
         measured.reads_per_miss /= puts / PUTS_PER_GET as f64;
         measured.ram_bytes /= (puts / PUTS_PER_SAMPLE as f64).ceil();
-        // Without workers a write does a step of background work only when it may not go on otherwise.
+        // Without workers, a write does a step of background work only if it cannot proceed otherwise.
         stream.by_ref().take(self.keys as usize).for_each(|key| database.put(present(key), &value).unwrap());
         database.reset_ram_peak();
         let rounds = (PEAK_ROUNDS * self.keys) as usize;
@@ -127,7 +127,7 @@ impl Case {
         let popularity = self.popularity();
         let model = self.layout.silt(self.keys as f64).unwrap();
         let compare = |what: &str, model: f64, measured: f64, tolerance: f64| {
-            // Where a lookup reads less than once, what is left of its reads is a matter of chance.
+            // Below one read per lookup, the number of reads is dominated by chance.
             let unit = if what == MISS && measured < 1.0 { 1.0 } else { measured };
             let error = (model - measured) / unit;
             eprintln!("{what:16} model {model:12.4} measured {measured:12.4} {:+.2} %", 100.0 * error);
@@ -135,7 +135,7 @@ impl Case {
         };
         compare("filling", model.writes_of_filling().total(), measured.filling, WRITES_TOLERANCE);
         compare("overwriting", model.writes(&popularity).total(), measured.writes, WRITES_TOLERANCE);
-        compare("reads a get", model.reads_per_get(&popularity), measured.reads_per_get, READS_TOLERANCE);
+        compare("reads per get", model.reads_per_get(&popularity), measured.reads_per_get, READS_TOLERANCE);
         compare(MISS, model.reads_per_miss(), measured.reads_per_miss, READS_TOLERANCE);
         compare("memory, bytes", model.ram().total(), measured.ram_bytes, RAM_TOLERANCE);
         let peak_share = measured.ram_peak_bytes / model.ram_peak().total();
@@ -145,7 +145,7 @@ impl Case {
 }
 
 impl Measured {
-    /// A get of a key that is there, and of one that is not.
+    /// Gets a key that exists and one that does not.
     fn get(&mut self, database: &Database, directory: &Directory, key: u32, missing: u64) {
         let reads = || directory.io().of(Purpose::Get).reads;
         let start = reads();
@@ -189,7 +189,7 @@ fn a_higher_merge_ratio_costs_what_the_model_says() {
 
 #[test]
 fn the_default_settings_cost_what_the_model_says() {
-    // LogStores that are small beside the data, as they are where data is large.
+    // LogStores that are small relative to the data, as with large data.
     let layout = SiltLayout { log_slots_min: 256.0, ..SiltLayout::new(16.0, 48.0) };
     Case { keys: 120_000, skew: 0.99, layout }.agrees();
 }

@@ -1,5 +1,5 @@
-//! What the planner recommends, carried out: the printed builder call sets up a database, and what that costs is
-//! compared with the plan.
+//! Carries out what the planner recommends: the printed builder call opens a database, and its costs are compared with
+//! the plan.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::print_stderr, reason = "the figures are what one looks at when a claim fails")]
@@ -10,18 +10,18 @@ use siltstone::{Builder, Database, EngineKind};
 use siltstone_model::planner::{Demand, Goal, Plan, Prediction, System, plan, trial};
 use siltstone_model::{Flash, KeyStream, Popularity};
 
-/// Puts for each key that are counted.
+/// Puts per key that are counted.
 const ROUNDS: u64 = 2;
-/// Puts for each get.
+/// Puts between two gets.
 const PUTS_PER_GET: u64 = 4;
 const WRITES_TOLERANCE: f64 = 0.08;
 const READS_TOLERANCE: f64 = 0.02;
-/// The account has the buffers for reads of all threads of the process; a database with two workers has them for three.
+/// The memory report includes the read buffers of all threads of the process; a database with two workers has three.
 const READ_BUFFERS_BYTES: u64 = 3 * 16_384;
-/// The plan is of the peak while writes come as fast as they are accepted.
+/// The plan gives the peak, while writes come as fast as they are accepted.
 const PEAK: std::ops::RangeInclusive<f64> = 0.78..=1.06;
 
-/// A builder that was set up by the text of a call.
+/// Parses the text of a builder call and sets up the builder it describes.
 fn builder_of(call: &str) -> Builder {
     let settings = call.strip_prefix("Database::builder(path)").unwrap().strip_suffix(".open()?").unwrap();
     let mut builder = Database::builder("planned").background_threads(0).seed([5, 6]);
@@ -47,13 +47,13 @@ fn builder_of(call: &str) -> Builder {
     builder
 }
 
-/// A database as a plan has it, and what is put into it.
+/// A database with a plan's settings, and the demand's data.
 struct Carried<'a> {
     demand: &'a Demand,
     directory: Directory,
     database: Database,
     stream: KeyStream,
-    /// Whether background work is done after each put, before the next.
+    /// Whether background work runs after each put, before the next.
     settled: bool,
 }
 
@@ -95,7 +95,8 @@ impl<'a> Carried<'a> {
         self.put_rounds(warm_rounds);
     }
 
-    /// Reads per get of a key that is there, and of one that is not, and the bytes of each read; write amplification.
+    /// Returns the reads per get of an existing key and of a missing one, the bytes of each read, and the write
+    /// amplification.
     fn count(&mut self) -> [f64; 4] {
         let (stats, io) = (self.database.stats(), self.directory.io());
         let (mut found_reads, mut missed_reads, mut gets) = (0.0, 0.0, 0.0);
@@ -130,7 +131,7 @@ fn near(what: &str, planned: f64, counted: f64, tolerance: f64) {
     assert!((planned - counted).abs() <= tolerance * counted.max(0.25), "{what}: {planned} for {counted}");
 }
 
-/// Plans, carries the best plan out, and compares. Answers the plan.
+/// Plans, carries out the best plan, and compares. Returns the plan.
 fn carry_out(demand: &Demand) -> Plan {
     let best = plan(demand).unwrap().swap_remove(0);
     assert!(best.is_recommended(), "{best:?}");
@@ -145,7 +146,7 @@ fn carry_out(demand: &Demand) -> Plan {
     near("reads per miss", reads_per_miss, missed, READS_TOLERANCE);
     if best.system == System::SILT {
         near("WA", write_amplification, writes, WRITES_TOLERANCE);
-        // Records of the log are read by themselves.
+        // Records of the log are read one at a time.
         eprintln!("bytes of a read: planned {read_bytes}, counted {bytes}");
         assert!((0.97..1.4).contains(&(read_bytes / bytes)), "{read_bytes} for {bytes}");
     }

@@ -1,7 +1,7 @@
-//! The parameters that are tried for each engine, with what they cost.
+//! The candidate parameters of each engine, and their costs.
 //!
-//! Every engine has a few parameters of which most are small whole numbers, and its model is evaluated in microseconds:
-//! all sensible combinations are tried, on a grid of a few per cent where a parameter is continuous.
+//! An engine has few parameters, most of them small whole numbers, and its model takes microseconds. So all sensible
+//! combinations are evaluated; continuous parameters are on a grid of a few per cent.
 
 use siltstone::EngineKind;
 
@@ -17,23 +17,23 @@ use super::plan::{Costs, Value};
 use super::silt;
 use super::system::System;
 
-/// Over-provisions that are tried, as fractions of the data.
+/// Candidate over-provisions, as fractions of the data.
 const OVER_PROVISIONS: [f64; 9] = [0.05, 0.07, 0.1, 0.14, 0.18, 0.25, 0.4, 0.7, 1.0];
-/// What FlashKey takes beside its hash table: open bands and buffers.
+/// The memory of FlashKey besides its hash table: open bands and buffers.
 const FLASHKEY_BUFFER_BYTES: f64 = 1_048_576.0;
-/// Files that engines keep open beside their stores: the directory, the lock, the manifest and what a command needs.
+/// Files that engines keep open besides their stores: directory, lock, manifest, and those of a command.
 pub(super) const OTHER_FILES: f64 = 16.0;
 
 /// The parameters of an engine.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Parameters {
-    /// Those of SILT.
+    /// The SILT engine's.
     Silt(SiltLayout),
-    /// By their names.
+    /// Name and value.
     Named(Vec<(&'static str, Value)>),
 }
 
-/// An engine with parameters.
+/// An engine's parameters and their costs.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
     pub parameters: Parameters,
@@ -41,7 +41,7 @@ pub(super) struct Candidate {
 }
 
 impl Parameters {
-    /// By the names that the builder and the command line have for them.
+    /// The settings by their names in the builder and on the command line.
     pub fn settings(&self) -> Vec<(&'static str, Value)> {
         match self {
             Parameters::Silt(layout) => silt::settings(layout),
@@ -54,7 +54,7 @@ pub(super) fn count(value: f64) -> Value {
     Value::Count(value.ceil() as u64)
 }
 
-/// All candidates of an engine; none if it cannot hold the data at all.
+/// Returns all candidates of an engine; none if it cannot hold the data.
 pub(super) fn candidates(system: System, demand: &Demand) -> Vec<Candidate> {
     match system {
         System::Engine(EngineKind::Silt) => silt::candidates(demand),
@@ -152,7 +152,7 @@ fn prefiltered(demand: &Demand, store: &BloomStore) -> Vec<Candidate> {
         return Vec::new();
     };
     let background_reads = write_amplification;
-    // The write buffers of all instances fill slowly: what must not be lost is in a log meanwhile.
+    // The write buffers of all instances fill slowly: for persistence, puts also go to a log.
     let log = if demand.persistent { 1.0 + demand.synced_excess() } else { 0.0 };
     let reads_per_miss = store.reads_per_miss();
     let candidate = |prefilter_bits: f64| {
@@ -181,7 +181,7 @@ fn prefiltered(demand: &Demand, store: &BloomStore) -> Vec<Candidate> {
     [0.0, 4.0, 8.0].map(candidate).into()
 }
 
-/// MICA with a budget that holds these keys; none if they are too many.
+/// Returns MICA with a budget for these keys; `None` if there are too many.
 pub(super) fn mica(demand: &Demand) -> Option<Candidate> {
     let (keys, item_bytes) = (demand.keys(), demand.item_bytes());
     let fixed = demand.silt_layout.fixed;

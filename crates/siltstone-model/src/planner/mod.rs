@@ -1,9 +1,8 @@
-//! The planner: which engine, with which parameters, for what a user has and wants, and what it will cost.
+//! The planner: chooses an engine and its parameters for given data, load and hardware, and predicts the cost.
 //!
-//! [`plan`] tries the sensible parameters of every engine (`candidates.rs`, `silt.rs`), keeps for each engine those
-//! that fit best, and ranks the engines. [`trade_off`] shows all that an engine can do: Figure 2.8 of Lim's
-//! dissertation,
-//! with all engines. [`trial`] scales a plan down to a database that is quickly filled.
+//! [`plan`] evaluates the sensible parameters of every engine (`candidates.rs`, `silt.rs`), keeps the best for each
+//! engine, and ranks the engines. [`trade_off`] returns the range of costs of every engine: Figure 2.8 of Lim's
+//! dissertation, for all engines. [`trial`] scales a plan down to a database that can be filled quickly.
 
 mod candidates;
 mod demand;
@@ -19,18 +18,18 @@ use super::error::ModelError;
 use super::popularity::Popularity;
 use candidates::{Candidate, Parameters, candidates};
 
-/// Costs that differ by less than this share are taken to be the same.
+/// Costs that differ by less than this share count as equal.
 const COST_STEP: f64 = 0.003;
-/// A flash that is busy for a smaller share of the time is as good as idle.
+/// A device that is busy for less than this share of the time counts as idle.
 const BUSY_MIN: f64 = 0.001;
-/// What an exceeded limit counts beside the logarithm by which it is exceeded: none is exceeded for a small gain.
+/// The penalty for an exceeded limit, added to the logarithm of the excess: no limit is exceeded for a small gain.
 const EXCEEDED: f64 = 0.1;
 
-/// A plan for each engine that can hold the data, the best first: those that can be recommended before those that
-/// cannot, and among both the better by the [`Goal`]. Where nothing fits, an engine is shown as near to it as it comes,
-/// and engines that are nearer before others.
+/// Returns a plan for each engine that can hold the data, best first. Plans that can be recommended come before the
+/// others; within both groups they are ordered by the [`Goal`]. If no parameters fit, an engine's plan is the one that
+/// exceeds its limits least, and engines closer to their limits come first.
 ///
-/// Some tenths of a second.
+/// Takes some tenths of a second.
 pub fn plan(demand: &Demand) -> Result<Vec<Plan>, ModelError> {
     demand.check()?;
     let mut plans: Vec<Plan> = System::all().filter_map(|system| best(system, demand)).collect();
@@ -43,8 +42,8 @@ pub fn plan(demand: &Demand) -> Result<Vec<Plan>, ModelError> {
     Ok(plans)
 }
 
-/// The plan of a built engine for that many keys of equal popularity, with all settings that depend on the number of
-/// keys scaled with it: what a benchmark with so many keys shows.
+/// Returns the plan of a Siltstone engine scaled to this many keys of equal popularity, with all settings that depend
+/// on the number of keys: a prediction for a benchmark of that size.
 pub fn trial(demand: &Demand, plan: &Plan, keys: u64) -> Result<Plan, ModelError> {
     let demand = Demand { popularity: Popularity::uniform(keys)?, synced: false, ..demand.clone() };
     let times = demand.keys() / plan_keys(plan);
@@ -57,21 +56,21 @@ pub fn trial(demand: &Demand, plan: &Plan, keys: u64) -> Result<Plan, ModelError
     candidate.map(|candidate| evaluate(plan.system, &demand, candidate)).ok_or(error)
 }
 
-/// The keys that a plan was made for.
+/// The number of keys that a plan was made for.
 fn plan_keys(plan: &Plan) -> f64 {
     plan.prediction.ram_bytes / plan.prediction.ram_bytes_per_key
 }
 
-/// What an engine can do with more and less memory.
+/// The costs of an engine over a range of memory sizes.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct TradeOff {
     /// The engine.
     pub system: System,
-    /// Its best predictions by ascending memory: each writes less than the one before it.
+    /// Its best predictions by ascending memory. Each has a lower write amplification than the one before it.
     pub points: Vec<Prediction>,
 }
 
-/// The curves of write amplification (and reads) over memory, for all engines.
+/// Returns the curves of write amplification (and reads) over memory, for all engines.
 pub fn trade_off(demand: &Demand) -> Result<Vec<TradeOff>, ModelError> {
     demand.check()?;
     Ok(System::all().map(|system| TradeOff { system, points: frontier(system, demand) }).collect())
@@ -137,13 +136,13 @@ fn limits(demand: &Demand, prediction: &Prediction) -> Vec<Limit> {
     limits
 }
 
-/// By how much the limits are exceeded, in logarithms: 0 if none is.
+/// The sum of the excess over all limits, in logarithms: 0 if no limit is exceeded.
 fn excess(limits: &[Limit]) -> f64 {
     limits.iter().filter(|limit| limit.used > 1.0).map(|limit| EXCEEDED + limit.used.ln()).sum()
 }
 
-/// What is to be small: what the goal names, in steps that matter, and among equals memory, space, writes and device
-/// time.
+/// The value to minimize: the quantity named by the goal, rounded to [`COST_STEP`]; among equals memory, space, writes
+/// and device time.
 fn cost(goal: Goal, prediction: &Prediction) -> (f64, f64) {
     let aimed_at = match goal {
         Goal::LeastDeviceTime => prediction.device_busy.max(BUSY_MIN),
@@ -160,7 +159,7 @@ mod tests {
     use super::*;
     use crate::{Flash, Popularity, YEAR_S};
 
-    /// 2.4's example as a demand: 100 M items, 5,000 puts a second; items and flash an eighth as large.
+    /// The example of 2.4 as a demand: 100 M items, 5,000 puts per second; items and flash are an eighth as large.
     fn demand() -> Demand {
         let mut demand = Demand::new(Popularity::uniform(100_000_000).unwrap(), 24.0, 104.0);
         demand.puts_per_s = 5_000.0;
@@ -252,9 +251,9 @@ mod tests {
         assert!(zipf < 0.85 * uniform, "{zipf} {uniform}");
     }
 
-    /// The working set stays on flash and in the index, the rest goes to the disk (FlashStore, 4.5).
+    /// The working set stays on flash and in the index; the rest goes to the disk (FlashStore, 4.5).
     #[test]
-    fn a_disk_lets_flashstore_do_with_less_memory() {
+    fn with_a_disk_flashstore_needs_less_memory() {
         let of = |disk_reads_per_s| {
             let popularity = Popularity::zipf(100_000_000, 0.99).unwrap();
             let demand = Demand { disk_reads_per_s, popularity, goal: Goal::LeastRam, ..demand() };

@@ -1,41 +1,41 @@
-//! What the planner answers.
+//! The output of the planner.
 
 use super::candidates::Parameters;
 use super::demand::Demand;
 use super::system::System;
 
-/// What a store costs, as the models have it.
+/// The predicted costs of a store.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Prediction {
-    /// The most memory, in bytes.
+    /// The peak of memory, in bytes.
     pub ram_bytes: f64,
-    /// The same for each key.
+    /// The same per key.
     pub ram_bytes_per_key: f64,
-    /// Reads from flash for a get of a key that is there, drawn as the puts are.
+    /// Reads from flash for a get of an existing key, where gets are distributed as puts are.
     pub reads_per_get: f64,
     /// Reads from flash for a get of a missing key.
     pub reads_per_miss: f64,
     /// The bytes of each of these reads.
     pub read_bytes: f64,
-    /// Reads from disk for a get.
+    /// Reads from disk per get.
     pub disk_reads_per_get: f64,
-    /// Bytes written to flash for each byte put.
+    /// Bytes written to flash per byte put.
     pub write_amplification: f64,
-    /// Bytes that merges, conversions and cleaning read from flash for each byte put.
+    /// Bytes that merges, conversions and cleaning read from flash per byte put.
     pub background_reads: f64,
-    /// Bytes taken on flash for each byte of items.
+    /// Bytes on flash per byte of items.
     pub space_amplification: f64,
     /// The same in bytes.
     pub flash_bytes: f64,
-    /// How long the flash lasts, in seconds.
+    /// The lifetime of the flash, in seconds.
     pub lifetime_s: f64,
-    /// The share of the time that the flash is busy with gets, writes, and the reads of background work.
+    /// The share of the time in which the flash is busy with gets, writes and background reads.
     pub device_busy: f64,
-    /// The files that are open at the same time, at the most.
+    /// The maximum number of open files.
     pub open_files: f64,
 }
 
-/// What a model of an engine says; the rest of a [`Prediction`] follows.
+/// The output of an engine's model, from which a [`Prediction`] is computed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Costs {
     pub ram_bytes: f64,
@@ -78,7 +78,7 @@ impl Prediction {
     }
 }
 
-/// What a plan is limited by.
+/// A resource that limits a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -88,9 +88,9 @@ pub enum Bound {
     FlashSpace,
     /// The wear of the flash.
     Lifetime,
-    /// The time that the flash has for reads and writes.
+    /// The time of the flash for reads and writes.
     DeviceTime,
-    /// The time that the disk has for reads.
+    /// The time of the disk for reads.
     DiskTime,
 }
 
@@ -99,19 +99,19 @@ pub enum Bound {
 pub struct Limit {
     /// Which bound.
     pub bound: Bound,
-    /// The share of it that is used: above 1 the plan does not fit.
+    /// The used share. Above 1 the plan does not fit.
     pub used: f64,
 }
 
-/// Why a plan cannot be recommended, whatever its parameters.
+/// A reason why a plan cannot be recommended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unfit {
-    /// The engine is not built yet.
+    /// Siltstone does not implement the engine.
     NotBuilt,
     /// The engine has no ordered scans.
     NoScans,
-    /// The engine keeps nothing beyond its process.
+    /// The engine does not persist data.
     NotPersistent,
     /// A [`Limit`] is exceeded.
     Exceeds(Bound),
@@ -123,7 +123,7 @@ pub enum Unfit {
 pub enum Value {
     /// A whole number.
     Count(u64),
-    /// Any other.
+    /// Any other number.
     Ratio(f64),
     /// The lengths of keys and of values, in bytes.
     Lengths(u64, u64),
@@ -139,16 +139,16 @@ impl std::fmt::Display for Value {
     }
 }
 
-/// One engine, with the parameters that are best for the demand.
+/// One engine, with its best parameters for the demand.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Plan {
     /// The engine.
     pub system: System,
-    /// Its parameters by the names that the builder and the command line have for them.
+    /// Its parameters by their names in the builder and on the command line.
     pub settings: Vec<(&'static str, Value)>,
-    /// What it costs.
+    /// Its predicted costs.
     pub prediction: Prediction,
-    /// How much of each bound it uses, the most used first: the first one binds it.
+    /// The used share of each bound, in descending order: the first one limits the plan.
     pub limits: Vec<Limit>,
     /// Why it cannot be recommended; empty if it can.
     pub unfit: Vec<Unfit>,
@@ -162,17 +162,17 @@ fn is_of_builder(name: &str) -> bool {
 }
 
 impl Plan {
-    /// Whether it does all that is demanded, with an engine that is built.
+    /// Whether it meets the demand with an engine that Siltstone implements.
     pub fn is_recommended(&self) -> bool {
         self.unfit.is_empty()
     }
 
-    /// What binds it most.
+    /// The bound that is used most.
     pub fn binding(&self) -> Option<Limit> {
         self.limits.first().copied()
     }
 
-    /// The call that opens a database with the plan's engine and settings, if the engine exists.
+    /// The call that opens a database with the plan's settings, if Siltstone implements the engine.
     pub fn builder_call(&self) -> Option<String> {
         let System::Engine(kind) = self.system else { return None };
         let calls = |of_builder: bool| -> String {
@@ -186,7 +186,7 @@ impl Plan {
         Some(format!("Database::builder(path).engine({engine}){}.open()?", calls(true)))
     }
 
-    /// The flags of `siltstone bench db` for the plan's engine and settings, if the engine exists.
+    /// The flags of `siltstone bench db` for the plan's settings, if Siltstone implements the engine.
     pub fn flags(&self) -> Option<String> {
         let System::Engine(kind) = self.system else { return None };
         let flag = |(name, value): &(&str, Value)| match value {

@@ -1,4 +1,4 @@
-//! The parameters that are tried for SILT, and what they cost.
+//! The candidate parameters of the SILT engine, and their costs.
 
 use crate::popularity::Popularity;
 use crate::silt::{Silt, SiltLayout, Turn};
@@ -8,34 +8,34 @@ use super::candidates::{Candidate, OTHER_FILES, Parameters, count};
 use super::demand::Demand;
 use super::plan::{Costs, Value};
 
-/// P that is tried, the smallest of them in any case and others for so many keys each.
+/// Candidates for P. The smallest is always evaluated; a larger one only if each partition gets this many keys.
 const PARTITIONS: [f64; 3] = [4.0, 16.0, 64.0];
 const PARTITION_KEYS_MIN: f64 = 4000.0;
-/// The slots of a LogStore that are tried: fixed numbers, and one for so many keys.
+/// Candidates for the slots of a LogStore: fixed numbers, and one slot per this many keys.
 const LOG_SLOTS: [f64; 5] = [64.0, 256.0, 1024.0, 4096.0, 16_384.0];
 const KEYS_PER_LOG_SLOT: [f64; 2] = [50.0, 25.0];
-/// The most slots that the builder lets a LogStore have at the least.
+/// The largest `log_slots_min` that the builder accepts.
 const LOG_SLOTS_MAX: f64 = 16_777_216.0;
-/// No LogStore is tried that is larger than this share of a partition, unless it is the smallest of all.
+/// LogStores larger than this share of a partition are skipped, except for the smallest.
 const LOG_SHARE_MAX: f64 = 0.1;
-/// d · P / N that is tried: all that the builder takes, in steps of 6 %.
+/// Candidates for d · P / N: the range that the builder accepts, in steps of 6 %.
 const MERGE_RATIO_MIN: f64 = 0.01;
 const MERGE_RATIO_MAX: f64 = 10.0;
 const MERGE_RATIO_STEP: f64 = 1.06;
-/// The bits of HashStores' filters that are tried.
+/// Candidates for the filter bits of HashStores.
 const FILTER_BITS: [f64; 8] = [2.0, 4.0, 6.0, 8.0, 9.0, 10.0, 11.0, 13.0];
-/// The bits of a filter on the last store that are tried if gets miss; 0 is none.
+/// Candidates for the filter bits of the last store if some gets are for missing keys; 0 means no filter.
 const LAST_FILTER_BITS: [f64; 4] = [0.0, 4.0, 7.0, 10.0];
-/// The sizes of blocks that are tried beside the demand's own.
+/// Candidate block sizes besides the demand's own.
 const BLOCK_BYTES: [f64; 2] = [8192.0, 16_384.0];
-/// Layouts without fixed lengths are tried where a block of fixed-size records leaves more than this share unused.
+/// Layouts without fixed lengths are evaluated if fixed-size records leave more than this share of a block unused.
 const UNUSED_SHARE: f64 = 0.02;
-/// Points at which the share of keys that are absent is taken: so many requests, in steps of a tenth.
+/// The points at which the share of absent keys is computed: numbers of requests, in steps of a tenth.
 const ABSENT_MIN: f64 = 0.5;
 const ABSENT_STEP: f64 = 1.1;
 const ABSENT_POINTS: i32 = 330;
 
-/// What a popularity was asked before, since many candidates ask the same.
+/// A cache of a popularity's results, which many candidates share.
 pub(super) struct Asked<'a> {
     popularity: &'a Popularity,
     turns: HashMap<(u64, u64), Turn>,
@@ -54,7 +54,7 @@ impl<'a> Asked<'a> {
         *self.turns.entry(key).or_insert_with(|| silt.turn(self.popularity))
     }
 
-    /// [`Popularity::absent`], between points.
+    /// Returns [`Popularity::absent`], interpolated between points.
     fn absent(&self, requests: f64) -> f64 {
         let place = (requests / ABSENT_MIN).ln() / ABSENT_STEP.ln();
         let at = |point: usize| self.absent.get(point).or(self.absent.last()).copied().unwrap_or(1.0);
@@ -87,7 +87,7 @@ pub(super) fn candidates(demand: &Demand) -> Vec<Candidate> {
     found
 }
 
-/// The demand's own layout, and others where these may cost less.
+/// Returns the demand's own layout, and others that may cost less.
 fn layouts(own: &SiltLayout) -> Vec<SiltLayout> {
     let mut found = vec![own.clone()];
     let sizes = BLOCK_BYTES.into_iter().filter(|bytes| *bytes > own.block_bytes);
@@ -101,7 +101,7 @@ fn layouts(own: &SiltLayout) -> Vec<SiltLayout> {
 
 fn log_slots(partition_keys: f64) -> Vec<f64> {
     let of_the_keys = KEYS_PER_LOG_SLOT.map(|keys_per_slot| (partition_keys / keys_per_slot).ceil());
-    // LogStores grow with the data by themselves: smaller ones are for small data.
+    // LogStores grow with the data anyway: small ones are only for small data.
     let fixed = LOG_SLOTS.into_iter().filter(|slots| {
         *slots <= LOG_SHARE_MAX * partition_keys && (*slots >= 1024.0 || partition_keys < 100_000.0)
     });
@@ -128,13 +128,14 @@ fn of_all_ratios(demand: &Demand, layout: &SiltLayout, asked: &mut Asked<'_>) ->
     found
 }
 
-/// The same with shorter and longer filters.
+/// Varies the lengths of the filters.
 fn filtered(demand: &Demand, layout: &SiltLayout, asked: &mut Asked<'_>) -> Vec<Candidate> {
     let misses = demand.missing_gets > 0.0;
     let mut found = Vec::new();
     for last_filter_bits in LAST_FILTER_BITS.into_iter().filter(|bits| misses || *bits == 0.0) {
         let layout = SiltLayout { last_filter_bits, ..layout.clone() };
-        // Writes and space hardly depend on the filters of HashStores, nor does which stores are asked on any filter.
+        // Writes and space hardly depend on the HashStores' filters. Which stores a lookup visits does not depend on
+        // filters at all.
         let Ok(silt) = layout.silt(demand.keys()) else { continue };
         let Some(costs) = costs(demand, &layout, &silt, asked) else { continue };
         let (log_stores, hash_stores) = asked.stores_asked(&silt);
@@ -174,14 +175,14 @@ fn costs(demand: &Demand, layout: &SiltLayout, silt: &Silt, asked: &mut Asked<'_
     costs.write_amplification.is_finite().then_some(costs)
 }
 
-/// What that layout costs.
+/// The costs of this layout.
 pub(super) fn of_layout(demand: &Demand, layout: &SiltLayout) -> Option<Candidate> {
     let silt = layout.silt(demand.keys()).ok()?;
     let costs = costs(demand, layout, &silt, &mut Asked::new(&demand.popularity))?;
     Some(Candidate { parameters: Parameters::Silt(layout.clone()), costs })
 }
 
-/// The candidates whose trade-off is shown: filters stay as they are in the demand, as they do in Figure 2.8.
+/// Whether a candidate is part of the trade-off curve: its filters are those of the demand, as in Figure 2.8.
 pub(super) fn is_standard(demand: &Demand, candidate: &Candidate) -> bool {
     match &candidate.parameters {
         Parameters::Silt(layout) => {
@@ -211,7 +212,7 @@ pub(super) fn settings(layout: &SiltLayout) -> Vec<(&'static str, Value)> {
     settings
 }
 
-/// The layout for so many times the keys of another, with LogStores as large beside the data.
+/// The layout for `times` as many keys, with LogStores scaled along.
 pub(super) fn scaled(layout: &SiltLayout, times: f64) -> SiltLayout {
     let log_slots_min = (layout.log_slots_min * times).ceil().clamp(16.0, LOG_SLOTS_MAX);
     SiltLayout { log_slots_min, ..layout.clone() }
@@ -222,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_before_is_what_the_popularity_says() {
+    fn cached_results_are_those_of_the_popularity() {
         let popularity = Popularity::zipf(1_000_000, 0.99).unwrap();
         let asked = Asked::new(&popularity);
         for requests in [0.1, 0.7, 10.0, 12_345.0, 1e6, 3.3e7, 1e12] {

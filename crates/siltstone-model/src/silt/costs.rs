@@ -1,6 +1,6 @@
-//! What a SILT store writes and holds, by its parts.
+//! The writes and the memory of a SILT store, by component.
 
-/// Where write amplification comes from, in bytes written for each byte that is put.
+/// The sources of write amplification, in bytes written per byte put.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct SiltWrites {
     /// The log.
@@ -12,7 +12,7 @@ pub struct SiltWrites {
 }
 
 impl SiltWrites {
-    /// WA: all of it.
+    /// WA: the sum.
     pub fn total(&self) -> f64 {
         self.log_store + self.hash_stores + self.sorted_store
     }
@@ -27,12 +27,12 @@ pub struct SiltRam {
     pub hash_stores: f64,
     /// The indexes of the SortedStores.
     pub sorted_stores: f64,
-    /// What conversions, merges and lookups take while they run.
+    /// The buffers of conversions, merges and lookups.
     pub buffers: f64,
 }
 
 impl SiltRam {
-    /// All of it.
+    /// The sum.
     pub fn total(&self) -> f64 {
         self.log_stores + self.hash_stores + self.sorted_stores + self.buffers
     }

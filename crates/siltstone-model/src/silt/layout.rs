@@ -1,6 +1,6 @@
-//! What this crate's SILT engine stores and holds, byte by byte: the parameters of [`Silt`] that follow from its
-//! formats and settings. docs/formats/ has the formats. The sizes of filters and indexes are those that were
-//! measured, within 2 %; `tests/model_vs_measured.rs` holds all of it against the engine's own counts.
+//! The parameters of [`Silt`] for this crate's SILT engine, derived from its formats (docs/formats/) and settings byte
+//! by byte. The sizes of filters and indexes are measured, and correct within 2 %. `tests/model_vs_measured.rs`
+//! compares the results with the engine's own counters.
 
 use super::Silt;
 use crate::error::{ModelError, fraction, positive};
@@ -35,14 +35,14 @@ const PIECE_BYTES_MIN: f64 = costs::PIECE_BYTES_MIN as f64;
 const BUCKET_RECORDS: f64 = costs::BUCKET_KEYS as f64;
 const PIECES_PER_BUCKET: f64 = costs::PIECES_PER_BUCKET as f64;
 const KEYS_PER_RANGE: f64 = costs::KEYS_PER_RANGE as f64;
-/// What the test `the_constants_of_the_merge_policy_are_those_of_its_simulation` counts for 4 to 64 partitions that
+/// As counted by the test `the_constants_of_the_merge_policy_are_those_of_its_simulation` for 4 to 64 partitions that
 /// merge 3 to 33 HashStores at once: the first within 0.1, the others within 0.15.
 const MERGE_EXCESS_STORES: f64 = 0.9;
 const MERGE_LOGGED_STORES: f64 = 0.35;
-/// The LogStore that follows a merge is converted before it is full, at another number of keys in each partition.
+/// The LogStore after a merge is converted before it is full, at a different number of keys in each partition.
 const PARTIAL_STORES: f64 = 0.45;
 /// At the peak of memory, as measured by `tests/model_vs_measured.rs`: the share of the LogStores' tables that is
-/// allocated; the share by which HashStores exceed their bound; the share of the keys of a merge that is written again
+/// allocated; the share by which HashStores exceed their bound; the share of the keys of a merge that are written again
 /// before the merge ends.
 const TABLES_ALLOCATED_PEAK: f64 = 0.75;
 const HASH_EXCESS: f64 = 0.07;
@@ -51,25 +51,25 @@ const REFILLED_SHARE: f64 = 0.5;
 const LARGEST_BUCKET_DEVIATIONS: f64 = 3.0;
 /// Bits of a block-perfect index per bucket.
 const BUCKET_BITS: f64 = 11.0;
-/// What merges keep of a record that waits in a bucket beside its bytes, conversions of each record for the filter, and
-/// both of each record in a region of a LogStore.
+/// Bytes of memory besides the record itself: in a merge for each record waiting in a bucket, in a conversion for each
+/// record of the filter, and in both for each record of a LogStore's region.
 const WAITING_BYTES: f64 = 28.0;
 const FILTER_BUILDING_BYTES: f64 = 13.0;
 const REGION_RECORD_BYTES: f64 = 8.0;
-/// A range of the filter of a SortedStore: bytes besides its ribbon filter, and bytes per key while it is built.
+/// A range of a SortedStore's filter: bytes besides its ribbon filter, and bytes per key while it is built.
 const RANGE_BYTES: f64 = 40.0;
 const RANGE_BUILDING_BYTES: f64 = 16.0;
 
-/// The records and the settings of the engine, with its defaults for all but the records.
+/// The records and the engine's settings. All but the records have the engine's defaults.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct SiltLayout {
-    /// The bytes of a key, the mean if they differ.
+    /// The mean length of a key, in bytes.
     pub key_bytes: f64,
-    /// The bytes of a value, the mean if they differ.
+    /// The mean length of a value, in bytes.
     pub value_bytes: f64,
-    /// All records have one size, and the database is told so.
+    /// Whether all records have one size, which the database is configured with.
     pub fixed: bool,
-    /// Records have an expiry time.
+    /// Whether records have an expiry time.
     pub expiring: bool,
     /// A block on flash, in bytes.
     pub block_bytes: f64,
@@ -79,15 +79,16 @@ pub struct SiltLayout {
     pub merge_ratio: f64,
     /// The bits of a tag of LogStores.
     pub tag_bits: f64,
-    /// The false positives of HashStores' filters are 2^-this.
+    /// The false positive rate of HashStores' filters is 2^-this.
     pub filter_bits: f64,
-    /// The slots of a LogStore at the least.
+    /// The minimum number of slots of a LogStore.
     pub log_slots_min: f64,
-    /// Keys for each slot of all LogStores, where that makes more slots.
+    /// Keys per slot of all LogStores, if that gives more slots.
     pub keys_per_log_slot: f64,
-    /// A LogStore is converted after so many bytes of log in any case, or after a tenth of the data where that is more.
+    /// A LogStore is converted after this many bytes of log at the latest, or after a tenth of the data if that is
+    /// more.
     pub log_bytes_max: f64,
-    /// The false positives of a filter on each SortedStore are 2^-this; 0 for none.
+    /// The false positive rate of the filter of each SortedStore is 2^-this; 0 for no filter.
     pub last_filter_bits: f64,
     /// The bytes of a segment of the log.
     pub log_segment_bytes: f64,
@@ -100,7 +101,7 @@ pub struct SiltLayout {
 /// A file of records in hash order.
 struct StoreFile {
     bytes: f64,
-    /// What it takes in memory while it is open.
+    /// Its memory while it is open.
     ram_bytes: f64,
 }
 
@@ -120,7 +121,7 @@ impl SiltLayout {
             filter_bits: settings.filter_bits.into(),
             log_slots_min: settings.log_slots_min.into(),
             keys_per_log_slot: settings.keys_per_log_slot.into(),
-            // A LogStore may span half of what may be unconverted.
+            // One LogStore may take half of the log that is not converted yet.
             log_bytes_max: settings.log_bytes_max as f64 / 2.0,
             last_filter_bits: 0.0,
             log_segment_bytes: settings.log_segment_bytes as f64,
@@ -129,7 +130,7 @@ impl SiltLayout {
         }
     }
 
-    /// Whether there can be such records and settings.
+    /// Checks that such records and settings are possible.
     pub fn check(&self) -> Result<(), ModelError> {
         positive("key bytes", self.key_bytes)?;
         positive("key and value bytes", self.item_bytes())?;
@@ -139,7 +140,7 @@ impl SiltLayout {
         positive("tag bits", self.tag_bits)?;
         positive("filter bits", self.filter_bits)?;
         positive("log slots", self.log_slots_min)?;
-        positive("keys a log slot", self.keys_per_log_slot)?;
+        positive("keys per log slot", self.keys_per_log_slot)?;
         positive("log bytes", self.log_bytes_max)?;
         if self.last_filter_bits != 0.0 {
             positive("bits of the last filter", self.last_filter_bits)?;
@@ -147,7 +148,7 @@ impl SiltLayout {
         Ok(())
     }
 
-    /// The store of that many keys.
+    /// Returns the store for this many keys.
     pub fn silt(&self, keys: f64) -> Result<Silt, ModelError> {
         self.check()?;
         positive("keys", keys)?;
@@ -164,11 +165,11 @@ impl SiltLayout {
         let merge_keys = self.merge_keys(partition_keys, table_keys);
         let hash_stores = merge_keys / table_keys + MERGE_EXCESS_STORES;
         let tables = log_tables(table_slots);
-        // Of a LogStore that is never full only the tables that its keys need are allocated.
+        // A LogStore that never becomes full allocates only the tables that its keys need.
         let tables_needed = (tables * (partition_keys / (table_slots * table_occupancy)).min(1.0)).ceil();
         let allocated = |share: f64| share.min(tables_needed / tables);
         let partial_stores = PARTIAL_STORES * (1.0 - 1.0 / self.partitions);
-        // What every HashStore takes counts for those that are not full, too.
+        // The fixed memory of a HashStore also counts for those that are not full.
         let empty = self.hash_store(0.0);
         let partial_ram_bytes = empty.ram_bytes * partial_stores / (hash_stores / 2.0).max(1.0);
         Ok(Silt {
@@ -196,7 +197,7 @@ impl SiltLayout {
             refilled_share: REFILLED_SHARE,
             filter_bytes: (hash_store.ram_bytes + partial_ram_bytes) / table_keys,
             sorted_index_bytes: (sorted_store.ram_bytes + PARTITION_BYTES) / partition_keys,
-            // Half of the slots are taken on average, in two buckets of four.
+            // On average half of the slots are taken, in two buckets of four.
             log_false_positives: 4.0 * table_occupancy / self.tag_bits.exp2(),
             false_positives: (-self.filter_bits).exp2(),
             last_false_positives: (-self.last_filter_bits).exp2(),
@@ -205,7 +206,7 @@ impl SiltLayout {
         })
     }
 
-    /// The bytes that a get reads from a store at a time: the block of the record, or all blocks that it is in.
+    /// The bytes that a get reads from a store at a time: the block of the record, or all blocks that the record spans.
     pub fn read_bytes(&self) -> f64 {
         match self.slots_per_block() {
             Some(_) => self.block_bytes,
@@ -237,14 +238,14 @@ impl SiltLayout {
         self.block_bytes - BLOCK_HEADER_BYTES
     }
 
-    /// The records that fill a block, if they stand in slots.
+    /// The records that fill a block, if they are stored in slots.
     fn slots_per_block(&self) -> Option<f64> {
         let slots = (self.payload_bytes() / self.slot_bytes()).floor();
         (self.fixed && slots >= 1.0).then_some(slots)
     }
 
-    /// The slots of a LogStore, and the share of them that is taken when the first key finds no room. Tables of several
-    /// regions are full when the fullest region is; the shares are those that were measured, within 1 %.
+    /// The slots of a LogStore, and the share of them that is used when the first insertion fails. A table of several
+    /// regions is full when its fullest region is; the shares were measured, within 1 %.
     fn table(&self, partition_keys: f64) -> (f64, f64) {
         let wanted = self.log_slots(partition_keys);
         let tables = log_tables(wanted);
@@ -257,7 +258,7 @@ impl SiltLayout {
         (tables * regions * region_slots, occupancy)
     }
 
-    /// A slot of a LogStore's index: tag and position, four of them in whole bytes.
+    /// A slot of a LogStore's index: tag and position; four of them take whole bytes.
     fn log_slot_bytes(&self, table_slots: f64, log_record_bytes: f64) -> f64 {
         let reach = costs::LOG_REACH * table_slots * self.partitions * log_record_bytes;
         let position_bits = reach.log2().ceil().clamp(POSITION_BITS_MIN, POSITION_BITS_MAX);
@@ -273,12 +274,12 @@ impl SiltLayout {
         }
     }
 
-    /// The slots that a LogStore is to have.
+    /// The number of slots that a LogStore should have.
     fn log_slots(&self, partition_keys: f64) -> f64 {
         (partition_keys / self.keys_per_log_slot).floor().max(self.log_slots_min)
     }
 
-    /// The filter of a SortedStore, if it has one: a ribbon filter for each range of the keys.
+    /// The filter of a SortedStore, if it has one: one ribbon filter per range of keys.
     fn last_filter_bytes(&self, records: f64) -> f64 {
         if self.last_filter_bits == 0.0 {
             return 0.0;
@@ -287,7 +288,7 @@ impl SiltLayout {
         ranges * (ribbon_bytes(records / ranges, self.last_filter_bits) + RANGE_BYTES)
     }
 
-    /// All HashStores together hold half a LogStore a partition at the least.
+    /// All HashStores together hold at least half a LogStore per partition.
     fn merge_keys_min(&self) -> f64 {
         self.log_slots_min * costs::OCCUPANCY * self.partitions / (self.partitions + 1.0)
     }
@@ -311,14 +312,14 @@ impl SiltLayout {
     fn stream_file(&self, records: f64, filter_bytes: f64) -> StoreFile {
         let record = self.stream_bytes();
         let unused_max = self.block_bytes / UNUSED_SHARE;
-        // What is left of a block is as likely to be any length below that of the record which does not fit.
+        // The rest of a block is equally likely to have any length below that of the record that does not fit.
         let unused = if record <= unused_max { record / 2.0 } else { unused_max * unused_max / 2.0 / record };
         let blocks = records * record / (self.payload_bytes() - unused);
         self.file(blocks, fences_bytes(records, blocks) + filter_bytes)
     }
 
-    /// With a block for the header, and half a block that the last records do not fill. Behind the blocks stand index,
-    /// filter and footer, up to the next multiple of the alignment.
+    /// A file with a block for the header and, on average, half a block that the last records do not fill. The blocks
+    /// are followed by index, filter and footer, up to the next multiple of the alignment.
     fn file(&self, blocks: f64, behind_bytes: f64) -> StoreFile {
         let unaligned = behind_bytes + FOOTER_BYTES;
         let end_bytes = match self.block_bytes >= FILE_ALIGNMENT {
@@ -341,14 +342,14 @@ impl SiltLayout {
         most.clamp(4.0 * slots, BUCKET_RECORDS.max(4.0 * slots))
     }
 
-    /// A conversion and a merge at their heights.
+    /// The buffers of a conversion and a merge at their peaks.
     fn buffer_bytes(&self, keys: f64, hash_stores: f64, table_keys: f64) -> f64 {
         let partition_keys = keys / self.partitions;
         let table_keys = table_keys.min(partition_keys);
-        // No piece is larger than the file that it is read from.
+        // A piece is at most as large as the file that it is read from.
         let file_bytes = partition_keys * self.stream_bytes() + self.block_bytes;
         let piece = self.piece_bytes(keys).min(file_bytes);
-        // Each holds a block and what of a record stands in the one before it.
+        // Each cursor holds a block, and the part of a record that began in the previous one.
         let hash_cursors = piece.max(hash_stores * (self.block_bytes + self.stream_bytes()));
         let slot = self.slot_bytes();
         let buckets = match self.slots_per_block() {
@@ -357,14 +358,14 @@ impl SiltLayout {
                 let bucket = records + LARGEST_BUCKET_DEVIATIONS * records.sqrt();
                 (bucket + piece / slot) * (slot + WAITING_BYTES) + bucket * slot
             }
-            // Elsewhere the SortedStore that is read has a piece of its own.
+            // In the other cases the SortedStore is read in pieces of its own.
             _ => piece,
         };
         let region = table_keys.min(self.region_slots_max.max(table_keys / REGIONS)) * REGION_RECORD_BYTES;
         let range = if self.last_filter_bits > 0.0 { KEYS_PER_RANGE * RANGE_BUILDING_BYTES } else { 0.0 };
         let merge = hash_cursors + 2.0 * region + buckets + range + piece + self.block_bytes;
         let convert = region + 2.0 * piece + self.block_bytes + table_keys * FILTER_BUILDING_BYTES;
-        // Whoever reads the log holds a record: a conversion, and a merge of two LogStores.
+        // Readers of the log hold a record: a conversion, and a merge of two LogStores.
         let records = 3.0 * self.stream_bytes().max(FILE_ALIGNMENT);
         merge + convert + records + 2.0 * piece
     }
@@ -374,23 +375,23 @@ fn log_tables(slots: f64) -> f64 {
     if slots < TABLES_SLOTS_MIN { 1.0 } else { LOG_TABLES }
 }
 
-/// A length, seven bits to a byte.
+/// The bytes of a length, seven bits per byte.
 fn varint_bytes(length: f64) -> f64 {
     (length.max(1.0).log2() / 7.0).floor() + 1.0
 }
 
-/// A ribbon filter: 0.036 bits a key over its rate, and some blocks of rows that stay half empty.
+/// A ribbon filter: 0.036 bits per key over its rate, and some blocks of rows that stay half empty.
 fn ribbon_bytes(keys: f64, bits: f64) -> f64 {
     keys * (bits + 0.036) / 8.0 + 6.0 * bits + 50.0
 }
 
-/// Elias–Fano fences, of which each is one of 4 · records / blocks cells after the one before it.
+/// Elias–Fano fences. On average each is 4 · records / blocks cells after the previous one.
 fn fences_bytes(records: f64, blocks: f64) -> f64 {
     48.0 + blocks * (2.87 + (4.0 * records / blocks.max(1e-9)).max(1.0).log2()) / 8.0
 }
 
-/// The block-perfect index with b records in a block: the information, (log2 √(2πb)) / b bits a record, and what
-/// finding it costs, and what its buckets of so many records cost.
+/// The block-perfect index with b records in a block: the information, (log2 √(2πb)) / b bits per record, the overhead
+/// of the search, and the cost of its buckets.
 fn block_perfect_bytes(records: f64, slots: f64, bucket_records: f64) -> f64 {
     let bits = 0.5 * (std::f64::consts::TAU * slots).log2() / slots + 0.0085 + 0.12 / slots;
     24.0 + records * (bits + BUCKET_BITS / bucket_records) / 8.0
@@ -405,7 +406,7 @@ mod tests {
         assert!((got / expected - 1.0).abs() <= tolerance, "{got} for {expected}");
     }
 
-    /// The sizes that the modules of the index room state.
+    /// The sizes stated in the modules of the `index` folder.
     #[test]
     fn filters_and_indexes_are_as_large_as_was_measured() {
         for (slots, bits) in [(64.0, 0.0988), (16.0, 0.2425), (4.0, 0.6377), (2.0, 1.0118)] {
@@ -442,7 +443,7 @@ mod tests {
         assert!(SiltLayout { partitions: 0.0, ..packed }.silt(1e8).is_err());
     }
 
-    /// However much data there is, a merge ratio means the same.
+    /// A merge ratio has the same effect for any amount of data.
     #[test]
     fn a_merge_ratio_costs_the_same_writes_at_any_size() {
         let writes = |keys: f64, merge_ratio: f64| {
@@ -455,12 +456,12 @@ mod tests {
             for keys in [1e8, 1e9, 5e9] {
                 let (large, ram) = writes(keys, merge_ratio);
                 near(large, small, 0.06);
-                assert!(ram < 0.45 + 1.1 * merge_ratio, "{ram} B a key for {keys}, {merge_ratio}");
+                assert!(ram < 0.45 + 1.1 * merge_ratio, "{ram} B per key for {keys}, {merge_ratio}");
             }
         }
     }
 
-    /// LogStores that cannot reach over enough of the log are converted before they are full: beyond 48 small
+    /// LogStores that cannot address enough of the log are converted before they are full. With more than 48 small
     /// HashStores a partition is merged.
     #[test]
     fn beyond_what_a_log_store_can_reach_partitions_are_merged_early() {
@@ -480,8 +481,8 @@ mod tests {
         assert!(filtered.writes_at_worst().total() > plain.writes_at_worst().total());
     }
 
-    /// The rules by which the engine merges, played through with counts: by how many LogStores more than d a merge
-    /// takes, how many of those come from the LogStore, and the HashStores of a partition that others do not fill.
+    /// Simulates the engine's rules for merges with counts. Returns by how many LogStores a merge exceeds d, how many
+    /// of those come from the LogStore, and the number of unfilled HashStores of a partition.
     fn simulate_policy(partitions: usize, merged_stores: f64) -> [f64; 3] {
         const FULL: f64 = 100.0;
         let bound = merged_stores * FULL * (partitions as f64 + 1.0) / 2.0;
@@ -517,7 +518,7 @@ mod tests {
                 merges += 1.0;
             }
             hashed[fullest] = (0.0, 0.0);
-            // The next LogStore is converted early, at another number of records in each partition.
+            // The next LogStore is converted early, at a different number of records in each partition.
             logs[fullest] = (0.0, (FULL * (fullest + 1) as f64 / partitions as f64).ceil());
         }
         [sums[0] / merges, sums[1] / merges, sums[2] / samples / (1.0 - 1.0 / partitions as f64)]

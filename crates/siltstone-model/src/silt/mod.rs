@@ -1,8 +1,8 @@
 //! SILT: equations 2.4 to 2.7 of Lim's dissertation, and Algorithm 5 (4.5) for skewed loads.
 //!
-//! The equations of 2.4 take every put to be for another key; [`Silt::writes`] counts the keys that a LogStore and a
-//! merge meet twice. For a uniform load of many keys the two agree. What a record and a key cost in each store are
-//! parameters: the paper's ([`Silt::paper`]), or those of this crate's engine ([`SiltLayout`]).
+//! The equations of 2.4 assume that every put is for a different key. [`Silt::writes`] accounts for keys that occur
+//! twice in a LogStore or a merge. For a uniform load of many keys both agree. The cost of a record and of a key in
+//! each store is a parameter: the paper's ([`Silt::paper`]), or that of this crate's engine ([`SiltLayout`]).
 
 mod costs;
 mod layout;
@@ -14,54 +14,54 @@ use super::error::{ModelError, fraction, positive};
 use super::popularity::Popularity;
 use super::root::increasing_root;
 
-/// Slots a key may stand in: two buckets of four (2.4).
+/// The slots at which a key may be stored: two buckets of four (2.4).
 const CANDIDATE_SLOTS: f64 = 8.0;
-/// Among more HashStores than that only so many are looked at, evenly spread.
+/// With more HashStores than this, only this many are evaluated, evenly spread.
 const STORES_SAMPLED: f64 = 64.0;
-/// Points at which the cost of merges is taken while a store is filled.
+/// The points at which the cost of merges is evaluated while a store is filled.
 const FILL_POINTS: u32 = 256;
-/// Rounds in which it is found how much LogStores hold.
+/// The iterations that find the fill of the LogStores.
 const LOGGED_ROUNDS: u32 = 8;
-/// No more of the keys than this are taken not to be merged: if none is, they need not grow for a merge.
+/// The maximum share of unmerged keys: at 1 the data would not need to grow for a merge.
 const SHARE_MAX: f64 = 0.999;
 
-/// The parameters of a SILT store of a constant number of keys.
+/// The parameters of a SILT store with a constant number of keys.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Silt {
     /// N: the keys of all partitions.
     pub keys: f64,
-    /// c: the bytes of a key with its value.
+    /// c: the bytes of a key and its value.
     pub item_bytes: f64,
     /// P: the instances, each with a LogStore, HashStores and a SortedStore of its own.
     pub partitions: f64,
-    /// d: the keys that the HashStores of one partition hold when they are merged; a key in two of them counts twice.
-    /// A store that merges its fullest partition whenever all HashStores together hold d · (P + 1) / 2 keys has the
-    /// same steady state: partition after partition reaches d.
+    /// d: the keys in the HashStores of one partition when they are merged; a key in two of them counts twice. A store
+    /// that merges its fullest partition whenever all HashStores together hold d · (P + 1) / 2 keys has the same steady
+    /// state: one partition after the other reaches d.
     pub merge_keys: f64,
-    /// The least d of a store that is being filled and has few keys yet.
+    /// The smallest d of a store that is being filled and still has few keys.
     pub merge_keys_min: f64,
-    /// By how many HashStores more than d a merge takes: HashStores come whole, and what the LogStores hold counts for
-    /// nothing when a merge is due. 0 in the paper.
+    /// The number of HashStores by which a merge exceeds d: only whole HashStores are merged, and the contents of
+    /// LogStores do not count when a merge becomes due. 0 in the paper.
     pub merge_excess_stores: f64,
-    /// How many HashStores' keys of a merge come from the LogStore directly, and are never converted. 0 in the paper.
+    /// How many HashStores' worth of keys a merge takes directly from the LogStore, without conversion. 0 in the paper.
     pub merge_logged_stores: f64,
-    /// The HashStores of a partition beyond those that would hold its keys if all were full. 0 in the paper.
+    /// The HashStores of a partition beyond those needed for its keys if all were full. 0 in the paper.
     pub partial_stores: f64,
     /// The slots of a LogStore's table: 2^(k + 2) in the paper.
     pub table_slots: f64,
     /// The share of these slots that is used when a LogStore is converted.
     pub table_occupancy: f64,
-    /// LogStores are converted after so many bytes of log, however full they are. Infinite in the paper.
+    /// The bytes of log after which LogStores are converted, even if they are not full. Infinite in the paper.
     pub log_bytes_max: f64,
-    /// What a record takes in the log, in bytes.
+    /// The bytes of a record in the log.
     pub log_record_bytes: f64,
-    /// What a record of a HashStore takes on flash, in bytes.
+    /// The bytes of a record in a HashStore.
     pub hash_record_bytes: f64,
-    /// What a HashStore takes on flash beside its records, however many, in bytes. 0 in the paper.
+    /// The fixed size of a HashStore on flash, in bytes. 0 in the paper.
     pub hash_store_bytes: f64,
-    /// What a record of a SortedStore takes on flash, in bytes.
+    /// The bytes of a record in a SortedStore.
     pub sorted_record_bytes: f64,
-    /// What a SortedStore takes on flash beside its records, however many, in bytes. 0 in the paper.
+    /// The fixed size of a SortedStore on flash, in bytes. 0 in the paper.
     pub sorted_store_bytes: f64,
     /// The index of a LogStore, in bytes per slot.
     pub log_slot_bytes: f64,
@@ -69,27 +69,27 @@ pub struct Silt {
     pub log_slots_allocated: f64,
     /// The same, over all LogStores, when memory is at its peak. 1 in the paper.
     pub log_slots_allocated_peak: f64,
-    /// Full LogStores that wait to be converted when memory is at its peak. 1 in the paper.
+    /// Full LogStores that wait for conversion when memory is at its peak. 1 in the paper.
     pub frozen_stores_peak: f64,
-    /// By what share HashStores exceed their bound when memory is at its peak: writes continue while a merge runs. 0 in
-    /// the paper.
+    /// The share by which HashStores exceed their bound when memory is at its peak: writes continue during a merge. 0
+    /// in the paper.
     pub hash_excess: f64,
-    /// How much of what a merge takes is written again before that merge ends, when memory is at its peak. 0 in the
+    /// The share of a merge's keys that are written again before the merge ends, when memory is at its peak. 0 in the
     /// paper.
     pub refilled_share: f64,
-    /// Filter and all other memory of HashStores, in bytes a record.
+    /// The memory of HashStores, filters and all else, in bytes per record.
     pub filter_bytes: f64,
-    /// The index of the SortedStore, in bytes a key.
+    /// The index of the SortedStore, in bytes per key.
     pub sorted_index_bytes: f64,
-    /// How often a lookup of a missing key finds a candidate in the LogStore, on average.
+    /// The average number of candidates that the LogStore returns for a missing key.
     pub log_false_positives: f64,
-    /// f: how often the filter of a HashStore takes a missing key for one of its own.
+    /// f: the false positive rate of a HashStore's filter.
     pub false_positives: f64,
-    /// How often a lookup of a missing key reads from the SortedStore: 1 if that has no filter, as in the paper.
+    /// The average number of reads from the SortedStore for a missing key: 1 without a filter, as in the paper.
     pub last_false_positives: f64,
-    /// The memory that conversions, merges and lookups take while they run, in bytes. 0 in the paper.
+    /// The memory of running conversions, merges and lookups, in bytes. 0 in the paper.
     pub buffer_bytes: f64,
-    /// The log that is not yet released beyond that of one LogStore's time, in bytes. 0 in the paper.
+    /// The log that is not yet released, beyond that of one LogStore, in bytes. 0 in the paper.
     pub log_tail_bytes: f64,
 }
 
@@ -145,28 +145,28 @@ impl Silt {
         }
     }
 
-    /// The same store with d rounded up to whole HashStores, as a partition with d keys is merged.
+    /// Rounds d up to whole HashStores, as if a partition was merged once it has d keys.
     pub fn of_whole_hash_stores(self) -> Self {
-        // A whole number of them is not to become the next for the rounding of its last digit.
+        // The subtraction keeps a whole number from being rounded up because of its last digit.
         let stores = (self.merge_keys / self.table_keys() - 1e-9).ceil();
         Silt { merge_keys: stores * self.table_keys(), ..self }
     }
 
-    /// Whether there can be such a store: sizes above zero, shares within 0 to 1.
+    /// Checks that such a store is possible: sizes above zero, shares within 0 to 1.
     pub fn check(&self) -> Result<(), ModelError> {
         positive("keys", self.keys)?;
         positive("item bytes", self.item_bytes)?;
         positive("partitions", self.partitions)?;
-        positive("keys a merge", self.merge_keys)?;
+        positive("keys per merge", self.merge_keys)?;
         positive("table slots", self.table_slots)?;
         positive("table occupancy", fraction("table occupancy", self.table_occupancy)?)?;
-        positive("log bytes a record", self.log_record_bytes)?;
-        positive("HashStore bytes a record", self.hash_record_bytes)?;
-        positive("SortedStore bytes a record", self.sorted_record_bytes)?;
+        positive("log bytes per record", self.log_record_bytes)?;
+        positive("HashStore bytes per record", self.hash_record_bytes)?;
+        positive("SortedStore bytes per record", self.sorted_record_bytes)?;
         Ok(())
     }
 
-    /// The keys of a LogStore when it is full.
+    /// The keys of a full LogStore.
     pub fn table_keys(&self) -> f64 {
         self.table_slots * self.table_occupancy
     }
@@ -176,8 +176,8 @@ impl Silt {
         Turn { puts: keys, keys }
     }
 
-    /// The keys of all LogStores when they are full, and the puts after which they are converted in any case: all that
-    /// a turn depends on beside the popularity.
+    /// The keys of all LogStores when they are full, and the maximum number of puts before they are converted. A turn
+    /// depends only on these and the popularity.
     pub(super) fn turn_limits(&self) -> (f64, f64) {
         (self.partitions * self.table_keys(), self.log_bytes_max / self.log_record_bytes)
     }
@@ -197,12 +197,12 @@ impl Silt {
         self.merge_keys / self.hash_store_keys() + self.merge_excess_stores
     }
 
-    /// H: the HashStores of a partition on average (2.5).
+    /// H: the average number of HashStores of a partition (2.5).
     pub fn hash_stores_mean(&self) -> f64 {
         self.hashed_keys_mean() / self.partitions / self.hash_store_keys() + self.partial_stores
     }
 
-    /// The share of the keys of a merge that were converted before it.
+    /// The share of a merge's keys that were converted before.
     fn converted_share(&self) -> f64 {
         1.0 - self.merge_logged_stores / self.hash_stores_max().max(self.merge_logged_stores)
     }
@@ -216,7 +216,7 @@ impl Silt {
         self.held(self.merge_keys)
     }
 
-    /// Between two merges they grow by what a merge takes.
+    /// Between two merges the HashStores grow by as much as a merge takes.
     fn hashed_keys_mean(&self) -> f64 {
         self.hashed_keys_max() - self.hash_stores_max() * self.hash_store_keys() / 2.0
     }
@@ -227,11 +227,11 @@ impl Silt {
         self.writes_of(self.turn_at_worst())
     }
 
-    /// The write amplification under that load (Algorithm 5).
+    /// The write amplification under this load (Algorithm 5).
     ///
-    /// `popularity` is that of the whole store, whose keys are spread over the partitions by their hashes; the
-    /// LogStores of all partitions together hold Unique(p) keys of the last p puts. For the numbers of the
-    /// dissertation take the popularity of one partition's keys, and one partition.
+    /// `popularity` describes the whole store, whose keys are spread over the partitions by hash; the LogStores of all
+    /// partitions together hold Unique(p) keys of the last p puts. To reproduce the dissertation's numbers, use one
+    /// partition and the popularity of its keys.
     pub fn writes(&self, popularity: &Popularity) -> SiltWrites {
         self.writes_of(self.turn(popularity))
     }
@@ -246,7 +246,7 @@ impl Silt {
         }
     }
 
-    /// The bytes that conversions and merges read for each byte that is put.
+    /// The bytes that conversions and merges read per byte put.
     pub(super) fn background_reads(&self, turn: Turn) -> f64 {
         let left = turn.keys / turn.puts;
         let taken = self.hash_stores_max() * self.hash_store_keys();
@@ -258,23 +258,23 @@ impl Silt {
         (left * converted * self.log_record_bytes + merged) / self.item_bytes
     }
 
-    /// What the conversions of so many records write, beside so many merges.
+    /// The bytes written by the conversion of this many records, between this many merges.
     fn converted_bytes(&self, records: f64, merges: f64) -> f64 {
         let stores = records / self.hash_store_keys() + merges * self.partial_stores;
         records * self.hash_record_bytes + stores * self.hash_store_bytes
     }
 
-    /// What a merge writes in a store of so many keys.
+    /// The bytes written by a merge in a store of this many keys.
     fn merge_bytes(&self, keys: f64) -> f64 {
         keys / self.partitions * self.sorted_record_bytes + self.sorted_store_bytes
     }
 
     /// The write amplification of putting N new keys, each once, into an empty store whose d grows with its keys.
     ///
-    /// While a share h of the keys is not merged, and partition after partition is, the keys grow by a factor e^x from
-    /// one merge of a partition to the next, where h is the mean of 1 − e^(−xi/P) over i = 1 to P. A merge writes all
-    /// keys of a partition, so that a new key costs 1 / x of them. Before that, every partition is merged once when the
-    /// HashStores hold the least that d may be.
+    /// Let h be the share of unmerged keys. Partitions are merged in turn, and the data grows by a factor e^x from one
+    /// merge of a partition to the next, where h is the mean of 1 − e^(−xi/P) over i = 1 to P. A merge writes all keys
+    /// of a partition, so a new key costs 1 / x key writes. In addition every partition is merged once before that,
+    /// when the HashStores reach the minimum of d.
     pub fn writes_of_filling(&self) -> SiltWrites {
         let held_min = self.held(self.merge_keys_min).max(1.0);
         let first = held_min + self.logged(2.0 * held_min / (self.partitions + 1.0));
@@ -301,30 +301,31 @@ impl Silt {
         }
     }
 
-    /// What all HashStores hold when a merge is due, for that d.
+    /// The keys of all HashStores when a merge becomes due, for this d.
     fn held(&self, merge_keys: f64) -> f64 {
         merge_keys * (self.partitions + 1.0) / 2.0
     }
 
-    /// What HashStores and LogStores hold when a merge is due, in a store that grows and has so many keys.
+    /// The keys of HashStores and LogStores when a merge becomes due, in a growing store of this many keys.
     fn unmerged(&self, keys: f64) -> f64 {
         let share = self.held(self.merge_keys) / self.keys;
-        // Where merges take few keys the LogStores hold less, and so do merges: some rounds find both.
+        // If merges take few keys, the LogStores hold less, and so do merges: a few iterations find both.
         let mut logged = self.turn_at_worst().keys / 2.0;
         let mut unmerged = 0.0;
         for _ in 0..LOGGED_ROUNDS {
-            // The LogStore whose conversion made the merge due is empty, and its keys are beyond the bound: on average
-            // half of them each, which cancels out.
+            // The LogStore whose conversion made the merge due is empty, and its keys are beyond the bound. On average
+            // both are half a LogStore, and cancel out.
             unmerged = (share * (keys - logged)).max(self.held(self.merge_keys_min)) + logged;
             logged = self.logged(2.0 * unmerged / (self.partitions + 1.0));
         }
         unmerged
     }
 
-    /// The keys of all LogStores on average, if merges take so many keys of a partition.
+    /// The average number of keys in all LogStores, if merges take this many keys of a partition.
     ///
-    /// A merge takes the LogStore, too, and the one that follows is converted when it holds u of a full one, another u
-    /// in each partition. It holds y − y² / 2 after y of a full one, averaged over u; those after it are half full.
+    /// A merge also takes the LogStore. The next one is converted when a share u of it is filled, where u is uniformly
+    /// distributed over the partitions. After y of a LogStore's keys, its average fill is y − y² / 2; the LogStores
+    /// after that are half full on average.
     fn logged(&self, merged_keys: f64) -> f64 {
         let stores = merged_keys / self.hash_store_keys();
         let fullness =
@@ -332,7 +333,7 @@ impl Silt {
         self.turn_at_worst().keys * fullness
     }
 
-    /// The reads of a get that is answered by the SortedStore (2.6).
+    /// The reads of a get that finds its key in the SortedStore (2.6).
     pub fn reads_per_get_at_worst(&self) -> f64 {
         1.0 + self.log_false_positives + self.hash_stores_mean() * self.false_positives
     }
@@ -342,8 +343,8 @@ impl Silt {
         self.reads_per_get_at_worst() - 1.0 + self.last_false_positives
     }
 
-    /// The reads of a get on average, for a key drawn as the puts are: what lies behind the store that has the key is
-    /// not asked, so that only the stores before it can mistake it.
+    /// The average reads of a get, where gets are distributed as puts are. A lookup ends at the store that has the key,
+    /// so only the stores before it can give false positives.
     pub fn reads_per_get(&self, popularity: &Popularity) -> f64 {
         let (log_stores, hash_stores) = self.stores_asked(popularity);
         1.0 + log_stores * self.log_false_positives + hash_stores * self.false_positives
@@ -353,14 +354,14 @@ impl Silt {
         self.stores_asked_of(self.turn(popularity), |puts| popularity.absent(puts))
     }
 
-    /// The LogStores and the HashStores that are asked in vain before the store that has the key, where `absent` is the
-    /// share of gets whose key was not among that many puts.
+    /// The numbers of LogStores and HashStores that a lookup visits in vain before the store that has the key. `absent`
+    /// returns the share of gets whose key was not among the given number of puts.
     pub(super) fn stores_asked_of(&self, turn: Turn, absent: impl Fn(f64) -> f64) -> (f64, f64) {
         let interval = turn.puts;
         if interval.is_infinite() {
             return (0.0, 0.0);
         }
-        // Half a LogStore is full on average, and every number of HashStores up to hc is as frequent as any other.
+        // On average a LogStore is half full, and every number of HashStores up to hc is equally frequent.
         let most = 2.0 * self.hash_stores_mean();
         let samples = most.ceil().clamp(1.0, STORES_SAMPLED);
         let step = most / samples;
@@ -374,14 +375,14 @@ impl Silt {
         (absent(interval / 2.0), hash_stores)
     }
 
-    /// The memory on average (2.7), without what conversions and merges take while they run.
+    /// The average memory (2.7), without the buffers of conversions and merges.
     pub fn ram(&self) -> SiltRam {
         self.ram_of(self.partitions * self.log_slots_allocated, self.hashed_keys_mean(), self.partitions, 0.0)
     }
 
-    /// The most memory, of a store that is written as fast as it accepts writes: before a merge the HashStores hold
-    /// d · (P + 1) / 2 keys and the one that sets it off; while it runs, writes exceed that bound and fill up what the
-    /// merge will remove. LogStores wait to be converted, and one SortedStore more is built.
+    /// The peak of memory of a store that is written as fast as it accepts writes. Before a merge the HashStores hold d
+    /// · (P + 1) / 2 keys and the HashStore that triggers the merge. During the merge, writes exceed that bound and
+    /// replace part of what the merge will remove, LogStores wait for conversion, and one more SortedStore is built.
     pub fn ram_peak(&self) -> SiltRam {
         let log_stores = self.partitions * self.log_slots_allocated_peak + self.frozen_stores_peak;
         let hashed = self.hashed_keys_max() * (1.0 + self.hash_excess)
@@ -399,21 +400,21 @@ impl Silt {
         }
     }
 
-    /// The files of all stores that are open at the same time: when the HashStores are fullest, a merge and a
-    /// conversion write one more each.
+    /// The maximum number of open store files: when the HashStores are fullest, a merge and a conversion write one more
+    /// each.
     pub fn store_files_max(&self) -> f64 {
         let hashed = self.hashed_keys_max() * (1.0 + self.hash_excess) + self.merge_keys;
         let hash_stores = hashed / self.hash_store_keys() + self.partitions * self.partial_stores;
         (hash_stores + self.partitions + 2.0).ceil()
     }
 
-    /// The memory for each key on average, in bytes: MO (2.7).
+    /// MO: the average memory per key, in bytes (2.7).
     pub fn ram_bytes_per_key(&self) -> f64 {
         self.ram().total() / self.keys
     }
 
-    /// The most bytes on flash for each byte of items: when the HashStores are fullest and a partition is merged, with
-    /// logs of that many puts a LogStore at the most.
+    /// The maximum number of bytes on flash per byte of items: when the HashStores are fullest and a partition is
+    /// merged, with the log of one turn of the LogStores.
     pub fn space_amplification(&self, popularity: &Popularity) -> f64 {
         self.space_of(self.turn(popularity)) / (self.keys * self.item_bytes)
     }
@@ -430,10 +431,10 @@ impl Silt {
             + (self.partitions + 1.0) * self.sorted_store_bytes
     }
 
-    /// The most bytes of the log.
+    /// The maximum size of the log, in bytes.
     pub(super) fn log_bytes(&self, turn: Turn) -> f64 {
         if turn.puts.is_infinite() {
-            // All keys fit into the LogStores, which are never full: the paper has no rule for that case.
+            // All keys fit into the LogStores, which never become full. The paper has no rule for this case.
             return 2.0 * self.partitions * self.table_keys() * self.log_record_bytes + self.log_tail_bytes;
         }
         turn.puts * self.log_record_bytes + self.log_tail_bytes
@@ -480,7 +481,7 @@ mod tests {
         near(silt.hash_stores_max(), 61.5, 0.1);
     }
 
-    /// The closed forms of (2.5) to (2.7) are those of the paper.
+    /// The closed forms of (2.5) to (2.7) give the paper's results.
     #[test]
     fn the_equations_are_those_of_the_paper() {
         let silt = example();
@@ -491,7 +492,7 @@ mod tests {
         near(silt.ram_bytes_per_key(), ((16.5 + 0.5 * k) * k.exp2() + 0.067 * k * d) * p / n + 0.4, 0.01);
     }
 
-    /// 4.5, with the popularity of one partition of N / 4 keys. Taking all keys at once gives 2.91 and 5.04.
+    /// 4.5, with the popularity of one partition of N / 4 keys. All keys at once would give 2.91 and 5.04.
     #[test]
     fn the_skewed_example_of_4_5_is_reached() {
         let popularity = Popularity::zipf(25_000_000, 0.99).unwrap();
@@ -519,7 +520,7 @@ mod tests {
         near(uniform, silt.writes_at_worst().total(), 0.02);
     }
 
-    /// The stores played through with sets of keys, with the trigger over all partitions. Gets are sampled as puts are.
+    /// Simulates the stores with sets of keys and the trigger over all partitions. Gets are distributed as puts are.
     fn simulate(silt: &Silt, popularity: &Popularity) -> (f64, f64, f64) {
         let partitions = silt.partitions as usize;
         let table_keys = silt.table_keys() as usize;
