@@ -23,6 +23,20 @@ pub enum Durability {
     Synced,
 }
 
+impl Durability {
+    /// All levels, from the weakest to the strongest.
+    pub const ALL: [Durability; 3] = [Durability::Buffered, Durability::Written, Durability::Synced];
+
+    /// The name, as typed on a command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::Buffered => "buffered",
+            Durability::Written => "written",
+            Durability::Synced => "synced",
+        }
+    }
+}
+
 /// One write, borrowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Write<'a> {

@@ -51,6 +51,18 @@ pub enum Access {
 }
 
 impl Access {
+    /// All kinds of access.
+    pub const ALL: [Access; 3] = [Access::Buffered, Access::Direct, Access::DirectOrBuffered];
+
+    /// The name, as typed on a command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Access::Buffered => "buffered",
+            Access::Direct => "direct",
+            Access::DirectOrBuffered => "direct_or_buffered",
+        }
+    }
+
     /// Returns whether direct I/O is requested.
     pub fn is_direct(self) -> bool {
         self != Access::Buffered

@@ -51,6 +51,22 @@ pub enum Eviction {
     SecondChance,
 }
 
+impl Eviction {
+    /// All policies.
+    pub const ALL: [Eviction; 4] =
+        [Eviction::Fifo, Eviction::Lru, Eviction::ApproximateLru, Eviction::SecondChance];
+
+    /// The name, as typed on a command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Eviction::Fifo => "fifo",
+            Eviction::Lru => "lru",
+            Eviction::ApproximateLru => "approximate_lru",
+            Eviction::SecondChance => "second_chance",
+        }
+    }
+}
+
 /// A circular log.
 pub struct CircularLog {
     pages: Pages,

@@ -2,16 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use siltstone::device::{IoSnapshot, Purpose};
-use siltstone::{DegradedStore, Durability, RamAccount, Shape, Stats, StoreKind, Usage};
-
-/// The name of a durability, as it is typed.
-pub fn durability(durability: Durability) -> &'static str {
-    match durability {
-        Durability::Buffered => "buffered",
-        Durability::Synced => "synced",
-        _ => "written",
-    }
-}
+use siltstone::{DegradedStore, RamAccount, Shape, Stats, StoreKind, Usage};
 
 /// Memory by item, in bytes.
 pub fn ram(account: &RamAccount) -> Value {

@@ -3,8 +3,13 @@
 //! As in Figure 3.9, a dictionary is built and then takes batches of new keys, each merged into what there is; beside
 //! each update the same records are built from scratch. Every value that is read is checked.
 
-use crate::keys::{Keys, KeysTooShort, Values};
+use crate::keys::{Keys, Values};
+use crate::named::{self, by_name};
+use crate::place::Place;
+use crate::quantity::parse_whole;
 use crate::random::{Permutation, Random};
+use crate::{Error, Result};
+use clap::Parser;
 use serde::Serialize;
 use siltstone::{Dictionary, DictionaryBuilder, DictionaryIndex};
 use std::path::{Path, PathBuf};
@@ -18,69 +23,63 @@ const KEYS_PER_CALL: usize = 256;
 const OPENINGS: usize = 7;
 
 /// What to measure.
-#[derive(Clone)]
+#[derive(Debug, Clone, Parser, Serialize)]
 pub struct Settings {
-    /// Records of the first build.
+    /// Number of keys of the first build
+    #[arg(long, default_value_t = 1_000_000, value_parser = parse_whole::<u64>)]
     pub keys: u64,
-    /// Records of each batch, all with new keys.
-    pub batch_keys: u64,
-    /// How many batches.
+    /// Number of new keys per update [default: as for the first build]
+    #[arg(long, value_parser = parse_whole::<u64>)]
+    #[serde(skip)]
+    pub batch_keys: Option<u64>,
+    /// Number of updates
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<u32>)]
+    #[serde(skip)]
     pub updates: u32,
-    /// The length of the keys, in bytes.
+    /// Length of the keys, in bytes
+    #[arg(long, default_value_t = 20, value_parser = parse_whole::<usize>)]
     pub key_size: usize,
-    /// The length of the values, in bytes.
+    /// Length of the values, in bytes
+    #[arg(long, default_value_t = 44, value_parser = parse_whole::<usize>)]
     pub value_size: usize,
-    /// Whether the dictionary is told that all records have one size.
+    /// Fixed record size
+    #[arg(long)]
     pub fixed: bool,
-    /// The index.
+    /// Kind of index
+    #[arg(long, default_value = DictionaryIndex::default().name(), value_parser = by_name::<DictionaryIndex>())]
+    #[serde(serialize_with = "named::serialize")]
     pub index: DictionaryIndex,
-    /// The memory that sorting may take, in bytes.
+    /// Memory limit for sorting
+    #[arg(long = "memory", value_name = "BYTES", value_parser = parse_whole::<usize>, default_value = "256MiB")]
     pub memory_bytes: usize,
-    /// Lookups of each kind.
+    /// Number of lookups of each kind
+    #[arg(long, default_value_t = 100_000, value_parser = parse_whole::<u64>)]
+    #[serde(skip)]
     pub lookups: u64,
-    /// Where the files are written; a temporary directory of the current one if `None`.
+    /// Parent of the temporary directory [default: TMPDIR or /tmp]
+    #[arg(long, value_name = "DIR")]
+    #[serde(skip)]
     pub directory: Option<PathBuf>,
-    /// From which keys, orders and values follow.
+    /// Seed of the random keys, orders and values
+    #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
+    #[serde(skip)]
     pub seed: u64,
     /// Ends the benchmark when it becomes true.
+    #[arg(skip)]
+    #[serde(skip)]
     pub stop: Arc<AtomicBool>,
+}
+
+impl Settings {
+    fn batch_keys(&self) -> u64 {
+        self.batch_keys.unwrap_or(self.keys)
+    }
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings {
-            keys: 1_000_000,
-            batch_keys: 1_000_000,
-            updates: 1,
-            key_size: 20,
-            value_size: 44,
-            fixed: false,
-            index: DictionaryIndex::default(),
-            memory_bytes: 256 << 20,
-            lookups: 100_000,
-            directory: None,
-            seed: 301,
-            stop: Arc::default(),
-        }
+        named::defaults()
     }
-}
-
-/// Why the benchmark could not be run, or what it found wrong.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DictError {
-    /// The dictionary answered with an error.
-    #[error(transparent)]
-    Dictionary(#[from] siltstone::Error),
-    /// The keys are too short for their number.
-    #[error(transparent)]
-    Keys(#[from] KeysTooShort),
-    /// A key has a value that was never given to it, or none, or is there and should not be.
-    #[error("the dictionary answers wrongly for key {0}")]
-    Wrong(u64),
-    /// The operating system refused something.
-    #[error("{0}: {1}")]
-    System(String, std::io::Error),
 }
 
 /// One batch, merged and, for comparison, built from scratch with all that came before it.
@@ -116,18 +115,9 @@ pub struct IndexReport {
 /// What was measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Records of the first build.
-    pub keys: u64,
-    /// The length of the keys, in bytes.
-    pub key_size: usize,
-    /// The length of the values, in bytes.
-    pub value_size: usize,
-    /// Whether the dictionary was told that all records have one size.
-    pub fixed: bool,
-    /// The index.
-    pub index: &'static str,
-    /// The memory that sorting was given, in bytes.
-    pub memory_bytes: usize,
+    /// What was asked for.
+    #[serde(flatten)]
+    pub settings: Settings,
     /// Records built in a second, from the first record given to the file synced.
     pub build_keys_per_s: f64,
     /// Bytes of the file.
@@ -176,25 +166,18 @@ struct Lookups {
     reads_per_get: f64,
 }
 
-/// Measures.
+/// Measures dictionaries in the directory `place`, which is created.
 ///
 /// # Errors
-/// Whatever the dictionary answers, and wrong values; [`siltstone::Error::Interrupted`] when it was told to stop.
-pub fn run(settings: &Settings) -> Result<Report, DictError> {
-    let system = |what: &str| {
-        let what = what.to_owned();
-        move |error| DictError::System(what, error)
-    };
-    let above = match &settings.directory {
-        Some(directory) => directory.clone(),
-        None => std::env::current_dir().map_err(system("cannot tell the current directory"))?,
-    };
-    let temporary = tempfile::Builder::new().prefix("siltstone-bench-").tempdir_in(above);
-    let temporary = temporary.map_err(system("cannot make a temporary directory"))?;
-    let all = settings.keys + u64::from(settings.updates) * settings.batch_keys;
+/// The errors of the dictionary, and wrong values; [`siltstone::Error::Interrupted`] after `settings.stop`.
+pub fn run(settings: &Settings, place: &Place) -> Result<Report> {
+    let directory = place.directory();
+    std::fs::create_dir_all(directory)
+        .map_err(|error| Error::System(format!("cannot create {}", directory.display()), error))?;
+    let all = settings.keys + u64::from(settings.updates) * settings.batch_keys();
     let mut bench = Bench {
         settings,
-        directory: temporary.path(),
+        directory,
         keys: Keys::new(settings.key_size, all, false)?,
         values: Values::new(settings.value_size, settings.seed),
         verified_keys: 0,
@@ -203,20 +186,15 @@ pub fn run(settings: &Settings) -> Result<Report, DictError> {
 }
 
 impl Bench<'_> {
-    fn run(&mut self) -> Result<Report, DictError> {
-        let Settings { keys, key_size, value_size, fixed, index, memory_bytes, .. } = *self.settings;
+    fn run(&mut self) -> Result<Report> {
+        let keys = self.settings.keys;
         let path = self.directory.join("first.dict");
         let build_s = self.build(Dictionary::builder(), &path, 0..keys)?;
         let dictionary = Dictionary::open(&path)?;
         let info = dictionary.info();
         let lookups = self.look_up(&dictionary, keys)?;
         let mut report = Report {
-            keys,
-            key_size,
-            value_size,
-            fixed,
-            index: index.name(),
-            memory_bytes,
+            settings: self.settings.clone(),
             build_keys_per_s: keys as f64 / build_s,
             file_bytes: info.file_bytes,
             space_amplification: info.file_bytes as f64 / (info.key_bytes + info.value_bytes).max(1) as f64,
@@ -251,7 +229,7 @@ impl Bench<'_> {
         mut builder: DictionaryBuilder,
         path: &Path,
         numbers: std::ops::Range<u64>,
-    ) -> Result<f64, DictError> {
+    ) -> Result<f64> {
         let Settings { key_size, value_size, fixed, index, memory_bytes, seed, .. } = *self.settings;
         let stop = self.settings.stop.clone();
         builder = builder.memory_bytes(memory_bytes).index(index).progress(move |_, _| !stop.load(Relaxed));
@@ -272,17 +250,17 @@ impl Bench<'_> {
         Ok(started.elapsed().as_secs_f64())
     }
 
-    fn check(&mut self, number: u64, value: Option<&[u8]>) -> Result<(), DictError> {
+    fn check(&mut self, number: u64, value: Option<&[u8]>) -> Result<()> {
         match value {
             Some(value) if self.values.is_of(number, value) => {
                 self.verified_keys += 1;
                 Ok(())
             }
-            _ => Err(DictError::Wrong(number)),
+            _ => Err(wrong(number)),
         }
     }
 
-    fn look_up(&mut self, dictionary: &Dictionary, keys: u64) -> Result<Lookups, DictError> {
+    fn look_up(&mut self, dictionary: &Dictionary, keys: u64) -> Result<Lookups> {
         let mut random = Random::new(self.settings.seed, 1);
         let mut key = Vec::new();
         let reads = |dictionary: &Dictionary| dictionary.io().of(siltstone::device::Purpose::Get).reads;
@@ -298,19 +276,19 @@ impl Bench<'_> {
         Ok(Lookups { us, reads_per_get: (reads(dictionary) - reads_before) as f64 / lookups })
     }
 
-    fn look_up_missing(&mut self, dictionary: &Dictionary) -> Result<f64, DictError> {
+    fn look_up_missing(&mut self, dictionary: &Dictionary) -> Result<f64> {
         let mut key = Vec::new();
         let started = Instant::now();
         for number in 0..self.settings.lookups {
             self.keys.write_missing(number % self.keys.count().max(1), &mut key);
             if dictionary.contains(&key)? {
-                return Err(DictError::Wrong(number));
+                return Err(wrong(number));
             }
         }
         Ok(started.elapsed().as_secs_f64() * 1e6 / self.settings.lookups.max(1) as f64)
     }
 
-    fn look_up_many(&mut self, dictionary: &Dictionary, keys: u64) -> Result<f64, DictError> {
+    fn look_up_many(&mut self, dictionary: &Dictionary, keys: u64) -> Result<f64> {
         let mut random = Random::new(self.settings.seed, 2);
         let calls = self.settings.lookups.div_ceil(KEYS_PER_CALL as u64);
         let mut wanted = vec![Vec::new(); KEYS_PER_CALL];
@@ -328,18 +306,18 @@ impl Bench<'_> {
         Ok(started.elapsed().as_secs_f64() * 1e6 / (calls.max(1) * KEYS_PER_CALL as u64) as f64)
     }
 
-    fn iterate(&mut self, dictionary: &Dictionary) -> Result<f64, DictError> {
+    fn iterate(&mut self, dictionary: &Dictionary) -> Result<f64> {
         let started = Instant::now();
         for record in dictionary {
             let record = record?;
-            let number = self.keys.number_of(&record.key).ok_or(DictError::Wrong(u64::MAX))?;
+            let number = self.keys.number_of(&record.key).ok_or(wrong(u64::MAX))?;
             self.check(number, Some(&record.value))?;
         }
         Ok(dictionary.len() as f64 / started.elapsed().as_secs_f64())
     }
 
     /// Every index that the records can have, the last one being that which was there.
-    fn reindex(&mut self, path: &Path, keys: u64) -> Result<Vec<IndexReport>, DictError> {
+    fn reindex(&mut self, path: &Path, keys: u64) -> Result<Vec<IndexReport>> {
         let mut reports = Vec::new();
         let others = DictionaryIndex::ALL.into_iter().filter(|index| *index != self.settings.index);
         for index in others.chain([self.settings.index]) {
@@ -363,9 +341,10 @@ impl Bench<'_> {
         Ok(reports)
     }
 
-    fn update(&mut self, path: &Path) -> Result<Vec<UpdateReport>, DictError> {
+    fn update(&mut self, path: &Path) -> Result<Vec<UpdateReport>> {
         let mut reports = Vec::new();
-        let Settings { keys, batch_keys, updates, .. } = *self.settings;
+        let Settings { keys, updates, .. } = *self.settings;
+        let batch_keys = self.settings.batch_keys();
         let rebuilt = self.directory.join("rebuilt.dict");
         for number in 0..u64::from(updates) {
             let (before, after) = (keys + number * batch_keys, keys + (number + 1) * batch_keys);
@@ -381,8 +360,12 @@ impl Bench<'_> {
     }
 }
 
+fn wrong(number: u64) -> Error {
+    Error::WrongResults(format!("the dictionary returned a wrong result for key {number}"))
+}
+
 /// The median of several openings.
-fn open_ms(path: &Path) -> Result<f64, DictError> {
+fn open_ms(path: &Path) -> Result<f64> {
     let mut times = Vec::with_capacity(OPENINGS);
     for _ in 0..OPENINGS {
         let started = Instant::now();
@@ -402,14 +385,14 @@ impl Report {
              {} bytes in the file, {:.3} times the data; {}: {:.3} bits a key in memory\n\
              open {:.3} ms; lookup {:.2} us with {:.3} reads, missing {:.2} us, {:.2} us of many\n\
              iteration {:.0} keys/s\n",
-            self.keys,
-            self.key_size,
-            self.value_size,
-            self.memory_bytes >> 20,
+            self.settings.keys,
+            self.settings.key_size,
+            self.settings.value_size,
+            self.settings.memory_bytes >> 20,
             self.build_keys_per_s,
             self.file_bytes,
             self.space_amplification,
-            self.index,
+            self.settings.index.name(),
             self.bits_per_key,
             self.open_ms,
             self.lookup_us,
@@ -448,15 +431,14 @@ mod tests {
         for fixed in [false, true] {
             let settings = Settings {
                 keys: 3_000,
-                batch_keys: 500,
+                batch_keys: Some(500),
                 updates: 2,
                 fixed,
                 memory_bytes: 64 << 10,
                 lookups: 512,
-                directory: Some(std::env::temp_dir()),
                 ..Settings::default()
             };
-            let report = run(&settings).unwrap();
+            let report = run(&settings, &Place::prepare(None).unwrap()).unwrap();
             assert_eq!(report.indexes.len(), if fixed { 4 } else { 2 });
             assert_eq!(report.updates.iter().map(|update| update.keys).collect::<Vec<_>>(), [3_500, 4_000]);
             // Single lookups, many at once, iteration; each index; both dictionaries of each update.

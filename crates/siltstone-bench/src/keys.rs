@@ -1,6 +1,7 @@
 //! Keys that stand for numbers, and values from which one can tell whether they are the right ones.
 
 use crate::random::{GOLDEN, mix};
+use crate::{Error, Result};
 
 /// Makes keys of one length out of numbers, as db_bench does: the number in big-endian order, filled up with `0`.
 ///
@@ -12,20 +13,17 @@ pub struct Keys {
     hashed: bool,
 }
 
-/// So many keys of that length there are not.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there are no {count} keys of {length} bytes and as many that are missing: make the keys longer")]
-pub struct KeysTooShort {
-    count: u64,
-    length: usize,
-}
-
 impl Keys {
     /// Keys of `length` bytes for the numbers below `count`, and as many that are missing.
-    pub fn new(length: usize, count: u64, hashed: bool) -> Result<Keys, KeysTooShort> {
+    pub fn new(length: usize, count: u64, hashed: bool) -> Result<Keys> {
         let bits = 8 * length.min(8) as u32;
         let too_short = length == 0 || (hashed && length < 8) || u128::from(count) * 2 > 1 << bits;
-        if too_short { Err(KeysTooShort { count, length }) } else { Ok(Keys { length, count, hashed }) }
+        match too_short {
+            true => Err(Error::Settings(format!(
+                "{count} keys and as many missing ones need more than {length} bytes each"
+            ))),
+            false => Ok(Keys { length, count, hashed }),
+        }
     }
 
     /// How many keys there are, beside those that are missing.

@@ -19,17 +19,23 @@ pub mod costs;
 pub mod db;
 pub mod device;
 pub mod dict;
+mod error;
 pub mod index;
 pub mod key_set;
 pub mod keys;
 pub mod latencies;
 pub mod mica;
+pub mod named;
 pub mod place;
+pub mod quantity;
 pub mod random;
 pub mod timings;
 pub mod trace;
+pub mod tuning;
 pub mod udp;
 pub mod ycsb;
+
+pub use error::{Error, Result};
 
 /// The examples of the README compile.
 #[cfg(doctest)]

@@ -5,6 +5,7 @@
 use peak_alloc::PeakAlloc;
 use siltstone::Database;
 use siltstone_bench::db::{Benchmark, Settings, run};
+use siltstone_bench::place::Place;
 
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
@@ -22,7 +23,7 @@ fn the_account_is_what_the_heap_has() {
             heap_bytes: Some(|| HEAP.current_usage() as u64),
             ..Settings::default()
         };
-        run(&settings, &mut |report| {
+        run(&settings, &Place::prepare(None).unwrap(), &mut |report| {
             let heap = report.heap_bytes.unwrap() as f64;
             let ratio = report.costs.ram_bytes as f64 / heap;
             println!(

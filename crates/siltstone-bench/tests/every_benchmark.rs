@@ -1,9 +1,17 @@
 //! Every benchmark runs, tiny, so that none can rot.
 
 use siltstone::Durability;
-use siltstone_bench::db::{BenchError, Benchmark, Report, Settings, run};
+use siltstone_bench::Error;
+use siltstone_bench::db::{Benchmark, Report, Settings, run};
+use siltstone_bench::place::Place;
+use siltstone_bench::tuning::{SettingArgs, Tuning};
 use std::path::PathBuf;
-use std::sync::Arc;
+
+/// Settings with which a small database converts and merges.
+fn small_tables() -> Tuning {
+    let settings = SettingArgs { settings: vec![("log_slots_min".to_owned(), "64".to_owned())] };
+    Tuning { partitions: Some(2), settings, ..Tuning::default() }
+}
 
 fn tiny(benchmarks: &[Benchmark]) -> Settings {
     Settings {
@@ -11,14 +19,15 @@ fn tiny(benchmarks: &[Benchmark]) -> Settings {
         num: 2_000,
         key_size: 20,
         value_size: 44,
-        set_up: Arc::new(|builder| builder.partitions(2).set("log_slots_min", 64)),
+        tuning: small_tables(),
         ..Settings::default()
     }
 }
 
-fn reports(settings: &Settings) -> Result<Vec<Report>, BenchError> {
+fn reports(settings: &Settings) -> Result<Vec<Report>, Error> {
     let mut reports = Vec::new();
-    run(settings, &mut |report| {
+    let place = Place::prepare(settings.db.as_deref()).unwrap();
+    run(settings, &place, &mut |report| {
         reports.push(report.clone());
         Ok(())
     })?;
@@ -70,10 +79,10 @@ fn an_existing_database_is_recognised_and_never_destroyed() {
     use Benchmark::*;
     let directory = tempfile::tempdir().unwrap();
     let place = Some(PathBuf::from(directory.path()));
-    let filled = reports(&Settings { directory: place.clone(), ..tiny(&[FillUniqueRandom]) }).unwrap();
+    let filled = reports(&Settings { db: place.clone(), ..tiny(&[FillUniqueRandom]) }).unwrap();
     assert_eq!(filled[0].costs.keys, 2_000);
-    let again = Settings { directory: place, ..tiny(&[FillRandom, ReadRandom]) };
-    assert!(matches!(reports(&again), Err(BenchError::Place(_))));
+    let again = Settings { db: place, ..tiny(&[FillRandom, ReadRandom]) };
+    assert!(matches!(reports(&again), Err(Error::Occupied(_))));
     let again = reports(&Settings { use_existing_db: true, ..again }).unwrap();
     assert_eq!((again[0].benchmark, again[0].costs.keys), ("open", 2_000));
     assert!(again[1].skipped.is_some());
@@ -93,6 +102,6 @@ fn settings_that_do_not_fit_are_refused() {
 fn synced_writes_are_synced() {
     let settings = Settings { durability: Durability::Synced, num: 50, ..tiny(&[Benchmark::FillSeq]) };
     let report = reports(&settings).unwrap().remove(0);
-    assert_eq!(report.durability, "synced");
+    assert_eq!(serde_json::to_value(&report).unwrap()["durability"], "synced");
     assert!(report.stats.io.total().syncs > 0);
 }

@@ -1,7 +1,8 @@
 //! The benchmark of MICA over the network runs in every mode, tiny, so that none can rot.
 
 use siltstone::mica::{AccessMode, Eviction};
-use siltstone_bench::udp::{Direction, Report, Settings, UdpError, run};
+use siltstone_bench::Error;
+use siltstone_bench::udp::{Direction, Report, Settings, run};
 
 fn tiny() -> Settings {
     Settings { items: 2_000, packets: 600, rounds: 2, window: 64, burst: 16, ..Settings::default() }
@@ -22,7 +23,8 @@ fn every_mode_and_direction_serves_every_packet() {
                     direction,
                     cores,
                     partitions,
-                    cache,
+                    cache: cache.is_some(),
+                    eviction: cache.unwrap_or_default(),
                     requests_per_packet,
                     get: 0.5,
                     zipf: if cores == 2 { 0.99 } else { 0.0 },
@@ -50,5 +52,5 @@ fn settings_outside_their_limits_are_refused() {
     assert!(refused(Settings { window: 0, ..tiny() }).contains("window"));
     assert!(refused(Settings { cores: 2, ..tiny() }).contains("cores"));
     let stopped = Settings { stop: std::sync::Arc::new(true.into()), ..tiny() };
-    assert!(matches!(run(&stopped), Err(UdpError::Stopped)));
+    assert!(matches!(run(&stopped), Err(Error::Stopped)));
 }

@@ -1,7 +1,8 @@
 //! The benchmark of MICA's stores in memory runs in every mode, tiny, so that none can rot.
 
 use siltstone::mica::{AccessMode, Eviction};
-use siltstone_bench::mica::{MicaError, Report, Settings, Table, run};
+use siltstone_bench::Error;
+use siltstone_bench::mica::{Report, Settings, Table, run};
 
 fn tiny() -> Settings {
     Settings { items: 5_000, operations: 10_000, rounds: 2, batch_size: 100, ..Settings::default() }
@@ -14,7 +15,8 @@ fn every_mode_of_store_and_cache_serves_every_request() {
             for (threads, variable, hash_outside) in [(1, false, true), (2, true, false), (4, false, false)] {
                 let settings = Settings {
                     mode,
-                    cache,
+                    cache: cache.is_some(),
+                    eviction: cache.unwrap_or_default(),
                     threads,
                     variable,
                     hash_outside,
@@ -50,12 +52,12 @@ fn small_items_take_fewer_bytes_when_their_sizes_are_fixed() {
 
 #[test]
 fn settings_outside_their_limits_are_refused() {
-    let refused = |settings: Settings| matches!(run(&settings), Err::<Report, _>(MicaError::Settings(_)));
+    let refused = |settings: Settings| matches!(run(&settings), Err::<Report, _>(Error::Settings(_)));
     assert!(refused(Settings { threads: 3, ..tiny() }) && refused(Settings { threads: 0, ..tiny() }));
     assert!(refused(Settings { zipf: 1.0, ..tiny() }) && refused(Settings { get: 1.1, ..tiny() }));
     assert!(refused(Settings { key_size: 7, ..tiny() }) && refused(Settings { items: 0, ..tiny() }));
     let stopped = Settings { stop: std::sync::Arc::new(true.into()), ..tiny() };
-    assert!(matches!(run(&stopped), Err(MicaError::Stopped)));
+    assert!(matches!(run(&stopped), Err(Error::Stopped)));
 }
 
 #[test]

@@ -1,8 +1,16 @@
 //! Every workload of YCSB runs, tiny, so that none can rot.
 
 use siltstone::Database;
-use siltstone_bench::ycsb::{Distribution, Records, Report, Request, Settings, Workload, YcsbError, run};
-use std::sync::Arc;
+use siltstone_bench::Error;
+use siltstone_bench::place::Place;
+use siltstone_bench::tuning::{SettingArgs, Tuning};
+use siltstone_bench::ycsb::{Distribution, Records, Report, Request, Settings, Workload, run};
+
+/// Settings with which a small database converts and merges.
+fn small_tables() -> Tuning {
+    let settings = SettingArgs { settings: vec![("log_slots_min".to_owned(), "64".to_owned())] };
+    Tuning { partitions: Some(2), settings, ..Tuning::default() }
+}
 
 fn tiny(workload: Workload) -> Settings {
     Settings {
@@ -12,14 +20,15 @@ fn tiny(workload: Workload) -> Settings {
         threads: 2,
         field_count: 3,
         field_length: 20,
-        set_up: Arc::new(|builder| builder.partitions(2).set("log_slots_min", 64)),
+        tuning: small_tables(),
         ..Settings::default()
     }
 }
 
-fn reports(settings: &Settings) -> Result<Vec<Report>, YcsbError> {
+fn reports(settings: &Settings) -> Result<Vec<Report>, Error> {
     let mut reports = Vec::new();
-    run(settings, &mut |report| {
+    let place = Place::prepare(settings.db.as_deref()).unwrap();
+    run(settings, &place, &mut |report| {
         reports.push(report.clone());
         Ok(())
     })?;
@@ -66,12 +75,8 @@ fn every_distribution_can_be_asked_for() {
 fn no_update_is_lost_among_threads() {
     for workload in [Workload::A, Workload::F] {
         let directory = tempfile::tempdir().unwrap();
-        let settings = Settings {
-            records: 20,
-            threads: 4,
-            directory: Some(directory.path().to_owned()),
-            ..tiny(workload)
-        };
+        let settings =
+            Settings { records: 20, threads: 4, db: Some(directory.path().to_owned()), ..tiny(workload) };
         let run = reports(&settings).unwrap().remove(1);
         let updates = operations(&run, Request::Update) + operations(&run, Request::ReadModifyWrite);
         let records = Records::new(settings.field_count, settings.field_length, false);
@@ -85,30 +90,30 @@ fn no_update_is_lost_among_threads() {
 #[test]
 fn what_was_loaded_once_serves_many_runs() {
     let directory = tempfile::tempdir().unwrap();
-    let load = Settings { directory: Some(directory.path().to_owned()), ..tiny(Workload::D) };
+    let load = Settings { db: Some(directory.path().to_owned()), ..tiny(Workload::D) };
     reports(&load).unwrap();
-    assert!(matches!(reports(&load), Err(YcsbError::Place(_))));
+    assert!(matches!(reports(&load), Err(Error::Occupied(_))));
     let again = Settings { use_existing_db: true, seed: 5, ..load };
     for workload in [Workload::F, Workload::D] {
         let reports = reports(&Settings { workload, ..again.clone() }).unwrap();
         assert!(reports.len() == 1 && reports[0].phase == "run");
     }
     let more = Settings { records: 5_000, workload: Workload::C, ..again.clone() };
-    assert!(matches!(reports(&more), Err(YcsbError::Lost(_))));
+    assert!(matches!(reports(&more), Err(Error::Lost { .. })));
     let other = Settings { field_count: 2, workload: Workload::C, ..again };
-    assert!(matches!(reports(&other), Err(YcsbError::WrongValue(_))));
+    assert!(matches!(reports(&other), Err(Error::WrongValue { .. })));
 }
 
 #[test]
 fn what_cannot_be_run_is_refused() {
-    assert!(matches!(reports(&tiny(Workload::E)), Err(YcsbError::NoOrder)));
+    assert!(matches!(reports(&tiny(Workload::E)), Err(Error::Settings(_))));
     for settings in [
         Settings { records: 0, ..tiny(Workload::A) },
         Settings { threads: 0, ..tiny(Workload::A) },
         Settings { field_length: 0, ..tiny(Workload::A) },
         Settings { field_count: usize::MAX, ..tiny(Workload::A) },
     ] {
-        assert!(matches!(reports(&settings), Err(YcsbError::Settings(_))));
+        assert!(matches!(reports(&settings), Err(Error::Settings(_))));
     }
 }
 

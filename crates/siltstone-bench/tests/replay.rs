@@ -1,10 +1,12 @@
 //! Traces are replayed, tiny, and what comes of it is what a table in memory says.
 
+use siltstone_bench::Error;
+use siltstone_bench::place::Place;
 use siltstone_bench::random::Random;
-use siltstone_bench::trace::replay::{ReplayError, Report, Settings, run};
+use siltstone_bench::trace::replay::{Report, Settings, run};
 use siltstone_bench::trace::{Kind, Operation, TraceError};
+use siltstone_bench::tuning::{SettingArgs, Tuning};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 fn trace(operations: u64, keys: u64, value_length: impl Fn(u64) -> u32) -> Vec<Operation> {
     let mut random = Random::new(operations, keys);
@@ -20,16 +22,19 @@ fn trace(operations: u64, keys: u64, value_length: impl Fn(u64) -> u32) -> Vec<O
     (0..operations).map(operation).collect()
 }
 
-fn settings() -> Settings {
-    Settings {
-        set_up: Arc::new(|builder| builder.partitions(2).set("log_slots_min", 64)),
-        ..Settings::default()
-    }
+/// Settings with which a small database converts and merges.
+fn small_tables() -> Tuning {
+    let settings = SettingArgs { settings: vec![("log_slots_min".to_owned(), "64".to_owned())] };
+    Tuning { partitions: Some(2), settings, ..Tuning::default() }
 }
 
-fn replay(settings: &Settings, trace: &[Operation]) -> Result<Report, ReplayError> {
+fn settings() -> Settings {
+    Settings { tuning: small_tables(), ..Settings::default() }
+}
+
+fn replay(settings: &Settings, trace: &[Operation]) -> Result<Report, Error> {
     let operations = trace.to_vec();
-    run(settings, Box::new(operations.into_iter().map(Ok)))
+    run(settings, &Place::prepare(settings.db.as_deref()).unwrap(), Box::new(operations.into_iter().map(Ok)))
 }
 
 /// Gets that find their key, keys at the end, and their bytes.
@@ -77,17 +82,17 @@ fn records_of_one_size_take_it_from_the_first_set() {
     let report = replay(&fixed, &trace).unwrap();
     assert_eq!((report.found, report.costs.keys), (expected(&trace, false).0, expected(&trace, false).1));
     let gets: Vec<Operation> = trace.into_iter().filter(|operation| operation.kind == Kind::Get).collect();
-    assert!(matches!(replay(&fixed, &gets), Err(ReplayError::Settings(_))));
+    assert!(matches!(replay(&fixed, &gets), Err(Error::Settings(_))));
 }
 
 #[test]
 fn a_part_of_a_trace_can_be_replayed_and_again_on_what_is_there() {
     let trace = trace(3_000, 300, |_| 44);
     let directory = tempfile::tempdir().unwrap();
-    let place = Settings { directory: Some(directory.path().to_owned()), ..settings() };
+    let place = Settings { db: Some(directory.path().to_owned()), ..settings() };
     let report = replay(&Settings { operations: Some(1_000), ..place.clone() }, &trace).unwrap();
     assert_eq!(report.rates.all.operations, 1_000);
-    assert!(matches!(replay(&place, &trace), Err(ReplayError::Place(_))));
+    assert!(matches!(replay(&place, &trace), Err(Error::Occupied(_))));
     let again = replay(&Settings { use_existing_db: true, ..place }, &trace).unwrap();
     assert!(again.found > expected(&trace, false).0, "the first gets find keys, too");
 }
@@ -96,7 +101,8 @@ fn a_part_of_a_trace_can_be_replayed_and_again_on_what_is_there() {
 fn the_first_error_of_the_trace_ends_the_replay() {
     let trace = trace(3_000, 300, |_| 44).into_iter().map(Ok);
     let broken = trace.chain([Err(TraceError::CutShort { at: 7, what: "a chunk" })]);
-    let outcome = run(&Settings { threads: 2, ..settings() }, Box::new(broken));
-    assert!(matches!(outcome, Err(ReplayError::Trace(TraceError::CutShort { at: 7, .. }))));
-    assert!(matches!(replay(&Settings { threads: 0, ..settings() }, &[]), Err(ReplayError::Settings(_))));
+    let outcome =
+        run(&Settings { threads: 2, ..settings() }, &Place::prepare(None).unwrap(), Box::new(broken));
+    assert!(matches!(outcome, Err(Error::Trace(TraceError::CutShort { at: 7, .. }))));
+    assert!(matches!(replay(&Settings { threads: 0, ..settings() }, &[]), Err(Error::Settings(_))));
 }

@@ -1,10 +1,11 @@
 //! `siltstone delete`: removes a key.
 
 use crate::input::ArgumentArgs;
-use crate::open::{DurabilityArg, Location};
+use crate::open::Location;
 use crate::outcome::{Outcome, Result, help_with_arguments};
 use clap::Args;
-use siltstone::{Change, WriteOptions};
+use siltstone::{Change, Durability, WriteOptions};
+use siltstone_bench::named::by_name;
 use std::ffi::OsString;
 
 const EXAMPLES: &str = "
@@ -21,9 +22,10 @@ pub struct DeleteArgs {
     location: Location,
     #[command(flatten)]
     typed: ArgumentArgs,
-    /// What the deletion survives when the command ends
-    #[arg(long, value_enum, default_value = "written")]
-    durability: DurabilityArg,
+    /// What the deletion survives when the command ends: nothing (buffered), a crash of the process (written), a power
+    /// failure (synced)
+    #[arg(long, default_value = Durability::default().name(), value_parser = by_name::<Durability>())]
+    durability: Durability,
     /// Key
     key: OsString,
 }
@@ -31,7 +33,7 @@ pub struct DeleteArgs {
 pub fn run(args: DeleteArgs) -> Result {
     let key = args.typed.argument(&args.key)?;
     let database = args.location.open_single("delete")?;
-    let options = WriteOptions::default().durability(args.durability.into());
+    let options = WriteOptions::default().durability(args.durability);
     let mut outcome = Outcome::Negative;
     database.update_with(key, options, |found| {
         if found.is_none() {

@@ -4,12 +4,11 @@ use crate::outcome::wrong_usage;
 use crate::place;
 use crate::quantity::parse_whole;
 use anyhow::Context;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use siltstone::key::{check_key, check_value};
 use siltstone::key::{check_key_length, check_value_length};
-use siltstone::{Builder, Database, Durability, EngineKind};
+use siltstone::{Builder, Database};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,32 +18,6 @@ pub struct Location {
     /// Directory of the database
     #[arg(long, value_name = "DIR", env = "SILTSTONE_DB")]
     pub db: PathBuf,
-}
-
-/// Settings of the engine, by name.
-#[derive(Debug, Clone, Default, Args)]
-pub struct SettingArgs {
-    /// Set a setting of the engine; `siltstone engines` lists them. May be repeated
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_setting)]
-    settings: Vec<(String, String)>,
-}
-
-impl SettingArgs {
-    /// The builder with these settings.
-    pub fn apply(&self, builder: Builder) -> Builder {
-        self.settings.iter().fold(builder, |builder, (name, value)| builder.set(name, value))
-    }
-}
-
-fn parse_setting(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE, such as merge_ratio=0.5")?;
-    Ok((name.trim().replace('-', "_"), value.trim().to_owned()))
-}
-
-/// The engines by their names.
-pub fn engines() -> impl TypedValueParser<Value = EngineKind> {
-    let names = PossibleValuesParser::new(EngineKind::ALL.iter().map(|kind| kind.name()));
-    names.map(|name| EngineKind::from_name(&name).unwrap_or_default())
 }
 
 /// What is chosen when a database is created, and kept in it.
@@ -66,27 +39,6 @@ pub struct Creation {
     /// Size of a block on flash in bytes, a power of two from 512 to 65,536
     #[arg(long, value_name = "BYTES", value_parser = parse_whole::<u32>)]
     pub block_bytes: Option<u32>,
-}
-
-/// How long a write must have survived when the command ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum DurabilityArg {
-    /// Nothing: a crash of the process can lose it
-    Buffered,
-    /// A crash of the process
-    Written,
-    /// A power failure
-    Synced,
-}
-
-impl From<DurabilityArg> for Durability {
-    fn from(durability: DurabilityArg) -> Durability {
-        match durability {
-            DurabilityArg::Buffered => Durability::Buffered,
-            DurabilityArg::Written => Durability::Written,
-            DurabilityArg::Synced => Durability::Synced,
-        }
-    }
 }
 
 /// Two lengths with a comma between them.

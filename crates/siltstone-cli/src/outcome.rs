@@ -5,6 +5,7 @@ use clap::{Command, FromArgMatches};
 use serde_json::json;
 use siltstone::Error;
 use siltstone::key::HASH_LENGTH_MIN;
+use siltstone_bench::Error as BenchError;
 use siltstone_network::ServerError;
 use std::error::Error as StdError;
 use std::fmt;
@@ -121,30 +122,42 @@ fn is_broken_pipe(cause: Cause<'_>) -> bool {
     cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
+/// The library's error, also within an error of a benchmark.
+fn library_error(cause: Cause<'_>) -> Option<&Error> {
+    match cause.downcast_ref() {
+        Some(BenchError::Database(error)) => Some(error),
+        _ => cause.downcast_ref(),
+    }
+}
+
 fn is_interrupted(cause: Cause<'_>) -> bool {
     let within = cause.downcast_ref::<io::Error>().and_then(|error| error.get_ref()?.downcast_ref());
-    matches!(within.or(cause.downcast_ref()), Some(Error::Interrupted))
+    matches!(within.or(library_error(cause)), Some(Error::Interrupted))
+        || matches!(cause.downcast_ref(), Some(BenchError::Stopped))
 }
 
 fn is_wrong_usage(cause: Cause<'_>) -> bool {
     cause.is::<WrongUsage>()
-        || matches!(cause.downcast_ref(), Some(Error::Setting { .. }))
+        || matches!(library_error(cause), Some(Error::Setting { .. }))
         || matches!(cause.downcast_ref(), Some(ServerError::Setting { .. }))
-        || crate::bench::is_wrong_usage(cause)
+        || matches!(
+            cause.downcast_ref(),
+            Some(BenchError::Settings(_) | BenchError::Server(ServerError::Setting { .. }))
+        )
 }
 
 /// The error with its causes, each once, with the library's remedies translated to flags of the command line.
 fn describe(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
-        let said = cause.downcast_ref().map_or_else(|| cause.to_string(), translated);
+        let said = library_error(cause).map_or_else(|| cause.to_string(), translated);
         if text.is_empty() {
             text = said;
         } else if !text.contains(&said) {
             text = format!("{text}: {said}");
         }
         // The messages of the library's errors include their causes.
-        if cause.is::<Error>() {
+        if library_error(cause).is_some() {
             break;
         }
     }

@@ -1,11 +1,12 @@
 //! `siltstone put`: gives a key a value.
 
 use crate::input::{self, ArgumentArgs};
-use crate::open::{Creation, DurabilityArg, Location, expiry_after};
+use crate::open::{Creation, Location, expiry_after};
 use crate::outcome::{Outcome, Result, help_with_arguments};
 use crate::quantity::parse_time;
 use clap::Args;
-use siltstone::{Change, WriteOptions};
+use siltstone::{Change, Durability, WriteOptions};
+use siltstone_bench::named::by_name;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,9 +36,10 @@ pub struct PutArgs {
     /// Expire the record after this time, such as 90s, 15m, 12h or 30d
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     expires_in: Option<Duration>,
-    /// What the record survives when the command ends
-    #[arg(long, value_enum, default_value = "written")]
-    durability: DurabilityArg,
+    /// What the record survives when the command ends: nothing (buffered), a crash of the process (written), a power
+    /// failure (synced)
+    #[arg(long, default_value = Durability::default().name(), value_parser = by_name::<Durability>())]
+    durability: Durability,
     /// Key
     key: OsString,
     /// Value
@@ -55,7 +57,7 @@ pub fn run(args: PutArgs) -> Result {
         (None, value) => args.typed.argument(value.as_deref().unwrap_or_default())?,
     };
     let expires_at_ms = args.expires_in.map(expiry_after).transpose()?.unwrap_or_default();
-    let options = WriteOptions::default().durability(args.durability.into()).expires_at_ms(expires_at_ms);
+    let options = WriteOptions::default().durability(args.durability).expires_at_ms(expires_at_ms);
     args.creation.check(&key, &value)?;
     let database = args.location.open_or_create("put", &args.creation)?;
     let mut outcome = Outcome::Done;

@@ -8,7 +8,7 @@ use serde_json::json;
 use siltstone::device::Purpose;
 use siltstone::{Database, Stats, StoreKind};
 use siltstone_bench::accounts::{self, number_as_text};
-use std::io::{self, Write, stdout};
+use std::io::{Write, stdout};
 
 const EXAMPLES: &str = "
   siltstone stats --db DIR
@@ -45,28 +45,29 @@ pub fn run(args: StatsArgs) -> Result {
         } else {
             writeln!(out, "{}", directory.display())?;
             writeln!(out, "{:<28} {keys:>16}", "keys (estimate)")?;
-            print(&mut out, &stats)?;
+            out.write_all(table(&stats).as_bytes())?;
         }
     }
     out.flush()?;
     Ok(Outcome::Done)
 }
 
-/// Writes the statistics as a table.
-pub fn print(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
-    print_shape(out, stats)?;
-    let mut row = |name: &str, value: String| writeln!(out, "{name:<28} {value:>16}");
-    row("records, all versions", stats.records.to_string())?;
-    row("records in the last store", stats.merged_records.to_string())?;
-    row("bytes on disk", stats.disk_bytes.to_string())?;
-    row("bytes of memory", stats.ram.total_bytes().to_string())?;
+/// The statistics as a table.
+pub fn table(stats: &Stats) -> String {
+    let mut table = String::new();
+    let mut row = |name: &str, value: String| table += &format!("{name:<28} {value:>16}\n");
+    add_shape(&mut row, stats);
+    row("records, all versions", stats.records.to_string());
+    row("records in the last store", stats.merged_records.to_string());
+    row("bytes on disk", stats.disk_bytes.to_string());
+    row("bytes of memory", stats.ram.total_bytes().to_string());
     for (item, bytes) in stats.ram.items() {
-        row(&format!("  {item}"), bytes.to_string())?;
+        row(&format!("  {item}"), bytes.to_string());
     }
-    row("bytes of memory, peak", stats.ram_peak.total_bytes().to_string())?;
+    row("bytes of memory, peak", stats.ram_peak.total_bytes().to_string());
     if stats.records > 0 {
         let per_record = stats.ram.total_bytes() as f64 / stats.records as f64;
-        row("bytes of memory per record", number_as_text(per_record))?;
+        row("bytes of memory per record", number_as_text(per_record));
     }
     for (name, count) in [
         ("gets (lifetime)", stats.usage.gets),
@@ -76,56 +77,58 @@ pub fn print(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
         ("milliseconds open (lifetime)", stats.usage.open_ms),
         ("bytes written (lifetime)", stats.usage.written_bytes),
     ] {
-        row(name, count.to_string())?;
+        row(name, count.to_string());
     }
-    row("write amplification", number_as_text(stats.usage.write_amplification()))?;
-    row("writes", stats.writes.to_string())?;
-    row("bytes of keys and values", stats.user_bytes.to_string())?;
-    row("delayed writes", stats.delayed_writes.to_string())?;
-    row("  total milliseconds", format!("{:.1}", stats.delayed_ns as f64 / 1e6))?;
-    row("records replayed", stats.replayed_records.to_string())?;
-    row("truncated bytes of the log", stats.lost_tail_bytes.to_string())?;
+    row("write amplification", number_as_text(stats.usage.write_amplification()));
+    row("writes", stats.writes.to_string());
+    row("bytes of keys and values", stats.user_bytes.to_string());
+    row("delayed writes", stats.delayed_writes.to_string());
+    row("  total milliseconds", format!("{:.1}", stats.delayed_ns as f64 / 1e6));
+    row("records replayed", stats.replayed_records.to_string());
+    row("truncated bytes of the log", stats.lost_tail_bytes.to_string());
     for (name, value) in &stats.details {
-        row(name, number_as_text(*value))?;
+        row(name, number_as_text(*value));
     }
-    print_io(out, stats)
+    table + &device_table(stats)
 }
 
-fn print_shape(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
+fn add_shape(row: &mut impl FnMut(&str, String), stats: &Stats) {
     let shape = &stats.shape;
     let yes_or_no = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
-    let mut row = |name: &str, value: String| writeln!(out, "{name:<28} {value:>16}");
-    row("engine", stats.engine.to_owned())?;
+    row("engine", stats.engine.to_owned());
     if shape.format_version > 0 {
-        row("format version", shape.format_version.to_string())?;
-        row("bytes per block", shape.block_bytes.to_string())?;
+        row("format version", shape.format_version.to_string());
+        row("bytes per block", shape.block_bytes.to_string());
     }
-    row("bytes per key", shape.fixed.map_or("any".to_owned(), |(key, _)| key.to_string()))?;
-    row("bytes per value", shape.fixed.map_or("any".to_owned(), |(_, value)| value.to_string()))?;
-    row("keys are hashes", yes_or_no(shape.hashed_keys))?;
-    row("records may expire", yes_or_no(shape.expiring))?;
+    row("bytes per key", shape.fixed.map_or("any".to_owned(), |(key, _)| key.to_string()));
+    row("bytes per value", shape.fixed.map_or("any".to_owned(), |(_, value)| value.to_string()));
+    row("keys are hashes", yes_or_no(shape.hashed_keys));
+    row("records may expire", yes_or_no(shape.expiring));
     for StoreKind { store, index, filter, count, .. } in &stats.stores {
-        row(&format!("{store} stores"), format!("{count}, index {index}, filter {filter}"))?;
+        row(&format!("{store} stores"), format!("{count}, index {index}, filter {filter}"));
     }
-    Ok(())
 }
 
-fn print_io(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
-    let used = Purpose::ALL.map(|purpose| (purpose.name(), stats.io.of(purpose)));
-    let used = used.iter().filter(|(_, count)| count.reads + count.writes + count.syncs > 0);
-    writeln!(
-        out,
-        "{:<10} {:>12} {:>16} {:>12} {:>16} {:>8}",
+fn device_table(stats: &Stats) -> String {
+    let mut table = format!(
+        "{:<10} {:>12} {:>16} {:>12} {:>16} {:>8}\n",
         "device for", "reads", "bytes", "writes", "bytes", "syncs"
-    )?;
-    for (name, count) in used {
-        writeln!(
-            out,
-            "{name:<10} {:>12} {:>16} {:>12} {:>16} {:>8}",
-            count.reads, count.read_bytes, count.writes, count.write_bytes, count.syncs
-        )?;
+    );
+    for purpose in Purpose::ALL {
+        let count = stats.io.of(purpose);
+        if count.reads + count.writes + count.syncs > 0 {
+            table += &format!(
+                "{:<10} {:>12} {:>16} {:>12} {:>16} {:>8}\n",
+                purpose.name(),
+                count.reads,
+                count.read_bytes,
+                count.writes,
+                count.write_bytes,
+                count.syncs
+            );
+        }
     }
-    Ok(())
+    table
 }
 
 #[cfg(test)]
@@ -138,9 +141,7 @@ mod tests {
         stats.engine = "silt";
         stats.ram.add("filters", 12_345);
         stats.details.push(("occupancy", 0.9375));
-        let mut table = Vec::new();
-        print(&mut table, &stats).unwrap();
-        let table = String::from_utf8(table).unwrap();
+        let table = table(&stats);
         for wanted in ["silt", "filters", "12345", "occupancy", "0.9375"] {
             assert!(table.contains(wanted), "{wanted}");
         }

@@ -45,7 +45,7 @@ fn ycsb_is_typed_with_its_own_names_too() {
     let text = String::from_utf8(siltstone(here, &args(&again)).stdout).unwrap();
     assert!(text.contains("[READ], Operations, 900\n") && text.contains("uniform"), "{text}");
     assert!(fails(here, &args(&["--db", "db"])).contains("--use-existing-db"));
-    for (flags, told) in [(&["--workload", "e"][..], "no order"), (&["--hashed_keys"], "--hashed-keys")] {
+    for (flags, told) in [(&["--workload", "e"][..], "no order"), (&["--hashed_keys"], "--hashed_keys")] {
         let output = siltstone(here, &args(flags));
         assert_eq!(output.status.code(), Some(2), "{flags:?}");
         assert!(String::from_utf8(output.stderr).unwrap().contains(told), "{flags:?}");

@@ -1,7 +1,6 @@
 //! The benchmarks by name, and what kind each is.
 
 use std::fmt;
-use std::str::FromStr;
 
 macro_rules! benchmarks {
     ($($variant:ident, $name:literal, $about:literal;)*) => {
@@ -90,37 +89,5 @@ impl Benchmark {
 impl fmt::Display for Benchmark {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(self.name())
-    }
-}
-
-/// There is no benchmark of that name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no benchmark {0}; there are {all}", all = all_names())]
-pub struct UnknownBenchmark(String);
-
-fn all_names() -> String {
-    Benchmark::ALL.iter().map(|benchmark| benchmark.name()).collect::<Vec<_>>().join(", ")
-}
-
-impl FromStr for Benchmark {
-    type Err = UnknownBenchmark;
-
-    fn from_str(name: &str) -> Result<Benchmark, UnknownBenchmark> {
-        let all = Benchmark::ALL.iter().copied();
-        let mut named = all.filter(|benchmark| benchmark.name() == name);
-        named.next().ok_or_else(|| UnknownBenchmark(name.to_owned()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_benchmark_is_found_by_its_name() {
-        for benchmark in Benchmark::ALL {
-            assert_eq!(benchmark.name().parse(), Ok(*benchmark));
-        }
-        assert!("fillrondom".parse::<Benchmark>().unwrap_err().to_string().contains("fillrandom"));
     }
 }

@@ -10,135 +10,98 @@ mod report;
 mod runner;
 mod worker;
 
-pub use benchmark::{Benchmark, UnknownBenchmark};
+pub use benchmark::Benchmark;
 pub use report::Report;
 pub use runner::run;
 
-use crate::keys::KeysTooShort;
-use crate::place::PlaceError;
-use siltstone::{Builder, Durability};
+use crate::named::{self, by_name};
+use crate::quantity::{parse_byte_rate, parse_time, parse_whole};
+use crate::tuning::Tuning;
+use clap::Parser;
+use serde::Serialize;
+use siltstone::Durability;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// What to run, and on what.
-#[derive(Clone)]
+/// What to run, and on which database.
+#[derive(Debug, Clone, Parser, Serialize)]
 pub struct Settings {
-    /// The benchmarks, in their order.
+    /// Benchmarks, in the order in which they run
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…", value_parser = by_name::<Benchmark>(),
+          hide_possible_values = true,
+          default_values = Benchmark::USUAL.iter().map(|benchmark| benchmark.name()))]
+    #[serde(skip)]
     pub benchmarks: Vec<Benchmark>,
-    /// The keys are numbers below this; every thread writes as many.
+    /// Number of distinct keys, and of writes per thread
+    #[arg(long, default_value_t = 1_000_000, value_parser = parse_whole::<u64>)]
     pub num: u64,
-    /// How many reads every thread does; as many as there are keys if `None`.
+    /// Number of reads per thread [default: --num]
+    #[arg(long, value_parser = parse_whole::<u64>)]
+    #[serde(skip)]
     pub reads: Option<u64>,
-    /// Threads that write or read at the same time.
+    /// Number of concurrent threads
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     pub threads: usize,
-    /// The length of the keys, in bytes.
+    /// Length of the keys, in bytes
+    #[arg(long, default_value_t = 16, value_parser = parse_whole::<usize>)]
     pub key_size: usize,
-    /// The length of the values, in bytes.
+    /// Length of the values, in bytes
+    #[arg(long, default_value_t = 100, value_parser = parse_whole::<usize>)]
     pub value_size: usize,
-    /// Whether the keys are hashes already.
-    pub hashed_keys: bool,
-    /// Whether the database is told that all records have one size.
+    /// Fixed record size
+    #[arg(long)]
     pub fixed: bool,
-    /// Where; a temporary directory if `None`.
-    pub directory: Option<PathBuf>,
-    /// Whether the directory holds a database that was filled before.
+    /// Keys are hashes
+    #[arg(long)]
+    #[serde(skip)]
+    pub hashed_keys: bool,
+    /// Directory of the database [default: a temporary directory]
+    #[arg(long, value_name = "DIR")]
+    #[serde(skip)]
+    pub db: Option<PathBuf>,
+    /// Use the existing database in the directory
+    #[arg(long, requires = "db")]
+    #[serde(skip)]
     pub use_existing_db: bool,
-    /// Records that are written or read in one call; 1 for writes and 32 for multireadrandom if `None`.
+    /// Number of records written or read per call [default: 1 for writes, 32 for multireadrandom]
+    #[arg(long, value_parser = parse_whole::<usize>)]
+    #[serde(skip)]
     pub batch_size: Option<usize>,
-    /// The durability of writes.
+    /// What a write survives when it returns: nothing (buffered), a crash of the process (written), a power failure
+    /// (synced)
+    #[arg(long, default_value = Durability::default().name(), value_parser = by_name::<Durability>())]
+    #[serde(serialize_with = "named::serialize")]
     pub durability: Durability,
-    /// From which keys, orders and values follow.
+    /// Seed of the random keys, orders and values
+    #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
+    #[serde(skip)]
     pub seed: u64,
-    /// When a benchmark ends, even if it has not done everything.
+    /// End each benchmark after this time, such as 10s
+    #[arg(long, value_parser = parse_time)]
+    #[serde(skip)]
     pub duration: Option<Duration>,
-    /// How many bytes of keys and values the writer of readwhilewriting puts a second; as many as it can if `None`.
-    pub write_rate_limit: Option<u64>,
-    /// Sets up the database beyond what stands here.
-    pub set_up: Arc<dyn Fn(Builder) -> Builder + Send + Sync>,
+    /// Write rate of readwhilewriting, such as 20MB/s [default: unlimited]
+    #[arg(long, value_name = "BYTES", value_parser = parse_byte_rate)]
+    #[serde(skip)]
+    pub benchmark_write_rate_limit: Option<f64>,
+    /// Settings of the database.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub tuning: Tuning,
     /// Ends the benchmarks when it becomes true.
+    #[arg(skip)]
+    #[serde(skip)]
     pub stop: Arc<AtomicBool>,
-    /// Tells the heap bytes of the process, where they are counted: the account of the stats benchmark can be held
-    /// against them.
+    /// Returns the heap bytes of the process, if they are counted, for comparison with the account of the database.
+    #[arg(skip)]
+    #[serde(skip)]
     pub heap_bytes: Option<fn() -> u64>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings {
-            benchmarks: Benchmark::USUAL.to_vec(),
-            num: 1_000_000,
-            reads: None,
-            threads: 1,
-            key_size: 16,
-            value_size: 100,
-            hashed_keys: false,
-            fixed: false,
-            directory: None,
-            use_existing_db: false,
-            batch_size: None,
-            durability: Durability::default(),
-            seed: 301,
-            duration: None,
-            write_rate_limit: None,
-            set_up: Arc::new(|builder| builder),
-            stop: Arc::default(),
-            heap_bytes: None,
-        }
+        named::defaults()
     }
 }
-
-/// Why a benchmark could not be run, or what it found wrong.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BenchError {
-    /// The database answered with an error.
-    #[error(transparent)]
-    Database(#[from] siltstone::Error),
-    /// The settings do not fit each other.
-    #[error("{0}")]
-    Settings(String),
-    /// The database cannot stand there.
-    #[error(transparent)]
-    Place(#[from] PlaceError),
-    /// The keys are too short for their number.
-    #[error(transparent)]
-    Keys(#[from] KeysTooShort),
-    /// A key has a value that was never written to it.
-    #[error("{benchmark}: key {number} has a value that was never written to it")]
-    WrongValue {
-        /// The benchmark that read it.
-        benchmark: Benchmark,
-        /// The number of the key.
-        number: u64,
-    },
-    /// A key that was written is not there.
-    #[error("{benchmark}: key {number} was written and is not there")]
-    Lost {
-        /// The benchmark that looked for it.
-        benchmark: Benchmark,
-        /// The number of the key.
-        number: u64,
-    },
-    /// A key that was never written, or was deleted, is there.
-    #[error("{benchmark}: key {number} is there and should not be")]
-    Surplus {
-        /// The benchmark that found it.
-        benchmark: Benchmark,
-        /// The number of the key.
-        number: u64,
-    },
-    /// The database's own check found damage.
-    #[error("{0} places of the database are damaged; the first: {1}")]
-    Damaged(usize, siltstone::Error),
-    /// A thread of the benchmark ended in a panic.
-    #[error("a thread of the benchmark ended in a panic")]
-    Panicked,
-    /// The operating system refused something.
-    #[error("{0}: {1}")]
-    System(String, std::io::Error),
-}
-
-/// The result of everything that can fail here.
-pub type Result<T> = std::result::Result<T, BenchError>;

@@ -1,7 +1,6 @@
 //! What a benchmark found out: a line as db_bench prints it, and an object of JSON.
 
 use super::{Benchmark, Settings};
-use crate::accounts;
 use crate::costs::Costs;
 use crate::latencies::Latencies;
 use serde::Serialize;
@@ -18,18 +17,9 @@ pub struct Report {
     pub skipped: Option<&'static str>,
     /// The engine.
     pub engine: &'static str,
-    /// Keys are numbers below this.
-    pub num: u64,
-    /// The length of the keys, in bytes.
-    pub key_size: usize,
-    /// The length of the values, in bytes.
-    pub value_size: usize,
-    /// Whether the database was told that all records have one size.
-    pub fixed: bool,
-    /// Threads that worked at the same time.
-    pub threads: usize,
-    /// The durability of the writes.
-    pub durability: &'static str,
+    /// What was asked for.
+    #[serde(flatten)]
+    pub settings: Settings,
     /// Operations that were done.
     pub operations: u64,
     /// How long they took, until the last had returned.
@@ -96,12 +86,7 @@ impl Report {
             benchmark: benchmark.name(),
             skipped: None,
             engine: after.engine,
-            num: settings.num,
-            key_size: settings.key_size,
-            value_size: settings.value_size,
-            fixed: settings.fixed,
-            threads: settings.threads,
-            durability: accounts::durability(settings.durability),
+            settings: settings.clone(),
             operations,
             seconds,
             ops_per_s: per_s(seconds),

@@ -2,11 +2,12 @@
 
 use super::report::Measured;
 use super::worker::{Shared, Work, Worker, deadline};
-use super::{BenchError, Benchmark, Report, Result, Settings};
+use super::{Benchmark, Report, Settings};
 use crate::costs::Costs;
 use crate::key_set::KeySet;
 use crate::keys::{Keys, Values};
 use crate::place::Place;
+use crate::{Error, Result};
 use siltstone::{Database, Stats};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
@@ -14,15 +15,22 @@ use std::time::Instant;
 /// Runs the benchmarks of `settings` and hands the report of each to `tell` when it ends.
 ///
 /// The first error ends the run, also an answer of the database that is not right.
-pub fn run(settings: &Settings, tell: &mut dyn FnMut(&Report) -> std::io::Result<()>) -> Result<()> {
+pub fn run(
+    settings: &Settings,
+    place: &Place,
+    tell: &mut dyn FnMut(&Report) -> std::io::Result<()>,
+) -> Result<()> {
     let mut tell = |report: &Report| {
-        tell(report).map_err(|error| BenchError::System("cannot write the report".into(), error))
+        tell(report).map_err(|error| Error::System("cannot write the report".into(), error))
     };
     if settings.threads == 0 || settings.num == 0 || settings.batch_size == Some(0) {
-        return Err(BenchError::Settings("threads, num and batch_size are at least 1".into()));
+        return Err(Error::settings("threads, num and batch_size are at least 1"));
+    }
+    if !settings.use_existing_db {
+        place.check_empty()?;
     }
     let mut runner = Runner {
-        place: Place::prepare(settings.directory.as_deref(), settings.use_existing_db)?,
+        place,
         keys: Keys::new(settings.key_size, settings.num, settings.hashed_keys)?,
         values: Values::new(settings.value_size, settings.seed),
         present: KeySet::new(settings.num),
@@ -49,7 +57,7 @@ pub fn run(settings: &Settings, tell: &mut dyn FnMut(&Report) -> std::io::Result
 
 struct Runner<'a> {
     settings: &'a Settings,
-    place: Place,
+    place: &'a Place,
     keys: Keys,
     values: Values,
     present: KeySet,
@@ -138,7 +146,7 @@ impl Runner<'_> {
         if settings.hashed_keys {
             builder = builder.hashed_keys();
         }
-        let database = (settings.set_up)(builder).open()?;
+        let database = settings.tuning.apply(builder).open()?;
         self.database = Some(database.clone());
         Ok(database)
     }
@@ -210,7 +218,11 @@ impl Runner<'_> {
             Benchmark::VerifyChecksum => {
                 let report = database.verify(&mut |_, _| !self.settings.stop.load(Relaxed))?;
                 match report.damage.first() {
-                    Some(first) => Err(BenchError::Damaged(report.damage.len(), first.error())),
+                    Some(first) => Err(Error::WrongResults(format!(
+                        "{} places of the database are damaged; the first: {}",
+                        report.damage.len(),
+                        first.error()
+                    ))),
                     None => Ok(Work { operations: 1, bytes: report.checked_bytes, ..Work::default() }),
                 }
             }
@@ -241,11 +253,11 @@ impl Runner<'_> {
             let done: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
             finished.store(true, Relaxed);
             if let Some(companion) = companion {
-                companion.join().map_err(|_| BenchError::Panicked)??;
+                companion.join().map_err(|_| Error::Panicked)??;
             }
             let mut all = Work::default();
             for work in done {
-                all.merge(&work.map_err(|_| BenchError::Panicked)??);
+                all.merge(&work.map_err(|_| Error::Panicked)??);
             }
             Ok(all)
         })

@@ -1,10 +1,11 @@
 //! One thread of a benchmark: it chooses keys, times each operation, and checks each answer.
 
-use super::{BenchError, Benchmark, Result, Settings};
+use super::{Benchmark, Settings};
 use crate::key_set::KeySet;
 use crate::keys::{Keys, Values};
 use crate::latencies::Latencies;
 use crate::random::{Permutation, Random};
+use crate::{Error, Result};
 use siltstone::{Batch, Bytes, Change, Database, Durability, WriteOptions};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -92,8 +93,8 @@ impl<'a> Worker<'a> {
         while !self.shared.finished.load(Relaxed) && !self.must_stop() {
             let number = self.random.below(self.shared.keys.count());
             self.put(number)?;
-            if let Some(rate) = self.shared.settings.write_rate_limit {
-                let due = Duration::from_secs_f64(self.work.bytes as f64 / rate.max(1) as f64);
+            if let Some(rate) = self.shared.settings.benchmark_write_rate_limit {
+                let due = Duration::from_secs_f64(self.work.bytes as f64 / rate.max(1.0));
                 std::thread::sleep(due.saturating_sub(started.elapsed()));
             }
         }
@@ -263,7 +264,7 @@ impl<'a> Worker<'a> {
         let value = self.shared.database.get(&self.key)?;
         self.done(started, 1);
         match value {
-            Some(_) => Err(BenchError::Surplus { benchmark: self.shared.benchmark, number }),
+            Some(_) => Err(Error::Surplus { benchmark: self.shared.benchmark.name(), number }),
             None => Ok(()),
         }
     }
@@ -299,7 +300,7 @@ impl<'a> Worker<'a> {
             // Records that other programs wrote are only counted.
             let Some(number) = self.shared.keys.number_of(&record.key) else { continue };
             if !self.shared.present.contains(number) {
-                return Err(BenchError::Surplus { benchmark: self.shared.benchmark, number });
+                return Err(Error::Surplus { benchmark: self.shared.benchmark.name(), number });
             }
             self.check_value(number, Some(&record.value))?;
             if self.must_stop() {
@@ -314,10 +315,10 @@ impl<'a> Worker<'a> {
         match value {
             // A cache evicts.
             None if expected && !self.shared.database.capabilities().lossy => {
-                return Err(BenchError::Lost { benchmark, number });
+                return Err(Error::Lost { benchmark: benchmark.name(), number });
             }
             Some(_) if !expected && benchmark != Benchmark::ReadWhileWriting => {
-                return Err(BenchError::Surplus { benchmark, number });
+                return Err(Error::Surplus { benchmark: benchmark.name(), number });
             }
             Some(value) => {
                 self.work.found += 1;
@@ -331,7 +332,7 @@ impl<'a> Worker<'a> {
     fn check_value(&self, number: u64, value: Option<&Bytes>) -> Result<()> {
         match value {
             Some(value) if !self.shared.values.is_of(number, value) => {
-                Err(BenchError::WrongValue { benchmark: self.shared.benchmark, number })
+                Err(Error::WrongValue { benchmark: self.shared.benchmark.name(), number })
             }
             _ => Ok(()),
         }

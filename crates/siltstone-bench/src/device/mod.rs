@@ -4,11 +4,14 @@
 mod random_reads;
 
 use crate::latencies::Latencies;
+use crate::quantity::{parse_time, parse_whole};
 use crate::random::mix;
+use crate::{Error, Result};
+use clap::Args;
 use random_reads::RandomReads;
 use serde::Serialize;
+use siltstone::Access;
 use siltstone::device::{Directory, io_backend};
-use siltstone::{Access, Error};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,24 +20,51 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// What to read, and how.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args, Serialize)]
 pub struct Settings {
-    /// The directory of the database.
-    pub directory: PathBuf,
-    /// The size of a read, in bytes; reads stand at its multiples.
+    /// Directory of the database
+    #[arg(long, value_name = "DIR", env = "SILTSTONE_DB")]
+    #[serde(skip)]
+    pub db: PathBuf,
+    /// Size of a read, in bytes
+    #[arg(long, default_value_t = 4096, value_parser = parse_whole::<usize>)]
     pub block_size: usize,
-    /// How many reads of each thread are under way at a time, 1 to 256.
+    /// Number of concurrent reads per thread, 1 to 256
+    #[arg(long, default_value_t = 16, value_parser = parse_whole::<usize>)]
     pub depth: usize,
-    /// Threads that read at the same time, each with a queue of its own.
+    /// Number of concurrent threads
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     pub threads: usize,
-    /// How long.
+    /// Duration of the measurement
+    #[arg(long, value_parser = parse_time, default_value = "10s")]
+    #[serde(skip)]
     pub duration: Duration,
-    /// Whether reads go past the page cache.
-    pub access: Access,
-    /// From which the blocks follow.
+    /// Require direct I/O [default: direct I/O if the file system supports it]
+    #[arg(long)]
+    #[serde(skip)]
+    pub direct: bool,
+    /// Use the page cache
+    #[arg(long, conflicts_with = "direct")]
+    #[serde(skip)]
+    pub buffered: bool,
+    /// Seed of the random blocks
+    #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
+    #[serde(skip)]
     pub seed: u64,
     /// Ends the benchmark when it becomes true.
+    #[arg(skip)]
+    #[serde(skip)]
     pub stop: Arc<AtomicBool>,
+}
+
+impl Settings {
+    fn access(&self) -> Access {
+        match (self.direct, self.buffered) {
+            (true, _) => Access::Direct,
+            (_, true) => Access::Buffered,
+            _ => Access::DirectOrBuffered,
+        }
+    }
 }
 
 /// What was found out. Serialised, it is the object of the benchmark.
@@ -42,12 +72,9 @@ pub struct Settings {
 pub struct Report {
     /// `device`.
     pub benchmark: &'static str,
-    /// The size of a read, in bytes.
-    pub block_size: usize,
-    /// Reads of each thread that were under way at a time.
-    pub depth: usize,
-    /// Threads that read at the same time.
-    pub threads: usize,
+    /// What was asked for.
+    #[serde(flatten)]
+    pub settings: Settings,
     /// Whether reads went past the page cache: `direct` or `buffered`.
     pub access: &'static str,
     /// How they were carried out: `io_uring`, or `pread`, which does one read after another.
@@ -79,7 +106,8 @@ pub struct Report {
 impl Report {
     /// A line for people.
     pub fn line(&self) -> String {
-        let Report { threads, depth, block_size, access, io_backend, files, .. } = self;
+        let Settings { threads, depth, block_size, .. } = self.settings;
+        let Report { access, io_backend, files, .. } = self;
         let mut line = format!(
             "{:<12} : {:.0} reads/sec {:.1} MB/s; blocks of {block_size} bytes, depth {depth}, threads {threads}, \
              {access}, {io_backend}; {files} files of {:.1} MB",
@@ -95,38 +123,23 @@ impl Report {
     }
 }
 
-/// Why the device could not be measured.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DeviceError {
-    /// A file could not be opened or read, or none holds a block.
-    #[error(transparent)]
-    Device(#[from] Error),
-    /// A setting is outside its limits.
-    #[error("{0}")]
-    Settings(&'static str),
-    /// A thread of the benchmark ended in a panic.
-    #[error("a thread of the benchmark ended in a panic")]
-    Panicked,
-}
-
 /// Reads until the time is over. The database may be open meanwhile; files that it has removed are read on.
 ///
 /// # Errors
-/// [`DeviceError`], as its variants say.
-pub fn run(settings: &Settings) -> Result<Report, DeviceError> {
+/// [`Error`], as its variants say.
+pub fn run(settings: &Settings) -> Result<Report> {
     if settings.threads == 0 || !(1..=256).contains(&settings.depth) || settings.block_size == 0 {
-        return Err(DeviceError::Settings("threads and block_size are at least 1, depth is 1 to 256"));
+        return Err(Error::settings("threads and block_size are at least 1, depth is 1 to 256"));
     }
-    if !settings.directory.is_dir() {
-        return Err(Error::NotFound { path: settings.directory.clone() }.into());
+    if !settings.db.is_dir() {
+        return Err(siltstone::Error::NotFound { path: settings.db.clone() }.into());
     }
-    let directory = Directory::system(&settings.directory, settings.access)?.queue_depth(settings.depth);
+    let directory = Directory::system(&settings.db, settings.access())?.queue_depth(settings.depth);
     let names: Vec<String> = directory.list()?.into_iter().filter(|name| holds_records(name)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let (mut file_bytes, mut alignment) = (0, 1);
     for name in &names {
-        let file = directory.open(name, settings.access)?;
+        let file = directory.open(name, settings.access())?;
         file_bytes += file.length()?;
         alignment = file.alignment();
     }
@@ -137,9 +150,7 @@ pub fn run(settings: &Settings) -> Result<Report, DeviceError> {
     let quantile = |share| (settings.depth == 1).then(|| done.latencies.quantile_us(share));
     Ok(Report {
         benchmark: "device",
-        block_size: settings.block_size,
-        depth: settings.depth,
-        threads: settings.threads,
+        settings: settings.clone(),
         access: if alignment > 1 { "direct" } else { "buffered" },
         io_backend: if settings.depth == 1 { "pread" } else { io_backend().name() },
         files: names.len(),
@@ -171,7 +182,7 @@ struct Done {
 const QUEUES_PER_CALL: usize = 16;
 
 /// All threads begin at once; the seconds are until the last one ends.
-fn read_in_threads(settings: &Settings, reads: Vec<RandomReads>) -> Result<(Done, f64), DeviceError> {
+fn read_in_threads(settings: &Settings, reads: Vec<RandomReads>) -> Result<(Done, f64)> {
     let barrier = Barrier::new(reads.len() + 1);
     let (outcomes, seconds) = std::thread::scope(|scope| {
         let workers: Vec<_> = reads
@@ -191,7 +202,7 @@ fn read_in_threads(settings: &Settings, reads: Vec<RandomReads>) -> Result<(Done
     });
     let mut all = Done::default();
     for outcome in outcomes {
-        let done = outcome.map_err(|_| DeviceError::Panicked)??;
+        let done = outcome.map_err(|_| Error::Panicked)??;
         all.operations += done.operations;
         all.bytes += done.bytes;
         all.latencies.merge(&done.latencies);
@@ -199,7 +210,7 @@ fn read_in_threads(settings: &Settings, reads: Vec<RandomReads>) -> Result<(Done
     Ok((all, seconds))
 }
 
-fn read_until(settings: &Settings, mut reads: RandomReads) -> Result<Done, Error> {
+fn read_until(settings: &Settings, mut reads: RandomReads) -> Result<Done> {
     let count = if settings.depth == 1 { 1 } else { settings.depth * QUEUES_PER_CALL };
     let mut done = Done::default();
     let begun = Instant::now();
@@ -223,12 +234,13 @@ mod tests {
 
     fn settings(directory: &std::path::Path) -> Settings {
         Settings {
-            directory: directory.to_owned(),
+            db: directory.to_owned(),
             block_size: 4096,
             depth: 16,
             threads: 2,
             duration: Duration::from_millis(20),
-            access: Access::DirectOrBuffered,
+            direct: false,
+            buffered: false,
             seed: 1,
             stop: Arc::default(),
         }
@@ -266,7 +278,7 @@ mod tests {
             Settings { depth: 0, ..good.clone() },
             Settings { threads: 0, ..good.clone() },
             Settings { block_size: 1 << 40, ..good.clone() },
-            Settings { directory: directory.path().join("nowhere"), ..good },
+            Settings { db: directory.path().join("nowhere"), ..good },
         ] {
             assert!(run(&bad).is_err(), "{bad:?}");
         }

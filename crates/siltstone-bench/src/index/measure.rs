@@ -2,8 +2,9 @@
 
 use super::sample::{Key, Sample};
 use super::subject::Subject;
-use super::{IndexError, Options, Report, Settings, Structure};
+use super::{Options, Report, Settings, Structure};
 use crate::clock::thread_time;
+use crate::{Error, Result};
 use std::hint::black_box;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -29,10 +30,7 @@ pub(super) struct Bench<'a> {
 
 impl Bench<'_> {
     /// Builds the structure, checks it against every key, and times its lookups.
-    pub fn measure<S: Subject, E: Into<IndexError>>(
-        &self,
-        build: impl Fn() -> Result<S, E>,
-    ) -> Result<Report, IndexError> {
+    pub fn measure<S: Subject, E: Into<Error>>(&self, build: impl Fn() -> Result<S, E>) -> Result<Report> {
         let (subject, build_keys_per_s) = self.time_builds(build)?;
         let verified = subject.verify(self.sample.sorted());
         let keys = self.sample.len();
@@ -65,10 +63,7 @@ impl Bench<'_> {
     }
 
     /// The structure, and how many keys a second it takes to build: the median of several builds.
-    fn time_builds<S, E: Into<IndexError>>(
-        &self,
-        build: impl Fn() -> Result<S, E>,
-    ) -> Result<(S, f64), IndexError> {
+    fn time_builds<S, E: Into<Error>>(&self, build: impl Fn() -> Result<S, E>) -> Result<(S, f64)> {
         let begun = thread_time();
         let mut times = Vec::new();
         loop {
@@ -83,7 +78,7 @@ impl Bench<'_> {
     }
 
     /// Nanoseconds a lookup. Each round looks up other keys, as long as there are others.
-    fn median_ns(&self, queries: &[Key], mut look_up: impl FnMut(&[Key]) -> u64) -> Result<f64, IndexError> {
+    fn median_ns(&self, queries: &[Key], mut look_up: impl FnMut(&[Key]) -> u64) -> Result<f64> {
         let mut time = |queries: &[Key]| {
             let start = thread_time();
             black_box(look_up(queries));
@@ -101,7 +96,7 @@ impl Bench<'_> {
     }
 
     /// The share of absent keys that the structure takes to be there.
-    fn false_positive_rate<S: Subject>(&self, subject: &S) -> Result<f64, IndexError> {
+    fn false_positive_rate<S: Subject>(&self, subject: &S) -> Result<f64> {
         let bits = self.options.bits.unwrap_or_default().min(32);
         let asked = (FALSE_POSITIVES << bits).min(ABSENT_MAX);
         self.check_stop()?;
@@ -110,8 +105,8 @@ impl Bench<'_> {
         Ok(wrong.count() as f64 / asked as f64)
     }
 
-    fn check_stop(&self) -> Result<(), IndexError> {
-        if self.settings.stop.load(Relaxed) { Err(IndexError::Stopped) } else { Ok(()) }
+    fn check_stop(&self) -> Result<()> {
+        if self.settings.stop.load(Relaxed) { Err(Error::Stopped) } else { Ok(()) }
     }
 }
 

@@ -17,66 +17,46 @@ mod subject;
 pub use plot::plot;
 pub use report::Report;
 pub use sample::{Key, Sample};
-pub use structure::{Options, Structure, UnknownStructure};
+pub use structure::{Options, Structure};
 
+use crate::Result;
+use crate::named;
+use crate::quantity::{parse_whole, parse_within};
+use clap::Parser;
 use measure::Bench;
-use siltstone::index::BuildError;
 use siltstone::index::entropy_trie::{Coder, TrieSettings};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// How a structure is measured.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Parser)]
 pub struct Settings {
-    /// Rounds of lookups, and of builds unless they take long; the median counts. At least 1.
+    /// Number of keys
+    #[arg(long, default_value_t = 1_000_000, value_parser = parse_within(1u64, 1 << 32))]
+    pub keys: u64,
+    /// Number of rounds; the results are medians
+    #[arg(long, default_value_t = 21, value_parser = parse_within(1usize, 65_535))]
     pub rounds: usize,
+    /// Seed of the random keys
+    #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
+    pub seed: u64,
     /// Ends the benchmark when it becomes true.
+    #[arg(skip)]
     pub stop: Arc<AtomicBool>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { rounds: 21, stop: Arc::default() }
+        named::defaults()
     }
-}
-
-/// Why a structure could not be measured, or what it did wrong.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum IndexError {
-    /// The structure could not be built.
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    /// A setting was given to a structure that does not have it.
-    #[error("{structure} has no setting {setting}")]
-    NoSuchSetting {
-        /// The structure.
-        structure: Structure,
-        /// The setting.
-        setting: &'static str,
-    },
-    /// The peer's construction gave up.
-    #[error("the ptr_hash crate found no function for these keys")]
-    Peer,
-    /// The user wants it to stop.
-    #[error("interrupted")]
-    Stopped,
-    /// The picture could not be drawn.
-    #[error("cannot draw: {0}")]
-    Drawing(String),
 }
 
 /// Measures a structure that is made of the sample. That all keys were located rightly is for the caller to see:
 /// [`Report::verified_keys`] are as many as there are keys.
 ///
 /// # Errors
-/// [`IndexError`], as its variants say.
-pub fn run(
-    structure: Structure,
-    options: Options,
-    sample: &Sample,
-    settings: &Settings,
-) -> Result<Report, IndexError> {
+/// [`Error`], as its variants say.
+pub fn run(structure: Structure, options: Options, sample: &Sample, settings: &Settings) -> Result<Report> {
     let options = structure.resolve(options)?;
     let items_per_block = options.items_per_block.unwrap_or_default();
     let bits = options.bits.unwrap_or_default();

@@ -3,9 +3,9 @@
 //!
 //! It is given placements as the hashes that they are, and one thread.
 
-use super::IndexError;
 use super::sample::Key;
 use super::subject::{Subject, Verified};
+use crate::{Error, Result};
 use ptr_hash::bucket_fn::BucketFn;
 use ptr_hash::hash::NoHash;
 use ptr_hash::pack::Packed;
@@ -38,11 +38,15 @@ impl<F: BucketFn, P: Packed, const SINGLE_PART: bool, const REMAP: bool> Subject
 }
 
 /// The crate's default: faster and larger.
-pub(super) fn ptr_hash(placements: &[u64]) -> Result<DefaultPtrHash<NoHash>, IndexError> {
-    DefaultPtrHash::try_new(placements, PtrHashParams::default()).ok_or(IndexError::Peer)
+pub(super) fn ptr_hash(placements: &[u64]) -> Result<DefaultPtrHash<NoHash>> {
+    DefaultPtrHash::try_new(placements, PtrHashParams::default()).ok_or_else(no_function)
 }
 
 /// The crate's compact form.
-pub(super) fn ptr_hash_compact(placements: &[u64]) -> Result<CompactPtrHash<NoHash>, IndexError> {
-    CompactPtrHash::try_new(placements, PtrHashParams::default_compact()).ok_or(IndexError::Peer)
+pub(super) fn ptr_hash_compact(placements: &[u64]) -> Result<CompactPtrHash<NoHash>> {
+    CompactPtrHash::try_new(placements, PtrHashParams::default_compact()).ok_or_else(no_function)
+}
+
+fn no_function() -> Error {
+    Error::WrongResults("the ptr_hash crate found no function for these keys".to_owned())
 }

@@ -1,6 +1,7 @@
 //! The trade-off as a picture: bits a key against nanoseconds a lookup, both on logarithmic scales.
 
-use super::{IndexError, Report};
+use super::Report;
+use crate::{Error, Result};
 use plotters::prelude::*;
 use std::ops::Range;
 
@@ -23,13 +24,13 @@ const COLOURS: [RGBColor; 8] = [
 /// Draws the reports: a point for each, a colour for each structure. Answers an SVG document.
 ///
 /// # Errors
-/// [`IndexError::Drawing`] if there is nothing to draw.
-pub fn plot(reports: &[Report]) -> Result<String, IndexError> {
+/// [`Error::WrongResults`] if there is nothing to draw.
+pub fn plot(reports: &[Report]) -> Result<String> {
     if reports.is_empty() {
-        return Err(IndexError::Drawing("there are no measurements".into()));
+        return Err(Error::WrongResults("cannot draw: there are no measurements".to_owned()));
     }
     let mut picture = String::new();
-    draw(reports, &mut picture).map_err(|error| IndexError::Drawing(error.to_string()))?;
+    draw(reports, &mut picture).map_err(|error| Error::WrongResults(format!("cannot draw: {error}")))?;
     Ok(picture)
 }
 

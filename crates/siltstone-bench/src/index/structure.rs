@@ -1,9 +1,10 @@
 //! The structures by name, and which settings each has.
 
-use super::IndexError;
+use crate::quantity::parse_whole;
+use crate::{Error, Result};
+use clap::Args;
 use serde::Serialize;
 use std::fmt;
-use std::str::FromStr;
 
 macro_rules! structures {
     ($($variant:ident, $name:literal, $about:literal;)*) => {
@@ -50,33 +51,23 @@ impl fmt::Display for Structure {
     }
 }
 
-/// There is no structure of this name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown structure {0}")]
-pub struct UnknownStructure(String);
-
-impl FromStr for Structure {
-    type Err = UnknownStructure;
-
-    fn from_str(name: &str) -> Result<Structure, UnknownStructure> {
-        let mut named = Structure::ALL.iter().copied().filter(|structure| structure.name() == name);
-        named.next().ok_or_else(|| UnknownStructure(name.to_owned()))
-    }
-}
-
-/// The settings of a structure; what it does not have, or what is left to its default, is `None`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+/// The settings of a structure; `None` for one that it does not have, or for the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args, Serialize)]
 pub struct Options {
-    /// The average number of keys in a virtual bucket.
+    /// Average number of keys per virtual bucket of a trie [default: 256]
+    #[arg(long, value_name = "G", value_parser = parse_whole::<u32>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bucket: Option<u32>,
-    /// The records that fill a block; 1 for slots.
+    /// Number of records per block [default: 16; for tries 1, which is dense]
+    #[arg(long, value_name = "B", value_parser = parse_whole::<u32>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items_per_block: Option<u32>,
-    /// The size of the largest subtrie that has a Huffman code, in keys.
+    /// Largest subtrie with a Huffman code, in keys, 1 to 64 [default: 64]
+    #[arg(long, value_name = "H", value_parser = parse_whole::<u32>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub huffman_max: Option<u32>,
-    /// Of absent keys, one in 2^`bits` is taken to be there.
+    /// Bits of a filter, with a false-positive rate of 2^-F [default: 12]
+    #[arg(long, value_name = "F", value_parser = parse_whole::<u8>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits: Option<u8>,
 }
@@ -99,16 +90,16 @@ impl Structure {
     /// What was chosen, and the defaults for the rest.
     ///
     /// # Errors
-    /// [`IndexError::NoSuchSetting`] if something was chosen that the structure does not have.
-    pub(super) fn resolve(self, chosen: Options) -> Result<Options, IndexError> {
+    /// [`Error::Settings`] if something was chosen that the structure does not have.
+    pub(super) fn resolve(self, chosen: Options) -> Result<Options> {
         fn one<T>(
             structure: Structure,
             setting: &'static str,
             default: Option<T>,
             chosen: Option<T>,
-        ) -> Result<Option<T>, IndexError> {
+        ) -> Result<Option<T>> {
             match (default, chosen) {
-                (None, Some(_)) => Err(IndexError::NoSuchSetting { structure, setting }),
+                (None, Some(_)) => Err(Error::Settings(format!("{structure} has no setting {setting}"))),
                 (default, chosen) => Ok(chosen.or(default)),
             }
         }
@@ -125,14 +116,6 @@ impl Structure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_structure_is_found_by_its_name() {
-        for structure in Structure::ALL {
-            assert_eq!(structure.name().parse(), Ok(*structure));
-        }
-        assert!("trie".parse::<Structure>().is_err());
-    }
 
     #[test]
     fn a_setting_that_a_structure_does_not_have_is_refused() {

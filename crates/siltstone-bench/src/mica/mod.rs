@@ -12,67 +12,80 @@ mod worker;
 
 pub use table::Table;
 
+use crate::named::{self, by_name};
+use crate::quantity::parse_whole;
+use crate::{Error, Result};
+use clap::Parser;
 use serde::Serialize;
-use siltstone::Error;
 use siltstone::mica::{AccessMode, CacheSettings, Eviction, Handle, Handles, ItemShape, StoreSettings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use worker::Tally;
 
 /// What is measured.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Parser, Serialize)]
 pub struct Settings {
-    /// The items that are loaded.
+    /// Number of items to load
+    #[arg(long, default_value_t = 16 << 20, value_parser = parse_whole::<u64>)]
     pub items: u64,
-    /// The length of keys, in bytes: at least 8.
+    /// Length of the keys, in bytes
+    #[arg(long, default_value_t = 8, value_parser = parse_whole::<usize>)]
     pub key_size: usize,
-    /// The length of values, in bytes.
+    /// Length of the values, in bytes
+    #[arg(long, default_value_t = 8, value_parser = parse_whole::<usize>)]
     pub value_size: usize,
-    /// The share of gets; the rest are puts.
+    /// Fraction of gets; the rest are puts
+    #[arg(long, default_value_t = 0.95)]
     pub get: f64,
-    /// The skew of the popularity, less than 1; 0 is uniform.
+    /// Zipf exponent of the popularity, less than 1; 0 is uniform
+    #[arg(long, default_value_t = 0.0)]
     pub zipf: f64,
-    /// Threads, a power of two: as many partitions.
+    /// Number of threads and of partitions, a power of two
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     pub threads: usize,
-    /// Who reads and writes a partition.
+    /// Access to a partition: exclusive (erew), concurrent reads (crew), concurrent reads and writes (crcw)
+    #[arg(long, default_value = AccessMode::default().name(), value_parser = by_name::<AccessMode>())]
+    #[serde(serialize_with = "named::serialize")]
     pub mode: AccessMode,
-    /// Cache mode, and what it gives up; else store mode.
-    pub cache: Option<Eviction>,
-    /// Whether items are of any size: lengths are stored with them.
+    /// Cache mode: evict old items
+    #[arg(long)]
+    #[serde(skip)]
+    pub cache: bool,
+    /// Eviction policy in cache mode
+    #[arg(long, default_value = "approximate-lru", requires = "cache", value_parser = by_name::<Eviction>())]
+    #[serde(skip)]
+    pub eviction: Eviction,
+    /// Items of any size, stored with their lengths
+    #[arg(long)]
     pub variable: bool,
-    /// Whether keys are hashed before any time is taken, as clients do it.
+    /// Hash the keys before the measurement, as MICA's clients do
+    #[arg(long)]
     pub hash_outside: bool,
-    /// Requests of a round, of all threads together.
+    /// Number of requests per round
+    #[arg(long, default_value_t = 16 << 20, value_parser = parse_whole::<u64>)]
+    #[serde(skip)]
     pub operations: u64,
-    /// Requests in a batch.
+    /// Number of requests per batch
+    #[arg(long, default_value_t = 256, value_parser = parse_whole::<usize>)]
+    #[serde(skip)]
     pub batch_size: usize,
-    /// Rounds; the best and the median count.
+    /// Number of rounds; the results are the best and the median
+    #[arg(long, default_value_t = 5, value_parser = parse_whole::<usize>)]
+    #[serde(skip)]
     pub rounds: usize,
-    /// From which keys and requests follow.
+    /// Seed of the random keys and requests
+    #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
+    #[serde(skip)]
     pub seed: u64,
     /// Ends the benchmark when it becomes true.
+    #[arg(skip)]
+    #[serde(skip)]
     pub stop: Arc<AtomicBool>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings {
-            items: 16 << 20,
-            key_size: 8,
-            value_size: 8,
-            get: 0.95,
-            zipf: 0.0,
-            threads: 1,
-            mode: AccessMode::Erew,
-            cache: None,
-            variable: false,
-            hash_outside: false,
-            operations: 16 << 20,
-            batch_size: 256,
-            rounds: 5,
-            seed: 301,
-            stop: Arc::default(),
-        }
+        named::defaults()
     }
 }
 
@@ -81,26 +94,11 @@ impl Default for Settings {
 pub struct Report {
     /// `mica`.
     pub benchmark: &'static str,
-    /// The items that were loaded.
-    pub items: u64,
-    /// The length of keys, in bytes.
-    pub key_size: usize,
-    /// The length of values, in bytes.
-    pub value_size: usize,
-    /// The share of gets.
-    pub get: f64,
-    /// The skew of the popularity; 0 is uniform.
-    pub zipf: f64,
-    /// Threads, and partitions.
-    pub threads: usize,
-    /// The access mode: `erew`, `crew` or `crcw`.
-    pub mode: &'static str,
+    /// What was asked for.
+    #[serde(flatten)]
+    pub settings: Settings,
     /// `store` or `cache`.
     pub space: &'static str,
-    /// Whether lengths are stored with the items.
-    pub variable: bool,
-    /// Whether keys were hashed before any time was taken.
-    pub hash_outside: bool,
     /// Requests of a round.
     pub operations: u64,
     /// Requests a second of the processor in the best round: of the thread that took longest, if there are several.
@@ -127,16 +125,17 @@ pub struct Report {
 impl Report {
     /// A line for people.
     pub fn line(&self) -> String {
-        let Report { threads, get, zipf, space, .. } = self;
+        let Settings { threads, get, zipf, mode, .. } = self.settings;
         format!(
-            "{:<12} : {:.2} M ops/sec (median {:.2}, wall {:.2}); {space}, {}, threads {threads}, {:.0}% get, \
+            "{:<12} : {:.2} M ops/sec (median {:.2}, wall {:.2}); {}, {}, threads {threads}, {:.0}% get, \
              zipf {zipf}; found {:.2}%; {:.1} bytes/item, {:.1} of them index, {:.0}% in huge \
              pages; loaded at {:.2} M items/sec",
             self.benchmark,
             self.ops_per_s / 1e6,
             self.median_ops_per_s / 1e6,
             self.wall_ops_per_s / 1e6,
-            self.mode,
+            self.space,
+            mode.name(),
             get * 100.0,
             self.found * 100.0,
             self.ram_bytes_per_key,
@@ -147,35 +146,11 @@ impl Report {
     }
 }
 
-/// Why it could not be measured.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MicaError {
-    /// The partitions could not be made.
-    #[error(transparent)]
-    Memory(#[from] Error),
-    /// A setting is outside its limits.
-    #[error("{0}")]
-    Settings(&'static str),
-    /// A value was not the one that had been put there.
-    #[error("{0} values were not those that had been put")]
-    Wrong(u64),
-    /// An item was refused.
-    #[error("{0} items were refused: the partitions are full")]
-    Refused(u64),
-    /// A thread of the benchmark ended in a panic.
-    #[error("a thread of the benchmark ended in a panic")]
-    Panicked,
-    /// The user wants it to stop.
-    #[error("interrupted")]
-    Stopped,
-}
-
 /// Loads the items and runs the rounds.
 ///
 /// # Errors
-/// [`MicaError`], as its variants say.
-pub fn run(settings: &Settings) -> Result<Report, MicaError> {
+/// [`Error`], as its variants say.
+pub fn run(settings: &Settings) -> Result<Report> {
     check(settings)?;
     let Settings { items, key_size, value_size, threads, .. } = *settings;
     let shape = ItemShape {
@@ -187,20 +162,18 @@ pub fn run(settings: &Settings) -> Result<Report, MicaError> {
     let share = items as f64 / threads as f64;
     let spread = if threads == 1 { 0.0 } else { 6.0 * share.sqrt() };
     let share = (share + spread) as u64 + 1;
-    let handles = match settings.cache {
-        Some(eviction) => {
-            let cache = CacheSettings::for_items(shape, share, key_size, value_size);
-            CacheSettings { eviction, partition_bits, ..cache }.open_handles(settings.mode, threads)
-        }
-        None => {
-            let store = StoreSettings::for_items(shape, share, key_size, value_size);
-            StoreSettings { partition_bits, ..store }.open_handles(settings.mode, threads)
-        }
+    let handles = if settings.cache {
+        let cache = CacheSettings::for_items(shape, share, key_size, value_size);
+        CacheSettings { eviction: settings.eviction, partition_bits, ..cache }
+            .open_handles(settings.mode, threads)
+    } else {
+        let store = StoreSettings::for_items(shape, share, key_size, value_size);
+        StoreSettings { partition_bits, ..store }.open_handles(settings.mode, threads)
     };
     measure(settings, handles?)
 }
 
-fn check(settings: &Settings) -> Result<(), MicaError> {
+fn check(settings: &Settings) -> Result<()> {
     let complaint = match settings {
         Settings { key_size: 0..8, .. } => "key_size is at least 8",
         Settings { items: 0, .. } | Settings { operations: 0, .. } => "items and operations are at least 1",
@@ -213,10 +186,10 @@ fn check(settings: &Settings) -> Result<(), MicaError> {
         }
         _ => return Ok(()),
     };
-    Err(MicaError::Settings(complaint))
+    Err(Error::settings(complaint))
 }
 
-fn measure(settings: &Settings, mut threads: Vec<Handles>) -> Result<Report, MicaError> {
+fn measure(settings: &Settings, mut threads: Vec<Handles>) -> Result<Report> {
     let loading = trace::loading(settings);
     let (loaded, load_seconds) = worker::run(settings, &mut threads, &loading)?;
     loaded.check()?;
@@ -231,7 +204,7 @@ fn measure(settings: &Settings, mut threads: Vec<Handles>) -> Result<Report, Mic
     let mut all = Tally::default();
     for _ in 0..settings.rounds {
         if settings.stop.load(Relaxed) {
-            return Err(MicaError::Stopped);
+            return Err(Error::Stopped);
         }
         let (tally, round_seconds) = worker::run(settings, &mut threads, &traces)?;
         all.add(&tally);
@@ -246,16 +219,8 @@ fn measure(settings: &Settings, mut threads: Vec<Handles>) -> Result<Report, Mic
     let per_key = |bytes: u64| bytes as f64 / settings.items as f64;
     Ok(Report {
         benchmark: "mica",
-        items: settings.items,
-        key_size: settings.key_size,
-        value_size: settings.value_size,
-        get: settings.get,
-        zipf: settings.zipf,
-        threads: settings.threads,
-        mode: settings.mode.name(),
-        space: if settings.cache.is_some() { "cache" } else { "store" },
-        variable: settings.variable,
-        hash_outside: settings.hash_outside,
+        settings: settings.clone(),
+        space: if settings.cache { "cache" } else { "store" },
         operations,
         ops_per_s: rate(processor[0]),
         median_ops_per_s: rate(processor[processor.len() / 2]),

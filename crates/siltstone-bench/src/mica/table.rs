@@ -23,6 +23,19 @@ const SIZES: [(&str, usize, usize, u64); 3] =
     [("tiny", 8, 8, 24), ("small", 16, 64, 16), ("large", 128, 1_024, 1)];
 
 impl Table {
+    /// All experiments.
+    pub const ALL: [Table; 4] = [Table::Scaling, Table::Skew, Table::Sizes, Table::Modes];
+
+    /// The name, as it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Table::Scaling => "scaling",
+            Table::Skew => "skew",
+            Table::Sizes => "sizes",
+            Table::Modes => "modes",
+        }
+    }
+
     /// The rows: a name, and what is measured.
     pub fn rows(self, settings: &Settings) -> Vec<(String, Settings)> {
         let shares = [0.5, 0.95];

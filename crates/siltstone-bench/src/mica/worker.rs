@@ -1,8 +1,9 @@
 //! The threads of the benchmark.
 
+use super::Settings;
 use super::trace::{Asked, HASHER, Traces, partition};
-use super::{MicaError, Settings};
 use crate::clock::thread_time;
+use crate::{Error, Result};
 use siltstone::batch::NEVER;
 use siltstone::mica::{Handle, Handles, HashedKey, Operation, Reply, Request};
 use std::sync::Barrier;
@@ -27,11 +28,15 @@ impl Tally {
         self.wrong += other.wrong;
     }
 
-    pub fn check(&self) -> Result<(), MicaError> {
+    pub fn check(&self) -> Result<()> {
         match (self.wrong, self.refused) {
             (0, 0) => Ok(()),
-            (0, refused) => Err(MicaError::Refused(refused)),
-            (wrong, _) => Err(MicaError::Wrong(wrong)),
+            (0, refused) => {
+                Err(Error::WrongResults(format!("{refused} items were refused: the partitions are full")))
+            }
+            (wrong, _) => {
+                Err(Error::WrongResults(format!("{wrong} values were not those that had been put")))
+            }
         }
     }
 
@@ -72,11 +77,7 @@ pub(super) struct Seconds {
 }
 
 /// All threads begin at once.
-pub(super) fn run(
-    settings: &Settings,
-    threads: &mut [Handles],
-    traces: &Traces,
-) -> Result<(Tally, Seconds), MicaError> {
+pub(super) fn run(settings: &Settings, threads: &mut [Handles], traces: &Traces) -> Result<(Tally, Seconds)> {
     let barrier = Barrier::new(traces.len() + 1);
     let (outcomes, wall) = std::thread::scope(|scope| {
         let workers: Vec<_> = threads
@@ -100,7 +101,7 @@ pub(super) fn run(
     let mut all = Tally::default();
     let mut of_threads = Vec::new();
     for outcome in outcomes {
-        let (tally, seconds) = outcome.map_err(|_| MicaError::Panicked)?;
+        let (tally, seconds) = outcome.map_err(|_| Error::Panicked)?;
         all.add(&tally);
         of_threads.push(seconds);
     }

@@ -3,7 +3,8 @@
 //! is measured.
 
 use super::trace::Trace;
-use super::{Path, Settings, UdpError};
+use super::{Path, Settings};
+use crate::{Error, Result};
 use siltstone::mica::Operation;
 use siltstone_network::protocol::{Header, Kind, Outcome, Requests, Responses};
 use siltstone_network::transport::{Burst, Peer, Transport, Udp, Waker, bind};
@@ -31,11 +32,11 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub fn check(&self) -> Result<(), UdpError> {
+    pub fn check(&self) -> Result<()> {
         match (self.wrong, self.refused) {
             (0, 0) => Ok(()),
-            (0, refused) => Err(UdpError::Refused(refused)),
-            (wrong, _) => Err(UdpError::Wrong(wrong)),
+            (0, refused) => Err(Error::WrongResults(format!("{refused} requests were refused"))),
+            (wrong, _) => Err(Error::WrongResults(format!("{wrong} responses did not match their packets"))),
         }
     }
 
@@ -90,7 +91,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub fn new(settings: &Settings, packet_bytes: usize) -> Result<Client, UdpError> {
+    pub fn new(settings: &Settings, packet_bytes: usize) -> Result<Client> {
         let address = if settings.path == Path::Sockets { [127, 0, 0, 1] } else { [0; 4] };
         let socket = bind((address, 0).into(), SOCKET_BYTES)?;
         let burst = settings.burst;
@@ -109,7 +110,7 @@ impl Client {
         trace: &Trace,
         count: u64,
         address: impl Fn(u16) -> SocketAddr,
-    ) -> Result<Tally, UdpError> {
+    ) -> Result<Tally> {
         let mut tally = Tally::default();
         let (mut flying, mut lost) = (0, 0);
         let begun = Instant::now();
@@ -128,7 +129,7 @@ impl Client {
             self.transport.receive(&mut self.received)?;
             if self.received.is_empty() && (flying >= self.window || tally.sent == count) {
                 if settings.stop.load(Relaxed) {
-                    return Err(UdpError::Stopped);
+                    return Err(Error::Stopped);
                 }
                 self.transport.wait(Some(PATIENCE))?;
                 self.transport.receive(&mut self.received)?;

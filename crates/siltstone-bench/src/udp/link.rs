@@ -1,7 +1,7 @@
 //! Two pairs of virtual network cards between two network namespaces, one for the store and one for the echo: what
 //! AF_XDP is measured on where there is no real card. They go when the benchmark ends.
 
-use super::UdpError;
+use crate::{Error, Result};
 use std::net::Ipv4Addr;
 use std::process::Command;
 
@@ -15,8 +15,12 @@ pub(super) struct Link {
 pub(super) const CARDS: [(&str, Ipv4Addr); 2] =
     [("store0", Ipv4Addr::new(10, 213, 8, 1)), ("echo0", Ipv4Addr::new(10, 213, 9, 1))];
 
-fn ip(arguments: &str) -> Result<(), UdpError> {
-    let failed = |what: String| UdpError::Link(format!("ip {arguments}: {what}"));
+fn ip(arguments: &str) -> Result<()> {
+    let failed = |what: String| {
+        Error::WrongResults(format!(
+            "ip {arguments}: {what}; this requires root, and the command ip of iproute2"
+        ))
+    };
     let output =
         Command::new("ip").args(arguments.split(' ')).output().map_err(|error| failed(error.to_string()))?;
     match output.status.success() {
@@ -26,7 +30,7 @@ fn ip(arguments: &str) -> Result<(), UdpError> {
 }
 
 impl Link {
-    pub fn new() -> Result<Link, UdpError> {
+    pub fn new() -> Result<Link> {
         let id = std::process::id();
         let link =
             Link { server: format!("siltstone-server-{id}"), client: format!("siltstone-client-{id}") };
@@ -46,19 +50,19 @@ impl Link {
 
     /// Takes this thread, and those that it starts, into the namespace of the server.
     #[cfg(feature = "af-xdp")]
-    pub fn enter_server(&self) -> Result<(), UdpError> {
+    pub fn enter_server(&self) -> Result<()> {
         enter(&self.server)
     }
 
     /// The same for the client.
     #[cfg(feature = "af-xdp")]
-    pub fn enter_client(&self) -> Result<(), UdpError> {
+    pub fn enter_client(&self) -> Result<()> {
         enter(&self.client)
     }
 }
 
 #[cfg(feature = "af-xdp")]
-fn enter(namespace: &str) -> Result<(), UdpError> {
+fn enter(namespace: &str) -> Result<()> {
     use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
     use std::os::fd::AsFd;
     let file = std::fs::File::open(format!("/var/run/netns/{namespace}"))?;

@@ -11,14 +11,16 @@ mod client;
 mod link;
 mod trace;
 
+use crate::named::{self, by_name};
+use crate::quantity::parse_whole;
+use crate::{Error, Result};
+use clap::Parser;
 use client::{Client, Tally};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 use siltstone::mica::{AccessMode, Eviction, ItemShape};
 use siltstone_network as network;
-use siltstone_network::{
-    Answer, ClientError, ClientSettings, Command, Counts, Server, ServerError, ServerSettings,
-};
+use siltstone_network::{Answer, ClientSettings, Command, Counts, Server, ServerSettings};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,92 +30,132 @@ use trace::Trace;
 /// The share of packets that may be lost.
 const LOSS_MAX: f64 = 0.01;
 
-/// Who takes a request to the core that may do it (Table 5.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+/// How a request reaches the core that may execute it (Table 5.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// The client: the destination port names the core.
+    /// The client sends it to the port of the core.
     Assisted,
-    /// The server: any core takes it and forwards it in memory.
+    /// The client sends it to any core, which forwards it in memory.
     Software,
 }
 
-/// How packets come to the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+impl Direction {
+    /// All directions.
+    pub const ALL: [Direction; 2] = [Direction::Assisted, Direction::Software];
+
+    /// The name, as it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Direction::Assisted => "assisted",
+            Direction::Software => "software",
+        }
+    }
+}
+
+/// How the server receives packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
-    /// Over sockets of the system and 127.0.0.1.
+    /// Through sockets, over 127.0.0.1.
     Sockets,
-    /// By AF_XDP from a virtual network card, the driver of which hands them over. The client uses sockets. Takes root
-    /// and the feature `af-xdp`.
+    /// By AF_XDP from the driver of a virtual network card. The client uses sockets. Requires root and the feature
+    /// `af-xdp`.
     AfXdp,
-    /// The same behind the driver, as with cards whose driver does not know of it.
+    /// The same from the generic mode of AF_XDP, as with cards whose driver does not support it.
     AfXdpGeneric,
 }
 
+impl Path {
+    /// All paths.
+    pub const ALL: [Path; 3] = [Path::Sockets, Path::AfXdp, Path::AfXdpGeneric];
+
+    /// The name, as it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Path::Sockets => "sockets",
+            Path::AfXdp => "af_xdp",
+            Path::AfXdpGeneric => "af_xdp_generic",
+        }
+    }
+}
+
 /// What is measured.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Parser, Serialize)]
 pub struct Settings {
-    /// How packets come to the server.
+    /// How the server receives packets: sockets, or AF_XDP on a virtual network card, which requires root and a build
+    /// with the feature af-xdp
+    #[arg(long, default_value = "sockets", value_parser = by_name::<Path>())]
+    #[serde(serialize_with = "named::serialize")]
     pub path: Path,
-    /// The items that are loaded.
+    /// Number of items to load
+    #[arg(long, default_value_t = 1 << 20, value_parser = parse_whole::<u64>)]
     pub items: u64,
-    /// The length of keys, in bytes: at least 8.
+    /// Length of the keys, in bytes
+    #[arg(long, default_value_t = 8, value_parser = parse_whole::<usize>)]
     pub key_size: usize,
-    /// The length of values, in bytes.
+    /// Length of the values, in bytes
+    #[arg(long, default_value_t = 8, value_parser = parse_whole::<usize>)]
     pub value_size: usize,
-    /// The share of gets; the rest are puts.
+    /// Fraction of gets; the rest are puts
+    #[arg(long, default_value_t = 0.95)]
     pub get: f64,
-    /// The skew of the popularity, less than 1; 0 is uniform.
+    /// Zipf exponent of the popularity, less than 1; 0 is uniform
+    #[arg(long, default_value_t = 0.0)]
     pub zipf: f64,
-    /// Threads of the server.
+    /// Number of server threads, each with a socket
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     pub cores: usize,
-    /// Partitions, a power of two.
+    /// Number of partitions, a power of two, at least the number of cores
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<u32>)]
+    #[serde(skip)]
     pub partitions: u32,
-    /// Who reads and writes a partition.
+    /// Access to a partition: exclusive (erew), concurrent reads (crew), concurrent reads and writes (crcw)
+    #[arg(long, default_value = AccessMode::default().name(), value_parser = by_name::<AccessMode>())]
+    #[serde(serialize_with = "named::serialize")]
     pub mode: AccessMode,
-    /// Who takes requests to their core.
+    /// How requests reach their core.
+    #[arg(skip = Direction::Assisted)]
+    #[serde(serialize_with = "named::serialize")]
     pub direction: Direction,
-    /// Cache mode, and what it gives up; else store mode.
-    pub cache: Option<Eviction>,
-    /// Requests in a packet.
+    /// Cache mode: evict old items
+    #[arg(long)]
+    #[serde(skip)]
+    pub cache: bool,
+    /// Eviction policy in cache mode
+    #[arg(long, default_value = "approximate-lru", requires = "cache", value_parser = by_name::<Eviction>())]
+    #[serde(skip)]
+    pub eviction: Eviction,
+    /// Number of requests per packet.
+    #[arg(skip = 1usize)]
     pub requests_per_packet: usize,
-    /// Packets of a round.
+    /// Number of packets per round
+    #[arg(long, default_value_t = 200_000, value_parser = parse_whole::<u64>)]
+    #[serde(skip)]
     pub packets: u64,
-    /// Packets under way at the most.
+    /// Maximum number of packets in flight
+    #[arg(long, default_value_t = 512, value_parser = parse_whole::<usize>)]
+    #[serde(skip)]
     pub window: usize,
-    /// Packets that are received or sent at once.
+    /// Number of packets received or sent per batch
+    #[arg(long, default_value_t = 32, value_parser = parse_whole::<usize>)]
+    #[serde(skip)]
     pub burst: usize,
-    /// Rounds of each server; the median counts.
+    /// Number of rounds of store and echo; the results are medians
+    #[arg(long, default_value_t = 5, value_parser = parse_whole::<usize>)]
+    #[serde(skip)]
     pub rounds: usize,
-    /// From which keys and requests follow.
+    /// Seed of the random keys and requests
+    #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
+    #[serde(skip)]
     pub seed: u64,
     /// Ends the benchmark when it becomes true.
+    #[arg(skip)]
+    #[serde(skip)]
     pub stop: Arc<AtomicBool>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings {
-            path: Path::Sockets,
-            items: 1 << 20,
-            key_size: 8,
-            value_size: 8,
-            get: 0.95,
-            zipf: 0.0,
-            cores: 1,
-            partitions: 1,
-            mode: AccessMode::Erew,
-            direction: Direction::Assisted,
-            cache: None,
-            requests_per_packet: 1,
-            packets: 200_000,
-            window: 512,
-            burst: 32,
-            rounds: 5,
-            seed: 301,
-            stop: Arc::default(),
-        }
+        named::defaults()
     }
 }
 
@@ -122,30 +164,13 @@ impl Default for Settings {
 pub struct Report {
     /// `udp`.
     pub benchmark: &'static str,
-    /// How packets come to the server.
-    pub path: Path,
-    /// The items that were loaded.
-    pub items: u64,
-    /// The length of keys, in bytes.
-    pub key_size: usize,
-    /// The length of values, in bytes.
-    pub value_size: usize,
-    /// The share of gets.
-    pub get: f64,
-    /// The skew of the popularity; 0 is uniform.
-    pub zipf: f64,
-    /// Threads of the server.
-    pub cores: usize,
+    /// What was asked for.
+    #[serde(flatten)]
+    pub settings: Settings,
     /// Processors that server and client had together.
     pub processors: usize,
-    /// The access mode: `erew`, `crew` or `crcw`.
-    pub mode: &'static str,
-    /// Who takes requests to their core.
-    pub direction: Direction,
     /// `store` or `cache`.
     pub space: &'static str,
-    /// Requests in a packet.
-    pub requests_per_packet: usize,
     /// Bytes of a packet of requests, without headers of the network, on average.
     pub packet_bytes: f64,
     /// Packets that are received and sent at once, on average.
@@ -177,12 +202,13 @@ pub struct Report {
 impl Report {
     /// A line for people.
     pub fn line(&self) -> String {
+        let settings = &self.settings;
         format!(
             "{:<12} : {:>2} requests a packet: {:.2} M ops/sec a core, {:.0} k packets/sec, {:.1}% of the echo's {:.0} k; \
              wall {:.2} M ops/sec, {:.0} k and {:.0} k packets/sec on {} processors; {:?}, {}, {:?}, {} cores, {}; \
              {:.0}% get, zipf {}, found {:.2}%, loss {:.3}%, {:.1} packets a burst",
             self.benchmark,
-            self.requests_per_packet,
+            settings.requests_per_packet,
             self.ops_per_s / 1e6,
             self.packets_per_s / 1e3,
             self.echo_ratio * 100.0,
@@ -191,13 +217,13 @@ impl Report {
             self.wall_packets_per_s / 1e3,
             self.wall_echo_packets_per_s / 1e3,
             self.processors,
-            self.path,
-            self.mode,
-            self.direction,
-            self.cores,
+            settings.path,
+            settings.mode.name(),
+            settings.direction,
+            settings.cores,
             self.space,
-            self.get * 100.0,
-            self.zipf,
+            settings.get * 100.0,
+            settings.zipf,
             self.found * 100.0,
             self.loss * 100.0,
             self.packets_per_burst,
@@ -205,49 +231,11 @@ impl Report {
     }
 }
 
-/// Why it could not be measured.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum UdpError {
-    /// The server did not start.
-    #[error(transparent)]
-    Server(#[from] ServerError),
-    /// The items could not be loaded.
-    #[error("loading the items: {0}")]
-    Loading(#[from] ClientError),
-    /// The socket of the client fails.
-    #[error("the socket of the client: {0}")]
-    Socket(#[from] io::Error),
-    /// The virtual network cards cannot be made.
-    #[error("{0}; it takes root, and the command ip of iproute2")]
-    Link(String),
-    /// A setting is outside its limits.
-    #[error("{0}")]
-    Settings(String),
-    /// Answers were not what they had to be.
-    #[error("{0} answers were not those to their packets")]
-    Wrong(u64),
-    /// Requests were refused.
-    #[error("{0} requests were refused")]
-    Refused(u64),
-    /// Too many packets were lost for the figures to mean anything.
-    #[error("{lost} of {sent} packets were lost, more than 1%; try a smaller window")]
-    Loss {
-        /// Packets that were not answered.
-        lost: u64,
-        /// All packets.
-        sent: u64,
-    },
-    /// The user wants it to stop.
-    #[error("interrupted")]
-    Stopped,
-}
-
 /// Loads the items and runs the rounds.
 ///
 /// # Errors
-/// [`UdpError`], as its variants say.
-pub fn run(settings: &Settings) -> Result<Report, UdpError> {
+/// [`Error`], as its variants say.
+pub fn run(settings: &Settings) -> Result<Report> {
     let processors = allowed_processors()?;
     let (server_settings, own) = server_settings(settings, &processors)?;
     // A thread of its own, so that the caller's may go on where it likes.
@@ -264,7 +252,7 @@ fn allowed_processors() -> io::Result<Vec<usize>> {
 }
 
 /// The settings of the server, and the processor of the client.
-fn server_settings(settings: &Settings, processors: &[usize]) -> Result<(ServerSettings, usize), UdpError> {
+fn server_settings(settings: &Settings, processors: &[usize]) -> Result<(ServerSettings, usize)> {
     check(settings)?;
     let Settings { items, key_size, value_size, partitions, .. } = *settings;
     let shape = ItemShape { fixed: Some((key_size as u32, value_size as u32)), expiring: false };
@@ -274,7 +262,7 @@ fn server_settings(settings: &Settings, processors: &[usize]) -> Result<(ServerS
     let most = share + 6.0 * share.sqrt() + 64.0;
     let of_a_partition = (most * (item_bytes * 1.05 + 16.0)).max(65_536.0);
     let (own, of_server) = match processors {
-        [] => return Err(UdpError::Settings("no processor may be used".to_owned())),
+        [] => return Err(Error::settings("no processor may be used")),
         [only] => (*only, processors),
         [of_server @ .., own] => (*own, of_server),
     };
@@ -282,7 +270,7 @@ fn server_settings(settings: &Settings, processors: &[usize]) -> Result<(ServerS
         cores: settings.cores,
         partitions,
         access: settings.mode,
-        eviction: settings.cache,
+        eviction: settings.cache.then_some(settings.eviction),
         shape,
         memory_bytes: (of_a_partition * f64::from(partitions)) as u64,
         record_bytes: key_size + value_size,
@@ -304,7 +292,7 @@ fn packet_bytes_max(settings: &Settings) -> usize {
     }
 }
 
-fn check(settings: &Settings) -> Result<(), UdpError> {
+fn check(settings: &Settings) -> Result<()> {
     let Settings { key_size, value_size, requests_per_packet, .. } = *settings;
     let request_bytes = network::protocol::request_bytes(key_size, value_size, false);
     let packet_bytes = network::protocol::HEADER_BYTES + requests_per_packet * request_bytes;
@@ -325,7 +313,7 @@ fn check(settings: &Settings) -> Result<(), UdpError> {
         }
         _ => return Ok(()),
     };
-    Err(UdpError::Settings(complaint))
+    Err(Error::Settings(complaint))
 }
 
 /// A server, and how much of the processor it had taken when its last round began.
@@ -343,7 +331,7 @@ impl Side {
     }
 
     /// The counts when all cores have done everything and told their time.
-    fn settled(&self) -> Result<Counts, UdpError> {
+    fn settled(&self) -> Result<Counts> {
         let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
         let waits = |server: &Server| server.stats().cores.iter().map(|core| core.waits).collect::<Vec<_>>();
         let before = waits(&self.server);
@@ -366,7 +354,7 @@ impl Side {
         client: &mut Client,
         trace: &Trace,
         ports: &[u16],
-    ) -> Result<(), UdpError> {
+    ) -> Result<()> {
         self.before = self.settled()?;
         let addresses = self.server.addresses().to_vec();
         // The trace names the ports of one server; the same core of the other has another one.
@@ -390,7 +378,7 @@ fn measure(
     server_settings: &ServerSettings,
     own: usize,
     processors: usize,
-) -> Result<Report, UdpError> {
+) -> Result<Report> {
     if processors > 1 {
         let mut set = CpuSet::new();
         set.set(own);
@@ -407,7 +395,7 @@ fn measure(
     for _ in 0..settings.rounds {
         for side in [&mut echo, &mut store] {
             if settings.stop.load(Relaxed) {
-                return Err(UdpError::Stopped);
+                return Err(Error::Stopped);
             }
             side.round(settings, &mut client, &trace, &directory.core_ports)?;
         }
@@ -417,7 +405,8 @@ fn measure(
         let Tally { sent, answered, .. } = side.all;
         let lost = sent.saturating_sub(answered);
         if lost as f64 > LOSS_MAX * sent as f64 {
-            return Err(UdpError::Loss { lost, sent });
+            let problem = format!("{lost} of {sent} packets were lost, more than 1%; try a smaller window");
+            return Err(Error::WrongResults(problem));
         }
     }
     Ok(report(settings, processors, &store, &echo, &loaded, &counts))
@@ -430,10 +419,7 @@ type Ground = Option<link::Link>;
 type Ground = ();
 
 /// The store and the echo.
-fn servers(
-    settings: &Settings,
-    server_settings: &ServerSettings,
-) -> Result<(Server, Server, Ground), UdpError> {
+fn servers(settings: &Settings, server_settings: &ServerSettings) -> Result<(Server, Server, Ground)> {
     if settings.path == Path::Sockets {
         let servers = (Server::start(server_settings)?, Server::echo(server_settings)?);
         return Ok((servers.0, servers.1, Ground::default()));
@@ -442,8 +428,8 @@ fn servers(
 }
 
 #[cfg(not(feature = "af-xdp"))]
-fn servers_over_xdp(_: &Settings, _: &ServerSettings) -> Result<(Server, Server, Ground), UdpError> {
-    Err(UdpError::Settings("AF_XDP is not built in: build with the feature af-xdp".to_owned()))
+fn servers_over_xdp(_: &Settings, _: &ServerSettings) -> Result<(Server, Server, Ground)> {
+    Err(Error::settings("AF_XDP is not built in: build with the feature af-xdp"))
 }
 
 /// Afterwards the thread is on the side of the client.
@@ -451,7 +437,7 @@ fn servers_over_xdp(_: &Settings, _: &ServerSettings) -> Result<(Server, Server,
 fn servers_over_xdp(
     settings: &Settings,
     server_settings: &ServerSettings,
-) -> Result<(Server, Server, Ground), UdpError> {
+) -> Result<(Server, Server, Ground)> {
     use siltstone_network::transport::XdpSettings;
     let link = link::Link::new()?;
     let [store, echo] = link::CARDS.map(|(card, address)| {
@@ -466,7 +452,7 @@ fn servers_over_xdp(
 }
 
 /// Puts all items, by the library's own client.
-fn load(settings: &Settings, server: &Server) -> Result<(), UdpError> {
+fn load(settings: &Settings, server: &Server) -> Result<()> {
     const BATCH: u64 = 4_096;
     let client_settings =
         ClientSettings { time_limit: std::time::Duration::from_secs(10), ..ClientSettings::default() };
@@ -474,7 +460,7 @@ fn load(settings: &Settings, server: &Server) -> Result<(), UdpError> {
     let mut refused = 0;
     for first in (0..settings.items).step_by(BATCH as usize) {
         if settings.stop.load(Relaxed) {
-            return Err(UdpError::Stopped);
+            return Err(Error::Stopped);
         }
         let keys: Vec<Vec<u8>> =
             (first..settings.items.min(first + BATCH)).map(|item| trace::key(settings, item)).collect();
@@ -486,7 +472,10 @@ fn load(settings: &Settings, server: &Server) -> Result<(), UdpError> {
             .collect();
         refused += client.execute(&puts)?.iter().filter(|answer| **answer != Answer::Stored).count() as u64;
     }
-    if refused == 0 { Ok(()) } else { Err(UdpError::Refused(refused)) }
+    match refused {
+        0 => Ok(()),
+        refused => Err(Error::WrongResults(format!("{refused} requests were refused"))),
+    }
 }
 
 fn median(mut numbers: Vec<f64>) -> f64 {
@@ -512,18 +501,9 @@ fn report(
     let Tally { sent, answered, found, absent, .. } = store.all;
     Report {
         benchmark: "udp",
-        path: settings.path,
-        items: settings.items,
-        key_size: settings.key_size,
-        value_size: settings.value_size,
-        get: settings.get,
-        zipf: settings.zipf,
-        cores: settings.cores,
+        settings: settings.clone(),
         processors,
-        mode: settings.mode.name(),
-        direction: settings.direction,
-        space: if settings.cache.is_some() { "cache" } else { "store" },
-        requests_per_packet: settings.requests_per_packet,
+        space: if settings.cache { "cache" } else { "store" },
         packet_bytes: (counts.received_bytes - loaded.received_bytes) as f64 / received,
         packets_per_burst: received / (counts.bursts - loaded.bursts).max(1) as f64,
         ops_per_s: packets_per_s * per_packet,

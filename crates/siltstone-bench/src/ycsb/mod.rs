@@ -19,106 +19,86 @@ pub use chooser::{Chooser, Distribution, Inserts};
 pub use records::Records;
 pub use report::Report;
 pub use runner::run;
-pub use workload::{Request, UnknownWorkload, Workload};
+pub use workload::{Request, Workload};
 
-use crate::place::PlaceError;
-use siltstone::{Builder, Durability};
+use crate::named::{self, by_name};
+use crate::quantity::{parse_time, parse_whole};
+use crate::tuning::Tuning;
+use clap::Parser;
+use serde::Serialize;
+use siltstone::Durability;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// What to run, and on what.
-#[derive(Clone)]
+/// What to run, and on which database. The long names of YCSB's properties are accepted too.
+#[derive(Debug, Clone, Parser, Serialize)]
 pub struct Settings {
-    /// The workload.
+    /// Workload
+    #[arg(long, default_value = "a", ignore_case = true, value_parser = by_name::<Workload>())]
+    #[serde(serialize_with = "named::serialize")]
     pub workload: Workload,
-    /// Records that are loaded, at least 1 (YCSB's `recordcount`).
+    /// Number of records to load
+    #[arg(long, alias = "recordcount", default_value_t = 1_000_000, value_parser = parse_whole::<u64>)]
     pub records: u64,
-    /// Requests of all threads together (`operationcount`).
+    /// Total number of requests of all threads
+    #[arg(long, alias = "operationcount", default_value_t = 1_000_000, value_parser = parse_whole::<u64>)]
+    #[serde(skip)]
     pub operations: u64,
-    /// Threads that send requests at the same time (`threadcount`).
+    /// Number of concurrent threads
+    #[arg(long, alias = "threadcount", default_value_t = 1, value_parser = parse_whole::<usize>)]
     pub threads: usize,
-    /// How the requests are distributed; the workload's own way if `None`.
+    /// Distribution of the requests: popular records all over the key space (zipfian), the most recently inserted ones
+    /// (latest), or no popular ones (uniform) [default: that of the workload]
+    #[arg(long, alias = "requestdistribution", value_parser = by_name::<Distribution>())]
+    #[serde(skip)]
     pub distribution: Option<Distribution>,
-    /// Fields of a record, at least 1 (`fieldcount`).
+    /// Number of fields per record
+    #[arg(long, alias = "fieldcount", default_value_t = 10, value_parser = parse_whole::<usize>)]
     pub field_count: usize,
-    /// The length of a field in bytes, at least 1 (`fieldlength`).
+    /// Length of a field, in bytes
+    #[arg(long, alias = "fieldlength", default_value_t = 100, value_parser = parse_whole::<usize>)]
     pub field_length: usize,
-    /// Whether an update writes all fields of a record and so need not read it (`writeallfields`).
+    /// Updates write all fields and do not read the record
+    #[arg(long, alias = "writeallfields")]
     pub write_all_fields: bool,
-    /// Whether all keys are made as long, and the database is told that all records have one size.
+    /// Fixed record size: all keys have the same length
+    #[arg(long)]
     pub fixed: bool,
-    /// Where; a temporary directory if `None`.
-    pub directory: Option<PathBuf>,
-    /// Whether the directory holds a database that was loaded before, with the same records.
+    /// Directory of the database [default: a temporary directory]
+    #[arg(long, value_name = "DIR")]
+    #[serde(skip)]
+    pub db: Option<PathBuf>,
+    /// Use the loaded database in the directory: only send requests
+    #[arg(long, requires = "db")]
+    #[serde(skip)]
     pub use_existing_db: bool,
-    /// The durability of writes.
+    /// What a write survives when it returns: nothing (buffered), a crash of the process (written), a power failure
+    /// (synced)
+    #[arg(long, default_value = Durability::default().name(), value_parser = by_name::<Durability>())]
+    #[serde(serialize_with = "named::serialize")]
     pub durability: Durability,
-    /// From which the requests follow.
+    /// Seed of the random requests
+    #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
+    #[serde(skip)]
     pub seed: u64,
-    /// When the requests end, even if not all were sent.
+    /// End the requests after this time, such as 10s
+    #[arg(long, value_parser = parse_time)]
+    #[serde(skip)]
     pub duration: Option<Duration>,
-    /// Sets up the database beyond what stands here.
-    pub set_up: Arc<dyn Fn(Builder) -> Builder + Send + Sync>,
+    /// Settings of the database.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub tuning: Tuning,
     /// Ends the run when it becomes true.
+    #[arg(skip)]
+    #[serde(skip)]
     pub stop: Arc<AtomicBool>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings {
-            workload: Workload::A,
-            records: 1_000_000,
-            operations: 1_000_000,
-            threads: 1,
-            distribution: None,
-            field_count: 10,
-            field_length: 100,
-            write_all_fields: false,
-            fixed: false,
-            directory: None,
-            use_existing_db: false,
-            durability: Durability::default(),
-            seed: 301,
-            duration: None,
-            set_up: Arc::new(|builder| builder),
-            stop: Arc::default(),
-        }
+        named::defaults()
     }
 }
-
-/// Why a workload could not be run, or what it found wrong.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum YcsbError {
-    /// The database answered with an error.
-    #[error(transparent)]
-    Database(#[from] siltstone::Error),
-    /// The database cannot stand there.
-    #[error(transparent)]
-    Place(#[from] PlaceError),
-    /// The settings do not fit each other.
-    #[error("{0}")]
-    Settings(&'static str),
-    /// The workload needs what no engine of this version has.
-    #[error(
-        "workload e scans records in the order of their keys, and this engine has no order: choose a, b, c, d or f"
-    )]
-    NoOrder,
-    /// A record has a value that was never written to it.
-    #[error("record {0} has a value that was never written to it; was it loaded with the same fields?")]
-    WrongValue(u64),
-    /// A record that was inserted is not there.
-    #[error("record {0} was inserted and is not there; was the database loaded with as many records?")]
-    Lost(u64),
-    /// A thread ended in a panic.
-    #[error("a thread of the benchmark ended in a panic")]
-    Panicked,
-    /// The report could not be written.
-    #[error("cannot write the report: {0}")]
-    Report(std::io::Error),
-}
-
-/// The result of everything that can fail here.
-pub type Result<T> = std::result::Result<T, YcsbError>;

@@ -2,8 +2,9 @@
 
 use super::report::{Measured, Phase};
 use super::worker::{Shared, Work, Worker};
-use super::{Chooser, Inserts, Records, Report, Request, Result, Settings, Workload, YcsbError};
+use super::{Chooser, Inserts, Records, Report, Request, Settings, Workload};
 use crate::place::Place;
+use crate::{Error, Result};
 use siltstone::Database;
 use siltstone::key::VALUE_LENGTH_MAX;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,9 +14,15 @@ use std::time::Instant;
 ///
 /// # Errors
 /// The first error ends the run, also an answer of the database that is not right.
-pub fn run(settings: &Settings, tell: &mut dyn FnMut(&Report) -> std::io::Result<()>) -> Result<()> {
+pub fn run(
+    settings: &Settings,
+    place: &Place,
+    tell: &mut dyn FnMut(&Report) -> std::io::Result<()>,
+) -> Result<()> {
     check(settings)?;
-    let place = Place::prepare(settings.directory.as_deref(), settings.use_existing_db)?;
+    if !settings.use_existing_db {
+        place.check_empty()?;
+    }
     let records = Records::new(settings.field_count, settings.field_length, settings.fixed);
     let mut builder = Database::builder(place.directory())
         .create(!settings.use_existing_db)
@@ -23,28 +30,37 @@ pub fn run(settings: &Settings, tell: &mut dyn FnMut(&Report) -> std::io::Result
     if settings.fixed {
         builder = builder.fixed(Records::KEY_BYTES_MAX, records.value_bytes());
     }
-    let database = (settings.set_up)(builder).open()?;
+    let database = settings.tuning.apply(builder).open()?;
     let runner = Runner { settings, records, database, inserts: Inserts::new(settings.records) };
     if !settings.use_existing_db {
-        tell(&runner.phase(Phase::Load)?).map_err(YcsbError::Report)?;
+        tell(&runner.phase(Phase::Load)?)
+            .map_err(|error| Error::System("cannot write the report".to_owned(), error))?;
     }
     // Half a load is nothing to run requests on.
     if !settings.stop.load(Relaxed) {
-        tell(&runner.phase(Phase::Run)?).map_err(YcsbError::Report)?;
+        tell(&runner.phase(Phase::Run)?)
+            .map_err(|error| Error::System("cannot write the report".to_owned(), error))?;
     }
     Ok(runner.database.close()?)
 }
 
+/// Workload e scans records in the order of their keys, which no engine keeps.
+pub(super) fn no_order() -> Error {
+    Error::settings(
+        "workload e scans records in the order of their keys, and this engine has no order: choose a, b, c, d or f",
+    )
+}
+
 fn check(settings: &Settings) -> Result<()> {
     if settings.workload == Workload::E {
-        return Err(YcsbError::NoOrder);
+        return Err(no_order());
     }
     if settings.records == 0 || settings.threads == 0 {
-        return Err(YcsbError::Settings("there is at least one record and one thread"));
+        return Err(Error::settings("there is at least one record and one thread"));
     }
     let value_bytes = settings.field_count.saturating_mul(settings.field_length);
     if !(1..=VALUE_LENGTH_MAX).contains(&value_bytes) {
-        return Err(YcsbError::Settings("the fields of a record together have 1 byte to 256 MiB"));
+        return Err(Error::settings("the fields of a record together have 1 byte to 256 MiB"));
     }
     Ok(())
 }
@@ -113,7 +129,7 @@ impl Runner<'_> {
             let workers: Vec<_> = (0..threads).map(|thread| scope.spawn(move || start(thread))).collect();
             let mut all = Work::default();
             for worker in workers {
-                all.merge(&worker.join().map_err(|_| YcsbError::Panicked)??);
+                all.merge(&worker.join().map_err(|_| Error::Panicked)??);
             }
             Ok(all)
         })

@@ -1,9 +1,10 @@
 //! One thread of a workload: it chooses requests, times each, and checks each answer.
 
 use super::zipfian::uniform;
-use super::{Chooser, Inserts, Records, Request, Result, Settings, YcsbError};
+use super::{Chooser, Inserts, Records, Request, Settings};
 use crate::random::Random;
 use crate::timings::Timings;
+use crate::{Error, Result};
 use siltstone::{Bytes, Change, Database};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -88,7 +89,7 @@ impl<'a> Worker<'a> {
                 Request::Insert => self.insert(),
                 Request::Update if *write_all_fields => self.overwrite(),
                 request @ (Request::Update | Request::ReadModifyWrite) => self.modify(request),
-                Request::Scan => Err(YcsbError::NoOrder),
+                Request::Scan => Err(super::runner::no_order()),
             }?;
         }
         Ok(self.work)
@@ -156,8 +157,10 @@ impl<'a> Worker<'a> {
     fn check(&mut self, number: u64, value: Option<&Bytes>) -> Result<()> {
         self.work.lookups += 1;
         match value {
-            None => Err(YcsbError::Lost(number)),
-            Some(value) if !self.shared.records.is_of(number, value) => Err(YcsbError::WrongValue(number)),
+            None => Err(Error::Lost { benchmark: "ycsb", number }),
+            Some(value) if !self.shared.records.is_of(number, value) => {
+                Err(Error::WrongValue { benchmark: "ycsb", number })
+            }
             Some(_) => Ok(()),
         }
     }

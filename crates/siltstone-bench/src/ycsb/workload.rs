@@ -2,7 +2,6 @@
 
 use super::Distribution;
 use std::fmt;
-use std::str::FromStr;
 
 /// A core workload of YCSB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,21 +112,6 @@ impl fmt::Display for Workload {
     }
 }
 
-/// There is no workload of that name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no workload {0}; there are a, b, c, d, e and f")]
-pub struct UnknownWorkload(String);
-
-impl FromStr for Workload {
-    type Err = UnknownWorkload;
-
-    fn from_str(name: &str) -> Result<Workload, UnknownWorkload> {
-        let wanted = name.to_ascii_lowercase();
-        let mut named = Workload::ALL.into_iter().filter(|workload| workload.name() == wanted);
-        named.next().ok_or_else(|| UnknownWorkload(name.to_owned()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,14 +127,5 @@ mod tests {
             }
             assert_eq!(workload.mix().iter().map(|(share, _)| share).sum::<f64>(), 1.0);
         }
-    }
-
-    #[test]
-    fn every_workload_is_found_by_its_name() {
-        for workload in Workload::ALL {
-            assert_eq!(workload.name().parse(), Ok(workload));
-        }
-        assert_eq!("F".parse(), Ok(Workload::F));
-        assert!("g".parse::<Workload>().is_err());
     }
 }

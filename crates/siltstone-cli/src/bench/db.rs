@@ -1,19 +1,12 @@
-//! `siltstone bench db`: the benchmarks of a database. The flags are db_bench's, underscores and all.
+//! `siltstone bench db`: the benchmarks of db_bench, with its options.
 
-use super::ground::{Ground, Grounded};
-use super::tuning::Tuning;
-use crate::interrupt::Interrupt;
-use crate::open::DurabilityArg;
-use crate::outcome::{Outcome, Result, help};
-use crate::quantity::parse_time;
-use crate::quantity::{parse_byte_rate, parse_whole};
+use super::Session;
+use crate::outcome::{Result, help};
 use crate::stats;
 use clap::Args;
-use siltstone_bench::db::{Benchmark, Report, Settings};
-use std::io::{Write, stdout};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use siltstone::Durability;
+use siltstone_bench::db::{self, Benchmark, Report, Settings};
+use siltstone_bench::place::Place;
 
 const EXAMPLES: &str = "
   siltstone bench db --num 1000000 --key-size 20 --value-size 44 --fixed
@@ -28,49 +21,9 @@ const EXAMPLES: &str = "
 #[derive(Args)]
 #[command(after_help = help_with_benchmarks())]
 pub struct DbArgs {
-    /// Benchmarks, in the order in which they run
-    #[arg(long, value_delimiter = ',', value_name = "NAME,…",
-          default_values = Benchmark::USUAL.iter().map(|benchmark| benchmark.name()))]
-    benchmarks: Vec<Benchmark>,
-    /// Number of distinct keys, and of writes per thread
-    #[arg(long, default_value_t = 1_000_000, value_parser = parse_whole::<u64>)]
-    num: u64,
-    /// Number of reads per thread [default: --num]
-    #[arg(long, value_parser = parse_whole::<u64>)]
-    reads: Option<u64>,
-    /// Number of concurrent threads
-    #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
-    threads: usize,
-    /// Length of the keys, in bytes
-    #[arg(long, default_value_t = 16, value_parser = parse_whole::<usize>)]
-    key_size: usize,
-    /// Length of the values, in bytes
-    #[arg(long, default_value_t = 100, value_parser = parse_whole::<usize>)]
-    value_size: usize,
-    /// Directory of the database [default: a temporary directory]
-    #[arg(long, value_name = "DIR")]
-    db: Option<PathBuf>,
-    /// Use the existing database in the directory
-    #[arg(long, requires = "db")]
-    use_existing_db: bool,
-    /// Number of records written or read per call
-    #[arg(long, value_parser = parse_whole::<usize>)]
-    batch_size: Option<usize>,
-    /// What a write survives when it returns
-    #[arg(long, value_enum, default_value = "written")]
-    durability: DurabilityArg,
     /// Sync every write: --durability synced
     #[arg(long, conflicts_with = "durability")]
     sync: bool,
-    /// Seed of the random keys, orders and values
-    #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
-    seed: u64,
-    /// End each benchmark after this time, such as 10s
-    #[arg(long, value_parser = parse_time)]
-    duration: Option<Duration>,
-    /// Write rate of readwhilewriting, such as 20MB/s [default: unlimited]
-    #[arg(long, value_name = "BYTES", value_parser = parse_byte_rate)]
-    benchmark_write_rate_limit: Option<f64>,
     /// Print histograms of the latencies
     #[arg(long)]
     histogram: bool,
@@ -81,7 +34,7 @@ pub struct DbArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    tuning: Tuning,
+    settings: Settings,
 }
 
 fn help_with_benchmarks() -> String {
@@ -90,60 +43,35 @@ fn help_with_benchmarks() -> String {
     format!("Benchmarks:\n{}\n{}", names.collect::<String>(), help(EXAMPLES))
 }
 
-impl DbArgs {
-    fn settings(&self, interrupt: &Interrupt, ground: &Ground) -> Settings {
-        let tuning = self.tuning.clone();
-        Settings {
-            benchmarks: self.benchmarks.clone(),
-            num: self.num,
-            reads: self.reads,
-            threads: self.threads,
-            key_size: self.key_size,
-            value_size: self.value_size,
-            hashed_keys: tuning.hashed_keys,
-            fixed: tuning.fixed,
-            directory: Some(ground.directory.clone()),
-            use_existing_db: self.use_existing_db,
-            batch_size: self.batch_size,
-            durability: if self.sync { siltstone::Durability::Synced } else { self.durability.into() },
-            seed: self.seed,
-            duration: self.duration,
-            write_rate_limit: self.benchmark_write_rate_limit.map(|rate| rate as u64),
-            set_up: Arc::new(move |builder| tuning.apply(builder)),
-            stop: interrupt.flag(),
-            heap_bytes: crate::heap_bytes(),
-        }
+pub fn run(args: DbArgs) -> Result {
+    let DbArgs { mut settings, histogram, statistics, .. } = args;
+    let place = Place::prepare(settings.db.as_deref())?;
+    let records = format!("keys of {} bytes, values of {} bytes", settings.key_size, settings.value_size);
+    let session = Session::begin(place, args.json, &records)?;
+    settings.stop = session.interrupt.flag();
+    settings.heap_bytes = crate::heap_bytes();
+    if args.sync {
+        settings.durability = Durability::Synced;
     }
-
-    fn print(&self, report: &Report, place: &Ground) -> std::io::Result<()> {
-        let mut out = stdout().lock();
-        if self.json {
-            serde_json::to_writer(&mut out, &Grounded { report, place })?;
-            writeln!(out)?;
-            return out.flush();
-        }
-        if report.operations > 0 || report.skipped.is_some() {
-            writeln!(out, "{}", report.line())?;
-        }
-        if report.operations > 0 {
-            writeln!(out, "{:15}{}", "", report.remarks())?;
-        }
-        if self.histogram && report.latencies.count() > 0 {
-            write!(out, "{}", report.latencies.describe())?;
-        }
-        if self.statistics || report.benchmark == Benchmark::Stats.name() {
-            stats::print(&mut out, &report.stats)?;
-        }
-        out.flush()
-    }
+    db::run(&settings, &session.place, &mut |report| {
+        session.print(report, || text(report, histogram, statistics))
+    })?;
+    Ok(session.end())
 }
 
-pub fn run(args: DbArgs) -> Result {
-    let interrupt = Interrupt::listen()?;
-    let ground = Ground::prepare(args.db.as_deref(), "db")?;
-    if !args.json {
-        ground.print(&format!("keys of {} bytes, values of {} bytes", args.key_size, args.value_size))?;
+fn text(report: &Report, histogram: bool, statistics: bool) -> String {
+    let mut text = String::new();
+    if report.operations > 0 || report.skipped.is_some() {
+        text += &format!("{}\n", report.line());
     }
-    siltstone_bench::db::run(&args.settings(&interrupt, &ground), &mut |report| args.print(report, &ground))?;
-    Ok(if interrupt.is_raised() { Outcome::Interrupted } else { Outcome::Done })
+    if report.operations > 0 {
+        text += &format!("{:15}{}\n", "", report.remarks());
+    }
+    if histogram && report.latencies.count() > 0 {
+        text += &report.latencies.describe();
+    }
+    if statistics || report.benchmark == Benchmark::Stats.name() {
+        text += &stats::table(&report.stats);
+    }
+    text
 }

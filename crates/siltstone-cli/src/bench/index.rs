@@ -1,14 +1,12 @@
-//! `siltstone bench index`: bits and nanoseconds of the structures of the index room.
+//! `siltstone bench index`: bits per key and nanoseconds per lookup of the index structures.
 
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, help};
 use crate::output::deliver;
-use crate::quantity::parse_whole;
-use crate::quantity::parse_within;
 use anyhow::bail;
 use clap::{ArgGroup, Args};
-use siltstone_bench::index::{IndexError, Options, Report, Sample, Settings, Structure, plot, trade_off};
-use std::io::{Write, stdout};
+use siltstone_bench::index::{self, Options, Report, Sample, Settings, Structure};
+use siltstone_bench::named::by_name;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "
@@ -26,32 +24,16 @@ const EXAMPLES: &str = "
 #[command(group(ArgGroup::new("what").required(true).args(["structure", "all"])))]
 pub struct IndexArgs {
     /// Structures, in the order in which they run
-    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…", value_parser = by_name::<Structure>(),
+          hide_possible_values = true)]
     structure: Vec<Structure>,
     /// All structures, each with its most useful settings
     #[arg(long, conflicts_with_all = ["bucket", "items_per_block", "huffman_max", "bits"])]
     all: bool,
-    /// Number of keys
-    #[arg(long, default_value_t = 1_000_000, value_parser = parse_within(1u64, 1 << 32))]
-    keys: u64,
-    /// Average number of keys per virtual bucket of a trie [default: 256]
-    #[arg(long, value_name = "G", value_parser = parse_whole::<u32>)]
-    bucket: Option<u32>,
-    /// Number of records per block [default: 16; for tries 1, which is dense]
-    #[arg(long, value_name = "B", value_parser = parse_whole::<u32>)]
-    items_per_block: Option<u32>,
-    /// Largest subtrie with a Huffman code, in keys, 1 to 64 [default: 64]
-    #[arg(long, value_name = "H", value_parser = parse_whole::<u32>)]
-    huffman_max: Option<u32>,
-    /// Bits of a filter, with a false-positive rate of 2^-F [default: 12]
-    #[arg(long, value_name = "F", value_parser = parse_whole::<u8>)]
-    bits: Option<u8>,
-    /// Number of rounds; the results are medians
-    #[arg(long, default_value_t = 21, value_parser = parse_within(1u16, u16::MAX))]
-    rounds: u16,
-    /// Seed of the random keys
-    #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
-    seed: u64,
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    settings: Settings,
     /// Write a chart of bits over nanoseconds to this file
     #[arg(long, value_name = "FILE.svg", value_parser = crate::chart::parse_path)]
     plot: Option<PathBuf>,
@@ -66,49 +48,26 @@ fn help_with_structures() -> String {
     format!("Structures:\n{}\n{}", names.collect::<String>(), help(EXAMPLES))
 }
 
-impl IndexArgs {
-    fn choices(&self) -> Vec<(Structure, Options)> {
-        if self.all {
-            return trade_off();
-        }
-        let IndexArgs { bucket, items_per_block, huffman_max, bits, .. } = *self;
-        let options = Options { bucket, items_per_block, huffman_max, bits };
-        self.structure.iter().map(|&structure| (structure, options)).collect()
-    }
-
-    fn print(&self, report: &Report, is_first: bool) -> std::io::Result<()> {
-        let mut out = stdout().lock();
-        if self.json {
-            serde_json::to_writer(&mut out, report)?;
-            writeln!(out)?;
-        } else {
-            if is_first {
-                writeln!(out, "{}", Report::header())?;
-            }
-            writeln!(out, "{}", report.row())?;
-        }
-        out.flush()
-    }
-}
-
-pub fn run(args: &IndexArgs) -> Result {
-    let interrupt = Interrupt::listen()?;
-    let settings = Settings { rounds: args.rounds.into(), stop: interrupt.flag() };
-    let sample = Sample::new(args.keys, args.seed);
+pub fn run(args: IndexArgs) -> Result {
+    let IndexArgs { structure, all, options, mut settings, plot, json } = args;
+    settings.stop = Interrupt::listen()?.flag();
+    let sample = Sample::new(settings.keys, settings.seed);
+    let chosen = match all {
+        true => index::trade_off(),
+        false => structure.iter().map(|&structure| (structure, options)).collect(),
+    };
     let mut reports = Vec::new();
-    for (structure, options) in args.choices() {
-        let report = match siltstone_bench::index::run(structure, options, &sample, &settings) {
-            Err(IndexError::Stopped) => return Ok(Outcome::Interrupted),
-            outcome => outcome?,
-        };
-        args.print(&report, reports.is_empty())?;
+    for (structure, options) in chosen {
+        let report = index::run(structure, options, &sample, &settings)?;
+        let header = if reports.is_empty() { Report::header() + "\n" } else { String::new() };
+        super::print(&report, json, || header + &report.row() + "\n")?;
         if report.verified_keys != report.keys {
             bail!("{structure} returned a wrong result for {} keys", report.keys - report.verified_keys);
         }
         reports.push(report);
     }
-    if let Some(path) = &args.plot {
-        let plot = plot(&reports)?;
+    if let Some(path) = &plot {
+        let plot = index::plot(&reports)?;
         deliver(Some(path), false, |out| Ok(out.write_all(plot.as_bytes())?))?;
     }
     Ok(Outcome::Done)

@@ -1,28 +1,22 @@
-//! `siltstone bench`: measures, and prints what it measured as lines or as JSON.
+//! `siltstone bench`: runs benchmarks and prints their reports as lines or as JSON.
+//!
+//! The options of a benchmark are the fields of its settings in `siltstone_bench`.
 
 mod db;
 mod device;
 mod dict;
-mod ground;
 mod index;
-pub mod mica;
+mod mica;
 mod trace;
-mod tuning;
 mod udp;
 mod ycsb;
 
-use crate::outcome::{Result, help};
+use crate::interrupt::{Interrupt, RemovedAtExit};
+use crate::outcome::{Outcome, Result, complain, help};
 use clap::{Args, Subcommand};
-use siltstone::Error;
-use siltstone_bench::db::BenchError;
-use siltstone_bench::device::DeviceError;
-use siltstone_bench::dict::DictError;
-use siltstone_bench::index::IndexError;
-use siltstone_bench::mica::MicaError;
-use siltstone_bench::trace::replay::ReplayError;
-use siltstone_bench::udp::UdpError;
-use siltstone_bench::ycsb::YcsbError;
-use siltstone_network::ServerError;
+use serde::Serialize;
+use siltstone_bench::place::Place;
+use std::io::{self, Write, stdout};
 
 const EXAMPLES: &str = "
   siltstone bench db --num 1e6 --key-size 20 --value-size 44 --fixed
@@ -52,44 +46,67 @@ enum What {
 pub fn run(args: BenchArgs) -> Result {
     match args.what {
         What::Db(args) => db::run(*args),
-        What::Index(args) => index::run(&args),
+        What::Index(args) => index::run(args),
         What::Device(args) => device::run(args),
         What::Ycsb(args) => ycsb::run(*args),
         What::Trace(args) => trace::run(*args),
         What::Dict(args) => dict::run(args),
         What::Mica(args) => mica::run(args),
-        What::Udp(args) => udp::run(&args),
+        What::Udp(args) => udp::run(args),
     }
 }
 
-/// Whether a benchmark was refused for its settings.
-pub fn is_wrong_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
-    fn is<E: std::error::Error + 'static>(
-        cause: &(dyn std::error::Error + 'static),
-        wrong: fn(&E) -> bool,
-    ) -> bool {
-        cause.downcast_ref().is_some_and(wrong)
+/// A benchmark with files in one place, and how it prints its reports.
+struct Session {
+    place: Place,
+    interrupt: Interrupt,
+    json: bool,
+    _removed: Option<RemovedAtExit>,
+}
+
+/// A report, and where it was measured.
+#[derive(Serialize)]
+struct Placed<'a, R> {
+    #[serde(flatten)]
+    report: &'a R,
+    place: &'a Place,
+}
+
+impl Session {
+    /// Begins to listen for Ctrl-C, and prints the place and the sizes of the records. Warns if the place is in memory,
+    /// where no drive is measured.
+    fn begin(place: Place, json: bool, records: &str) -> anyhow::Result<Session> {
+        let interrupt = Interrupt::listen()?;
+        let removed = place.removed_at_end().map(RemovedAtExit::new);
+        if let Some(file_system) = place.file_system_in_memory() {
+            complain(format_args!(
+                "{} is on {file_system}, which is in memory, so this does not measure a drive; use a directory on a drive",
+                place.directory().display()
+            ));
+        }
+        if !json {
+            writeln!(stdout(), "{place}; {records}")?;
+        }
+        Ok(Session { place, interrupt, json, _removed: removed })
     }
-    fn setting(error: &Error) -> bool {
-        matches!(error, Error::Setting { .. })
+
+    fn print<R: Serialize>(&self, report: &R, text: impl FnOnce() -> String) -> io::Result<()> {
+        print(&Placed { report, place: &self.place }, self.json, text)
     }
-    is(cause, |error: &BenchError| match error {
-        BenchError::Database(error) => setting(error),
-        other => matches!(other, BenchError::Settings(_) | BenchError::Keys(_)),
-    }) || is(cause, |error: &YcsbError| match error {
-        YcsbError::Database(error) => setting(error),
-        other => matches!(other, YcsbError::Settings(_) | YcsbError::NoOrder),
-    }) || is(cause, |error: &ReplayError| match error {
-        ReplayError::Database(error) => setting(error),
-        other => matches!(other, ReplayError::Settings(_)),
-    }) || is(cause, |error: &DictError| match error {
-        DictError::Dictionary(error) => setting(error),
-        other => matches!(other, DictError::Keys(_)),
-    }) || is(cause, |error: &MicaError| match error {
-        MicaError::Memory(error) => setting(error),
-        other => matches!(other, MicaError::Settings(_)),
-    }) || is(cause, |error: &UdpError| {
-        matches!(error, UdpError::Settings(_) | UdpError::Server(ServerError::Setting { .. }))
-    }) || is(cause, |error: &IndexError| matches!(error, IndexError::NoSuchSetting { .. }))
-        || is(cause, |error: &DeviceError| matches!(error, DeviceError::Settings(_)))
+
+    fn end(self) -> Outcome {
+        if self.interrupt.is_raised() { Outcome::Interrupted } else { Outcome::Done }
+    }
+}
+
+/// Prints a report, as a line of JSON or as `text`.
+fn print<R: Serialize>(report: &R, json: bool, text: impl FnOnce() -> String) -> io::Result<()> {
+    let mut out = stdout().lock();
+    if json {
+        serde_json::to_writer(&mut out, report)?;
+        writeln!(out)?;
+    } else {
+        out.write_all(text().as_bytes())?;
+    }
+    out.flush()
 }

@@ -1,13 +1,14 @@
 //! `siltstone dict build`: a dictionary out of files.
 
 use super::source::SourceArgs;
-use super::{IndexArg, SortArgs, check_target, print_info, with_progress};
+use super::{INDEX_HELP, SortArgs, check_target, print_info, with_progress};
 use crate::interrupt::Interrupt;
 use crate::open::{byte_bar, parse_lengths};
 use crate::outcome::{Outcome, Result, help};
 use crate::quantity::parse_whole;
 use clap::Args;
-use siltstone::{Dictionary, DictionaryBuilder};
+use siltstone::{Dictionary, DictionaryBuilder, DictionaryIndex};
+use siltstone_bench::named::by_name;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "
@@ -51,9 +52,9 @@ struct ShapeArgs {
     /// Size of a block in bytes, a power of two from 512 to 65,536
     #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = parse_whole::<u32>)]
     block_bytes: u32,
-    /// Kind of index
-    #[arg(long, value_enum, default_value = "fences")]
-    index: IndexArg,
+    #[arg(long, help = INDEX_HELP, default_value = DictionaryIndex::default().name(),
+          value_parser = by_name::<DictionaryIndex>())]
+    index: DictionaryIndex,
 }
 
 impl ShapeArgs {
@@ -64,7 +65,7 @@ impl ShapeArgs {
         if self.hashed_keys {
             builder = builder.hashed_keys();
         }
-        builder.block_bytes(self.block_bytes).index(self.index.into())
+        builder.block_bytes(self.block_bytes).index(self.index)
     }
 }
 

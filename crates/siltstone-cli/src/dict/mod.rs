@@ -15,10 +15,10 @@ use crate::open::{byte_bar, show_bytes};
 use crate::outcome::{Result, help};
 use crate::quantity::parse_whole;
 use anyhow::{bail, ensure};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use serde_json::json;
-use siltstone::{Dictionary, DictionaryBuilder, DictionaryIndex, DictionaryInfo};
+use siltstone::{Dictionary, DictionaryBuilder, DictionaryInfo};
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
@@ -58,31 +58,11 @@ pub fn run(args: DictArgs) -> Result {
     }
 }
 
-/// How records are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum IndexArg {
-    /// Fences between blocks: smallest and fastest, for records of any size
-    Fences,
-    /// Entropy-coded trie pruned to blocks; for records of a fixed size that is smaller than a block
-    #[value(alias = "sparse_trie")]
-    SparseTrie,
-    /// Entropy-coded trie with one leaf per record; for the same records
-    #[value(alias = "dense_trie")]
-    DenseTrie,
-    /// No index: a lookup searches with a few reads
-    None,
-}
-
-impl From<IndexArg> for DictionaryIndex {
-    fn from(index: IndexArg) -> DictionaryIndex {
-        match index {
-            IndexArg::Fences => DictionaryIndex::Fences,
-            IndexArg::SparseTrie => DictionaryIndex::SparseTrie,
-            IndexArg::DenseTrie => DictionaryIndex::DenseTrie,
-            IndexArg::None => DictionaryIndex::None,
-        }
-    }
-}
+/// The help of `--index`.
+const INDEX_HELP: &str = "\
+Kind of index: fences between blocks, smallest and fastest, for records of any size (fences); an entropy-coded trie, \
+pruned to blocks (sparse-trie) or with one leaf per record (dense-trie), for records of a fixed size that is smaller \
+than a block; or none, where a lookup searches with a few reads";
 
 /// How records are sorted.
 #[derive(Debug, Clone, Args)]

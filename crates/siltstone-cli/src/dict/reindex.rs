@@ -1,11 +1,12 @@
 //! `siltstone dict reindex`: another index over the same records.
 
-use super::{IndexArg, print_info};
+use super::{INDEX_HELP, print_info};
 use crate::interrupt::Interrupt;
 use crate::open::byte_bar;
 use crate::outcome::{Outcome, Result, help};
 use clap::Args;
-use siltstone::Dictionary;
+use siltstone::{Dictionary, DictionaryIndex};
+use siltstone_bench::named::by_name;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "
@@ -22,9 +23,8 @@ pub struct ReindexArgs {
     /// File of the dictionary
     #[arg(value_name = "FILE")]
     path: PathBuf,
-    /// Kind of index
-    #[arg(long, value_enum)]
-    index: IndexArg,
+    #[arg(long, help = INDEX_HELP, value_parser = by_name::<DictionaryIndex>())]
+    index: DictionaryIndex,
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
@@ -33,7 +33,7 @@ pub struct ReindexArgs {
 pub fn run(args: ReindexArgs) -> Result {
     let interrupt = Interrupt::listen()?;
     let bar = byte_bar("reading");
-    let dictionary = Dictionary::reindex(&args.path, args.index.into(), &mut |done, all| {
+    let dictionary = Dictionary::reindex(&args.path, args.index, &mut |done, all| {
         bar.set_length(all);
         bar.set_position(done);
         !interrupt.is_raised()

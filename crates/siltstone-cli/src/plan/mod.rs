@@ -5,7 +5,6 @@ mod load;
 mod report;
 mod trace;
 
-use crate::open::DurabilityArg;
 use crate::outcome::{Outcome, Result, help};
 use crate::quantity::{
     Skew, parse_byte_rate, parse_bytes, parse_count, parse_rate, parse_skew, parse_time_s,
@@ -14,7 +13,8 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use load::Load;
 use serde_json::{Value, json};
-use siltstone::{Stats, Usage};
+use siltstone::{Durability, Stats, Usage};
+use siltstone_bench::named::by_name;
 use siltstone_model::planner::{self, Demand, Goal};
 use siltstone_model::{Flash, Popularity};
 use std::io::{Write, stdout};
@@ -104,9 +104,10 @@ struct LoadArgs {
     /// Whether scans in the order of the keys are needed
     #[arg(long, value_enum, default_value = "no")]
     scans: YesNo,
-    /// What a write must survive when it returns; each synced one writes at least a page of flash
-    #[arg(long, value_enum, default_value = "written")]
-    durability: DurabilityArg,
+    /// What a write must survive when it returns: nothing (buffered), a crash of the process (written), a power failure
+    /// (synced); each synced write writes at least a page of flash
+    #[arg(long, default_value = Durability::default().name(), value_parser = by_name::<Durability>())]
+    durability: Durability,
 }
 
 #[derive(Args)]
@@ -241,8 +242,8 @@ impl PlanArgs {
         demand.missing_gets = missing.or(load.map(Load::missing)).unwrap_or(0.0);
         demand.puts_per_s = updates;
         demand.scans = scans == YesNo::Yes;
-        demand.persistent = durability != DurabilityArg::Buffered;
-        demand.synced = durability == DurabilityArg::Synced;
+        demand.persistent = durability != Durability::Buffered;
+        demand.synced = durability == Durability::Synced;
         let hardware = &self.hardware;
         demand.ram_bytes = hardware.ram;
         demand.flash = Flash { bytes: hardware.flash, erase_cycles: hardware.endurance };

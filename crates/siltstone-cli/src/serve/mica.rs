@@ -1,6 +1,5 @@
 //! `siltstone serve mica`: a store or a cache in memory, over UDP.
 
-use crate::bench::mica::{EvictionArg, access_modes};
 use crate::interrupt::Interrupt;
 use crate::open::parse_lengths;
 use crate::outcome::{Outcome, Result, help};
@@ -9,7 +8,8 @@ use crate::quantity::{parse_bytes, parse_whole};
 use anyhow::anyhow;
 use clap::Args;
 use serde_json::json;
-use siltstone::mica::{AccessMode, ItemShape};
+use siltstone::mica::{AccessMode, Eviction, ItemShape};
+use siltstone_bench::named::by_name;
 use siltstone_network::protocol::PACKET_BYTES_DEFAULT;
 use siltstone_network::{Server, ServerError, ServerSettings, ServerStats};
 use std::io::{Write, stdout};
@@ -40,7 +40,7 @@ pub struct MicaArgs {
     #[arg(long, value_parser = parse_whole::<u32>)]
     partitions: Option<u32>,
     /// Access to a partition: exclusive (erew), concurrent reads (crew), concurrent reads and writes (crcw)
-    #[arg(long, default_value = AccessMode::default().name(), value_parser = access_modes())]
+    #[arg(long, default_value = AccessMode::default().name(), value_parser = by_name::<AccessMode>())]
     mode: AccessMode,
     /// Memory for items and index
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "256MiB")]
@@ -58,8 +58,8 @@ pub struct MicaArgs {
     #[arg(long)]
     cache: bool,
     /// Eviction policy in cache mode
-    #[arg(long, value_enum, default_value = "approximate-lru", requires = "cache")]
-    eviction: EvictionArg,
+    #[arg(long, default_value = "approximate-lru", requires = "cache", value_parser = by_name::<Eviction>())]
+    eviction: Eviction,
     /// Maximum length of a packet, 704 to 8,972 bytes
     #[arg(long, default_value_t = PACKET_BYTES_DEFAULT, value_parser = parse_whole::<usize>)]
     packet_bytes: usize,
@@ -113,7 +113,7 @@ impl MicaArgs {
             cores: self.cores,
             partitions: self.partitions.unwrap_or(self.cores.next_power_of_two() as u32),
             access: self.mode,
-            eviction: self.cache.then(|| self.eviction.eviction()),
+            eviction: self.cache.then_some(self.eviction),
             shape: ItemShape { fixed, expiring: self.expiring },
             memory_bytes: self.memory as u64,
             record_bytes: self.record_bytes,

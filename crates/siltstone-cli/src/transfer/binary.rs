@@ -173,8 +173,8 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::some_records;
     use super::*;
-    use crate::transfer::tests::some_records;
 
     const GOLDEN: &[u8] = include_bytes!("../../../../fixtures/export-v1.bin");
 

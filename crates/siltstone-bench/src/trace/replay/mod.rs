@@ -11,88 +11,65 @@ mod worker;
 pub use report::Report;
 pub use runner::run;
 
-use super::TraceError;
-use crate::place::PlaceError;
-use siltstone::{Builder, Durability};
+use crate::named::{self, by_name};
+use crate::quantity::parse_whole;
+use crate::tuning::Tuning;
+use clap::Parser;
+use serde::Serialize;
+use siltstone::Durability;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What to replay, and on what.
-#[derive(Clone)]
+/// How a trace is replayed, and on which database.
+#[derive(Debug, Clone, Parser, Serialize)]
 pub struct Settings {
-    /// What the trace is called in the report.
+    /// The name of the trace in the report.
+    #[arg(skip)]
+    #[serde(rename = "trace")]
     pub name: String,
-    /// Threads that send operations at the same time.
-    pub threads: usize,
-    /// How many operations of the trace are sent; all if `None`.
+    /// Stop after this number of operations
+    #[arg(long, value_parser = parse_whole::<u64>)]
+    #[serde(skip)]
     pub operations: Option<u64>,
-    /// Whether a get that finds nothing is followed by a set with the length that the trace has for the get, if it has
-    /// one, as the user of a cache would do. Published traces begin with a full cache.
+    /// Number of concurrent threads
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
+    pub threads: usize,
+    /// After a get that finds nothing, set the key to a value of the length in the trace
+    #[arg(long)]
     pub fill_misses: bool,
-    /// Whether the database is told that all records have the sizes of the trace's first set.
+    /// Fixed record size: that of the first set in the trace
+    #[arg(long)]
     pub fixed: bool,
-    /// Whether it is told that keys are hashes.
+    /// Keys are hashes
+    #[arg(long)]
+    #[serde(skip)]
     pub hashed_keys: bool,
-    /// Where; a temporary directory if `None`.
-    pub directory: Option<PathBuf>,
-    /// Whether the directory holds a database already. What it holds beside the trace is not checked.
+    /// Directory of the database [default: a temporary directory]
+    #[arg(long, value_name = "DIR")]
+    #[serde(skip)]
+    pub db: Option<PathBuf>,
+    /// Use the existing database in the directory; records that are not in the trace are not checked
+    #[arg(long, requires = "db")]
+    #[serde(skip)]
     pub use_existing_db: bool,
-    /// The durability of writes.
+    /// What a write survives when it returns: nothing (buffered), a crash of the process (written), a power failure
+    /// (synced)
+    #[arg(long, default_value = Durability::default().name(), value_parser = by_name::<Durability>())]
+    #[serde(serialize_with = "named::serialize")]
     pub durability: Durability,
-    /// Sets up the database beyond what stands here.
-    pub set_up: Arc<dyn Fn(Builder) -> Builder + Send + Sync>,
+    /// Settings of the database.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub tuning: Tuning,
     /// Ends the replay when it becomes true.
+    #[arg(skip)]
+    #[serde(skip)]
     pub stop: Arc<AtomicBool>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings {
-            name: String::new(),
-            threads: 1,
-            operations: None,
-            fill_misses: false,
-            fixed: false,
-            hashed_keys: false,
-            directory: None,
-            use_existing_db: false,
-            durability: Durability::default(),
-            set_up: Arc::new(|builder| builder),
-            stop: Arc::default(),
-        }
+        named::defaults()
     }
 }
-
-/// Why a trace could not be replayed, or what it found wrong.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReplayError {
-    /// The trace cannot be read.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The database answered with an error.
-    #[error(transparent)]
-    Database(#[from] siltstone::Error),
-    /// The database cannot stand there.
-    #[error(transparent)]
-    Place(#[from] PlaceError),
-    /// The settings do not fit each other or the trace.
-    #[error("{0}")]
-    Settings(&'static str),
-    /// A key has another value than the one that was set last.
-    #[error("operation {0}: the key has another value than the one that was set last")]
-    WrongValue(u64),
-    /// A key that was set is not there.
-    #[error("operation {0}: the key was set and is not there")]
-    Lost(u64),
-    /// A key that was never set, or was deleted, is there.
-    #[error("operation {0}: the key is there and should not be")]
-    Surplus(u64),
-    /// A thread ended in a panic.
-    #[error("a thread of the benchmark ended in a panic")]
-    Panicked,
-}
-
-/// The result of a replay.
-pub type Result<T> = std::result::Result<T, ReplayError>;

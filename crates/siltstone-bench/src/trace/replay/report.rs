@@ -2,7 +2,6 @@
 
 use super::Settings;
 use super::worker::Work;
-use crate::accounts;
 use crate::costs::Costs;
 use crate::timings::Rates;
 use crate::trace::Kind;
@@ -14,18 +13,11 @@ use siltstone::Stats;
 pub struct Report {
     /// `trace`.
     pub benchmark: &'static str,
-    /// What the trace is called.
-    pub trace: String,
+    /// What was asked for.
+    #[serde(flatten)]
+    pub settings: Settings,
     /// The engine.
     pub engine: &'static str,
-    /// Threads that worked at the same time.
-    pub threads: usize,
-    /// Whether the database was told that all records have one size.
-    pub fixed: bool,
-    /// Whether gets that found nothing were followed by a set.
-    pub fill_misses: bool,
-    /// The durability of the writes.
-    pub durability: &'static str,
     /// Gets that found their key.
     pub found: u64,
     /// How fast it went.
@@ -48,12 +40,8 @@ impl Report {
         let gets = work.timings.count(Kind::Get.name());
         Report {
             benchmark: "trace",
-            trace: settings.name.clone(),
+            settings: settings.clone(),
             engine: after.engine,
-            threads: settings.threads,
-            fixed: settings.fixed,
-            fill_misses: settings.fill_misses,
-            durability: accounts::durability(settings.durability),
             found: work.found,
             rates: Rates::new(&work.timings, seconds, Some(settled_seconds)),
             costs: Costs::new(before, after, work.keys, work.data_bytes, gets),
@@ -62,10 +50,12 @@ impl Report {
 
     /// Lines as YCSB prints them, below one that tells what was done.
     pub fn summary(&self) -> String {
-        let Report { trace, engine, threads, durability, .. } = self;
+        let Settings { name, threads, durability, .. } = &self.settings;
         let gets = self.rates.by_operation.get("get").map_or(0, |figures| figures.operations);
         format!(
-            "trace {trace}: {engine}, {threads} threads, {durability}; {} of {gets} gets found their key\n{}{}",
+            "trace {name}: {}, {threads} threads, {}; {} of {gets} gets found their key\n{}{}",
+            self.engine,
+            durability.name(),
             self.found,
             self.rates.summary(),
             self.costs.summary()

@@ -1,10 +1,11 @@
 //! Hands the operations of a trace to the threads that send them.
 
 use super::worker::{Work, Worker};
-use super::{ReplayError, Report, Result, Settings};
+use super::{Report, Settings};
 use crate::place::Place;
 use crate::random::mix;
 use crate::trace::{Kind, Operation, Source};
+use crate::{Error, Result};
 use siltstone::Database;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -23,11 +24,13 @@ type Batch = Vec<(u64, Operation)>;
 ///
 /// # Errors
 /// The first error ends the replay, also an answer of the database that is not right.
-pub fn run(settings: &Settings, trace: Source) -> Result<Report> {
+pub fn run(settings: &Settings, place: &Place, trace: Source) -> Result<Report> {
     if settings.threads == 0 {
-        return Err(ReplayError::Settings("there is at least one thread"));
+        return Err(Error::settings("there is at least one thread"));
     }
-    let place = Place::prepare(settings.directory.as_deref(), settings.use_existing_db)?;
+    if !settings.use_existing_db {
+        place.check_empty()?;
+    }
     let mut builder = Database::builder(place.directory())
         .create(!settings.use_existing_db)
         .durability(settings.durability);
@@ -39,7 +42,7 @@ pub fn run(settings: &Settings, trace: Source) -> Result<Report> {
     if settings.hashed_keys {
         builder = builder.hashed_keys();
     }
-    let database = (settings.set_up)(builder).open()?;
+    let database = settings.tuning.apply(builder).open()?;
     let trace = first.into_iter().map(Ok).chain(trace);
     let trace = trace.take(settings.operations.unwrap_or(u64::MAX).try_into().unwrap_or(usize::MAX));
     let before = database.stats();
@@ -63,7 +66,7 @@ fn sizes_of_first_set(trace: &mut Source, read: &mut Vec<Operation>) -> Result<(
             return Ok((operation.key_length.into(), operation.value_length as usize));
         }
     }
-    Err(ReplayError::Settings("the trace has no set near its beginning, so that fixed sizes are not known"))
+    Err(Error::settings("the trace has no set near its beginning, so that fixed sizes are not known"))
 }
 
 fn in_threads(
@@ -80,7 +83,7 @@ fn in_threads(
         let handed_out = hand_out(settings, senders, trace);
         let mut all = Work::default();
         for worker in workers {
-            all.merge(&worker.join().map_err(|_| ReplayError::Panicked)??);
+            all.merge(&worker.join().map_err(|_| Error::Panicked)??);
         }
         handed_out?;
         Ok(all)

@@ -1,9 +1,10 @@
 //! One thread of a replay: it makes keys and values, times each operation, and checks each answer.
 
-use super::{ReplayError, Result, Settings};
+use super::Settings;
 use crate::keys::Values;
 use crate::timings::Timings;
 use crate::trace::{Kind, Operation};
+use crate::{Error, Result};
 use siltstone::{Bytes, Database};
 use std::collections::HashMap;
 use std::time::Instant;
@@ -103,12 +104,16 @@ impl<'a> Worker<'a> {
     fn check(&mut self, number: u64, operation: &Operation, value: Option<&Bytes>) -> Result<()> {
         match (self.held.get(&(operation.key, operation.key_length)), value) {
             (None, _) if self.settings.use_existing_db => Ok(()),
-            (Some(Some(_)), None) => Err(ReplayError::Lost(number)),
-            (None | Some(None), Some(_)) => Err(ReplayError::Surplus(number)),
+            (Some(Some(_)), None) => Err(Error::Lost { benchmark: "trace", number }),
+            (None | Some(None), Some(_)) => Err(Error::Surplus { benchmark: "trace", number }),
             (None | Some(None), None) => Ok(()),
             (Some(Some((length, set_by))), Some(value)) => {
                 write_value(operation, *length, *set_by, &mut self.value);
-                if *value == self.value { Ok(()) } else { Err(ReplayError::WrongValue(number)) }
+                if *value == self.value {
+                    Ok(())
+                } else {
+                    Err(Error::WrongValue { benchmark: "trace", number })
+                }
             }
         }
     }
@@ -149,11 +154,11 @@ mod tests {
         database.put(&keys[3], &old).unwrap();
         database.put(&keys[4], &old).unwrap();
         let mut get = |key| worker.send(11, &operation(Kind::Get, key));
-        assert!(matches!(get(0), Err(ReplayError::Lost(11))));
-        assert!(matches!(get(1), Err(ReplayError::WrongValue(11))));
+        assert!(matches!(get(0), Err(Error::Lost { number: 11, .. })));
+        assert!(matches!(get(1), Err(Error::WrongValue { number: 11, .. })));
         assert!(get(2).is_ok());
-        assert!(matches!(get(3), Err(ReplayError::Surplus(11))));
-        assert!(matches!(get(4), Err(ReplayError::Surplus(11))));
+        assert!(matches!(get(3), Err(Error::Surplus { number: 11, .. })));
+        assert!(matches!(get(4), Err(Error::Surplus { number: 11, .. })));
         let work = worker.finish();
         assert_eq!((work.keys, work.data_bytes), (3, 180));
     }

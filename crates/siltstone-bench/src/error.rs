@@ -1,0 +1,83 @@
+//! Why a benchmark could not be run, or what it found wrong.
+
+use crate::trace::TraceError;
+use siltstone::index::BuildError;
+use siltstone_network::{ClientError, ServerError};
+use std::io;
+use std::path::PathBuf;
+
+/// Why a benchmark could not be run, or what it found wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The database or the dictionary returned an error.
+    #[error(transparent)]
+    Database(#[from] siltstone::Error),
+    /// An index structure could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The server did not start.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The client of the server failed.
+    #[error("loading the items: {0}")]
+    Client(#[from] ClientError),
+    /// A socket, or a system call on threads, failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A setting is outside its limits, or the settings do not fit each other.
+    #[error("{0}")]
+    Settings(String),
+    /// The directory has contents that this run did not write, which are never removed.
+    #[error("{0}: the directory is not empty; use --use-existing-db, name a new directory, or remove it")]
+    Occupied(PathBuf),
+    /// A key has a value that was never written to it.
+    #[error("{benchmark}: key {number} has a value that was never written to it")]
+    WrongValue {
+        /// The benchmark that read it.
+        benchmark: &'static str,
+        /// The number of the key, the record or the operation.
+        number: u64,
+    },
+    /// A key that was written is missing.
+    #[error("{benchmark}: key {number} was written, but is missing")]
+    Lost {
+        /// The benchmark that looked it up.
+        benchmark: &'static str,
+        /// The number of the key, the record or the operation.
+        number: u64,
+    },
+    /// A key that was never written, or was deleted, was found.
+    #[error("{benchmark}: key {number} was found, but was never written, or was deleted")]
+    Surplus {
+        /// The benchmark that found it.
+        benchmark: &'static str,
+        /// The number of the key, the record or the operation.
+        number: u64,
+    },
+    /// Some results were wrong or missing.
+    #[error("{0}")]
+    WrongResults(String),
+    /// The system, or a program that the benchmark needs, returned an error.
+    #[error("{0}: {1}")]
+    System(String, #[source] io::Error),
+    /// A thread of the benchmark panicked.
+    #[error("a thread of the benchmark panicked")]
+    Panicked,
+    /// The caller stopped the benchmark.
+    #[error("interrupted")]
+    Stopped,
+}
+
+impl Error {
+    /// An error for wrong settings.
+    pub fn settings(problem: impl Into<String>) -> Error {
+        Error::Settings(problem.into())
+    }
+}
+
+/// The result of a benchmark.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

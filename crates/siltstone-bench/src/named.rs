@@ -1,0 +1,71 @@
+//! Kinds with names, as they are typed on the command line and printed in reports.
+
+use crate::db::Benchmark;
+use crate::index::Structure;
+use crate::mica::Table;
+use crate::udp::{Direction, Path};
+use crate::ycsb::{Distribution, Workload};
+use clap::Parser;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use serde::Serializer;
+use siltstone::mica::{AccessMode, Eviction};
+use siltstone::{Access, DictionaryIndex, Durability, EngineKind};
+
+/// A kind with a name.
+pub trait Named: Copy + Send + Sync + 'static {
+    /// All kinds.
+    const ALL: &'static [Self];
+
+    /// The name, with underscores between words.
+    fn name(self) -> &'static str;
+}
+
+macro_rules! named {
+    ($($kind:ty),* $(,)?) => {
+        $(impl Named for $kind {
+            const ALL: &'static [Self] = &<$kind>::ALL;
+
+            fn name(self) -> &'static str {
+                <$kind>::name(self)
+            }
+        })*
+    };
+}
+
+named!(
+    Access,
+    AccessMode,
+    Benchmark,
+    DictionaryIndex,
+    Direction,
+    Distribution,
+    Durability,
+    EngineKind,
+    Eviction,
+    Path,
+    Structure,
+    Table,
+    Workload,
+);
+
+/// A parser of the kinds of `T` by name, with hyphens or underscores between words.
+pub fn by_name<T: Named>() -> impl TypedValueParser<Value = T> {
+    let kinds = T::ALL.iter().map(|kind| {
+        let name = kind.name();
+        PossibleValue::new(name.replace('_', "-")).alias(name)
+    });
+    PossibleValuesParser::new(kinds).try_map(|typed| {
+        let name = typed.replace('-', "_").to_ascii_lowercase();
+        T::ALL.iter().copied().find(|kind| kind.name() == name).ok_or("unknown name")
+    })
+}
+
+/// Serializes a kind as its name.
+pub fn serialize<T: Named, S: Serializer>(kind: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(kind.name())
+}
+
+/// The settings of an empty command line.
+pub(crate) fn defaults<T: Parser>() -> T {
+    T::parse_from([""; 1])
+}

@@ -1,0 +1,92 @@
+//! The settings of the database of a benchmark.
+
+use crate::named::by_name;
+use crate::quantity::{parse_bytes, parse_whole};
+use clap::{Args, ValueEnum};
+use siltstone::{Access, Builder, EngineKind};
+
+/// Settings of the database.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Settings of the database")]
+pub struct Tuning {
+    /// Engine
+    #[arg(long, default_value = EngineKind::default().name(), value_parser = by_name::<EngineKind>())]
+    pub engine: EngineKind,
+    /// Settings of the engine.
+    #[command(flatten)]
+    pub settings: SettingArgs,
+    /// Fixed-size records have an expiry time
+    #[arg(long)]
+    pub expiring: bool,
+    /// Number of partitions
+    #[arg(long, value_parser = parse_whole::<u32>)]
+    pub partitions: Option<u32>,
+    /// Size of a block on flash, in bytes
+    #[arg(long, value_parser = parse_whole::<u32>)]
+    pub block_bytes: Option<u32>,
+    /// Number of threads for background work
+    #[arg(long, value_parser = parse_whole::<usize>)]
+    pub background_threads: Option<usize>,
+    /// Limit on all memory of the database, such as 64MiB; unused memory caches records
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub memory_budget: Option<f64>,
+    /// Whether gets verify the checksums of the blocks that they read
+    #[arg(long, value_enum, default_value = "on")]
+    pub checksums: Switch,
+    /// How store files are read and written: through the page cache (buffered), or with direct I/O, which fails
+    /// (direct) or falls back (direct-or-buffered) if it is not supported
+    #[arg(long, default_value = Access::default().name(), value_parser = by_name::<Access>())]
+    pub access: Access,
+}
+
+/// Settings of an engine, by name.
+#[derive(Debug, Clone, Default, Args)]
+pub struct SettingArgs {
+    /// Set a setting of the engine; `siltstone engines` lists them. May be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_setting)]
+    pub settings: Vec<(String, String)>,
+}
+
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Switch {
+    /// On.
+    #[default]
+    On,
+    /// Off.
+    Off,
+}
+
+impl Tuning {
+    /// Returns the builder with the settings that were given.
+    pub fn apply(&self, mut builder: Builder) -> Builder {
+        builder = self.settings.apply(builder.engine(self.engine));
+        if self.expiring {
+            builder = builder.expiring(true);
+        }
+        builder = with(builder, self.partitions, Builder::partitions);
+        builder = with(builder, self.block_bytes, Builder::block_bytes);
+        builder = with(builder, self.background_threads, Builder::background_threads);
+        builder = with(builder, self.memory_budget.map(|bytes| bytes as u64), Builder::memory_budget);
+        builder.verify_checksums(self.checksums == Switch::On).access(self.access)
+    }
+}
+
+impl SettingArgs {
+    /// Returns the builder with these settings.
+    pub fn apply(&self, builder: Builder) -> Builder {
+        self.settings.iter().fold(builder, |builder, (name, value)| builder.set(name, value))
+    }
+}
+
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE, such as merge_ratio=0.5")?;
+    Ok((name.trim().replace('-', "_"), value.trim().to_owned()))
+}
+
+fn with<T>(builder: Builder, chosen: Option<T>, set: fn(Builder, T) -> Builder) -> Builder {
+    match chosen {
+        Some(value) => set(builder, value),
+        None => builder,
+    }
+}
