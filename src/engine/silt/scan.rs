@@ -5,12 +5,12 @@
 //! | store | seek |
 //! |---|---|
 //! | LogStore | region and tag of its index, in memory |
-//! | HashStore as a cuckoo table | its region, which is read as a whole: some thousand records |
-//! | store in hash order, index in memory or in buckets | the block that its index names |
-//! | store in hash order, index on flash | interpolation search, a handful of blocks |
+//! | in hash order | the block that its index names; a search of some blocks if the index is on flash |
+//! | in buckets (perfect index) | the first block of the bucket, of which all 512 records are read |
+//! | cuckoo table | its region, of which all records are read: some thousand |
 //!
-//! The last block that a page reads of a store is read again by the next page, so a scan reads one block per store and
-//! page more than an iteration, and on average an eighth of the page.
+//! The last piece that a page reads of a store is read again by the next page. A scan of stores in hash order reads
+//! about one block per store and page more than an iteration, and an eighth of the page if that is more.
 
 use super::Core;
 use super::snapshot::{PIECE_BYTES, PartitionSnapshot, copy, cursor};

@@ -2,6 +2,7 @@
 
 mod budget;
 mod count;
+mod scan;
 
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, Purpose};
