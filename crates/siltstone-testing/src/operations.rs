@@ -97,12 +97,34 @@ pub enum Operation {
         /// The durability.
         durability: Durability,
     },
+    /// Reads and modifies several values in one transaction.
+    Transact {
+        /// The keys with their modifications.
+        modifications: Vec<(KeyNumber, Modification)>,
+        /// The durability.
+        durability: Durability,
+    },
+    /// Puts those of the records whose keys are absent, in one transaction.
+    InsertManyIfAbsent(Vec<(KeyNumber, Value)>),
+    /// Replaces the value of a key, or deletes it.
+    CompareAndSwap {
+        /// The key.
+        key: KeyNumber,
+        /// Whether the expected value is the present one.
+        matches: bool,
+        /// The new value.
+        new: Option<Value>,
+    },
+    /// Removes a key and returns its value.
+    Remove(KeyNumber),
     /// Gets a key.
     Get(KeyNumber),
     /// Gets several keys in one call.
     GetMany(Vec<KeyNumber>),
     /// Reads all records.
     Iterate,
+    /// Reads a page of at most this number of records of the current scan, or of a new one.
+    Scan(u32),
     /// Syncs the database.
     Sync,
     /// Executes this number of steps of background work.
@@ -135,9 +157,14 @@ pub enum OperationKind {
     Delete,
     Batch,
     Update,
+    Transact,
+    InsertManyIfAbsent,
+    CompareAndSwap,
+    Remove,
     Get,
     GetMany,
     Iterate,
+    Scan,
     Sync,
     Step,
     Compact,
@@ -154,14 +181,19 @@ use OperationKind as Kind;
 
 impl OperationKind {
     /// All kinds.
-    pub const ALL: [Kind; 17] = [
+    pub const ALL: [Kind; 22] = [
         Kind::Put,
         Kind::Delete,
         Kind::Batch,
         Kind::Update,
+        Kind::Transact,
+        Kind::InsertManyIfAbsent,
+        Kind::CompareAndSwap,
+        Kind::Remove,
         Kind::Get,
         Kind::GetMany,
         Kind::Iterate,
+        Kind::Scan,
         Kind::Sync,
         Kind::Step,
         Kind::Compact,
@@ -180,7 +212,8 @@ impl OperationKind {
             Kind::Put => 1000,
             Kind::Get | Kind::Step => 500,
             Kind::Delete | Kind::Batch | Kind::Update => 300,
-            Kind::GetMany | Kind::Sync | Kind::Wait => 100,
+            Kind::GetMany | Kind::Scan | Kind::Sync | Kind::Wait => 100,
+            Kind::Transact | Kind::InsertManyIfAbsent | Kind::CompareAndSwap | Kind::Remove => 100,
             Kind::Reopen | Kind::Crash | Kind::Iterate => 20,
             Kind::Compact | Kind::PowerOff | Kind::Fail => 10,
             Kind::Verify | Kind::Checkpoint => 5,
@@ -298,11 +331,25 @@ impl Workload {
             }
             Kind::Batch => self.batch(random),
             Kind::Update => self.update(random),
+            Kind::Transact => {
+                let keys = self.some_keys(random);
+                let modifications = keys.into_iter().map(|key| (key, self.modification(random))).collect();
+                Operation::Transact { modifications, durability: self.durability(random) }
+            }
+            Kind::InsertManyIfAbsent => {
+                let keys = self.some_keys(random);
+                let records = keys.into_iter().map(|key| (key, self.value(random).0)).collect();
+                Operation::InsertManyIfAbsent(records)
+            }
+            Kind::CompareAndSwap => {
+                let new = (random.u8(..4) > 0).then(|| self.value(random).0);
+                Operation::CompareAndSwap { key: self.pick_key(random), matches: random.u8(..4) > 0, new }
+            }
+            Kind::Remove => Operation::Remove(self.pick_key(random)),
             Kind::Get => Operation::Get(self.pick_key(random)),
-            Kind::GetMany => Operation::GetMany(
-                (0..random.usize(..=self.batch_max)).map(|_| self.pick_key(random)).collect(),
-            ),
+            Kind::GetMany => Operation::GetMany(self.some_keys(random)),
             Kind::Iterate => Operation::Iterate,
+            Kind::Scan => Operation::Scan(log_uniform(random, 500)),
             Kind::Sync => Operation::Sync,
             Kind::Step => Operation::Step(log_uniform(random, 100)),
             Kind::Compact => Operation::Compact,
@@ -327,12 +374,21 @@ impl Workload {
     }
 
     fn update(&mut self, random: &mut fastrand::Rng) -> Operation {
-        let modification = match random.u8(..6) {
+        let modification = self.modification(random);
+        Operation::Update { key: self.pick_key(random), modification, durability: self.durability(random) }
+    }
+
+    fn modification(&mut self, random: &mut fastrand::Rng) -> Modification {
+        match random.u8(..6) {
             0 => Modification::Keep,
             1 => Modification::Delete,
             _ => Modification::Modify { if_absent: self.value(random).0 },
-        };
-        Operation::Update { key: self.pick_key(random), modification, durability: self.durability(random) }
+        }
+    }
+
+    /// As many keys as a batch has at the most, or fewer; some come twice.
+    fn some_keys(&self, random: &mut fastrand::Rng) -> Vec<KeyNumber> {
+        (0..random.usize(..=self.batch_max)).map(|_| self.pick_key(random)).collect()
     }
 
     fn pick_key(&self, random: &mut fastrand::Rng) -> KeyNumber {

@@ -216,6 +216,16 @@ impl Reference {
         )))
     }
 
+    /// Whether a get must find the key.
+    pub fn is_present(&self, key: &[u8], now_ms: TimestampMs) -> bool {
+        self.possible_now(key, now_ms).iter().all(Option::is_some)
+    }
+
+    /// Whether a get may return more than one value for the key.
+    pub fn is_in_doubt(&self, key: &[u8]) -> bool {
+        self.now.get(key).is_some_and(|cells| cells.len() > 1)
+    }
+
     /// Checks that these may be all records.
     pub fn check_all(&self, found: &Records, now_ms: TimestampMs) -> Result<(), Violation> {
         let keys: BTreeSet<&Bytes> = self.now.keys().chain(found.keys()).collect();

@@ -171,7 +171,16 @@ struct Run {
 impl Run {
     fn new(seed: u64, mistake: Mistake) -> Run {
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut workload = Workload::random(&mut random);
+        // The operations that the store has.
+        let mut workload = [
+            OperationKind::Transact,
+            OperationKind::InsertManyIfAbsent,
+            OperationKind::CompareAndSwap,
+            OperationKind::Remove,
+            OperationKind::Scan,
+        ]
+        .into_iter()
+        .fold(Workload::random(&mut random), Workload::without);
         (workload.lifetime_ms, workload.key_lengths) = (0, 4..=20);
         let backend = SimulatedDirectory::new(seed);
         let store = LogStore::open(&backend, mistake).unwrap();

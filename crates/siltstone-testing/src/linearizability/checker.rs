@@ -30,6 +30,8 @@ pub enum Action {
         /// Whether it was put.
         inserted: bool,
     },
+    /// The value of the key was compared with this one and differed.
+    Differs(State),
     /// The key was read and written atomically.
     Update {
         /// The value that was read.
@@ -48,6 +50,7 @@ impl Action {
             Action::InsertIfAbsent { value, inserted } => {
                 (inserted == state.is_none()).then_some(state.or(Some(value)))
             }
+            Action::Differs(compared) => (compared != state).then_some(state),
             Action::Update { seen, written } => (seen == state).then_some(written),
         }
     }

@@ -164,9 +164,13 @@ impl User<'_> {
                 0..300 => self.get()?,
                 300..550 => self.put()?,
                 550..640 => self.delete()?,
-                640..740 => self.insert_if_absent()?,
-                740..880 => self.update()?,
-                880..940 => self.write_batch()?,
+                640..700 => self.insert_if_absent()?,
+                700..740 => self.insert_many_if_absent()?,
+                740..800 => self.update()?,
+                800..840 => self.transact()?,
+                840..870 => self.compare_and_swap()?,
+                870..890 => self.remove()?,
+                890..940 => self.write_batch()?,
                 940..998 => self.get_many()?,
                 _ => self.snapshot()?,
             }
@@ -292,6 +296,74 @@ impl User<'_> {
             |load, seen| {
                 let written = (!deletes).then_some(number);
                 Ok(vec![(key, Action::Update { seen: load.state(seen.as_ref())?, written })])
+            },
+        )
+    }
+
+    fn insert_many_if_absent(&mut self) -> Result<(), String> {
+        let (keys, number) = (self.some_keys(), self.fresh_value());
+        let value = self.load.value(number);
+        let records: Vec<_> = keys.iter().map(|key| (Load::key(*key), &value)).collect();
+        self.note(
+            |user| user.database.insert_many_if_absent(&records),
+            |_, inserted| {
+                let insert = |inserted| Action::InsertIfAbsent { value: number, inserted };
+                Ok(keys.iter().zip(inserted).map(|(key, inserted)| (*key, insert(inserted))).collect())
+            },
+        )
+    }
+
+    /// Moves the value of each key to the next key, and puts a new value to the first.
+    fn transact(&mut self) -> Result<(), String> {
+        let (keys, number, options) = (self.some_keys(), self.fresh_value(), self.options());
+        let value = self.load.value(number);
+        let bytes: Vec<_> = keys.iter().map(|key| Load::key(*key)).collect();
+        let mut seen = Vec::new();
+        self.note(
+            |user| {
+                user.database.transact_with(&bytes, options, |found, changes| {
+                    seen =
+                        found.iter().map(|found| found.as_ref().map(|found| found.value.clone())).collect();
+                    let moved = std::iter::once(Some(Bytes::from(value.clone()))).chain(seen.iter().cloned());
+                    for (change, value) in changes.iter_mut().zip(moved) {
+                        *change =
+                            value.map_or(Change::Delete, |value| Change::Put { value, expires_at_ms: 0 });
+                    }
+                    Ok(())
+                })?;
+                Ok(seen)
+            },
+            |load, seen| {
+                let seen: Vec<_> =
+                    seen.iter().map(|value| load.state(value.as_ref())).collect::<Result<_, _>>()?;
+                let written = std::iter::once(Some(number)).chain(seen.iter().copied());
+                let updates = seen.iter().zip(written);
+                let updates = updates.map(|(seen, written)| Action::Update { seen: *seen, written });
+                Ok(keys.iter().copied().zip(updates).collect())
+            },
+        )
+    }
+
+    /// Compares with the value that a get has returned before.
+    fn compare_and_swap(&mut self) -> Result<(), String> {
+        let (key, number) = (self.key(), self.fresh_value());
+        let expected = self.database.get(Load::key(key)).map_err(told)?;
+        let (seen, value) = (self.load.state(expected.as_ref())?, self.load.value(number));
+        self.note(
+            |user| user.database.compare_and_swap(Load::key(key), expected.as_deref(), Some(&value)),
+            |_, swapped| {
+                let update = Action::Update { seen, written: Some(number) };
+                Ok(vec![(key, if swapped { update } else { Action::Differs(seen) })])
+            },
+        )
+    }
+
+    fn remove(&mut self) -> Result<(), String> {
+        let key = self.key();
+        self.note(
+            |user| user.database.remove(Load::key(key)),
+            |load, removed| {
+                Ok(vec![(key, Action::Update { seen: load.state(removed.as_ref())?, written: None })])
             },
         )
     }

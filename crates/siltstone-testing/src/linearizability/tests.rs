@@ -38,6 +38,14 @@ fn a_read_during_a_write_may_see_either_value_but_not_the_old_one_after_the_new_
 }
 
 #[test]
+fn a_comparison_holds_only_for_another_value() {
+    let history = |compared| [event(0, 1, ONE), event(2, 3, Action::Differs(compared))];
+    check(None, &history(None)).unwrap();
+    check(None, &history(Some(2))).unwrap();
+    assert!(check(None, &history(Some(1))).is_err());
+}
+
+#[test]
 fn a_stale_read_is_found() {
     let history = [event(0, 1, ONE), event(2, 3, TWO), event(4, 5, Action::Read(Some(1)))];
     assert_eq!(check(None, &history).unwrap_err().event, history[2]);

@@ -1,10 +1,11 @@
 //! The operations that read, and the checks of what they return.
 
-use super::run::{Held, Outcome, Run, STEPS_MAX, Session, cell, collect};
+use super::run::{Held, KEYS_CHECKED, Outcome, Run, STEPS_MAX, Scan, Session, cell, collect};
 use crate::operations::KeyNumber;
-use crate::reference::Violation;
-use siltstone::Step;
+use crate::reference::{Cell, Violation};
 use siltstone::device::{Access, Directory};
+use siltstone::{Record, Step};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 impl Run<'_> {
@@ -14,6 +15,9 @@ impl Run<'_> {
         match database.get_found(&key) {
             Ok(found) => {
                 self.reference.check(&key, found.clone().map(cell).as_ref(), self.now_ms())?;
+                if found.is_some() && matches!(database.may_contain(&key), Ok(false)) {
+                    return Err(Violation::new("may_contain excludes a key that get finds".into()));
+                }
                 match database.contains(&key) {
                     Ok(contains) if contains != found.is_some() => {
                         Err(Violation::new("get and contains disagree".into()))
@@ -49,18 +53,81 @@ impl Run<'_> {
     pub(super) fn iterate(&mut self) -> Outcome {
         self.check_all()?;
         if let Some(held) = self.held.take() {
-            match collect(held.records) {
-                Ok(records) => held.reference.check_all(&records, held.now_ms)?,
-                Err(error) => self.read_failed("a snapshot", &error)?,
-            }
+            self.check_snapshot(&held)?;
         }
-        match self.database()?.iter() {
-            Ok(records) => {
+        match self.database()?.snapshot() {
+            Ok(snapshot) => {
                 let (reference, now_ms) = (self.reference.clone(), self.now_ms());
-                self.held = Some(Held { records, reference, now_ms });
+                self.held = Some(Held { snapshot, reference, now_ms });
                 Ok(())
             }
-            Err(error) => self.read_failed("iter", &error),
+            Err(error) => self.read_failed("snapshot", &error),
+        }
+    }
+
+    /// Looks some keys up in a snapshot, and reads all of it.
+    fn check_snapshot(&self, held: &Held) -> Outcome {
+        let Held { snapshot, reference, now_ms } = held;
+        let keys: Vec<_> =
+            (0..self.simulation.workload.keys.min(KEYS_CHECKED)).map(|key| self.key(key)).collect();
+        match snapshot.get_many(&keys) {
+            Ok(found) => {
+                let mut found = keys.iter().zip(&found);
+                found.try_for_each(|(key, found)| reference.check_value(key, found.as_ref(), *now_ms))?;
+            }
+            Err(error) => self.read_failed("a get from a snapshot", &error)?,
+        }
+        match collect(snapshot.iter()) {
+            Ok(records) => reference.check_all(&records, *now_ms),
+            Err(error) => self.read_failed("a snapshot", &error),
+        }
+    }
+
+    /// Reads the next page of the scan. After its last page it must have returned every key that was present all the
+    /// time, and no key twice.
+    pub(super) fn scan_page(&mut self, limit: u32) -> Outcome {
+        let (database, now_ms) = (self.database()?, self.now_ms());
+        let mut scan = match self.scan.take() {
+            Some(scan) => scan,
+            None => {
+                let keys = (0..self.simulation.workload.keys).map(|key| self.key(key));
+                let present = keys.filter(|key| self.reference.is_present(key, now_ms)).collect();
+                Scan { next: 0, returned: BTreeSet::new(), present }
+            }
+        };
+        let page = match database.scan(scan.next.., limit as usize) {
+            Ok(page) => page,
+            Err(error) => {
+                self.scan = Some(scan);
+                return self.read_failed("scan", &error);
+            }
+        };
+        for Record { key, value, expires_at_ms } in page.records {
+            self.reference.check(&key, Some(&Cell { value, expires_at_ms }), now_ms)?;
+            if !scan.returned.insert(key.clone()) {
+                let key = key.escape_ascii();
+                return Err(Violation::new(format!("a scan returned key {key} twice")));
+            }
+        }
+        match page.next {
+            Some(next) if next <= scan.next => Err(Violation::new(format!("a scan is stuck at {next}"))),
+            Some(next) => {
+                scan.next = next;
+                self.scan = Some(scan);
+                Ok(())
+            }
+            None => {
+                let is_missing = |key: &&Vec<u8>| {
+                    !scan.returned.contains(&key[..]) && self.reference.is_present(key, now_ms)
+                };
+                match scan.present.iter().find(is_missing) {
+                    Some(key) => {
+                        let key = key.escape_ascii();
+                        Err(Violation::new(format!("a scan left out key {key}")))
+                    }
+                    None => Ok(()),
+                }
+            }
         }
     }
 

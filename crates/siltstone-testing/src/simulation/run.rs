@@ -7,7 +7,8 @@ use crate::reference::{Cell, DOUBTS_MAX, Ending, Records, Reference, Violation};
 use crate::simulated::{Crash, Faults, SimulatedDirectory, Survival};
 use siltstone::batch::TimestampMs;
 use siltstone::engine::Found;
-use siltstone::{Database, Error, Iter, Step};
+use siltstone::{Bytes, Database, Error, Iter, Snapshot, Step};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,16 +20,25 @@ const POISONED_OPERATIONS_MAX: u32 = 10;
 /// Background work that takes more steps than this counts as endless.
 pub(super) const STEPS_MAX: u32 = 1_000_000;
 /// The number of keys that are looked up after an opening.
-const KEYS_CHECKED: u32 = 40;
+pub(super) const KEYS_CHECKED: u32 = 40;
 
 /// The maximum probability of a flipped bit in a read while a database is opened.
 const READ_FLIP_MAX: f64 = 0.01;
 
 /// A snapshot that is read later, and the model at its moment.
 pub(super) struct Held {
-    pub records: Iter,
+    pub snapshot: Snapshot,
     pub reference: Reference,
     pub now_ms: TimestampMs,
+}
+
+/// A scan that has not reached the end. It holds no part of the database, so it continues after crashes.
+pub(super) struct Scan {
+    pub next: u64,
+    /// The keys that were returned.
+    pub returned: BTreeSet<Bytes>,
+    /// The keys that have been present since the scan began.
+    pub present: BTreeSet<Vec<u8>>,
 }
 
 /// What happened to the device and the database since the database was opened.
@@ -58,6 +68,7 @@ pub(super) struct Run<'a> {
     pub random: fastrand::Rng,
     pub session: Session,
     pub held: Option<Held>,
+    pub scan: Option<Scan>,
     pub counts: Counts,
 }
 
@@ -76,6 +87,7 @@ impl<'a> Run<'a> {
             random: fastrand::Rng::with_seed(simulation.seed ^ 0x5EED),
             session: Session::default(),
             held: None,
+            scan: None,
             counts: Counts { runs: 1, ..Counts::default() },
         }
     }
@@ -152,9 +164,14 @@ impl<'a> Run<'a> {
             Operation::Update { key, modification, durability } => {
                 self.update(*key, *modification, *durability)
             }
+            Operation::Transact { modifications, durability } => self.transact(modifications, *durability),
+            Operation::InsertManyIfAbsent(records) => self.insert_many_if_absent(records),
+            Operation::CompareAndSwap { key, matches, new } => self.compare_and_swap(*key, *matches, *new),
+            Operation::Remove(key) => self.remove(*key),
             Operation::Get(key) => self.get(*key),
             Operation::GetMany(keys) => self.get_many(keys),
             Operation::Iterate => self.iterate(),
+            Operation::Scan(limit) => self.scan_page(*limit),
             Operation::Sync => self.sync(),
             Operation::Step(count) => self.step(*count),
             Operation::Compact => self.compact(),
@@ -359,6 +376,9 @@ impl<'a> Run<'a> {
         let records = self.database()?.iter().and_then(collect);
         let records = records.map_err(|error| Violation::new(format!("iter after opening: {error}")))?;
         let _ends = self.reference.restarted(ending, &records, self.now_ms())?;
+        if let Some(scan) = &mut self.scan {
+            scan.present.retain(|key| records.contains_key(&key[..]));
+        }
         let keys = self.simulation.workload.keys;
         for _ in 0..keys.min(KEYS_CHECKED) {
             let key = self.random.u32(..keys);

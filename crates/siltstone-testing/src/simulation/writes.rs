@@ -1,11 +1,12 @@
 //! The operations that write.
 
 use super::run::{Outcome, Run, cell};
-use crate::operations::{BatchWrite, KeyNumber, Modification, modified};
+use crate::operations::{BatchWrite, KeyNumber, Modification, Value, modified};
 use crate::reference::Violation;
 use siltstone::batch::{Batch, Durability, NEVER, Write};
 use siltstone::engine::{Change, Found};
 use siltstone::{Database, Error, WriteOptions};
+use std::collections::BTreeSet;
 
 impl Run<'_> {
     /// Adds the outcome of a write to the model.
@@ -16,6 +17,16 @@ impl Run<'_> {
         refuse: bool,
         outcome: siltstone::Result<()>,
     ) -> Outcome {
+        let now_ms = self.now_ms();
+        if let Some(scan) = &mut self.scan {
+            for write in writes {
+                let stays =
+                    matches!(write, Write::Put { .. }) && self.reference.is_present(write.key(), now_ms);
+                if !stays {
+                    scan.present.remove(write.key());
+                }
+            }
+        }
         match outcome {
             Ok(()) if refuse => {
                 Err(Violation::new("a write was acknowledged after another had failed".into()))
@@ -92,6 +103,101 @@ impl Run<'_> {
             None => Write::Delete { key: &key },
         };
         self.note_write(&[write], durability, refuse, outcome)
+    }
+
+    pub(super) fn transact(
+        &mut self,
+        modifications: &[(KeyNumber, Modification)],
+        durability: Durability,
+    ) -> Outcome {
+        let (now_ms, refuse) = (self.now_ms(), self.must_refuse());
+        let keys: Vec<_> = modifications.iter().map(|(key, _)| self.key(*key)).collect();
+        let options = WriteOptions::default().durability(durability);
+        let (mut seen, mut changes) = (Vec::new(), Vec::new());
+        let outcome = self.database()?.transact_with(&keys, options, |found, to| {
+            for ((change_to, found), (_, modification)) in to.iter_mut().zip(found).zip(modifications) {
+                *change_to = change(*modification, found.as_ref());
+            }
+            (seen, changes) = (found.to_vec(), to.to_vec());
+            Ok(())
+        });
+        for (key, seen) in keys.iter().zip(seen) {
+            self.reference.check(key, seen.map(cell).as_ref(), now_ms)?;
+        }
+        let writes = keys.iter().zip(&changes).filter_map(|(key, change)| match change {
+            Change::Keep => None,
+            Change::Put { value, expires_at_ms } => {
+                Some(Write::Put { key, value, expires_at_ms: *expires_at_ms })
+            }
+            Change::Delete => Some(Write::Delete { key }),
+        });
+        let writes: Vec<_> = writes.collect();
+        if writes.is_empty() {
+            return outcome.or_else(|error| self.failed("transact", &error));
+        }
+        self.note_write(&writes, durability, refuse, outcome)
+    }
+
+    pub(super) fn insert_many_if_absent(&mut self, records: &[(KeyNumber, Value)]) -> Outcome {
+        let (now_ms, refuse) = (self.now_ms(), self.must_refuse());
+        let records: Vec<_> = records.iter().map(|(key, value)| (self.key(*key), value.bytes())).collect();
+        if records.iter().any(|(key, _)| self.reference.is_in_doubt(key)) {
+            // If it failed, it would not be known which of them it has put.
+            return Ok(());
+        }
+        let mut absent = BTreeSet::new();
+        let inserts: Vec<bool> = records
+            .iter()
+            .map(|(key, _)| !self.reference.is_present(key, now_ms) && absent.insert(key))
+            .collect();
+        let outcome = self.database()?.insert_many_if_absent(&records);
+        if outcome.as_ref().is_ok_and(|inserted| *inserted != inserts) {
+            return Err(Violation::new(format!("{outcome:?} were inserted, and {inserts:?} were absent")));
+        }
+        let outcome = outcome.map(drop);
+        let writes = records.iter().zip(&inserts).filter(|(_, inserts)| **inserts);
+        let writes: Vec<_> =
+            writes.map(|((key, value), _)| Write::Put { key, value, expires_at_ms: NEVER }).collect();
+        if writes.is_empty() {
+            return outcome.or_else(|error| self.failed("insert_many_if_absent", &error));
+        }
+        self.note_write(&writes, Durability::default(), refuse, outcome)
+    }
+
+    pub(super) fn compare_and_swap(&mut self, key: KeyNumber, matches: bool, new: Option<Value>) -> Outcome {
+        let (key, new, refuse) = (self.key(key), new.map(Value::bytes), self.must_refuse());
+        let database = self.database()?;
+        let found = match database.get(&key) {
+            Ok(found) => found,
+            Err(error) => return self.read_failed("get", &error),
+        };
+        let other = found.is_none().then_some(&b"other"[..]);
+        let expected = if matches { found.as_deref() } else { other };
+        let outcome = database.compare_and_swap(&key, expected, new.as_deref());
+        if outcome.as_ref().is_ok_and(|swapped| *swapped != matches) {
+            return Err(Violation::new(format!("a compare-and-swap returned {outcome:?}, not {matches}")));
+        }
+        let outcome = outcome.map(drop);
+        if !matches {
+            return outcome.or_else(|error| self.failed("compare_and_swap", &error));
+        }
+        let write = match &new {
+            Some(value) => Write::Put { key: &key, value, expires_at_ms: NEVER },
+            None => Write::Delete { key: &key },
+        };
+        self.note_write(&[write], Durability::default(), refuse, outcome)
+    }
+
+    pub(super) fn remove(&mut self, key: KeyNumber) -> Outcome {
+        let (key, refuse) = (self.key(key), self.must_refuse());
+        let outcome = self.database()?.remove(&key);
+        if let Ok(removed) = &outcome {
+            self.reference.check_value(&key, removed.as_ref(), self.now_ms())?;
+            if removed.is_none() {
+                return Ok(());
+            }
+        }
+        self.note_write(&[Write::Delete { key: &key }], Durability::default(), refuse, outcome.map(drop))
     }
 
     pub(super) fn sync(&mut self) -> Outcome {
