@@ -171,16 +171,7 @@ struct Run {
 impl Run {
     fn new(seed: u64, mistake: Mistake) -> Run {
         let mut random = fastrand::Rng::with_seed(seed);
-        // The operations that the store has.
-        let mut workload = [
-            OperationKind::Transact,
-            OperationKind::InsertManyIfAbsent,
-            OperationKind::CompareAndSwap,
-            OperationKind::Remove,
-            OperationKind::Scan,
-        ]
-        .into_iter()
-        .fold(Workload::random(&mut random), Workload::without);
+        let mut workload = Workload::random(&mut random);
         (workload.lifetime_ms, workload.key_lengths) = (0, 4..=20);
         let backend = SimulatedDirectory::new(seed);
         let store = LogStore::open(&backend, mistake).unwrap();
@@ -292,7 +283,7 @@ fn every_mistake_is_found() {
         Mistake::GoesOnAfterAFailedSync,
         Mistake::TrustsTheCache,
     ] {
-        let failure = first_failure(mistake, 300);
+        let failure = first_failure(mistake, 3000);
         println!("{mistake:?}: {failure:?}");
         assert!(failure.is_some(), "{mistake:?} was not found");
     }
