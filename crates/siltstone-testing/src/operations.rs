@@ -386,7 +386,7 @@ impl Workload {
         }
     }
 
-    /// As many keys as a batch has at the most, or fewer; some come twice.
+    /// Returns at most as many keys as a batch has writes. A key may come twice.
     fn some_keys(&self, random: &mut fastrand::Rng) -> Vec<KeyNumber> {
         (0..random.usize(..=self.batch_max)).map(|_| self.pick_key(random)).collect()
     }
