@@ -1,13 +1,13 @@
-//! The clock of the processor.
+//! The CPU time of a thread.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// The time that this thread has spent on a processor, in the kernel too. It stands still while others have the
-/// processor, so that what only computes can be measured beside them.
+/// Returns the CPU time of this thread, including the kernel's. It does not advance while other threads run, so
+/// computations can be measured on a busy machine.
 pub fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    // The system gives no negative times and fewer nanoseconds than a second has.
+    // The system never returns negative times, nor a billion nanoseconds or more.
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 

@@ -1,4 +1,4 @@
-//! What operations cost: the accounts of a database as the quotients that all reports share.
+//! The costs of operations: the counters of a database as the quotients that all reports share.
 
 use crate::accounts;
 use serde::Serialize;
@@ -7,47 +7,47 @@ use siltstone::Stats;
 use siltstone::device::Purpose;
 use std::fmt::Write;
 
-/// What operations cost, and what the database holds after them. Serialised, it has the common field names.
+/// The costs of operations, and the contents of the database after them. Serialises with the common field names.
 #[derive(Debug, Clone, Serialize)]
 pub struct Costs {
-    /// Keys that are there at the end.
+    /// Keys in the database at the end.
     pub keys: u64,
-    /// The account at the end, in bytes.
+    /// Memory at the end, in bytes.
     pub ram_bytes: u64,
-    /// Its highest point since it was last reset.
+    /// The peak of memory since the last reset, in bytes.
     pub ram_bytes_max: u64,
-    /// The account at the end, over the keys.
+    /// Memory at the end, per key.
     pub ram_bytes_per_key: f64,
-    /// Its highest point, over the keys that are there at the end.
+    /// The peak of memory, per key at the end.
     pub ram_bytes_per_key_max: f64,
-    /// The account at its highest point, by item, in bytes.
+    /// Memory at its peak, by component, in bytes.
     pub ram_account: Value,
-    /// Reads of the device for each key looked up.
+    /// Device reads per key looked up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads_per_get: Option<f64>,
-    /// Bytes that they fetched.
+    /// Bytes read from the device per key looked up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_bytes_per_get: Option<f64>,
-    /// Bytes written to the device for each byte of the user's.
+    /// Bytes written to the device per byte written by the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_amplification: Option<f64>,
-    /// Bytes on disk for each byte of keys and values that are there.
+    /// Bytes on disk per byte of keys and values.
     pub space_amplification: f64,
     /// Bytes of all files.
     pub disk_bytes: u64,
-    /// Writes that were made to wait for background work.
+    /// Writes that had to wait for background work.
     pub delayed_writes: u64,
-    /// How long together, in nanoseconds.
+    /// Their total delay, in nanoseconds.
     pub delayed_ns: u64,
     /// Operations and bytes on the device, by purpose.
     pub io: Value,
-    /// What else the engine counts.
+    /// The engine's other counters.
     pub details: Value,
 }
 
 impl Costs {
-    /// From what the database said before and after, how many keys are there now with how many bytes of keys and
-    /// values, and how many keys were looked up.
+    /// Computes the costs from the statistics before and after, the current number of keys, the bytes of their keys and
+    /// values, and the number of keys looked up.
     pub fn new(before: &Stats, after: &Stats, keys: u64, data_bytes: u64, lookups: u64) -> Costs {
         let io = after.io - before.io;
         let user_bytes = after.user_bytes.saturating_sub(before.user_bytes);
@@ -72,18 +72,18 @@ impl Costs {
         }
     }
 
-    /// The reads of a lookup in words, if keys were looked up.
+    /// Formats the reads per lookup, if keys were looked up.
     pub fn describe_reads(&self) -> Option<String> {
         let (reads, bytes) = (self.reads_per_get?, self.read_bytes_per_get?);
-        Some(format!("{reads:.4} reads and {bytes:.0} bytes a get"))
+        Some(format!("{reads:.4} reads and {bytes:.0} bytes per get"))
     }
 
-    /// The write amplification in words, if something was written.
+    /// Formats the write amplification, if something was written.
     pub fn describe_writes(&self) -> Option<String> {
-        Some(format!("{:.2} bytes written a byte", self.write_amplification?))
+        Some(format!("{:.2} bytes written per byte", self.write_amplification?))
     }
 
-    /// All of it in the form of YCSB's summaries: a line a figure, in brackets what it is of.
+    /// Formats all figures like YCSB's summaries: one per line, with its section in brackets.
     pub fn summary(&self) -> String {
         let mut text = String::new();
         for (name, value) in [
@@ -98,17 +98,17 @@ impl Costs {
         ] {
             if let Some(value) = value {
                 let digits = if value.fract() == 0.0 { 0 } else { 4 };
-                // A string takes everything.
+                // Writing to a string cannot fail.
                 let _ = writeln!(text, "[STORE], {name}, {value:.digits$}");
             }
         }
         text
     }
 
-    /// The memory in words.
+    /// Formats the memory.
     pub fn describe_ram(&self) -> String {
         let (now, most) = (self.ram_bytes_per_key, self.ram_bytes_per_key_max);
-        format!("RAM {now:.3} B a key, at most {most:.3} ({} keys)", self.keys)
+        format!("RAM {now:.3} B per key, at most {most:.3} ({} keys)", self.keys)
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotients_are_left_out_where_nothing_was_asked_for() {
+    fn quotients_without_operations_are_left_out() {
         let (mut before, mut after) = (Stats::default(), Stats::default());
         (before.user_bytes, after.user_bytes) = (7, 7);
         after.disk_bytes = 50;

@@ -1,5 +1,4 @@
-//! How long operations of several kinds took, and how fast a phase of them went: figures as JSON, and lines as YCSB
-//! prints them.
+//! The latencies of operations by kind, and the rate of a phase: as JSON, and as lines like YCSB's.
 
 use crate::latencies::Latencies;
 use serde::Serialize;
@@ -7,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// The latencies of operations, by kind. The kinds are few, and each has a name such as `READ`.
+/// The latencies of operations, by kind. There are few kinds, each with a name such as `READ`.
 #[derive(Debug, Clone, Default)]
 pub struct Timings(Vec<(&'static str, Latencies)>);
 
@@ -17,7 +16,7 @@ impl Timings {
         self.of(kind).record(latency);
     }
 
-    /// Adds all operations of another.
+    /// Adds all operations of `other`.
     pub fn merge(&mut self, other: &Timings) {
         other.0.iter().for_each(|(kind, latencies)| self.of(kind).merge(latencies));
     }
@@ -30,12 +29,12 @@ impl Timings {
         &mut self.0[at].1
     }
 
-    /// How many operations of a kind.
+    /// Returns the number of operations of a kind.
     pub fn count(&self, kind: &str) -> u64 {
         self.0.iter().filter(|(other, _)| *other == kind).map(|(_, latencies)| latencies.count()).sum()
     }
 
-    /// The latencies of all kinds together.
+    /// Returns the latencies of all kinds together.
     pub fn together(&self) -> Latencies {
         let mut all = Latencies::default();
         self.0.iter().for_each(|(_, latencies)| all.merge(latencies));
@@ -43,24 +42,24 @@ impl Timings {
     }
 }
 
-/// How long the operations of one kind took, in microseconds.
+/// The latencies of one kind of operations, in microseconds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Figures {
-    /// How many there were.
+    /// The number of operations.
     pub operations: u64,
-    /// The average.
+    /// The mean.
     pub mean_us: f64,
-    /// The shortest.
+    /// The minimum.
     pub min_us: f64,
-    /// The latency that half of the operations did not exceed.
+    /// The median.
     pub p50_us: f64,
-    /// 95 of 100.
+    /// The 95th percentile.
     pub p95_us: f64,
-    /// 99 of 100.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// 999 of 1,000.
+    /// The 99.9th percentile.
     pub p999_us: f64,
-    /// The longest.
+    /// The maximum.
     pub max_us: f64,
 }
 
@@ -79,17 +78,17 @@ impl From<&Latencies> for Figures {
     }
 }
 
-/// How fast a phase went. Serialised, it has the common field names.
+/// The rate of a phase. Serialises with the common field names.
 #[derive(Debug, Clone, Serialize)]
 pub struct Rates {
-    /// How long it took until the last operation had returned.
+    /// The time until the last operation returned.
     pub seconds: f64,
-    /// Operations a second until then.
+    /// Operations per second of that time.
     pub ops_per_s: f64,
-    /// With the background work that the operations left behind, if there were writes.
+    /// The time including the background work that writes left behind, if there were writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settled_seconds: Option<f64>,
-    /// Operations a second, everything settled.
+    /// Operations per second of the time including background work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settled_ops_per_s: Option<f64>,
     /// All operations together.
@@ -100,7 +99,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// From the latencies and the time on the wall.
+    /// Computes the rates from the latencies and the wall-clock time.
     pub fn new(timings: &Timings, seconds: f64, settled_seconds: Option<f64>) -> Rates {
         let all = Figures::from(&timings.together());
         let per_s = |seconds: f64| all.operations as f64 / seconds.max(1e-9);
@@ -117,11 +116,11 @@ impl Rates {
         }
     }
 
-    /// The summary as YCSB prints it: a line a figure, in brackets what it is of.
+    /// Formats the summary like YCSB: one figure per line, with its section in brackets.
     pub fn summary(&self) -> String {
         let mut text = String::new();
         let mut line = |section: &str, name: &str, value: f64, digits: usize| {
-            // A string takes everything.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "[{section}], {name}, {value:.digits$}");
         };
         line("OVERALL", "RunTime(ms)", self.seconds * 1e3, 0);
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_told_apart_and_together() {
+    fn kinds_are_counted_separately_and_together() {
         let rates = Rates::new(&timings(), 0.5, None);
         assert_eq!((timings().count("READ"), timings().count("INSERT")), (2, 0));
         assert_eq!((rates.all.operations, rates.ops_per_s), (3, 6.0));

@@ -1,4 +1,4 @@
-//! The structures' account of their memory is held to that of the allocator: `bits_per_key` is all there is.
+//! Compares the structures' own memory reports with the allocator: `bits_per_key` must be complete.
 
 use siltstone::index::PlacementIndex;
 use siltstone::index::entropy_trie::{Coder, EntropyTrieBuilder, TrieSettings};
@@ -13,20 +13,20 @@ use std::cell::Cell;
 struct Counting;
 
 thread_local! {
-    /// The bytes that this thread has taken and not given back.
+    /// The bytes that this thread has allocated and not freed.
     static HELD: Cell<isize> = const { Cell::new(0) };
 }
 
 fn count(bytes: isize) {
-    // A thread that ends counts no more.
+    // A thread that is ending no longer counts.
     let _ = HELD.try_with(|held| held.set(held.get() + bytes));
 }
 
-// SAFETY: everything is done by the system's allocator; counting allocates nothing.
+// SAFETY: the system's allocator does all work; counting does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller keeps the promises that the system's allocator wants.
+        // SAFETY: the caller upholds the contract of the system's allocator.
         unsafe { System.alloc(layout) }
     }
 
@@ -40,7 +40,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What `build` leaves on the heap is what `heap_bytes` tells of it. The first build may make what all of a kind share.
+/// Checks that `build` leaves as much on the heap as `heap_bytes` reports. The first build may create tables shared by
+/// all structures of a kind.
 fn assert_accounts<T>(name: &str, build: impl Fn() -> T, heap_bytes: impl Fn(&T) -> usize) {
     drop(build());
     let before = HELD.get();

@@ -1,4 +1,4 @@
-//! Charts of lines, drawn as SVG.
+//! Line charts, drawn as SVG.
 
 use crate::output::deliver;
 use anyhow::anyhow;
@@ -10,11 +10,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 const PANEL: (u32, u32) = (980, 520);
-/// The part of a panel, to the right, that has the legend.
+/// The width of the legend, at the right of each panel.
 const LEGEND_WIDTH: u32 = 230;
 const LEGEND_TOP: i32 = 48;
 const LEGEND_LINE_HEIGHT: i32 = 20;
-/// A floating-point number spans no more.
+/// The exponents of floating-point numbers span no more decades.
 const MOST_DECADES: i32 = 700;
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
@@ -27,7 +27,7 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(150, 120, 0),
 ];
 
-/// Lines over common axes.
+/// Lines on common axes.
 pub struct Chart {
     pub title: String,
     pub x: Axis,
@@ -41,16 +41,16 @@ pub struct Axis {
     pub logarithmic: bool,
 }
 
-/// A line with a name. One of a single point is drawn as a dot.
+/// A named line. A line of a single point is drawn as a dot.
 pub struct Line {
     pub name: String,
     pub points: Vec<(f64, f64)>,
-    /// Drawn lighter than the others.
+    /// Whether it is drawn lighter than the others.
     pub faint: bool,
 }
 
 impl Axis {
-    /// Where a value stands, if it stands anywhere.
+    /// Returns the position of a value on the axis: its logarithm if the axis is logarithmic. `None` if it has none.
     fn place(&self, value: f64) -> Option<f64> {
         let place = if self.logarithmic { value.log10() } else { value };
         place.is_finite().then_some(place)
@@ -62,7 +62,7 @@ impl Axis {
     }
 }
 
-/// The places of an axis, which are logarithms if it is logarithmic.
+/// The range of positions of an axis.
 struct Scale {
     places: Range<f64>,
     logarithmic: bool,
@@ -89,8 +89,8 @@ impl Ranged for Scale {
     }
 }
 
-/// The logarithms of round numbers within these: of all digits, of 1, 2 and 5, or of powers of ten, the most of them
-/// that are not too many.
+/// Returns the logarithms of round numbers in a range: of all digits, of 1, 2 and 5, or of powers of ten, whichever
+/// gives the most ticks without exceeding `most`.
 fn round_logarithms(places: &Range<f64>, most: usize) -> Vec<f64> {
     let decades = places.start.floor() as i32..=places.end.floor() as i32;
     let of_digits = |digits: &[f64], step: i32| -> Vec<f64> {
@@ -142,7 +142,7 @@ impl Chart {
                 &[point] => chart.draw_series([Circle::new(point, 4, style.filled())]).map_err(failed)?,
                 _ => chart.draw_series(LineSeries::new(points, style)).map_err(failed)?,
             };
-            // The legend is beside the plot, where it covers no line.
+            // The legend is to the right of the plot, where it covers no line.
             let height = LEGEND_TOP + number as i32 * LEGEND_LINE_HEIGHT;
             match line.points.len() {
                 1 => legend.draw(&Circle::new((13, height), 4, style.filled())).map_err(failed)?,
@@ -166,7 +166,7 @@ fn range(values: impl Iterator<Item = f64>, logarithmic: bool) -> Range<f64> {
     (if low == 0.0 { 0.0 } else { low - margin })..high + margin
 }
 
-/// The charts beside each other, as SVG.
+/// Draws the charts side by side, as SVG.
 pub fn to_svg(charts: &[Chart]) -> anyhow::Result<String> {
     let mut svg = String::new();
     {
@@ -181,7 +181,7 @@ pub fn to_svg(charts: &[Chart]) -> anyhow::Result<String> {
     Ok(svg)
 }
 
-/// The name of a picture, whose end says what is written.
+/// Checks the name of a chart file: its extension gives the format.
 pub fn parse_path(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     match path.extension().and_then(|extension| extension.to_str()) {
@@ -190,7 +190,7 @@ pub fn parse_path(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Writes the charts to a file: a page if its name ends in html, else SVG.
+/// Writes the charts to a file: an HTML page if its name ends in html, SVG otherwise.
 pub fn write(path: &Path, title: &str, charts: &[Chart]) -> anyhow::Result<()> {
     let svg = to_svg(charts)?;
     let is_page = path.extension().is_some_and(|extension| extension == "html" || extension == "htm");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_a_page_if_it_is_called_one() {
+    fn a_file_with_the_extension_html_is_a_page() {
         let directory = tempfile::tempdir().unwrap();
         for (name, start) in [("a.html", "<!DOCTYPE html>"), ("a.svg", "<svg")] {
             let path = directory.path().join(name);

@@ -1,4 +1,4 @@
-//! Where keys and values come from: arguments, files, standard input.
+//! Sources of keys and values: arguments, files, standard input.
 
 use crate::interrupt::Interrupt;
 use crate::notation::{Notation, NotationArgs};
@@ -15,13 +15,13 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// How arguments may be written, for the help texts.
+/// The notation of arguments, for the help texts.
 pub const ARGUMENT_HELP: &str = "\
 A key or a value is the text of the argument. `@FILE` is the contents of a file, `-` is standard input, and `@@…` is \
 a text that begins with one @; --literal turns all three off. Put `--` before a key or a value that begins with a \
 hyphen. With --hex or --escaped, the text or the contents are decoded.";
 
-/// How keys and values are typed.
+/// The notation of keys and values in arguments.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct ArgumentArgs {
     #[command(flatten)]
@@ -32,10 +32,10 @@ pub struct ArgumentArgs {
 }
 
 impl ArgumentArgs {
-    /// The bytes that an argument stands for.
+    /// Returns the bytes of an argument.
     ///
     /// # Errors
-    /// As [`argument`].
+    /// See [`argument`].
     pub fn argument(&self, text: &OsStr) -> anyhow::Result<Vec<u8>> {
         match self.literal {
             true => typed(text.as_bytes(), self.notation.typed()),
@@ -44,10 +44,10 @@ impl ArgumentArgs {
     }
 }
 
-/// The bytes that an argument stands for.
+/// Returns the bytes of an argument.
 ///
 /// # Errors
-/// Wrong usage, if what was typed does not have the notation; else what was read.
+/// Wrong usage if the text is not valid in the notation; I/O errors if the argument names a file.
 fn argument(argument: &OsStr, notation: Notation) -> anyhow::Result<Vec<u8>> {
     match argument.as_bytes() {
         b"-" => notation.parse(&read_within(stdin().lock(), "standard input")?),
@@ -57,12 +57,12 @@ fn argument(argument: &OsStr, notation: Notation) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-/// The bytes of an argument that means itself.
+/// Returns the bytes of a literal argument.
 fn typed(text: &[u8], notation: Notation) -> anyhow::Result<Vec<u8>> {
     notation.parse(text).map_err(wrong_usage)
 }
 
-/// Standard input or a file, for long reading.
+/// Opens standard input or a file, for long reads.
 pub fn open(path: &Path, interrupt: &Interrupt) -> anyhow::Result<Patient> {
     let is_standard_input = path == Path::new("-");
     let file = match is_standard_input {
@@ -73,18 +73,18 @@ pub fn open(path: &Path, interrupt: &Interrupt) -> anyhow::Result<Patient> {
     Ok(Patient { file, name, interrupt: interrupt.clone(), polls: 0 })
 }
 
-/// Input that may let itself be waited for: the user is told so, and can stop the command meanwhile.
+/// Input that may keep the command waiting: the user gets a message, and can stop the command.
 pub struct Patient {
     file: File,
     name: String,
     interrupt: Interrupt,
-    /// How often it was asked in vain since the beginning; nothing is told once something came.
+    /// The polls without input since the start. No message is printed once input has arrived.
     polls: u64,
 }
 
-/// How long a signal may stay unnoticed, in nanoseconds.
+/// The maximum time until a signal is noticed, in nanoseconds.
 const POLL_NS: i64 = 50_000_000;
-/// After so many polls of a quiet pipe the user is told that the command waits.
+/// The number of polls of a quiet pipe after which the message is printed.
 const POLLS_UNTIL_TOLD: u64 = 20;
 
 impl Patient {
@@ -118,7 +118,7 @@ impl Read for Patient {
     }
 }
 
-/// The contents of a file, `-` being standard input.
+/// Reads a file; `-` is standard input.
 pub fn file(path: &Path) -> anyhow::Result<Vec<u8>> {
     if path == Path::new("-") {
         return read_within(stdin().lock(), "standard input");
@@ -128,8 +128,8 @@ pub fn file(path: &Path) -> anyhow::Result<Vec<u8>> {
     read_within(file, &name)
 }
 
-/// Shows `take` each line of a file, `-` being standard input, without its end. A line is no longer than any key typed
-/// in hex.
+/// Calls `take` with each line of a file, without its line ending; `-` is standard input. A line is at most as long as
+/// the longest key in hex.
 pub fn for_each_line(path: &Path, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let source: Box<dyn Read> = match path.to_str() {
         Some("-") => Box::new(stdin()),
@@ -152,7 +152,7 @@ pub fn for_each_line(path: &Path, mut take: impl FnMut(&[u8]) -> anyhow::Result<
     Ok(())
 }
 
-/// Reads to the end; refuses what is longer than any value may be before it is all in memory.
+/// Reads to the end. Input longer than any value is refused before all of it is in memory.
 fn read_within(source: impl Read, name: &str) -> anyhow::Result<Vec<u8>> {
     let limit = 2 * VALUE_LENGTH_MAX.max(KEY_LENGTH_MAX) as u64;
     let mut bytes = Vec::new();

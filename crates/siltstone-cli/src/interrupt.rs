@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and SIGHUP: the first asks to stop cleanly, the second stops at once.
+//! Ctrl-C, SIGTERM and SIGHUP: the first stops the command cleanly, the second at once.
 
 use anyhow::Context;
 use std::io;
@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The exit code of a command that the user stopped: 128 and the number of SIGINT, as shells have it.
+/// The exit code of an interrupted command: 128 plus the number of SIGINT, as in shells.
 pub const EXIT_INTERRUPTED: u8 = 130;
-/// How often the files that are to be removed at the second signal are tried: other threads may add to a directory.
+/// Attempts to remove the temporary files after the second signal: other threads may be adding to a directory.
 const REMOVALS_MAX: usize = 10;
 
 static LISTENING: Mutex<Option<Interrupt>> = Mutex::new(None);
 static REMOVED_AT_EXIT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Whether the user wants the command to stop.
+/// Whether the user has interrupted the command.
 #[derive(Clone, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Begins to listen, unless the process does so already.
+    /// Installs the signal handlers, unless the process already has them.
     pub fn listen() -> anyhow::Result<Interrupt> {
         let mut listening = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(interrupt) = &*listening {
@@ -38,27 +38,27 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Whether to stop.
+    /// Returns whether a signal has arrived.
     pub fn is_raised(&self) -> bool {
         self.0.load(Relaxed)
     }
 
-    /// An error if the command is to stop.
+    /// Returns an error if a signal has arrived.
     pub fn check(&self) -> io::Result<()> {
         if self.is_raised() { Err(io::Error::other(siltstone::Error::Interrupted)) } else { Ok(()) }
     }
 
-    /// The flag itself, for libraries that look at one.
+    /// Returns the flag itself, for libraries that poll one.
     pub fn flag(&self) -> Arc<AtomicBool> {
         self.0.clone()
     }
 }
 
-/// A temporary file or directory that a second signal removes. Whoever made it removes it otherwise.
+/// A temporary file or directory that the second signal removes. Otherwise its creator removes it.
 pub struct RemovedAtExit(PathBuf);
 
 impl RemovedAtExit {
-    /// From now until it is dropped.
+    /// Registers the path until the value is dropped.
     pub fn new(path: &Path) -> RemovedAtExit {
         REMOVED_AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
         RemovedAtExit(path.to_owned())

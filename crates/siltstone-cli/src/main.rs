@@ -1,5 +1,5 @@
-//! `siltstone`: a database from the command line, the dedup index, the planner and the models, and the benchmarks. One
-//! file a subcommand.
+//! `siltstone`: a database on the command line, the dedup index, the planner and the models, and the benchmarks. Each
+//! subcommand has its own file.
 
 mod bench;
 mod chart;
@@ -36,7 +36,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static HEAP: peak_alloc::PeakAlloc = peak_alloc::PeakAlloc;
 
-/// The bytes on the heap, where they are counted.
+/// Returns the function that reports the bytes on the heap, if they are counted.
 fn heap_bytes() -> Option<fn() -> u64> {
     #[cfg(feature = "count-heap")]
     return Some(|| HEAP.current_usage() as u64);
@@ -73,7 +73,7 @@ enum Command {
     Bench(bench::BenchArgs),
 }
 
-/// The command line. An option with a hyphen in its name may be typed with an underscore as well, as db_bench's are.
+/// The command line. Options with hyphens also accept underscores, as in db_bench.
 fn command() -> clap::Command {
     fn with_underscores(command: clap::Command) -> clap::Command {
         let spelled = |arg: Arg| match arg.get_long().filter(|name| name.contains('-')) {
@@ -132,7 +132,7 @@ mod tests {
         for command in leaves {
             let help = command.clone().render_long_help().to_string();
             assert!(help.contains("Examples:"), "{} has no example: {help}", command.get_name());
-            assert!(help.contains("Exit codes"), "{} does not tell its exit codes", command.get_name());
+            assert!(help.contains("Exit codes"), "{} does not list its exit codes", command.get_name());
         }
     }
 }

@@ -1,11 +1,11 @@
-//! How bytes are typed and shown: as text, with escapes, or in hex.
+//! The notation of bytes: as text, with escapes, or in hex.
 
 use anyhow::{Context, bail};
 use clap::Args;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use std::fmt::Write;
 
-/// The flags that say how keys and values are typed and shown.
+/// The flags for the notation of keys and values.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct NotationArgs {
     /// Read and write keys and values in hex
@@ -16,19 +16,19 @@ pub struct NotationArgs {
     escaped: bool,
 }
 
-/// How bytes stand as text.
+/// A notation of bytes as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notation {
-    /// As they are.
+    /// The bytes themselves.
     Plain,
-    /// What cannot be printed as `\xNN`, `\n`, `\t`, `\r`; the backslash doubled.
+    /// Unprintable bytes as `\xNN`, `\n`, `\t` or `\r`; backslashes doubled.
     Escaped,
-    /// Two hex digits a byte.
+    /// Two hex digits per byte.
     Hex,
 }
 
 impl NotationArgs {
-    /// How arguments are read.
+    /// Returns the notation of arguments.
     pub fn typed(self) -> Notation {
         match self {
             NotationArgs { hex: true, .. } => Notation::Hex,
@@ -37,19 +37,19 @@ impl NotationArgs {
         }
     }
 
-    /// Whether bytes are shown in hex.
+    /// Whether bytes are printed in hex.
     pub fn is_hex(self) -> bool {
         self.hex
     }
 
-    /// How bytes are shown in lists, where each stands on a line.
+    /// Returns the notation of lists, which have one item per line.
     pub fn listed(self) -> Notation {
         if self.hex { Notation::Hex } else { Notation::Escaped }
     }
 }
 
 impl Notation {
-    /// The bytes that `text` stands for.
+    /// Parses `text`.
     pub fn parse(self, text: &[u8]) -> anyhow::Result<Vec<u8>> {
         match self {
             Notation::Plain => Ok(text.to_vec()),
@@ -60,7 +60,7 @@ impl Notation {
         }
     }
 
-    /// `bytes` as text on one line.
+    /// Formats `bytes` on one line.
     pub fn show(self, bytes: &[u8]) -> String {
         match self {
             Notation::Hex => HEXLOWER_PERMISSIVE.encode(bytes),
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_shown_can_be_typed_again() {
+    fn printed_bytes_can_be_typed_again() {
         let all: Vec<u8> = (0..=255).chain("grün\u{85}\\x41".bytes()).collect();
         for notation in [Notation::Escaped, Notation::Hex] {
             let shown = notation.show(&all);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_notation_is_refused() {
+    fn invalid_notation_is_refused() {
         for (notation, text) in [
             (Notation::Hex, "abc"),
             (Notation::Hex, "xy"),

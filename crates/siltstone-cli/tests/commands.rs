@@ -1,4 +1,4 @@
-//! The commands as they are typed: what they answer, on which stream, and with which exit code.
+//! The command line: output, streams and exit codes of each command.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -20,7 +20,7 @@ impl Bench {
         self.directory.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Runs `siltstone` with `input` on its standard input, on the database `db`.
+    /// Runs `siltstone` with `input` as standard input, on the database `db`.
     fn run_with(&self, input: &[u8], args: &[&str]) -> Output {
         let mut child = Command::new(env!("CARGO_BIN_EXE_siltstone"))
             .args(args)
@@ -30,7 +30,7 @@ impl Bench {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // A command that does not read may have ended.
+        // A command that does not read its input may have ended.
         let _ = child.stdin.take().unwrap().write_all(input);
         child.wait_with_output().unwrap()
     }
@@ -39,7 +39,7 @@ impl Bench {
         self.run_with(b"", args)
     }
 
-    /// Runs what must go well, and answers its output.
+    /// Runs a command that must succeed, and returns its output.
     fn ok(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -50,7 +50,7 @@ impl Bench {
         self.run(args).status.code().unwrap()
     }
 
-    /// Runs what must fail with exit code 3, and answers what it says.
+    /// Runs a command that must fail with exit code 3, and returns its message.
     fn fails(&self, args: &[&str]) -> String {
         self.ends_with(3, args)
     }
@@ -58,13 +58,13 @@ impl Bench {
     fn ends_with(&self, code: i32, args: &[&str]) -> String {
         let output = self.run(args);
         assert_eq!(output.status.code(), Some(code), "{args:?}");
-        assert!(output.stdout.is_empty(), "{args:?}: errors are told on standard error");
+        assert!(output.stdout.is_empty(), "{args:?}: errors go to standard error");
         String::from_utf8(output.stderr).unwrap()
     }
 }
 
 #[test]
-fn exit_codes_tell_what_is_there() {
+fn exit_codes_distinguish_found_and_missing() {
     let bench = Bench::new();
     assert_eq!(bench.code(&["put", "key", "value"]), 0);
     assert_eq!(bench.ok(&["get", "key"]), "value");
@@ -142,7 +142,7 @@ fn exports_are_imported_elsewhere() {
 }
 
 #[test]
-fn what_the_database_tells_can_be_read_by_programs() {
+fn output_can_be_read_by_programs() {
     let bench = Bench::new();
     bench.ok(&["put", "key", "value"]);
     let parse = |text: String| serde_json::from_str::<serde_json::Value>(&text).unwrap();
@@ -164,7 +164,7 @@ fn what_the_database_tells_can_be_read_by_programs() {
 }
 
 #[test]
-fn damage_is_told_and_answered_with_1() {
+fn damage_is_reported_with_exit_code_1() {
     let bench = Bench::new();
     let lines: String =
         (0..500).map(|number| format!("{{\"key\":\"{number}\",\"value\":\"{number}\"}}\n")).collect();
@@ -202,7 +202,7 @@ fn damage_is_told_and_answered_with_1() {
 }
 
 #[test]
-fn errors_name_the_thing_and_the_mend() {
+fn errors_name_the_cause_and_the_remedy() {
     let bench = Bench::new();
     let told = bench.fails(&["get", "key"]);
     assert!(told.contains(&bench.path("db")) && told.contains("--db"), "{told}");
@@ -221,7 +221,7 @@ fn errors_name_the_thing_and_the_mend() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn a_closed_output_pipe_is_not_an_error() {
     let bench = Bench::new();
     let lines: String =
         (0..20_000).map(|number| format!("{{\"key\":\"{number:0>60}\",\"value\":\"\"}}\n")).collect();

@@ -1,4 +1,4 @@
-//! `siltstone dedup` over real files: what it counts, what a later run counts, and what survives being stopped.
+//! `siltstone dedup` on real files: its counts, those of later runs, and what survives an interrupt.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -12,7 +12,7 @@ struct Files {
     directory: TempDir,
 }
 
-/// Bytes that look random and follow from a seed.
+/// Pseudo-random bytes derived from a seed.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let word = || {
@@ -46,14 +46,14 @@ impl Files {
         command
     }
 
-    /// Indexes the files, and answers the report.
+    /// Indexes the files and returns the report.
     fn dedup(&self, index: &str, args: &[&str]) -> Value {
         let output = self.command(index, &[&["--json"], args].concat()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Indexes the files until the index has so many bytes.
+    /// Indexes the files until the index has reached this size.
     fn dedup_until(&self, index: &str, bytes: u64) -> Child {
         let child = self.command(index, &["--json"]).spawn().unwrap();
         while size_of(&self.path(index).join("chunks")) < bytes {
@@ -137,7 +137,7 @@ fn a_later_run_reads_only_what_has_changed() {
 }
 
 #[test]
-fn an_interrupted_run_goes_on_where_it_was() {
+fn an_interrupted_run_is_continued() {
     let files = Files::new();
     (0..6).for_each(|number| files.write(&format!("{number}"), &noise(number % 4, 12 << 20)));
     let whole = files.dedup("whole", &[]);
@@ -161,7 +161,7 @@ fn an_interrupted_run_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_killed_run_is_counted_as_if_it_had_not_been() {
+fn a_killed_run_does_not_change_the_counts() {
     let files = Files::new();
     (0..6).for_each(|number| files.write(&format!("{number}"), &noise(number % 4, 12 << 20)));
     let whole = files.dedup("whole", &[]);
@@ -174,10 +174,10 @@ fn a_killed_run_is_counted_as_if_it_had_not_been() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_and_the_rest_is_indexed() {
+fn unreadable_files_are_reported_and_the_rest_is_indexed() {
     let files = Files::new();
     files.write("one", &noise(1, 100_000));
-    // For the superuser every file can be read: a file that lies in /proc cannot.
+    // The superuser can read every file, except for some in /proc.
     let output = files.command("index", &["--json", "/proc/self/mem"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -202,7 +202,7 @@ fn an_index_is_made_once_and_does_not_index_itself() {
 }
 
 #[test]
-fn the_table_tells_what_was_asked_for() {
+fn the_table_has_all_figures() {
     let files = Files::new();
     files.write("one", &noise(1, 200_000));
     let output = files.command("index", &[]).output().unwrap();
@@ -258,7 +258,7 @@ fn verify_and_repair_of_an_index_read_both_databases_and_lost_records_are_indexe
     }
 }
 
-/// Standard output on a full device stops a repair when it prints what it did to the first database, the catalogue.
+/// A full device as standard output stops a repair when it prints its result for the first database, the catalogue.
 #[test]
 fn a_repair_that_was_stopped_is_run_again_before_the_index_is_used() {
     let files = Files::new();

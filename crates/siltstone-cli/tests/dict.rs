@@ -1,4 +1,4 @@
-//! `siltstone dict` as it is typed.
+//! `siltstone dict` on the command line.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -30,19 +30,19 @@ impl Bench {
 
     fn run(&self, input: &str, args: &[&str]) -> Output {
         let mut child = self.spawn(args);
-        // A command that does not read may have ended.
+        // A command that does not read its input may have ended.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         child.wait_with_output().unwrap()
     }
 
-    /// Runs what must go well, and answers its output.
+    /// Runs a command that must succeed, and returns its output.
     fn ok(&self, input: &str, args: &[&str]) -> String {
         let output = self.run(input, args);
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs what must fail with exit code 3, and answers what it says.
+    /// Runs a command that must fail with exit code 3, and returns its message.
     fn fails(&self, input: &str, args: &[&str]) -> String {
         let output = self.run(input, args);
         assert_eq!(output.status.code(), Some(3), "{args:?}");
@@ -84,7 +84,7 @@ fn a_table_becomes_a_dictionary_whose_keys_are_found() {
 }
 
 #[test]
-fn what_is_exported_in_any_format_builds_the_same_dictionary() {
+fn an_export_in_any_format_builds_the_same_dictionary() {
     let bench = Bench::new();
     let lines: String = (0..3000)
         .map(|number| format!("{{\"key\":\"key {number}\",\"value_hex\":\"{number:08x}\"}}\n"))
@@ -105,7 +105,7 @@ fn what_is_exported_in_any_format_builds_the_same_dictionary() {
 }
 
 #[test]
-fn updates_put_and_take_out_and_reindexing_keeps_everything() {
+fn updates_add_and_remove_and_reindexing_keeps_everything() {
     let bench = Bench::new();
     let rows = |numbers: std::ops::Range<u32>, value: &str| -> String {
         numbers.map(|number| format!("{number:08},{value}\n")).collect()
@@ -131,7 +131,7 @@ fn updates_put_and_take_out_and_reindexing_keeps_everything() {
 }
 
 #[test]
-fn nothing_is_overwritten_or_left_that_should_not_be() {
+fn files_are_neither_overwritten_nor_left_over() {
     let bench = Bench::new();
     bench.write("words.csv", "a,1\nb,2\n");
     bench.ok("", &["build", "a.dict", "words.csv"]);
@@ -154,7 +154,7 @@ fn nothing_is_overwritten_or_left_that_should_not_be() {
 }
 
 #[test]
-fn a_record_that_has_expired_is_left_out_and_that_is_told() {
+fn expired_records_are_skipped_and_reported() {
     let bench = Bench::new();
     let lines = "{\"key\":\"a\",\"value\":\"1\",\"expires_at_ms\":1}\n\
                  {\"key\":\"b\",\"value\":\"2\",\"expires_at_ms\":99999999999999}\n";
@@ -168,7 +168,7 @@ fn a_record_that_has_expired_is_left_out_and_that_is_told() {
 }
 
 #[test]
-fn damage_is_told_with_its_place_and_exit_code_1() {
+fn damage_is_reported_with_its_place_and_exit_code_1() {
     let bench = Bench::new();
     bench.ok("a,1\nb,2\n", &["build", "a.dict", "--format", "csv"]);
     let path = bench.directory.path().join("a.dict");
@@ -191,12 +191,12 @@ fn an_interrupt_ends_a_build_at_once_and_leaves_no_file() {
     let before = std::fs::read(bench.directory.path().join("a.dict")).unwrap();
     let mut child = bench.spawn(&["build", "a.dict", "--force", "--format", "csv", "--memory", "1M"]);
     let mut input = child.stdin.take().unwrap();
-    // So much is read, and sorted in several runs, before all is written.
+    // Enough to be read and sorted in several runs before anything is written.
     let rows: String = (0..60_000).map(|number| format!("{number},{number:0>60}\n")).collect();
     input.write_all(rows.as_bytes()).unwrap();
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
-    // Whole rows: until the signal is noticed the command reads on.
+    // Whole rows: the command continues to read until it notices the signal.
     let whole_rows = rows[..1 << 16].rfind('\n').map_or(0, |end| end + 1);
     while input.write_all(&rows.as_bytes()[..whole_rows]).is_ok() {}
     assert_eq!(child.wait().unwrap().code(), Some(130));

@@ -1,4 +1,4 @@
-//! Where results go, what signals leave behind, and what a benchmark says of the place where it ran.
+//! Where results go, what remains after a signal, and what a benchmark reports about its machine.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -32,7 +32,7 @@ fn signal(name: &str, child: &Child) {
     assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
 }
 
-/// Waits for what the child does, as long as it runs.
+/// Waits for a condition while the child runs.
 fn wait_until(child: &mut Child, is_so: impl Fn() -> bool) {
     while !is_so() {
         assert_eq!(child.try_wait().unwrap(), None, "it ended before");
@@ -47,7 +47,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// A database with so many records of 1,000 bytes, and a dictionary of one.
+/// Creates a database with this many records of 1,000 bytes, and a dictionary of one record.
 fn filled(records: u32) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let line = |number: u32| format!("{{\"key\":\"{number}\",\"value\":\"{number:0>1000}\"}}\n");
@@ -57,7 +57,7 @@ fn filled(records: u32) -> TempDir {
     directory
 }
 
-/// The ways to write a file. All of them go through one door.
+/// The commands that write a file. They share one implementation.
 const WRITERS: [&[&str]; 3] = [&["export"], &["dict", "export", "a.dict"], &["get", "1"]];
 
 #[test]
@@ -77,7 +77,7 @@ fn only_plain_files_are_replaced() {
         let mode = fs::metadata(here.join("plain")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o640, "{writer:?}");
 
-        // A link stays a link, and what it leads to is replaced, or made.
+        // A link stays a link; its target is replaced or created.
         fs::create_dir_all(here.join("elsewhere")).unwrap();
         fs::write(here.join("elsewhere/target"), "before").unwrap();
         symlink("elsewhere/target", here.join("direct")).unwrap();
@@ -90,7 +90,7 @@ fn only_plain_files_are_replaced() {
             assert_eq!(fs::read(here.join(target)).unwrap(), expected, "{writer:?} to {link}");
         }
 
-        // A pipe and a device are written to.
+        // Pipes and devices are written to directly.
         assert!(Command::new("mkfifo").arg(here.join("pipe")).status().unwrap().success());
         let reader = here.join("pipe");
         let reader = std::thread::spawn(move || fs::read(reader).unwrap());
@@ -100,7 +100,7 @@ fn only_plain_files_are_replaced() {
         symlink("/dev/null", here.join("null")).unwrap();
         ok(here, &to("null"));
         assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device(), "{writer:?}");
-        assert!(run(here, "", &to("elsewhere")).status.code() == Some(3), "a directory is no file");
+        assert!(run(here, "", &to("elsewhere")).status.code() == Some(3), "a directory is not a file");
         for name in ["plain", "new", "direct", "link", "dangling", "pipe", "null"] {
             fs::remove_file(here.join(name)).unwrap();
         }
@@ -139,7 +139,7 @@ fn a_stopped_export_leaves_nothing_and_keeps_what_was_there() {
     fs::write(here.join("all"), "before").unwrap();
     for name in ["-INT", "-TERM"] {
         let mut child = command(here, &["export", "--output", "all"]).spawn().unwrap();
-        // The file has a name of its own while it is written.
+        // The file has a temporary name while it is written.
         wait_until(&mut child, || names(here).len() == 4);
         signal(name, &child);
         let output = child.wait_with_output().unwrap();
@@ -163,7 +163,7 @@ fn an_import_that_waits_says_so_and_ends_at_the_first_signal() {
         drop(input);
         assert_eq!(names(directory.path()), ["db"], "{args:?}");
     }
-    // More than a pipe holds: what was written when this returns is read in part, and more is waited for.
+    // More than a pipe holds: when the write returns, the command has read a part and waits for more.
     let record = |number: u32| format!("{{\"key\":\"{number}\",\"value\":\"{number:0>1000}\"}}\n");
     let mut child = command(directory.path(), &["import"]).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
@@ -202,7 +202,7 @@ fn a_benchmark_says_where_it_ran() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_benchmark_in_memory_is_no_benchmark_of_a_drive() {
+fn a_benchmark_in_memory_is_not_a_benchmark_of_a_drive() {
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return };
     let mut command = command(memory.path(), &["bench", "db", "--num", "10", "--benchmarks", "fillrandom"]);
     let output = command.env("TMPDIR", memory.path()).output().unwrap();
@@ -220,7 +220,7 @@ fn a_second_signal_leaves_no_temporary_directory() {
     let has_begun =
         || fs::read_dir(&above).unwrap().any(|entry| entry.unwrap().path().join("db/MANIFEST").exists());
     wait_until(&mut child, has_begun);
-    // Whether the second comes before the first has ended it or not: nothing stays.
+    // Nothing remains, whether or not the first signal has already ended the command.
     signal("-INT", &child);
     let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).output().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));

@@ -1,4 +1,4 @@
-//! `siltstone plan` from what a database and a trace tell.
+//! `siltstone plan` with a database or a trace as input.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,7 +12,7 @@ fn siltstone(directory: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_siltstone")).current_dir(directory).args(args).output().unwrap()
 }
 
-/// Runs what must go well, and answers its JSON.
+/// Runs a command that must succeed, and returns its JSON.
 fn object(directory: &Path, args: &[&str]) -> Value {
     let output = siltstone(directory, args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -20,7 +20,7 @@ fn object(directory: &Path, args: &[&str]) -> Value {
 }
 
 #[test]
-fn a_database_tells_its_load_whether_it_is_in_use_or_not() {
+fn the_load_of_a_database_is_known_even_if_it_is_in_use() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     for _ in 0..2 {
@@ -56,7 +56,7 @@ fn a_database_tells_its_load_whether_it_is_in_use_or_not() {
 }
 
 #[test]
-fn what_is_missing_or_damaged_of_the_counters_is_counted_anew() {
+fn missing_or_damaged_counters_start_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     let put = || {
@@ -83,7 +83,7 @@ fn what_is_missing_or_damaged_of_the_counters_is_counted_anew() {
 }
 
 #[test]
-fn a_trace_that_dedup_records_tells_keys_sizes_and_load() {
+fn a_trace_of_dedup_gives_keys_sizes_and_load() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     let noise: Vec<u8> =
@@ -98,14 +98,14 @@ fn a_trace_that_dedup_records_tells_keys_sizes_and_load() {
     assert_eq!(demand["items"], report["unique_chunks"].as_f64().unwrap());
     assert_eq!((&demand["key_bytes"], &demand["value_bytes"]), (&32.0.into(), &44.0.into()));
     let chunks = |name: &str| report[name].as_f64().unwrap();
-    // Lookups come in batches: within one of them a chunk is not found, however often it occurs.
+    // Lookups come in batches. Within a batch a new chunk is not found, even if it occurs several times.
     let missing = demand["missing_gets"].as_f64().unwrap();
     assert!((chunks("new_chunks") / chunks("chunks_read")..=1.0).contains(&missing), "{missing}");
     let gets_per_put = demand["gets_per_s"].as_f64().unwrap() / 300.0;
     assert!(gets_per_put >= 1.0, "a chunk is looked up before it is inserted: {gets_per_put}");
 }
 
-/// The printed trial is run, and shows what the plan says of it.
+/// Runs the printed trial and compares it with the plan's prediction.
 #[test]
 fn the_printed_trial_runs_and_shows_the_plan() {
     let directory = tempfile::tempdir().unwrap();
@@ -133,7 +133,7 @@ fn the_printed_trial_runs_and_shows_the_plan() {
             let ratio = counted("overwrite", "write_amplification") / expected("write_amplification");
             assert!((0.8..1.15).contains(&ratio), "{ratio} of the writes: {trial}");
             let reads = counted("readrandom", "reads_per_get");
-            // They are read at one moment: between two merges the HashStores are more or fewer than on average.
+            // Reads are measured at one moment. Between two merges there are more or fewer HashStores than on average.
             let in_vain = (reads - 1.0) / (expected("reads_per_get") - 1.0);
             assert!((0.5..1.5).contains(&in_vain), "{reads} for {}: {trial}", expected("reads_per_get"));
         }
@@ -159,7 +159,7 @@ fn where_nothing_fits_the_plan_says_what_would() {
     let bytes = remedy.split(':').next().unwrap();
     let (code, told) = plan(&flags.replace("40GB", bytes));
     assert_eq!(code, Some(0), "{told}");
-    // A get of a megabyte takes the time that its bytes take.
+    // A get of a megabyte takes as long as its bytes.
     let (code, told) =
         plan("--items 1e6 --key-size 20 --value-size 1e6 --gets 50k/s --updates 1/s --flash 9TB --ram 4GB");
     assert!(code == Some(1) && told.contains("--read-bandwidth"), "{told}");

@@ -1,4 +1,4 @@
-//! Commands that only read change nothing, and what is refused leaves nothing behind.
+//! Commands that only read change nothing, and refused commands leave nothing.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Every file of a directory with its bytes and the time of its last change.
+/// Returns every file of a directory with its contents and modification time.
 fn files(path: &Path) -> BTreeMap<String, (Vec<u8>, std::time::SystemTime)> {
     let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
     let file = |entry: fs::DirEntry| {
@@ -34,7 +34,7 @@ fn commands_that_only_read_change_nothing_and_leave_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let db = folder.path().join("db");
     for _ in 0..2 {
-        // The second time most of it is in stores.
+        // By the second round most records are in stores.
         let database = Database::builder(&db).open().unwrap();
         database.put("key", "value").unwrap();
         database.compact().unwrap();

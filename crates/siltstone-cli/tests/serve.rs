@@ -1,4 +1,4 @@
-//! `siltstone serve mica` as a process: it says where it listens, serves the library's client, and stops cleanly.
+//! `siltstone serve mica` as a process: it prints its address, serves the library's client, and stops cleanly.
 
 use serde_json::Value;
 use siltstone_network::{Client, ClientSettings};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[test]
-fn a_server_says_where_it_listens_serves_and_tells_its_counters_when_it_is_stopped() {
+fn a_server_prints_its_address_serves_and_prints_its_counters_when_it_stops() {
     let mut server = Command::new(env!("CARGO_BIN_EXE_siltstone"))
         .args(["serve", "mica", "--listen", "127.0.0.1:0", "--memory", "4MiB", "--cores", "2", "--json"])
         .stdout(Stdio::piped())
@@ -34,7 +34,7 @@ fn a_server_says_where_it_listens_serves_and_tells_its_counters_when_it_is_stopp
 }
 
 #[test]
-fn a_setting_that_cannot_be_is_named() {
+fn an_invalid_setting_is_named() {
     let refused = |args: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_siltstone"))
             .args(["serve", "mica", "--listen", "127.0.0.1:0"])

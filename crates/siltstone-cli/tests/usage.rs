@@ -1,4 +1,4 @@
-//! How commands are called: options, numbers, exit codes, and what errors say.
+//! Command-line usage: options, numbers, exit codes, and error messages.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,7 +22,7 @@ fn run_with(directory: &Path, input: &[u8], args: &[&str]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// The exit code, and what is said on standard error.
+/// Returns the exit code and the output on standard error.
 fn said(directory: &Path, args: &[&str]) -> (i32, String) {
     let output = run_with(directory, b"", args);
     (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
@@ -35,7 +35,7 @@ fn ok(directory: &Path, args: &[&str]) -> String {
 }
 
 #[test]
-fn a_mistyped_option_is_no_key_and_no_value() {
+fn a_mistyped_option_is_not_a_key_or_a_value() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     for (args, unknown) in [
@@ -100,7 +100,7 @@ fn numbers_have_units_wherever_they_are_typed() {
 }
 
 #[test]
-fn wrong_usage_is_2_whoever_notices_it() {
+fn wrong_usage_always_has_exit_code_2() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     for args in [
@@ -134,7 +134,7 @@ fn wrong_usage_is_2_whoever_notices_it() {
     ok(here, &["put", "--fixed", "1,1", "k", "v"]);
     let (code, told) = said(here, &["put", "--fixed", "2,2", "kk", "vv"]);
     assert!(code == 2 && told.contains("--fixed"), "{code}: {told}");
-    assert_eq!(said(here, &["put", "kk", "vv"]).0, 3, "a record that does not fit is no wrong option");
+    assert_eq!(said(here, &["put", "kk", "vv"]).0, 3, "a record that does not fit is not a wrong option");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn whole_numbers_are_printed_whole() {
 }
 
 #[test]
-fn stats_tell_the_shape_the_structures_and_the_writes_of_a_lifetime() {
+fn stats_have_shape_structures_and_lifetime_writes() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     let record = |number: u32| format!("{{\"key\":\"{number:08}\",\"value\":\"{number:04}\"}}\n");
@@ -274,7 +274,7 @@ fn an_empty_database_is_not_measured() {
 }
 
 #[test]
-fn keys_that_are_no_hashes_are_refused() {
+fn keys_that_are_not_hashes_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let (code, told) = said(directory.path(), &["put", "--hashed-keys", "x", "y"]);
     assert!(

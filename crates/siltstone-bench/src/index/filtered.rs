@@ -1,4 +1,4 @@
-//! Structures that tell whether a key may be there, and some of them where.
+//! Structures that answer whether a key may exist; some of them also know where.
 
 use super::sample::{Key, Sample};
 use super::subject::{Subject, Verified};
@@ -6,14 +6,15 @@ use siltstone::index::BuildError;
 use siltstone::index::filter::{CuckooFilter, Filter, RibbonFilter};
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo, SLOTS_PER_BUCKET};
 
-/// What a cuckoo table is filled to; the next if it has no room.
+/// The occupancies to which a cuckoo table is filled, tried in this order.
 const OCCUPANCIES: [f64; 6] = [0.93, 0.9, 0.85, 0.75, 0.5, 0.25];
 
-/// The regions that a table has at the least, so that it is of the size wanted, and the most buckets of one.
+/// The minimum number of regions of a table, so that its size is as wanted, and the maximum number of buckets of a
+/// region, as a logarithm.
 const REGIONS_MIN: u32 = 32;
 const REGION_BUCKETS_LOG2_MAX: u32 = 14;
 
-/// A tag of so many bits more than the filter's keeps to its false-positive rate: a lookup compares 8 of them.
+/// A tag needs this many more bits than a filter with the same false-positive rate: a lookup compares 8 tags.
 const TAG_BITS_BEYOND: u8 = 3;
 
 impl Subject for RibbonFilter {
@@ -39,19 +40,19 @@ impl Subject for RibbonFilter {
     }
 }
 
-/// A ribbon filter, of keys that come in the order of their placements.
+/// A ribbon filter, built from keys in the order of their placements.
 pub(super) fn ribbon_filter(sample: &Sample, bits: u8) -> Result<RibbonFilter, BuildError> {
     RibbonFilter::new(sample.sorted().iter().map(|key| (key.placement, key.fingerprint)), bits)
 }
 
-/// The table from keys, in the order in which they came, to their numbers in that order.
+/// A cuckoo table from keys to their numbers, both in insertion order.
 pub(super) struct CuckooTable<'a> {
     table: PartialKeyCuckoo,
     arrived: &'a [Key],
 }
 
 impl CuckooTable<'_> {
-    /// Fills a table to 93 %, or less if it will not be filled.
+    /// Fills a table to 93 %, or to less if that fails.
     pub(super) fn new(sample: &Sample, bits: u8) -> Result<CuckooTable<'_>, BuildError> {
         for occupancy in OCCUPANCIES {
             if let Some(table) = filled(sample.arrived(), shape(sample.len(), occupancy, bits))? {
@@ -111,14 +112,14 @@ impl Subject for CuckooTable<'_> {
     }
 }
 
-/// The filter of a table, and in which order the records stand that it tells the slots of.
+/// The filter derived from a table, and the records in the order of the slots that it returns.
 pub(super) struct TableFilter<'a> {
     filter: CuckooFilter,
     table: CuckooTable<'a>,
 }
 
 impl TableFilter<'_> {
-    /// Fills a table, and makes a filter of it.
+    /// Fills a table and derives the filter from it.
     pub(super) fn new(sample: &Sample, bits: u8) -> Result<TableFilter<'_>, BuildError> {
         let table = CuckooTable::new(sample, bits)?;
         Ok(TableFilter { filter: CuckooFilter::from_index(&table.table), table })
@@ -135,7 +136,7 @@ impl Subject for TableFilter<'_> {
         self.filter.may_contain(key.placement, key.fingerprint).into()
     }
 
-    /// A record stands behind those of all occupied slots before its own.
+    /// A record is preceded by the records of all occupied slots before its own.
     fn verify(&self, _sorted: &[Key]) -> Verified {
         let (table, mut verified) = (&self.table.table, Verified::default());
         let records = (0..table.region_count()).flat_map(|region| table.region_slots(region));

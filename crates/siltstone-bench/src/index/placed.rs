@@ -1,4 +1,4 @@
-//! Structures that tell where a record stands.
+//! Structures that locate records.
 
 use super::sample::{Key, Sample};
 use super::subject::{Subject, Verified};
@@ -8,23 +8,23 @@ use siltstone::index::perfect::{PerfectIndex, PerfectIndexBuilder, PerfectIndexS
 use siltstone::index::{BuildError, PlacementIndex};
 use std::iter;
 
-/// The records of a bucket of the block-perfect index.
+/// The records in a bucket of the block-perfect index.
 const BUCKET_RECORDS: u32 = 512;
 
-/// An index, and where the records really stand.
+/// An index, and the true positions of the records.
 pub(super) struct Placed<I> {
     index: I,
     truth: Truth,
     space_used: Option<f64>,
 }
 
-/// The slot or block of each record, the records in the order of their placements.
+/// The slot or block of each record, for records in the order of their placements.
 enum Truth {
-    /// So many records in each, one after the other.
+    /// This many records in each block, in order.
     Regular(usize),
-    /// How many records stand in each.
+    /// The number of records in each block.
     Counts(Vec<u32>),
-    /// Each record by itself.
+    /// The position of each record.
     Each(Vec<u64>),
 }
 
@@ -65,7 +65,7 @@ impl<I: PlacementIndex> Subject for Placed<I> {
     }
 }
 
-/// A trie, dense with one record a block, otherwise sparse.
+/// A trie: dense with one record per block, otherwise sparse.
 pub(super) fn entropy_trie(
     sample: &Sample,
     settings: TrieSettings,
@@ -78,7 +78,7 @@ pub(super) fn entropy_trie(
     Ok(Placed { index: builder.finish()?, truth, space_used: None })
 }
 
-/// Fences between blocks of so many records of equal size, none of which is parted, and no cell unless it fills a
+/// Fences between blocks of equally large records, none of which spans blocks. A cell of the fences never fills a
 /// block.
 pub(super) fn fences(sample: &Sample, items_per_block: u32) -> Result<Placed<Fences>, BuildError> {
     let (mut keys, records_per_block) = (sample.sorted(), items_per_block as usize);
@@ -113,7 +113,7 @@ pub(super) fn fences(sample: &Sample, items_per_block: u32) -> Result<Placed<Fen
     Ok(Placed { index: builder.finish(), truth: Truth::Counts(counts), space_used })
 }
 
-/// A perfect hash to blocks; with one record per block, to slots.
+/// A perfect hash to blocks or, with one record per block, to slots.
 pub(super) fn block_perfect(
     sample: &Sample,
     records_per_block: u32,
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use std::ops::Range;
 
-    /// Answers with one block of two records, and is wrong about the first half of the placements.
+    /// Always returns one block of two records, which is wrong for the first half of the placements.
     struct Wrong;
 
     impl PlacementIndex for Wrong {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_answers_are_not_counted_as_right() {
+    fn wrong_results_are_not_counted_as_right() {
         let keys = [0, 1, 1 << 63, u64::MAX].map(|placement| Key { placement, fingerprint: 0 });
         for truth in [Truth::Regular(2), Truth::Counts(vec![2, 2]), Truth::Each(vec![0, 0, 1, 1])] {
             let verified = Placed { index: Wrong, truth, space_used: None }.verify(&keys);

@@ -1,47 +1,47 @@
-//! What was found out about a structure: an object of JSON, and a row of a table.
+//! The measurements of a structure: a JSON object, and a row of a table.
 
 use super::Options;
 use serde::Serialize;
 
-/// What was found out about a structure. Serialised, it is the object of the benchmark.
+/// The measurements of a structure. Serialises to the JSON object of the benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// The structure's name.
     pub structure: &'static str,
-    /// How many keys it was made of.
+    /// The number of keys it was built from.
     pub keys: u64,
     /// Its settings.
     #[serde(flatten)]
     pub options: Options,
-    /// All its memory on the heap, the index of the buckets included, over the keys. Not what all structures of a kind
-    /// share in a process, however many there are: the decoding tables of tries, some 100 KB.
+    /// All its memory on the heap, including the index of the buckets, per key. Tables shared by all structures of a
+    /// kind in the process are not included: the decoding tables of tries, about 100 KB.
     pub bits_per_key: f64,
     /// All its memory on the heap, in bytes.
     pub heap_bytes: u64,
-    /// Keys a second that it takes to build it, hashes computed and sorted beforehand; the median of several builds.
+    /// Keys per second of building, with hashes computed and sorted before; the median of several builds.
     pub build_keys_per_s: f64,
-    /// A lookup of a random key that is there, in nanoseconds, each independent of the others.
+    /// The time of a lookup of a random existing key, independent of other lookups, in nanoseconds.
     pub lookup_ns: f64,
-    /// The same, each lookup waiting for the answer of the one before it.
+    /// The same, with each lookup depending on the result of the one before.
     pub lookup_chained_ns: f64,
-    /// Independent lookups of keys that are not there; for structures that tell.
+    /// The time of an independent lookup of a missing key, for structures that know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lookup_absent_ns: Option<f64>,
-    /// Keys that were looked up and located rightly: all of them, if the structure is right.
+    /// Keys that were located correctly: all of them, unless the structure has a bug.
     pub verified_keys: u64,
-    /// Slots or blocks that an answer names on average; for structures that tell where.
+    /// The average number of slots or blocks that a lookup returns, for structures that locate records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub units_per_lookup: Option<f64>,
-    /// The share of the blocks' space that records fill, where that depends on the structure.
+    /// The share of the blocks' space that records fill, if it depends on the structure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub space_used: Option<f64>,
-    /// The share of absent keys that were taken to be there; for structures that tell.
+    /// The share of missing keys that are reported as present, for filters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub false_positive_rate: Option<f64>,
 }
 
 impl Report {
-    /// What stands above the rows.
+    /// Returns the header of the table.
     pub fn header() -> String {
         format!(
             "{:<18}  {:<14}  {:>9}  {:>9}  {:>10}  {:>9}  {:>11}  {}",
@@ -56,7 +56,7 @@ impl Report {
         )
     }
 
-    /// The row of a table.
+    /// Returns the row of the table.
     pub fn row(&self) -> String {
         let row = format!(
             "{:<18}  {:<14}  {:>9.3}  {:>9.1}  {:>10.1}  {:>9.2}  {:>11}  {}",
@@ -72,8 +72,8 @@ impl Report {
         row.trim_end().to_owned()
     }
 
-    /// The settings in the letters of the papers: g keys a bucket, B records a block, h the largest subtrie with a
-    /// Huffman code, and the rate of false positives.
+    /// Formats the settings with the papers' letters: g keys per bucket, B records per block, h the largest subtrie
+    /// with a Huffman code, and the false-positive rate.
     pub fn settings(&self) -> String {
         let Options { bucket, items_per_block, huffman_max, bits } = self.options;
         let mut settings = Vec::new();
@@ -88,7 +88,7 @@ impl Report {
     fn remarks(&self) -> String {
         let mut remarks = Vec::new();
         if let Some(units) = self.units_per_lookup.filter(|units| *units != 1.0) {
-            remarks.push(format!("{units:.4} places an answer"));
+            remarks.push(format!("{units:.4} places per lookup"));
         }
         if let Some(share) = self.space_used {
             remarks.push(format!("{:.1} % of the space used", share * 100.0));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_stand_under_their_header() {
+    fn rows_are_aligned_with_the_header() {
         let (header, row) = (Report::header(), report().row());
         for (title, figure) in [("bits/key", "12.040"), ("lookup ns", "30.0"), ("verified", "1000")] {
             let end = |line: &str, word: &str| line.find(word).map(|at| at + word.len());

@@ -1,13 +1,13 @@
-//! The keys that structures are made of: hashes already, so that no hashing is timed.
+//! The keys that structures are built from. They are hashes, so hashing is not timed.
 
 use crate::random::Random;
 
-/// A key as an index sees it: its two hashes.
+/// A key as an index sees it: two hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Where it stands in hash order.
+    /// Its position in hash order.
     pub placement: u64,
-    /// What tags and filters are made of.
+    /// The source of tags and filter bits.
     pub fingerprint: u64,
 }
 
@@ -17,11 +17,11 @@ impl Key {
     }
 }
 
-/// How many keys are drawn to be looked up.
+/// The number of keys that are looked up.
 const QUERIES: usize = 1 << 20;
 
-/// Random keys, in two orders, 32 bytes each. That two have one placement is as rare as with real hashes: one pair
-/// among 16 million keys in 100,000 samples.
+/// Random keys, in two orders, 32 bytes each. Equal placements are as rare as with real hashes: one pair among 16
+/// million keys in 100,000 samples.
 pub struct Sample {
     seed: u64,
     arrived: Vec<Key>,
@@ -29,7 +29,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// So many keys, at least one. The same `seed` gives the same keys.
+    /// Creates a sample of this many keys, at least one. Equal seeds give equal keys.
     pub fn new(keys: u64, seed: u64) -> Sample {
         let mut random = Random::new(seed, 0);
         let arrived: Vec<Key> = (0..keys.max(1)).map(|_| Key::draw(&mut random)).collect();
@@ -38,39 +38,39 @@ impl Sample {
         Sample { seed, arrived, sorted }
     }
 
-    /// The keys in random order.
+    /// Returns the keys in random order.
     pub fn arrived(&self) -> &[Key] {
         &self.arrived
     }
 
-    /// The keys in the order of their placements.
+    /// Returns the keys in the order of their placements.
     pub fn sorted(&self) -> &[Key] {
         &self.sorted
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> u64 {
         self.sorted.len() as u64
     }
 
-    /// Whether there is no key: never.
+    /// Whether there are no keys: never.
     pub fn is_empty(&self) -> bool {
         self.sorted.is_empty()
     }
 
-    /// Keys of the sample, in random order and with repetition.
+    /// Returns keys of the sample, in random order and with repetitions.
     pub(super) fn present(&self) -> Vec<Key> {
         let mut random = Random::new(self.seed, 1);
         (0..QUERIES).map(|_| self.sorted[random.below(self.len()) as usize]).collect()
     }
 
-    /// Keys that are not in the sample, as random hashes are not.
+    /// Returns keys that are not in the sample, with the probability of a hash collision.
     pub(super) fn absent(&self) -> impl Iterator<Item = Key> {
         let mut random = Random::new(self.seed, 2);
         std::iter::repeat_with(move || Key::draw(&mut random))
     }
 
-    /// As many of those as are looked up.
+    /// Returns as many missing keys as are looked up.
     pub(super) fn absent_queries(&self) -> Vec<Key> {
         self.absent().take(QUERIES).collect()
     }
@@ -82,7 +82,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn both_orders_hold_the_same_keys_and_absent_ones_are_others() {
+    fn both_orders_have_the_same_keys_and_absent_ones_differ() {
         let sample = Sample::new(1000, 7);
         let keys: BTreeSet<Key> = sample.arrived().iter().copied().collect();
         assert!(keys.len() == 1000 && keys.iter().eq(sample.sorted()) && !sample.arrived().is_sorted());

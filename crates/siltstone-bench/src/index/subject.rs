@@ -1,40 +1,40 @@
-//! What all measured structures have in common.
+//! The common interface of all measured structures.
 
 use super::sample::Key;
 
-/// A structure that was made of a sample, and what is needed to judge its answers.
+/// A structure built from a sample, with what is needed to verify its results.
 pub(super) trait Subject {
-    /// The memory of the structure on the heap, in bytes, and of nothing else.
+    /// Returns the memory of the structure itself on the heap, in bytes.
     fn heap_bytes(&self) -> usize;
 
-    /// Looks a key up; the number depends on everything that was found out.
+    /// Looks up a key. The number depends on the whole result, so the lookup cannot be optimized away.
     fn look_up(&self, key: Key) -> u64;
 
-    /// Looks up every key of the sample, which come in the order of their placements, and judges the answers.
+    /// Looks up every key of the sample, in the order of placements, and checks the results.
     fn verify(&self, sorted: &[Key]) -> Verified;
 
-    /// Whether a key may be there, if the structure tells that.
+    /// Returns whether a key may exist, if the structure is a filter.
     fn may_contain(&self, _key: Key) -> Option<bool> {
         None
     }
 
-    /// The share of the space of all blocks that records fill, if it depends on the structure.
+    /// Returns the share of the space of all blocks that records fill, if it depends on the structure.
     fn space_used(&self) -> Option<f64> {
         None
     }
 }
 
-/// What the answers to all keys were.
+/// The verified results of all keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Verified {
-    /// The keys with a right answer.
+    /// The number of keys with a correct result.
     pub keys: u64,
-    /// The slots or blocks that were named in all answers together.
+    /// The total number of slots or blocks that all lookups returned.
     pub units: u64,
 }
 
 impl Verified {
-    /// Adds an answer.
+    /// Adds a result.
     pub fn add(&mut self, is_right: bool, units: u64) {
         self.keys += u64::from(is_right);
         self.units += units;

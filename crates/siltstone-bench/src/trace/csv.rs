@@ -1,21 +1,21 @@
-//! Tables of requests: a line each, with commas between its fields, as the traces of Twitter's caches have them (Yang
+//! Tables of requests: one per line, with comma-separated fields, in the format of the traces of Twitter's caches (Yang
 //! et al., "A large scale analysis of hundreds of in-memory cache clusters at Twitter", OSDI 2020).
 //!
-//! The fields are `timestamp` in seconds, `key`, `key_size`, `value_size`, `client`, `op`, and `ttl` in seconds. A
-//! key may have commas itself. Everything that writes a value counts as a set: the table does not tell whether an
-//! `add` or a `cas` found what it wanted.
+//! The fields are `timestamp` in seconds, `key`, `key_size`, `value_size`, `client`, `op`, and `ttl` in seconds. A key
+//! may contain commas. Every operation that writes a value counts as a set: the table does not record whether an `add`
+//! or a `cas` succeeded.
 
 use super::{Kind, Operation, Result, TraceError, identity_of};
 use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 use std::io::{BufRead, Read};
 
-/// A longer line is not read.
+/// The maximum length of a line.
 const LINE_BYTES_MAX: u64 = 1 << 20;
-/// Fields around the key.
+/// The number of fields after the key.
 const FIELDS_BEHIND: usize = 5;
 
-/// Reads the operations of a table; after the first error it yields nothing more. A first line that begins with no
-/// digit is taken for the names of the fields; empty lines are passed over.
+/// Reads the operations of a table, up to the first error. A first line that does not begin with a digit is taken as
+/// the header; empty lines are skipped.
 pub struct CsvReader<R> {
     source: R,
     line: Vec<u8>,
@@ -25,7 +25,7 @@ pub struct CsvReader<R> {
 }
 
 impl<R: BufRead> CsvReader<R> {
-    /// A reader for a table that begins here.
+    /// Creates a reader for a table.
     pub fn new(source: R) -> Self {
         CsvReader { source, line: Vec::new(), number: 0, start_ms: None, ended: false }
     }
@@ -62,7 +62,7 @@ impl<R: BufRead> Iterator for CsvReader<R> {
     }
 }
 
-/// The operation of a line; its time is the table's own.
+/// Parses a line. The time is the table's.
 fn parse(line: &[u8]) -> std::result::Result<Operation, String> {
     let mut behind: Vec<&[u8]> = line.rsplitn(FIELDS_BEHIND + 1, |byte| *byte == b',').collect();
     let before = if behind.len() > FIELDS_BEHIND { behind.pop() } else { None };
@@ -98,8 +98,8 @@ fn kind_of(operation: &[u8]) -> Option<Kind> {
     }
 }
 
-/// The recorded length; keys that were made anonymous may be longer than that, and must not become equal when they are
-/// cut.
+/// Returns the recorded length of a key. An anonymised key may be longer than recorded; it keeps its own length,
+/// because a truncated key could equal another.
 fn key_length(key: &[u8], key_size: usize) -> std::result::Result<u16, String> {
     if key.is_empty() {
         return Err("the key is empty".to_owned());
@@ -108,7 +108,7 @@ fn key_length(key: &[u8], key_size: usize) -> std::result::Result<u16, String> {
     u16::try_from(length).map_err(|_| format!("key_size is {length}: {KEY_LENGTH_MAX} is the most"))
 }
 
-/// Seconds, which may have a fraction, in milliseconds.
+/// Parses seconds, possibly with a fraction, to milliseconds.
 fn time_ms(time: &[u8]) -> std::result::Result<u64, String> {
     let mut parts = time.splitn(2, |byte| *byte == b'.');
     let seconds = number("timestamp", parts.next().unwrap_or_default(), u64::MAX / 1000 - 1)?;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn short_keys_that_were_made_anonymous_stay_different() {
+    fn short_anonymised_keys_stay_different() {
         let operations = read("1,anonymous-one,2,0,1,get,0\n1,anonymous-two,2,0,1,get,0").unwrap();
         let keys: Vec<Vec<u8>> = operations
             .iter()
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_wrong_is_named_with_its_number() {
+    fn a_wrong_line_is_named_with_its_number() {
         for (line, named) in [
             ("1,k,1,1,1,get", "are wanted"),
             ("1,k,1,1,1,steal,0", "steal"),

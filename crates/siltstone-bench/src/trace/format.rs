@@ -4,20 +4,20 @@ use super::{Kind, Operation, Result, TraceError};
 use siltstone::key::VALUE_LENGTH_MAX;
 use std::io::{self, Read, Write};
 
-/// What every trace begins with. Its first byte is none that text begins with.
+/// The magic number. No text begins with its first byte.
 pub const MAGIC: [u8; 8] = *b"\x93SILTTRC";
-/// The version that is written, and the only one that is read.
+/// The version that is written, and the only one that can be read.
 pub const VERSION: u32 = 1;
 /// Magic, version, CRC.
 const HEADER_BYTES: usize = 8 + 4 + 4;
 /// Length, number of operations, time of the first.
 const CHUNK_HEAD_BYTES: usize = 4 + 4 + 8;
-/// A chunk is written when it has so many bytes.
+/// The size at which a chunk is written.
 const CHUNK_BYTES: usize = 64 << 10;
-/// A longer chunk is not read, so that a length that is wrong costs no memory.
+/// The maximum size of a chunk that is read, so that a wrong length does not cost memory.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
 
-/// The kind, in the first byte of an operation; the bits above say what follows.
+/// The kind, in the first byte of an operation; the higher bits are flags of the fields that follow.
 const KIND_BITS: u8 = 0b11;
 const HAS_KEY_LENGTH: u8 = 1 << 2;
 const HAS_VALUE_LENGTH: u8 = 1 << 3;
@@ -25,7 +25,7 @@ const HAS_TIME: u8 = 1 << 4;
 const HAS_TIME_TO_LIVE: u8 = 1 << 5;
 const UNUSED_BITS: u8 = 0b1100_0000;
 
-/// What an operation is told relative to; every chunk begins anew.
+/// The previous operation in the chunk, relative to which the next one is encoded.
 #[derive(Default, Clone, Copy)]
 struct Before {
     key_length: u16,
@@ -33,7 +33,7 @@ struct Before {
     time_ms: u64,
 }
 
-/// Writes a trace. It has no end until it is [finished](Writer::finish).
+/// Writes a trace. The trace has no end mark until it is [finished](Writer::finish).
 pub struct Writer<W: Write> {
     target: W,
     chunk: Vec<u8>,
@@ -44,7 +44,7 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins the trace.
+    /// Starts a trace.
     pub fn new(mut target: W) -> io::Result<Self> {
         let mut header = [MAGIC.as_slice(), &VERSION.to_le_bytes()].concat();
         header.extend(crc32c::crc32c(&header).to_le_bytes());
@@ -59,7 +59,8 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Adds an operation. Times that go back count as the latest; lengths beyond the limits are cut to them.
+    /// Adds an operation. A time before the latest one is replaced by it; lengths beyond the limits are reduced to
+    /// them.
     pub fn write(&mut self, operation: &Operation) -> io::Result<()> {
         let key_length = operation.key_length.max(1);
         let value_length = operation.value_length.min(VALUE_LENGTH_MAX as u32);
@@ -101,7 +102,7 @@ impl<W: Write> Writer<W> {
         self.target.write_all(&bytes)
     }
 
-    /// Writes what is left and the end; answers how many operations the trace has.
+    /// Writes the rest and the end mark. Returns the number of operations in the trace.
     pub fn finish(mut self) -> io::Result<u64> {
         if self.chunk_operations > 0 {
             self.write_chunk()?;
@@ -124,16 +125,16 @@ fn put_varint(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// Reads a trace. What it yields was checked; after the first error it yields nothing more. Takes a chunk of memory, at
-/// most a megabyte.
+/// Reads a trace. Everything it yields is checked; it ends at the first error. Takes the memory of a chunk, at most a
+/// megabyte.
 pub struct Reader<R> {
     source: R,
-    /// How many bytes were read.
+    /// The number of bytes read so far.
     position: u64,
     chunk: Vec<u8>,
-    /// Where the chunk's operations begin in the trace.
+    /// The offset of the chunk's operations in the trace.
     chunk_start: u64,
-    /// How far the operations of the chunk were read, and how many are left.
+    /// The position in the chunk, and the number of operations left.
     at: usize,
     left: u32,
     before: Before,
@@ -142,7 +143,7 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Checks the beginning of the trace.
+    /// Checks the header of the trace.
     pub fn new(source: R) -> Result<Self> {
         let mut reader = Reader {
             source,
@@ -187,7 +188,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Reads the next chunk. Answers whether there was one; the end is checked, too.
+    /// Reads the next chunk. Returns whether there was one; otherwise the end has been checked.
     fn next_chunk(&mut self) -> Result<bool> {
         let start = self.position;
         let head: [u8; CHUNK_HEAD_BYTES] = self.read("the head of a chunk")?;
@@ -310,14 +311,14 @@ impl<R: Read> Iterator for Reader<R> {
     }
 }
 
-/// The little-endian number at a place, of up to 8 bytes.
+/// The little-endian number at an offset, of up to 8 bytes.
 fn number(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word.iter_mut().zip(bytes.iter().skip(at)).for_each(|(to, from)| *to = *from);
     u64::from_le_bytes(word)
 }
 
-/// The last four bytes are the CRC of those before.
+/// Checks that the last four bytes are the CRC of those before.
 fn expect_crc(what: &'static str, at: u64, bytes: &[u8]) -> Result<()> {
     let checked = bytes.len().saturating_sub(4);
     let crc = crc32c::crc32c(&bytes[..checked]);
@@ -369,7 +370,7 @@ mod tests {
         Reader::new(bytes)?.collect()
     }
 
-    /// A trace of one chunk whose operations are these bytes, with checksums that are right.
+    /// A trace with one chunk that has these operations and correct checksums.
     fn with_chunk(payload: &[u8], operations: u32) -> Vec<u8> {
         let mut bytes = written(&[])[..HEADER_BYTES].to_vec();
         let start = bytes.len();
@@ -383,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_is_written_and_read_as_it_always_was() {
+    fn version_1_is_written_and_read_unchanged() {
         if std::env::var_os("SILTSTONE_WRITE_FIXTURES").is_some() {
             std::fs::write("../../fixtures/trace-v1.bin", written(&some_operations())).unwrap();
         }
@@ -422,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_that_was_cut_anywhere_is_refused() {
+    fn a_truncated_trace_is_refused() {
         for length in 0..GOLDEN.len() {
             assert!(matches!(read(&GOLDEN[..length]), Err(TraceError::CutShort { .. })), "{length} bytes");
         }
@@ -462,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_damaged_field() {
         let get = |tag: u8, rest: &[u8]| [&[tag], &[0; 8][..], rest].concat();
         let long = [0xff; 10];
         for (payload, operations, wrong) in [

@@ -1,7 +1,7 @@
-//! Recorded traces: what was asked of a store, in its order, with the sizes of keys and values and no contents.
+//! Recorded traces: the operations on a store, in order, with the sizes of keys and values but without contents.
 //!
 //! - [`Writer`] and [`Reader`]: the binary format, `docs/formats/trace.md`.
-//! - [`csv`]: the traces of caches that others have published.
+//! [`csv`]: published traces of caches.
 //! - [`replay`]: sends a trace to a database.
 
 pub mod csv;
@@ -14,45 +14,47 @@ pub use format::{MAGIC, Reader, VERSION, Writer};
 pub use operation::{Kind, Operation, identity_of};
 pub use source::{Source, open};
 
-/// Why a trace cannot be read.
+/// An error of reading a trace.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
     /// The file could not be opened or read.
     #[error("cannot read the trace: {0}")]
     Io(#[from] std::io::Error),
-    /// The trace ends before its end.
+    /// The trace is truncated.
     #[error("the trace ends at byte {at} within {what}: it was cut short")]
     CutShort {
-        /// How many bytes there are.
+        /// The number of bytes.
         at: u64,
         /// What was being read.
         what: &'static str,
     },
-    /// The version is one that this program cannot read.
-    #[error("the trace is of format version {got}, but this program reads version {VERSION}: record it anew")]
+    /// The version is not supported.
+    #[error(
+        "the trace is of format version {got}, but this program reads version {VERSION}: record the trace again"
+    )]
     Version {
         /// The version in the header.
         got: u32,
     },
-    /// Some bytes are not what they must be.
+    /// A field has a wrong value.
     #[error("the trace is damaged: {what} at byte {at}: expected {expected}, got {got}")]
     Damaged {
         /// The structure.
         what: &'static str,
-        /// Where it begins.
+        /// Its offset.
         at: u64,
-        /// What would be right.
+        /// The expected value.
         expected: u64,
-        /// What stands there.
+        /// The value found.
         got: u64,
     },
-    /// A line of a table of requests is not as it must be.
+    /// A line of a table of requests is invalid.
     #[error("line {line}: {problem}")]
     Line {
         /// The number of the line, from 1 on.
         line: u64,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }

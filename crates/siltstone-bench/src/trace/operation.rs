@@ -1,4 +1,4 @@
-//! One operation of a trace, and the keys that stand for recorded ones.
+//! An operation of a trace, and the keys that replace the recorded ones.
 
 use crate::random::{GOLDEN, mix};
 
@@ -7,14 +7,14 @@ use crate::random::{GOLDEN, mix};
 pub enum Kind {
     /// Looks a key up.
     Get = 0,
-    /// Gives a key a value.
+    /// Puts a value.
     Set = 1,
     /// Removes a key.
     Delete = 2,
 }
 
 impl Kind {
-    /// All of them; each stands at its number.
+    /// All kinds, indexed by their numbers.
     pub const ALL: [Kind; 3] = [Kind::Get, Kind::Set, Kind::Delete];
 
     /// The name in reports.
@@ -27,26 +27,26 @@ impl Kind {
     }
 }
 
-/// An operation, as it was recorded.
+/// A recorded operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
-    /// What it does.
+    /// The kind.
     pub kind: Kind,
-    /// Which key: [`identity_of`] it.
+    /// The key's identity, from [`identity_of`].
     pub key: u64,
     /// The length of the key in bytes, 1 to 65,535.
     pub key_length: u16,
-    /// The length of the value in bytes, up to 256 MiB: of the one that was set, or of the one that a get found; 0 if
-    /// it found none or that is not known.
+    /// The length of the value in bytes, up to 256 MiB: of the value set, or of the value found by a get; 0 if there
+    /// was none or if it is unknown.
     pub value_length: u32,
-    /// When it was asked for, in milliseconds since the trace began.
+    /// The time of the request, in milliseconds since the start of the trace.
     pub time_ms: u64,
-    /// How long a value was to live, in seconds; 0: for ever.
+    /// The time to live of a value, in seconds; 0 for unlimited.
     pub time_to_live_s: u32,
 }
 
-/// What a trace holds of a key. Keys of one length have different identities up to 8 bytes, and beyond that but for a
-/// collision of a 64-bit hash. Keys of up to 8 bytes are their own identity, in little-endian order.
+/// Returns the identity by which a trace names a key. Keys of up to 8 bytes are their own identity, in little-endian
+/// order. Of longer keys it is a 64-bit hash.
 pub fn identity_of(key: &[u8]) -> u64 {
     let word = |bytes: &[u8]| {
         let mut word = [0; 8];
@@ -60,8 +60,8 @@ pub fn identity_of(key: &[u8]) -> u64 {
 }
 
 impl Operation {
-    /// A key of the recorded length that only this identity has: the identity's bytes first, in little-endian order,
-    /// then bytes that follow from it. So keys of up to 8 bytes are the recorded ones.
+    /// Writes a key of the recorded length that is unique to this identity: the identity's bytes in little-endian
+    /// order, followed by bytes derived from it. Keys of up to 8 bytes are the recorded ones.
     pub fn write_key(&self, key: &mut Vec<u8>) {
         let length = usize::from(self.key_length);
         key.clear();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn short_keys_come_back_and_long_ones_stay_different() {
+    fn short_keys_are_restored_and_long_ones_stay_different() {
         for length in 1..=8 {
             let key: Vec<u8> = (1..=length).collect();
             assert_eq!(key_of(&key), key);

@@ -1,4 +1,4 @@
-//! Opening a trace, of whichever form it is.
+//! Opens a trace of either format.
 
 use super::csv::CsvReader;
 use super::{MAGIC, Operation, Reader, Result};
@@ -6,11 +6,10 @@ use std::fs::File;
 use std::io::{BufReader, Read, stdin};
 use std::path::Path;
 
-/// The operations of a trace, in their order; after the first error there are no more.
+/// The operations of a trace, in order, up to the first error.
 pub type Source = Box<dyn Iterator<Item = Result<Operation>>>;
 
-/// Opens a trace in the binary format or a [table](super::csv); it is told by its first byte. `-` is the standard
-/// input.
+/// Opens a trace in the binary format or a [table](super::csv), distinguished by the first byte. `-` is standard input.
 pub fn open(path: &Path) -> Result<Source> {
     let mut bytes: Box<dyn Read> =
         if path == Path::new("-") { Box::new(stdin()) } else { Box::new(File::open(path)?) };

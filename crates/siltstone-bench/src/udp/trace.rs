@@ -1,4 +1,4 @@
-//! The packets that the client sends, made before any time is taken.
+//! The packets that the client sends, generated before timing starts.
 
 use super::{Direction, Settings};
 use crate::random::{Permutation, Random, mix};
@@ -8,23 +8,23 @@ use siltstone::mica::{AccessMode, HashedKey, Operation, Request};
 use siltstone_network::protocol::{Directory, RequestWriter};
 use std::ops::Range;
 
-/// So many bytes of packets are made; then they come again.
+/// The number of bytes of packets that are generated; then they repeat.
 const TRACE_BYTES: usize = 96 << 20;
 
-/// Packets, and to which port each goes.
+/// Packets with their destination ports.
 pub(super) struct Trace {
     bytes: Vec<u8>,
     packets: Vec<(Range<usize>, u16)>,
 }
 
-/// The key of an item.
+/// Returns the key of an item.
 pub(super) fn key(settings: &Settings, item: u64) -> Vec<u8> {
     let mut key = vec![0; settings.key_size];
     key[..8].copy_from_slice(&mix(item ^ mix(settings.seed)).to_le_bytes());
     key
 }
 
-/// The value of a key: it begins as the key does, as far as both go.
+/// Returns the value of a key. It begins with the bytes of the key, as far as it is long enough.
 pub(super) fn value(settings: &Settings, key: &[u8]) -> Vec<u8> {
     let mut value = vec![0; settings.value_size];
     let common = settings.value_size.min(8);
@@ -33,15 +33,15 @@ pub(super) fn value(settings: &Settings, key: &[u8]) -> Vec<u8> {
 }
 
 impl Trace {
-    /// The packet with that number; they come again when all were sent.
+    /// Returns the packet with this number; packets repeat.
     #[inline]
     pub fn packet(&self, number: u64) -> (&[u8], u16) {
         let (range, port) = &self.packets[(number % self.packets.len() as u64) as usize];
         (&self.bytes[range.clone()], *port)
     }
 
-    /// Draws requests until there are enough packets. Each has as many requests as the settings say, all for one
-    /// partition unless any core may do them.
+    /// Generates packets. Each has as many requests as configured, all for one partition unless any core may serve
+    /// them.
     pub fn draw(settings: &Settings, directory: &Directory) -> Trace {
         let per_packet = settings.requests_per_packet;
         let mut random = Random::new(settings.seed, 2);

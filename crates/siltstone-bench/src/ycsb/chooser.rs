@@ -1,4 +1,4 @@
-//! Which record a request is for: YCSB's request distributions, and the counter of records that they follow.
+//! Chooses the record of a request: YCSB's request distributions, and the counter of records that they depend on.
 
 use super::zipfian::{ScrambledZipfian, ZIPFIAN_CONSTANT, Zipfian, uniform};
 use crate::random::Random;
@@ -8,14 +8,14 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// How requests are distributed over the records (YCSB's `requestdistribution`).
+/// The distribution of requests over the records (YCSB's `requestdistribution`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distribution {
-    /// A few records are popular, and they are spread over all.
+    /// A few popular records, spread over all.
     Zipfian,
-    /// The records that were inserted last are the popular ones.
+    /// The most recently inserted records are the most popular.
     Latest,
-    /// All records that were loaded are as popular.
+    /// All loaded records are equally popular.
     Uniform,
 }
 
@@ -23,7 +23,7 @@ impl Distribution {
     /// All of them.
     pub const ALL: [Distribution; 3] = [Distribution::Zipfian, Distribution::Latest, Distribution::Uniform];
 
-    /// The name, as YCSB has it.
+    /// Returns YCSB's name.
     pub fn name(self) -> &'static str {
         match self {
             Distribution::Zipfian => "zipfian",
@@ -42,18 +42,18 @@ impl fmt::Display for Distribution {
 /// Chooses the numbers of records.
 #[derive(Debug, Clone)]
 pub enum Chooser {
-    /// Among so many that were loaded.
+    /// Among this many loaded records.
     Uniform(u64),
-    /// Among those that were loaded and twice as many as are expected to come: else every insert would move the popular
-    /// ones. Those that have not come are drawn again.
+    /// Among the loaded records and twice the number of expected inserts, so that inserts do not change which records
+    /// are popular. A record that does not exist yet is drawn again.
     Zipfian(ScrambledZipfian),
-    /// By their age.
+    /// By age.
     Latest(Zipfian),
 }
 
 impl Chooser {
-    /// For `records` (at least 1) that were loaded, and `inserts` that are expected. [`Distribution::Latest`] takes
-    /// some 10 ns a record.
+    /// Creates a chooser for `records` loaded records (at least 1) and the expected number of `inserts`.
+    /// [`Distribution::Latest`] takes about 10 ns per record.
     pub fn new(distribution: Distribution, records: u64, inserts: u64) -> Chooser {
         match distribution {
             Distribution::Uniform => Chooser::Uniform(records),
@@ -67,7 +67,7 @@ impl Chooser {
         }
     }
 
-    /// The number of a record up to `last`, the last that is there.
+    /// Chooses a record up to `last`, the last existing one.
     pub fn choose(&mut self, last: u64, random: &mut Random) -> u64 {
         loop {
             let number = match self {
@@ -82,23 +82,23 @@ impl Chooser {
     }
 }
 
-/// As in YCSB, the last number is itself the count of ranks, so that record 0 is never requested.
+/// As in YCSB, the last number itself is the number of ranks, so record 0 is never requested.
 fn latest(zipfian: &mut Zipfian, last: u64, uniform: f64) -> u64 {
     zipfian.grow(last);
     last.saturating_sub(zipfian.rank(uniform))
 }
 
-/// Hands out the numbers of new records, and knows up to which of them all are there.
+/// Assigns numbers to new records, and tracks up to which number all records exist.
 #[derive(Debug)]
 pub struct Inserts {
     next: AtomicU64,
     last: AtomicU64,
-    /// Records that are there while one before them is not yet.
+    /// Records that were inserted before one with a lower number.
     early: Mutex<BinaryHeap<Reverse<u64>>>,
 }
 
 impl Inserts {
-    /// After `records` (at least 1) that were loaded.
+    /// Starts after `records` (at least 1) loaded records.
     pub fn new(records: u64) -> Inserts {
         Inserts {
             next: records.into(),
@@ -107,12 +107,12 @@ impl Inserts {
         }
     }
 
-    /// The number of a record to insert.
+    /// Returns the number of a record to insert.
     pub fn begin(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The record is there.
+    /// Marks the record as inserted.
     pub fn end(&self, number: u64) {
         let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
         early.push(Reverse(number));
@@ -121,11 +121,11 @@ impl Inserts {
             early.pop();
             last += 1;
         }
-        // A reader that sees the number has to find the record.
+        // A reader that sees this number must find the record.
         self.last.store(last, Ordering::Release);
     }
 
-    /// The last record of which it is known that it is there, with all before it.
+    /// Returns the last record up to which all are known to exist.
     pub fn last(&self) -> u64 {
         self.last.load(Ordering::Acquire)
     }
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_are_those_of_ycsb_while_records_come() {
+    fn latest_draws_are_those_of_ycsb_during_inserts() {
         // What YCSB 0.17.0's `SkewedLatestGenerator` drew after 1000 records, with 50 inserts between the draws.
         let drawn = [
             (999, 0.22225171027495005, 997),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn every_distribution_chooses_only_what_is_there() {
+    fn every_distribution_chooses_only_existing_records() {
         for distribution in Distribution::ALL {
             for records in [1, 2, 3, 100] {
                 let mut chooser = Chooser::new(distribution, records, 50);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn uniform_requests_come_evenly_and_only_for_what_was_loaded() {
+    fn uniform_requests_are_even_and_only_for_loaded_records() {
         let mut chooser = Chooser::new(Distribution::Uniform, 10, 10);
         let (mut random, mut counts) = (Random::new(1, 1), [0; 10]);
         (0..100_000).for_each(|_| counts[chooser.choose(19, &mut random) as usize] += 1);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_counts_when_all_before_it_are_there() {
+    fn a_record_counts_when_all_before_it_exist() {
         let inserts = Inserts::new(10);
         let numbers = [inserts.begin(), inserts.begin(), inserts.begin()];
         assert_eq!((numbers, inserts.last()), ([10, 11, 12], 9));

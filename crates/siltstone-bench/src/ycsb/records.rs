@@ -1,18 +1,18 @@
-//! The records: YCSB's keys, and values whose fields tell to which record they belong.
+//! The records: YCSB's keys, and values whose fields identify their record.
 
 use super::zipfian::fnv_64;
 use crate::keys::Values;
 use std::io::Write;
 
-/// What every key begins with.
+/// The prefix of every key.
 const PREFIX: &str = "user";
-/// The digits of the highest number that a hash can be.
+/// The digits of the highest hash.
 const DIGITS_MAX: usize = 19;
-/// From which number the contents of fields follow. One for all runs, so that a later one can check what an earlier one
-/// has written.
+/// The seed of the fields' contents. It is the same for all runs, so that a later run can check what an earlier one
+/// wrote.
 const CONTENTS_SEED: u64 = 0;
 
-/// Makes keys and values. A value is its fields one after the other, without their names.
+/// Generates keys and values. A value is the concatenation of its fields, without names.
 #[derive(Debug, Clone)]
 pub struct Records {
     field_count: u64,
@@ -22,14 +22,14 @@ pub struct Records {
 }
 
 impl Records {
-    /// Records of `field_count` fields of `field_length` bytes. If they are all to have one size, the numbers in the
-    /// keys are filled up with zeros (YCSB's `zeropadding`).
+    /// Creates records of `field_count` fields of `field_length` bytes. With `fixed`, numbers in keys are padded with
+    /// zeros (YCSB's `zeropadding`), so that all records have one size.
     pub fn new(field_count: usize, field_length: usize, fixed: bool) -> Records {
         let fields = Values::new(field_length, CONTENTS_SEED);
         Records { field_count: field_count as u64, field_length, fixed, fields }
     }
 
-    /// The length of the longest keys, in bytes; of all, if they have one size.
+    /// The length of the longest keys, in bytes; with fixed sizes, of all keys.
     pub const KEY_BYTES_MAX: usize = PREFIX.len() + DIGITS_MAX;
 
     /// The length of the values, in bytes.
@@ -37,7 +37,7 @@ impl Records {
         self.field_count as usize * self.field_length
     }
 
-    /// The bytes of the keys and values of so many records; takes some 10 ns a record.
+    /// Returns the total bytes of the keys and values of this many records. Takes about 10 ns per record.
     pub fn data_bytes(&self, records: u64) -> u64 {
         let digits = |number: u64| fnv_64(number).checked_ilog10().map_or(1, |digits| u64::from(digits) + 1);
         let key_bytes: u64 = match self.fixed {
@@ -47,16 +47,16 @@ impl Records {
         key_bytes.saturating_add(records.saturating_mul(self.value_bytes() as u64))
     }
 
-    /// The key of a record.
+    /// Writes the key of a record.
     pub fn write_key(&self, number: u64, key: &mut Vec<u8>) {
         key.clear();
         let width = if self.fixed { DIGITS_MAX } else { 0 };
         let hash = fnv_64(number);
-        // A vector takes everything.
+        // Writing to a vector cannot fail.
         let _ = write!(key, "{PREFIX}{hash:0width$}");
     }
 
-    /// A value all of whose fields come from one write of that number.
+    /// Writes a value whose fields all come from one write with that number.
     pub fn write_value(&self, number: u64, write: u64, value: &mut Vec<u8>) {
         value.clear();
         let mut contents = Vec::with_capacity(self.field_length + 8);
@@ -66,7 +66,7 @@ impl Records {
         }
     }
 
-    /// Writes one field of a value once more; `field` counts modulo the number of fields.
+    /// Rewrites one field of a value; `field` is taken modulo the number of fields.
     pub fn update_field(&self, number: u64, field: u64, value: &mut [u8]) {
         let field = field % self.field_count;
         let start = field as usize * self.field_length;
@@ -76,7 +76,7 @@ impl Records {
         bytes.copy_from_slice(&contents);
     }
 
-    /// Whether a value belongs to the record, with every field whole.
+    /// Returns whether a value belongs to the record and every field is intact.
     pub fn is_of(&self, number: u64, value: &[u8]) -> bool {
         value.len() == self.value_bytes()
             && (0..)
@@ -84,18 +84,18 @@ impl Records {
                 .all(|(field, bytes)| self.fields.is_of(self.field(number, field), bytes))
     }
 
-    /// How often the fields of a value were updated since the record was loaded; for fields of 16 bytes or more.
+    /// Returns the number of updates to a value's fields since the load, for fields of at least 16 bytes.
     pub fn updates_of(&self, value: &[u8]) -> u64 {
         value.chunks_exact(self.field_length).map(write_of).fold(0, u64::wrapping_add)
     }
 
-    /// Every field of every record has a number of its own.
+    /// Returns a number that is unique to a field of a record.
     fn field(&self, number: u64, field: u64) -> u64 {
         number.wrapping_mul(self.field_count).wrapping_add(field)
     }
 }
 
-/// The number of the write that made a field: [`Values`] puts it first, from 16 bytes on.
+/// Returns the number of the write that generated a field: [`Values`] puts it first in fields of at least 16 bytes.
 fn write_of(field: &[u8]) -> u64 {
     field.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_record_or_with_fields_in_another_order_is_told() {
+    fn a_value_of_another_record_or_with_swapped_fields_is_detected() {
         let records = Records::new(3, 20, false);
         let mut value = Vec::new();
         records.write_value(5, 7, &mut value);

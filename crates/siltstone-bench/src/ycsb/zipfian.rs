@@ -1,21 +1,21 @@
-//! The Zipfian generators of YCSB 0.17, step by step, so that what is popular there is popular here.
+//! The Zipfian generators of YCSB 0.17, reproduced step by step, so that the same records are popular.
 //!
-//! The ranks are drawn as Gray et al. have it ("Quickly Generating Billion-Record Synthetic Databases", SIGMOD 1994).
-//! YCSB departs from an exact Zipf distribution in three ways, and this module follows it in all of them: ranks from
-//! the third on come from a continuous approximation; the scrambled generator draws from 10^10 items whatever the
-//! number of records, so that popular items may share a record; and a generator that grows keeps the first number of
-//! items in η.
+//! The ranks are drawn by the method of Gray et al. ("Quickly Generating Billion-Record Synthetic Databases", SIGMOD
+//! 1994). YCSB departs from an exact Zipf distribution in three ways, and this module reproduces all of them: ranks
+//! from the third on come from a continuous approximation; the scrambled generator draws from 10^10 items regardless of
+//! the number of records, so popular items may share a record; a generator that grows keeps its first number of items
+//! in η.
 
 use crate::random::Random;
 
 /// θ, the skew of all of YCSB's workloads.
 pub const ZIPFIAN_CONSTANT: f64 = 0.99;
-/// ζ(10^10, 0.99), which would take minutes to sum up. YCSB has it as a constant, too.
+/// ζ(10^10, 0.99), which would take minutes to sum up. It is a constant in YCSB as well.
 const ZETA_SCRAMBLED: f64 = 26.469_028_201_783_02;
-/// The items from which the scrambled generator draws: YCSB's 0 to 10^10, both included.
+/// The items from which the scrambled generator draws: 0 to 10^10, inclusive, as in YCSB.
 const ITEMS_SCRAMBLED: u64 = 10_000_000_001;
 
-/// Ranks whose popularity falls as 1 / rank^θ; 0 is the most popular.
+/// Ranks whose popularity is proportional to 1 / rank^θ; rank 0 is the most popular.
 #[derive(Debug, Clone)]
 pub struct Zipfian {
     first_items: u64,
@@ -27,7 +27,7 @@ pub struct Zipfian {
 }
 
 impl Zipfian {
-    /// Ranks below `items`. Sums up ζ: some 10 ns an item.
+    /// Creates a generator of ranks below `items`. Sums up ζ, which takes about 10 ns per item.
     pub fn new(items: u64, theta: f64) -> Zipfian {
         Zipfian::with_zeta(items, theta, zeta(0, items, theta))
     }
@@ -44,7 +44,7 @@ impl Zipfian {
         self.eta = first / (1.0 - self.zeta_two / self.zeta);
     }
 
-    /// Takes in more items, at the cost of those that are new. Fewer than there are is ignored.
+    /// Extends the range of items, at the cost of summing the new ones. A smaller number is ignored.
     pub fn grow(&mut self, items: u64) {
         if items > self.items {
             self.zeta += zeta(self.items, items, self.theta);
@@ -53,7 +53,7 @@ impl Zipfian {
         }
     }
 
-    /// The rank that belongs to a number from 0 to 1 (excluded), below the number of items.
+    /// Maps a number from 0 to 1 (exclusive) to a rank below the number of items.
     pub fn rank(&self, uniform: f64) -> u64 {
         let share = uniform * self.zeta;
         if share < 1.0 {
@@ -72,7 +72,7 @@ fn zeta(from: u64, to: u64, theta: f64) -> f64 {
     (from..to).map(|rank| 1.0 / ((rank + 1) as f64).powf(theta)).sum()
 }
 
-/// Zipfian numbers whose popular ones are spread over all of them.
+/// Zipfian numbers, with the popular ones spread over the whole range.
 #[derive(Debug, Clone)]
 pub struct ScrambledZipfian {
     zipfian: Zipfian,
@@ -80,19 +80,19 @@ pub struct ScrambledZipfian {
 }
 
 impl ScrambledZipfian {
-    /// Numbers below `items`, which must not be 0.
+    /// Creates a generator of numbers below `items`, which must not be 0.
     pub fn new(items: u64) -> ScrambledZipfian {
         let zipfian = Zipfian::with_zeta(ITEMS_SCRAMBLED, ZIPFIAN_CONSTANT, ZETA_SCRAMBLED);
         ScrambledZipfian { zipfian, items }
     }
 
-    /// The number that belongs to one from 0 to 1 (excluded).
+    /// Maps a number from 0 to 1 (exclusive) to an item.
     pub fn number(&self, uniform: f64) -> u64 {
         fnv_64(self.zipfian.rank(uniform)) % self.items
     }
 }
 
-/// YCSB's hash of numbers: FNV-1a over the eight bytes, little end first, without the sign.
+/// YCSB's hash of numbers: FNV-1a over the eight little-endian bytes, without the sign.
 pub fn fnv_64(number: u64) -> u64 {
     let hash = number.to_le_bytes().into_iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(1_099_511_628_211)
@@ -100,7 +100,7 @@ pub fn fnv_64(number: u64) -> u64 {
     hash.cast_signed().unsigned_abs()
 }
 
-/// A number from 0 to 1 (excluded), with 53 bits.
+/// Draws a number from 0 to 1 (exclusive), with 53 bits.
 pub fn uniform(random: &mut Random) -> f64 {
     (random.draw() >> 11) as f64 / (1u64 << 53) as f64
 }
@@ -109,7 +109,8 @@ pub fn uniform(random: &mut Random) -> f64 {
 mod tests {
     use super::*;
 
-    /// What YCSB 0.17.0 itself drew from these numbers: `ZipfianGenerator(1000)`, `ScrambledZipfianGenerator(0, 1000)`.
+    /// The values that YCSB 0.17.0 drew from these numbers: `ZipfianGenerator(1000)`, `ScrambledZipfianGenerator(0,
+    /// 1000)`.
     const DRAWN_BY_YCSB: [(f64, u64, u64); 10] = [
         (0.30119234109800685, 4, 594),
         (0.904120689250289, 486, 801),
@@ -144,7 +145,7 @@ mod tests {
         }
     }
 
-    /// How often each number comes in so many draws.
+    /// Counts how often each number is drawn.
     fn frequencies(items: u64, draws: u64, mut draw: impl FnMut(f64) -> u64) -> Vec<f64> {
         let mut random = Random::new(3, 4);
         let mut counts = vec![0u64; items as usize];
@@ -152,7 +153,7 @@ mod tests {
         counts.into_iter().map(|count| count as f64 / draws as f64).collect()
     }
 
-    /// The share of the numbers from 0 to 1 that belong to a rank, from the inverse of the approximation.
+    /// The share of the numbers from 0 to 1 that map to a rank, by inverting the approximation.
     fn share(zipfian: &Zipfian, rank: u64) -> f64 {
         let first_two = [0.0, 1.0 / zipfian.zeta, zipfian.zeta_two / zipfian.zeta];
         if rank < 2 {
@@ -190,7 +191,7 @@ mod tests {
         let (items, draws) = (101, 2_000_000);
         let scrambled = ScrambledZipfian::new(items);
         let got = frequencies(items, draws, |uniform| scrambled.number(uniform));
-        // The popular ones of the 10^10 ranks one by one; all others fall evenly.
+        // The most popular of the 10^10 ranks one by one; all others are distributed evenly.
         let mut expected = vec![0.0; items as usize];
         let mut rest = 1.0;
         for rank in 0..100_000 {
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn the_constant_for_ten_billion_items_is_their_zeta() {
-        // By Euler and Maclaurin's formula from rank 1000 on.
+        // By the Euler–Maclaurin formula from rank 1000 on.
         let (from, to, theta) = (1000.0_f64, 1e10_f64, ZIPFIAN_CONSTANT);
         let integral = (to.powf(1.0 - theta) - from.powf(1.0 - theta)) / (1.0 - theta);
         let tail = integral

@@ -1,4 +1,4 @@
-//! Which files are indexed, and how far: a small database next to that of the chunks.
+//! The catalogue: which files are indexed, and how far. A small database next to that of the chunks.
 
 use super::formats::{FileEntry, Metadata, State, Totals};
 use crate::open;
@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The key of the catalogue's own record; the keys of files begin with a slash.
+/// The key of the catalogue's state record. The keys of files begin with a slash.
 const STATE_KEY: &[u8] = b"state";
 
-/// Which files are indexed, and how far. What is set is kept in memory until [`commit`](Catalogue::commit).
+/// Which files are indexed, and how far. Changes are kept in memory until [`commit`](Catalogue::commit).
 pub struct Catalogue {
     database: Database,
     state: State,
@@ -19,8 +19,8 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Opens the catalogue of the index of `chunks`, or begins one, for the next run. After records of the index were
-    /// lost, or the catalogue's own record is missing, the chunks are counted again and all files count as unread.
+    /// Opens or creates the catalogue of the index of `chunks`, for the next run. If records of the index were lost, or
+    /// the state record is missing, counts the chunks again and treats all files as unread.
     pub fn open(directory: &Path, chunks: &Database) -> anyhow::Result<Catalogue> {
         let database = open::open(Database::builder(directory).partitions(1).set("log_slots_min", 256))?;
         let state = read_state(&database)?;
@@ -32,7 +32,7 @@ impl Catalogue {
         Ok(Catalogue { database, state, pending: HashMap::new() })
     }
 
-    /// Notes durably, in the catalogue in `directory`, that records of the index are lost.
+    /// Durably records, in the catalogue in `directory`, that records of the index are lost.
     pub fn note_loss(directory: &Path) -> anyhow::Result<()> {
         let database = open::open(Database::builder(directory).create(false))?;
         let state = State { recount: true, ..read_state(&database)?.unwrap_or_default() };
@@ -41,22 +41,22 @@ impl Catalogue {
         Ok(database.close()?)
     }
 
-    /// The number of this run, from 1 on.
+    /// Returns the number of this run, from 1 on.
     pub fn run(&self) -> u32 {
         self.state.runs
     }
 
-    /// What all runs have indexed.
+    /// Returns the totals of all runs.
     pub fn totals(&self) -> Totals {
         self.state.totals
     }
 
-    /// What all runs have indexed, to add to.
+    /// Returns the totals of all runs for updating.
     pub fn totals_mut(&mut self) -> &mut Totals {
         &mut self.state.totals
     }
 
-    /// What is known of a file.
+    /// Returns the entry of a file.
     pub fn get(&self, path: &Path) -> anyhow::Result<Option<FileEntry>> {
         if let Some(entry) = self.pending.get(path) {
             return Ok(Some(*entry));
@@ -65,18 +65,18 @@ impl Catalogue {
         Ok(entry.filter(|entry| entry.id >= self.state.first_valid_id))
     }
 
-    /// Sets what is known of a file.
+    /// Sets the entry of a file.
     pub fn set(&mut self, path: &Path, entry: FileEntry) {
         self.pending.insert(path.to_owned(), entry);
     }
 
-    /// A number for a version of a file.
+    /// Returns a new number for a version of a file.
     pub fn new_file_id(&mut self) -> u64 {
         self.state.next_file_id += 1;
         self.state.next_file_id
     }
 
-    /// Makes durable all that was set, atomically. The chunks of these files must be durable already.
+    /// Makes all changes durable, atomically. The chunks of these files must be durable already.
     pub fn commit(&mut self) -> anyhow::Result<()> {
         let mut batch = Batch::new();
         for (path, entry) in &self.pending {
@@ -88,7 +88,7 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Memory and disk of the catalogue itself, in bytes.
+    /// Returns the memory and the disk space of the catalogue itself, in bytes.
     pub fn cost(&self) -> (u64, u64) {
         let stats = self.database.stats();
         (stats.ram.total_bytes(), stats.disk_bytes)
@@ -104,7 +104,7 @@ fn read_state(database: &Database) -> anyhow::Result<Option<State>> {
     database.get(STATE_KEY)?.map(|value| State::decode(&value)).transpose()
 }
 
-/// The state of an index that has these chunks and of which no file is known. Reads all chunks.
+/// Returns the state of an index with these chunks and no known files. Reads all chunks.
 fn recount(chunks: &Database) -> anyhow::Result<State> {
     let mut state = State::default();
     for record in chunks.iter()? {
@@ -120,7 +120,7 @@ fn recount(chunks: &Database) -> anyhow::Result<State> {
         state.runs = state.runs.max(metadata.run);
         state.next_file_id = state.next_file_id.max(metadata.file_id);
     }
-    // The number of a version is never used twice: the next one is higher than all that chunks name.
+    // The number of a version is never reused: the next one is higher than all numbers in the chunks' records.
     state.first_valid_id = state.next_file_id + 1;
     Ok(state)
 }

@@ -1,9 +1,10 @@
-//! Cutting files and hashing the chunks.
+//! Splits files into chunks and hashes them.
 //!
-//! Files are cut by FastCDC (2020) with normalization level 1: a chunk has at least a quarter of the average size and
-//! at most four times as much, but for the last one of a file. A cut depends on the last 64 bytes before it, through a
-//! table of 256 numbers of 64 bits, so that an insertion changes only the chunks around it. `docs/formats/dedup.md` has
-//! the parameters. An index finds a chunk again only at the same cuts: `fixtures/dedup-cuts-v1.txt` pins them.
+//! Files are split by FastCDC (2020) with normalization level 1: a chunk has at least a quarter of the average size and
+//! at most four times the average size, except for the last one of a file. A cut depends on the last 64 bytes before
+//! it, through a table of 256 numbers of 64 bits, so an insertion changes only the chunks around it.
+//! `docs/formats/dedup.md` lists the parameters. An index finds a chunk again only if the cuts are the same:
+//! `fixtures/dedup-cuts-v1.txt` pins them.
 
 use anyhow::ensure;
 use clap::ValueEnum;
@@ -12,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::io::{self, BufReader, Read};
 
-/// The longest hash that is a key, in bytes.
+/// The longest hash used as a key, in bytes.
 const HASH_BYTES_MAX: usize = 32;
-/// What is read from a file at once, in bytes.
+/// The size of reads from a file, in bytes.
 const READ_BYTES: usize = 1 << 20;
 
-/// The hashes.
+/// The hash functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HashKind {
@@ -29,7 +30,7 @@ pub enum HashKind {
 }
 
 impl HashKind {
-    /// The name, as it is typed.
+    /// Returns the name used on the command line.
     pub fn name(self) -> &'static str {
         match self {
             HashKind::Blake3 => "blake3",
@@ -45,14 +46,14 @@ impl HashKind {
     }
 }
 
-/// How files are cut and chunks hashed.
+/// How files are split and chunks hashed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunking {
-    /// The average size of a chunk, in bytes; the smallest has a quarter of it, the largest four times as much.
+    /// The average size of a chunk, in bytes. Chunks have a quarter of it to four times as much.
     pub average_size: u32,
-    /// The hash.
+    /// The hash function.
     pub hash: HashKind,
-    /// How many bytes of it are the key.
+    /// The number of bytes of the hash that are the key.
     pub hash_bytes: u8,
 }
 
@@ -86,8 +87,8 @@ impl Chunking {
         Ok(())
     }
 
-    /// The chunks of what is read from `source`. A cut depends only on what follows the cut before it, so that reading
-    /// can begin at any of them.
+    /// Returns the chunks of `source`. A cut depends only on what follows the cut before it, so reading can begin at
+    /// any cut.
     pub fn chunks(&self, source: impl Read) -> impl Iterator<Item = io::Result<Chunk>> {
         let average = self.average_size as usize;
         let source = BufReader::with_capacity(READ_BYTES.max(4 * average), source);
@@ -122,18 +123,18 @@ mod tests {
     }
 
     #[test]
-    fn the_average_is_about_what_was_asked_for() {
+    fn the_average_is_about_the_configured_size() {
         let chunks = cut(&noise(4 << 20));
         assert_eq!(chunks.iter().map(|(_, length)| u64::from(*length)).sum::<u64>(), 4 << 20);
         let average = (4 << 20) / chunks.len();
         assert!((3_000..6_000).contains(&average), "{average}");
     }
 
-    /// The lengths of the chunks of the same mebibyte for several average sizes, a line each.
+    /// The lengths of the chunks of the same mebibyte for several average sizes, one line each.
     const CUTS: &str = include_str!("../../../../fixtures/dedup-cuts-v1.txt");
 
     #[test]
-    fn the_cuts_are_those_that_indexes_were_made_with() {
+    fn the_cuts_are_those_of_existing_indexes() {
         let bytes = noise(1 << 20);
         let line = |average_size| {
             let chunking = Chunking { average_size, ..Chunking::default() };

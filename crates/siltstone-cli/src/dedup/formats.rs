@@ -1,4 +1,4 @@
-//! The bytes of the index's records; `docs/formats/dedup.md` has their diagrams.
+//! The formats of the index's records; `docs/formats/dedup.md` has their diagrams.
 
 use anyhow::{bail, ensure};
 
@@ -8,22 +8,22 @@ pub const METADATA_BYTES: usize = 44;
 /// Where a chunk was first seen: the value of its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metadata {
-    /// The version of the file, as the catalogue numbers them.
+    /// The number of the file's version in the catalogue.
     pub file_id: u64,
-    /// Where it begins in the file, in bytes.
+    /// Its offset in the file, in bytes.
     pub offset: u64,
-    /// Which chunk of the file it is.
+    /// Its ordinal number in the file.
     pub position: u64,
     /// When it was first seen, in milliseconds since the Unix epoch.
     pub seen_at_ms: u64,
     /// Its length, in bytes.
     pub length: u32,
-    /// The run that saw it first, from 1 on.
+    /// The run that first saw it, from 1 on.
     pub run: u32,
 }
 
 impl Metadata {
-    /// The value.
+    /// Encodes the value.
     pub fn encode(&self) -> [u8; METADATA_BYTES] {
         let mut bytes = [0; METADATA_BYTES];
         let mut fields = Fields(&mut bytes);
@@ -36,7 +36,7 @@ impl Metadata {
         bytes
     }
 
-    /// The metadata of a value; `None` if it has another length.
+    /// Decodes a value; `None` if its length is wrong.
     pub fn decode(value: &[u8]) -> Option<Metadata> {
         let mut fields = Reader(value);
         let metadata = Metadata {
@@ -51,22 +51,22 @@ impl Metadata {
     }
 }
 
-/// What the catalogue knows of a file.
+/// The catalogue's entry for a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FileEntry {
     /// The number of this version of the file.
     pub id: u64,
-    /// The size, in bytes, and the times of the last change, in nanoseconds, when it was read.
+    /// The file's size and times when it was read.
     pub stamp: Stamp,
-    /// How many bytes are indexed.
+    /// The number of indexed bytes.
     pub done_bytes: u64,
-    /// How many chunks are indexed.
+    /// The number of indexed chunks.
     pub chunks: u64,
-    /// Whether it was read to its end.
+    /// Whether the file was read to its end.
     pub complete: bool,
 }
 
-/// From what one sees that a file has changed.
+/// The properties that reveal a change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamp {
     /// The size, in bytes.
@@ -81,7 +81,7 @@ pub struct Stamp {
 const FILE_ENTRY_BYTES: usize = 6 * 8 + 1;
 
 impl FileEntry {
-    /// The value.
+    /// Encodes the value.
     pub fn encode(&self) -> [u8; FILE_ENTRY_BYTES] {
         let mut bytes = [0; FILE_ENTRY_BYTES];
         let mut fields = Fields(&mut bytes);
@@ -95,7 +95,7 @@ impl FileEntry {
         bytes
     }
 
-    /// The entry of a value.
+    /// Decodes a value.
     pub fn decode(value: &[u8]) -> anyhow::Result<FileEntry> {
         let mut fields = Reader(value);
         let entry = (|| {
@@ -123,7 +123,7 @@ impl FileEntry {
     }
 }
 
-/// What all runs together have indexed, every version of a file counted.
+/// The totals of all runs. Every version of a file counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Totals {
     /// Versions of files.
@@ -132,24 +132,24 @@ pub struct Totals {
     pub bytes: u64,
     /// Their chunks.
     pub chunks: u64,
-    /// Different chunks: the records of the index.
+    /// Distinct chunks: the records of the index.
     pub unique_chunks: u64,
     /// Their bytes.
     pub unique_bytes: u64,
 }
 
-/// The catalogue's own record: how much is indexed.
+/// The catalogue's state record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
-    /// Runs until now.
+    /// The number of runs so far.
     pub runs: u32,
     /// The highest number of a version of a file.
     pub next_file_id: u64,
-    /// Entries of files with lower numbers are not valid: records were lost since, so that the files are read again.
+    /// Entries with lower numbers are invalid: records have been lost since, and the files must be read again.
     pub first_valid_id: u64,
-    /// Records were lost and the chunks are not yet counted again: all numbers here may be wrong.
+    /// Whether records were lost and the chunks are not counted again yet: all numbers here may be wrong.
     pub recount: bool,
-    /// What was indexed.
+    /// The totals of all runs.
     pub totals: Totals,
 }
 
@@ -158,7 +158,7 @@ const VERSION: u32 = 1;
 const STATE_BYTES: usize = 8 + 4 + 4 + 8 + 8 + 1 + 5 * 8;
 
 impl State {
-    /// The value.
+    /// Encodes the value.
     pub fn encode(&self) -> [u8; STATE_BYTES] {
         let mut bytes = [0; STATE_BYTES];
         let mut fields = Fields(&mut bytes);
@@ -175,7 +175,7 @@ impl State {
         bytes
     }
 
-    /// The state of a value.
+    /// Decodes a value.
     pub fn decode(value: &[u8]) -> anyhow::Result<State> {
         let mut fields = Reader(value);
         ensure!(
@@ -212,7 +212,7 @@ impl State {
     }
 }
 
-/// Fills a record field by field; every record's length is the sum of its fields' lengths.
+/// Fills a record field by field. The fields' lengths add up to the record's.
 struct Fields<'a>(&'a mut [u8]);
 
 impl Fields<'_> {
@@ -255,11 +255,11 @@ mod tests {
         }
     }
 
-    /// Metadata, an entry and a state, one after the other.
+    /// Metadata, an entry and a state, concatenated.
     const GOLDEN: &[u8] = include_bytes!("../../../../fixtures/dedup-v1.bin");
 
     #[test]
-    fn version_1_is_written_as_it_always_was() {
+    fn version_1_is_written_unchanged() {
         let metadata =
             Metadata { file_id: 7, offset: 8192, position: 2, seen_at_ms: 1, length: 4096, run: 1 };
         let stamp = Stamp { size: 2, modified_ns: -3, changed_ns: 4 };
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_has_44_bytes_and_tells_where_the_chunk_was_first() {
+    fn metadata_has_44_bytes_and_names_the_first_place_of_the_chunk() {
         let metadata =
             Metadata { file_id: 7, offset: 8192, position: 2, seen_at_ms: 1, length: 4096, run: 1 };
         assert_eq!(Metadata::decode(&metadata.encode()), Some(metadata));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_record_are_refused() {
+    fn bytes_that_are_not_a_record_are_refused() {
         let bytes = state().encode();
         for length in 0..bytes.len() {
             assert!(State::decode(&bytes[..length]).is_err(), "{length} bytes");

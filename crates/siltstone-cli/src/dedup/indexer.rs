@@ -1,4 +1,4 @@
-//! Looking chunks up and inserting those that are new, many at a time.
+//! Looks up chunks in batches and inserts new ones.
 
 use super::formats::{METADATA_BYTES, Metadata, Totals};
 use super::recorder::Recorder;
@@ -6,14 +6,14 @@ use siltstone::{Batch, Database};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// How many chunks are looked up in one call.
+/// The number of chunks in a batch.
 const BATCH_CHUNKS: usize = 1024;
 
-/// Looks chunks up and inserts those that are new.
+/// Looks up chunks in batches and inserts new ones.
 pub struct Indexer {
     database: Database,
     hash_bytes: usize,
-    /// The keys of the chunks that wait, one after the other.
+    /// The keys of the waiting chunks, concatenated.
     hashes: Vec<u8>,
     waiting: Vec<Metadata>,
     batch: Batch,
@@ -21,27 +21,27 @@ pub struct Indexer {
     recorder: Option<Recorder>,
 }
 
-/// What an indexer has done.
+/// The counters of an indexer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
-    /// Chunks that were looked up.
+    /// Chunks looked up.
     pub lookups: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Chunks that were inserted.
+    /// Chunks inserted.
     pub inserts: u64,
-    /// Chunks that were not counted before: those inserted, and those that an interrupted run had inserted.
+    /// Chunks counted for the first time: those inserted, and those inserted by an interrupted run.
     pub new_chunks: u64,
     /// Their bytes.
     pub new_bytes: u64,
-    /// How long the lookups took.
+    /// The time spent in lookups.
     pub lookup_time: Duration,
-    /// How long the inserts took.
+    /// The time spent in inserts.
     pub insert_time: Duration,
 }
 
 impl Indexer {
-    /// An indexer for keys of this length, in bytes.
+    /// Creates an indexer for keys of this length, in bytes.
     pub fn new(database: Database, hash_bytes: u8) -> Indexer {
         Indexer {
             database,
@@ -54,7 +54,7 @@ impl Indexer {
         }
     }
 
-    /// Records what is asked of the index from now on.
+    /// Records lookups and inserts from now on.
     pub fn record(&mut self, recorder: Option<Recorder>) {
         self.recorder = recorder;
     }
@@ -64,7 +64,7 @@ impl Indexer {
         self.recorder.take().map_or(Ok(()), Recorder::finish)
     }
 
-    /// What was done, without what still waits.
+    /// Returns the counters, without the waiting chunks.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -76,10 +76,10 @@ impl Indexer {
         self.waiting.len() >= BATCH_CHUNKS
     }
 
-    /// Looks up all chunks that wait and inserts those that are new. Adds to `totals` what was found.
+    /// Looks up all waiting chunks, inserts new ones, and updates `totals`.
     ///
-    /// A chunk is counted as new when it is inserted, and also when its record says that it was first seen at this very
-    /// place: then a run inserted it that was killed before it could count it.
+    /// A chunk counts as new when it is inserted, and also when its record names this very place as the first: then an
+    /// earlier run inserted it and was killed before it could count it.
     pub fn flush(&mut self, totals: &mut Totals) -> anyhow::Result<()> {
         let keys: Vec<&[u8]> = self.hashes.chunks_exact(self.hash_bytes).collect();
         let started = Instant::now();
@@ -129,7 +129,7 @@ impl Indexer {
         Ok(())
     }
 
-    /// Returns when all inserts survive a loss of power.
+    /// Makes all inserts durable: they survive a power failure.
     pub fn sync(&self) -> siltstone::Result<()> {
         self.database.sync()
     }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_counts_once_also_when_it_comes_twice_in_a_batch() {
+    fn a_chunk_counts_once_even_if_it_is_in_a_batch_twice() {
         let directory = tempfile::tempdir().unwrap();
         let mut indexer = Indexer::new(database(directory.path()), 20);
         let mut totals = Totals::default();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_run_had_inserted_is_counted_by_the_next() {
+    fn chunks_inserted_by_a_killed_run_are_counted_by_the_next() {
         let directory = tempfile::tempdir().unwrap();
         let database = database(directory.path());
         let index = |indexer: &mut Indexer, totals: &mut Totals| {

@@ -1,11 +1,11 @@
 //! `siltstone dedup`: indexes the chunks of real files and reports how many of them are duplicates.
 //!
-//! Files are cut by content (FastCDC, 2020). Every chunk is hashed and looked up in a database of fixed-size records,
-//! and inserted when it is new. A second database, the catalogue, holds how far each file is indexed, so that a later
-//! run continues an interrupted one and reads only what has changed. `place` has the layout of the directory.
+//! Files are split by content (FastCDC, 2020). Every chunk is hashed, looked up in a database of fixed-size records,
+//! and inserted if it is new. A second database, the catalogue, records how far each file is indexed, so that a later
+//! run continues an interrupted one and reads only what has changed. `place` documents the layout of the directory.
 //!
-//! The two databases are one thing: chunks become durable before the catalogue says so, a copy has both, and after a
-//! repair that lost records of either all files are read again.
+//! The two databases are kept consistent: chunks become durable before the catalogue refers to them, a checkpoint
+//! copies both, and after a repair that lost records of either, all files are read again.
 
 mod catalogue;
 mod chunks;
@@ -124,7 +124,7 @@ pub fn run(args: DedupArgs) -> Result {
 }
 
 impl DedupArgs {
-    /// The parameters of a new index.
+    /// Returns the parameters of a new index.
     fn chunking(&self) -> anyhow::Result<Chunking> {
         let default = Chunking::default();
         let hash_bytes = self.hash_bytes.as_deref().map(str::parse).transpose();
@@ -138,7 +138,7 @@ impl DedupArgs {
     }
 }
 
-/// Writes a consistent copy of an index, which is an index once it is complete.
+/// Writes a consistent copy of an index.
 pub fn checkpoint(directory: &Path, target: &Path) -> anyhow::Result<()> {
     let chunking = parameters::read(directory)?
         .with_context(|| format!("{}: {PARAMETERS} is missing", directory.display()))?;
@@ -149,7 +149,8 @@ pub fn checkpoint(directory: &Path, target: &Path) -> anyhow::Result<()> {
         "{}: the directory is not empty; use an empty or a new directory",
         target.display()
     );
-    // Both are open, and so locked, until both are copied: the catalogue never knows more than the chunks.
+    // Both databases stay open, and so locked, until both are copied: the catalogue never refers to chunks that are not
+    // copied.
     let open = |name: &str| crate::open::open(Database::builder(directory.join(name)).create(false));
     let (chunks, files) = (open(CHUNKS)?, open(FILES)?);
     check_repaired(directory)?;
@@ -160,7 +161,7 @@ pub fn checkpoint(directory: &Path, target: &Path) -> anyhow::Result<()> {
     parameters::write(target, &chunking)
 }
 
-/// Makes the directory of the index unless there is one, and returns the parameters of the index.
+/// Creates the directory of the index unless it exists, and returns the parameters of the index.
 fn prepare(directory: &Path, args: &DedupArgs) -> anyhow::Result<Chunking> {
     let asked = args.chunking()?;
     SystemDirectory::create(directory)?;

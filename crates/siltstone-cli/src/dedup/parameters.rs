@@ -1,4 +1,4 @@
-//! How an index cuts files and hashes chunks: `parameters.json`, written once before anything else of the index.
+//! The parameters of an index: `parameters.json`, written once, before anything else of the index.
 
 use super::chunks::Chunking;
 use crate::place::PARAMETERS;
@@ -8,12 +8,12 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-/// What the file begins with, and its version.
+/// The format name in the file, and its version.
 const FORMAT: &str = "siltstone dedup index";
 const VERSION: u32 = 1;
-/// How files are cut. Another algorithm, or another normalization, is another name.
+/// The chunking algorithm. Another algorithm or normalization gets another name.
 const CHUNKER: &str = "fastcdc-2020-normalization-1";
-/// No file of parameters is longer than this, in bytes.
+/// The maximum length of the file, in bytes.
 const LENGTH_MAX: u64 = 4096;
 
 #[derive(Serialize, Deserialize)]
@@ -25,10 +25,10 @@ struct Parameters {
     chunking: Chunking,
 }
 
-/// The parameters of the index in `directory`; `None` if there are none yet.
+/// Reads the parameters of the index in `directory`; `None` if there are none yet.
 ///
 /// # Errors
-/// The file cannot be read, or it is not of this program's version.
+/// The file cannot be read, or its version is not supported.
 pub fn read(directory: &Path) -> anyhow::Result<Option<Chunking>> {
     let path = directory.join(PARAMETERS);
     let length = match fs::metadata(&path) {
@@ -59,7 +59,7 @@ pub fn read(directory: &Path) -> anyhow::Result<Option<Chunking>> {
     Ok(Some(chunking))
 }
 
-/// Writes the parameters of a new index durably: the file has its name only once it is complete and synced.
+/// Writes the parameters of a new index durably: the file gets its name only once it is complete and synced.
 pub fn write(directory: &Path, chunking: &Chunking) -> anyhow::Result<()> {
     let parameters = Parameters {
         format: FORMAT.to_owned(),
@@ -80,7 +80,7 @@ pub fn write(directory: &Path, chunking: &Chunking) -> anyhow::Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The name of the file while it is written. One that is left over is written again.
+/// The name of the file while it is written. A leftover is overwritten.
 pub fn partial_name() -> String {
     format!("{PARAMETERS}.partial")
 }

@@ -1,4 +1,4 @@
-//! Recording what is asked of the index, as a trace that `siltstone bench trace` replays.
+//! Records the operations on the index as a trace, which `siltstone bench trace` replays.
 
 use super::formats::METADATA_BYTES;
 use anyhow::Context;
@@ -8,26 +8,26 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::time::Instant;
 
-/// Writes a trace of the index's lookups and inserts, in their order.
+/// Writes a trace of the index's lookups and inserts, in order.
 pub struct Recorder {
     trace: Writer<BufWriter<File>>,
     started: Instant,
 }
 
 impl Recorder {
-    /// Begins a trace in a new file.
+    /// Creates a trace in a new file.
     pub fn create(path: &Path) -> anyhow::Result<Recorder> {
         let create = || Writer::new(BufWriter::new(File::create_new(path)?));
         let trace = create().with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Recorder { trace, started: Instant::now() })
     }
 
-    /// A chunk was looked up.
+    /// Records a lookup.
     pub fn lookup(&mut self, hash: &[u8], found: bool) -> anyhow::Result<()> {
         self.write(Kind::Get, hash, if found { METADATA_BYTES } else { 0 })
     }
 
-    /// A chunk was inserted.
+    /// Records an insert.
     pub fn insert(&mut self, hash: &[u8]) -> anyhow::Result<()> {
         self.write(Kind::Set, hash, METADATA_BYTES)
     }

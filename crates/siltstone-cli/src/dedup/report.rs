@@ -1,4 +1,4 @@
-//! The table at the end of a run, and the same as JSON.
+//! The report at the end of a run, as a table and as JSON.
 
 use super::formats::Totals;
 use super::scan::Scan;
@@ -10,77 +10,77 @@ use siltstone_bench::accounts;
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// What a run has found and what it cost. `files`, `bytes` and `chunks` are those of the files below the paths as they
-/// are now; `indexed`, `unique_chunks` and `dedup_ratio` count every version of a file that any run has read.
+/// The results and the costs of a run. `files`, `bytes` and `chunks` describe the current files below the paths;
+/// `indexed`, `unique_chunks` and `dedup_ratio` count every version of a file that any run has read.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The number of the run, from 1 on.
     pub run: u32,
     /// Whether the user stopped it.
     pub interrupted: bool,
-    /// The hash of the chunks.
+    /// The hash function.
     pub hash: &'static str,
     /// The length of the keys, in bytes.
     pub hash_bytes: u8,
-    /// The average size of a chunk that was asked for, in bytes.
+    /// The configured average size of a chunk, in bytes.
     pub average_size: u32,
-    /// Files below the paths, without those that could not be read.
+    /// Files below the paths, except unreadable ones.
     pub files: u64,
-    /// Files that had never been read.
+    /// Files that had never been read before.
     pub files_new: u64,
     /// Files that have changed since they were read.
     pub files_changed: u64,
-    /// Files that were read on from where an interrupted run was.
+    /// Files whose reading continued where an interrupted run stopped.
     pub files_resumed: u64,
-    /// Files that were indexed already.
+    /// Files that were already indexed.
     pub files_unchanged: u64,
     /// Files and directories that could not be read.
     pub files_failed: u64,
-    /// The first of them, and why.
+    /// The first of them, with the error.
     pub failures: Vec<(String, String)>,
     /// Bytes of the files below the paths.
     pub bytes: u64,
-    /// Bytes that this run has read.
+    /// Bytes read by this run.
     pub bytes_read: u64,
     /// Chunks of the files below the paths.
     pub chunks: u64,
-    /// Chunks that this run has looked up.
+    /// Chunks looked up by this run.
     pub chunks_read: u64,
-    /// Chunks that were in no file before.
+    /// Chunks that were not in any file before.
     pub new_chunks: u64,
     /// Their bytes.
     pub new_bytes: u64,
-    /// What all runs have indexed, every version of a file counted.
+    /// The totals of all runs. Every version of a file counts.
     pub indexed: Totals,
-    /// Different chunks in the index.
+    /// Distinct chunks in the index.
     pub unique_chunks: u64,
-    /// Bytes of all files, every version counted, for each byte of the different chunks.
+    /// Bytes of all versions of all files per byte of the distinct chunks.
     pub dedup_ratio: f64,
-    /// How long the run took.
+    /// The duration of the run.
     pub seconds: f64,
-    /// Millions (2^20) of bytes read a second.
+    /// Mebibytes read per second.
     pub mb_per_s: f64,
-    /// Chunks that were looked up a second, by the time spent in lookups.
+    /// Chunks looked up per second of the time spent in lookups.
     pub lookups_per_s: f64,
-    /// Chunks that were inserted a second, by the time spent in inserts.
+    /// Chunks inserted per second of the time spent in inserts.
     pub inserts_per_s: f64,
-    /// The account of the index at the end, in bytes.
+    /// The memory of the index at the end, in bytes.
     pub ram_bytes: u64,
-    /// Its highest point.
+    /// Its peak, in bytes.
     pub ram_bytes_max: u64,
-    /// The account at the end, over the different chunks.
+    /// The memory at the end, per distinct chunk.
     pub ram_bytes_per_key: f64,
-    /// Its highest point, over the different chunks.
+    /// Its peak, per distinct chunk.
     pub ram_bytes_per_key_max: f64,
-    /// The account at the end, by item, in bytes.
+    /// The memory at the end, by component, in bytes.
     pub ram_account: Value,
-    /// The account of the catalogue of the files, in bytes.
+    /// The memory of the catalogue, in bytes.
     pub catalogue_ram_bytes: u64,
-    /// Reads of the device for each chunk looked up.
+    /// Device reads per chunk looked up.
     pub reads_per_get: f64,
-    /// Bytes that they fetched.
+    /// Bytes read from the device per chunk looked up.
     pub read_bytes_per_get: f64,
-    /// Bytes written to the device for each byte of keys and metadata.
+    /// Bytes written to the device per byte of keys and metadata.
     pub write_amplification: f64,
     /// Bytes of the index on disk.
     pub disk_bytes: u64,
@@ -95,7 +95,7 @@ fn ratio(dividend: f64, divisor: f64) -> f64 {
 }
 
 impl Report {
-    /// The report of a run that has ended; the statistics are those of the index before and after it.
+    /// Creates the report of a finished run from the statistics of the index before and after it.
     pub fn new(scan: &Scan<'_>, before: &Stats, after: &Stats, time: Duration, interrupted: bool) -> Report {
         let (files, counts, indexed) = (&scan.files, scan.indexer.counts(), scan.catalogue.totals());
         let chunking = &scan.chunking;
@@ -148,7 +148,7 @@ impl Report {
         }
     }
 
-    /// Writes the table.
+    /// Prints the table.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "The files of this run")?;
         self.print_files(out)?;
@@ -176,7 +176,7 @@ impl Report {
         row("inserts per second", grouped(self.inserts_per_s as u64), String::new())
     }
 
-    /// What the index holds: every version of every file that any run has read.
+    /// Prints the contents of the index: every version of every file that any run has read.
     fn print_index(&self, out: &mut impl Write) -> io::Result<()> {
         let mut row =
             |name: &str, value: String, remark: String| writeln!(out, "{name:<26} {value:>16}  {remark}");
@@ -208,7 +208,7 @@ impl Report {
     }
 }
 
-/// The number with a comma between the thousands.
+/// Formats the number with commas between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);

@@ -1,4 +1,4 @@
-//! One run over the files: what to read, how far it is, and when that is made durable.
+//! One run over the files: what to read, how far it got, and when that becomes durable.
 
 use super::catalogue::Catalogue;
 use super::chunks::Chunking;
@@ -15,7 +15,7 @@ use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How much work a killed run loses at most.
+/// The work that a killed run loses at most.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// One run over the files.
@@ -31,32 +31,32 @@ pub struct Scan<'a> {
     started_at_ms: u64,
 }
 
-/// What came of the files.
+/// The results of a run, by file.
 #[derive(Debug, Clone, Default)]
 pub struct FileCounts {
-    /// Files that were read and had never been.
+    /// Files read for the first time.
     pub new: u64,
-    /// Files that were read again because they have changed.
+    /// Files read again because they have changed.
     pub changed: u64,
-    /// Files that an interrupted run had begun, and that were read from there on.
+    /// Files whose reading continued where an interrupted run stopped.
     pub resumed: u64,
     /// Their bytes that earlier runs have read.
     pub resumed_bytes: u64,
     /// The chunks of these bytes.
     pub resumed_chunks: u64,
-    /// Files that are indexed already.
+    /// Files that were already indexed.
     pub unchanged: u64,
     /// Their bytes.
     pub unchanged_bytes: u64,
     /// Their chunks.
     pub unchanged_chunks: u64,
-    /// Files and directories that could not be read, with the first of them by name.
+    /// Files and directories that could not be read.
     pub failed: u64,
-    /// The first of those that could not be read, and why.
+    /// The first of them, with the error.
     pub failures: Vec<(PathBuf, String)>,
 }
 
-/// How many failures are told one by one in the report.
+/// The maximum number of failures listed in the report.
 const FAILURES_TOLD_MAX: usize = 100;
 
 /// How the reading of a file ended.
@@ -66,7 +66,7 @@ enum End {
 }
 
 impl<'a> Scan<'a> {
-    /// A run that begins now.
+    /// Starts a run.
     pub fn new(
         chunking: Chunking,
         catalogue: Catalogue,
@@ -87,7 +87,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Indexes all files below the roots, or those until the user stops it, and makes it durable.
+    /// Indexes all files below the roots until the user interrupts, and makes the result durable.
     pub fn run(&mut self, roots: &[PathBuf], without: &[PathBuf]) -> anyhow::Result<()> {
         self.count(roots, without)?;
         for found in walk::files(roots, without) {
@@ -103,7 +103,7 @@ impl<'a> Scan<'a> {
         self.commit()
     }
 
-    /// Finds out how much there is, so that the bar can tell the time left.
+    /// Counts the files and bytes, so that the progress bar can estimate the remaining time.
     fn count(&mut self, roots: &[PathBuf], without: &[PathBuf]) -> anyhow::Result<()> {
         self.bar.set_style(ProgressStyle::with_template("looking for files {spinner} {human_pos}")?);
         self.bar.enable_steady_tick(Duration::from_millis(200));
@@ -133,7 +133,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Indexes a file, unless that was done before. What cannot be read is no error; what cannot be stored is.
+    /// Indexes a file, unless it is already indexed. Read errors are counted; errors of the index are returned.
     fn file(&mut self, path: &Path, announced_bytes: u64) -> anyhow::Result<()> {
         let opened = File::open(path).and_then(|file| file.metadata().map(|metadata| (file, metadata)));
         let (mut file, metadata) = match opened {
@@ -161,7 +161,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// From where a file is to be read; nothing if it is indexed already.
+    /// Returns where to continue reading a file; `None` if it is already indexed.
     fn begin(
         &mut self,
         path: &Path,
@@ -194,12 +194,12 @@ impl<'a> Scan<'a> {
         Ok(Some(FileEntry { id: self.catalogue.new_file_id(), stamp, ..FileEntry::default() }))
     }
 
-    /// What need not be read is not part of the bar, so that its rate is that of reading.
+    /// Removes bytes from the progress bar that need not be read, so that its rate is that of reading.
     fn skip(&self, bytes: u64) {
         self.bar.dec_length(bytes);
     }
 
-    /// Reads a file from where its entry is. The outer error is the index's, the inner one the file's.
+    /// Reads a file from its entry's position. The outer error is the index's, the inner one the file's.
     fn read(
         &mut self,
         file: File,
@@ -244,7 +244,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Makes the chunks durable, and then the catalogue's entries of their files.
+    /// Makes the chunks durable, then the catalogue's entries of their files.
     fn commit(&mut self) -> anyhow::Result<()> {
         self.flush()?;
         self.indexer.sync().context("cannot sync the chunks")?;

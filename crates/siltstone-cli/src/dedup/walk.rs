@@ -1,32 +1,32 @@
-//! Finding the files.
+//! Finds the files.
 
 use anyhow::{Context, anyhow};
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use walkdir::{DirEntry, WalkDir};
 
-/// The paths, absolute and without links, each file under one of them only.
+/// Returns the paths, absolute and with links resolved, without paths below other paths.
 pub fn roots(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let absolute = |path: &PathBuf| {
         std::fs::canonicalize(path).with_context(|| format!("cannot find {}; check the path", path.display()))
     };
     let mut roots = paths.iter().map(absolute).collect::<anyhow::Result<Vec<_>>>()?;
     roots.sort();
-    // Sorted, a directory stands before what is in it.
+    // After sorting, a directory precedes its contents.
     roots.dedup_by(|path, before| path.starts_with(before));
     Ok(roots)
 }
 
-/// Something found on the way.
+/// An entry found below the roots.
 pub enum Found {
-    /// A file to read, with its size in bytes at this moment.
+    /// A file to read, with its current size in bytes.
     File(PathBuf, u64),
-    /// Something that cannot be read, and why.
+    /// An unreadable entry, with the error.
     Unreadable(PathBuf, anyhow::Error),
 }
 
-/// All regular files below the roots, in the order of their names, but for those that are or stand below one of
-/// `without`. Links are not followed; sockets and the like are passed over.
+/// Returns all regular files below the roots, ordered by name, except those in or below `without`. Links are not
+/// followed; sockets and other special files are skipped.
 pub fn files<'a>(roots: &'a [PathBuf], without: &'a [PathBuf]) -> impl Iterator<Item = Found> + 'a {
     roots.iter().flat_map(move |root| {
         let walk = WalkDir::new(root).sort_by_file_name().into_iter();
@@ -51,7 +51,7 @@ fn found(root: &Path, entry: walkdir::Result<DirEntry>) -> Option<Found> {
     }
 }
 
-/// The times of the last change of the contents and of the attributes, in nanoseconds since the Unix epoch.
+/// Returns the times at which the contents and the attributes last changed, in nanoseconds since the Unix epoch.
 pub fn change_times_ns(metadata: &Metadata) -> (i64, i64) {
     use std::os::unix::fs::MetadataExt;
     let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_not_there_is_named() {
+    fn a_missing_path_is_named() {
         let error = roots(&["/no/such/path".into()]).unwrap_err();
         assert!(format!("{error:#}").contains("/no/such/path"));
     }

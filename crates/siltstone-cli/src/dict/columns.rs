@@ -1,4 +1,4 @@
-//! CSV and TSV: a record a row, its key in one column and its value in another or several.
+//! CSV and TSV: one record per row, with the key in one column and the value in one or more others.
 
 use crate::notation::Notation;
 use crate::quantity::counted;
@@ -27,23 +27,23 @@ impl FromStr for Column {
     }
 }
 
-/// Which columns make a record.
+/// The columns of a record.
 #[derive(Debug, Clone)]
 pub struct Columns {
     pub key: Column,
-    /// Several are kept as one row with the same delimiter.
+    /// Several columns are stored as one row with the same delimiter.
     pub values: Vec<Column>,
-    /// The first row has names.
+    /// Whether the first row has names.
     pub has_header: bool,
     pub notation: Notation,
 }
 
-/// How a table is written.
+/// The format of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Table {
-    /// RFC 4180: commas, and quotes where they are needed.
+    /// RFC 4180: commas, and quotes if needed.
     Csv,
-    /// Tabs, and no quotes: neither a tab nor a newline can stand in a field.
+    /// Tabs without quotes: a field cannot contain a tab or a newline.
     Tsv,
 }
 
@@ -74,7 +74,7 @@ impl Table {
     }
 }
 
-/// Reads records out of a table.
+/// Reads the records of a table.
 pub struct Reader<R> {
     rows: csv::Reader<R>,
     table: Table,
@@ -86,7 +86,7 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Begins, and finds the columns.
+    /// Creates a reader and finds the columns.
     pub fn new(table: Table, columns: &Columns, source: R) -> anyhow::Result<Reader<R>> {
         let mut rows = table.reader(source);
         let mut names = csv::ByteRecord::new();
@@ -164,7 +164,7 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins.
+    /// Creates a writer.
     pub fn new(table: Table, notation: Notation, target: W) -> Writer<W> {
         Writer { rows: table.writer(target), table, notation }
     }
@@ -224,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn tabs_part_fields_and_quotes_mean_themselves() {
+    fn tabs_separate_fields_and_quotes_are_literal() {
         let text = "a\t\"x\n\"b\ty\"\n";
         let got = read(Table::Tsv, &columns("1", &["2"], false), text).unwrap();
         assert_eq!(got, pairs(&[("a", "\"x"), ("\"b", "y\"")]));
     }
 
     #[test]
-    fn what_is_missing_is_told_with_its_line() {
+    fn missing_columns_are_reported_with_their_line() {
         let text = "k,v\na,1\nb\n";
         let error = read(Table::Csv, &columns("k", &["v"], false), text).unwrap_err();
         assert!(format!("{error:#}").contains("line 3"), "{error:#}");

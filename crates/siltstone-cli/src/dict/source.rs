@@ -1,4 +1,4 @@
-//! Where the records of a dictionary come from: files of the formats, one after the other.
+//! The sources of a dictionary's records: files of several formats, read one after the other.
 
 use super::columns::{self, Column, Columns, Table};
 use crate::input;
@@ -15,7 +15,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Whether to stop is looked at after so many records.
+/// The number of records between two checks for an interrupt.
 const RECORDS_PER_LOOK: u64 = 1024;
 
 /// The formats.
@@ -32,7 +32,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that a file's name tells, if it does.
+    /// Returns the format of a file's extension, if it has a known one.
     fn of_name(path: &Path) -> Option<Format> {
         match path.extension()?.to_str()? {
             "csv" => Some(Format::Csv),
@@ -42,7 +42,7 @@ impl Format {
     }
 }
 
-/// Which records.
+/// The options that select records.
 #[derive(Debug, Clone, Args)]
 pub struct SourceArgs {
     /// Format [default: detected from the file name or the first byte]
@@ -64,7 +64,7 @@ pub struct SourceArgs {
     inputs: Vec<PathBuf>,
 }
 
-/// What became of the records that were read.
+/// What happened to the records that were read.
 #[derive(Default)]
 pub struct Taken {
     pub records: u64,
@@ -73,7 +73,7 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// Says what a dictionary could not keep.
+    /// Prints what a dictionary could not store.
     pub fn tell(&self) {
         if self.expiring > 0 {
             let (expiring, expired) = (self.expiring, self.expired);
@@ -86,12 +86,12 @@ impl Taken {
 }
 
 impl SourceArgs {
-    /// Whether a file is named, or standard input.
+    /// Whether a file, or standard input, is named.
     pub fn is_named(&self) -> bool {
         !self.inputs.is_empty()
     }
 
-    /// Puts all records into the dictionary. Ends with [`siltstone::Error::Interrupted`] if the user wants that.
+    /// Puts all records into the dictionary. Returns [`siltstone::Error::Interrupted`] if the user interrupts.
     pub fn put_all(
         &self,
         writer: &mut DictionaryWriter,
@@ -127,7 +127,7 @@ impl SourceArgs {
         Ok(taken)
     }
 
-    /// The bytes of all files, as far as they can be known.
+    /// Returns the total length of the files whose length is known, in bytes.
     fn bytes(&self) -> u64 {
         let length = |path: &PathBuf| std::fs::metadata(path).ok().filter(|data| data.is_file());
         self.inputs.iter().filter_map(length).map(|data| data.len()).sum()

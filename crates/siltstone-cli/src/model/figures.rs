@@ -1,4 +1,4 @@
-//! `siltstone model figures`: every figure that docs/MODELS.md names beside its source's, and the curves.
+//! `siltstone model figures`: the numbers of docs/MODELS.md next to those of their sources, and the curves.
 
 use crate::chart::{self, Axis, Chart, Line};
 use crate::outcome::{Outcome, Result, help};
@@ -19,7 +19,7 @@ const EXAMPLES: &str = "
   siltstone model figures --out DIR --plot DIR
   siltstone model figures --simulate 1e7 --json";
 
-/// Print the papers' figures beside what the models say, and draw the curves
+/// Print the papers' numbers next to those of the models, and draw the curves
 ///
 /// Figures 2.8, 4.4, 4.7, 4.9 to 4.12 and 4.14 to 4.16 of Lim's dissertation, its Table 4.1, and the figures of the
 /// papers on FlashKey, FlashStore and BloomStore. Figure 4.16 is by the model; the dissertation measures it.
@@ -32,7 +32,7 @@ pub struct FiguresArgs {
     /// Draw the curves into this directory as SVG, one file per figure
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
-    /// Simulate LevelDB too, with up to so many keys: 1e7 take a minute and a half, 1e8 some ten minutes
+    /// Simulate LevelDB too, with up to this many keys: 1e7 take a minute and a half, 1e8 about ten minutes
     #[arg(long, value_name = "KEYS", value_parser = parse_count, default_value = "0")]
     simulate: f64,
     /// Print one JSON object
@@ -40,7 +40,7 @@ pub struct FiguresArgs {
     json: bool,
 }
 
-/// A figure of a paper, and the same by the models.
+/// A number from a paper, and the models' result.
 struct Claim {
     source: &'static str,
     what: String,
@@ -144,7 +144,7 @@ fn silt() -> Result<Vec<Claim>> {
         claim("2.4", "SILT: WA", 5.4, writes),
         claim("2.4", "SILT: H", 31.0, silt.hash_stores_mean()),
         claim("2.4", "SILT: RA", 1.008, silt.reads_per_get_at_worst()),
-        claim("2.4", "SILT: bytes a key", 0.73, silt.ram_bytes_per_key()),
+        claim("2.4", "SILT: bytes per key", 0.73, silt.ram_bytes_per_key()),
         claim("2.4", "SILT: years", 3.0, flash.lifetime_s(5000.0, 1024.0, writes) / YEAR_S),
     ];
     for (name, keys, partitions) in [("one partition", 25_000_000, 1.0), ("all keys", 100_000_000, 4.0)] {
@@ -160,7 +160,12 @@ fn silt() -> Result<Vec<Claim>> {
         claims.extend([
             claim("4.5", format!("SILT: WA, Zipf, 62 HashStores, {name}"), 3.0, many.writes(&zipf).total()),
             claim("4.5", format!("SILT: WA, Zipf, 25 HashStores, {name}"), 5.4, few.writes(&zipf).total()),
-            claim("4.5", format!("SILT: bytes a key, 25 HashStores, {name}"), 0.56, few.ram_bytes_per_key()),
+            claim(
+                "4.5",
+                format!("SILT: bytes per key, 25 HashStores, {name}"),
+                0.56,
+                few.ram_bytes_per_key(),
+            ),
             claim("4.5", format!("SILT: memory saved, {name}"), 0.26, saved),
         ]);
     }
@@ -186,8 +191,8 @@ fn others() -> Result<Vec<Claim>> {
         claim("VI-C", "FlashKey: WA, random", 3.81, flashkey.write_amplification_random()),
         unclaimed("", "FlashKey: WA, Zipf 0.99, oldest band first", zipf),
         claim("FS 4.4", "FlashStore: items in 4 GiB of index, in 1e6", 715.0, items / 1e6),
-        claim("BS IV-B", "BloomStore: bytes a key, H = 96", 0.667, bloomstore.buffer_bytes_per_key()),
-        claim("BS IV-B", "BloomStore: bytes a key, H = 128", 0.5, longer.buffer_bytes_per_key()),
+        claim("BS IV-B", "BloomStore: bytes per key, H = 96", 0.667, bloomstore.buffer_bytes_per_key()),
+        claim("BS IV-B", "BloomStore: bytes per key, H = 128", 0.5, longer.buffer_bytes_per_key()),
     ])
 }
 
@@ -252,7 +257,7 @@ mod tests {
 
     #[test]
     fn every_claim_is_reached_within_three_per_cent_or_explained() {
-        // docs/MODELS.md says why these are not.
+        // docs/MODELS.md explains these deviations.
         let explained = [
             "SILT: WA, Zipf, 62 HashStores, all keys",
             "SILT: WA, Zipf, 25 HashStores, all keys",

@@ -1,4 +1,4 @@
-//! `siltstone model`: every model by itself, and the figures that they draw.
+//! `siltstone model`: evaluates single models, and prints their figures.
 
 mod figures;
 mod primitives;

@@ -1,4 +1,4 @@
-//! What the models of all systems stand on: different keys among requests, the lifetime of flash, sizes of levels.
+//! The primitives of all models: distinct keys among requests, the lifetime of flash, sizes of levels.
 
 use crate::outcome::{Outcome, Result, help};
 use crate::quantity::{Skew, parse_bytes, parse_count, parse_rate, parse_skew};
@@ -29,7 +29,7 @@ pub struct LifetimeArgs {
     /// Updates, such as 5000/s
     #[arg(long, value_parser = parse_rate)]
     updates: f64,
-    /// The bytes of a key with its value
+    /// The bytes of a key and its value
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     item_size: f64,
     /// The write amplification
@@ -47,26 +47,26 @@ pub fn lifetime(args: &LifetimeArgs) -> Result {
     Ok(Outcome::Done)
 }
 
-/// Different keys among requests: Unique, Unique⁻¹, Merge, DInterval (4.2, 4.3.3)
+/// Distinct keys among requests: Unique, Unique⁻¹, Merge, DInterval (4.2, 4.3.3)
 #[derive(Args)]
 #[command(after_help = help(KEYS_EXAMPLES))]
 pub struct KeysArgs {
-    /// How many keys there are
+    /// Number of keys
     #[arg(long, value_parser = parse_count)]
     keys: f64,
     /// How popular they are: uniform, zipf:0.99, latest:0.99
     #[arg(long, value_parser = parse_skew, default_value = "uniform")]
     skew: Skew,
-    /// The different keys among so many requests
+    /// The expected number of distinct keys among this many requests
     #[arg(long, value_name = "REQUESTS", value_parser = parse_count)]
     unique: Option<f64>,
-    /// The requests among which so many keys are different
+    /// The number of requests with this many distinct keys
     #[arg(long, value_name = "KEYS", value_parser = parse_count)]
     unique_inverse: Option<f64>,
-    /// The keys of a table that is merged from tables of so many keys
+    /// The keys of a table that is merged from tables of these sizes
     #[arg(long, value_name = "U,V", value_delimiter = ',', value_parser = parse_count)]
     merge: Vec<f64>,
-    /// The requests between two compactions of a key in a level of so many
+    /// The requests between two compactions of a key in a level of this many keys
     #[arg(long, value_name = "SIZE", value_parser = parse_count)]
     density_interval: Option<f64>,
     /// Print one JSON object
@@ -98,16 +98,16 @@ pub fn keys(args: &KeysArgs) -> Result {
 #[derive(Args)]
 #[command(after_help = help(LEVELS_EXAMPLES))]
 pub struct LevelsArgs {
-    /// How many keys
+    /// Number of keys
     #[arg(long, value_parser = parse_count)]
     keys: f64,
-    /// The bytes of a key with its value
+    /// The bytes of a key and its value
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "1000")]
     item_size: f64,
     /// How popular they are: uniform, zipf:0.99, latest:0.99
     #[arg(long, value_parser = parse_skew, default_value = "uniform")]
     skew: Skew,
-    /// How many levels besides level-0; as many as LevelDB would have if not given
+    /// Number of levels besides level-0 [default: as many as LevelDB would have]
     #[arg(long)]
     levels: Option<u32>,
     /// Print one JSON object

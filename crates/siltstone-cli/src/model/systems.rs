@@ -1,4 +1,4 @@
-//! Write, read and space amplification and memory of each system.
+//! The write, read and space amplification and the memory of each system.
 
 use crate::outcome::{Outcome, Result};
 use crate::quantity::{Skew, parse_bytes, parse_count, parse_skew};
@@ -26,7 +26,7 @@ pub const SA_EXAMPLES: &str = "
   siltstone model sa --system silt --keys 1e9 --key-size 20 --value-size 44
   siltstone model sa --system flashkey --keys 4e9 --over-provision 0.18 --json";
 
-/// What is asked of a model.
+/// The quantity that a model computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     Writes,
@@ -65,7 +65,7 @@ pub struct SystemArgs {
     /// The system
     #[arg(long, value_enum)]
     system: SystemArg,
-    /// How many keys, such as 1e8
+    /// Number of keys, such as 1e8
     #[arg(long, value_parser = parse_count)]
     keys: f64,
     /// The length of the keys, in bytes
@@ -74,7 +74,7 @@ pub struct SystemArgs {
     /// The length of the values, in bytes
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "100")]
     value_size: f64,
-    /// How popular the keys are in puts and gets: uniform, zipf:0.99, latest:0.99
+    /// Popularity of the keys in puts and gets: uniform, zipf:0.99, latest:0.99
     #[arg(long, value_parser = parse_skew, default_value = "uniform")]
     skew: Skew,
     #[command(flatten)]
@@ -87,10 +87,10 @@ pub struct SystemArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Parameters; each system has its own defaults")]
 struct Parameters {
-    /// leveldb: take the level sizes that write least
+    /// leveldb: use the level sizes that write least
     #[arg(long)]
     optimize: bool,
-    /// leveldb: simulate it too, for wa and ra; 1e7 keys take some seconds
+    /// leveldb: also simulate it, for wa and ra; 1e7 keys take some seconds
     #[arg(long)]
     simulate: bool,
     /// leveldb: the write buffer, in bytes
@@ -99,22 +99,22 @@ struct Parameters {
     /// leveldb, cola, samt: the factor between levels
     #[arg(long, value_name = "R")]
     growth: Option<u32>,
-    /// leveldb, cola, samt: Bloom filters, in bits a key
+    /// leveldb, cola, samt: Bloom filters, in bits per key
     #[arg(long, value_name = "BITS", default_value_t = 0.0)]
     bloom_bits: f64,
     /// silt, silt-paper: P
     #[arg(long, value_name = "P")]
     partitions: Option<f64>,
-    /// silt: the keys of HashStores before a merge, as a share of all
+    /// silt: the keys of HashStores before a merge, as a fraction of all keys
     #[arg(long, default_value_t = 0.3)]
     merge_ratio: f64,
     /// silt: the false positives of filters, as their number of bits
     #[arg(long, default_value_t = 11.0)]
     filter_bits: f64,
-    /// silt: the slots of a LogStore at the least
+    /// silt: the minimum number of slots of a LogStore
     #[arg(long, default_value_t = 4096.0)]
     log_slots_min: f64,
-    /// silt: the bits of a filter on each SortedStore, for gets of missing keys
+    /// silt: the bits of the filter of each SortedStore, for gets of missing keys
     #[arg(long, value_name = "BITS", default_value_t = 0.0)]
     filter_last_store: f64,
     /// silt: a block on flash
@@ -129,16 +129,16 @@ struct Parameters {
     /// silt-paper: k
     #[arg(long, value_name = "K", default_value_t = 15.0)]
     tag_bits: f64,
-    /// flashkey, bloomstore: space beyond that of the data, as a share of it
+    /// flashkey, bloomstore: extra space, as a fraction of the data
     #[arg(long, value_name = "SHARE", default_value_t = 0.18)]
     over_provision: f64,
-    /// flashkey: the share of its hash table that is in memory
+    /// flashkey: the fraction of its hash table that is in memory
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     table_cached: f64,
-    /// flashstore: the flash that it takes; what does not fit goes to a disk
+    /// flashstore: the size of the flash; the rest of the data goes to a disk
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     flash_bytes: Option<f64>,
-    /// flashstore: gets for each put
+    /// flashstore: gets per put
     #[arg(long, default_value_t = 9.0)]
     gets_per_put: f64,
     /// bloomstore: the filters of a chain
@@ -150,7 +150,7 @@ struct Parameters {
     /// bloomstore: filters of each chain in memory
     #[arg(long, default_value_t = 1.0)]
     buffered_filters: f64,
-    /// bloomstore: the prefilter, in bits a key
+    /// bloomstore: the prefilter, in bits per key
     #[arg(long, default_value_t = 0.0)]
     prefilter_bits: f64,
 }
@@ -167,7 +167,7 @@ fn named(values: &[(&str, f64)]) -> Values {
     values.iter().map(|&(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// With their sum before them.
+/// Prepends the sum of the values.
 fn summed(total: &str, values: Values) -> Values {
     let sum = values.iter().map(|(_, value)| value).sum();
     std::iter::once((total.to_owned(), sum)).chain(values).collect()
@@ -405,7 +405,7 @@ impl SystemArgs {
         };
         mica.check()?;
         if measure != Measure::Memory {
-            bail!("MICA keeps its items in memory and none on flash: only ram has an answer");
+            bail!("MICA keeps its items in memory and none on flash: use ram");
         }
         Ok(memory(self.keys, mica.ram_bytes()))
     }
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_simulation_of_leveldb_stands_beside_its_model() {
+    fn leveldb_is_simulated_along_with_its_model() {
         let flags = "--system leveldb --keys 2e4 --value-size 9984 --write-buffer 1MiB --simulate";
         for (measure, simulated) in
             [(Measure::Writes, "simulated"), (Measure::Reads, "tables_per_get_simulated")]

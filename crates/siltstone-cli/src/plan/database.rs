@@ -1,30 +1,30 @@
-//! What a database tells: its records, and the counters of what was asked of it.
+//! The input of a plan from a database: its records, and its usage counters.
 
 use crate::open::Location;
 use anyhow::bail;
 use siltstone::{Database, Error, Stats, Usage};
 use std::path::Path;
 
-/// Records that are looked at for their sizes.
+/// The number of records whose sizes are sampled.
 const RECORDS_SAMPLED: usize = 100_000;
 
-/// What was found in a database.
+/// What a database shows.
 pub struct Found {
-    /// About how many records.
+    /// The approximate number of records.
     pub items: f64,
     /// The mean length of a key, in bytes.
     pub key_bytes: f64,
     /// The mean length of a value, in bytes.
     pub value_bytes: f64,
-    /// All records that were looked at have the same lengths.
+    /// Whether all sampled records have the same lengths.
     pub fixed: bool,
-    /// What was asked of it, if that was ever counted.
+    /// The usage counters, if there are any.
     pub usage: Option<Usage>,
-    /// What it has now, if nobody else has it open.
+    /// The current statistics, unless another process has the database open.
     pub now: Option<Stats>,
 }
 
-/// Looks at the records of a database; of one that is in use only at what it kept of its counters.
+/// Reads the records and counters of a database. If it is in use, reads only the counters that it has stored.
 pub fn read(db: &Path) -> anyhow::Result<Found> {
     let location = Location { db: db.to_owned() };
     match location.open() {
@@ -50,7 +50,7 @@ fn counted(db: &Path, usage: Option<Usage>) -> anyhow::Result<Found> {
         items: usage.records.max(1) as f64,
         key_bytes,
         value_bytes,
-        // All alike, or sizes whose means happen to be whole.
+        // All records are alike, or the means of their sizes happen to be whole numbers.
         fixed: key_bytes.fract() == 0.0 && value_bytes.fract() == 0.0,
         usage: Some(usage),
         now: None,

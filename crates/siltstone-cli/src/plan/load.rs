@@ -1,20 +1,20 @@
-//! The load of a store as it was counted: by a database, or in a trace.
+//! The load of a store, as counted by a database or in a trace.
 
 use siltstone::Usage;
 
-/// A shorter time says nothing of rates, in seconds.
+/// The shortest time that gives a meaningful rate, in seconds.
 const SECONDS_MIN: f64 = 1.0;
 
-/// What was asked of a store, and for how long.
+/// The operations on a store, and their duration.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Load {
     /// Keys that were looked up.
     pub gets: f64,
-    /// Those of them that were not there.
+    /// Lookups of missing keys.
     pub misses: f64,
-    /// Records that were put and keys that were deleted.
+    /// Records put and keys deleted.
     pub writes: f64,
-    /// For how long, in seconds.
+    /// The duration, in seconds.
     pub seconds: f64,
 }
 
@@ -34,18 +34,18 @@ impl Load {
         (self.seconds >= SECONDS_MIN).then(|| count / self.seconds)
     }
 
-    /// Writes in a second, if it lasted long enough to tell.
+    /// Returns the writes per second, if the load lasted long enough.
     pub fn writes_per_s(&self) -> Option<f64> {
         self.per_s(self.writes)
     }
 
-    /// Gets in a second beside so many writes; if it did not last long enough to tell, then as many for each write as
-    /// there were.
+    /// Returns the gets per second. If the load did not last long enough, scales `writes_per_s` by the ratio of gets to
+    /// writes.
     pub fn gets_per_s(&self, writes_per_s: f64) -> f64 {
         self.per_s(self.gets).unwrap_or_else(|| writes_per_s * self.gets / self.writes.max(1.0))
     }
 
-    /// The share of gets whose key was not there.
+    /// Returns the share of gets of missing keys.
     pub fn missing(&self) -> f64 {
         self.misses / self.gets.max(1.0)
     }

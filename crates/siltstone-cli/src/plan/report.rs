@@ -1,4 +1,4 @@
-//! Plans as a table, as JSON and as charts.
+//! Prints plans as tables, JSON and charts.
 
 use crate::chart::{Axis, Chart, Line};
 use crate::quantity::{show_bytes, show_count, show_time};
@@ -9,10 +9,10 @@ use siltstone_model::planner::{
 };
 use std::io::{self, Write};
 
-/// The keys that `bench db` is given to try a plan with, at the most.
+/// The maximum number of keys of the `bench db` command that tries a plan.
 const TRIED_KEYS_MAX: f64 = 1e7;
 
-/// What was asked for, as JSON.
+/// The demand as JSON.
 pub fn demand(demand: &Demand) -> Value {
     json!({
         "items": demand.keys(),
@@ -35,7 +35,7 @@ pub fn demand(demand: &Demand) -> Value {
     })
 }
 
-/// A plan as JSON, with the call and the flags that set it up, and the command that tries it.
+/// A plan as JSON, with the builder call, the flags, and the command that tries it.
 pub fn plan(demand: &Demand, plan: &Plan) -> Value {
     let mut value = json!(plan);
     let trial = trial(demand, plan).filter(|_| plan.is_recommended());
@@ -78,7 +78,7 @@ fn verdict(plan: &Plan) -> String {
     }
 }
 
-/// Prints what was read from a database, and what it has now if nobody else has it open.
+/// Prints the counters of a database, and its current size unless another process has it open.
 pub fn print_database(out: &mut impl Write, usage: Option<&Usage>, now: Option<&Stats>) -> io::Result<()> {
     if let Some(usage) = usage {
         writeln!(
@@ -103,11 +103,11 @@ pub fn print_database(out: &mut impl Write, usage: Option<&Usage>, now: Option<&
     }
 }
 
-/// Prints the engines, the best first, and how to set the best one up.
+/// Prints the engines, best first, and how to use the best one.
 pub fn print(out: &mut impl Write, demand: &Demand, plans: &[Plan]) -> io::Result<()> {
     writeln!(
         out,
-        "{} items of {:.0} + {:.0} B, {} gets and {} updates a second, {} of memory, {}B of flash for {}",
+        "{} items of {:.0} + {:.0} B, {} gets and {} updates per second, {} of memory, {}B of flash for {}",
         show_count(demand.keys()),
         demand.key_bytes,
         demand.value_bytes,
@@ -153,7 +153,7 @@ fn print_row(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
     )
 }
 
-/// A database small enough to be tried, with the settings of a plan.
+/// A database small enough to try, with the settings of a plan.
 struct Trial {
     keys: u64,
     command: String,
@@ -168,7 +168,7 @@ fn trial(demand: &Demand, plan: &Plan) -> Option<Trial> {
         true => String::new(),
         false => format!(" --key_size {:.0} --value_size {:.0}", demand.key_bytes, demand.value_bytes),
     };
-    // Merges are in their steady state after each partition was merged once or twice.
+    // Merges reach a steady state after each partition has been merged once or twice.
     let ratio = scaled.settings.iter().find_map(|(name, value)| match value {
         Setting::Ratio(ratio) if *name == "merge_ratio" => Some(*ratio),
         _ => None,
@@ -212,9 +212,9 @@ fn print_recommended(out: &mut impl Write, demand: &Demand, best: &Plan) -> io::
     )
 }
 
-/// What would have to be given up for the nearest engine that is built.
+/// Prints which requirements the nearest existing engine would need relaxed.
 fn print_remedies(out: &mut impl Write, demand: &Demand, plans: &[Plan]) -> io::Result<()> {
-    writeln!(out, "\nNone of the engines that are built does all of this.")?;
+    writeln!(out, "\nNone of the existing engines meets all requirements.")?;
     let Some(nearest) = plans.iter().find(|plan| plan.system.is_built()) else { return Ok(()) };
     writeln!(out, "The nearest is {}, which would do with all of:", nearest.system.name())?;
     for unfit in &nearest.unfit {
@@ -231,9 +231,9 @@ fn print_remedies(out: &mut impl Write, demand: &Demand, plans: &[Plan]) -> io::
     Ok(())
 }
 
-/// A demand that is relaxed as far as one limit needs it.
+/// Relaxes a demand until one limit is met.
 fn remedy(demand: &Demand, limit: &Limit) -> String {
-    // Rounded up to three digits, so that what is printed is enough.
+    // Rounded up to three digits, so that the printed value is enough.
     let enough = |value: f64| {
         let unit = 10f64.powf(value.max(1.0).log10().floor() - 2.0);
         (value / unit).ceil() * unit
@@ -269,7 +269,7 @@ fn goal(goal: Goal) -> &'static str {
     }
 }
 
-/// Figure 2.8 with all engines: write amplification and reads over memory.
+/// Figure 2.8 for all engines: write amplification and reads over memory.
 pub fn charts(demand: &Demand, plans: &[Plan], trade_offs: &[TradeOff]) -> [Chart; 2] {
     let chart = |title: &str, y: &str, logarithmic: bool, value: fn(&Prediction) -> f64| {
         let point = |prediction: &Prediction| (prediction.ram_bytes_per_key, value(prediction));
@@ -283,7 +283,7 @@ pub fn charts(demand: &Demand, plans: &[Plan], trade_offs: &[TradeOff]) -> [Char
             }
         };
         let chosen = plans.iter().find(|plan| plan.is_recommended()).map(|plan| Line {
-            // The curves are the least writes for the memory; other goals may choose a point above them.
+            // The curves show the least writes for each amount of memory; other goals may choose a point above them.
             name: format!("recommended: {}, {}", plan.system.name(), goal(demand.goal)),
             points: vec![point(&plan.prediction)],
             faint: false,

@@ -1,5 +1,5 @@
-//! What a trace tells: how often each key is requested, how large the records are, and how many gets there are for each
-//! put.
+//! The input of a plan from a trace: how often each key is requested, the sizes of records, and the ratio of gets to
+//! puts.
 
 use super::load::Load;
 use anyhow::Context;
@@ -11,10 +11,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
-/// What is looked at to tell a table of requests from a list of keys, in bytes.
+/// The number of bytes that distinguish a table of requests from a list of keys.
 const HEAD_BYTES: u64 = 4096;
 
-/// A trace that was read. Some 32 bytes of memory a key.
+/// The contents of a trace. Takes about 32 bytes of memory per key.
 #[derive(Default)]
 pub struct Trace {
     /// Requests of each key.
@@ -23,14 +23,14 @@ pub struct Trace {
     request_key_bytes: u64,
     sets: u64,
     set_value_bytes: u64,
-    /// The lengths of the first record that was set, unless another one had others.
+    /// The lengths of the first record that was set.
     lengths: Option<(u16, u32)>,
     differs: bool,
-    /// What was asked, if the trace says so.
+    /// The operations, if the trace has them.
     pub load: Option<Load>,
 }
 
-/// Reads a recorded trace, a table of requests, or a file with a key on each line, whose empty lines count for nothing.
+/// Reads a recorded trace, a table of requests, or a file with one key per line. Empty lines are skipped.
 pub fn read(path: &Path) -> anyhow::Result<Trace> {
     let name = path.display();
     let mut head = Vec::new();
@@ -47,7 +47,8 @@ pub fn read(path: &Path) -> anyhow::Result<Trace> {
     }
 }
 
-/// Whether a file that begins so is a table of requests: its first line is one, or names the fields of one.
+/// Returns whether a file with this beginning is a table of requests: its first line is a request, or names the fields
+/// of one.
 fn is_table(head: &[u8]) -> bool {
     let end = head.iter().rposition(|byte| *byte == b'\n').map_or(head.len(), |at| at + 1);
     matches!(CsvReader::new(Cursor::new(&head[..end])).next(), Some(Ok(_)))
@@ -78,7 +79,7 @@ impl Trace {
         let load = self.load.get_or_insert_default();
         load.seconds = operation.time_ms as f64 / 1e3;
         match operation.kind {
-            // Traces of caches do not say what a get found: a key that was requested before may be there.
+            // Traces of caches do not record what a get found. A key that was requested before may have been there.
             Kind::Get if operation.value_length == 0 && !self.counts.contains_key(&operation.key) => {
                 load.gets += 1.0;
                 load.misses += 1.0;
@@ -112,8 +113,8 @@ impl Trace {
         !self.differs
     }
 
-    /// The popularity of the keys that occur; of more keys than that if so many items are stated, of which the others
-    /// are taken to be requested half as often as those that occurred once.
+    /// Returns the popularity of the keys in the trace. If `items` is larger than their number, the remaining keys are
+    /// assumed to be requested half as often as those that occur once.
     pub fn popularity(&self, items: Option<f64>) -> Result<Popularity, ModelError> {
         let mut histogram: HashMap<u64, u64> = HashMap::new();
         for count in self.counts.values() {
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_and_the_trace_made_of_it_tell_the_same_load() {
+    fn a_table_and_the_trace_made_of_it_have_the_same_load() {
         let directory = tempfile::tempdir().unwrap();
         let (table, binary) = (directory.path().join("table"), directory.path().join("binary"));
         let lines = "0,abc,3,0,0,get,0\n0,abc,3,5,0,set,0\n4,abc,3,5,0,get,0\n4,xyzuv,5,9,0,set,0\n4,abc,3,0,0,get,0\n";

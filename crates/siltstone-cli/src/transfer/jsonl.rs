@@ -1,6 +1,5 @@
-//! JSONL: a JSON object a line. A key or a value that is UTF-8 stands under `key` or `value` as a string; other bytes
-//! stand under `key_base64` and `value_base64`, or `key_hex` and `value_hex`. `expires_at_ms` is there if the record
-//! expires.
+//! JSONL: one JSON object per line. UTF-8 keys and values are strings in the fields `key` and `value`; other bytes are
+//! in `key_base64` and `value_base64`, or `key_hex` and `value_hex`. `expires_at_ms` is present if the record expires.
 
 use super::RecordSink;
 use anyhow::{Context, anyhow, bail};
@@ -10,10 +9,10 @@ use siltstone::{Bytes, Record};
 use std::borrow::Cow;
 use std::io::{BufRead, Read, Write};
 
-/// The longest line: a value of the greatest length in hex or with every byte escaped, and its key.
+/// The maximum length of a line: the longest value in hex or with every byte escaped, and its key.
 const LINE_BYTES_MAX: u64 = 7 << 28;
 
-/// What some programs write before UTF-8; it is no part of the text.
+/// The mark that some programs write before UTF-8; it is not part of the text.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 #[derive(Default, Serialize, Deserialize)]
@@ -46,7 +45,7 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins; what is no text is written in hex or in Base64.
+    /// Creates a writer; bytes that are not UTF-8 are written in hex or in Base64.
     pub fn new(target: W, hex: bool) -> Self {
         Writer { target, hex }
     }
@@ -74,7 +73,7 @@ impl<W: Write> RecordSink for Writer<W> {
     }
 }
 
-/// Reads JSONL; empty lines are passed over.
+/// Reads JSONL. Empty lines are skipped.
 pub struct Reader<R> {
     source: R,
     line: Vec<u8>,
@@ -83,7 +82,7 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Begins.
+    /// Creates a reader.
     pub fn new(source: R) -> Self {
         Reader { source, line: Vec::new(), number: 0, ended: false }
     }
@@ -119,7 +118,7 @@ impl<R: BufRead> Iterator for Reader<R> {
 }
 
 fn parse(line: &[u8]) -> anyhow::Result<Record> {
-    // What the parser calls line 1 is the line that the caller names.
+    // The parser's line 1 is the line that the caller names.
     let wrong = |error: serde_json::Error| {
         let told = error.to_string();
         let told = told.split(" at line ").next().unwrap_or_default();
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_record_is_named_by_its_number() {
+    fn an_invalid_line_is_named_by_its_number() {
         for wrong in [
             "{\"key\":\"a\"}",
             "{\"value\":\"a\"}",
