@@ -3,7 +3,7 @@
 use crate::meter::files_below;
 use crate::worker::Done;
 use anyhow::{Context, Result, bail};
-use siltstone_bench::random::Random;
+use siltstone_bench::random::{self, Rng};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
@@ -22,7 +22,7 @@ pub fn run(directory: &Path, threads: u64, duration: Duration, seed: u64) -> Res
     let blocks = Blocks::open(directory)?;
     let blocks = &blocks;
     std::thread::scope(|scope| {
-        let start = |thread| scope.spawn(move || blocks.read(Random::new(seed, thread), duration));
+        let start = |thread| scope.spawn(move || blocks.read(random::stream(seed, thread), duration));
         let workers: Vec<_> = (0..threads).map(start).collect();
         let mut all = Done::new()?;
         for worker in workers {
@@ -57,13 +57,13 @@ impl Blocks {
         }
     }
 
-    fn read(&self, mut random: Random, duration: Duration) -> Result<u64> {
+    fn read(&self, mut random: Rng, duration: Duration) -> Result<u64> {
         let mut buffer = vec![0; 2 * BLOCK_BYTES as usize];
         let aligned = buffer.as_ptr().align_offset(BLOCK_BYTES as usize);
         let block = &mut buffer[aligned..aligned + BLOCK_BYTES as usize];
         let (mut reads, end) = (0, Instant::now() + duration);
         while Instant::now() < end {
-            let number = random.below(self.count);
+            let number = random.u64(..self.count);
             let at = self.files.partition_point(|(first, _)| *first <= number) - 1;
             let (first, file) = &self.files[at];
             file.read_exact_at(block, (number - first) * BLOCK_BYTES)?;

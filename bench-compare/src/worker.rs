@@ -5,7 +5,7 @@ use crate::peer::{Peer, Record};
 use crate::phase::{MULTIGET_KEYS, Phase, Work};
 use anyhow::{Result, bail, ensure};
 use siltstone_bench::keys::{Keys, Values};
-use siltstone_bench::random::Random;
+use siltstone_bench::random::{self, Rng};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -77,7 +77,7 @@ struct Worker<'a> {
     bench: &'a Bench<'a>,
     thread: u64,
     threads: u64,
-    random: Random,
+    random: Rng,
     record: Record,
     key: Vec<u8>,
     value: Vec<u8>,
@@ -86,7 +86,7 @@ struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     fn new(bench: &'a Bench<'a>, thread: u64, threads: u64) -> Result<Self> {
-        let random = Random::new(bench.seed, thread);
+        let random = random::stream(bench.seed, thread);
         let (record, key, value) = (Record::default(), vec![], vec![]);
         Ok(Worker { bench, thread, threads, random, record, key, value, done: Done::new()? })
     }
@@ -96,12 +96,12 @@ impl<'a> Worker<'a> {
         match work {
             // The keys of successive numbers are in random order already.
             Work::Load => self.put_all(count, |_, position| position)?,
-            Work::Overwrite => self.put_all(count, |worker, _| worker.random.below(count))?,
+            Work::Overwrite => self.put_all(count, |worker, _| worker.random.u64(..count))?,
             Work::Read => self.until_the_end(Self::read)?,
             Work::MultiGet => self.until_the_end(Self::read_many)?,
             Work::Miss => self.until_the_end(Self::miss)?,
             Work::Mixed(gets) => self.until_the_end(|worker| {
-                if worker.random.below(100) < u64::from(gets) { worker.read() } else { worker.put() }
+                if worker.random.u64(..100) < u64::from(gets) { worker.read() } else { worker.put() }
             })?,
             Work::Raw => bail!("raw reads are not done by a store"),
         }
@@ -119,7 +119,7 @@ impl<'a> Worker<'a> {
     /// Returns a random key that only this thread writes.
     fn own_number(&mut self) -> u64 {
         let own = self.bench.keys.count() / self.threads;
-        self.random.below(own) * self.threads + self.thread
+        self.random.u64(..own) * self.threads + self.thread
     }
 
     /// Puts `count` records. No other thread reads or writes meanwhile, so versions may be updated before their puts.
@@ -143,7 +143,7 @@ impl<'a> Worker<'a> {
     fn make_record(&mut self, number: u64, (key, value): &mut Record) -> u8 {
         let version = self.bench.versions[number as usize].load(Relaxed).wrapping_add(1);
         self.bench.keys.write(number, key);
-        let write = self.random.draw() << 8 | u64::from(version);
+        let write = self.random.u64(..) << 8 | u64::from(version);
         self.bench.values.write(number, write, value);
         version
     }
@@ -171,7 +171,7 @@ impl<'a> Worker<'a> {
     }
 
     fn read(&mut self) -> Result<()> {
-        let number = self.random.below(self.bench.keys.count());
+        let number = self.random.u64(..self.bench.keys.count());
         self.bench.keys.write(number, &mut self.key);
         let before = self.bench.versions[number as usize].load(Relaxed);
         let value = &mut self.value;
@@ -188,7 +188,7 @@ impl<'a> Worker<'a> {
 
     fn read_many(&mut self) -> Result<()> {
         let count = self.bench.keys.count();
-        let numbers: Vec<u64> = (0..MULTIGET_KEYS).map(|_| self.random.below(count)).collect();
+        let numbers: Vec<u64> = (0..MULTIGET_KEYS).map(|_| self.random.u64(..count)).collect();
         let mut keys = vec![vec![]; numbers.len()];
         let before: Vec<u8> =
             numbers.iter().map(|number| self.bench.versions[*number as usize].load(Relaxed)).collect();
@@ -207,7 +207,7 @@ impl<'a> Worker<'a> {
     }
 
     fn miss(&mut self) -> Result<()> {
-        let number = self.random.below(self.bench.keys.count());
+        let number = self.random.u64(..self.bench.keys.count());
         self.bench.keys.write_missing(number, &mut self.key);
         let started = Instant::now();
         let found = self.bench.peer.get(&self.key, &mut |_| {})?;

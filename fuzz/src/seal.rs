@@ -124,10 +124,7 @@ pub fn seal_segment(layout: RecordLayout, secret: Secret, bytes: &mut [u8]) -> O
 
 /// Returns the frame of the log with this body, at this position.
 pub fn frame(secret: Secret, position: u64, body: &[u8]) -> Vec<u8> {
-    let mixed = secret.number() ^ position;
-    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    let mixed = mixed ^ (mixed >> 31);
+    let mixed = siltstone::coding::mix(secret.number() ^ position);
     let crc = crc32c::crc32c_append(crc32c::crc32c(&mixed.to_le_bytes()), body);
     [&crc.to_le_bytes()[..], body].concat()
 }

@@ -7,7 +7,7 @@ use crate::keys::{Keys, Values};
 use crate::named::{self, by_name};
 use crate::place::Place;
 use crate::quantity::parse_whole;
-use crate::random::{Permutation, Random};
+use crate::random::{self, Permutation};
 use crate::{Error, Result};
 use clap::Parser;
 use serde::Serialize;
@@ -261,13 +261,13 @@ impl Bench<'_> {
     }
 
     fn look_up(&mut self, dictionary: &Dictionary, keys: u64) -> Result<Lookups> {
-        let mut random = Random::new(self.settings.seed, 1);
+        let mut random = random::stream(self.settings.seed, 1);
         let mut key = Vec::new();
         let reads = |dictionary: &Dictionary| dictionary.io().of(siltstone::device::Purpose::Get).reads;
         let reads_before = reads(dictionary);
         let started = Instant::now();
         for _ in 0..self.settings.lookups {
-            let number = random.below(keys.max(1));
+            let number = random.u64(..keys.max(1));
             self.keys.write(number, &mut key);
             self.check(number, dictionary.get(&key)?.as_deref())?;
         }
@@ -289,14 +289,14 @@ impl Bench<'_> {
     }
 
     fn look_up_many(&mut self, dictionary: &Dictionary, keys: u64) -> Result<f64> {
-        let mut random = Random::new(self.settings.seed, 2);
+        let mut random = random::stream(self.settings.seed, 2);
         let calls = self.settings.lookups.div_ceil(KEYS_PER_CALL as u64);
         let mut wanted = vec![Vec::new(); KEYS_PER_CALL];
         let mut numbers = vec![0; KEYS_PER_CALL];
         let started = Instant::now();
         for _ in 0..calls {
             for (number, key) in numbers.iter_mut().zip(&mut wanted) {
-                *number = random.below(keys.max(1));
+                *number = random.u64(..keys.max(1));
                 self.keys.write(*number, key);
             }
             for (number, value) in numbers.iter().zip(dictionary.get_many(&wanted)?) {

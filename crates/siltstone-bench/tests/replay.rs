@@ -2,18 +2,18 @@
 
 use siltstone_bench::Error;
 use siltstone_bench::place::Place;
-use siltstone_bench::random::Random;
+use siltstone_bench::random;
 use siltstone_bench::trace::replay::{Report, Settings, run};
 use siltstone_bench::trace::{Kind, Operation, TraceError};
 use siltstone_bench::tuning::{SettingArgs, Tuning};
 use std::collections::HashMap;
 
 fn trace(operations: u64, keys: u64, value_length: impl Fn(u64) -> u32) -> Vec<Operation> {
-    let mut random = Random::new(operations, keys);
+    let mut random = random::stream(operations, keys);
     let kinds = [Kind::Get, Kind::Get, Kind::Set, Kind::Set, Kind::Delete];
     let operation = |number| Operation {
-        kind: kinds[random.below(5) as usize],
-        key: random.below(keys),
+        kind: kinds[random.u64(..5) as usize],
+        key: random.u64(..keys),
         key_length: 20,
         value_length: value_length(number),
         time_ms: number,

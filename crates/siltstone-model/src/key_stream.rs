@@ -1,6 +1,7 @@
 //! Requests drawn from a popularity, for simulators and for the tests of the primitives.
 
 use super::error::ModelError;
+use super::permutation::Permutation;
 use super::popularity::Popularity;
 
 /// The most keys that a stream can name.
@@ -14,8 +15,8 @@ const GUIDE_CELLS: usize = 4096;
 /// the models assume (4.2.2). A key takes about ten nanoseconds.
 #[derive(Debug, Clone)]
 pub struct KeyStream {
-    random: Random,
-    scatter: Scatter,
+    random: fastrand::Rng,
+    scatter: Permutation,
     keys: u64,
     /// The first rank, the number of keys, and the sum of probabilities up to the group's end.
     groups: Vec<(u64, u64, f64)>,
@@ -45,8 +46,8 @@ impl KeyStream {
             groups.partition_point(|group| group.2 <= value) as u32
         };
         let guide = (0..GUIDE_CELLS).map(cell_group).collect();
-        let mut random = Random::new(seed);
-        let scatter = Scatter::new(first, random.next());
+        let mut random = fastrand::Rng::with_seed(seed);
+        let scatter = Permutation::new(first, random.u64(..));
         Ok(KeyStream {
             random,
             scatter,
@@ -60,18 +61,18 @@ impl KeyStream {
 
     /// Every key once, in pseudo-random order: to load a store before its updates are counted.
     pub fn every_key(&self) -> impl Iterator<Item = u32> + use<> {
-        let other_order = Scatter::new(self.keys, 0x5bd1_e995);
-        (0..self.keys).map(move |index| other_order.place(index) as u32)
+        let other_order = Permutation::new(self.keys, 0x5bd1_e995);
+        (0..self.keys).map(move |index| other_order.at(index) as u32)
     }
 
     fn rank(&mut self) -> u64 {
-        let value = self.random.unit();
+        let value = self.random.f64();
         let mut group = self.guide[(value * GUIDE_CELLS as f64) as usize] as usize;
         while self.groups[group].2 <= value {
             group += 1;
         }
         let (first, keys, _) = self.groups[group];
-        first + self.random.below(keys)
+        first + self.random.u64(..keys)
     }
 }
 
@@ -81,77 +82,16 @@ impl Iterator for KeyStream {
     fn next(&mut self) -> Option<u32> {
         if self.new_keys == 0.0 {
             let rank = self.rank();
-            return Some(self.scatter.place(rank) as u32);
+            return Some(self.scatter.at(rank) as u32);
         }
         // The newest key takes the place of the oldest, which has the rank N − 1.
-        let rank = if self.random.unit() < self.new_keys {
+        let rank = if self.random.f64() < self.new_keys {
             self.newest = (self.newest + 1) % self.keys;
             0
         } else {
             self.rank()
         };
-        Some(self.scatter.place((self.newest + self.keys - rank) % self.keys) as u32)
-    }
-}
-
-/// SplitMix64: a counter, mixed.
-#[derive(Debug, Clone)]
-pub(super) struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Random(seed)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Uniform within 0 (included) to 1 (excluded).
-    pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Uniform below a limit.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
-    }
-}
-
-/// A permutation of the numbers below a limit: a mixer of the next power of two, repeated until it falls below.
-#[derive(Debug, Clone)]
-struct Scatter {
-    limit: u64,
-    bits: u32,
-    seed: u64,
-}
-
-impl Scatter {
-    fn new(limit: u64, seed: u64) -> Self {
-        Scatter { limit, bits: limit.next_power_of_two().trailing_zeros().max(2), seed }
-    }
-
-    fn place(&self, index: u64) -> u64 {
-        let mut place = self.mix(index);
-        while place >= self.limit {
-            place = self.mix(place);
-        }
-        place
-    }
-
-    /// Each step is invertible within the mask, so this is a permutation.
-    fn mix(&self, index: u64) -> u64 {
-        let mask = (1 << self.bits) - 1;
-        let mut mixed = index;
-        for factor in [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0x9e37_79b9_7f4a_7c15u64] {
-            mixed = mixed.wrapping_add(self.seed).wrapping_mul(factor) & mask;
-            mixed ^= mixed >> (self.bits / 2);
-        }
-        mixed
+        Some(self.scatter.at((self.newest + self.keys - rank) % self.keys) as u32)
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Benchmark, Settings};
 use crate::key_set::KeySet;
 use crate::keys::{Keys, Values};
 use crate::latencies::Latencies;
-use crate::random::{Permutation, Random};
+use crate::random::{self, Permutation, Rng};
 use crate::{Error, Result};
 use siltstone::{Batch, Bytes, Change, Database, Durability, WriteOptions};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -46,7 +46,7 @@ impl Work {
 
 pub struct Worker<'a> {
     shared: &'a Shared<'a>,
-    random: Random,
+    random: Rng,
     order: Permutation,
     key: Vec<u8>,
     value: Vec<u8>,
@@ -59,7 +59,7 @@ impl<'a> Worker<'a> {
         let seed = shared.settings.seed.wrapping_add(shared.stream);
         Worker {
             shared,
-            random: Random::new(seed, thread),
+            random: random::stream(seed, thread),
             order: Permutation::new(shared.keys.count(), seed),
             key: Vec::new(),
             value: Vec::new(),
@@ -91,7 +91,7 @@ impl<'a> Worker<'a> {
     pub fn accompany(mut self) -> Result<()> {
         let started = Instant::now();
         while !self.shared.finished.load(Relaxed) && !self.must_stop() {
-            let number = self.random.below(self.shared.keys.count());
+            let number = self.random.u64(..self.shared.keys.count());
             self.put(number)?;
             if let Some(rate) = self.shared.settings.benchmark_write_rate_limit {
                 let due = Duration::from_secs_f64(self.work.bytes as f64 / rate.max(1.0));
@@ -126,7 +126,7 @@ impl<'a> Worker<'a> {
         match self.shared.benchmark {
             Benchmark::FillSeq => position,
             Benchmark::FillUniqueRandom => self.order.at(position),
-            _ => self.random.below(self.shared.keys.count()),
+            _ => self.random.u64(..self.shared.keys.count()),
         }
     }
 
@@ -170,7 +170,7 @@ impl<'a> Worker<'a> {
 
     fn make_record(&mut self, number: u64) {
         self.shared.keys.write(number, &mut self.key);
-        let write = self.random.draw();
+        let write = self.random.u64(..);
         self.shared.values.write(number, write, &mut self.value);
     }
 
@@ -220,7 +220,7 @@ impl<'a> Worker<'a> {
     }
 
     fn update(&mut self) -> Result<()> {
-        let number = self.random.below(self.shared.keys.count());
+        let number = self.random.u64(..self.shared.keys.count());
         self.make_record(number);
         let value = Bytes::copy_from_slice(&self.value);
         let mut before = None;
@@ -239,8 +239,8 @@ impl<'a> Worker<'a> {
     fn choose_read(&mut self) -> (u64, bool) {
         let count = self.shared.keys.count();
         let number = match self.shared.benchmark {
-            Benchmark::ReadHot => self.random.below(count.div_ceil(100)),
-            _ => self.random.below(count),
+            Benchmark::ReadHot => self.random.u64(..count.div_ceil(100)),
+            _ => self.random.u64(..count),
         };
         (number, self.shared.present.contains(number))
     }
@@ -258,7 +258,7 @@ impl<'a> Worker<'a> {
     }
 
     fn read_missing(&mut self) -> Result<()> {
-        let number = self.random.below(self.shared.keys.count());
+        let number = self.random.u64(..self.shared.keys.count());
         self.shared.keys.write_missing(number, &mut self.key);
         let started = Instant::now();
         let value = self.shared.database.get(&self.key)?;

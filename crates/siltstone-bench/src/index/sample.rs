@@ -1,6 +1,6 @@
 //! The keys that structures are built from. They are hashes, so hashing is not timed.
 
-use crate::random::Random;
+use crate::random::{self, Rng};
 
 /// A key as an index sees it: two hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,8 +12,8 @@ pub struct Key {
 }
 
 impl Key {
-    fn draw(random: &mut Random) -> Key {
-        Key { placement: random.draw(), fingerprint: random.draw() }
+    fn draw(random: &mut Rng) -> Key {
+        Key { placement: random.u64(..), fingerprint: random.u64(..) }
     }
 }
 
@@ -31,7 +31,7 @@ pub struct Sample {
 impl Sample {
     /// Creates a sample of this many keys, at least one. Equal seeds give equal keys.
     pub fn new(keys: u64, seed: u64) -> Sample {
-        let mut random = Random::new(seed, 0);
+        let mut random = random::stream(seed, 0);
         let arrived: Vec<Key> = (0..keys.max(1)).map(|_| Key::draw(&mut random)).collect();
         let mut sorted = arrived.clone();
         sorted.sort_unstable();
@@ -60,13 +60,13 @@ impl Sample {
 
     /// Returns keys of the sample, in random order and with repetitions.
     pub(super) fn present(&self) -> Vec<Key> {
-        let mut random = Random::new(self.seed, 1);
-        (0..QUERIES).map(|_| self.sorted[random.below(self.len()) as usize]).collect()
+        let mut random = random::stream(self.seed, 1);
+        (0..QUERIES).map(|_| self.sorted[random.u64(..self.len()) as usize]).collect()
     }
 
     /// Returns keys that are not in the sample, with the probability of a hash collision.
     pub(super) fn absent(&self) -> impl Iterator<Item = Key> {
-        let mut random = Random::new(self.seed, 2);
+        let mut random = random::stream(self.seed, 2);
         std::iter::repeat_with(move || Key::draw(&mut random))
     }
 

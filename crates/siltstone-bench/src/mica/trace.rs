@@ -1,8 +1,8 @@
 //! What is asked for, in order, drawn before any time is taken.
 
 use super::Settings;
-use crate::random::{Permutation, Random, mix};
-use crate::ycsb::zipfian::{Zipfian, uniform};
+use crate::random::{self, Permutation, mix};
+use crate::ycsb::zipfian::Zipfian;
 use siltstone::key::KeyHasher;
 
 /// One request: 24 bytes, read in sequence.
@@ -57,15 +57,15 @@ pub(super) fn requests(settings: &Settings) -> Traces {
     let threads = settings.threads;
     let mut traces: Traces = (0..threads).map(|_| Vec::new()).collect();
     let mut keys = keys(settings);
-    let mut random = Random::new(settings.seed, 1);
+    let mut random = random::stream(settings.seed, 1);
     let zipf = (settings.zipf > 0.0).then(|| Zipfian::new(settings.items, settings.zipf));
     let order = Permutation::new(settings.items, settings.seed);
     for number in 0..settings.operations {
         let item = match &zipf {
-            Some(zipf) => order.at(zipf.rank(uniform(&mut random))),
-            None => random.below(settings.items),
+            Some(zipf) => order.at(zipf.rank(random.f64())),
+            None => random.u64(..settings.items),
         };
-        let asked = keys.ask(item, uniform(&mut random) >= settings.get);
+        let asked = keys.ask(item, random.f64() >= settings.get);
         let any_thread = settings.mode.allows_any_thread(asked.is_put);
         let thread = if any_thread { number as usize % threads } else { partition(asked.hash, threads) };
         traces[thread].push(asked);

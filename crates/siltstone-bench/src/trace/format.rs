@@ -336,7 +336,7 @@ fn damaged(what: &'static str, at: u64, expected: u64, got: u64) -> TraceError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::random;
 
     const GOLDEN: &[u8] = include_bytes!("../../../../fixtures/trace-v1.bin");
 
@@ -394,18 +394,18 @@ mod tests {
 
     #[test]
     fn many_chunks_come_back_as_they_were() {
-        let mut random = Random::new(1, 1);
+        let mut random = random::stream(1, 1);
         let mut time_ms = 0;
         let operations: Vec<Operation> = (0..40_000)
             .map(|_| {
-                time_ms += random.below(3);
+                time_ms += random.u64(..3);
                 Operation {
-                    kind: Kind::ALL[random.below(3) as usize],
-                    key: random.draw(),
-                    key_length: random.below(40) as u16 + 1,
-                    value_length: random.below(3) as u32 * 1000,
+                    kind: Kind::ALL[random.u64(..3) as usize],
+                    key: random.u64(..),
+                    key_length: random.u64(..40) as u16 + 1,
+                    value_length: random.u64(..3) as u32 * 1000,
                     time_ms,
-                    time_to_live_s: random.below(2) as u32,
+                    time_to_live_s: random.u64(..2) as u32,
                 }
             })
             .collect();
@@ -441,18 +441,18 @@ mod tests {
 
     #[test]
     fn hostile_chunks_with_right_checksums_give_an_error_or_operations_within_the_limits() {
-        let mut random = Random::new(2, 2);
+        let mut random = random::stream(2, 2);
         let golden = written(&some_operations());
         let payload = &golden[HEADER_BYTES + CHUNK_HEAD_BYTES..golden.len() - CHUNK_HEAD_BYTES - 8];
         let mut read_some = 0;
         for _ in 0..20_000 {
             let mut payload = payload.to_vec();
-            for _ in 0..random.below(4) {
-                let at = random.below(payload.len() as u64) as usize;
-                payload[at] = random.draw() as u8;
+            for _ in 0..random.u64(..4) {
+                let at = random.u64(..payload.len() as u64) as usize;
+                payload[at] = random.u64(..) as u8;
             }
-            payload.truncate(random.below(payload.len() as u64 + 1) as usize);
-            let count = random.below(7) as u32;
+            payload.truncate(random.u64(..payload.len() as u64 + 1) as usize);
+            let count = random.u64(..7) as u32;
             for operation in Reader::new(&with_chunk(&payload, count)[..]).unwrap() {
                 let Ok(operation) = operation else { break };
                 assert!(operation.key_length > 0 && operation.value_length <= VALUE_LENGTH_MAX as u32);

@@ -1,8 +1,8 @@
 //! The packets that the client sends, generated before timing starts.
 
 use super::{Direction, Settings};
-use crate::random::{Permutation, Random, mix};
-use crate::ycsb::zipfian::{Zipfian, uniform};
+use crate::random::{self, Permutation, mix};
+use crate::ycsb::zipfian::Zipfian;
 use siltstone::batch::NEVER;
 use siltstone::mica::{AccessMode, HashedKey, Operation, Request};
 use siltstone_network::protocol::{Directory, RequestWriter};
@@ -44,7 +44,7 @@ impl Trace {
     /// them.
     pub fn draw(settings: &Settings, directory: &Directory) -> Trace {
         let per_packet = settings.requests_per_packet;
-        let mut random = Random::new(settings.seed, 2);
+        let mut random = random::stream(settings.seed, 2);
         let zipf = (settings.zipf > 0.0).then(|| Zipfian::new(settings.items, settings.zipf));
         let order = Permutation::new(settings.items, settings.seed);
         let partitions = directory.partition_ports.len();
@@ -52,10 +52,10 @@ impl Trace {
         let mut trace = Trace { bytes: Vec::new(), packets: Vec::new() };
         while (trace.packets.len() as u64) < settings.packets && trace.bytes.len() < TRACE_BYTES {
             let item = match &zipf {
-                Some(zipf) => order.at(zipf.rank(uniform(&mut random))),
-                None => random.below(settings.items),
+                Some(zipf) => order.at(zipf.rank(random.f64())),
+                None => random.u64(..settings.items),
             };
-            let writes = uniform(&mut random) >= settings.get;
+            let writes = random.f64() >= settings.get;
             let key = key(settings, item);
             let hash = directory.hash(&key);
             let any_core = settings.mode.allows_any_thread(writes)

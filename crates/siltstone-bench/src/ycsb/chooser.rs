@@ -1,7 +1,7 @@
 //! Chooses the record of a request: YCSB's request distributions, and the counter of records that they depend on.
 
-use super::zipfian::{ScrambledZipfian, ZIPFIAN_CONSTANT, Zipfian, uniform};
-use crate::random::Random;
+use super::zipfian::{ScrambledZipfian, ZIPFIAN_CONSTANT, Zipfian};
+use crate::random::Rng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
@@ -68,12 +68,12 @@ impl Chooser {
     }
 
     /// Chooses a record up to `last`, the last existing one.
-    pub fn choose(&mut self, last: u64, random: &mut Random) -> u64 {
+    pub fn choose(&mut self, last: u64, random: &mut Rng) -> u64 {
         loop {
             let number = match self {
-                Chooser::Uniform(records) => random.below(*records),
-                Chooser::Zipfian(scrambled) => scrambled.number(uniform(random)),
-                Chooser::Latest(zipfian) => latest(zipfian, last, uniform(random)),
+                Chooser::Uniform(records) => random.u64(..*records),
+                Chooser::Zipfian(scrambled) => scrambled.number(random.f64()),
+                Chooser::Latest(zipfian) => latest(zipfian, last, random.f64()),
             };
             if number <= last {
                 return number;
@@ -134,6 +134,7 @@ impl Inserts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random;
 
     #[test]
     fn latest_draws_are_those_of_ycsb_during_inserts() {
@@ -161,7 +162,7 @@ mod tests {
         for distribution in Distribution::ALL {
             for records in [1, 2, 3, 100] {
                 let mut chooser = Chooser::new(distribution, records, 50);
-                let mut random = Random::new(records, 1);
+                let mut random = random::stream(records, 1);
                 for last in (records - 1..records + 20).flat_map(|last| [last; 50]) {
                     assert!(chooser.choose(last, &mut random) <= last, "{distribution} of {records}");
                 }
@@ -172,7 +173,7 @@ mod tests {
     #[test]
     fn uniform_requests_are_even_and_only_for_loaded_records() {
         let mut chooser = Chooser::new(Distribution::Uniform, 10, 10);
-        let (mut random, mut counts) = (Random::new(1, 1), [0; 10]);
+        let (mut random, mut counts) = (random::stream(1, 1), [0; 10]);
         (0..100_000).for_each(|_| counts[chooser.choose(19, &mut random) as usize] += 1);
         assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
     }
@@ -180,7 +181,7 @@ mod tests {
     #[test]
     fn the_latest_request_goes_by_age() {
         let mut chooser = Chooser::new(Distribution::Latest, 1000, 0);
-        let (mut random, mut counts) = (Random::new(1, 1), [0u64; 1000]);
+        let (mut random, mut counts) = (random::stream(1, 1), [0u64; 1000]);
         let draws = 1_000_000;
         (0..draws).for_each(|_| counts[chooser.choose(999, &mut random) as usize] += 1);
         let weight = |rank: usize| (rank as f64 + 1.0).powf(-ZIPFIAN_CONSTANT);

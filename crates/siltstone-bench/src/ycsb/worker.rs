@@ -1,8 +1,7 @@
 //! One thread of a workload: it chooses requests, times each, and checks each answer.
 
-use super::zipfian::uniform;
 use super::{Chooser, Inserts, Records, Request, Settings};
-use crate::random::Random;
+use crate::random::{self, Rng};
 use crate::timings::Timings;
 use crate::{Error, Result};
 use siltstone::{Bytes, Change, Database};
@@ -38,7 +37,7 @@ impl Work {
 pub struct Worker<'a> {
     shared: &'a Shared<'a>,
     chooser: Chooser,
-    random: Random,
+    random: Rng,
     key: Vec<u8>,
     value: Vec<u8>,
     work: Work,
@@ -50,7 +49,7 @@ impl<'a> Worker<'a> {
         Worker {
             shared,
             chooser: chooser.clone(),
-            random: Random::new(shared.settings.seed, thread),
+            random: random::stream(shared.settings.seed, thread),
             key: Vec::new(),
             value: Vec::new(),
             work: Work::default(),
@@ -84,7 +83,7 @@ impl<'a> Worker<'a> {
             if self.must_stop() {
                 break;
             }
-            match workload.request(uniform(&mut self.random)) {
+            match workload.request(self.random.f64()) {
                 Request::Read => self.read(),
                 Request::Insert => self.insert(),
                 Request::Update if *write_all_fields => self.overwrite(),
@@ -118,7 +117,7 @@ impl<'a> Worker<'a> {
 
     fn overwrite(&mut self) -> Result<()> {
         let number = self.choose();
-        let write = self.random.draw();
+        let write = self.random.u64(..);
         self.put(Request::Update, number, write)
     }
 
@@ -134,7 +133,7 @@ impl<'a> Worker<'a> {
     /// Reads a record and writes it with one field or all made anew, atomically.
     fn modify(&mut self, request: Request) -> Result<()> {
         let number = self.choose();
-        let draw = self.random.draw();
+        let draw = self.random.u64(..);
         let Shared { settings, database, records, .. } = self.shared;
         records.write_key(number, &mut self.key);
         let mut before = None;

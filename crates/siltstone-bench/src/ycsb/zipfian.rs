@@ -6,8 +6,6 @@
 //! the number of records, so popular items may share a record; a generator that grows keeps its first number of items
 //! in η.
 
-use crate::random::Random;
-
 /// θ, the skew of all of YCSB's workloads.
 pub const ZIPFIAN_CONSTANT: f64 = 0.99;
 /// ζ(10^10, 0.99), which would take minutes to sum up. It is a constant in YCSB as well.
@@ -100,14 +98,10 @@ pub fn fnv_64(number: u64) -> u64 {
     hash.cast_signed().unsigned_abs()
 }
 
-/// Draws a number from 0 to 1 (exclusive), with 53 bits.
-pub fn uniform(random: &mut Random) -> f64 {
-    (random.draw() >> 11) as f64 / (1u64 << 53) as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random;
 
     /// The values that YCSB 0.17.0 drew from these numbers: `ZipfianGenerator(1000)`, `ScrambledZipfianGenerator(0,
     /// 1000)`.
@@ -147,9 +141,9 @@ mod tests {
 
     /// Counts how often each number is drawn.
     fn frequencies(items: u64, draws: u64, mut draw: impl FnMut(f64) -> u64) -> Vec<f64> {
-        let mut random = Random::new(3, 4);
+        let mut random = random::stream(3, 4);
         let mut counts = vec![0u64; items as usize];
-        (0..draws).for_each(|_| counts[draw(uniform(&mut random)) as usize] += 1);
+        (0..draws).for_each(|_| counts[draw(random.f64()) as usize] += 1);
         counts.into_iter().map(|count| count as f64 / draws as f64).collect()
     }
 

@@ -36,7 +36,7 @@ const BUCKET_RECORDS: f64 = costs::BUCKET_KEYS as f64;
 const PIECES_PER_BUCKET: f64 = costs::PIECES_PER_BUCKET as f64;
 const KEYS_PER_RANGE: f64 = costs::KEYS_PER_RANGE as f64;
 /// As counted by the test `the_constants_of_the_merge_policy_are_those_of_its_simulation` for 4 to 64 partitions that
-/// merge 3 to 33 HashStores at once: the first within 0.1, the others within 0.15.
+/// merge 3 to 33 HashStores at once: the first within 0.12, the others within 0.15.
 const MERGE_EXCESS_STORES: f64 = 0.9;
 const MERGE_LOGGED_STORES: f64 = 0.35;
 /// The LogStore after a merge is converted before it is full, at a different number of keys in each partition.
@@ -533,7 +533,7 @@ mod tests {
                     "{partitions} partitions, d of {merged_stores}: {excess:.2} {logged:.2} {partial:.2}"
                 );
                 let case = format!("{partitions} partitions, d of {merged_stores} HashStores");
-                assert!((excess - MERGE_EXCESS_STORES).abs() < 0.1, "{case}: {excess} more");
+                assert!((excess - MERGE_EXCESS_STORES).abs() < 0.12, "{case}: {excess} more");
                 assert!((logged - MERGE_LOGGED_STORES).abs() < 0.15, "{case}: {logged} from the log");
                 assert!((partial - PARTIAL_STORES).abs() < 0.1, "{case}: {partial} not filled");
             }
