@@ -220,8 +220,16 @@ fn cuckoo_index(count: u32) -> PartialKeyCuckoo {
 fn a_cuckoo_table() {
     let value: Value = |number| (number % 5 != 0).then(|| number.to_le_bytes().to_vec());
     let (written, index) = (directory(), cuckoo_index(150));
-    let mut writer =
-        CuckooTableWriter::create(&written, "h", TAG, shape(FIXED), BLOCK_BYTES, PIECE_BYTES).unwrap();
+    let mut writer = CuckooTableWriter::create(
+        &written,
+        "h",
+        TAG,
+        shape(FIXED),
+        BLOCK_BYTES,
+        Purpose::Convert,
+        PIECE_BYTES,
+    )
+    .unwrap();
     for (_, _, number) in (0..3).flat_map(|region| index.region_slots(region)) {
         let value = value(number);
         let record = RecordView { key: &key(number), value: value.as_deref(), expires_at_ms: 0 };
@@ -263,7 +271,7 @@ fn check_sorted_store(
         form: OrderedTableSettings::form_for(&layout, BLOCK_BYTES, filter.is_some(), Some(index)),
         block_bytes: BLOCK_BYTES,
         index: Some(index),
-        packed: false,
+        fill_blocks: false,
         expected_records: 150,
         expected_bytes: 150 * 12,
         purpose: Purpose::Merge,

@@ -346,7 +346,7 @@ fn store_settings(
         form: OrderedTableSettings::form_for(&layout, block_bytes, false, index.kind()),
         block_bytes,
         index: index.kind(),
-        packed: true,
+        fill_blocks: true,
         expected_records: base_records.saturating_add(sorted.records_max()),
         expected_bytes: base_bytes.saturating_add(sorted.record_bytes()),
         purpose: Purpose::Maintain,

@@ -277,6 +277,8 @@ pub struct LogCursor {
     placing: Placing,
     purpose: Purpose,
     next_region: u32,
+    /// Records follow the slots of the index, not their hashes.
+    in_slot_order: bool,
     /// The remaining records of the region, the next one at the end.
     order: Vec<Ordered>,
     buffer: AlignedBuffer,
@@ -300,10 +302,16 @@ impl LogCursor {
             placing,
             purpose,
             next_region: 0,
+            in_slot_order: false,
             order: Vec::new(),
             buffer: AlignedBuffer::default(),
             current: None,
         }
+    }
+
+    /// Returns the cursor with the records in the order of the slots of the index.
+    pub fn in_slot_order(self) -> LogCursor {
+        LogCursor { in_slot_order: true, ..self }
     }
 
     /// Loads the next region with records; of the first region only those from a tag on.
@@ -319,6 +327,10 @@ impl LogCursor {
             let ordered = slots.map(|(_, tag, packed)| Ordered { tag, packed });
             self.order.extend(ordered.filter(|ordered| ordered.tag >= first_tag));
             (self.next_region, first_tag) = (self.next_region + 1, 0);
+            if self.in_slot_order {
+                self.order.reverse();
+                continue;
+            }
             self.order.sort_unstable_by(|one, two| two.cmp(one));
             self.order_equal_tags()?;
         }

@@ -33,7 +33,7 @@ pub fn run(data: &[u8]) {
         form,
         block_bytes,
         index: Some(index),
-        packed: input.u8() & 1 != 0,
+        fill_blocks: input.u8() & 1 != 0,
         expected_records: count,
         expected_bytes: count * 40,
         purpose: Purpose::Merge,

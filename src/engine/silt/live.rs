@@ -2,6 +2,7 @@
 //! converted.
 
 use crate::coding::Reader;
+use crate::store::hash_store::HashStore;
 use crate::store::log::format::POSITION_MAX;
 use crate::store::manifest::{self, Header, LiveState};
 use crate::store::names::FileName;
@@ -39,6 +40,14 @@ pub enum Role {
 }
 
 impl Role {
+    /// Returns the role of a HashStore.
+    pub fn of(store: &HashStore) -> Role {
+        match store {
+            HashStore::Cuckoo(_) => Role::CuckooTable,
+            HashStore::Ordered(_) => Role::HashOrdered,
+        }
+    }
+
     /// Returns the name of the file of a store with this number.
     pub fn file_name(self, number: u64) -> String {
         match self {

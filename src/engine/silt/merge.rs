@@ -76,7 +76,7 @@ pub(super) fn sorted_settings(
         form,
         block_bytes,
         index,
-        packed: false,
+        fill_blocks: false,
         expected_records,
         expected_bytes,
         purpose,

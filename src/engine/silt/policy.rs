@@ -5,10 +5,9 @@
 //! evenly: when it is reached the fullest partition is merged. That bounds the memory, spreads the merges by itself,
 //! and favours the partitions where a merge frees most.
 
-use super::settings::{HashStoreKind, SiltSettings};
+use super::settings::SiltSettings;
 use crate::device::Access;
 use crate::index::partial_key_cuckoo::CuckooSettings;
-use crate::store::FilterKind;
 use crate::store::log_store::{LOG_TABLES_MAX, LogStore, LogStoreSettings};
 
 /// More HashStores of a partition than these are merged if they are small: each costs false positives, and memory
@@ -206,9 +205,8 @@ pub(super) fn log_store_settings(
 ) -> LogStoreSettings {
     let slots = log_slots(settings, partition_keys).min(slots_max);
     let is_bounded = slots == slots_max;
-    let is_copied =
-        settings.hash_store == HashStoreKind::CuckooTable || settings.filter == FilterKind::CuckooTags;
-    let tables = if slots < TABLES_SLOTS_MIN || is_copied { 1 } else { LOG_TABLES_MAX };
+    let copies_tags = settings.hash_store_format().copies_tags();
+    let tables = if slots < TABLES_SLOTS_MIN || copies_tags { 1 } else { LOG_TABLES_MAX };
     let slots = slots / tables as u32;
     // Rounded to whole regions, but never above a bound.
     let power_of_two = if is_bounded { 1 << slots.ilog2() } else { slots.next_power_of_two() };
@@ -246,6 +244,7 @@ pub(super) fn piece_bytes(settings: &SiltSettings, keys: u64, access: Access) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::FilterKind;
 
     fn counts(hash_records: &[u64], sorted_records: u64) -> Counts {
         let partition =

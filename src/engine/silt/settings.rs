@@ -7,6 +7,7 @@ use crate::engine::common::CommonSettings;
 use crate::engine::settings::{SettingsTable, named_values, settings};
 use crate::store::FilterKind;
 use crate::store::cuckoo::CuckooTable;
+use crate::store::hash_store::HashStoreFormat;
 use crate::store::ordered::IndexKind;
 use crate::store::record::RecordLayout;
 use crate::{Error, Result};
@@ -135,6 +136,15 @@ impl SiltSettings {
     #[cfg(not(feature = "mistakes"))]
     pub(super) fn makes(&self, _: Mistake) -> bool {
         false
+    }
+
+    /// Returns the format of new HashStores.
+    pub(super) fn hash_store_format(&self) -> HashStoreFormat {
+        match (self.hash_store, self.filter) {
+            (HashStoreKind::CuckooTable, _) => HashStoreFormat::CuckooTable,
+            (HashStoreKind::HashOrdered, FilterKind::CuckooTags) => HashStoreFormat::CopiedTags,
+            (HashStoreKind::HashOrdered, FilterKind::Ribbon) => HashStoreFormat::Ribbon(self.filter_bits),
+        }
     }
 
     /// Returns how many files a database with `keys` records of `record_bytes` each has open at most.

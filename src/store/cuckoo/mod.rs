@@ -164,6 +164,7 @@ impl CuckooTableWriter {
         tag: u64,
         shape: RecordShape,
         block_bytes: u32,
+        purpose: Purpose,
         piece_bytes: usize,
     ) -> Result<Self> {
         if !CuckooTable::suits(&shape.layout, block_bytes) {
@@ -174,8 +175,15 @@ impl CuckooTableWriter {
                         .into(),
             });
         }
-        let (kind, purpose) = (CUCKOO_TABLE_KIND, Purpose::Convert);
-        let file = StoreFileWriter::create(directory, name, kind, tag, block_bytes, purpose, piece_bytes)?;
+        let file = StoreFileWriter::create(
+            directory,
+            name,
+            CUCKOO_TABLE_KIND,
+            tag,
+            block_bytes,
+            purpose,
+            piece_bytes,
+        )?;
         let block = BlockBuilder::bare(tag, block_bytes as usize);
         let slot_bytes = shape.layout.slot_bytes(true).unwrap_or(1);
         let slots_per_block = checked_slots_per_block(slot_bytes, block_bytes as usize) as u64;
@@ -195,6 +203,11 @@ impl CuckooTableWriter {
         self.records += 1;
         self.deleted += u64::from(record.value.is_none());
         Ok(())
+    }
+
+    /// Returns the number of records pushed.
+    pub fn records(&self) -> u64 {
+        self.records
     }
 
     fn seal(&mut self) -> Result<()> {
@@ -341,7 +354,8 @@ mod tests {
             let hash = PLACING.place(&key(number));
             index.insert(hash.placement, hash.fingerprint, number).unwrap();
         }
-        let mut writer = CuckooTableWriter::create(directory, "1", 1, SHAPE, 512, 4096).unwrap();
+        let mut writer =
+            CuckooTableWriter::create(directory, "1", 1, SHAPE, 512, Purpose::Convert, 4096).unwrap();
         for region in 0..index.region_count() {
             for (_, _, number) in index.region_slots(region) {
                 let (key, value) = (key(number), number.to_le_bytes());

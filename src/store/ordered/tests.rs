@@ -52,7 +52,7 @@ fn settings(layout: RecordLayout, index: IndexKind, expected_records: u64) -> Or
         expected_records,
         expected_bytes: expected_records * 20,
         purpose: Purpose::Merge,
-        packed: false,
+        fill_blocks: false,
         piece_bytes: 4096,
     }
 }
@@ -114,7 +114,7 @@ fn every_record_of_a_fixed_size_is_found_with_one_read() {
         for count in [0, 1, 2, 24, 25, 26, 5000] {
             let directory = directory();
             let records = records(count, PLACING, |number| Some(vec![number as u8; 12]));
-            let settings = OrderedTableSettings { packed, ..settings(layout, index, count) };
+            let settings = OrderedTableSettings { fill_blocks: packed, ..settings(layout, index, count) };
             let store = build(&directory, settings, &records);
             let blocks = store.file().footer().blocks;
             let is_full = blocks == count.div_ceil(per_block);
@@ -263,7 +263,8 @@ fn a_cursor_tells_the_blocks_of_each_record_from_which_the_same_index_can_be_bui
         let directory = directory();
         let records =
             records(2000, PLACING, |number| Some(vec![3; fixed.map_or(size(number), |(_, length)| length)]));
-        let settings = OrderedTableSettings { packed: true, ..settings(layout, IndexKind::Fences, 2000) };
+        let settings =
+            OrderedTableSettings { fill_blocks: true, ..settings(layout, IndexKind::Fences, 2000) };
         let store = build(&directory, settings, &records);
         let kinds = [IndexKind::Fences, IndexKind::EntropyTrie, IndexKind::DenseTrie];
         for kind in kinds.into_iter().take(if fixed.is_some() { 3 } else { 1 }) {

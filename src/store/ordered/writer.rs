@@ -40,7 +40,7 @@ pub struct OrderedTableSettings {
     pub index: Option<IndexKind>,
     /// Whether every block is filled with slots whatever the index, so that there can be any other over the same blocks
     /// (ECT 3.1.6). Else blocks are left unfilled where that saves the lookups of an index the reading of two.
-    pub packed: bool,
+    pub fill_blocks: bool,
     /// About how many records will come.
     pub expected_records: u64,
     /// About how many bytes of keys and values will come.
@@ -270,7 +270,7 @@ impl OrderedTableWriter {
             return Ok(());
         }
         let packed = match self.settings.form {
-            BlockForm::Slots => self.settings.packed,
+            BlockForm::Slots => self.settings.fill_blocks,
             BlockForm::CheckedSlots => true,
             BlockForm::Stream => false,
         };

@@ -232,7 +232,7 @@ impl ExternalSort {
             form: BlockForm::Stream,
             block_bytes: piece_bytes.min(RUN_BLOCK_BYTES_MAX) as u32,
             index: None,
-            packed: true,
+            fill_blocks: true,
             expected_records: 0,
             expected_bytes: 0,
             purpose: Purpose::Maintain,

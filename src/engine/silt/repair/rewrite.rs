@@ -6,13 +6,12 @@ use super::super::merge::sorted_settings;
 use super::survey::{DamagedStore, Survey};
 use crate::device::{Directory, Purpose};
 use crate::engine::settings::SettingsTable;
-use crate::index::filter::RibbonFilter;
 use crate::key::{Placing, random_number};
-use crate::store::StoreFilter;
 use crate::store::examine::{Advance, OpenedStore};
+use crate::store::hash_store::{HashStoreFormat, HashStoreSettings, HashStoreWriter};
 use crate::store::merge::{Cursor, Entry};
 use crate::store::names::{FileName, list_files};
-use crate::store::ordered::{BlockForm, IndexKind, OrderedTableSettings, OrderedTableWriter};
+use crate::store::ordered::{OrderedTableSettings, OrderedTableWriter};
 use crate::store::record::RecordShape;
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
 use crate::{Error, Result};
@@ -125,53 +124,76 @@ impl<'a> Rewriting<'a> {
     }
 }
 
-/// A store that is being written in the place of a damaged one.
+/// The store that replaces a damaged one.
 struct NewStore {
-    entry: StoreEntry,
-    writer: OrderedTableWriter,
-    /// The hashes of all records, for the filter of a HashStore.
-    hashes: Option<Vec<(u64, u64)>>,
+    number: u64,
+    tag: u64,
+    writer: NewStoreWriter,
+}
+
+enum NewStoreWriter {
+    Hash(HashStoreWriter),
+    Sorted(Box<OrderedTableWriter>),
 }
 
 impl NewStore {
     fn create(rewriting: &mut Rewriting<'_>, role: Role, records: u64, bytes: u64) -> Result<NewStore> {
         let (number, tag) = (rewriting.next_number, random_number()?);
         rewriting.next_number += 1;
-        let shape = &rewriting.survey.shape;
-        let index = rewriting.settings.index_kind();
-        let sorted = sorted_settings(shape, index, tag, Purpose::Maintain, PIECE_BYTES);
-        let sorted = OrderedTableSettings { expected_records: records, expected_bytes: bytes, ..sorted };
-        let (role, name, settings) = match role {
-            Role::Sorted => (role, FileName::SortedStore(number).to_string(), sorted),
-            // Where a record stood in a cuckoo table says its filter alone, and that of a part of them there is not.
+        let (shape, settings) = (&rewriting.survey.shape, &rewriting.settings);
+        let name = role.file_name(number);
+        rewriting.new_files.push(name.clone());
+        let (purpose, piece_bytes) = (Purpose::Maintain, PIECE_BYTES);
+        let writer = match role {
+            Role::Sorted => {
+                let index = settings.index_kind();
+                let table = OrderedTableSettings {
+                    expected_records: records,
+                    expected_bytes: bytes,
+                    ..sorted_settings(shape, index, tag, purpose, piece_bytes)
+                };
+                let writer = OrderedTableWriter::create(rewriting.directory, &name, table)?;
+                NewStoreWriter::Sorted(Box::new(writer))
+            }
             Role::CuckooTable | Role::HashOrdered => {
-                let (form, index) = (BlockForm::Stream, Some(IndexKind::Fences));
-                (
-                    Role::HashOrdered,
-                    FileName::HashStore(number).to_string(),
-                    OrderedTableSettings { form, index, ..sorted },
-                )
+                let settings = HashStoreSettings {
+                    // The LogStore is gone, and with it the tags and the order of slots.
+                    format: HashStoreFormat::Ribbon(settings.filter_bits),
+                    tag,
+                    shape: shape.records(),
+                    block_bytes: shape.block_bytes,
+                    expected_records: records,
+                    expected_bytes: bytes,
+                    purpose,
+                    piece_bytes,
+                };
+                NewStoreWriter::Hash(HashStoreWriter::create(rewriting.directory, &name, &settings)?)
             }
         };
-        let hashes = (role == Role::HashOrdered).then(Vec::new);
-        rewriting.new_files.push(name.clone());
-        let writer = OrderedTableWriter::create(rewriting.directory, &name, settings)?;
-        Ok(NewStore { entry: StoreEntry { number, tag, role }, writer, hashes })
+        Ok(NewStore { number, tag, writer })
     }
 
     fn push(&mut self, entry: &Entry<'_>) -> Result<()> {
-        if let Some(hashes) = &mut self.hashes {
-            hashes.push((entry.hash.placement, entry.hash.fingerprint));
+        match &mut self.writer {
+            NewStoreWriter::Hash(writer) => writer.push(entry),
+            NewStoreWriter::Sorted(writer) => writer.push(entry),
         }
-        self.writer.push(entry)
     }
 
-    /// Ends the store, durably once the directory is synced.
+    /// Writes the rest of the store and syncs it. It is durable once the directory is synced.
     fn finish(self, rewriting: &mut Rewriting<'_>) -> Result<StoreEntry> {
-        let bits = rewriting.settings.filter_bits;
-        let filter = self.hashes.map(|hashes| RibbonFilter::new(hashes, bits)).transpose()?;
-        rewriting.kept_records += self.writer.records();
-        self.writer.finish(filter.map(StoreFilter::from))?.file().sync(Purpose::Maintain)?;
-        Ok(self.entry)
+        let (role, records, file) = match self.writer {
+            NewStoreWriter::Hash(writer) => {
+                let store = writer.finish(&[])?;
+                (Role::of(&store), store.records(), store.shared_file())
+            }
+            NewStoreWriter::Sorted(writer) => {
+                let store = writer.finish(None)?;
+                (Role::Sorted, store.records(), store.shared_file())
+            }
+        };
+        rewriting.kept_records += records;
+        file.sync(Purpose::Maintain)?;
+        Ok(StoreEntry { number: self.number, tag: self.tag, role })
     }
 }
