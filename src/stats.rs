@@ -134,6 +134,8 @@ pub struct Stats {
     pub engine: &'static str,
     /// What the records have in common.
     pub shape: Shape,
+    /// The settings of the engine, by name.
+    pub settings: Vec<(&'static str, String)>,
     /// The structures of the stores.
     pub stores: Vec<StoreKind>,
     /// The number of records in all stores; keys that were overwritten or deleted and not yet merged count several

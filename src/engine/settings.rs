@@ -161,6 +161,11 @@ pub trait SettingsTable: Clone + Sized + 'static {
         Self::TABLE.iter().map(describe).collect()
     }
 
+    /// Returns the values of all settings by name.
+    fn values(&self) -> Vec<(&'static str, String)> {
+        Self::TABLE.iter().map(|row| (row.name, (row.value)(self))).collect()
+    }
+
     /// Checks every setting against its limits.
     fn check_limits(&self) -> Result<()> {
         Self::TABLE.iter().try_for_each(|row| row.check(self))

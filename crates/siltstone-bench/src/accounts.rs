@@ -58,6 +58,12 @@ pub fn details(stats: &Stats) -> Value {
     details.collect::<Map<_, _>>().into()
 }
 
+/// The settings of the engine.
+pub fn settings(stats: &Stats) -> Value {
+    let settings = stats.settings.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));
+    settings.collect::<Map<_, _>>().into()
+}
+
 /// What shapes the records of a database.
 pub fn shape(shape: &Shape) -> Value {
     json!({
@@ -114,6 +120,7 @@ pub fn stats(stats: &Stats) -> Value {
     json!({
         "engine": stats.engine,
         "shape": shape(&stats.shape),
+        "settings": settings(stats),
         "stores": stores(stats),
         "records": stats.records,
         "merged_records": stats.merged_records,

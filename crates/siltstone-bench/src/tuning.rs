@@ -42,7 +42,7 @@ pub struct Tuning {
 /// Settings of an engine, by name.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SettingArgs {
-    /// Set a setting of the engine; `siltstone engines` lists them. May be repeated
+    /// Set a setting of the engine (repeatable); `siltstone engines` lists them
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_setting)]
     pub settings: Vec<(String, String)>,
 }

@@ -4,7 +4,6 @@ use crate::open::{self, Location};
 use crate::outcome::{Outcome, Result, help};
 use crate::place;
 use clap::Args;
-use siltstone::Database;
 
 const EXAMPLES: &str = "
   siltstone compact --db DIR";
@@ -23,7 +22,7 @@ pub struct CompactArgs {
 
 pub fn run(args: CompactArgs) -> Result {
     for directory in place::databases(&args.location.db) {
-        let database = open::open(Database::builder(directory).create(false))?;
+        let database = open::open(args.location.builder(directory).create(false))?;
         database.compact()?;
         database.close()?;
     }

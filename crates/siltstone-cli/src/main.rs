@@ -8,6 +8,7 @@ mod compact;
 mod dedup;
 mod delete;
 mod dict;
+mod engines;
 mod export;
 mod get;
 mod import;
@@ -71,6 +72,7 @@ enum Command {
     Dict(dict::DictArgs),
     Serve(serve::ServeArgs),
     Bench(bench::BenchArgs),
+    Engines(engines::EnginesArgs),
 }
 
 /// The command line. Options with hyphens also accept underscores, as in db_bench.
@@ -111,6 +113,7 @@ fn main() -> ExitCode {
         Command::Dict(args) => dict::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Engines(args) => engines::run(&args),
     })
 }
 

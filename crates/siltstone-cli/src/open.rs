@@ -8,8 +8,10 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use siltstone::key::{check_key, check_value};
 use siltstone::key::{check_key_length, check_value_length};
-use siltstone::{Builder, Database};
-use std::path::PathBuf;
+use siltstone::{Builder, Database, EngineKind};
+use siltstone_bench::named::by_name;
+use siltstone_bench::tuning::SettingArgs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Which database.
@@ -18,12 +20,17 @@ pub struct Location {
     /// Directory of the database
     #[arg(long, value_name = "DIR", env = "SILTSTONE_DB")]
     pub db: PathBuf,
+    #[command(flatten)]
+    pub settings: SettingArgs,
 }
 
 /// What is chosen when a database is created, and kept in it.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Fixed when the database is created")]
 pub struct Creation {
+    /// Engine [default: silt]
+    #[arg(long, value_name = "NAME", value_parser = by_name::<EngineKind>())]
+    pub engine: Option<EngineKind>,
     /// All keys have K bytes and all values V bytes; their lengths are not stored
     #[arg(long, value_name = "K,V", value_parser = parse_lengths)]
     pub fixed: Option<(usize, usize)>,
@@ -69,6 +76,9 @@ impl Creation {
 
     /// The builder with what was chosen; what was not stays as it is, or is the default.
     pub fn apply(&self, mut builder: Builder) -> Builder {
+        if let Some(engine) = self.engine {
+            builder = builder.engine(engine);
+        }
         if let Some((key_length, value_length)) = self.fixed {
             builder = builder.fixed(key_length, value_length);
         }
@@ -112,25 +122,30 @@ impl Location {
         place::readable(&self.db)
     }
 
+    /// Sets up the database of a directory, with the settings.
+    pub fn builder(&self, directory: impl AsRef<Path>) -> Builder {
+        self.settings.apply(Database::builder(directory))
+    }
+
     /// Opens the database that lookups read, which must exist. Nothing is changed, and nothing has to be writable.
     pub fn open(&self) -> anyhow::Result<Database> {
-        open(Database::builder(self.readable()).read_only(true))
+        open(self.builder(self.readable()).read_only(true))
     }
 
     /// Opens the database that `command` reads, which must exist and must not belong to a dedup index. Nothing is
     /// changed.
     pub fn open_single_read_only(&self, command: &str) -> anyhow::Result<Database> {
-        open(Database::builder(place::single(&self.db, command)?).read_only(true))
+        open(self.builder(place::single(&self.db, command)?).read_only(true))
     }
 
     /// Opens the database that `command` changes or copies, which must exist and must not belong to a dedup index.
     pub fn open_single(&self, command: &str) -> anyhow::Result<Database> {
-        open(Database::builder(place::single(&self.db, command)?).create(false))
+        open(self.builder(place::single(&self.db, command)?).create(false))
     }
 
     /// Opens the database that `command` writes to, or creates it.
     pub fn open_or_create(&self, command: &str, creation: &Creation) -> anyhow::Result<Database> {
-        open(creation.apply(Database::builder(place::single(&self.db, command)?)))
+        open(creation.apply(self.builder(place::single(&self.db, command)?)))
     }
 }
 

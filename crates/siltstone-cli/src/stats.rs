@@ -6,7 +6,7 @@ use crate::place;
 use clap::Args;
 use serde_json::json;
 use siltstone::device::Purpose;
-use siltstone::{Database, Stats, StoreKind};
+use siltstone::{EngineKind, SettingInfo, Stats, StoreKind};
 use siltstone_bench::accounts::{self, number_as_text};
 use std::io::{Write, stdout};
 
@@ -33,7 +33,7 @@ pub struct StatsArgs {
 pub fn run(args: StatsArgs) -> Result {
     let mut out = stdout().lock();
     for directory in place::databases(&args.location.db) {
-        let database = open::open(Database::builder(&directory).read_only(true))?;
+        let database = open::open(args.location.builder(&directory).read_only(true))?;
         let stats = database.stats();
         // After the statistics: it reads.
         let keys = database.approximate_len()?;
@@ -104,6 +104,13 @@ fn add_shape(row: &mut impl FnMut(&str, String), stats: &Stats) {
     row("bytes per value", shape.fixed.map_or("any".to_owned(), |(_, value)| value.to_string()));
     row("keys are hashes", yes_or_no(shape.hashed_keys));
     row("records may expire", yes_or_no(shape.expiring));
+    let defaults = EngineKind::from_name(stats.engine).map(|kind| kind.settings().describe());
+    for (name, value) in &stats.settings {
+        let is_default = |setting: &SettingInfo| setting.name == *name && setting.value == *value;
+        if !defaults.iter().flatten().any(is_default) {
+            row(&format!("setting {name}"), value.clone());
+        }
+    }
     for StoreKind { store, index, filter, count, .. } in &stats.stores {
         row(&format!("{store} stores"), format!("{count}, index {index}, filter {filter}"));
     }

@@ -244,3 +244,59 @@ fn a_database_in_use_is_named() {
     let _database = siltstone::Database::builder(Path::new(&path)).open().unwrap();
     assert!(bench.fails(&["stats"]).contains(&path));
 }
+
+/// The settings of the database, as `siltstone stats` prints them.
+fn settings(bench: &Bench) -> serde_json::Value {
+    let stats: serde_json::Value = serde_json::from_str(&bench.ok(&["stats", "--json"])).unwrap();
+    stats["settings"].clone()
+}
+
+#[test]
+fn every_command_goes_on_with_the_settings_of_the_database_and_can_set_others() {
+    let bench = Bench::new();
+    let created = ["put", "--fixed", "8,4", "--partitions", "1", "key-0000", "0000"];
+    bench.ok(&[&created[..], &["--set", "index=slot-perfect", "--set", "filter_last_store=9"]].concat());
+    let lines: String = (1..900)
+        .map(|number| format!("{{\"key\":\"key-{number:04}\",\"value\":\"{number:04}\"}}\n"))
+        .collect();
+    assert!(bench.run_with(lines.as_bytes(), &["import"]).status.success());
+    bench.ok(&["compact"]);
+    let stores = || {
+        let stats: serde_json::Value = serde_json::from_str(&bench.ok(&["stats", "--json"])).unwrap();
+        stats["stores"].to_string()
+    };
+    assert!(stores().contains("slot_perfect") && stores().contains("ribbon"), "{}", stores());
+    let text = bench.ok(&["stats"]);
+    assert!(text.contains("setting index") && !text.contains("setting merge_ratio"), "{text}");
+    bench.ok(&["compact", "--set", "index=fences", "--set", "filter_last_store=0", "--set", "merge_ratio=2"]);
+    bench.ok(&["put", "key-0001", "more"]);
+    bench.ok(&["compact"]);
+    assert!(stores().contains("fences") && !stores().contains("slot_perfect"), "{}", stores());
+    assert_eq!(settings(&bench)["merge_ratio"], "2");
+    // A read-only command has them for itself.
+    bench.ok(&["get", "--set", "merge_ratio=3", "key-0001"]);
+    assert_eq!(settings(&bench)["merge_ratio"], "2");
+    for wrong in ["merge_ratio", "merge_ratio=much", "merge_ratio=100", "eviction=lru"] {
+        let told = bench.ends_with(2, &["put", "--set", wrong, "key", "value"]);
+        assert!(told.contains("--set") || told.contains("silt") || told.contains("out of range"), "{told}");
+    }
+}
+
+#[test]
+fn the_engines_are_listed_with_every_setting() {
+    let bench = Bench::new();
+    let text = bench.ok(&["engines"]);
+    let lines = bench.ok(&["engines", "--json"]);
+    let mut settings = 0;
+    for line in lines.lines() {
+        let engine: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(text.contains(engine["summary"].as_str().unwrap()));
+        for setting in engine["settings"].as_array().unwrap() {
+            let [name, default] = ["name", "default"].map(|field| setting[field].as_str().unwrap());
+            assert!(text.contains(&format!("  {name}={default}\n")), "{name}");
+            settings += 1;
+        }
+    }
+    assert!(lines.lines().count() >= 2 && settings >= 17);
+    assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+}

@@ -326,3 +326,23 @@ fn commands_that_would_make_an_index_wrong_refuse_it() {
     let output = files.command("index", &[]).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("parameters.json"));
 }
+
+#[test]
+fn an_index_keeps_its_settings_and_a_later_run_can_set_others() {
+    let files = Files::new();
+    files.write("one", &noise(1, 50_000));
+    files.dedup("index", &[]);
+    let settings = |database: &str| {
+        let path = files.path("index").join(database);
+        let (_, stats, _) = siltstone(&["stats", "--json", "--db", path.to_str().unwrap()]);
+        serde_json::from_str::<Value>(&stats).unwrap()["settings"].clone()
+    };
+    assert_eq!(settings("chunks")["log_slots_min"], "1024");
+    assert_eq!(settings("files")["log_slots_min"], "256");
+    files.dedup("index", &["--set", "log_slots_min=2048", "--set", "filter_last_store=7"]);
+    files.dedup("index", &[]);
+    for database in ["chunks", "files"] {
+        assert_eq!(settings(database)["log_slots_min"], "2048");
+        assert_eq!(settings(database)["filter_last_store"], "7");
+    }
+}

@@ -28,6 +28,7 @@ pub use settings::MicaSettings;
 
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
+use crate::engine::settings::SettingsTable;
 use crate::engine::{Capabilities, Changing, Engine, Found, Record, ScanLimit, ScanPage, Snapshot};
 use crate::health::Health;
 use crate::key::{Key, KeyHasher};
@@ -49,6 +50,7 @@ pub struct Mica<S: Space> {
     partition_bits: u32,
     hasher: KeyHasher,
     shape: ItemShape,
+    settings: MicaSettings,
     writes: AtomicU64,
     user_bytes: AtomicU64,
     health: Health,
@@ -72,6 +74,7 @@ impl<S: Space> Mica<S> {
     fn new(
         partitions: impl Iterator<Item = Result<Partition<S, Crew>>>,
         sizes: &Sizes,
+        settings: &MicaSettings,
         hasher: KeyHasher,
     ) -> Result<Self> {
         let shard = |partition: Result<Partition<S, Crew>>| {
@@ -84,6 +87,7 @@ impl<S: Space> Mica<S> {
             partition_bits: sizes.partition_bits,
             hasher,
             shape: sizes.shape,
+            settings: settings.clone(),
             writes: AtomicU64::new(0),
             user_bytes: AtomicU64::new(0),
             health: Health::default(),
@@ -278,6 +282,7 @@ impl<S: Space> Engine for Mica<S> {
         Stats {
             engine: INFO.name,
             shape: self.shape(),
+            settings: self.settings.values(),
             records,
             writes: self.writes.load(Relaxed),
             user_bytes: self.user_bytes.load(Relaxed),

@@ -119,11 +119,11 @@ impl EngineSettings for MicaSettings {
         Ok(match self.eviction {
             None => {
                 let partitions = partitions.map(|_| sizes.store().open());
-                Arc::new(Mica::<SegregatedFits>::new(partitions, &sizes, hasher)?)
+                Arc::new(Mica::<SegregatedFits>::new(partitions, &sizes, self, hasher)?)
             }
             Some(eviction) => {
                 let partitions = partitions.map(|_| sizes.cache(eviction).open());
-                Arc::new(Mica::<CircularLog>::new(partitions, &sizes, hasher)?)
+                Arc::new(Mica::<CircularLog>::new(partitions, &sizes, self, hasher)?)
             }
         })
     }

@@ -1,8 +1,9 @@
 //! The accounts of the engine: memory by item, records, bytes on flash.
 
-use super::Core;
 use super::live::Role;
+use super::{Core, INFO};
 use crate::device::scratch_bytes;
+use crate::engine::settings::SettingsTable;
 use crate::key::KeyHasher;
 use crate::stats::{DegradedStore, RamAccount, Shape, Stats, StoreKind};
 use crate::store::hash_store::HashStore;
@@ -107,8 +108,9 @@ impl Core {
         let ram = self.ram();
         let ram_peak = if ram.total_bytes() > ram_peak.total_bytes() { ram.clone() } else { ram_peak };
         let mut stats = Stats {
-            engine: "silt",
+            engine: INFO.name,
             shape: self.shape(),
+            settings: self.settings.values(),
             stores: self.store_kinds(),
             writes: self.counters.writes.load(Relaxed),
             user_bytes: self.counters.user_bytes.load(Relaxed),

@@ -1,13 +1,17 @@
 //! The catalogue: which files are indexed, and how far. A small database next to that of the chunks.
 
 use super::formats::{FileEntry, Metadata, State, Totals};
+use super::with_log_slots;
 use crate::open;
 use anyhow::bail;
 use siltstone::{Batch, Database, Durability, WriteOptions};
+use siltstone_bench::tuning::SettingArgs;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// The minimum number of slots of a LogStore.
+const LOG_SLOTS_MIN: u32 = 256;
 /// The key of the catalogue's state record. The keys of files begin with a slash.
 const STATE_KEY: &[u8] = b"state";
 
@@ -21,8 +25,9 @@ pub struct Catalogue {
 impl Catalogue {
     /// Opens or creates the catalogue of the index of `chunks`, for the next run. If records of the index were lost, or
     /// the state record is missing, counts the chunks again and treats all files as unread.
-    pub fn open(directory: &Path, chunks: &Database) -> anyhow::Result<Catalogue> {
-        let database = open::open(Database::builder(directory).partitions(1).set("log_slots_min", 256))?;
+    pub fn open(directory: &Path, chunks: &Database, settings: &SettingArgs) -> anyhow::Result<Catalogue> {
+        let builder = with_log_slots(Database::builder(directory), directory, LOG_SLOTS_MIN);
+        let database = open::open(settings.apply(builder.partitions(1)))?;
         let state = read_state(&database)?;
         let mut state = match state {
             Some(state) if !state.recount => state,

@@ -31,8 +31,9 @@ use recorder::Recorder;
 pub use repair::{check_repaired, repair};
 use report::Report;
 use scan::Scan;
-use siltstone::Database;
 use siltstone::device::SystemDirectory;
+use siltstone::{Builder, Database};
+use siltstone_bench::tuning::SettingArgs;
 use std::fs;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
@@ -63,6 +64,8 @@ pub struct DedupArgs {
     /// Directory of the index
     #[arg(long, value_name = "DIR", default_value = "dedup-index", env = "SILTSTONE_DB")]
     db: PathBuf,
+    #[command(flatten)]
+    settings: SettingArgs,
     /// Average size of a chunk, in bytes: a multiple of 8 from 256 to 4,194,304; chunk sizes range from a quarter of it
     /// to four times it; stored in the index [default: 4096]
     #[arg(long, value_name = "BYTES", value_parser = parse_whole::<u32>)]
@@ -91,8 +94,8 @@ pub fn run(args: DedupArgs) -> Result {
     let interrupt = Interrupt::listen()?;
     let roots = walk::roots(&args.paths)?;
     let chunking = prepare(&args.db, &args)?;
-    let database = open_chunks(&args.db.join(CHUNKS), &chunking)?;
-    let catalogue = Catalogue::open(&args.db.join(FILES), &database)?;
+    let database = open_chunks(&args.db.join(CHUNKS), &chunking, &args.settings)?;
+    let catalogue = Catalogue::open(&args.db.join(FILES), &database, &args.settings)?;
     // Both databases are locked now, so no repair can begin.
     check_repaired(&args.db)?;
     ensure!(
@@ -207,12 +210,16 @@ fn prepare(directory: &Path, args: &DedupArgs) -> anyhow::Result<Chunking> {
     Ok(made)
 }
 
-fn open_chunks(directory: &Path, chunking: &Chunking) -> anyhow::Result<Database> {
-    let builder = Database::builder(directory)
+fn open_chunks(directory: &Path, chunking: &Chunking, settings: &SettingArgs) -> anyhow::Result<Database> {
+    let builder = with_log_slots(Database::builder(directory), directory, LOG_SLOTS_MIN)
         .fixed(chunking.hash_bytes.into(), formats::METADATA_BYTES)
-        .hashed_keys()
-        .set("log_slots_min", LOG_SLOTS_MIN);
-    crate::open::open(builder)
+        .hashed_keys();
+    crate::open::open(settings.apply(builder))
+}
+
+/// Sets the minimum number of slots of a LogStore if the database is new. An existing one keeps its own.
+fn with_log_slots(builder: Builder, directory: &Path, slots: u32) -> Builder {
+    if directory.exists() { builder } else { builder.set("log_slots_min", slots) }
 }
 
 fn print(report: &Report, json: bool) -> anyhow::Result<()> {
