@@ -84,7 +84,8 @@ impl Run<'_> {
             690..720 => self.transact(),
             720..800 => self.write_batch(),
             800..840 => self.get_many(),
-            840..990 => (0..=self.random.below(4)).for_each(|_| assert!(self.database.step().is_ok())),
+            840..850 => self.scan(),
+            850..990 => (0..=self.random.below(4)).for_each(|_| assert!(self.database.step().is_ok())),
             990..993 => self.database.sync().unwrap(),
             993..995 => self.compare_all(),
             995 => self.database.settle().unwrap(),
@@ -147,6 +148,7 @@ impl Run<'_> {
         let found = found.map(|found| (found.value.to_vec(), found.expires_at_ms));
         assert_eq!(found.as_ref(), self.expected(&key));
         assert_eq!(self.database.contains(&key).unwrap(), found.is_some());
+        assert!(found.is_none() || self.database.may_contain(&key).unwrap());
     }
 
     fn get_from_snapshot(&mut self) {
@@ -171,8 +173,13 @@ impl Run<'_> {
 
     fn insert_if_absent(&mut self) {
         let (key, value) = (self.choose_key(), self.new_value());
-        let inserted = self.database.insert_if_absent(&key, &value).unwrap();
-        assert_eq!(inserted, self.expected(&key).is_none());
+        let mut computed = false;
+        let compute = || {
+            computed = true;
+            &value
+        };
+        let inserted = self.database.insert_if_absent_with(&key, compute).unwrap();
+        assert_eq!((inserted, computed), (self.expected(&key).is_none(), inserted));
         if inserted {
             self.set(key, value, NEVER);
         }
@@ -285,6 +292,28 @@ impl Run<'_> {
         assert_eq!(values.len(), keys.len());
         for (key, value) in keys.iter().zip(values) {
             assert_eq!(value.as_deref(), self.expected(key).map(|(value, _)| &value[..]));
+        }
+    }
+
+    /// Reads a part of all records by pages.
+    fn scan(&mut self) {
+        let limit = self.random.below(200) as usize;
+        let (start, end) = match self.random.below(2) {
+            0 => (0, u64::MAX),
+            _ => (self.random.below(1 << 60) << 4, self.random.below(1 << 60) << 4),
+        };
+        let (mut records, mut next) = (BTreeMap::new(), Some(start));
+        while let Some(position) = next {
+            let page = self.database.scan(position..=end, limit).unwrap();
+            for record in page.records {
+                let old = records.insert(record.key.to_vec(), (record.value.to_vec(), record.expires_at_ms));
+                assert!(old.is_none(), "{}: each key is returned once", self.bed);
+            }
+            next = page.next;
+        }
+        assert!(records.iter().all(|(key, value)| self.expected(key) == Some(value)), "{}", self.bed);
+        if (start, end) == (0, u64::MAX) {
+            assert_eq!(records.len(), self.model.len(), "{}", self.bed);
         }
     }
 

@@ -104,6 +104,25 @@ fn keys_and_values_come_from_arguments_files_and_standard_input() {
 }
 
 #[test]
+fn a_list_continues_at_the_cursor_of_the_page_before() {
+    let bench = Bench::new();
+    let keys: Vec<String> = (0..7).map(|number| format!("key {number}")).collect();
+    keys.iter().for_each(|key| drop(bench.ok(&["put", key, "value"])));
+    let (mut listed, mut cursor) = (Vec::new(), Some("0".to_owned()));
+    while let Some(from) = cursor {
+        let page = bench.run(&["list", "--limit", "3", "--cursor", &from]);
+        assert!(page.status.success());
+        listed.extend(String::from_utf8(page.stdout).unwrap().lines().map(str::to_owned));
+        let message = String::from_utf8(page.stderr).unwrap();
+        cursor = message.trim_end().strip_prefix("siltstone: next cursor: ").map(str::to_owned);
+        assert_eq!(cursor.is_some(), !message.is_empty(), "{message}");
+    }
+    listed.sort();
+    assert_eq!(listed, keys);
+    assert_eq!(bench.code(&["list", "--cursor", "0"]), 2, "it needs --limit");
+}
+
+#[test]
 fn records_expire() {
     let bench = Bench::new();
     bench.ok(&["put", "--expires-in", "0s", "gone", "value"]);
