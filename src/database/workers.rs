@@ -139,15 +139,23 @@ impl Workers {
 
     fn work_off(&self) -> Result<()> {
         let shared = &self.shared;
+        if shared.engine.background().has_work {
+            // A worker that rests between two steps starts the next one now.
+            shared.wake_all();
+        }
         while shared.engine.background().has_work {
             if shared.threads == 0 || shared.stopping.load(Relaxed) {
                 shared.step_or_yield()?;
-            } else {
-                self.wake();
-                let mut progress = shared.progress.lock();
-                if let Some(error) = &*progress {
-                    return Err(error.clone());
-                }
+                continue;
+            }
+            self.wake();
+            let mut progress = shared.progress.lock();
+            if let Some(error) = &*progress {
+                return Err(error.clone());
+            }
+            // Checked under the lock that a worker takes after each step, so the notification for the last one is not
+            // missed.
+            if shared.engine.background().has_work {
                 shared.progressed.wait_for(&mut progress, PATIENCE);
             }
         }
@@ -162,10 +170,7 @@ impl Workers {
     /// Ends the threads; steps under way are finished.
     pub fn stop(&self) {
         self.shared.stopping.store(true, Relaxed);
-        {
-            let _sleepers = self.shared.sleepers.lock();
-            self.shared.work.notify_all();
-        }
+        self.shared.wake_all();
         for thread in self.threads.lock().drain(..) {
             // Its panics were caught, and have poisoned the engine.
             let _ = thread.join();
@@ -220,11 +225,11 @@ impl Shared {
     /// Rests after a step of some length as long as the engine is ahead of what writes ask for, or until they ask.
     fn rest(&self, step: Duration) {
         let lead = self.engine.background().lead;
-        if lead <= 0.0 || self.settling.load(Relaxed) > 0 {
+        if lead <= 0.0 {
             return;
         }
         let mut sleepers = self.sleepers.lock();
-        if !self.stopping.load(Relaxed) {
+        if !self.stopping.load(Relaxed) && self.settling.load(Relaxed) == 0 {
             *sleepers += 1;
             self.work.wait_for(&mut sleepers, step.mul_f64(lead.min(LEAD_MAX)).min(PATIENCE));
             *sleepers -= 1;
@@ -235,6 +240,11 @@ impl Shared {
         if *self.sleepers.lock() > 0 {
             self.work.notify_one();
         }
+    }
+
+    fn wake_all(&self) {
+        let _sleepers = self.sleepers.lock();
+        self.work.notify_all();
     }
 
     /// A step of the work that waits. If somebody else is at it, that one has to get on.
