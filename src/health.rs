@@ -11,7 +11,7 @@
 //! | lock | work under it | what a failure leaves |
 //! |---|---|---|
 //! | the slot of a conversion or merge | a step of the job, the last one too | half a store file; the job is dropped |
-//! | the ledger | syncs of stores, commits, removal of stores and log | a commit that may be durable or not |
+//! | the commit queue | syncs of stores, commits, removal of stores and log | a commit that may be durable or not |
 //! | the writers of partitions | appends to log and index; freezing a LogStore | records that the index lacks |
 //! | the log's `syncing` | syncs of segments | pages that the system may have dropped |
 //! | the log's tail | writes to the log, new segments | a torn frame, or half a segment |
@@ -31,6 +31,8 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(crate) struct Health {
     failed: AtomicBool,
+    /// The database was closed.
+    closed: AtomicBool,
     /// The first cause of a failure.
     cause: Mutex<Option<String>>,
     /// Failures are recorded and ignored: a fault that tests have to find.
@@ -52,6 +54,19 @@ impl Health {
             return Ok(());
         }
         Err(Error::Poisoned { cause: self.cause.lock().clone().unwrap_or_default() })
+    }
+
+    /// Returns an error after [`close`](Health::close).
+    pub fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Refuses all later calls, except those that make the database durable. Returns an error if something failed
+    /// before, or if the database was closed before.
+    pub fn close(&self) -> Result<()> {
+        let was_closed = self.closed.swap(true, Ordering::AcqRel);
+        self.check()?;
+        if was_closed { Err(Error::Closed) } else { Ok(()) }
     }
 
     /// Whether something failed.

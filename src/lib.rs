@@ -91,8 +91,8 @@
 
 pub mod batch;
 mod cache;
-#[doc(hidden)]
 pub mod coding;
+mod compose;
 mod damage;
 mod database;
 pub mod device;

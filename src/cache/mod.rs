@@ -18,6 +18,7 @@
 
 mod shard;
 
+use crate::key::KeyHash;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use bytes::Bytes;
@@ -74,6 +75,13 @@ pub struct RecordCache {
     log_bytes: Mutex<usize>,
     hits: AtomicU64,
     misses: AtomicU64,
+}
+
+/// The hash by which the record of a key is cached.
+#[inline]
+pub fn cache_hash(hash: KeyHash) -> u64 {
+    let both = (hash.placement ^ hash.fingerprint.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    both ^ both >> 32
 }
 
 impl RecordCache {

@@ -31,7 +31,7 @@ const SLEEP_NS_MIN: u64 = 200_000;
 /// One write sleeps no longer than this; the rest stays owed.
 const SLEEP_NS_MAX: u64 = 2_000_000;
 /// A thread rests no longer than so many times the step before it.
-const LEAD_MAX: f64 = 8.0;
+const SLACK_MAX: f64 = 8.0;
 /// How long a thread waits before it looks again by itself.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -224,14 +224,14 @@ impl Shared {
 
     /// Rests after a step of some length as long as the engine is ahead of what writes ask for, or until they ask.
     fn rest(&self, step: Duration) {
-        let lead = self.engine.background().lead;
-        if lead <= 0.0 {
+        let slack = self.engine.background().slack;
+        if slack <= 0.0 {
             return;
         }
         let mut sleepers = self.sleepers.lock();
         if !self.stopping.load(Relaxed) && self.settling.load(Relaxed) == 0 {
             *sleepers += 1;
-            self.work.wait_for(&mut sleepers, step.mul_f64(lead.min(LEAD_MAX)).min(PATIENCE));
+            self.work.wait_for(&mut sleepers, step.mul_f64(slack.min(SLACK_MAX)).min(PATIENCE));
             *sleepers -= 1;
         }
     }

@@ -109,7 +109,7 @@ pub struct Background {
     pub pressure: f64,
     /// How far the work is ahead of what writes need. 0: writers wait for it or soon will. The larger it is, the longer
     /// a thread may pause between two steps.
-    pub lead: f64,
+    pub slack: f64,
 }
 
 /// The callback of [`Engine::update_many`]: it gets the values that were found, and sets the changes.

@@ -2,7 +2,7 @@
 //!
 //! `siltstone-model` reads them here, so that no number is written twice.
 
-pub use super::account::{PARTITION_BYTES, STORE_BYTES};
+pub use super::memory_budget::{PARTITION_BYTES, STORE_BYTES};
 pub use super::policy::{
     FROZEN_MAX_MIN, HASH_STORES_MAX, KEYS_PER_PIECE_BYTE, LOG_PART_OF_DATA, LOG_REACH, OCCUPANCY,
     PARTITIONS_PER_FROZEN, PIECE_BYTES_MIN, POSITION_BITS_MAX, POSITION_BITS_MIN, REGIONS,

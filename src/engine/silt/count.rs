@@ -1,50 +1,54 @@
-//! How many keys there are: counted in a sample. The last store has each key once, so its count is exact; how many keys
-//! the younger stores add or remove is known only from merging them.
+//! The number of keys, estimated from a sample. The SortedStore has each key once, so its count is exact; how many keys
+//! the younger stores add or remove is known only after a merge.
 //!
 //! Keys are in hash order, so the first records of a partition are a random sample of it. The stores are merged from
-//! the beginning until enough records were read; what they added there is scaled to all records.
+//! the start until enough records were read, and the number of keys that the younger stores added is extrapolated.
 
-use super::Core;
-use super::partition::Partition;
-use super::snapshot::{PartitionSnapshot, cursor};
+use super::partition::Partitions;
+use super::snapshot::cursor;
 use crate::Result;
 use crate::batch::TimestampMs;
+use crate::key::Placing;
 use crate::store::merge::Cursor;
 
-/// The records that are read of all partitions together. If all keys are new, the standard error is 0.6 %.
+/// The number of records that are read of all partitions. If all keys are new, the standard error is 0.6 %.
 const SAMPLED_RECORDS: u64 = 32 << 10;
-/// The records that are read of one partition, at the least.
+/// The number of records that are read of each partition, at least.
 const PARTITION_RECORDS_MIN: u64 = 512;
-/// What is read at a time of each store, in bytes.
-const PIECE_BYTES: usize = 16 << 10;
+/// The size of a read of each store, in bytes.
+const READ_BYTES: usize = 16 << 10;
 
-impl Core {
-    /// About how many keys there are.
-    pub(super) fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64> {
-        let sampled = (SAMPLED_RECORDS / self.partitions.len() as u64).max(PARTITION_RECORDS_MIN);
-        let keys = self.partitions.iter().map(|partition| self.count_keys(partition, sampled, now_ms));
-        Ok(keys.sum::<Result<f64>>()?.round() as u64)
-    }
+/// The number of keys, about.
+pub(super) fn approximate_len(partitions: &Partitions, placing: Placing, now_ms: TimestampMs) -> Result<u64> {
+    let sampled = (SAMPLED_RECORDS / partitions.len() as u64).max(PARTITION_RECORDS_MIN);
+    let keys = (0..partitions.len()).map(|number| count_keys(partitions, number, placing, sampled, now_ms));
+    Ok(keys.sum::<Result<f64>>()?.round() as u64)
+}
 
-    fn count_keys(&self, partition: &Partition, sampled: u64, now_ms: TimestampMs) -> Result<f64> {
-        let (snapshot, log) = PartitionSnapshot::take(partition, &self.log);
-        let view = &snapshot.view;
-        let sorted = view.sorted_records();
-        let records = u64::from(snapshot.active.len()) + view.frozen_records() + view.hash_records() + sorted;
-        if records == sorted {
-            return Ok(sorted as f64);
-        }
-        let mut cursor = cursor(self, &snapshot, &log, now_ms, |_| PIECE_BYTES);
-        let mut keys = 0;
-        while cursor.advance()? {
-            if cursor.passed() >= sampled {
-                break;
-            }
-            keys += 1;
-        }
-        // The last source is the last store, if there is one.
-        let sorted_passed = if sorted > 0 { cursor.passed_of_last() } else { 0 };
-        let added = f64::from(keys) - sorted_passed as f64;
-        Ok((sorted as f64 + added * records as f64 / cursor.passed().max(1) as f64).max(0.0))
+fn count_keys(
+    partitions: &Partitions,
+    number: usize,
+    placing: Placing,
+    sampled: u64,
+    now_ms: TimestampMs,
+) -> Result<f64> {
+    let (snapshot, log) = partitions.snapshot_of(number);
+    let view = &snapshot.view;
+    let sorted = view.sorted_records();
+    let records = u64::from(snapshot.active.len()) + view.frozen_records() + view.hash_records() + sorted;
+    if records == sorted {
+        return Ok(sorted as f64);
     }
+    let mut cursor = cursor(placing, &snapshot, &log, now_ms, |_| READ_BYTES);
+    let mut keys = 0;
+    while cursor.advance()? {
+        if cursor.passed() >= sampled {
+            break;
+        }
+        keys += 1;
+    }
+    // The last source is the SortedStore, if there is one.
+    let sorted_passed = if sorted > 0 { cursor.passed_of_last() } else { 0 };
+    let added = f64::from(keys) - sorted_passed as f64;
+    Ok((sorted as f64 + added * records as f64 / cursor.passed().max(1) as f64).max(0.0))
 }

@@ -4,7 +4,7 @@
 //! manifest comes into being by one renaming. Before that the directory holds at most an empty segment and a manifest
 //! under its passing name, which the next creation removes.
 
-use super::Silt;
+use super::engine::Silt;
 use super::family::NUMBER;
 use super::live::Manifest;
 use crate::Result;

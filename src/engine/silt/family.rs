@@ -1,6 +1,7 @@
 //! SILT in the table of engines.
 
-use super::{Silt, SiltSettings};
+use super::engine::Silt;
+use super::settings::SiltSettings;
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::Directory;
 use crate::engine::Engine;

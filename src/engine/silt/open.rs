@@ -1,21 +1,20 @@
-//! Creating a database, and opening one after whatever ended it (SILT 4, crash tolerance): the manifest names the live
-//! stores, whose indexes and filters stay on flash until `residency` reads them back; only the log is replayed, from
-//! the first record that stands in no store.
+//! Opening a database after a clean end or a crash (SILT 4, crash tolerance). The manifest lists the live stores; their
+//! indexes and filters stay on flash until `memory_budget` reads them back. The log is replayed from the first record
+//! that is in no store.
 
-#[cfg(feature = "mistakes")]
-use super::Mistake;
-use super::jobs::Jobs;
-use super::ledger::Ledger;
+use super::configuration::Configuration;
+use super::engine::Silt;
 use super::live::{Manifest, PartitionEntry, Role, StoreEntry};
-use super::partition::{Partition, State, View};
+use super::memory_budget::{check_budget, log_slots_max};
+use super::partition::{Partition, Partitions};
 use super::policy::{POSITION_BITS_MAX, log_store_settings};
-use super::residency::{Residency, check_budget};
-use super::{Core, Counters, Silt, SiltSettings};
-use crate::cache::RecordCache;
-use crate::device::{AlignedBuffer, Directory};
+#[cfg(feature = "mistakes")]
+use super::settings::Mistake;
+use super::settings::SiltSettings;
+use super::view::View;
+use crate::device::Directory;
 use crate::engine::common::CommonSettings;
 use crate::engine::settings::SettingsTable;
-use crate::health::FailStop;
 use crate::progress::Progress;
 use crate::store::cuckoo::CuckooTable;
 use crate::store::hash_store::HashStore;
@@ -24,20 +23,18 @@ use crate::store::log_store::LogStore;
 use crate::store::manifest::Header;
 use crate::store::names::{FileName, list_files};
 use crate::store::ordered::OrderedTable;
-use crate::sync::atomic::{AtomicBool, AtomicU64};
-use crate::sync::{Mutex, RwLock};
 use crate::{Error, Result};
 use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Silt {
-    /// Opens a database. In a directory that may only be read ([`Directory::is_read_only`]) nothing is changed: what
-    /// was being written when the system went down is left out and not cut off, the log is replayed into memory, and
-    /// every write, sync and compaction is answered with [`Error::ReadOnly`].
+    /// Opens a database. In a read-only directory ([`Directory::is_read_only`]) nothing is changed: a torn end of the
+    /// log is ignored and not cut off, the log is replayed into memory, and every write, sync and compaction returns
+    /// [`Error::ReadOnly`].
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for everything that verifying a closed database reports of what is opened here: the manifest,
-    /// the log, and the ends and indexes of stores.
+    /// [`Error::Corrupt`] for all damage that verifying a closed database reports in the manifest, the log, and the
+    /// footers and indexes of stores.
     pub fn open(
         directory: Directory,
         settings: &SiltSettings,
@@ -54,12 +51,10 @@ impl Silt {
         if !directory.is_read_only() {
             manifest.make_durable()?;
         }
-        let placing = shape.records().placing;
         if let Some(budget) = common.memory_budget {
             check_budget(budget, 1 << shape.partitions_log2)?;
         }
-        let residency = Residency::new(common.memory_budget);
-        let slots_max = residency.log_slots_max(1 << shape.partitions_log2);
+        let slots_max = log_slots_max(common.memory_budget, 1 << shape.partitions_log2);
         let converted = || manifest.partitions().iter().map(|partition| partition.converted_to);
         let log_settings = LogSettings {
             format: shape.log_format(),
@@ -75,78 +70,34 @@ impl Silt {
             .collect::<Result<Vec<_>>>()?;
         if !directory.is_read_only() {
             manifest.mirror()?;
-            // Only now: as long as anything is missing, what seems to be an orphan may be what is left of it.
+            // Only now: as long as a file is missing, an apparent orphan may be what is left of it.
             remove_orphans(&directory, &manifest)?;
             manifest.keep(&settings.to_keep())?;
         }
-        let counters = Counters { lost_tail_bytes: recovered.lost_tail_bytes, ..Counters::default() };
-        let health = log.health().clone();
         #[cfg(feature = "mistakes")]
         match settings.mistake {
-            Some(Mistake::GoesOnAfterAFailure) => health.ignore_failures(),
-            Some(Mistake::RecordsFailuresLate) => health.record_late(),
+            Some(Mistake::GoesOnAfterAFailure) => log.health().ignore_failures(),
+            Some(Mistake::RecordsFailuresLate) => log.health().record_late(),
             _ => {}
         }
-        let mut core = Core {
-            jobs: Jobs::new(partitions.len(), &health),
-            directory,
-            settings,
-            shape,
-            placing,
+        let configuration = Arc::new(Configuration::new(directory, settings, shape));
+        let partitions = Partitions::new(&configuration, &log, partitions, slots_max);
+        let mut silt = Silt::compose(
+            configuration,
             log,
             partitions,
-            residency,
-            cache: RecordCache::new(0),
-            next_store_number: AtomicU64::new(manifest.next_number()),
-            pending_commits: AtomicU64::new(0),
-            log_stated: AtomicU64::new(manifest.log_synced()),
-            keys: AtomicU64::new(0),
-            ledger: FailStop::new(&health, Ledger::new(manifest)),
-            counters,
-            ram_peak: Mutex::default(),
-            health,
-            closed: AtomicBool::new(false),
-        };
-        if core.residency.budget().is_some() {
-            core.cache.enable();
-        }
-        core.apply_budget();
-        core.stagger();
-        core.counters.replayed_records = core.replay(log_settings.from, progress)?;
-        core.rebalance(0);
-        core.refresh_jobs();
-        Ok(Silt { core: Arc::new(core) })
+            manifest,
+            common.memory_budget,
+            recovered.lost_tail_bytes,
+        );
+        silt.replayed_records = silt.writer.replay(log_settings.from, progress)?;
+        silt.memory.rebalance(0);
+        silt.scheduler.refresh();
+        Ok(silt)
     }
 }
 
-impl Core {
-    fn stagger(&self) {
-        for (number, partition) in self.partitions.iter().enumerate() {
-            let mut state = partition.state.write();
-            state.freeze_at = self.staggered(number, &state.active);
-        }
-    }
-
-    /// Indexes every record of the log that stands in no store.
-    fn replay(&self, from: u64, progress: &mut Progress<'_>) -> Result<u64> {
-        let starts: Vec<u64> =
-            self.partitions.iter().map(|partition| partition.state.read().active.start()).collect();
-        let mut replayed = 0;
-        let mut buffer = AlignedBuffer::default();
-        self.log.scan(from, progress, &mut |position, record| {
-            let key = self.placing.hasher.key(record.key);
-            let (number, _) = self.place(key);
-            if position < starts[number] {
-                return Ok(());
-            }
-            replayed += 1;
-            self.index_record(key, position, &mut buffer)
-        })?;
-        Ok(replayed)
-    }
-}
-
-/// An error if a live store has no file.
+/// Returns an error if a live store has no file.
 fn check_stores_are_there(directory: &Directory, manifest: &Manifest) -> Result<()> {
     let names = directory.list()?;
     for store in manifest.partitions().iter().flat_map(|partition| &partition.stores) {
@@ -163,7 +114,7 @@ fn check_stores_are_there(directory: &Directory, manifest: &Manifest) -> Result<
     Ok(())
 }
 
-/// Removes what a crash left of stores that never came to be, or that had been merged.
+/// Removes files that a crash left: stores that were not complete, or that had been merged.
 fn remove_orphans(directory: &Directory, manifest: &Manifest) -> Result<()> {
     let stores = manifest.partitions().iter().flat_map(|partition| &partition.stores);
     let live: HashSet<String> = stores.map(|store| store.file_name()).collect();
@@ -181,7 +132,7 @@ fn remove_orphans(directory: &Directory, manifest: &Manifest) -> Result<()> {
     Ok(())
 }
 
-/// Opens a live store. Verifying does it too, so that it reports whatever opening would refuse.
+/// Opens a live store. Verification opens it too, so that it reports whatever opening would refuse.
 pub(super) fn open_store(directory: &Directory, shape: &Header, store: &StoreEntry) -> Result<HashStore> {
     let (tag, name) = (store.tag, store.file_name());
     Ok(match store.role {
@@ -211,8 +162,5 @@ fn open_partition(
     let keys = view.sorted_records() + view.hash_records();
     let log_store = log_store_settings(settings, keys, slots_max, POSITION_BITS_MAX);
     let active = LogStore::new(log_store, entry.converted_to)?;
-    Ok(Partition {
-        writer: Mutex::new(()),
-        state: RwLock::new(State { active, freeze_at: u32::MAX, view: Arc::new(view) }),
-    })
+    Ok(Partition::new(active, view))
 }

@@ -1,312 +1,370 @@
-//! A partition: one LogStore, several HashStores and a SortedStore over a disjoint share of the keys.
+//! The partitions: for each its LogStore, its view and the lock of its writer.
 
-use super::live::Role;
-use super::snapshot::PartitionSnapshot;
-use crate::Result;
-use crate::batch::TimestampMs;
-use crate::cache::{RecordCache, Ticket};
+use super::configuration::Configuration;
+use super::policy::{self, OCCUPANCY, PartitionCounts, log_store_settings};
+use super::stores::Stores;
+use super::view::{PartitionSnapshot, View};
+use crate::compose::with_locks;
 use crate::device::{AlignedBuffer, Purpose};
-use crate::engine::Found;
-use crate::key::KeyHash;
-use crate::store::Query;
+use crate::key::{Key, KeyHash};
 use crate::store::hash_store::HashStore;
 use crate::store::log::{Log, LogView};
-use crate::store::log_store::{FrozenLog, LogCandidates, LogStore};
+use crate::store::log_store::{FrozenLog, LogStore, LogStoreSettings};
 use crate::store::ordered::OrderedTable;
-use crate::store::record::RecordView;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::{Mutex, RwLock};
-use bytes::Bytes;
+use crate::{Error, Result};
 use std::sync::Arc;
 
 /// A share of the keys with its stores.
 pub(super) struct Partition {
-    /// Held from before a write is appended to the log until it stands in the index, so that both have the same order.
-    /// What is done under it goes through [`Health::run`](crate::health::Health::run).
-    pub writer: Mutex<()>,
-    /// Locked for no longer than a change of the index or of the list of stores takes.
-    pub state: RwLock<State>,
+    /// Held while records are appended to the log and indexed, so that log and index have the same order. The work
+    /// under it goes through [`Health::run`](crate::health::Health::run).
+    writer: Mutex<()>,
+    /// Locked only while the index or the list of stores changes.
+    state: RwLock<State>,
 }
 
-/// What a lookup goes through.
+/// What a lookup searches.
 pub(super) struct State {
     /// The LogStore that takes new records.
     pub active: LogStore,
-    /// It is frozen when it holds so many records, however full.
-    pub freeze_at: u32,
+    /// It is frozen when it has this many records, even if it is not full.
+    freeze_at: u32,
     /// All other stores.
     pub view: Arc<View>,
 }
 
-/// The immutable stores of a partition at one moment.
-#[derive(Clone, Default)]
-pub(super) struct View {
-    /// LogStores that wait to be converted, the youngest first.
-    pub frozen: Vec<Arc<FrozenLog>>,
-    /// HashStores with their numbers, the youngest first.
-    pub hash_stores: Vec<(u64, HashStore)>,
-    /// The SortedStore with its number.
-    pub sorted: Option<(u64, Arc<OrderedTable>)>,
-}
-
-impl View {
-    /// The records in HashStores, deletes included.
-    pub fn hash_records(&self) -> u64 {
-        self.hash_stores.iter().map(|(_, store)| store.records()).sum()
+impl State {
+    /// The number of records in immutable stores on flash.
+    fn keys(&self) -> u64 {
+        self.view.sorted_records() + self.view.hash_records()
     }
-
-    /// The records in the SortedStore.
-    pub fn sorted_records(&self) -> u64 {
-        self.sorted.as_ref().map_or(0, |(_, store)| store.records())
-    }
-
-    /// The records in LogStores that wait to be converted.
-    pub fn frozen_records(&self) -> u64 {
-        self.frozen.iter().map(|frozen| u64::from(frozen.len())).sum()
-    }
-
-    /// The bytes of all its files.
-    pub fn disk_bytes(&self) -> u64 {
-        let sorted = self.sorted.iter().map(|(_, store)| store.file().length());
-        self.hash_stores.iter().map(|(_, store)| store.file().length()).chain(sorted).sum()
-    }
-}
-
-/// Which part of a store may be on flash as well as in memory: those first that save most reads for a byte.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum PieceKind {
-    HashIndex,
-    SortedIndex,
-    HashFilter,
-    SortedFilter,
-}
-
-impl PieceKind {
-    fn is_index(self) -> bool {
-        matches!(self, PieceKind::HashIndex | PieceKind::SortedIndex)
-    }
-}
-
-/// A part of a store that may be on flash as well as in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece {
-    /// The number of the store.
-    pub store: u64,
-    pub kind: PieceKind,
-    /// The memory that it takes, or its bytes on flash.
-    pub bytes: u64,
-    pub resident: bool,
-}
-
-impl View {
-    /// The stores in hash order, each with its number and what it is.
-    pub fn ordered_stores(&self) -> impl Iterator<Item = (u64, Role, &Arc<OrderedTable>)> {
-        let hash_stores = self.hash_stores.iter().filter_map(|(number, store)| match store {
-            HashStore::Ordered(store) => Some((*number, Role::HashOrdered, store)),
-            HashStore::Cuckoo(_) => None,
-        });
-        hash_stores.chain(self.sorted.iter().map(|(number, store)| (*number, Role::Sorted, store)))
-    }
-
-    /// All parts that may be on flash.
-    pub fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
-        self.ordered_stores().flat_map(|(number, role, store)| {
-            let (index_kind, filter_kind) = match role {
-                Role::Sorted => (PieceKind::SortedIndex, PieceKind::SortedFilter),
-                _ => (PieceKind::HashIndex, PieceKind::HashFilter),
-            };
-            let (saved_index, saved_filter) = store.saved_bytes();
-            let index = Piece {
-                store: number,
-                kind: index_kind,
-                bytes: if store.has_index() { store.droppable_index_bytes() } else { saved_index },
-                resident: store.has_index(),
-            };
-            let filter = Piece {
-                store: number,
-                kind: filter_kind,
-                bytes: if store.has_filter() { store.filter_bytes() as u64 } else { saved_filter },
-                resident: store.has_filter(),
-            };
-            [index, filter]
-        })
-    }
-
-    /// The same stores, one of them replaced by what `change` makes of it; `None` if it is gone.
-    fn changed(&self, number: u64, change: impl FnOnce(&OrderedTable) -> OrderedTable) -> Option<View> {
-        let (_, role, store) = self.ordered_stores().find(|(other, ..)| *other == number)?;
-        let changed = Arc::new(change(store));
-        let mut view = self.clone();
-        if role == Role::Sorted {
-            view.sorted = Some((number, changed));
-        } else {
-            let place = view.hash_stores.iter_mut().find(|(other, _)| *other == number)?;
-            place.1 = HashStore::Ordered(changed);
-        }
-        Some(view)
-    }
-
-    /// The same stores, with a part of one left on flash.
-    pub fn without(&self, number: u64, kind: PieceKind) -> Option<View> {
-        self.changed(number, |store| match kind.is_index() {
-            true => store.without_index(),
-            false => store.without_filter(),
-        })
-    }
-
-    /// A store with one more part in memory, read now; `None` if the store is gone.
-    pub fn load(&self, number: u64, kind: PieceKind) -> Option<Result<OrderedTable>> {
-        let (_, _, store) = self.ordered_stores().find(|(other, ..)| *other == number)?;
-        Some(if kind.is_index() { store.with_index() } else { store.with_filter() })
-    }
-
-    /// The same stores, with a part of one as it is in `loaded`.
-    pub fn with(&self, number: u64, kind: PieceKind, loaded: &OrderedTable) -> Option<View> {
-        self.changed(number, |store| match kind.is_index() {
-            true => store.with_index_of(loaded),
-            false => store.with_filter_of(loaded),
-        })
-    }
-}
-
-/// What a lookup found in some store.
-pub(super) enum Lookup {
-    /// Nothing: older stores have to be asked.
-    Unknown,
-    /// The youngest record of the key: a value, or none if it was deleted or expired.
-    Known(Option<Found>),
-}
-
-/// The answer that a record of the key gives. Its bytes are copied here, and into the cache if there is one.
-pub(super) fn known(record: &RecordView<'_>, sought: &Sought<'_>) -> Lookup {
-    let value = record.value.filter(|_| !record.is_gone(sought.now_ms));
-    let expires_at_ms = record.expires_at_ms;
-    if let Some(value) = value {
-        sought.cache.insert(sought.ticket, sought.key, value, expires_at_ms);
-    }
-    Lookup::Known(value.map(|value| Found { value: Bytes::copy_from_slice(value), expires_at_ms }))
-}
-
-/// Looks a key up in the log, at the places that an index named.
-pub(super) fn look_up_in_log(
-    log: &LogView,
-    candidates: &LogCandidates,
-    sought: &Sought<'_>,
-    purpose: Purpose,
-    buffer: &mut AlignedBuffer,
-) -> Result<Lookup> {
-    for candidate in candidates.iter() {
-        let record = log.read(purpose, candidate.position, buffer)?;
-        if record.key == sought.key {
-            return Ok(known(&record, sought));
-        }
-    }
-    Ok(Lookup::Unknown)
-}
-
-/// A key as a lookup carries it.
-#[derive(Clone, Copy)]
-pub(super) struct Sought<'a> {
-    pub key: &'a [u8],
-    pub hash: KeyHash,
-    pub now_ms: TimestampMs,
-    /// Where the record is kept, and the right to put it there.
-    pub cache: &'a RecordCache,
-    pub ticket: Ticket,
-}
-
-impl<'a> Sought<'a> {
-    /// The lookup of the key in a store.
-    pub fn query(&self, purpose: Purpose) -> Query<'a> {
-        Query { purpose, hash: self.hash, key: self.key }
-    }
-}
-
-/// The stores of a partition as one lookup sees them, from the youngest on.
-pub(super) struct Stores {
-    active: LogCandidates,
-    view: Arc<View>,
-    /// There only if the log has to be read.
-    log: Option<LogView>,
 }
 
 impl Partition {
-    /// The stores as they are now. The view of the log is taken while the state is locked, so that it holds whatever
-    /// the state points to.
-    pub fn stores(&self, log: &Arc<Log>, hash: KeyHash) -> Stores {
-        let state = self.state.read();
-        let active = state.active.candidates(hash);
-        let view = state.view.clone();
-        let log = (!active.is_empty() || !view.frozen.is_empty()).then(|| log.view());
-        Stores { active, view, log }
+    pub fn new(active: LogStore, view: View) -> Partition {
+        let state = State { active, freeze_at: u32::MAX, view: Arc::new(view) };
+        Partition { writer: Mutex::new(()), state: RwLock::new(state) }
+    }
+
+    /// Reads the state.
+    pub fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.state.read())
+    }
+
+    /// The immutable stores.
+    pub fn view(&self) -> Arc<View> {
+        self.state.read().view.clone()
+    }
+
+    /// Replaces the view by the result of `change`, unless that is `None`. Returns the old view.
+    pub fn change_view(&self, change: impl FnOnce(&View) -> Option<View>) -> Arc<View> {
+        let mut state = self.state.write();
+        match change(&state.view) {
+            Some(view) => std::mem::replace(&mut state.view, Arc::new(view)),
+            None => state.view.clone(),
+        }
+    }
+
+    /// The counts that the policy decides by.
+    pub fn counts(&self, compact: bool) -> PartitionCounts {
+        let view = self.view();
+        PartitionCounts {
+            frozen: view.frozen.len(),
+            frozen_records: view.frozen_records(),
+            hash_stores: view.hash_stores.len(),
+            hash_records: view.hash_records(),
+            sorted_records: view.sorted_records(),
+            compact,
+        }
     }
 }
 
-impl Stores {
-    /// Returns false only if the key is certainly absent. Reads nothing from the device.
-    pub fn may_contain(&self, hash: KeyHash) -> bool {
-        let View { frozen, hash_stores, sorted } = &*self.view;
-        !self.active.is_empty()
-            || frozen.iter().any(|frozen| !frozen.candidates(hash).is_empty())
-            || hash_stores.iter().any(|(_, store)| store.may_contain(hash))
-            || sorted.as_ref().is_some_and(|(_, store)| store.may_contain(hash))
-    }
+/// Counts of LogStores that were frozen because their tables were full.
+#[derive(Default)]
+pub(super) struct FullTables {
+    pub tables: AtomicU64,
+    pub records: AtomicU64,
+    pub slots: AtomicU64,
+}
 
-    /// The stores as they were in a snapshot, of which `log` is a part.
-    pub fn of_snapshot(snapshot: &PartitionSnapshot, log: &LogView, hash: KeyHash) -> Stores {
-        let (active, view) = (snapshot.active.candidates(hash), snapshot.view.clone());
-        Stores { active, view, log: Some(log.clone()) }
-    }
+/// All partitions, and the log that their LogStores share.
+pub(super) struct Partitions {
+    configuration: Arc<Configuration>,
+    log: Arc<Log>,
+    partitions: Vec<Partition>,
+    /// The most slots of a LogStore under the memory budget.
+    log_slots_max: AtomicU32,
+    pub full_tables: FullTables,
+}
 
-    /// The older stores.
-    pub fn view(&self) -> &View {
-        &self.view
-    }
-
-    /// Looks the key up in LogStores only.
-    pub fn look_up_young(
-        &self,
-        sought: &Sought<'_>,
-        purpose: Purpose,
-        buffer: &mut AlignedBuffer,
-    ) -> Result<Lookup> {
-        let Some(log) = &self.log else { return Ok(Lookup::Unknown) };
-        let active = look_up_in_log(log, &self.active, sought, purpose, buffer)?;
-        if let Lookup::Known(_) = active {
-            return Ok(active);
+impl Partitions {
+    pub fn new(
+        configuration: &Arc<Configuration>,
+        log: &Arc<Log>,
+        partitions: Vec<Partition>,
+        log_slots_max: u32,
+    ) -> Partitions {
+        let partitions = Partitions {
+            configuration: configuration.clone(),
+            log: log.clone(),
+            partitions,
+            log_slots_max: AtomicU32::new(log_slots_max),
+            full_tables: FullTables::default(),
+        };
+        // The first LogStores become full at different times, so that not all are converted at once.
+        for (number, partition) in partitions.iter().enumerate() {
+            let mut state = partition.state.write();
+            state.freeze_at = partitions.staggered(number, &state.active);
         }
-        for frozen in &self.view.frozen {
-            let candidates = frozen.candidates(sought.hash);
-            let found = look_up_in_log(log, &candidates, sought, purpose, buffer)?;
-            if let Lookup::Known(_) = found {
-                return Ok(found);
+        partitions
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Partition> {
+        self.partitions.iter()
+    }
+
+    pub fn len(&self) -> usize {
+        self.partitions.len()
+    }
+
+    pub fn get(&self, number: usize) -> &Partition {
+        &self.partitions[number]
+    }
+
+    /// The stores of a partition to search for a key.
+    #[inline]
+    pub fn stores_of(&self, number: usize, hash: KeyHash) -> Stores {
+        let state = self.partitions[number].state.read();
+        let active = state.active.candidates(hash);
+        let view = state.view.clone();
+        // The log's view is taken under the state's lock: a segment that the state points to is released only after the
+        // state has changed.
+        let log = (!active.is_empty() || !view.frozen.is_empty()).then(|| self.log.view());
+        Stores::new(active, view, log)
+    }
+
+    /// One partition as it is now, with the log that it points into.
+    pub fn snapshot_of(&self, number: usize) -> (PartitionSnapshot, LogView) {
+        let state = self.partitions[number].state.read();
+        let active = Arc::new(state.active.freeze(self.log.end()));
+        (PartitionSnapshot { active, view: state.view.clone() }, self.log.view())
+    }
+
+    /// All partitions at one moment, with the log that they point into.
+    pub fn snapshot(&self) -> (Vec<PartitionSnapshot>, LogView) {
+        // With all writers locked no batch is half indexed.
+        self.with_all_writers(|| {
+            // The log's view comes before the states: nothing is appended now, but a commit may release segments that a
+            // state which was already read points to.
+            let log = self.log.view();
+            let end = self.log.end();
+            let freeze = |partition: &Partition| {
+                let state = partition.state.read();
+                PartitionSnapshot { active: Arc::new(state.active.freeze(end)), view: state.view.clone() }
+            };
+            (self.partitions.iter().map(freeze).collect(), log)
+        })
+    }
+
+    /// Runs `work` with the writers of these partitions locked.
+    pub fn with_writers<T>(
+        &self,
+        numbers: impl ExactSizeIterator<Item = usize>,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        with_locks(|number| &self.partitions[number].writer, numbers, work)
+    }
+
+    /// Runs `work` with all writers locked.
+    pub fn with_all_writers<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.with_writers(0..self.partitions.len(), work)
+    }
+
+    /// Runs `work` with the writer of one partition locked, unless a write has failed: then the log may have records
+    /// that the index lacks, and no LogStore may be frozen as if it had them.
+    fn with_writer<T>(&self, number: usize, work: impl FnOnce(&Partition) -> Result<T>) -> Result<T> {
+        let partition = &self.partitions[number];
+        let _locked = partition.writer.lock();
+        self.log.health().run(|| work(partition))
+    }
+
+    /// Makes the index of a LogStore point to a record that was appended to the log. Returns false, without a change,
+    /// if the LogStore has to be frozen first. The caller holds the partition's writer.
+    pub fn index(
+        &self,
+        key: Key<'_>,
+        (number, hash): (usize, KeyHash),
+        position: u64,
+        buffer: &mut AlignedBuffer,
+    ) -> Result<bool> {
+        let partition = &self.partitions[number];
+        let candidates = partition.state.read().active.candidates(hash);
+        if !candidates.is_empty() {
+            let log = self.log.view();
+            for candidate in candidates.iter() {
+                if log.read(Purpose::Put, candidate.position, buffer)?.key == key.bytes()
+                    && partition.state.write().active.replace(candidate.slot, position)
+                {
+                    return Ok(true);
+                }
             }
         }
-        Ok(Lookup::Unknown)
+        let mut state = partition.state.write();
+        if state.active.is_empty() {
+            // Positions are stored as distances from the start, which the other partitions may have moved far away.
+            state.active.restart(position);
+        }
+        Ok(!self.is_due(&state, position) && state.active.insert(hash, position)?)
     }
 
-    /// Looks the key up in all stores.
-    pub fn look_up(
-        &self,
-        sought: &Sought<'_>,
-        purpose: Purpose,
-        buffer: &mut AlignedBuffer,
-    ) -> Result<Option<Found>> {
-        if let Lookup::Known(found) = self.look_up_young(sought, purpose, buffer)? {
-            return Ok(found);
+    /// Whether the LogStore is frozen before it takes a record at this position, although it has a free slot.
+    fn is_due(&self, state: &State, position: u64) -> bool {
+        let is_long = position - state.active.start() > self.log_reach_bytes(state);
+        let is_far = is_long || !state.active.reaches(position);
+        !state.active.is_empty() && (state.active.len() >= state.freeze_at || is_far)
+    }
+
+    /// Freezes the LogStore, and indexes the record in the next one. The caller holds the partition's writer.
+    pub fn freeze_and_index(&self, (number, hash): (usize, KeyHash), position: u64) -> Result<()> {
+        let mut state = self.partitions[number].state.write();
+        if !self.is_due(&state, position) {
+            self.full_tables.tables.fetch_add(1, Relaxed);
+            self.full_tables.records.fetch_add(state.active.len().into(), Relaxed);
+            self.full_tables.slots.fetch_add(state.active.slots().into(), Relaxed);
         }
-        let query = sought.query(purpose);
-        let answer = |record: &RecordView<'_>| known(record, sought);
-        for (_, store) in &self.view.hash_stores {
-            let found = store.look_up(&query, buffer, answer)?;
-            if let Some(Lookup::Known(found)) = found {
-                return Ok(found);
+        self.freeze(&mut state, position)?;
+        if state.active.insert(hash, position)? {
+            return Ok(());
+        }
+        let slots = state.active.slots();
+        let problem = format!("a table of {slots} slots has no room for a single key; use more slots");
+        Err(Error::Setting { name: "log_slots_min", problem })
+    }
+
+    /// Freezes the LogStore as it is, and starts the next one, for records from `position` on.
+    fn freeze(&self, state: &mut State, position: u64) -> Result<()> {
+        let frozen = Arc::new(state.active.freeze(position));
+        let mut view = (*state.view).clone();
+        view.frozen.insert(0, frozen);
+        let settings = |position_bits| self.log_store_settings(state.keys(), position_bits);
+        let position_bits = policy::position_bits(&state.active, position, settings(0).slots());
+        state.active = LogStore::new(settings(position_bits), position)?;
+        state.freeze_at = u32::MAX;
+        state.view = Arc::new(view);
+        Ok(())
+    }
+
+    /// Freezes a LogStore that is not full, if it has records. The next one is frozen at a record count that differs
+    /// between partitions, since all partitions may be frozen early at the same time.
+    pub fn freeze_early(&self, number: usize) -> Result<()> {
+        self.with_writer(number, |partition| {
+            let mut state = partition.state.write();
+            if !state.active.is_empty() {
+                self.freeze(&mut state, self.log.end())?;
+                state.freeze_at = self.staggered(number, &state.active);
             }
+            Ok(())
+        })
+    }
+
+    /// Sets the most slots of a LogStore.
+    pub fn limit_log_slots(&self, slots_max: u32) {
+        self.log_slots_max.store(slots_max, Relaxed);
+    }
+
+    /// Freezes LogStores that are larger than the limit, and replaces them by smaller ones.
+    pub fn shrink_log_stores(&self) -> Result<()> {
+        let slots_max = self.log_slots_max.load(Relaxed);
+        for (number, partition) in self.partitions.iter().enumerate() {
+            if partition.read(|state| state.active.slots() / 2 <= slots_max) {
+                continue;
+            }
+            self.freeze_early(number)?;
+            self.with_writer(number, |partition| {
+                let mut state = partition.state.write();
+                if state.active.is_empty() {
+                    let settings = self.log_store_settings(state.keys(), state.active.position_bits());
+                    state.active = LogStore::new(settings, state.active.start())?;
+                }
+                Ok(())
+            })?;
         }
-        if let Some((_, store)) = &self.view.sorted
-            && let Some(Lookup::Known(found)) = store.look_up(&query, buffer, answer)?
-        {
-            return Ok(found);
-        }
-        Ok(None)
+        Ok(())
+    }
+
+    /// The record count at which the first LogStore of a partition is frozen.
+    fn staggered(&self, number: usize, active: &LogStore) -> u32 {
+        let share = (number + 1) as f64 / self.partitions.len() as f64;
+        if share < 1.0 { (f64::from(active.slots()) * OCCUPANCY * share).ceil() as u32 } else { u32::MAX }
+    }
+
+    /// The settings of the next LogStore of a partition with this many keys.
+    fn log_store_settings(&self, partition_keys: u64, position_bits: u8) -> LogStoreSettings {
+        let slots_max = self.log_slots_max.load(Relaxed);
+        log_store_settings(&self.configuration.settings, partition_keys, slots_max, position_bits)
+    }
+
+    /// The most bytes of log between the first and the last record of a LogStore.
+    pub fn log_reach_bytes(&self, state: &State) -> u64 {
+        let sorted_bytes = state.view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
+        policy::log_reach_bytes(&self.configuration.settings, self.partitions.len() as u64 * sorted_bytes)
+    }
+
+    /// The end of the log, if all records of the partition in the log are in these LogStores; then the partition needs
+    /// no part of the log once they are merged. Otherwise the end of the last of them.
+    pub fn log_end_without(&self, number: usize, merged: &[Arc<FrozenLog>]) -> Result<u64> {
+        // With the writer locked, no record is appended and not yet indexed.
+        self.with_writer(number, |partition| {
+            let end = self.log.end();
+            let mut state = partition.state.write();
+            let is_merged = |frozen| merged.iter().any(|merged| Arc::ptr_eq(frozen, merged));
+            if state.active.is_empty() && state.view.frozen.iter().all(is_merged) {
+                state.active.restart(end);
+                return Ok(end);
+            }
+            Ok(merged.iter().map(|frozen| frozen.end()).max().unwrap_or(0))
+        })
+    }
+
+    /// The end of the log, if the partition has no records in the log that are not in stores.
+    pub fn log_end_if_empty(&self, number: usize) -> Result<Option<u64>> {
+        self.with_writer(number, |partition| {
+            let end = self.log.end();
+            let mut state = partition.state.write();
+            let is_empty = state.active.is_empty() && state.view.frozen.is_empty();
+            if is_empty {
+                state.active.restart(end);
+            }
+            Ok(is_empty.then_some(end))
+        })
+    }
+
+    /// Replaces a frozen LogStore by the HashStore that was made of it.
+    pub fn install_hash_store(&self, number: usize, frozen: &Arc<FrozenLog>, store: (u64, HashStore)) {
+        self.partitions[number].change_view(|view| {
+            let mut view = view.clone();
+            view.frozen.retain(|other| !Arc::ptr_eq(other, frozen));
+            view.hash_stores.insert(0, store);
+            Some(view)
+        });
+    }
+
+    /// Replaces merged stores by a SortedStore. Returns the view before.
+    pub fn install_sorted(
+        &self,
+        number: usize,
+        frozen: &[Arc<FrozenLog>],
+        inputs: &[u64],
+        store: (u64, Arc<OrderedTable>),
+    ) -> Arc<View> {
+        self.partitions[number].change_view(|view| {
+            let mut view = view.clone();
+            view.frozen.retain(|other| !frozen.iter().any(|merged| Arc::ptr_eq(other, merged)));
+            view.hash_stores.retain(|(number, _)| !inputs.contains(number));
+            view.sorted = Some(store);
+            Some(view)
+        })
     }
 }

@@ -74,7 +74,7 @@ impl PartitionCounts {
 pub(super) struct Counts {
     pub partitions: Vec<PartitionCounts>,
     /// Of the records that were merged last, the share whose keys were new.
-    pub novelty: f64,
+    pub new_key_ratio: f64,
     /// How many records of HashStores the merge under way has gone over. They are there until it ends; but whoever
     /// writes as fast as it gets on is not to be slowed.
     pub merged_records: u64,
@@ -98,7 +98,7 @@ impl Counts {
 
     /// The keys of HashStores that are taken to be new.
     fn new_keys(&self) -> f64 {
-        self.novelty * self.sum(|partition| partition.hash_records)
+        self.new_key_ratio * self.sum(|partition| partition.hash_records)
     }
 
     /// About how many keys there are.
@@ -139,7 +139,7 @@ impl Counts {
     }
 
     /// How far the merge under way is ahead of the bound that it keeps, in LogStores: 0 if there is other work.
-    pub fn lead(&self, settings: &SiltSettings) -> f64 {
+    pub fn slack(&self, settings: &SiltSettings) -> f64 {
         if self.partitions.iter().any(|partition| partition.frozen > 0 || partition.compact) {
             return 0.0;
         }
@@ -250,7 +250,7 @@ mod tests {
         let partition =
             |&hash_records| PartitionCounts { hash_records, sorted_records, ..Default::default() };
         let partitions = hash_records.iter().map(partition).collect();
-        Counts { partitions, novelty: 0.0, merged_records: 0 }
+        Counts { partitions, new_key_ratio: 0.0, merged_records: 0 }
     }
 
     fn settings() -> SiltSettings {
@@ -270,7 +270,7 @@ mod tests {
         for partitions in [1, 4, 16] {
             for merge_ratio in [0.3, 1.0, 2.0, 10.0] {
                 let settings = settings().merge_ratio(merge_ratio);
-                let counts = Counts { novelty: 1.0, ..counts(&vec![100_000; partitions], 0) };
+                let counts = Counts { new_key_ratio: 1.0, ..counts(&vec![100_000; partitions], 0) };
                 assert!(counts.choose_merge(&settings).is_some(), "{partitions} partitions, {merge_ratio}");
             }
         }
@@ -338,12 +338,12 @@ mod tests {
     #[test]
     fn a_merge_leads_by_what_it_has_made_room_for_unless_something_else_waits() {
         let mut counts = counts(&[300, 300, 100, 100], 1000);
-        assert_eq!(counts.lead(&settings()), 0.0);
+        assert_eq!(counts.slack(&settings()), 0.0);
         counts.merged_records = 200;
         let log_store = 16.0 * OCCUPANCY;
-        assert_eq!(counts.lead(&settings()), (750.0 - 600.0) / log_store);
+        assert_eq!(counts.slack(&settings()), (750.0 - 600.0) / log_store);
         counts.partitions[2].frozen = 1;
-        assert_eq!(counts.lead(&settings()), 0.0);
+        assert_eq!(counts.slack(&settings()), 0.0);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Giving another shape to a database that never held a record, so that a refused first write fixes nothing.
 
+use super::engine::Silt;
 use super::live::Manifest;
-use super::{Silt, SiltSettings};
+use super::settings::SiltSettings;
 use crate::Result;
 use crate::device::Directory;
 use crate::engine::common::CommonSettings;
@@ -24,7 +25,7 @@ impl Silt {
         drop(manifest);
         let (settings, any) = (SiltSettings::default(), CommonSettings::default());
         let opened = Silt::open(directory.clone(), &settings, &any, &mut |_, _| true)?;
-        if opened.core.counters.replayed_records > 0 {
+        if opened.replayed_records > 0 {
             return Ok(false);
         }
         drop(opened);

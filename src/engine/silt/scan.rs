@@ -12,53 +12,55 @@
 //! The last piece that a page reads of a store is read again by the next page. A scan of stores in hash order reads
 //! about one block per store and page more than an iteration, and an eighth of the page if that is more.
 
-use super::Core;
-use super::snapshot::{PIECE_BYTES, PartitionSnapshot, copy, cursor};
+use super::configuration::Configuration;
+use super::partition::Partitions;
+use super::snapshot::{READ_BYTES, copy, cursor};
+use super::view::PartitionSnapshot;
 use crate::Result;
 use crate::batch::TimestampMs;
 use crate::engine::{PageBuilder, ScanLimit, ScanPage, by_partition};
 use crate::store::merge::Cursor;
 use std::ops::RangeInclusive;
 
-/// How many pieces a page reads of a store, if the records of all stores are of one size.
-const PIECES_PER_PAGE: f64 = 4.0;
+/// How many reads of a store a page takes, if the records of all stores are of one size.
+const READS_PER_PAGE: f64 = 4.0;
 
-impl Core {
-    pub(super) fn scan(
-        &self,
-        positions: RangeInclusive<u64>,
-        limit: ScanLimit,
-        now_ms: TimestampMs,
-    ) -> Result<ScanPage> {
-        let partitions_log2 = self.placing.partitions_log2;
-        let mut page = PageBuilder::new(limit);
-        for (number, positions) in by_partition(positions, partitions_log2) {
-            if page.is_full() {
-                return Ok(page.finish(Some(*positions.start())));
+/// Reads one page of the records whose scan positions are in a range.
+pub(super) fn scan(
+    configuration: &Configuration,
+    partitions: &Partitions,
+    positions: RangeInclusive<u64>,
+    limit: ScanLimit,
+    now_ms: TimestampMs,
+) -> Result<ScanPage> {
+    let partitions_log2 = configuration.placing.partitions_log2;
+    let mut page = PageBuilder::new(limit);
+    for (number, positions) in by_partition(positions, partitions_log2) {
+        if page.is_full() {
+            return Ok(page.finish(Some(*positions.start())));
+        }
+        let (snapshot, log) = partitions.snapshot_of(number);
+        let share = share_of_page(&snapshot, limit);
+        let block_bytes = configuration.shape.block_bytes as usize;
+        let read_bytes = |store_bytes: u64| {
+            let bytes = store_bytes as f64 * share / READS_PER_PAGE;
+            (bytes as usize).clamp(block_bytes, block_bytes.max(READ_BYTES))
+        };
+        let mut cursor = cursor(configuration.placing, &snapshot, &log, now_ms, read_bytes);
+        // The bits that select the partition are not part of the placement within it.
+        cursor.seek(positions.start() << partitions_log2)?;
+        while cursor.advance()? {
+            let Some(entry) = cursor.entry() else { break };
+            let position = entry.hash.whole_placement(number, partitions_log2);
+            if position > *positions.end() {
+                break;
             }
-            let (snapshot, log) = PartitionSnapshot::take(&self.partitions[number], &self.log);
-            let share = share_of_page(&snapshot, limit);
-            let block_bytes = self.shape.block_bytes as usize;
-            let piece_bytes = |store_bytes: u64| {
-                let bytes = store_bytes as f64 * share / PIECES_PER_PAGE;
-                (bytes as usize).clamp(block_bytes, block_bytes.max(PIECE_BYTES))
-            };
-            let mut cursor = cursor(self, &snapshot, &log, now_ms, piece_bytes);
-            // The bits that select the partition are not part of the placement within it.
-            cursor.seek(positions.start() << partitions_log2)?;
-            while cursor.advance()? {
-                let Some(entry) = cursor.entry() else { break };
-                let position = entry.hash.whole_placement(number, partitions_log2);
-                if position > *positions.end() {
-                    break;
-                }
-                if !page.push(position, || copy(&entry.record)) {
-                    return Ok(page.finish(None));
-                }
+            if !page.push(position, || copy(&entry.record)) {
+                return Ok(page.finish(None));
             }
         }
-        Ok(page.finish(None))
     }
+    Ok(page.finish(None))
 }
 
 /// About which share of a partition's records a page holds.

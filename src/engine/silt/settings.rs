@@ -1,8 +1,8 @@
 //! The settings of a SILT engine.
 
+use super::memory_budget::check_budget;
 use super::merge;
 use super::policy::open_files;
-use super::residency::check_budget;
 use crate::engine::common::CommonSettings;
 use crate::engine::settings::{SettingsTable, named_values, settings};
 use crate::store::FilterKind;

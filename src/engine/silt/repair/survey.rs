@@ -2,7 +2,7 @@
 
 use super::super::live::{Manifest, PartitionEntry, Role, StoreEntry};
 use super::super::open::open_store;
-use super::super::verify::{lost_in_log, take};
+use super::super::verify::{add_examined, lost_in_log};
 use super::Course;
 use crate::damage::{Damage, DamagedPart, VerifyReport};
 use crate::device::{Access, Directory};
@@ -116,7 +116,7 @@ impl Survey {
         match OpenedStore::open(directory, &self.to_open(partition, &entry, &name)) {
             Ok(Ok(store)) => {
                 let examined = store.examine(&mut |bytes| course.advance(bytes), &mut |_| Ok(()))?;
-                take(examined, age > 0, &mut self.report);
+                add_examined(examined, age > 0, &mut self.report);
                 match open_store(directory, &self.shape, &entry) {
                     Err(error) if is_damage(&error) && self.report.damage.len() == known => {
                         self.report.damage.push(Damage::of(&error, DamagedPart::File, store.bytes()));

@@ -1,0 +1,7 @@
+//! What engines with a log and background jobs share, between the stores and the engines.
+
+mod job_slot;
+mod locks;
+
+pub(crate) use job_slot::JobSlot;
+pub(crate) use locks::{KeyStripes, with_locks};

@@ -1,0 +1,181 @@
+//! The view of a partition: its immutable stores at one moment.
+//!
+//! A change never modifies a view. It installs a new one, and lookups that hold the old view continue with it.
+
+use super::live::Role;
+use crate::Result;
+use crate::stats::{DegradedStore, StoreKind};
+use crate::store::hash_store::HashStore;
+use crate::store::log_store::FrozenLog;
+use crate::store::ordered::OrderedTable;
+use std::sync::Arc;
+
+/// The immutable stores of a partition at one moment.
+#[derive(Clone, Default)]
+pub(super) struct View {
+    /// LogStores that are queued for conversion, the youngest first.
+    pub frozen: Vec<Arc<FrozenLog>>,
+    /// HashStores with their numbers, the youngest first.
+    pub hash_stores: Vec<(u64, HashStore)>,
+    /// The SortedStore with its number.
+    pub sorted: Option<(u64, Arc<OrderedTable>)>,
+}
+
+impl View {
+    /// The records in HashStores, tombstones included.
+    pub fn hash_records(&self) -> u64 {
+        self.hash_stores.iter().map(|(_, store)| store.records()).sum()
+    }
+
+    /// The records in the SortedStore.
+    pub fn sorted_records(&self) -> u64 {
+        self.sorted.as_ref().map_or(0, |(_, store)| store.records())
+    }
+
+    /// The records in LogStores that are queued for conversion.
+    pub fn frozen_records(&self) -> u64 {
+        self.frozen.iter().map(|frozen| u64::from(frozen.len())).sum()
+    }
+
+    /// The bytes of all its files.
+    pub fn disk_bytes(&self) -> u64 {
+        let sorted = self.sorted.iter().map(|(_, store)| store.file().length());
+        self.hash_stores.iter().map(|(_, store)| store.file().length()).chain(sorted).sum()
+    }
+}
+
+/// The parts of a store that may be on flash only, in the order of the reads that a byte of each saves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum PieceKind {
+    HashIndex,
+    SortedIndex,
+    HashFilter,
+    SortedFilter,
+}
+
+impl PieceKind {
+    fn is_index(self) -> bool {
+        matches!(self, PieceKind::HashIndex | PieceKind::SortedIndex)
+    }
+}
+
+/// A part of a store that may be on flash only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// The number of the store.
+    pub store: u64,
+    pub kind: PieceKind,
+    /// Its memory if it is resident, or its length on flash, in bytes.
+    pub bytes: u64,
+    /// Whether it is in memory.
+    pub resident: bool,
+}
+
+impl View {
+    /// The stores in hash order, with number and role.
+    pub fn ordered_stores(&self) -> impl Iterator<Item = (u64, Role, &Arc<OrderedTable>)> {
+        let hash_stores = self.hash_stores.iter().filter_map(|(number, store)| match store {
+            HashStore::Ordered(store) => Some((*number, Role::HashOrdered, store)),
+            HashStore::Cuckoo(_) => None,
+        });
+        hash_stores.chain(self.sorted.iter().map(|(number, store)| (*number, Role::Sorted, store)))
+    }
+
+    /// All parts that may be on flash only.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
+        self.ordered_stores().flat_map(|(number, role, store)| {
+            let (index_kind, filter_kind) = match role {
+                Role::Sorted => (PieceKind::SortedIndex, PieceKind::SortedFilter),
+                _ => (PieceKind::HashIndex, PieceKind::HashFilter),
+            };
+            let (saved_index, saved_filter) = store.saved_bytes();
+            let index = Piece {
+                store: number,
+                kind: index_kind,
+                bytes: if store.has_index() { store.droppable_index_bytes() } else { saved_index },
+                resident: store.has_index(),
+            };
+            let filter = Piece {
+                store: number,
+                kind: filter_kind,
+                bytes: if store.has_filter() { store.filter_bytes() as u64 } else { saved_filter },
+                resident: store.has_filter(),
+            };
+            [index, filter]
+        })
+    }
+
+    /// The view with one store replaced by the result of `change`; `None` if the view does not have the store.
+    fn changed(&self, number: u64, change: impl FnOnce(&OrderedTable) -> OrderedTable) -> Option<View> {
+        let (_, role, store) = self.ordered_stores().find(|(other, ..)| *other == number)?;
+        let changed = Arc::new(change(store));
+        let mut view = self.clone();
+        if role == Role::Sorted {
+            view.sorted = Some((number, changed));
+        } else {
+            let place = view.hash_stores.iter_mut().find(|(other, _)| *other == number)?;
+            place.1 = HashStore::Ordered(changed);
+        }
+        Some(view)
+    }
+
+    /// The view without a part of one store.
+    pub fn without(&self, number: u64, kind: PieceKind) -> Option<View> {
+        self.changed(number, |store| match kind.is_index() {
+            true => store.without_index(),
+            false => store.without_filter(),
+        })
+    }
+
+    /// Reads a part of a store; `None` if the view does not have the store.
+    pub fn load(&self, number: u64, kind: PieceKind) -> Option<Result<OrderedTable>> {
+        let (_, _, store) = self.ordered_stores().find(|(other, ..)| *other == number)?;
+        Some(if kind.is_index() { store.with_index() } else { store.with_filter() })
+    }
+
+    /// The view with a part of one store taken from `loaded`.
+    pub fn with(&self, number: u64, kind: PieceKind, loaded: &OrderedTable) -> Option<View> {
+        self.changed(number, |store| match kind.is_index() {
+            true => store.with_index_of(loaded),
+            false => store.with_filter_of(loaded),
+        })
+    }
+
+    /// Counts the structures of the stores in `kinds`.
+    pub fn count_kinds(&self, kinds: &mut Vec<StoreKind>) {
+        let ordered = self.ordered_stores().map(|(_, role, store)| {
+            let (index, filter) = store.kind_names();
+            (if role == Role::Sorted { "sorted" } else { "hash" }, index, filter)
+        });
+        let tables = self.hash_stores.iter().filter(|(_, store)| matches!(store, HashStore::Cuckoo(_)));
+        for (store, index, filter) in ordered.chain(tables.map(|_| ("hash", "cuckoo_table", "cuckoo_tags"))) {
+            let is_same =
+                |kind: &&mut StoreKind| (kind.store, kind.index, kind.filter) == (store, index, filter);
+            match kinds.iter_mut().find(is_same) {
+                Some(kind) => kind.count += 1,
+                None => kinds.push(StoreKind { store, index, filter, count: 1 }),
+            }
+        }
+    }
+
+    /// The stores that have a part on flash that could be in memory.
+    pub fn degraded(&self) -> impl Iterator<Item = DegradedStore> + '_ {
+        self.ordered_stores().filter_map(|(number, role, store)| {
+            let (index_on_flash, filter_on_flash) = (!store.has_index(), !store.has_filter());
+            let file = role.file_name(number);
+            (index_on_flash || filter_on_flash).then_some(DegradedStore {
+                file,
+                index_on_flash,
+                filter_on_flash,
+            })
+        })
+    }
+}
+
+/// A partition at one moment.
+#[derive(Clone)]
+pub(super) struct PartitionSnapshot {
+    /// The LogStore that took records then.
+    pub active: Arc<FrozenLog>,
+    pub view: Arc<View>,
+}

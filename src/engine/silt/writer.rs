@@ -1,0 +1,224 @@
+//! Writes: to the log, then to the index of the LogStore (SILT 3.1).
+
+use super::commits::Commits;
+use super::configuration::Configuration;
+use super::memory_budget::MemoryBudget;
+use super::partition::Partitions;
+use super::reader::Reader;
+use super::scheduler::Scheduler;
+use super::settings::Mistake;
+use crate::Result;
+use crate::batch::{Durability, HashedWrite, TimestampMs};
+use crate::cache::{RecordCache, WriteGuard, cache_hash};
+use crate::compose::KeyStripes;
+use crate::device::{AlignedBuffer, with_scratch};
+use crate::engine::{Change, Changing, Found};
+use crate::key::Key;
+use crate::progress::Progress;
+use crate::store::log::Log;
+use crate::store::record::RecordView;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+
+/// Appends records to the log and indexes them.
+pub(super) struct Writer {
+    configuration: Arc<Configuration>,
+    log: Arc<Log>,
+    partitions: Arc<Partitions>,
+    stripes: KeyStripes,
+    cache: Arc<RecordCache>,
+    memory: Arc<MemoryBudget>,
+    commits: Arc<Commits>,
+    reader: Arc<Reader>,
+    scheduler: Arc<Scheduler>,
+    /// Records that were written, and their bytes of keys and values.
+    pub writes: AtomicU64,
+    pub user_bytes: AtomicU64,
+}
+
+/// The parts of an engine that a writer uses.
+pub(super) struct WriterParts<'a> {
+    pub configuration: &'a Arc<Configuration>,
+    pub log: &'a Arc<Log>,
+    pub partitions: &'a Arc<Partitions>,
+    pub cache: &'a Arc<RecordCache>,
+    pub memory: &'a Arc<MemoryBudget>,
+    pub commits: &'a Arc<Commits>,
+    pub reader: &'a Arc<Reader>,
+    pub scheduler: &'a Arc<Scheduler>,
+}
+
+impl Writer {
+    pub fn new(parts: WriterParts<'_>, stripes: KeyStripes) -> Writer {
+        Writer {
+            configuration: parts.configuration.clone(),
+            log: parts.log.clone(),
+            partitions: parts.partitions.clone(),
+            stripes,
+            cache: parts.cache.clone(),
+            memory: parts.memory.clone(),
+            commits: parts.commits.clone(),
+            reader: parts.reader.clone(),
+            scheduler: parts.scheduler.clone(),
+            writes: AtomicU64::new(0),
+            user_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Applies all writes or none.
+    pub fn write(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<()> {
+        let keys = writes.iter().map(|write| write.key().hash());
+        let end = self.stripes.with(keys, || self.append(writes, durability))?;
+        self.make_durable(durability, end)
+    }
+
+    /// Reads the keys, and applies all changes to them or none, with the keys' stripes locked from before the read.
+    pub fn update_many(
+        &self,
+        keys: &[Key<'_>],
+        durability: Durability,
+        now_ms: TimestampMs,
+        change: &mut Changing<'_>,
+    ) -> Result<()> {
+        let end = match keys {
+            [key] => {
+                let read = || self.reader.get(*key, now_ms);
+                let early = self.reads_too_early().then(read);
+                self.stripes.with(std::iter::once(key.hash()), || {
+                    let found = early.unwrap_or_else(read)?;
+                    self.change(keys, &[found], &mut [Change::Keep], durability, change)
+                })?
+            }
+            several => {
+                let read = || self.reader.get_many(several, now_ms);
+                let early = self.reads_too_early().then(read);
+                self.stripes.with(keys.iter().map(|key| key.hash()), || {
+                    let found = early.unwrap_or_else(read)?;
+                    self.change(keys, &found, &mut vec![Change::Keep; keys.len()], durability, change)
+                })?
+            }
+        };
+        match end {
+            // Everything that was found is before the writes in the log, so it is as durable as they are.
+            Some(end) => self.make_durable(durability, end),
+            None => self.make_found_durable(durability),
+        }
+    }
+
+    fn reads_too_early(&self) -> bool {
+        self.configuration.settings.makes(Mistake::ReadsBeforeLocking)
+    }
+
+    /// Applies the changes that `change` sets. Returns the end of the log after them, or `None` if there are none.
+    fn change(
+        &self,
+        keys: &[Key<'_>],
+        found: &[Option<Found>],
+        changes: &mut [Change],
+        durability: Durability,
+        change: &mut Changing<'_>,
+    ) -> Result<Option<u64>> {
+        change(found, changes)?;
+        if let ([key], [change]) = (keys, &*changes) {
+            return change.to_write(*key).map(|write| self.append(&[write], durability)).transpose();
+        }
+        let writes = keys.iter().zip(&*changes);
+        let writes: Vec<_> = writes.filter_map(|(key, change)| change.to_write(*key)).collect();
+        if writes.is_empty() { Ok(None) } else { self.append(&writes, durability).map(Some) }
+    }
+
+    /// Appends the writes to the log and indexes them, with the writers of their partitions locked. Returns the end of
+    /// the log after them. The caller holds the stripes of the keys.
+    fn append(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<u64> {
+        let partition = |write: &HashedWrite<'_>| self.configuration.route(write.key()).0;
+        self.partitions.with_writers(writes.iter().map(partition), || {
+            let health = self.log.health();
+            // A write that waited here while the database was closed is refused.
+            health.check_open()?;
+            self.writes.fetch_add(writes.len() as u64, Relaxed);
+            let user_bytes = writes.iter().map(|write| write.write().user_bytes() as u64).sum();
+            self.user_bytes.fetch_add(user_bytes, Relaxed);
+            // Until the records are indexed, the cache has no record of these keys.
+            let announce = |write: &HashedWrite<'_>| {
+                let (_, hash) = self.configuration.route(write.key());
+                self.cache.write(cache_hash(hash), write.key().bytes())
+            };
+            let _announced: (Option<WriteGuard<'_>>, Vec<WriteGuard<'_>>) = match writes {
+                _ if !self.cache.is_enabled() => Default::default(),
+                [single] => (Some(announce(single)), Vec::new()),
+                several => (None, several.iter().map(announce).collect()),
+            };
+            health.run(|| self.append_and_index(writes, durability))
+        })
+    }
+
+    fn append_and_index(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<u64> {
+        let records = writes.iter().map(|write| RecordView::from(write.write()));
+        if let [write] = writes {
+            let mut position = 0;
+            let end = self.log.append(records, durability, |at| position = at)?;
+            with_scratch(|buffer| self.index(write.key(), position, buffer))?;
+            return Ok(end);
+        }
+        let mut positions = Vec::with_capacity(writes.len());
+        let end = self.log.append(records, durability, |at| positions.push(at))?;
+        with_scratch(|buffer| {
+            let mut writes = writes.iter().zip(positions);
+            writes.try_for_each(|(write, position)| self.index(write.key(), position, buffer))
+        })?;
+        Ok(end)
+    }
+
+    /// Makes the index of a LogStore point to a record that was appended to the log.
+    fn index(&self, key: Key<'_>, position: u64, buffer: &mut AlignedBuffer) -> Result<()> {
+        let route = self.configuration.route(key);
+        if self.partitions.index(key, route, position, buffer)? {
+            return Ok(());
+        }
+        // The partition's writer is locked, so its LogStore does not change while room is made without the state's
+        // lock.
+        let table_bytes = self.partitions.get(route.0).read(|state| state.active.heap_bytes());
+        self.memory.make_room(table_bytes as u64);
+        self.partitions.freeze_and_index(route, position)?;
+        self.scheduler.refresh();
+        Ok(())
+    }
+
+    /// Indexes every record of the log that is in no store. Returns how many there are.
+    pub fn replay(&self, from: u64, progress: &mut Progress<'_>) -> Result<u64> {
+        let starts: Vec<u64> =
+            self.partitions.iter().map(|partition| partition.read(|state| state.active.start())).collect();
+        let mut replayed = 0;
+        let mut buffer = AlignedBuffer::default();
+        self.log.scan(from, progress, &mut |position, record| {
+            let key = self.configuration.placing.hasher.key(record.key);
+            if position < starts[self.configuration.route(key).0] {
+                return Ok(());
+            }
+            replayed += 1;
+            self.index(key, position, &mut buffer)
+        })?;
+        Ok(replayed)
+    }
+
+    /// Returns when a write is as durable as requested.
+    fn make_durable(&self, durability: Durability, end: u64) -> Result<()> {
+        match durability {
+            Durability::Synced => {
+                self.log.sync_to(end)?;
+                self.commits.state_synced_now_and_then(false)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns when everything that can be read now is as durable as requested, whichever thread wrote it.
+    pub fn make_found_durable(&self, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Buffered => Ok(()),
+            Durability::Written => self.log.write_buffered(),
+            Durability::Synced if self.log.is_synced() => Ok(()),
+            Durability::Synced => self.make_durable(durability, self.log.end()),
+        }
+    }
+}
