@@ -1,10 +1,10 @@
-//! The accounts of a database as JSON, under the names that all reports share.
+//! The statistics of a database as JSON, with the names that all reports share.
 
 use serde_json::{Map, Value, json};
 use siltstone::device::{IoSnapshot, Purpose};
 use siltstone::{DegradedStore, RamAccount, Shape, Stats, StoreKind, Usage};
 
-/// Memory by item, in bytes.
+/// Memory by component, in bytes.
 pub fn ram(account: &RamAccount) -> Value {
     account
         .items()
@@ -14,7 +14,7 @@ pub fn ram(account: &RamAccount) -> Value {
         .into()
 }
 
-/// Operations and bytes by purpose; purposes for which nothing was done are left out.
+/// Operations and bytes by purpose, without purposes that have none.
 pub fn io(io: &IoSnapshot) -> Value {
     let of = |purpose: Purpose| {
         let count = io.of(purpose);
@@ -34,7 +34,7 @@ pub fn io(io: &IoSnapshot) -> Value {
     purposes.map(|purpose| (purpose.name().to_owned(), of(purpose))).collect::<Map<_, _>>().into()
 }
 
-/// The largest number below which every whole number has a float of its own.
+/// The largest number below which every whole number is exact as a float.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// A number as JSON: an integer if it is whole.
@@ -45,14 +45,14 @@ pub fn number(value: f64) -> Value {
     }
 }
 
-/// A number as text: an integer if it is whole or has six digits or more before the point, else six digits.
+/// A number as text: an integer if it is whole or has at least six digits before the point, otherwise six digits.
 pub fn number_as_text(value: f64) -> String {
     let before_the_point = value.abs().max(1.0).log10() as usize + 1;
     let decimals = if value.fract() == 0.0 { 0 } else { 6usize.saturating_sub(before_the_point) };
     format!("{value:.decimals$}")
 }
 
-/// What else the engine counts.
+/// The engine's other counters.
 pub fn details(stats: &Stats) -> Value {
     let details = stats.details.iter().map(|(name, value)| ((*name).to_owned(), number(*value)));
     details.collect::<Map<_, _>>().into()
@@ -64,7 +64,7 @@ pub fn settings(stats: &Stats) -> Value {
     settings.collect::<Map<_, _>>().into()
 }
 
-/// What shapes the records of a database.
+/// The format of the records.
 pub fn shape(shape: &Shape) -> Value {
     json!({
         "fixed": shape.fixed.map(|(key_length, value_length)| [key_length, value_length]),
@@ -85,7 +85,7 @@ pub fn stores(stats: &Stats) -> Value {
     stats.stores.iter().map(kind).collect()
 }
 
-/// The stores of which parts are on flash.
+/// The stores with damaged or unreadable parts.
 pub fn degraded(stats: &Stats) -> Value {
     let store = |store: &DegradedStore| {
         json!({
@@ -97,7 +97,7 @@ pub fn degraded(stats: &Stats) -> Value {
     stats.degraded.iter().map(store).collect()
 }
 
-/// What was asked of a database since it was created.
+/// The usage counters since the database was created.
 pub fn usage(usage: &Usage) -> Value {
     json!({
         "open_ms": usage.open_ms,
@@ -115,7 +115,7 @@ pub fn usage(usage: &Usage) -> Value {
     })
 }
 
-/// Everything that a database tells of itself.
+/// All statistics of a database.
 pub fn stats(stats: &Stats) -> Value {
     json!({
         "engine": stats.engine,
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn items_stand_under_their_names() {
+    fn items_are_listed_by_name() {
         let mut account = RamAccount::default();
         account.add("index", 5);
         account.add("index", 2);

@@ -1,6 +1,7 @@
-//! The benchmark of a dictionary: building, opening, lookups, and updates against rebuilds (ECT 3.3.2 to 3.3.4).
+//! The benchmark of a dictionary: builds, openings, lookups, and updates compared with rebuilds (ECT 3.3.2 to 3.3.4).
 //!
-//! As in Figure 3.9, a dictionary is built and then takes batches of new keys, each merged into what there is; beside
+//! As in Figure 3.9, a dictionary is built and then merged with batches of new keys. For each update, the same records
+//! are also built from scratch. Every value that is read is verified.
 //! each update the same records are built from scratch. Every value that is read is checked.
 
 use crate::keys::{Keys, Values};
@@ -17,12 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-/// How many keys one call looks up where it looks many up.
+/// The keys per call of the batched lookups.
 const KEYS_PER_CALL: usize = 256;
-/// How often the opening is measured.
+/// The number of measured openings.
 const OPENINGS: usize = 7;
 
-/// What to measure.
+/// The settings.
 #[derive(Debug, Clone, Parser, Serialize)]
 pub struct Settings {
     /// Number of keys of the first build
@@ -82,16 +83,16 @@ impl Default for Settings {
     }
 }
 
-/// One batch, merged and, for comparison, built from scratch with all that came before it.
+/// One batch: merged, and for comparison built from scratch with all previous records.
 #[derive(Debug, Clone, Serialize)]
 pub struct UpdateReport {
-    /// Records after it.
+    /// Records after the update.
     pub keys: u64,
-    /// Seconds to merge it.
+    /// Seconds to merge the batch.
     pub update_s: f64,
-    /// Seconds to build all records anew.
+    /// Seconds to build all records from scratch.
     pub rebuild_s: f64,
-    /// How many times as long that takes.
+    /// The ratio of the two.
     pub rebuild_to_update: f64,
 }
 
@@ -100,55 +101,55 @@ pub struct UpdateReport {
 pub struct IndexReport {
     /// Its name.
     pub index: &'static str,
-    /// Seconds to build it over the records that are there.
+    /// Seconds to build it over the existing records.
     pub reindex_s: f64,
-    /// Its memory by key, in bits.
+    /// Its memory, in bits per key.
     pub bits_per_key: f64,
     /// Milliseconds to open the dictionary with it.
     pub open_ms: f64,
-    /// Microseconds a lookup of a random key, in the page cache.
+    /// Microseconds per lookup of a random key, from the page cache.
     pub lookup_us: f64,
-    /// Reads a lookup.
+    /// Reads per lookup.
     pub reads_per_get: f64,
 }
 
-/// What was measured.
+/// The report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// What was asked for.
+    /// The settings.
     #[serde(flatten)]
     pub settings: Settings,
-    /// Records built in a second, from the first record given to the file synced.
+    /// Records built per second, from the first record until the file is synced.
     pub build_keys_per_s: f64,
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// Bytes of the file for each byte of keys and values.
+    /// Bytes of the file per byte of keys and values.
     pub space_amplification: f64,
-    /// The memory of the index by key, in bits.
+    /// The memory of the index, in bits per key.
     pub bits_per_key: f64,
     /// Milliseconds to open it.
     pub open_ms: f64,
-    /// Microseconds a lookup of a random key, in the page cache.
+    /// Microseconds per lookup of a random key, from the page cache.
     pub lookup_us: f64,
-    /// Reads a lookup.
+    /// Reads per lookup.
     pub reads_per_get: f64,
-    /// Microseconds a lookup of a key that is not there.
+    /// Microseconds per lookup of a missing key.
     pub missing_us: f64,
-    /// Microseconds a lookup among 256 at once.
+    /// Microseconds per lookup in a batch of 256.
     pub get_many_us: f64,
-    /// Records that iteration yields in a second.
+    /// Records per second of an iteration.
     pub iterate_keys_per_s: f64,
     /// Seconds of the last update.
     pub update_s: Option<f64>,
-    /// Seconds of the rebuild beside it.
+    /// Seconds of the corresponding rebuild.
     pub rebuild_s: Option<f64>,
-    /// How many times as long the rebuild takes.
+    /// The ratio of the two.
     pub rebuild_to_update: Option<f64>,
     /// All updates.
     pub updates: Vec<UpdateReport>,
     /// Other indexes over the same records.
     pub indexes: Vec<IndexReport>,
-    /// Keys whose values were read and found right.
+    /// Keys whose values were read and verified.
     pub verified_keys: u64,
 }
 
@@ -160,7 +161,7 @@ struct Bench<'a> {
     verified_keys: u64,
 }
 
-/// How lookups went.
+/// The results of lookups.
 struct Lookups {
     us: f64,
     reads_per_get: f64,
@@ -169,7 +170,7 @@ struct Lookups {
 /// Measures dictionaries in the directory `place`, which is created.
 ///
 /// # Errors
-/// The errors of the dictionary, and wrong values; [`siltstone::Error::Interrupted`] after `settings.stop`.
+/// Errors of the dictionary, and wrong values; [`siltstone::Error::Interrupted`] after `settings.stop`.
 pub fn run(settings: &Settings, place: &Place) -> Result<Report> {
     let directory = place.directory();
     std::fs::create_dir_all(directory)
@@ -223,7 +224,7 @@ impl Bench<'_> {
         Ok(report)
     }
 
-    /// Seconds to build, or to update if the builder does that, with the records of these numbers in random order.
+    /// Returns the seconds of a build, or of an update if the builder does one, with these records in random order.
     fn build(
         &self,
         mut builder: DictionaryBuilder,
@@ -316,7 +317,7 @@ impl Bench<'_> {
         Ok(dictionary.len() as f64 / started.elapsed().as_secs_f64())
     }
 
-    /// Every index that the records can have, the last one being that which was there.
+    /// Measures every index that the records can have. The last one is the original one.
     fn reindex(&mut self, path: &Path, keys: u64) -> Result<Vec<IndexReport>> {
         let mut reports = Vec::new();
         let others = DictionaryIndex::ALL.into_iter().filter(|index| *index != self.settings.index);
@@ -364,7 +365,7 @@ fn wrong(number: u64) -> Error {
     Error::WrongResults(format!("the dictionary returned a wrong result for key {number}"))
 }
 
-/// The median of several openings.
+/// Returns the median of several openings.
 fn open_ms(path: &Path) -> Result<f64> {
     let mut times = Vec::with_capacity(OPENINGS);
     for _ in 0..OPENINGS {
@@ -378,7 +379,7 @@ fn open_ms(path: &Path) -> Result<f64> {
 }
 
 impl Report {
-    /// What was measured, as lines.
+    /// Formats the report as text.
     pub fn lines(&self) -> String {
         let mut lines = format!(
             "{} keys of {} + {} bytes, sorted in {} MiB: {:.0} keys/s\n\
@@ -403,7 +404,7 @@ impl Report {
         );
         for index in &self.indexes {
             lines += &format!(
-                "{:<12} {:.3} s to build, {:.3} bits a key, open {:.3} ms, lookup {:.2} us with {:.3} reads\n",
+                "{:<12} {:.3} s to build, {:.3} bits per key, open {:.3} ms, lookup {:.2} us with {:.3} reads\n",
                 index.index,
                 index.reindex_s,
                 index.bits_per_key,
@@ -441,7 +442,7 @@ mod tests {
             let report = run(&settings, &Place::prepare(None).unwrap()).unwrap();
             assert_eq!(report.indexes.len(), if fixed { 4 } else { 2 });
             assert_eq!(report.updates.iter().map(|update| update.keys).collect::<Vec<_>>(), [3_500, 4_000]);
-            // Single lookups, many at once, iteration; each index; both dictionaries of each update.
+            // Single and batched lookups, and iteration; each index; both dictionaries of each update.
             let lookups = 512 * (2 + report.indexes.len() as u64 + 2 * 2);
             assert_eq!(report.verified_keys, lookups + 3_000);
             assert!(

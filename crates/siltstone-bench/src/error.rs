@@ -1,4 +1,4 @@
-//! Why a benchmark could not be run, or what it found wrong.
+//! The errors of benchmarks.
 
 use crate::trace::TraceError;
 use siltstone::index::BuildError;
@@ -6,7 +6,7 @@ use siltstone_network::{ClientError, ServerError};
 use std::io;
 use std::path::PathBuf;
 
-/// Why a benchmark could not be run, or what it found wrong.
+/// Why a benchmark could not run, or what it found wrong.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -1,4 +1,4 @@
-//! Which keys are there: a bit a number, set by many threads.
+//! The set of existing keys: one bit per number, set by many threads.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -23,7 +23,7 @@ impl KeySet {
         }
     }
 
-    /// Takes a number away.
+    /// Removes a number.
     pub fn remove(&self, number: u64) {
         let (word, bit) = self.place(number);
         if word.fetch_and(!bit, Relaxed) & bit != 0 {
@@ -31,7 +31,7 @@ impl KeySet {
         }
     }
 
-    /// Whether the number is in it.
+    /// Returns whether the number is in the set.
     pub fn contains(&self, number: u64) -> bool {
         let (word, bit) = self.place(number);
         word.load(Relaxed) & bit != 0
@@ -41,12 +41,12 @@ impl KeySet {
         (&self.words[(number / 64) as usize], 1 << (number % 64))
     }
 
-    /// How many numbers are in it.
+    /// Returns the number of elements.
     pub fn len(&self) -> u64 {
         self.members.load(Relaxed)
     }
 
-    /// Whether none is in it.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

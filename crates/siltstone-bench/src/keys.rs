@@ -1,11 +1,11 @@
-//! Keys that stand for numbers, and values from which one can tell whether they are the right ones.
+//! Keys that represent numbers, and values that can be verified.
 
 use crate::random::{GOLDEN, mix};
 use crate::{Error, Result};
 
-/// Makes keys of one length out of numbers, as db_bench does: the number in big-endian order, filled up with `0`.
+/// Generates keys of one length from numbers, like db_bench: the number in big-endian order, padded with `0`.
 ///
-/// Keys that shall be hashes are made of a bijection of the number, so that they are as different as the numbers.
+/// Keys that should be hashes are made with a bijection of the number, so they are as distinct as the numbers.
 #[derive(Debug, Clone)]
 pub struct Keys {
     length: usize,
@@ -14,7 +14,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Keys of `length` bytes for the numbers below `count`, and as many that are missing.
+    /// Creates keys of `length` bytes for the numbers below `count`, and the same number of missing keys.
     pub fn new(length: usize, count: u64, hashed: bool) -> Result<Keys> {
         let bits = 8 * length.min(8) as u32;
         let too_short = length == 0 || (hashed && length < 8) || u128::from(count) * 2 > 1 << bits;
@@ -26,12 +26,12 @@ impl Keys {
         }
     }
 
-    /// How many keys there are, beside those that are missing.
+    /// Returns the number of keys, without the missing ones.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The key of a number.
+    /// Writes the key of a number.
     pub fn write(&self, number: u64, key: &mut Vec<u8>) {
         key.clear();
         if self.hashed {
@@ -48,13 +48,13 @@ impl Keys {
         key.truncate(self.length);
     }
 
-    /// A key that no number below the count has.
+    /// Writes a key that no number below the count has.
     pub fn write_missing(&self, number: u64, key: &mut Vec<u8>) {
         let bits = 8 * self.length.min(8) as u32;
         self.write((u64::MAX >> (64 - bits)) - number, key);
     }
 
-    /// The number below the count that has this key.
+    /// Returns the number below the count that has this key.
     pub fn number_of(&self, key: &[u8]) -> Option<u64> {
         let mut first = [0; 8];
         let length = key.len().min(8);
@@ -79,8 +79,9 @@ fn unshift(number: u64, shift: u32) -> u64 {
     number ^ (number >> shift) ^ (number >> (2 * shift))
 }
 
-/// Makes values of one length. From 16 bytes on, a value tells its key and the write that made it: its first 8 bytes
-/// are a number of the write, the others follow from that and the key. Shorter ones follow from the key alone.
+/// Generates values of one length. A value of at least 16 bytes identifies its key and its write: its first 8 bytes are
+/// the number of the write, the others are derived from that number and the key. Shorter values are derived from the
+/// key alone.
 #[derive(Debug, Clone)]
 pub struct Values {
     length: usize,
@@ -88,12 +89,12 @@ pub struct Values {
 }
 
 impl Values {
-    /// Values of `length` bytes.
+    /// Creates values of `length` bytes.
     pub fn new(length: usize, seed: u64) -> Values {
         Values { length, seed }
     }
 
-    /// The value that a write gives to the key of a number.
+    /// Writes the value that a write gives to the key of a number.
     pub fn write(&self, number: u64, write: u64, value: &mut Vec<u8>) {
         value.clear();
         value.reserve(self.length + 8);
@@ -120,7 +121,7 @@ impl Values {
         })
     }
 
-    /// Whether `value` was made for the key of this number.
+    /// Returns whether `value` belongs to the key of this number.
     pub fn is_of(&self, number: u64, value: &[u8]) -> bool {
         if value.len() != self.length {
             return false;
@@ -131,7 +132,7 @@ impl Values {
         };
         let mut words = self.words(number, write);
         let (whole, last) = rest.as_chunks::<8>();
-        // As numbers, and without an early end: checking shall not take a good part of what is measured.
+        // Compared in words and without an early exit: verification must not dominate the measurement.
         let differences = whole.iter().zip(&mut words);
         let different = differences.fold(0, |all, (bytes, word)| all | (u64::from_le_bytes(*bytes) ^ word));
         different == 0 && words.next().is_some_and(|word| word.to_le_bytes().starts_with(last))
@@ -144,7 +145,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn every_number_has_a_key_of_its_own_and_missing_ones_are_others() {
+    fn every_number_has_its_own_key_and_missing_ones_differ() {
         for (length, hashed) in
             [(1, false), (2, false), (7, false), (8, false), (8, true), (20, false), (33, true)]
         {
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_tells_the_wrong_key_and_every_flipped_bit() {
+    fn a_value_reveals_a_wrong_key_and_every_flipped_bit() {
         for length in [1, 8, 15, 16, 44, 100] {
             let values = Values::new(length, 3);
             let mut value = Vec::new();

@@ -1,16 +1,16 @@
-//! How long single operations took: an HDR histogram of nanoseconds with three significant digits.
+//! The latencies of single operations: an HDR histogram of nanoseconds with three significant digits.
 
 use hdrhistogram::Histogram;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// The latencies of many operations. Takes memory, a quarter of a megabyte, only from the first operation on.
+/// The latencies of many operations. The first operation allocates a quarter of a megabyte.
 #[derive(Debug, Clone, Default)]
 pub struct Latencies(Option<Histogram<u64>>);
 
 /// Significant digits.
 const DIGITS: u8 = 3;
-/// Longer latencies count as this: an hour.
+/// The longest latency, an hour. Longer ones are counted as this.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
 fn new_histogram() -> Histogram<u64> {
@@ -18,7 +18,7 @@ fn new_histogram() -> Histogram<u64> {
         clippy::expect_used,
         reason = "it fails only beyond 5 digits or without a range, and both are constants"
     )]
-    Histogram::new_with_bounds(1, LATENCY_NS_MAX, DIGITS).expect("the bounds can be had")
+    Histogram::new_with_bounds(1, LATENCY_NS_MAX, DIGITS).expect("the bounds are valid")
 }
 
 impl Latencies {
@@ -28,40 +28,40 @@ impl Latencies {
         self.0.get_or_insert_with(new_histogram).saturating_record(nanoseconds);
     }
 
-    /// Adds all operations of another.
+    /// Adds all operations of `other`.
     pub fn merge(&mut self, other: &Latencies) {
         if let Some(other) = &other.0 {
-            // Both have the same bounds, so that nothing is refused.
+            // Both have the same bounds, so adding cannot fail.
             let _ = self.0.get_or_insert_with(new_histogram).add(other);
         }
     }
 
-    /// How many operations.
+    /// Returns the number of operations.
     pub fn count(&self) -> u64 {
         self.0.as_ref().map_or(0, Histogram::len)
     }
 
-    /// The latency that this share of the operations did not exceed, in microseconds.
+    /// Returns the latency that this share of the operations did not exceed, in microseconds.
     pub fn quantile_us(&self, share: f64) -> f64 {
         self.0.as_ref().map_or(0.0, |histogram| histogram.value_at_quantile(share) as f64 / 1e3)
     }
 
-    /// The average, in microseconds.
+    /// Returns the mean, in microseconds.
     pub fn mean_us(&self) -> f64 {
         self.0.as_ref().map_or(0.0, |histogram| histogram.mean() / 1e3)
     }
 
-    /// The shortest, in microseconds.
+    /// Returns the minimum, in microseconds.
     pub fn min_us(&self) -> f64 {
         self.0.as_ref().map_or(0.0, |histogram| histogram.min() as f64 / 1e3)
     }
 
-    /// The longest, in microseconds.
+    /// Returns the maximum, in microseconds.
     pub fn max_us(&self) -> f64 {
         self.0.as_ref().map_or(0.0, |histogram| histogram.max() as f64 / 1e3)
     }
 
-    /// The distribution as text, a line for each doubling of the latency.
+    /// Formats the distribution as text, with one line per doubling of the latency.
     pub fn describe(&self) -> String {
         let Some(histogram) = &self.0 else { return String::new() };
         let mut text = format!(

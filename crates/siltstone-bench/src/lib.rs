@@ -3,15 +3,16 @@
 //! - [`db`]: the benchmarks of a database, under db_bench's names.
 //! - [`ycsb`]: the core workloads of YCSB.
 //! - [`trace`]: recorded traces, and replaying them.
-//! - [`index`]: the benchmarks of the structures of the index room.
+//! - [`index`]: the benchmarks of the index structures.
 //! - [`device`]: the benchmark of the device below a database.
 //! - [`dict`]: the benchmark of a dictionary.
-//! - [`mica`]: the benchmark of the stores in memory.
-//! - [`udp`]: the benchmark of the same over the network.
-//! - [`keys`], [`random`], [`key_set`]: what they write, in which order, and what is there afterwards.
-//! - [`latencies`], [`timings`], [`clock`]: how long operations took, on the wall and on the processor.
-//! - [`accounts`], [`costs`]: the accounts of a database as JSON, and the quotients that all reports share.
-//! - [`place`]: where the database of a benchmark stands.
+//! - [`mica`]: the benchmark of MICA's in-memory stores.
+//! - [`udp`]: the benchmark of MICA's stores over the network.
+//! - [`keys`], [`random`], [`key_set`]: the keys and values that benchmarks write, their order, and which of them
+//!   exist.
+//! - [`latencies`], [`timings`], [`clock`]: the durations of operations, by wall clock and by CPU time.
+//! - [`accounts`], [`costs`]: the statistics of a database as JSON, and the quotients that all reports share.
+//! - [`place`]: the directory of a benchmark's files.
 
 pub mod accounts;
 pub mod clock;

@@ -1,4 +1,4 @@
-//! Kinds with names, as they are typed on the command line and printed in reports.
+//! Enumerations with names for the command line and for reports.
 
 use crate::db::Benchmark;
 use crate::index::Structure;
@@ -11,9 +11,9 @@ use serde::Serializer;
 use siltstone::mica::{AccessMode, Eviction};
 use siltstone::{Access, DictionaryIndex, Durability, EngineKind};
 
-/// A kind with a name.
+/// An enumeration with names.
 pub trait Named: Copy + Send + Sync + 'static {
-    /// All kinds.
+    /// All values.
     const ALL: &'static [Self];
 
     /// The name, with underscores between words.
@@ -48,7 +48,7 @@ named!(
     Workload,
 );
 
-/// A parser of the kinds of `T` by name, with hyphens or underscores between words.
+/// Returns a parser of the values of `T` by name, with hyphens or underscores between words.
 pub fn by_name<T: Named>() -> impl TypedValueParser<Value = T> {
     let kinds = T::ALL.iter().map(|kind| {
         let name = kind.name();
@@ -60,7 +60,7 @@ pub fn by_name<T: Named>() -> impl TypedValueParser<Value = T> {
     })
 }
 
-/// Serializes a kind as its name.
+/// Serializes a value as its name.
 pub fn serialize<T: Named, S: Serializer>(kind: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(kind.name())
 }

@@ -21,7 +21,7 @@ pub struct Place {
     temporary: Option<TempDir>,
 }
 
-/// Where a directory is mounted.
+/// The mount point of a directory.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Mount {
     file_system: String,
@@ -29,7 +29,7 @@ struct Mount {
 }
 
 impl Place {
-    /// The directory `named`, or a new one in the system's directory of temporary files.
+    /// Returns the directory `named`, or a new one in the system's directory for temporary files.
     pub fn prepare(named: Option<&Path>) -> Result<Place> {
         match named {
             Some(named) => Ok(Place::at(named.to_owned(), None)),
@@ -37,7 +37,7 @@ impl Place {
         }
     }
 
-    /// A new temporary directory in `parent`.
+    /// Creates a temporary directory in `parent`.
     pub fn temporary(parent: &Path) -> Result<Place> {
         let temporary = tempfile::Builder::new().prefix("siltstone-bench-").tempdir_in(parent);
         let what = || format!("cannot create a temporary directory in {}", parent.display());
@@ -55,17 +55,17 @@ impl Place {
         Place { directory, mount, temporary }
     }
 
-    /// The directory, which may not exist yet.
+    /// Returns the directory, which may not exist yet.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The directory that is removed at the end, if this is a temporary one.
+    /// Returns the directory that is removed at the end, if this is a temporary one.
     pub fn removed_at_end(&self) -> Option<&Path> {
         self.temporary.as_ref().map(TempDir::path)
     }
 
-    /// The file system of the directory if it is in memory.
+    /// Returns the file system of the directory if it is in memory.
     pub fn file_system_in_memory(&self) -> Option<&str> {
         let file_system = self.mount.as_ref().map(|mount| mount.file_system.as_str());
         file_system.filter(|file_system| IN_MEMORY.contains(file_system))
@@ -104,11 +104,11 @@ impl fmt::Display for Place {
     }
 }
 
-/// The innermost mount of a path, from the lines of /proc/self/mountinfo.
+/// Returns the innermost mount of a path, from the lines of /proc/self/mountinfo.
 fn mount_of(mounts: &str, path: &Path) -> Option<Mount> {
     let mount = |line: &str| {
         let (before, after) = line.split_once(" - ")?;
-        // The system writes a space in a name as \040.
+        // The system escapes a space in a name as \040.
         let point = before.split(' ').nth(4)?.replace("\\040", " ");
         let mut after = after.split(' ');
         let (file_system, device) = (after.next()?.to_owned(), after.next()?.to_owned());

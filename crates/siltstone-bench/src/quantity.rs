@@ -1,4 +1,4 @@
-//! Counts, bytes, rates and times with their units, as they are typed and shown.
+//! Parses and formats counts, bytes, rates and times with their units.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -8,7 +8,7 @@ const YEAR_S: f64 = 365.25 * 86_400.0;
 const DECIMAL: [(&str, f64); 5] = [("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)];
 const BINARY: [(&str, f64); 5] =
     [("", 1.0), ("Ki", 1024.0), ("Mi", 1048576.0), ("Gi", 1073741824.0), ("Ti", 1099511627776.0)];
-/// A longer name of the same unit comes later: it is the one that is shown.
+/// Units. Of two names for one unit, the later one is printed.
 const TIMES: [(&str, f64); 9] = [
     ("ms", 1e-3),
     ("", 1.0),
@@ -20,7 +20,7 @@ const TIMES: [(&str, f64); 9] = [
     ("mo", YEAR_S / 12.0),
     ("y", YEAR_S),
 ];
-/// The number at the beginning of a text, and what follows it.
+/// Splits a text into the number at its beginning and the rest.
 fn number(text: &str) -> Result<(f64, &str), String> {
     let is_number = |end: &usize| text.get(..*end).is_some_and(|text| text.parse::<f64>().is_ok());
     let end = (1..=text.len()).rev().find(is_number);
@@ -42,22 +42,22 @@ fn with_unit(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
         .ok_or_else(|| format!("unknown unit {unit:?}; use {}", names.join(", ")))
 }
 
-/// A count such as `1e9`, `250M` or `64Ki`.
+/// Parses a count such as `1e9`, `250M` or `64Ki`.
 pub fn parse_count(text: &str) -> Result<f64, String> {
     with_unit(text, &DECIMAL)
         .or_else(|_| with_unit(text, &BINARY))
         .map_err(|_| format!("{text:?} is not a number; use one such as 5000, 1e6, 10k, 250M or 64Ki"))
 }
 
-/// Bytes such as `2GiB`, `1TB`, `64M`, `4096`.
+/// Parses bytes such as `2GiB`, `1TB`, `64M`, `4096`.
 pub fn parse_bytes(text: &str) -> Result<f64, String> {
     parse_count(text.strip_suffix('B').unwrap_or(text))
         .map_err(|_| format!("{text:?} is not a number of bytes; use one such as 4096, 64kB, 2GB or 512MiB"))
 }
 
-/// A whole number of things or of bytes, as [`parse_bytes`] reads it, that the type can hold.
+/// Parses a whole number of things or bytes, like [`parse_bytes`], within the range of the type.
 pub fn parse_whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
-    // Digits alone are read exactly, whatever their number.
+    // Digits alone are parsed exactly, however large.
     let value = text.parse::<u64>().or_else(|_| match parse_bytes(text) {
         Ok(value) if value.fract() == 0.0 && value < u64::MAX as f64 => Ok(value as u64),
         Ok(_) => Err(format!("{text} is not a whole number")),
@@ -66,7 +66,7 @@ pub fn parse_whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     T::try_from(value).map_err(|_| format!("{text} is too large"))
 }
 
-/// [`parse_whole`] from `least` to `most`.
+/// Like [`parse_whole`], from `least` to `most`.
 pub fn parse_within<T>(
     least: T,
     most: T,
@@ -80,12 +80,12 @@ where
     }
 }
 
-/// A number of things with their name: `1 record`, `2 records`.
+/// Formats a number of things with their name: `1 record`, `2 records`.
 pub fn counted(number: u64, name: &str) -> String {
     format!("{number} {name}{}", if number == 1 { "" } else { "s" })
 }
 
-/// What happens in a second, such as `5000/s`, `20k/min`; the rate of a count if there is no slash.
+/// Parses a rate such as `5000/s` or `20k/min`; without a slash, a count per second.
 pub fn parse_rate(text: &str) -> Result<f64, String> {
     match text.split_once('/') {
         Some((count, time)) => Ok(parse_count(count)? / with_unit(&format!("1{time}"), &TIMES)?),
@@ -93,35 +93,35 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Bytes in a second, such as `500MB/s`.
+/// Parses bytes per second such as `500MB/s`.
 pub fn parse_byte_rate(text: &str) -> Result<f64, String> {
     parse_bytes(text.strip_suffix("/s").unwrap_or(text))
 }
 
-/// A time such as `90s`, `15m`, `12h`, `30d` or `500ms`; seconds if there is no unit.
+/// Parses a time such as `90s`, `15m`, `12h`, `30d` or `500ms`; without a unit, seconds.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
     let too_long = |_| format!("{text} is too long");
     Duration::try_from_secs_f64(parse_time_s(text)?).map_err(too_long)
 }
 
-/// A time in seconds, such as `3y` or `18mo`.
+/// Parses a time in seconds, such as `3y` or `18mo`.
 pub fn parse_time_s(text: &str) -> Result<f64, String> {
     with_unit(text, &TIMES)
 }
 
-/// A number in few digits, with the prefix of its size.
+/// Formats a number with few digits and the prefix of its size.
 pub fn show_count(value: f64) -> String {
     let (name, factor) = prefix(value, &DECIMAL);
     format!("{}{name}", short(value / factor))
 }
 
-/// Bytes with their unit.
+/// Formats bytes with their unit.
 pub fn show_bytes(value: f64) -> String {
     let (name, factor) = prefix(value, &BINARY);
     format!("{} {name}B", short(value / factor))
 }
 
-/// Seconds as the largest unit that is smaller.
+/// Formats seconds in the largest unit that is not larger.
 pub fn show_time(seconds: f64) -> String {
     if seconds.is_infinite() {
         return "forever".to_owned();
@@ -130,13 +130,13 @@ pub fn show_time(seconds: f64) -> String {
     format!("{} {name}", short(seconds / factor))
 }
 
-/// The largest unit that is not above the value, or else the smallest.
+/// Returns the largest unit that is not above the value, or else the smallest.
 fn prefix(value: f64, units: &[(&'static str, f64)]) -> (&'static str, f64) {
     let fits = units.iter().rev().find(|(_, factor)| value >= *factor).or(units.first());
     fits.copied().unwrap_or(("", 1.0))
 }
 
-/// Three digits or more.
+/// Formats with at least three digits.
 fn short(value: f64) -> String {
     let digits = (2 - value.abs().max(1e-3).log10().floor() as i32).clamp(0, 5) as usize;
     let text = format!("{value:.digits$}");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
+    fn invalid_quantities_are_refused() {
         for wrong in ["", "e9", "-1", "nan", "1Q", "inf"] {
             assert!(parse_count(wrong).is_err() && parse_whole::<u64>(wrong).is_err(), "{wrong}");
         }

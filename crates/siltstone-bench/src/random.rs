@@ -1,4 +1,4 @@
-//! Random numbers from a seed, and random orders that need no memory.
+//! Random numbers from a seed, and random orders that take no memory.
 
 pub use fastrand::Rng;
 pub use siltstone::coding::mix;

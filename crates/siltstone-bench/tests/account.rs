@@ -1,6 +1,6 @@
-//! The account of memory against what an allocator counts.
+//! Compares the memory report with the allocator's count.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and tells")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and prints")]
 
 use peak_alloc::PeakAlloc;
 use siltstone::Database;
@@ -10,7 +10,7 @@ use siltstone_bench::place::Place;
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
-/// One test, so that nothing else allocates.
+/// A single test, so that nothing else allocates.
 #[test]
 fn the_account_is_what_the_heap_has() {
     for (fixed, num, value_size) in [(true, 1_000_000, 44), (false, 150_000, 200)] {
@@ -41,10 +41,10 @@ fn the_account_is_what_the_heap_has() {
     }
 }
 
-/// What conversions and merges take for moments, and threads for themselves, beside what the account has.
+/// The allocations of conversions, merges and threads that the memory report does not include.
 const UNCOUNTED_BYTES_MAX: u64 = 192 << 10;
 
-/// While a database is loaded, converts, merges and is read: all that the heap has.
+/// Compares all of the heap while a database is loaded, converts, merges and is read.
 fn the_heap_stays_within_a_budget(budget: u64, fixed: bool) {
     const RECORDS: u64 = 200_000;
     let directory = tempfile::tempdir().unwrap();

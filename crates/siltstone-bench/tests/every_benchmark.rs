@@ -1,4 +1,4 @@
-//! Every benchmark runs, tiny, so that none can rot.
+//! Runs every benchmark at a tiny size, to keep them working.
 
 use siltstone::Durability;
 use siltstone_bench::Error;
@@ -34,7 +34,7 @@ fn reports(settings: &Settings) -> Result<Vec<Report>, Error> {
     Ok(reports)
 }
 
-/// All but the one that ends the process.
+/// All benchmarks except the one that ends the process.
 fn harmless() -> Vec<Benchmark> {
     Benchmark::ALL.iter().copied().filter(|benchmark| *benchmark != Benchmark::Abort).collect()
 }

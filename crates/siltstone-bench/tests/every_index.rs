@@ -1,4 +1,4 @@
-//! Every structure is measured, tiny, so that no benchmark can rot.
+//! Measures every structure at a tiny size, to keep the benchmarks working.
 
 use siltstone_bench::Error;
 use siltstone_bench::index::{Options, Sample, Settings, Structure, plot, run, trade_off};

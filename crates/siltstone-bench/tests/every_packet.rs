@@ -1,4 +1,4 @@
-//! The benchmark of MICA over the network runs in every mode, tiny, so that none can rot.
+//! Runs the benchmark of MICA over the network in every mode at a tiny size, to keep it working.
 
 use siltstone::mica::{AccessMode, Eviction};
 use siltstone_bench::Error;

@@ -1,4 +1,4 @@
-//! The benchmark of MICA's stores in memory runs in every mode, tiny, so that none can rot.
+//! Runs the benchmark of MICA's in-memory stores in every mode at a tiny size, to keep it working.
 
 use siltstone::mica::{AccessMode, Eviction};
 use siltstone_bench::Error;
@@ -26,7 +26,7 @@ fn every_mode_of_store_and_cache_serves_every_request() {
                     ..tiny()
                 };
                 let report = run(&settings).unwrap();
-                // A log with room for each item once loses items to those that a policy appends again.
+                // A log that just holds each item once loses items to those that a policy appends again.
                 let least = match cache {
                     None => 1.0,
                     Some(Eviction::Fifo) => 0.9,

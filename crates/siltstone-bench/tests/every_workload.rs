@@ -1,4 +1,4 @@
-//! Every workload of YCSB runs, tiny, so that none can rot.
+//! Runs every workload of YCSB at a tiny size, to keep them working.
 
 use siltstone::Database;
 use siltstone_bench::Error;
@@ -63,7 +63,7 @@ fn every_workload_does_what_it_says() {
 }
 
 #[test]
-fn every_distribution_can_be_asked_for() {
+fn every_distribution_can_be_chosen() {
     for distribution in Distribution::ALL {
         let settings = Settings { distribution: Some(distribution), ..tiny(Workload::D) };
         let run = reports(&settings).unwrap().remove(1);
@@ -88,7 +88,7 @@ fn no_update_is_lost_among_threads() {
 }
 
 #[test]
-fn what_was_loaded_once_serves_many_runs() {
+fn a_loaded_database_serves_many_runs() {
     let directory = tempfile::tempdir().unwrap();
     let load = Settings { db: Some(directory.path().to_owned()), ..tiny(Workload::D) };
     reports(&load).unwrap();
@@ -105,7 +105,7 @@ fn what_was_loaded_once_serves_many_runs() {
 }
 
 #[test]
-fn what_cannot_be_run_is_refused() {
+fn invalid_settings_are_refused() {
     assert!(matches!(reports(&tiny(Workload::E)), Err(Error::Settings(_))));
     for settings in [
         Settings { records: 0, ..tiny(Workload::A) },

@@ -1,4 +1,4 @@
-//! Traces are replayed, tiny, and what comes of it is what a table in memory says.
+//! Replays tiny traces and compares the result with a table in memory.
 
 use siltstone_bench::Error;
 use siltstone_bench::place::Place;
@@ -37,7 +37,7 @@ fn replay(settings: &Settings, trace: &[Operation]) -> Result<Report, Error> {
     run(settings, &Place::prepare(settings.db.as_deref()).unwrap(), Box::new(operations.into_iter().map(Ok)))
 }
 
-/// Gets that find their key, keys at the end, and their bytes.
+/// Returns the number of gets that find their key, and the keys at the end with their bytes.
 fn expected(trace: &[Operation], fill_misses: bool) -> (u64, u64, u64) {
     let (mut held, mut found) = (HashMap::new(), 0);
     for operation in trace {

@@ -1,4 +1,4 @@
-//! `siltstone checkpoint`: a consistent copy.
+//! `siltstone checkpoint`: writes a consistent copy.
 
 use crate::dedup;
 use crate::open::Location;

@@ -1,4 +1,4 @@
-//! `siltstone export`: all records into a stream.
+//! `siltstone export`: writes all records to a stream.
 
 use crate::open::Location;
 use crate::outcome::{Outcome, Result, help};

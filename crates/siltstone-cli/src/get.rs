@@ -1,4 +1,4 @@
-//! `siltstone get`: the value of a key.
+//! `siltstone get`: prints the value of a key.
 
 use crate::input::ArgumentArgs;
 use crate::notation::Notation;

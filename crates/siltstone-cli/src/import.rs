@@ -1,4 +1,4 @@
-//! `siltstone import`: records out of a stream.
+//! `siltstone import`: puts the records of a stream.
 
 use crate::input;
 use crate::interrupt::Interrupt;
@@ -75,7 +75,7 @@ fn import(
         });
         match added {
             Ok(bytes) => batch_bytes += bytes,
-            // What came before it is kept.
+            // The records before the error are kept.
             Err(error) => {
                 flush(database, &mut batch, imported)?;
                 return if interrupt.is_raised() { Ok(Outcome::Interrupted) } else { Err(error) };

@@ -1,4 +1,4 @@
-//! Opening databases: the flags that all commands share, and the progress of a long opening.
+//! Opens databases: the flags shared by all commands, and the progress of a long opening.
 
 use crate::outcome::wrong_usage;
 use crate::place;
@@ -14,7 +14,7 @@ use siltstone_bench::tuning::SettingArgs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Which database.
+/// The database of a command.
 #[derive(Debug, Args)]
 pub struct Location {
     /// Directory of the database
@@ -24,7 +24,7 @@ pub struct Location {
     pub settings: SettingArgs,
 }
 
-/// What is chosen when a database is created, and kept in it.
+/// The settings of a new database, which are stored in it.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Fixed when the database is created")]
 pub struct Creation {
@@ -48,7 +48,7 @@ pub struct Creation {
     pub block_bytes: Option<u32>,
 }
 
-/// Two lengths with a comma between them.
+/// Parses two lengths with a comma between them.
 pub fn parse_lengths(text: &str) -> Result<(usize, usize), String> {
     let lengths = text
         .split_once(',')
@@ -61,7 +61,7 @@ pub fn parse_lengths(text: &str) -> Result<(usize, usize), String> {
 }
 
 impl Creation {
-    /// Refuses a record that cannot be in a database with these settings, before one is created for it.
+    /// Refuses a record that a database with these settings cannot hold, before the database is created for it.
     pub fn check(&self, key: &[u8], value: &[u8]) -> siltstone::Result<()> {
         check_key(key)?;
         check_value(value)?;
@@ -74,7 +74,7 @@ impl Creation {
         Ok(())
     }
 
-    /// The builder with what was chosen; what was not stays as it is, or is the default.
+    /// Applies the chosen settings to the builder. The rest stays as it is, or has its default.
     pub fn apply(&self, mut builder: Builder) -> Builder {
         if let Some(engine) = self.engine {
             builder = builder.engine(engine);
@@ -98,7 +98,7 @@ impl Creation {
     }
 }
 
-/// Which database, as an argument or a flag.
+/// The database of a command, as an argument or a flag.
 #[derive(Debug, Args)]
 pub struct Place {
     /// Directory of the database
@@ -110,14 +110,14 @@ pub struct Place {
 }
 
 impl Place {
-    /// The directory that was named: a database, or a dedup index.
+    /// Returns the named directory: that of a database, or of a dedup index.
     pub fn directory(&self) -> PathBuf {
         self.directory.as_ref().or(self.db.as_ref()).cloned().unwrap_or_default()
     }
 }
 
 impl Location {
-    /// The database that lookups read: the directory, or the chunks of a dedup index.
+    /// Returns the database that lookups read: the directory, or the chunks of a dedup index.
     pub fn readable(&self) -> PathBuf {
         place::readable(&self.db)
     }
@@ -127,13 +127,12 @@ impl Location {
         self.settings.apply(Database::builder(directory))
     }
 
-    /// Opens the database that lookups read, which must exist. Nothing is changed, and nothing has to be writable.
+    /// Opens the database that lookups read, which must exist. Changes nothing and needs no write permission.
     pub fn open(&self) -> anyhow::Result<Database> {
         open(self.builder(self.readable()).read_only(true))
     }
 
-    /// Opens the database that `command` reads, which must exist and must not belong to a dedup index. Nothing is
-    /// changed.
+    /// Opens the database that `command` reads, which must exist and must not belong to a dedup index. Changes nothing.
     pub fn open_single_read_only(&self, command: &str) -> anyhow::Result<Database> {
         open(self.builder(place::single(&self.db, command)?).read_only(true))
     }
@@ -149,7 +148,7 @@ impl Location {
     }
 }
 
-/// Opens a database and shows how far that is when it takes long.
+/// Opens a database, with a progress bar if it takes long.
 pub fn open(builder: Builder) -> anyhow::Result<Database> {
     let bar = byte_bar("opening");
     let shown = bar.clone();
@@ -158,7 +157,7 @@ pub fn open(builder: Builder) -> anyhow::Result<Database> {
     Ok(opened?)
 }
 
-/// A bar for long operations that tell the bytes done and the bytes in all. Hidden unless standard error is a terminal.
+/// A progress bar for long operations with a known number of bytes. Hidden unless standard error is a terminal.
 pub fn byte_bar(verb: &'static str) -> ProgressBar {
     let style = ProgressStyle::with_template(
         "{msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
@@ -171,14 +170,14 @@ pub fn byte_bar(verb: &'static str) -> ProgressBar {
     }
 }
 
-/// Shows how far it is; answers that it may go on.
+/// Updates the bar. Returns true, so that the operation continues.
 pub fn show_bytes(bar: &ProgressBar, done: u64, all: u64) -> bool {
     bar.set_length(all);
     bar.set_position(done);
     true
 }
 
-/// Milliseconds since the Unix epoch after so long a time.
+/// Converts a duration from now to milliseconds since the Unix epoch.
 pub fn expiry_after(time: Duration) -> anyhow::Result<u64> {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)

@@ -22,7 +22,7 @@ pub fn help(examples: &str) -> String {
     format!("Examples:{examples}\n\n{EXIT_CODES}")
 }
 
-/// [`help`] for commands that are given keys or values.
+/// [`help`] for commands with keys or values as arguments.
 pub fn help_with_arguments(examples: &str) -> String {
     format!("Examples:{examples}\n\n{}\n\n{EXIT_CODES}", crate::input::ARGUMENT_HELP)
 }
@@ -41,7 +41,7 @@ pub enum Outcome {
 /// What every command returns.
 pub type Result<T = Outcome> = anyhow::Result<T>;
 
-/// The exit code of a command that was called wrongly.
+/// The exit code for wrong usage.
 const EXIT_USAGE: u8 = 2;
 /// The exit code of a command that failed.
 const EXIT_ERROR: u8 = 3;
@@ -61,7 +61,7 @@ impl fmt::Display for WrongUsage {
 
 impl StdError for WrongUsage {}
 
-/// An error for a wrong call: exit code 2.
+/// An error for wrong usage: exit code 2.
 pub fn wrong_usage(message: impl fmt::Display) -> anyhow::Error {
     WrongUsage(format!("{message:#}")).into()
 }
@@ -122,7 +122,7 @@ fn is_broken_pipe(cause: Cause<'_>) -> bool {
     cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// The library's error, also within an error of a benchmark.
+/// The library's error, also if it is inside a benchmark's error.
 fn library_error(cause: Cause<'_>) -> Option<&Error> {
     match cause.downcast_ref() {
         Some(BenchError::Database(error)) => Some(error),
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_closed_pipe_is_no_error_and_other_failures_are() {
+    fn a_closed_pipe_is_not_an_error_and_other_failures_are() {
         let broken: anyhow::Error = io::Error::from(io::ErrorKind::BrokenPipe).into();
         assert_eq!(finish(Err(broken.context("writing"))), ExitCode::SUCCESS);
         let refused: anyhow::Error = io::Error::from(io::ErrorKind::PermissionDenied).into();

@@ -1,4 +1,4 @@
-//! Where the results of a command go: standard output, or a file that is complete when it has its name.
+//! The destination of a command's results: standard output, or a file that gets its name only once it is complete.
 
 use crate::interrupt::{Interrupt, RemovedAtExit};
 use anyhow::{Context, bail};
@@ -9,14 +9,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// Symbolic links that are followed before they are taken for a loop, as the system does.
+/// The maximum number of symbolic links that are followed, as in the system.
 const LINKS_MAX: usize = 40;
 
-/// Lets `write` write to `output`, or to standard output if none is given.
+/// Calls `write` with `output`, or with standard output if there is none.
 ///
-/// A plain file gets its name when it is complete and synced, and replaces the one that has the name; an error, Ctrl-C
-/// and SIGTERM leave nothing behind. Symbolic links are followed. Devices, pipes and /dev/stdout are written to and
-/// stay what they are.
+/// A plain file gets its name when it is complete and synced, and replaces an existing one; errors, Ctrl-C and SIGTERM
+/// leave nothing behind. Symbolic links are followed. Devices, pipes and /dev/stdout are written to directly and remain
+/// what they are.
 pub fn deliver<T>(
     output: Option<&Path>,
     is_binary: bool,
@@ -40,15 +40,15 @@ pub fn deliver<T>(
 }
 
 enum Target {
-    /// A plain file, or nothing yet: what is written is renamed to it.
+    /// A plain file, or nothing yet: the output is renamed to it.
     Replaced(PathBuf),
-    /// What keeps its identity: a device, a pipe, an open file of a process.
+    /// Something that keeps its identity: a device, a pipe, an open file of a process.
     Written(File),
-    /// Standard output under another name. Opened by that name it would be written from its beginning.
+    /// Standard output under another name. Opening it by that name would write from its beginning.
     StandardOutput,
 }
 
-/// What is at a path, after its symbolic links.
+/// Returns what is at a path, after following symbolic links.
 fn target(path: &Path) -> io::Result<Target> {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -70,8 +70,8 @@ fn target(path: &Path) -> io::Result<Target> {
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// Whether nothing in this directory is ever replaced: devices, and the open files of processes, which can be links to
-/// plain files.
+/// Returns whether nothing in this directory may be replaced: devices, and open files of processes, which can be links
+/// to plain files.
 fn is_of_the_system(directory: &Path) -> bool {
     [Path::new("/dev"), Path::new("/dev/fd")].contains(&directory) || directory.starts_with("/proc")
 }
@@ -94,7 +94,7 @@ fn replace<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> anyhow::Result<
         .suffix(".partial")
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
         .tempfile_in(parent)?;
-    // Until it has its name: a second signal ends the process without unwinding.
+    // Registered until the file has its name: a second signal ends the process without unwinding.
     let removed = RemovedAtExit::new(partial.path());
     let mut file = Stoppable { file: partial, interrupt };
     let value = write(&mut file)?;
@@ -105,12 +105,12 @@ fn replace<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> anyhow::Result<
     partial.as_file().sync_all()?;
     partial.persist(path).map_err(|error| error.error)?;
     drop(removed);
-    // The name survives a loss of power only when the directory does.
+    // The name survives a power failure only once the directory is synced.
     File::open(parent)?.sync_all()?;
     Ok(value)
 }
 
-/// A file whose writing a signal ends.
+/// A file whose writing is ended by a signal.
 struct Stoppable {
     file: NamedTempFile,
     interrupt: Interrupt,

@@ -1,15 +1,15 @@
-//! Which databases a directory holds: one, or the two of a dedup index.
+//! The databases in a directory: one, or the two of a dedup index.
 //!
-//! ```text
-//! DIR/                 DIR/
-//!   MANIFEST ...         parameters.json   how files are cut and chunks are hashed
-//!                        chunks/           a database: a record per different chunk
-//!                        files/            a database: a record per file
-//! ```
+//!  ```text
+//!  DIR/                 DIR/
+//!    MANIFEST ...         parameters.json   how files are cut and chunks are hashed
+//!                         chunks/           a database: one record per distinct chunk
+//!                         files/            a database: one record per file
+//!  ```
 //!
 //! `verify`, `repair`, `checkpoint`, `stats` and `compact` work on all databases of a directory. `get` and `list` read
-//! the chunks of an index. The other commands refuse an index, since a record in one of its databases alone makes it
-//! wrong.
+//! the chunks of an index. The other commands refuse an index, because a record in only one of its databases would make
+//! it inconsistent.
 
 use anyhow::bail;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `siltstone put`: gives a key a value.
+//! `siltstone put`: sets the value of a key.
 
 use crate::input::{self, ArgumentArgs};
 use crate::open::{Creation, Location, expiry_after};

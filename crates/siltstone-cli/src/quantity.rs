@@ -1,25 +1,25 @@
-//! Quantities as they are typed and shown, and the popularity of keys.
+//! Parses the popularity of keys.
 
 pub use siltstone_bench::quantity::*;
 
 use siltstone_model::{ModelError, Popularity};
 
-/// The share of YCSB's "latest" requests that bring a new key.
+/// The share of YCSB's "latest" requests that insert a new key.
 const NEW_KEYS: f64 = 0.05;
 
-/// How popular keys are.
+/// The popularity of keys.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Skew {
-    /// All are alike.
+    /// All keys are equally popular.
     Uniform,
-    /// Zipf's law with that exponent.
+    /// Zipf's law with this exponent.
     Zipf(f64),
-    /// The newest are the most popular, by Zipf's law.
+    /// The newest keys are the most popular, by Zipf's law.
     Latest(f64),
 }
 
 impl Skew {
-    /// The popularity of so many keys.
+    /// Returns the popularity for this many keys.
     pub fn popularity(self, keys: f64) -> Result<Popularity, ModelError> {
         let keys = keys.round() as u64;
         match self {
@@ -30,7 +30,7 @@ impl Skew {
     }
 }
 
-/// `uniform`, `zipf:0.99` or `latest:0.99`.
+/// Parses `uniform`, `zipf:0.99` or `latest:0.99`.
 pub fn parse_skew(text: &str) -> Result<Skew, String> {
     let (name, exponent) = text.split_once(':').unwrap_or((text, "0.99"));
     let exponent = exponent.parse::<f64>().map_err(|_| format!("{exponent} is not an exponent"));

@@ -1,4 +1,4 @@
-//! `siltstone repair`: keeps all that is sound of a damaged database.
+//! `siltstone repair`: repairs a damaged database and keeps its intact data.
 
 use crate::dedup;
 use crate::interrupt::Interrupt;

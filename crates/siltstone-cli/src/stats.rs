@@ -1,4 +1,4 @@
-//! `siltstone stats`: what a database holds and costs.
+//! `siltstone stats`: prints the contents and costs of a database.
 
 use crate::open::{self, Location};
 use crate::outcome::{Outcome, Result, help};
@@ -35,7 +35,7 @@ pub fn run(args: StatsArgs) -> Result {
     for directory in place::databases(&args.location.db) {
         let database = open::open(args.location.builder(&directory).read_only(true))?;
         let stats = database.stats();
-        // After the statistics: it reads.
+        // After the statistics, because it does reads.
         let keys = database.approximate_len()?;
         if args.json {
             let mut line = accounts::stats(&stats);
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_every_item_of_the_account() {
+    fn the_table_has_every_component_of_memory() {
         let mut stats = Stats::default();
         stats.engine = "silt";
         stats.ram.add("filters", 12_345);

@@ -1,4 +1,4 @@
-//! `siltstone verify`: reads everything and says what is damaged.
+//! `siltstone verify`: reads everything and reports damage.
 
 use crate::dedup;
 use crate::interrupt::Interrupt;
@@ -49,7 +49,7 @@ pub fn run(args: VerifyArgs) -> Result {
     Ok(outcome)
 }
 
-/// Reads a whole database and returns what is damaged, with a progress bar.
+/// Reads a whole database, with a progress bar, and returns the damage.
 pub fn verify(directory: &Path, interrupt: &Interrupt) -> siltstone::Result<VerifyReport> {
     let bar = byte_bar("verifying");
     let mut progress = |done, all| show_bytes(&bar, done, all) && !interrupt.is_raised();
@@ -58,7 +58,7 @@ pub fn verify(directory: &Path, interrupt: &Interrupt) -> siltstone::Result<Veri
     report
 }
 
-/// Prints what was checked, and each damaged place to standard error.
+/// Prints the checked parts, and each damaged part to standard error.
 pub fn print(path: &Path, report: &VerifyReport, json: bool) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     if json {

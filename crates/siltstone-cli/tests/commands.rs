@@ -271,7 +271,7 @@ fn settings(bench: &Bench) -> serde_json::Value {
 }
 
 #[test]
-fn every_command_goes_on_with_the_settings_of_the_database_and_can_set_others() {
+fn every_command_keeps_the_settings_of_the_database_and_can_set_others() {
     let bench = Bench::new();
     let created = ["put", "--fixed", "8,4", "--partitions", "1", "key-0000", "0000"];
     bench.ok(&[&created[..], &["--set", "index=slot-perfect", "--set", "filter_last_store=9"]].concat());

@@ -1,4 +1,4 @@
-//! `siltstone bench ycsb`, `bench trace` and `dedup --record`, as they are typed.
+//! `siltstone bench ycsb`, `bench trace` and `dedup --record` on the command line.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,7 +11,7 @@ fn siltstone(directory: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_siltstone")).current_dir(directory).args(args).output().unwrap()
 }
 
-/// Runs what must go well, and answers its lines of JSON.
+/// Runs a command that must succeed, and returns its lines of JSON.
 fn objects(directory: &Path, args: &[&str]) -> Vec<Value> {
     let output = siltstone(directory, args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -22,7 +22,7 @@ fn objects(directory: &Path, args: &[&str]) -> Vec<Value> {
         .collect()
 }
 
-/// Runs what must fail, and answers what it says.
+/// Runs a command that must fail, and returns its message.
 fn fails(directory: &Path, args: &[&str]) -> String {
     let output = siltstone(directory, args);
     assert_eq!(output.status.code(), Some(3), "{args:?}");
@@ -30,7 +30,7 @@ fn fails(directory: &Path, args: &[&str]) -> String {
 }
 
 #[test]
-fn ycsb_is_typed_with_its_own_names_too() {
+fn ycsb_accepts_its_own_names_too() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     let sizes =
@@ -53,7 +53,7 @@ fn ycsb_is_typed_with_its_own_names_too() {
 }
 
 #[test]
-fn what_dedup_records_is_replayed_with_the_same_answers() {
+fn a_trace_of_dedup_is_replayed_with_the_same_results() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     let noise: Vec<u8> =

@@ -1,10 +1,10 @@
-//! The benchmarks by name, and what kind each is.
+//! The names and the kinds of the benchmarks.
 
 use std::fmt;
 
 macro_rules! benchmarks {
     ($($variant:ident, $name:literal, $about:literal;)*) => {
-        /// A benchmark. Names are db_bench's where db_bench has it.
+        /// A benchmark. Those of db_bench have its names.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Benchmark {
@@ -15,12 +15,12 @@ macro_rules! benchmarks {
             /// All benchmarks, in the order of their description.
             pub const ALL: &[Benchmark] = &[$(Benchmark::$variant,)*];
 
-            /// The name, as it is typed.
+            /// The name on the command line.
             pub fn name(self) -> &'static str {
                 match self { $(Benchmark::$variant => $name,)* }
             }
 
-            /// What it does, in a line.
+            /// A one-line description.
             pub fn about(self) -> &'static str {
                 match self { $(Benchmark::$variant => $about,)* }
             }
@@ -52,7 +52,7 @@ benchmarks! {
 }
 
 impl Benchmark {
-    /// What runs when nothing is chosen.
+    /// The benchmarks that run by default.
     pub const USUAL: &[Benchmark] = &[
         Benchmark::FillRandom,
         Benchmark::Compact,
@@ -68,19 +68,19 @@ impl Benchmark {
         matches!(self, FillSeq | FillRandom | FillUniqueRandom | FillSync)
     }
 
-    /// Whether it writes: then it ends twice, the second time when everything is settled.
+    /// Whether it writes. Then it is timed twice: when the last write returns, and when no background work is left.
     pub fn writes(self) -> bool {
         self.is_fresh()
             || matches!(self, Benchmark::Overwrite | Benchmark::UpdateRandom | Benchmark::DeleteRandom)
     }
 
-    /// Whether it looks for keys, so that reads per get can be told.
+    /// Whether it looks up keys, so that reads per get are reported.
     pub fn looks_up(self) -> bool {
         use Benchmark::*;
         matches!(self, ReadRandom | ReadMissing | ReadHot | MultiReadRandom | ReadWhileWriting)
     }
 
-    /// Whether it looks keys up and writes nothing.
+    /// Whether it looks up keys and does not write.
     pub fn only_looks_up(self) -> bool {
         self.looks_up() && self != Benchmark::ReadWhileWriting
     }

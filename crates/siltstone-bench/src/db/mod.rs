@@ -1,9 +1,9 @@
 //! The benchmarks of a database: db_bench's names, one [`Report`] each.
 //!
-//! Three things differ from db_bench, so that figures can be trusted. Every value that is read is checked, and so is
-//! whether a key is there at all: the bench knows exactly which keys it wrote. A benchmark that writes ends when the
-//! last put has returned (`ops_per_s`) and once more when no background work is left (`settled_ops_per_s`); the
-//! accounts are read then. And a directory that holds something is never destroyed.
+//! There are three differences from db_bench. Every value that is read is verified, and so is the existence of every
+//! key: the benchmark knows exactly which keys it wrote. A benchmark that writes is timed until the last put returns
+//! (`ops_per_s`), and until no background work is left (`settled_ops_per_s`); the statistics are taken then. A
+//! directory with existing contents is never destroyed.
 
 mod benchmark;
 mod report;
@@ -94,7 +94,8 @@ pub struct Settings {
     #[arg(skip)]
     #[serde(skip)]
     pub stop: Arc<AtomicBool>,
-    /// Returns the heap bytes of the process, if they are counted, for comparison with the account of the database.
+    /// Returns the heap bytes of the process, if they are counted, for comparison with the memory report of the
+    /// database.
     #[arg(skip)]
     #[serde(skip)]
     pub heap_bytes: Option<fn() -> u64>,

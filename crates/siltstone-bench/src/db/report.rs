@@ -1,4 +1,4 @@
-//! What a benchmark found out: a line as db_bench prints it, and an object of JSON.
+//! The report of a benchmark: a line like db_bench's, and a JSON object.
 
 use super::{Benchmark, Settings};
 use crate::costs::Costs;
@@ -7,64 +7,64 @@ use serde::Serialize;
 use siltstone::Stats;
 use std::fmt::Write;
 
-/// What a benchmark found out. Serialised, it is the object of the benchmark.
+/// The report of a benchmark. Serialises to its JSON object.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The benchmark's name.
     pub benchmark: &'static str,
-    /// Why it was not run, if it was not.
+    /// Why it was skipped, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<&'static str>,
     /// The engine.
     pub engine: &'static str,
-    /// What was asked for.
+    /// The settings.
     #[serde(flatten)]
     pub settings: Settings,
-    /// Operations that were done.
+    /// Completed operations.
     pub operations: u64,
-    /// How long they took, until the last had returned.
+    /// The time until the last operation returned.
     pub seconds: f64,
-    /// Operations a second, until the last had returned.
+    /// Operations per second of that time.
     pub ops_per_s: f64,
-    /// Microseconds an operation, as one thread sees it.
+    /// Microseconds per operation, as seen by one thread.
     pub micros_per_op: f64,
-    /// Millions (2^20) of bytes of keys and values a second.
+    /// Mebibytes of keys and values per second.
     pub mb_per_s: f64,
-    /// With the background work that the operations left behind; for benchmarks that write.
+    /// The time including the background work that writes left behind, for benchmarks that write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settled_seconds: Option<f64>,
-    /// Operations a second, everything settled.
+    /// Operations per second of the time including background work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settled_ops_per_s: Option<f64>,
-    /// Keys that were found; for benchmarks that look for some.
+    /// Keys found, for benchmarks that look up keys.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<u64>,
-    /// The latency that half of the operations did not exceed, in microseconds; of calls, where a call does several.
+    /// The median latency in microseconds; of a call, if a call does several operations.
     pub p50_us: f64,
-    /// 99 of 100.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// 999 of 1,000.
+    /// The 99.9th percentile.
     pub p999_us: f64,
-    /// The longest.
+    /// The maximum.
     pub max_us: f64,
-    /// The heap that the process has more than before the database was opened, where that is counted.
+    /// The growth of the process's heap since before the database was opened, if it is counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heap_bytes: Option<u64>,
-    /// Records of the log that were read back when the database was opened; for openings.
+    /// Log records that were read when the database was opened, for openings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replayed_records: Option<u64>,
-    /// What they cost, and what is there at the end.
+    /// The costs, and the contents at the end.
     #[serde(flatten)]
     pub costs: Costs,
-    /// How long the operations took.
+    /// The latencies.
     #[serde(skip)]
     pub latencies: Latencies,
-    /// What the database said at the end.
+    /// The statistics of the database at the end.
     #[serde(skip)]
     pub stats: Stats,
 }
 
-/// What was measured, in the terms of the clock and of the database.
+/// The raw measurements of the clock and of the database.
 pub(super) struct Measured {
     pub work: super::worker::Work,
     pub seconds: f64,
@@ -107,7 +107,7 @@ impl Report {
         }
     }
 
-    /// The line that readers of db_bench know.
+    /// Formats the line like db_bench.
     pub fn line(&self) -> String {
         if let Some(reason) = self.skipped {
             return format!("{:<12} : skipped ({reason})", self.benchmark);
@@ -125,7 +125,7 @@ impl Report {
         line
     }
 
-    /// What db_bench does not tell, in a second line.
+    /// Formats a second line with what db_bench does not print.
     pub fn remarks(&self) -> String {
         let mut remarks = vec![];
         if let Some(settled) = self.settled_ops_per_s {

@@ -1,4 +1,4 @@
-//! Runs the benchmarks one after the other.
+//! Runs the benchmarks, one after the other.
 
 use super::report::Measured;
 use super::worker::{Shared, Work, Worker, deadline};
@@ -12,9 +12,9 @@ use siltstone::{Database, Stats};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-/// Runs the benchmarks of `settings` and hands the report of each to `tell` when it ends.
+/// Runs the benchmarks of `settings` and passes each report to `tell` as soon as it is complete.
 ///
-/// The first error ends the run, also an answer of the database that is not right.
+/// The first error ends the run, as does a wrong result.
 pub fn run(
     settings: &Settings,
     place: &Place,
@@ -61,7 +61,7 @@ struct Runner<'a> {
     keys: Keys,
     values: Values,
     present: KeySet,
-    /// Records of an existing database that are none of ours.
+    /// Records of an existing database with keys that the benchmark does not use.
     foreign: u64,
     written: bool,
     heap_before: u64,
@@ -113,7 +113,7 @@ impl Runner<'_> {
         Report::new(benchmark, self.settings, measured)
     }
 
-    /// What the database has on the heap; of benchmarks with latencies also these.
+    /// The heap bytes of the database, including the histograms of benchmarks with latencies.
     fn heap_bytes(&self) -> Option<u64> {
         self.settings.heap_bytes.map(|heap_bytes| heap_bytes().saturating_sub(self.heap_before))
     }
@@ -158,7 +158,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Leaves an empty database, removing what this run has written.
+    /// Starts with an empty database: removes what this run has written.
     fn start_afresh(&mut self) -> Result<()> {
         if self.written {
             self.close()?;
@@ -169,7 +169,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Opens the database and tells how long that took.
+    /// Opens the database and reports the time.
     fn open_timed(&mut self, benchmark: Benchmark) -> Result<Report> {
         let started = Instant::now();
         let database = self.open()?;
@@ -188,7 +188,7 @@ impl Runner<'_> {
         Ok(Report { replayed_records, ..self.report(benchmark, measured) })
     }
 
-    /// Opens a database that was filled before, and finds out which keys are there by reading all records.
+    /// Opens an existing database and reads all records to find out which keys exist.
     fn open_existing(&mut self) -> Result<Report> {
         let opened = self.open_timed(Benchmark::Reopen)?;
         for record in self.open()?.iter()? {

@@ -1,4 +1,4 @@
-//! One thread of a benchmark: it chooses keys, times each operation, and checks each answer.
+//! One thread of a benchmark: chooses keys, times each operation, and verifies each result.
 
 use super::{Benchmark, Settings};
 use crate::key_set::KeySet;
@@ -18,14 +18,14 @@ pub struct Shared<'a> {
     pub keys: &'a Keys,
     pub values: &'a Values,
     pub present: &'a KeySet,
-    /// Ends threads that only accompany others.
+    /// Ends the threads that only run alongside the others.
     pub finished: &'a AtomicBool,
-    /// A number of its own for each benchmark of a run: it begins other series of random numbers.
+    /// The number of the benchmark in the run. It selects a different sequence of random numbers.
     pub stream: u64,
     pub deadline: Option<Instant>,
 }
 
-/// What a thread has done.
+/// The results of a thread.
 #[derive(Default)]
 pub struct Work {
     pub operations: u64,
@@ -35,7 +35,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Adds what another thread has done.
+    /// Adds the results of another thread.
     pub fn merge(&mut self, other: &Work) {
         self.operations += other.operations;
         self.found += other.found;
@@ -54,7 +54,7 @@ pub struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    /// The thread of that number.
+    /// Creates the worker with this number.
     pub fn new(shared: &'a Shared<'a>, thread: u64) -> Self {
         let seed = shared.settings.seed.wrapping_add(shared.stream);
         Worker {
@@ -67,7 +67,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Does its share of the benchmark. `thread` of `threads`.
+    /// Runs the share of thread `thread` in the benchmark.
     pub fn run(mut self, thread: u64) -> Result<Work> {
         use Benchmark::*;
         let num = self.shared.settings.num;
@@ -87,7 +87,7 @@ impl<'a> Worker<'a> {
         Ok(self.work)
     }
 
-    /// Overwrites random keys until the others have finished, at the rate that was asked for.
+    /// Overwrites random keys at the configured rate until the other threads have finished.
     pub fn accompany(mut self) -> Result<()> {
         let started = Instant::now();
         while !self.shared.finished.load(Relaxed) && !self.must_stop() {
@@ -121,7 +121,7 @@ impl<'a> Worker<'a> {
         self.work.operations += operations;
     }
 
-    /// The key of the next write.
+    /// Returns the key of the next write.
     fn choose_write(&mut self, position: u64) -> u64 {
         match self.shared.benchmark {
             Benchmark::FillSeq => position,
@@ -130,7 +130,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Writes `count` records. Benchmarks that write each key once give every thread a part of the keys.
+    /// Writes `count` records. If each key is written once, every thread has its own range of positions.
     fn write_all(&mut self, count: u64, batch_size: usize, thread: u64) -> Result<()> {
         let once = matches!(self.shared.benchmark, Benchmark::FillSeq | Benchmark::FillUniqueRandom);
         let (start, end) = if once {
@@ -235,7 +235,7 @@ impl<'a> Worker<'a> {
         self.check_value(number, before.as_ref())
     }
 
-    /// The next key to read: its number, and whether it was there before the read began.
+    /// Returns the number of the next key to read, and whether it existed before the read.
     fn choose_read(&mut self) -> (u64, bool) {
         let count = self.shared.keys.count();
         let number = match self.shared.benchmark {
@@ -297,7 +297,7 @@ impl<'a> Worker<'a> {
             self.done(started, 1);
             self.work.found += 1;
             self.work.bytes += (record.key.len() + record.value.len()) as u64;
-            // Records that other programs wrote are only counted.
+            // Records of other programs are only counted.
             let Some(number) = self.shared.keys.number_of(&record.key) else { continue };
             if !self.shared.present.contains(number) {
                 return Err(Error::Surplus { benchmark: self.shared.benchmark.name(), number });
@@ -313,7 +313,7 @@ impl<'a> Worker<'a> {
     fn check(&mut self, number: u64, expected: bool, value: Option<&Bytes>) -> Result<()> {
         let benchmark = self.shared.benchmark;
         match value {
-            // A cache evicts.
+            // A cache may have evicted it.
             None if expected && !self.shared.database.capabilities().lossy => {
                 return Err(Error::Lost { benchmark: benchmark.name(), number });
             }
@@ -339,7 +339,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// When a benchmark that begins now has to end.
+/// Returns when a benchmark that starts now must end.
 pub fn deadline(duration: Option<Duration>) -> Option<Instant> {
     duration.and_then(|duration| Instant::now().checked_add(duration))
 }

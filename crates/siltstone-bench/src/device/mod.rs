@@ -1,5 +1,5 @@
-//! The benchmark of the device: random reads of the files of a database, through `siltstone::device` only. The
-//! throughput of a database can be stated as a share of it.
+//! The benchmark of the device: random reads of the files of a database, through `siltstone::device` only. The rate of
+//! a database's lookups can be compared with it.
 
 mod random_reads;
 
@@ -19,7 +19,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What to read, and how.
+/// The settings: what to read, and how.
 #[derive(Debug, Clone, Args, Serialize)]
 pub struct Settings {
     /// Directory of the database
@@ -67,44 +67,43 @@ impl Settings {
     }
 }
 
-/// What was found out. Serialised, it is the object of the benchmark.
+/// The report of the benchmark. Serialises to its JSON object.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// `device`.
     pub benchmark: &'static str,
-    /// What was asked for.
+    /// The settings.
     #[serde(flatten)]
     pub settings: Settings,
-    /// Whether reads went past the page cache: `direct` or `buffered`.
+    /// Whether reads bypassed the page cache: `direct` or `buffered`.
     pub access: &'static str,
-    /// How they were carried out: `io_uring`, or `pread`, which does one read after another.
+    /// How they were executed: `io_uring`, or `pread`, which reads one after the other.
     pub io_backend: &'static str,
     /// The files that were read.
     pub files: usize,
-    /// Their bytes.
+    /// Their total size.
     pub file_bytes: u64,
-    /// Reads that were done.
+    /// Completed reads.
     pub operations: u64,
-    /// How long they took.
+    /// Their duration.
     pub seconds: f64,
-    /// Reads a second.
+    /// Reads per second.
     pub ops_per_s: f64,
-    /// Millions (2^20) of bytes a second.
+    /// Mebibytes per second.
     pub mb_per_s: f64,
-    /// The time of a read that half of them did not exceed, in microseconds. Only with a depth of 1: reads that
-    /// overlap are not timed one by one.
+    /// The median time of a read in microseconds. Only with a depth of 1: overlapping reads are not timed individually.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p50_us: Option<f64>,
-    /// 99 of 100.
+    /// The 99th percentile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_us: Option<f64>,
-    /// 999 of 1,000.
+    /// The 99.9th percentile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p999_us: Option<f64>,
 }
 
 impl Report {
-    /// A line for people.
+    /// Formats the report as text.
     pub fn line(&self) -> String {
         let Settings { threads, depth, block_size, .. } = self.settings;
         let Report { access, io_backend, files, .. } = self;
@@ -123,10 +122,10 @@ impl Report {
     }
 }
 
-/// Reads until the time is over. The database may be open meanwhile; files that it has removed are read on.
+/// Reads until the time is over. The database may be open meanwhile; files that it removes remain readable here.
 ///
 /// # Errors
-/// [`Error`], as its variants say.
+/// See the variants of [`Error`].
 pub fn run(settings: &Settings) -> Result<Report> {
     if settings.threads == 0 || !(1..=256).contains(&settings.depth) || settings.block_size == 0 {
         return Err(Error::settings("threads and block_size are at least 1, depth is 1 to 256"));
@@ -165,12 +164,12 @@ pub fn run(settings: &Settings) -> Result<Report> {
     })
 }
 
-/// Stores and logs; not what is read once, when a database is opened.
+/// Returns whether a file is a store or a log, rather than one that is read only when a database is opened.
 fn holds_records(name: &str) -> bool {
     name != "LOCK" && !name.starts_with("MANIFEST") && name != "lost+found"
 }
 
-/// What a thread did.
+/// The results of a thread.
 #[derive(Default)]
 struct Done {
     operations: u64,
@@ -178,10 +177,10 @@ struct Done {
     latencies: Latencies,
 }
 
-/// The calls of a queue depth above 1 are this many queues long, so that it is nearly always full.
+/// A call with a queue depth above 1 has this many times as many reads, so that the queue is nearly always full.
 const QUEUES_PER_CALL: usize = 16;
 
-/// All threads begin at once; the seconds are until the last one ends.
+/// Starts all threads at once. The seconds are those until the last one ends.
 fn read_in_threads(settings: &Settings, reads: Vec<RandomReads>) -> Result<(Done, f64)> {
     let barrier = Barrier::new(reads.len() + 1);
     let (outcomes, seconds) = std::thread::scope(|scope| {
@@ -271,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused() {
+    fn unreadable_files_are_refused() {
         let directory = filled();
         let good = settings(&directory.path().join("db"));
         for bad in [

@@ -1,10 +1,9 @@
-//! Random reads of existing files: what a drive delivers at a block size and a queue depth.
+//! Random reads of existing files: the rate of a drive at a block size and a queue depth.
 
 use siltstone::device::{Directory, File, Purpose, ReadRequest, read_batch};
 use siltstone::{Error, Result};
 
-/// Random reads at multiples of a block size. Each block of each file is read with the same probability. A thread has
-/// one of its own.
+/// Random reads at multiples of a block size. Each block of each file is equally likely. Each thread has its own.
 pub(super) struct RandomReads {
     files: Vec<File>,
     /// The number of blocks up to the end of each file.

@@ -1,4 +1,4 @@
-//! Structures that answer whether a key may exist; some of them also know where.
+//! Structures that know whether a key may exist; some of them also know where.
 
 use super::sample::{Key, Sample};
 use super::subject::{Subject, Verified};

@@ -1,4 +1,4 @@
-//! Timing builds and lookups: in time of the processor, several rounds, of which the median counts.
+//! Times builds and lookups by CPU time. Results are medians of several rounds.
 
 use super::sample::{Key, Sample};
 use super::subject::Subject;
@@ -9,15 +9,15 @@ use std::hint::black_box;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// How long a round of lookups takes, about.
+/// The approximate duration of a round of lookups.
 const ROUND_NS: f64 = 20e6;
-/// The lookups of a round, at the least.
+/// The minimum number of lookups in a round.
 const LOOKUPS_MIN: usize = 4096;
-/// No further build is begun after this time.
+/// No further build is started after this time.
 const BUILDS_TIME_MAX: Duration = Duration::from_secs(8);
-/// How many false positives an estimate of their rate counts, about.
+/// The approximate number of false positives on which an estimate of their rate is based.
 const FALSE_POSITIVES: u64 = 1 << 10;
-/// The absent keys that are asked for, at the most.
+/// The maximum number of missing keys to look up.
 const ABSENT_MAX: u64 = 1 << 24;
 
 /// Measures one structure of a sample.
@@ -62,7 +62,7 @@ impl Bench<'_> {
         Ok(report)
     }
 
-    /// The structure, and how many keys a second it takes to build: the median of several builds.
+    /// Builds the structure and returns it with the keys per second of the median build.
     fn time_builds<S, E: Into<Error>>(&self, build: impl Fn() -> Result<S, E>) -> Result<(S, f64)> {
         let begun = thread_time();
         let mut times = Vec::new();
@@ -77,7 +77,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Nanoseconds a lookup. Each round looks up other keys, as long as there are others.
+    /// Returns the nanoseconds per lookup. Rounds look up different keys while there are more.
     fn median_ns(&self, queries: &[Key], mut look_up: impl FnMut(&[Key]) -> u64) -> Result<f64> {
         let mut time = |queries: &[Key]| {
             let start = thread_time();
@@ -95,7 +95,7 @@ impl Bench<'_> {
         Ok(median(&mut times))
     }
 
-    /// The share of absent keys that the structure takes to be there.
+    /// Returns the share of missing keys that the structure reports as present.
     fn false_positive_rate<S: Subject>(&self, subject: &S) -> Result<f64> {
         let bits = self.options.bits.unwrap_or_default().min(32);
         let asked = (FALSE_POSITIVES << bits).min(ABSENT_MAX);
@@ -110,13 +110,13 @@ impl Bench<'_> {
     }
 }
 
-/// Lookups that the processor may overlap.
+/// Looks up keys independently, so that the processor may overlap lookups.
 #[inline(never)]
 fn look_up_all<S: Subject>(subject: &S, queries: &[Key]) -> u64 {
     queries.iter().fold(0, |sum, &key| sum.wrapping_add(subject.look_up(key)))
 }
 
-/// Lookups each of which waits for the answer of the one before it.
+/// Looks up keys in a chain: each lookup depends on the result of the one before.
 #[inline(never)]
 fn look_up_chained<S: Subject>(subject: &S, queries: &[Key]) -> u64 {
     let zero = black_box(0);
@@ -127,7 +127,7 @@ fn look_up_chained<S: Subject>(subject: &S, queries: &[Key]) -> u64 {
     })
 }
 
-/// The middle of the figures, the lower one of two; 0 of none.
+/// Returns the median, of an even number the lower one; 0 if there are no values.
 fn median(figures: &mut [f64]) -> f64 {
     figures.sort_unstable_by(f64::total_cmp);
     figures.get(figures.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)

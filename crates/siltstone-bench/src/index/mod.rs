@@ -1,8 +1,8 @@
-//! The benchmarks of the index room: how many bits a key each structure takes, and how long building it and asking it
-//! take. Every structure is asked for every key, and its answers are judged.
+//! The benchmarks of the index structures: bits per key, and the times of builds and lookups. Every structure is
+//! queried with every key, and its results are verified.
 //!
-//! Keys are hashes from the start, and sorted where the structure wants them sorted, before any time is taken. Times
-//! are those of the processor, so that others on the machine disturb them little; but they share its caches.
+//! Keys are hashes from the start, and are sorted before timing starts if the structure needs that. Times are CPU
+//! times, so other programs on the machine hardly affect them, except through shared caches.
 
 mod filtered;
 mod measure;
@@ -28,7 +28,7 @@ use siltstone::index::entropy_trie::{Coder, TrieSettings};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// How a structure is measured.
+/// The settings of a measurement.
 #[derive(Debug, Clone, Parser)]
 pub struct Settings {
     /// Number of keys
@@ -51,10 +51,11 @@ impl Default for Settings {
     }
 }
 
-/// Measures a structure that is made of the sample. That all keys were located rightly is for the caller to see:
-/// [`Report::verified_keys`] are as many as there are keys.
+/// Measures a structure built from the sample. The caller must check that all keys were located correctly, i.e. that
+/// [`Report::verified_keys`] is the number of keys.
 ///
 /// # Errors
+/// See the variants of [`Error`].
 /// [`Error`], as its variants say.
 pub fn run(structure: Structure, options: Options, sample: &Sample, settings: &Settings) -> Result<Report> {
     let options = structure.resolve(options)?;
@@ -89,7 +90,7 @@ pub fn run(structure: Structure, options: Options, sample: &Sample, settings: &S
     }
 }
 
-/// The structures and settings between which a user of the index room chooses: the lines of the trade-off.
+/// The useful structures and settings: the lines of the trade-off.
 pub fn trade_off() -> Vec<(Structure, Options)> {
     use Structure::*;
     let none = Options::default();

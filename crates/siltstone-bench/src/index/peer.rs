@@ -1,7 +1,8 @@
-//! What others have: the minimal perfect hash of the `ptr_hash` crate (Groot Koerkamp, "PtrHash: Minimal Perfect
-//! Hashing at RAM Throughput", 2025), where the dissertation has External Perfect Hashing (tables 3.3 to 3.5).
+//! A structure of another library, for comparison: the minimal perfect hash of the `ptr_hash` crate (Groot Koerkamp,
+//! "PtrHash: Minimal Perfect Hashing at RAM Throughput", 2025). The dissertation compares with External Perfect Hashing
+//! (tables 3.3 to 3.5).
 //!
-//! It is given placements as the hashes that they are, and one thread.
+//! It is built on one thread and uses placements as its hashes.
 
 use super::sample::Key;
 use super::subject::{Subject, Verified};
@@ -24,7 +25,7 @@ impl<F: BucketFn, P: Packed, const SINGLE_PART: bool, const REMAP: bool> Subject
         self.index(&key.placement) as u64
     }
 
-    /// Every slot is some key's and no other's.
+    /// Checks that every slot is assigned to exactly one key.
     fn verify(&self, sorted: &[Key]) -> Verified {
         let mut taken = vec![false; sorted.len()];
         let mut verified = Verified::default();

@@ -1,4 +1,4 @@
-//! The trade-off as a picture: bits a key against nanoseconds a lookup, both on logarithmic scales.
+//! The trade-off as a chart: bits per key over nanoseconds per lookup, both on logarithmic scales.
 
 use super::Report;
 use crate::{Error, Result};
@@ -9,7 +9,7 @@ use std::ops::Range;
 const SIZE: (u32, u32) = (960, 640);
 const FONT: &str = "sans-serif";
 
-/// One for each structure, told apart also by those who do not see colours well (Okabe and Ito, 2008).
+/// A colour for each structure, distinguishable with colour blindness (Okabe and Ito, 2008).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -21,9 +21,10 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(120, 120, 120),
 ];
 
-/// Draws the reports: a point for each, a colour for each structure. Answers an SVG document.
+/// Draws the reports as an SVG document, with a point for each and a colour for each structure.
 ///
 /// # Errors
+/// [`Error::WrongResults`] if there is nothing to draw.
 /// [`Error::WrongResults`] if there is nothing to draw.
 pub fn plot(reports: &[Report]) -> Result<String> {
     if reports.is_empty() {
@@ -49,8 +50,8 @@ fn draw(reports: &[Report], picture: &mut String) -> Result<(), Box<dyn std::err
         .build_cartesian_2d(around(nanoseconds).log_scale(), around(bits).log_scale())?;
     chart
         .configure_mesh()
-        .x_desc("nanoseconds a lookup (random keys, independent)")
-        .y_desc("bits a key")
+        .x_desc("nanoseconds per lookup (random keys, independent)")
+        .y_desc("bits per key")
         .x_label_formatter(&f64::to_string)
         .y_label_formatter(&f64::to_string)
         .label_style((FONT, 13))
@@ -58,7 +59,7 @@ fn draw(reports: &[Report], picture: &mut String) -> Result<(), Box<dyn std::err
         .bold_line_style(BLACK.mix(0.18))
         .draw()?;
     for (number, name) in names(reports).into_iter().enumerate() {
-        // Where the colours are used up, rings follow discs.
+        // Rings follow discs when the colours are used up.
         let colour = COLOURS[number % COLOURS.len()];
         let style = if number < COLOURS.len() { colour.filled() } else { colour.stroke_width(2) };
         let of_it = || reports.iter().filter(|report| report.structure == name);
@@ -83,7 +84,7 @@ fn draw(reports: &[Report], picture: &mut String) -> Result<(), Box<dyn std::err
     Ok(())
 }
 
-/// The names of the structures, each once, in their order.
+/// The distinct names of the structures, in order.
 fn names(reports: &[Report]) -> Vec<&'static str> {
     let mut names = Vec::new();
     for report in reports {
@@ -94,7 +95,7 @@ fn names(reports: &[Report]) -> Vec<&'static str> {
     names
 }
 
-/// The powers of ten, or twice or five times as much, that are around all figures.
+/// The smallest range that contains all values and ends at powers of ten, or at two or five times one.
 fn around(figures: impl Iterator<Item = f64>) -> Range<f64> {
     let (low, high) = figures
         .filter(|figure| figure.is_finite() && *figure > 0.0)
@@ -109,7 +110,7 @@ fn around(figures: impl Iterator<Item = f64>) -> Range<f64> {
     start..end
 }
 
-/// A number with a comma before every three digits.
+/// Formats a number with commas between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

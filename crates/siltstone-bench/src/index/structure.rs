@@ -1,4 +1,4 @@
-//! The structures by name, and which settings each has.
+//! The names and the settings of the structures.
 
 use crate::quantity::parse_whole;
 use crate::{Error, Result};
@@ -8,7 +8,7 @@ use std::fmt;
 
 macro_rules! structures {
     ($($variant:ident, $name:literal, $about:literal;)*) => {
-        /// A structure that is measured.
+        /// A measured structure.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Structure {
@@ -19,12 +19,12 @@ macro_rules! structures {
             /// All structures, in the order of their description.
             pub const ALL: &[Structure] = &[$(Structure::$variant,)*];
 
-            /// The name, as it is typed.
+            /// The name on the command line.
             pub fn name(self) -> &'static str {
                 match self { $(Structure::$variant => $name,)* }
             }
 
-            /// What it tells, in a line.
+            /// A one-line description.
             pub fn about(self) -> &'static str {
                 match self { $(Structure::$variant => $about,)* }
             }
@@ -51,7 +51,7 @@ impl fmt::Display for Structure {
     }
 }
 
-/// The settings of a structure; `None` for one that it does not have, or for the default.
+/// The settings of a structure. `None` means that the structure does not have it, or its default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args, Serialize)]
 pub struct Options {
     /// Average number of keys per virtual bucket of a trie [default: 256]
@@ -73,7 +73,7 @@ pub struct Options {
 }
 
 impl Structure {
-    /// The settings that it has, with their defaults.
+    /// Returns the structure's settings with their defaults.
     pub fn defaults(self) -> Options {
         use Structure::*;
         let none = Options::default();
@@ -87,10 +87,10 @@ impl Structure {
         }
     }
 
-    /// What was chosen, and the defaults for the rest.
+    /// Returns the chosen settings, with defaults for the rest.
     ///
     /// # Errors
-    /// [`Error::Settings`] if something was chosen that the structure does not have.
+    /// [`Error::Settings`] if a chosen setting does not exist for the structure.
     pub(super) fn resolve(self, chosen: Options) -> Result<Options> {
         fn one<T>(
             structure: Structure,

@@ -1,10 +1,10 @@
-//! The benchmark of MICA's stores in memory: threads that get and put, with nothing of a database or a network above
-//! them (dissertation 5.4, Figure 5.12; access modes as in Figure 5.16).
+//! The benchmark of MICA's in-memory stores: threads that get and put, without a database or a network (dissertation
+//! 5.4, Figure 5.12; access modes as in Figure 5.16).
 //!
-//! What is asked for is drawn before any time is taken. Items are loaded in one order and asked for in another, so that
-//! popular ones do not stand side by side. Times are those of the processor, so that others on the machine disturb them
-//! little; but they share its caches and its memory. In EREW a thread does what concerns its own partition; in CREW it
-//! reads in all and writes in its own; in CRCW it does everything everywhere.
+//! Requests are generated before timing starts. Items are loaded in one order and requested in another, so that popular
+//! items are not adjacent. Times are CPU times, so other programs on the machine hardly affect them, except through
+//! shared caches and memory bandwidth. In EREW mode a thread serves only its own partition; in CREW mode it reads all
+//! partitions and writes its own; in CRCW mode it reads and writes all.
 
 mod table;
 mod trace;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use worker::Tally;
 
-/// What is measured.
+/// The settings.
 #[derive(Debug, Clone, Parser, Serialize)]
 pub struct Settings {
     /// Number of items to load
@@ -89,41 +89,41 @@ impl Default for Settings {
     }
 }
 
-/// What was found out. Serialised, it is the object of the benchmark.
+/// The report. Serialises to the benchmark's JSON object.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// `mica`.
     pub benchmark: &'static str,
-    /// What was asked for.
+    /// The settings.
     #[serde(flatten)]
     pub settings: Settings,
     /// `store` or `cache`.
     pub space: &'static str,
-    /// Requests of a round.
+    /// Requests in a round.
     pub operations: u64,
-    /// Requests a second of the processor in the best round: of the thread that took longest, if there are several.
+    /// Requests per second of CPU time in the best round; with several threads, of the thread that took longest.
     pub ops_per_s: f64,
-    /// The same in the median round.
+    /// The same for the median round.
     pub median_ops_per_s: f64,
-    /// What each thread does a second of the processor, in the best round of all: the more popular a partition, the
-    /// more its items stand in the caches.
+    /// Requests per second of CPU time for each thread, in the best round. The more popular a partition is, the more of
+    /// its items are in the processor's caches.
     pub thread_ops_per_s: Vec<f64>,
-    /// Requests a second on the wall in the best round; others on the machine count here.
+    /// Requests per second of wall-clock time in the best round, which other programs affect.
     pub wall_ops_per_s: f64,
-    /// Items a second while they were loaded.
+    /// Items loaded per second.
     pub load_items_per_s: f64,
     /// The share of gets that found their key.
     pub found: f64,
-    /// All memory of the partitions for each item that was loaded, in bytes.
+    /// The memory of the partitions per loaded item, in bytes.
     pub ram_bytes_per_key: f64,
     /// That of the index.
     pub index_bytes_per_key: f64,
-    /// The share of the memory that stands in huge pages.
+    /// The share of the memory that is in huge pages.
     pub huge_share: f64,
 }
 
 impl Report {
-    /// A line for people.
+    /// Formats the report as text.
     pub fn line(&self) -> String {
         let Settings { threads, get, zipf, mode, .. } = self.settings;
         format!(
@@ -149,6 +149,7 @@ impl Report {
 /// Loads the items and runs the rounds.
 ///
 /// # Errors
+/// See the variants of [`Error`].
 /// [`Error`], as its variants say.
 pub fn run(settings: &Settings) -> Result<Report> {
     check(settings)?;
@@ -158,7 +159,7 @@ pub fn run(settings: &Settings) -> Result<Report> {
         expiring: false,
     };
     let partition_bits = threads.ilog2();
-    // Partitions do not get the same number of items: six standard deviations to spare, where there are several.
+    // Partitions get different numbers of items: six standard deviations are spare, if there are several.
     let share = items as f64 / threads as f64;
     let spread = if threads == 1 { 0.0 } else { 6.0 * share.sqrt() };
     let share = (share + spread) as u64 + 1;
@@ -194,7 +195,7 @@ fn measure(settings: &Settings, mut threads: Vec<Handles>) -> Result<Report> {
     let (loaded, load_seconds) = worker::run(settings, &mut threads, &loading)?;
     loaded.check()?;
     drop(loading);
-    // Each thread owns the partition that has its number.
+    // Each thread owns the partition with its number.
     let own = || threads.iter().enumerate().filter_map(|(thread, handles)| handles[thread].as_ref());
     let huge_bytes: u64 = own().map(Handle::huge_bytes).sum();
     let index_bytes: u64 = own().map(|handle| handle.account().index_bytes).sum();

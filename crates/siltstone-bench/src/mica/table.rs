@@ -1,24 +1,24 @@
-//! The dissertation's experiments as rows of settings: what is varied, and everything else as it is stated.
+//! The dissertation's experiments as rows of settings: one thing is varied, the rest is as the dissertation states.
 
 use super::Settings;
 use siltstone::mica::AccessMode;
 
-/// What is varied.
+/// What an experiment varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Table {
-    /// Threads: 1, 2, 4 and so on up to those of the settings (Figure 5.14).
+    /// The number of threads: 1, 2, 4 and so on up to the settings' (Figure 5.14).
     Scaling,
-    /// The skew, with what each thread does of it (Figure 5.11).
+    /// The skew, with the share of each thread (Figure 5.11).
     Skew,
-    /// Tiny, small and large items, uniform and skewed, half and nearly all of them gets (Figure 5.12).
+    /// Tiny, small and large items, uniform and skewed, with half or nearly all requests gets (Figure 5.12).
     Sizes,
-    /// Who reads and writes a partition (Figure 5.16).
+    /// The access mode of partitions (Figure 5.16).
     Modes,
 }
 
 /// The skew of the dissertation's workloads.
 const SKEW: f64 = 0.99;
-/// Lengths of keys and values in bytes, and how many items there are for 24 tiny ones.
+/// Lengths of keys and values in bytes, and the number of items per 24 tiny ones.
 const SIZES: [(&str, usize, usize, u64); 3] =
     [("tiny", 8, 8, 24), ("small", 16, 64, 16), ("large", 128, 1_024, 1)];
 
@@ -26,7 +26,7 @@ impl Table {
     /// All experiments.
     pub const ALL: [Table; 4] = [Table::Scaling, Table::Skew, Table::Sizes, Table::Modes];
 
-    /// The name, as it is typed.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Table::Scaling => "scaling",
@@ -36,7 +36,7 @@ impl Table {
         }
     }
 
-    /// The rows: a name, and what is measured.
+    /// Returns the rows: a name, and the settings.
     pub fn rows(self, settings: &Settings) -> Vec<(String, Settings)> {
         let shares = [0.5, 0.95];
         let skews = [0.0, SKEW];

@@ -1,4 +1,4 @@
-//! What is asked for, in order, drawn before any time is taken.
+//! The requests, in order, generated before timing starts.
 
 use super::Settings;
 use crate::random::{self, Permutation, mix};
@@ -16,10 +16,10 @@ pub(super) struct Asked {
 /// The requests of each thread.
 pub(super) type Traces = Vec<Vec<Asked>>;
 
-/// How keys are hashed, outside the timed part or within it.
+/// The key hasher, for hashing before or during the timed part.
 pub(super) const HASHER: KeyHasher = KeyHasher::Keyed([0x5117, 0x570e]);
 
-/// The partition of a hash among `partitions`, a power of two.
+/// Returns the partition of a hash; `partitions` must be a power of two.
 pub(super) fn partition(hash: u64, partitions: usize) -> usize {
     ((u128::from(hash) * partitions as u128) >> 64) as usize
 }
@@ -41,7 +41,7 @@ fn keys(settings: &Settings) -> Keys<'_> {
     Keys { settings, bytes: vec![0; settings.key_size] }
 }
 
-/// A put of every item, by the owner of its partition.
+/// Returns a put of every item, for the owner of its partition.
 pub(super) fn loading(settings: &Settings) -> Traces {
     let mut traces: Traces = (0..settings.threads).map(|_| Vec::new()).collect();
     let mut keys = keys(settings);
@@ -52,7 +52,7 @@ pub(super) fn loading(settings: &Settings) -> Traces {
     traces
 }
 
-/// The requests of a round.
+/// Returns the requests of a round.
 pub(super) fn requests(settings: &Settings) -> Traces {
     let threads = settings.threads;
     let mut traces: Traces = (0..threads).map(|_| Vec::new()).collect();

@@ -9,7 +9,7 @@ use siltstone::mica::{Handle, Handles, HashedKey, Operation, Reply, Request};
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// What came of requests.
+/// The results of requests.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     pub found: u64,
@@ -40,7 +40,7 @@ impl Tally {
         }
     }
 
-    /// A value begins as its key does, as far as both go.
+    /// Returns whether a value begins with the bytes of its key, as far as it is long enough.
     #[inline]
     fn count(&mut self, request: &Request<'_>, reply: Reply<'_>) {
         match reply {
@@ -59,24 +59,24 @@ impl Tally {
     }
 }
 
-/// Counts what comes of the requests. The closure is compiled into the handle's code: no virtual call per request.
+/// Counts results. The closure is inlined into the handle's code: there is no virtual call per request.
 #[inline]
 fn execute(handle: &mut Handle, requests: &[Request<'_>], tally: &mut Tally) {
     handle.execute(requests, 0, |at, reply| tally.count(&requests[at], reply));
 }
 
-/// How long requests took, in seconds.
+/// The durations of requests, in seconds.
 #[derive(Debug, Clone)]
 pub(super) struct Seconds {
-    /// Of the processor, in the thread that took longest.
+    /// CPU time of the thread that took longest.
     pub processor: f64,
-    /// Of the processor, in each thread.
+    /// CPU time of each thread.
     pub of_threads: Vec<f64>,
-    /// On the wall, until the last thread ended.
+    /// Wall-clock time until the last thread ended.
     pub wall: f64,
 }
 
-/// All threads begin at once.
+/// Starts all threads at once.
 pub(super) fn run(settings: &Settings, threads: &mut [Handles], traces: &Traces) -> Result<(Tally, Seconds)> {
     let barrier = Barrier::new(traces.len() + 1);
     let (outcomes, wall) = std::thread::scope(|scope| {

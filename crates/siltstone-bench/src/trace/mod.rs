@@ -1,7 +1,7 @@
 //! Recorded traces: the operations on a store, in order, with the sizes of keys and values but without contents.
 //!
 //! - [`Writer`] and [`Reader`]: the binary format, `docs/formats/trace.md`.
-//! [`csv`]: published traces of caches.
+//! - [`csv`]: published traces of caches.
 //! - [`replay`]: sends a trace to a database.
 
 pub mod csv;

@@ -1,6 +1,6 @@
-//! The client of the benchmark: it sends packets that were made before and counts what comes back, with so many under
-//! way at a time that few are lost. Some answers are looked at, as in the dissertation, so that the client is not what
-//! is measured.
+//! The client of the benchmark. It sends packets generated in advance and counts the responses, with a limited number
+//! of packets in flight so that few are lost. Like the dissertation's client, it checks only a sample of the responses,
+//! so that the measurement is that of the server.
 
 use super::trace::Trace;
 use super::{Path, Settings};
@@ -12,14 +12,14 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// One answer of so many is looked at.
+/// One response in this many is checked.
 const SAMPLE: u64 = 16;
-/// What has not come within this time is lost.
+/// A packet without a response within this time counts as lost.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// The buffers of the socket, in bytes.
 const SOCKET_BYTES: usize = 16 << 20;
 
-/// What came of the packets of a round.
+/// The results of the packets of a round.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tally {
     pub sent: u64,
@@ -50,7 +50,7 @@ impl Tally {
         self.refused += other.refused;
     }
 
-    /// Compares an answer with its packet; an echo is its packet.
+    /// Compares a response with its packet. An echo is the packet itself.
     fn look(&mut self, packet: &[u8], answer: &[u8]) {
         if self.compare(packet, answer).is_none() {
             self.wrong += 1;
@@ -103,7 +103,7 @@ impl Client {
         })
     }
 
-    /// Sends `count` packets of the trace; `address` translates their ports.
+    /// Sends `count` packets of the trace; `address` maps their ports to addresses.
     pub fn drive(
         &mut self,
         settings: &Settings,

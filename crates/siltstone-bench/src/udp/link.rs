@@ -1,5 +1,5 @@
-//! Two pairs of virtual network cards between two network namespaces, one for the store and one for the echo: what
-//! AF_XDP is measured on where there is no real card. They go when the benchmark ends.
+//! Two pairs of virtual network cards between two network namespaces, one for the store and one for the echo. AF_XDP is
+//! measured on them if there is no real card. They are removed when the benchmark ends.
 
 use crate::{Error, Result};
 use std::net::Ipv4Addr;
@@ -11,7 +11,8 @@ pub(super) struct Link {
     client: String,
 }
 
-/// The card of the server for the store and for the echo, with its address; the client's has the next one.
+/// The server's cards for the store and for the echo, with their addresses. The client's cards have the following
+/// addresses.
 pub(super) const CARDS: [(&str, Ipv4Addr); 2] =
     [("store0", Ipv4Addr::new(10, 213, 8, 1)), ("echo0", Ipv4Addr::new(10, 213, 9, 1))];
 
@@ -48,7 +49,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Takes this thread, and those that it starts, into the namespace of the server.
+    /// Moves this thread, and the threads that it starts later, to the server's namespace.
     #[cfg(feature = "af-xdp")]
     pub fn enter_server(&self) -> Result<()> {
         enter(&self.server)
@@ -73,7 +74,7 @@ fn enter(namespace: &str) -> Result<()> {
 impl Drop for Link {
     fn drop(&mut self) {
         for namespace in [&self.server, &self.client] {
-            // What was not made cannot be taken away.
+            // What was not created cannot be removed.
             let _ = Command::new("ip").args(["netns", "del", namespace]).output();
         }
     }

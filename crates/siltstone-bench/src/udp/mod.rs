@@ -1,10 +1,10 @@
-//! The benchmark of MICA over UDP (dissertation 5.4): a server, a client, and as a yardstick a server that sends the
-//! same packets back without any work, by turns in one run. Server and client have processors of their own where there
-//! are several.
+//! The benchmark of MICA over UDP (dissertation 5.4): a server, a client, and for comparison an echo server that
+//! returns the same packets without any work. Store and echo are measured in turn. Server and client have separate
+//! processors if there are several.
 //!
-//! What counts is the time of the processor that the server's threads take, in the kernel too, so that it does not
-//! matter who waits for whom, and others on the machine disturb little; packets and requests a second are those of one
-//! core that is always busy. What came through on the wall stands beside it.
+//! The main figures are in terms of the CPU time of the server's threads, including the kernel's: it does not matter
+//! who waits for whom, and other programs hardly affect it. Packets and requests per second are those of one core that
+//! is always busy. Wall-clock figures are reported as well.
 
 mod client;
 #[cfg(feature = "af-xdp")]
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::Trace;
 
-/// The share of packets that may be lost.
+/// The maximum share of lost packets.
 const LOSS_MAX: f64 = 0.01;
 
 /// How a request reaches the core that may execute it (Table 5.1).
@@ -43,7 +43,7 @@ impl Direction {
     /// All directions.
     pub const ALL: [Direction; 2] = [Direction::Assisted, Direction::Software];
 
-    /// The name, as it is typed.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Direction::Assisted => "assisted",
@@ -68,7 +68,7 @@ impl Path {
     /// All paths.
     pub const ALL: [Path; 3] = [Path::Sockets, Path::AfXdp, Path::AfXdpGeneric];
 
-    /// The name, as it is typed.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Path::Sockets => "sockets",
@@ -78,7 +78,7 @@ impl Path {
     }
 }
 
-/// What is measured.
+/// The settings.
 #[derive(Debug, Clone, Parser, Serialize)]
 pub struct Settings {
     /// How the server receives packets: sockets, or AF_XDP on a virtual network card, which requires root and a build
@@ -159,48 +159,48 @@ impl Default for Settings {
     }
 }
 
-/// What was found out. Serialised, it is the object of the benchmark.
+/// The report. Serialises to the benchmark's JSON object.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// `udp`.
     pub benchmark: &'static str,
-    /// What was asked for.
+    /// The settings.
     #[serde(flatten)]
     pub settings: Settings,
-    /// Processors that server and client had together.
+    /// The processors of server and client together.
     pub processors: usize,
     /// `store` or `cache`.
     pub space: &'static str,
-    /// Bytes of a packet of requests, without headers of the network, on average.
+    /// The average bytes of a packet of requests, without network headers.
     pub packet_bytes: f64,
-    /// Packets that are received and sent at once, on average.
+    /// The average number of packets received and sent at once.
     pub packets_per_burst: f64,
-    /// Requests a second of one core of the server, of the processor's time; the median of the rounds.
+    /// Requests per second of CPU time of one core of the server; the median of the rounds.
     pub ops_per_s: f64,
-    /// The same of the best round.
+    /// The same for the best round.
     pub best_ops_per_s: f64,
-    /// Packets a second of one core.
+    /// Packets per second of CPU time of one core.
     pub packets_per_s: f64,
-    /// Packets a second of one core that sends them back as they are.
+    /// Packets per second of CPU time of one core of the echo server.
     pub echo_packets_per_s: f64,
-    /// The quotient of the two: the median of those of a round of each, one after the other.
+    /// The ratio of the two: the median over pairs of consecutive rounds.
     pub echo_ratio: f64,
-    /// Requests a second on the wall, of all cores.
+    /// Requests per second of wall-clock time, on all cores.
     pub wall_ops_per_s: f64,
-    /// Packets a second on the wall.
+    /// Packets per second of wall-clock time.
     pub wall_packets_per_s: f64,
-    /// Echoed packets a second on the wall.
+    /// Echoed packets per second of wall-clock time.
     pub wall_echo_packets_per_s: f64,
-    /// The share of packets that were not answered.
+    /// The share of packets without a response.
     pub loss: f64,
-    /// The share of gets that found their key, of the answers that were looked at.
+    /// The share of gets that found their key, among the checked responses.
     pub found: f64,
     /// Packets that one core forwarded to another.
     pub forwarded_packets: u64,
 }
 
 impl Report {
-    /// A line for people.
+    /// Formats the report as text.
     pub fn line(&self) -> String {
         let settings = &self.settings;
         format!(
@@ -234,29 +234,30 @@ impl Report {
 /// Loads the items and runs the rounds.
 ///
 /// # Errors
+/// See the variants of [`Error`].
 /// [`Error`], as its variants say.
 pub fn run(settings: &Settings) -> Result<Report> {
     let processors = allowed_processors()?;
     let (server_settings, own) = server_settings(settings, &processors)?;
-    // A thread of its own, so that the caller's may go on where it likes.
+    // A separate thread, so that pinning does not affect the caller's.
     let measured = std::thread::scope(|scope| {
         scope.spawn(|| measure(settings, &server_settings, own, processors.len())).join()
     });
     measured.unwrap_or_else(|_| Err(io::Error::other("the client ended in a panic").into()))
 }
 
-/// The processors that this process may use.
+/// Returns the processors that this process may use.
 fn allowed_processors() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect())
 }
 
-/// The settings of the server, and the processor of the client.
+/// Returns the settings of the server, and the processor of the client.
 fn server_settings(settings: &Settings, processors: &[usize]) -> Result<(ServerSettings, usize)> {
     check(settings)?;
     let Settings { items, key_size, value_size, partitions, .. } = *settings;
     let shape = ItemShape { fixed: Some((key_size as u32, value_size as u32)), expiring: false };
-    // Index and items, and to spare for partitions that get more than their share.
+    // Index and items, with spare memory for partitions that get more than their share.
     let item_bytes = (key_size + value_size).next_multiple_of(8).max(16) as f64;
     let share = items as f64 / f64::from(partitions);
     let most = share + 6.0 * share.sqrt() + 64.0;
@@ -284,7 +285,7 @@ fn server_settings(settings: &Settings, processors: &[usize]) -> Result<(ServerS
     Ok((server, own))
 }
 
-/// The longest packet.
+/// Returns the length of the longest packet.
 fn packet_bytes_max(settings: &Settings) -> usize {
     match settings.path {
         Path::Sockets => network::protocol::PACKET_BYTES_MAX,
@@ -316,12 +317,12 @@ fn check(settings: &Settings) -> Result<()> {
     Err(Error::Settings(complaint))
 }
 
-/// A server, and how much of the processor it had taken when its last round began.
+/// A server, and its CPU time when its last round began.
 struct Side {
     server: Server,
     before: Counts,
     all: Tally,
-    /// Packets a second of a core, and on the wall, of each round.
+    /// Packets per second of CPU time of one core, and of wall-clock time, of each round.
     rates: Vec<(f64, f64)>,
 }
 
@@ -330,13 +331,13 @@ impl Side {
         Side { before: server.stats().counts, server, all: Tally::default(), rates: Vec::new() }
     }
 
-    /// The counts when all cores have done everything and told their time.
+    /// Returns the counters once all cores have finished and reported their CPU time.
     fn settled(&self) -> Result<Counts> {
         let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
         let waits = |server: &Server| server.stats().cores.iter().map(|core| core.waits).collect::<Vec<_>>();
         let before = waits(&self.server);
         for address in self.server.addresses() {
-            // Each is woken, if it waits already, and waits once more.
+            // Wakes each core if it is waiting, and makes it report again.
             socket.send_to(&[0], address)?;
         }
         while waits(&self.server).iter().zip(&before).any(|(now, before)| now <= before) {
@@ -357,7 +358,7 @@ impl Side {
     ) -> Result<()> {
         self.before = self.settled()?;
         let addresses = self.server.addresses().to_vec();
-        // The trace names the ports of one server; the same core of the other has another one.
+        // The trace has the ports of one server. The same core of the other server has a different port.
         let address = |port: u16| -> SocketAddr {
             let core = ports.iter().position(|one| *one == port).unwrap_or(0);
             addresses[core % addresses.len()]
@@ -412,13 +413,13 @@ fn measure(
     Ok(report(settings, processors, &store, &echo, &loaded, &counts))
 }
 
-/// What must be there for as long as the servers are.
+/// What must exist as long as the servers do.
 #[cfg(feature = "af-xdp")]
 type Ground = Option<link::Link>;
 #[cfg(not(feature = "af-xdp"))]
 type Ground = ();
 
-/// The store and the echo.
+/// Starts the store and the echo.
 fn servers(settings: &Settings, server_settings: &ServerSettings) -> Result<(Server, Server, Ground)> {
     if settings.path == Path::Sockets {
         let servers = (Server::start(server_settings)?, Server::echo(server_settings)?);
@@ -432,7 +433,7 @@ fn servers_over_xdp(_: &Settings, _: &ServerSettings) -> Result<(Server, Server,
     Err(Error::settings("AF_XDP is not built in: build with the feature af-xdp"))
 }
 
-/// Afterwards the thread is on the side of the client.
+/// Moves the thread to the client's side.
 #[cfg(feature = "af-xdp")]
 fn servers_over_xdp(
     settings: &Settings,
@@ -451,7 +452,7 @@ fn servers_over_xdp(
     Ok((servers.0, servers.1, Some(link)))
 }
 
-/// Puts all items, by the library's own client.
+/// Puts all items, with the library's own client.
 fn load(settings: &Settings, server: &Server) -> Result<()> {
     const BATCH: u64 = 4_096;
     let client_settings =

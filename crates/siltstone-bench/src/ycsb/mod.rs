@@ -1,11 +1,10 @@
-//! The core workloads of YCSB (Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010), as YCSB 0.17
-//! defines them, without its layers in between.
+//! The core workloads of YCSB (Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010), as defined by
+//! YCSB 0.17, without its intermediate layers.
 //!
-//! Requests are chosen as there, number for number ([`zipfian`], [`Chooser`]); keys are YCSB's, and records have its
-//! fields, one after the other in a value. An update writes one field unless `write_all_fields` is set: as the fields
-//! of a record are one value here, that reads the record first, as YCSB's own bindings of key-value stores do. Beyond
-//! YCSB, every record that is read is checked, it is an error when one is not there, and a read-modify-write is
-//! atomic.
+//! Requests are chosen like YCSB's, number for number ([`zipfian`], [`Chooser`]). Keys are YCSB's, and a value is the
+//! concatenation of YCSB's fields. An update writes one field unless `write_all_fields` is set; since the fields of a
+//! record are one value here, it reads the record first, as YCSB's own bindings of key-value stores do. In addition to
+//! YCSB, every record that is read is verified, a missing record is an error, and a read-modify-write is atomic.
 
 mod chooser;
 mod records;

@@ -1,4 +1,4 @@
-//! What a phase of a workload found out: lines as YCSB prints them, and an object of JSON.
+//! The report of a phase of a workload: lines like YCSB's, and a JSON object.
 
 use super::worker::Work;
 use super::{Distribution, Settings};
@@ -14,7 +14,7 @@ pub(super) enum Phase {
     Run,
 }
 
-/// What a phase found out. Serialised, it is its object.
+/// The report of a phase. Serialises to its JSON object.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// `ycsb`.
@@ -23,20 +23,20 @@ pub struct Report {
     pub phase: &'static str,
     /// The engine.
     pub engine: &'static str,
-    /// What was asked for.
+    /// The settings.
     #[serde(flatten)]
     pub settings: Settings,
-    /// How the requests are distributed.
+    /// The distribution of the requests.
     pub distribution: &'static str,
-    /// How fast it went.
+    /// The rates.
     #[serde(flatten)]
     pub rates: Rates,
-    /// What it cost, and what is there at the end.
+    /// The costs, and the contents at the end.
     #[serde(flatten)]
     pub costs: Costs,
 }
 
-/// What was measured, in the terms of the clock and of the database.
+/// The raw measurements of the clock and of the database.
 pub(super) struct Measured {
     pub phase: Phase,
     pub work: Work,
@@ -62,7 +62,7 @@ impl Report {
         }
     }
 
-    /// The lines that readers of YCSB know, below one that tells what was done.
+    /// Formats lines like YCSB's, after a line that describes the run.
     pub fn summary(&self) -> String {
         let Report { phase, engine, distribution, .. } = self;
         let Settings { workload, records, field_count, field_length, threads, durability, .. } =

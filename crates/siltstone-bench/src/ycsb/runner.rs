@@ -1,4 +1,4 @@
-//! Runs the two phases of a workload: first it loads the records, then it sends the requests.
+//! Runs the two phases of a workload: loading the records, then sending the requests.
 
 use super::report::{Measured, Phase};
 use super::worker::{Shared, Work, Worker};
@@ -10,10 +10,10 @@ use siltstone::key::VALUE_LENGTH_MAX;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// Runs the workload of `settings` and hands the report of each phase to `tell` when it ends.
+/// Runs the workload of `settings` and passes the report of each phase to `tell` as soon as it is complete.
 ///
 /// # Errors
-/// The first error ends the run, also an answer of the database that is not right.
+/// The first error ends the run, as does a wrong result.
 pub fn run(
     settings: &Settings,
     place: &Place,
@@ -36,7 +36,7 @@ pub fn run(
         tell(&runner.phase(Phase::Load)?)
             .map_err(|error| Error::System("cannot write the report".to_owned(), error))?;
     }
-    // Half a load is nothing to run requests on.
+    // Requests need a complete load.
     if !settings.stop.load(Relaxed) {
         tell(&runner.phase(Phase::Run)?)
             .map_err(|error| Error::System("cannot write the report".to_owned(), error))?;
@@ -44,7 +44,7 @@ pub fn run(
     Ok(runner.database.close()?)
 }
 
-/// Workload e scans records in the order of their keys, which no engine keeps.
+/// The error of workload e, which scans records in key order: this engine has no key order.
 pub(super) fn no_order() -> Error {
     Error::settings(
         "workload e scans records in the order of their keys, and this engine has no order: choose a, b, c, d or f",

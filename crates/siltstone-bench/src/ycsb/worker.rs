@@ -1,4 +1,4 @@
-//! One thread of a workload: it chooses requests, times each, and checks each answer.
+//! One thread of a workload: chooses requests, times each, and verifies each result.
 
 use super::{Chooser, Inserts, Records, Request, Settings};
 use crate::random::{self, Rng};
@@ -18,16 +18,16 @@ pub struct Shared<'a> {
     pub deadline: Option<Instant>,
 }
 
-/// What a thread has done.
+/// The results of a thread.
 #[derive(Default)]
 pub struct Work {
     pub timings: Timings,
-    /// Keys that were looked up, also to be updated.
+    /// Keys that were looked up, including those of updates.
     pub lookups: u64,
 }
 
 impl Work {
-    /// Adds what another thread has done.
+    /// Adds the results of another thread.
     pub fn merge(&mut self, other: &Work) {
         self.timings.merge(&other.timings);
         self.lookups += other.lookups;
@@ -44,7 +44,7 @@ pub struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    /// The thread of that number.
+    /// Creates the worker with this number.
     pub fn new(shared: &'a Shared<'a>, chooser: &Chooser, thread: u64) -> Self {
         Worker {
             shared,
@@ -76,7 +76,7 @@ impl<'a> Worker<'a> {
         Ok(self.work)
     }
 
-    /// Sends so many requests.
+    /// Sends this many requests.
     pub fn run(mut self, requests: u64) -> Result<Work> {
         let Settings { workload, write_all_fields, .. } = self.shared.settings;
         for _ in 0..requests {
@@ -94,7 +94,7 @@ impl<'a> Worker<'a> {
         Ok(self.work)
     }
 
-    /// The number of an existing record.
+    /// Chooses an existing record.
     fn choose(&mut self) -> u64 {
         self.chooser.choose(self.shared.inserts.last(), &mut self.random)
     }
@@ -130,7 +130,7 @@ impl<'a> Worker<'a> {
         self.check(number, value.as_ref())
     }
 
-    /// Reads a record and writes it with one field or all made anew, atomically.
+    /// Reads a record and writes it back with one new field or all new fields, atomically.
     fn modify(&mut self, request: Request) -> Result<()> {
         let number = self.choose();
         let draw = self.random.u64(..);

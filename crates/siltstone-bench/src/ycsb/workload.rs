@@ -1,4 +1,4 @@
-//! The workloads by name: what share of the requests does what.
+//! The workloads by name, with the mix of their requests.
 
 use super::Distribution;
 use std::fmt;
@@ -12,15 +12,15 @@ pub enum Workload {
     B,
     /// Reads only.
     C,
-    /// 95 % reads of what came last, 5 % inserts.
+    /// 95 % reads of the latest records, 5 % inserts.
     D,
-    /// 95 % scans, 5 % inserts; for engines that keep an order.
+    /// 95 % scans, 5 % inserts; for engines with key order.
     E,
     /// Half reads, half read-modify-writes.
     F,
 }
 
-/// What a request does.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// Reads a record with all its fields.
@@ -36,11 +36,11 @@ pub enum Request {
 }
 
 impl Request {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Request; 5] =
         [Request::Read, Request::Update, Request::Insert, Request::Scan, Request::ReadModifyWrite];
 
-    /// The name, as YCSB prints it.
+    /// The name, as in YCSB.
     pub fn name(self) -> &'static str {
         match self {
             Request::Read => "READ",
@@ -53,11 +53,11 @@ impl Request {
 }
 
 impl Workload {
-    /// All of them.
+    /// All workloads.
     pub const ALL: [Workload; 6] =
         [Workload::A, Workload::B, Workload::C, Workload::D, Workload::E, Workload::F];
 
-    /// The name, as it is typed.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Workload::A => "a",
@@ -69,7 +69,7 @@ impl Workload {
         }
     }
 
-    /// What its requests do, with their shares, which add up to 1.
+    /// Returns the kinds of requests with their shares, which add up to 1.
     pub fn mix(self) -> &'static [(f64, Request)] {
         match self {
             Workload::A => &[(0.5, Request::Read), (0.5, Request::Update)],
@@ -81,12 +81,12 @@ impl Workload {
         }
     }
 
-    /// How its requests are distributed, unless something else is asked for.
+    /// Returns the default distribution of its requests.
     pub fn distribution(self) -> Distribution {
         if self == Workload::D { Distribution::Latest } else { Distribution::Zipfian }
     }
 
-    /// What the request does that belongs to a number from 0 to 1 (excluded).
+    /// Maps a number from 0 to 1 (exclusive) to a kind of request.
     pub fn request(self, uniform: f64) -> Request {
         let mut left = uniform;
         let mix = self.mix();
@@ -96,11 +96,11 @@ impl Workload {
             }
             left -= share;
         }
-        // The shares add up to 1, up to a rounding.
+        // The shares add up to 1, except for rounding.
         mix[0].1
     }
 
-    /// The share of the requests that do this.
+    /// Returns the share of this kind of requests.
     pub fn share(self, request: Request) -> f64 {
         self.mix().iter().filter(|(_, other)| *other == request).map(|(share, _)| share).sum()
     }

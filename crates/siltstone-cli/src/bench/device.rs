@@ -1,4 +1,4 @@
-//! `siltstone bench device`: what the drive itself can do below a database.
+//! `siltstone bench device`: the rate of the drive below a database.
 
 use super::Session;
 use crate::outcome::{Result, help};

@@ -1,4 +1,4 @@
-//! `siltstone bench dict`: a dictionary.
+//! `siltstone bench dict`: measures a dictionary.
 
 use super::Session;
 use crate::outcome::{Outcome, Result, help};

@@ -1,4 +1,4 @@
-//! `siltstone bench mica`: MICA's stores in memory.
+//! `siltstone bench mica`: measures MICA's in-memory stores.
 
 use super::print;
 use crate::interrupt::Interrupt;
@@ -45,7 +45,7 @@ pub fn run(args: MicaArgs) -> Result {
     Ok(Outcome::Done)
 }
 
-/// A row of a table.
+/// Formats a row of a table.
 fn row(name: &str, report: &Report) -> String {
     let of_threads: Vec<String> =
         report.thread_ops_per_s.iter().map(|rate| format!("{:.1}", rate / 1e6)).collect();

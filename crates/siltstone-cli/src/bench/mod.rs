@@ -56,7 +56,7 @@ pub fn run(args: BenchArgs) -> Result {
     }
 }
 
-/// A benchmark with files in one place, and how it prints its reports.
+/// A benchmark with files in one place, and the format of its reports.
 struct Session {
     place: Place,
     interrupt: Interrupt,
@@ -73,8 +73,8 @@ struct Placed<'a, R> {
 }
 
 impl Session {
-    /// Begins to listen for Ctrl-C, and prints the place and the sizes of the records. Warns if the place is in memory,
-    /// where no drive is measured.
+    /// Installs the handler of Ctrl-C, and prints the place and the sizes of the records. Warns if the place is in
+    /// memory, where no drive is measured.
     fn begin(place: Place, json: bool, records: &str) -> anyhow::Result<Session> {
         let interrupt = Interrupt::listen()?;
         let removed = place.removed_at_end().map(RemovedAtExit::new);

@@ -1,4 +1,4 @@
-//! `siltstone bench udp`: MICA over the network of this machine.
+//! `siltstone bench udp`: measures MICA over the network of this machine.
 
 use super::print;
 use crate::interrupt::Interrupt;

@@ -1,4 +1,4 @@
-//! `siltstone dict build`: a dictionary out of files.
+//! `siltstone dict build`: builds a dictionary from files.
 
 use super::source::SourceArgs;
 use super::{INDEX_HELP, SortArgs, check_target, print_info, with_progress};

@@ -1,4 +1,4 @@
-//! `siltstone dict export`: all records into a stream.
+//! `siltstone dict export`: writes all records to a stream.
 
 use super::columns::{self, Table};
 use super::open;

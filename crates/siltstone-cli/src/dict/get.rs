@@ -1,4 +1,4 @@
-//! `siltstone dict get`: the values of keys.
+//! `siltstone dict get`: prints the values of keys.
 
 use super::open;
 use crate::input::{self, ArgumentArgs};
@@ -87,7 +87,7 @@ fn get_one(args: &GetArgs, dictionary: &Dictionary, key: &[u8]) -> Result {
     Ok(Outcome::Done)
 }
 
-/// Writes a line for each key that is there.
+/// Writes a line for each key found.
 struct Shown<'a, W: Write> {
     out: W,
     args: &'a GetArgs,

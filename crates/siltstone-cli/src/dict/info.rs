@@ -1,4 +1,4 @@
-//! `siltstone dict info`: what a dictionary is.
+//! `siltstone dict info`: prints the properties of a dictionary.
 
 use super::{open, print_info};
 use crate::outcome::{Outcome, Result, help};

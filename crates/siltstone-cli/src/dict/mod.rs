@@ -1,4 +1,4 @@
-//! `siltstone dict`: dictionaries, which are built once and then only read.
+//! `siltstone dict`: dictionaries, which are written once and then only read.
 
 mod build;
 mod columns;
@@ -89,7 +89,7 @@ impl SortArgs {
     }
 }
 
-/// Shows how far the building of a dictionary is: first what was read, then what was merged. `interrupt` ends it.
+/// Shows the progress of building a dictionary: reading, then merging. `interrupt` ends it.
 fn with_progress(builder: DictionaryBuilder, bar: &ProgressBar, interrupt: &Interrupt) -> DictionaryBuilder {
     let (bar, interrupt) = (bar.clone(), interrupt.clone());
     builder.progress(move |done, all| {
@@ -101,7 +101,7 @@ fn with_progress(builder: DictionaryBuilder, bar: &ProgressBar, interrupt: &Inte
     })
 }
 
-/// Shows how far something is that is given the bytes done and the bytes in all.
+/// Runs an operation that reports bytes done and total bytes, with a progress bar.
 fn with_bar<T>(
     verb: &'static str,
     interrupt: &Interrupt,
@@ -113,7 +113,7 @@ fn with_bar<T>(
     outcome
 }
 
-/// Refuses to write over a file that is not a dictionary, or over one that the user may not have meant.
+/// Refuses to overwrite a file that is not a dictionary, or, without `force`, one that exists.
 fn check_target(path: &Path, force: bool) -> anyhow::Result<()> {
     if !path.exists() {
         return Ok(());
@@ -132,7 +132,7 @@ fn open(path: &Path, without_index: bool) -> anyhow::Result<Dictionary> {
     Ok(options.open(path)?)
 }
 
-/// Prints what a dictionary is, as lines or as JSON.
+/// Prints the properties of a dictionary, as lines or as JSON.
 fn print_info(path: &Path, info: &DictionaryInfo, json: bool) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     let fixed = info.fixed.map(|(key_length, value_length)| [key_length, value_length]);

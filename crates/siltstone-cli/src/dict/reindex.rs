@@ -1,4 +1,4 @@
-//! `siltstone dict reindex`: another index over the same records.
+//! `siltstone dict reindex`: replaces the index of a dictionary.
 
 use super::{INDEX_HELP, print_info};
 use crate::interrupt::Interrupt;

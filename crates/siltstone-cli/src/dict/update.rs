@@ -50,7 +50,7 @@ pub fn run(args: UpdateArgs) -> Result {
     }
     let target = args.output.as_ref().unwrap_or(&args.path);
     let interrupt = Interrupt::listen()?;
-    // The merge reads everything in order, so that it needs no index.
+    // The merge reads everything in order, so it needs no index.
     let base = open(&args.path, false)?;
     let bar = byte_bar("reading");
     let builder = args.sort.apply(base.update());

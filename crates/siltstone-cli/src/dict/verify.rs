@@ -1,4 +1,4 @@
-//! `siltstone dict verify`: reads everything and says what is damaged.
+//! `siltstone dict verify`: reads everything and reports damage.
 
 use super::{open, with_bar};
 use crate::interrupt::Interrupt;

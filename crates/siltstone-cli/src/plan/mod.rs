@@ -1,4 +1,4 @@
-//! `siltstone plan`: which engine with which parameters, what it will cost, and the trade-off drawn.
+//! `siltstone plan`: chooses an engine and its parameters, predicts its costs, and draws the trade-off.
 
 mod database;
 mod load;
@@ -20,9 +20,9 @@ use siltstone_model::{Flash, Popularity};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 
-/// The share of gets among all operations, if nothing tells it.
+/// The default share of gets among all operations.
 const GETS_SHARE: f64 = 0.9;
-/// Puts in a second, if nothing tells them.
+/// The default number of puts per second.
 const UPDATES_PER_S: f64 = 1_000.0;
 
 const EXAMPLES: &str = "
@@ -35,8 +35,8 @@ const EXAMPLES: &str = "
 
 /// Choose an engine and its parameters for given data, load and hardware
 ///
-/// Every engine is tried with all sensible parameters, by the papers' analytic models. Engines that this version does
-/// not have are shown, marked so, and never recommended.
+/// Evaluates all sensible parameters of every engine with the papers' analytic models. Engines that this version does
+/// not have are shown, marked as such, and never recommended.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct PlanArgs {
@@ -46,7 +46,7 @@ pub struct PlanArgs {
     load: LoadArgs,
     #[command(flatten)]
     hardware: HardwareArgs,
-    /// What is best among the plans that fit
+    /// The criterion for the best plan among those that fit
     #[arg(long, value_enum, default_value = "device-time")]
     goal: GoalArg,
     /// Draw write amplification and reads over memory for all engines
@@ -60,30 +60,29 @@ pub struct PlanArgs {
 #[derive(Args)]
 #[command(next_help_heading = "The data")]
 struct DataArgs {
-    /// How many items, such as 1e9 or 250M; with --trace or --db as many as there are
+    /// Number of items, such as 1e9 or 250M [default: that of --trace or --db]
     #[arg(long, value_name = "N", value_parser = parse_count, required_unless_present_any = ["trace", "db"])]
     items: Option<f64>,
-    /// The length of the keys, in bytes: the mean if they differ
+    /// Length of the keys, in bytes: the mean if they differ
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     key_size: Option<f64>,
-    /// The length of the values, in bytes: the mean if they differ
+    /// Length of the values, in bytes: the mean if they differ
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     value_size: Option<f64>,
     /// The records differ in size
     #[arg(long)]
     variable: bool,
-    /// How popular the keys are: uniform, zipf:0.99, latest:0.99
+    /// Popularity of the keys: uniform, zipf:0.99, latest:0.99
     #[arg(long, value_parser = parse_skew, default_value = "uniform", conflicts_with = "trace")]
     skew: Skew,
-    /// Take the popularity from a file with the key of a request on each line; sizes and load, too, from a trace as
-    /// `dedup --record` writes and `bench trace` reads them
+    /// Take the popularity from a file with one requested key per line; or popularity, sizes and load from a trace that
+    /// `dedup --record` writes and `bench trace` reads
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Take number and sizes of the items from a database, and the load from its counters
     ///
-    /// The counters go on from one opening to the next. If the database is in use, they are read as they were kept a
-    /// minute ago at most, and the items are as they were counted then. How popular keys are is not counted: state
-    /// --skew.
+    /// The counters cover the whole life of the database. If the database is in use, they are at most a minute old, and
+    /// the number of items is the one stored with them. Databases do not count the popularity of keys: use --skew.
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
 }
@@ -91,17 +90,17 @@ struct DataArgs {
 #[derive(Args)]
 #[command(next_help_heading = "The load")]
 struct LoadArgs {
-    /// Gets, as a rate such as 20k/s or 30/min, or as the share of all operations: a number below 1 without a unit
-    /// [default: what --db or --trace tells, or 0.9]
+    /// Gets, as a rate such as 20k/s or 30/min, or as a share of all operations: a number below 1 without a unit
+    /// [default: that of --db or --trace, or 0.9]
     #[arg(long, value_name = "RATE|SHARE", value_parser = parse_gets)]
     gets: Option<Gets>,
-    /// The share of gets whose key is not there [default: what --db or --trace tells, or 0]
+    /// The share of gets of missing keys [default: that of --db or --trace, or 0]
     #[arg(long, value_name = "SHARE")]
     missing: Option<f64>,
-    /// Puts over keys that are there, such as 5000/s [default: what --db or --trace tells, or 1000/s]
+    /// Puts of existing keys, such as 5000/s [default: that of --db or --trace, or 1000/s]
     #[arg(long, value_parser = parse_rate)]
     updates: Option<f64>,
-    /// Whether scans in the order of the keys are needed
+    /// Whether scans in key order are needed
     #[arg(long, value_enum, default_value = "no")]
     scans: YesNo,
     /// What a write must survive when it returns: nothing (buffered), a crash of the process (written), a power failure
@@ -122,33 +121,33 @@ struct HardwareArgs {
     /// How often a cell of the flash can be erased
     #[arg(long, value_name = "CYCLES", value_parser = parse_count, default_value = "3000")]
     endurance: f64,
-    /// How long the flash must last, such as 3y
+    /// Required lifetime of the flash, such as 3y
     #[arg(long, value_name = "TIME", value_parser = parse_time_s, default_value = "3y")]
     lifetime: f64,
-    /// Random reads that the flash does
+    /// Rate of random reads of the flash
     #[arg(long, value_name = "RATE", value_parser = parse_rate, default_value = "100k/s")]
     reads: f64,
-    /// What the flash reads in large pieces
+    /// Rate of sequential reads of the flash
     #[arg(long, value_name = "RATE", value_parser = parse_byte_rate, default_value = "500MB/s")]
     read_bandwidth: f64,
-    /// What the flash writes in large pieces
+    /// Rate of sequential writes of the flash
     #[arg(long, value_name = "RATE", value_parser = parse_byte_rate, default_value = "500MB/s")]
     writes: f64,
-    /// Random reads that a disk below the flash does, if there is one
+    /// Rate of random reads of a disk below the flash, if there is one
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     disk_reads: Option<f64>,
 }
 
-/// How many gets there are.
+/// The amount of gets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Gets {
-    /// In a second.
+    /// Per second.
     Rate(f64),
-    /// Of all operations.
+    /// As a share of all operations.
     Share(f64),
 }
 
-/// A number below 1 without a unit is a share, everything else a rate.
+/// Parses gets: a number below 1 without a unit is a share, everything else is a rate.
 fn parse_gets(text: &str) -> std::result::Result<Gets, String> {
     let rate = parse_rate(text)?;
     Ok(if rate < 1.0 && !text.contains('/') { Gets::Share(rate) } else { Gets::Rate(rate) })
@@ -162,7 +161,7 @@ enum YesNo {
 
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 enum GoalArg {
-    /// The flash is busy for the smallest share of the time
+    /// The smallest share of time in which the flash is busy
     DeviceTime,
     /// The least memory
     Ram,
@@ -180,15 +179,15 @@ impl From<GoalArg> for Goal {
     }
 }
 
-/// What is known of the data.
+/// What is known about the data.
 struct Data {
     popularity: Popularity,
     key_bytes: f64,
     value_bytes: f64,
     fixed: bool,
-    /// What was asked until now, if that was counted.
+    /// The load until now, if it was counted.
     load: Option<Load>,
-    /// What the database tells, if it is one.
+    /// The usage counters, if the source is a database.
     usage: Option<Usage>,
     now: Option<Stats>,
 }
@@ -201,7 +200,7 @@ impl DataArgs {
         let popularity = match (&traced, self.items.or(counted)) {
             (Some(trace), items) => trace.popularity(items)?,
             (None, Some(items)) => self.skew.popularity(items)?,
-            (None, None) => bail!("--items, --trace or --db is wanted"),
+            (None, None) => bail!("use --items, --trace or --db"),
         };
         let or = |asked: Option<f64>, found: Option<f64>, traced: Option<f64>, default: f64| {
             asked.or(found).or(traced).unwrap_or(default)

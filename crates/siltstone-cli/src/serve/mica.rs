@@ -20,7 +20,7 @@ const EXAMPLES: &str = "
   siltstone serve mica --listen 127.0.0.1:11411 --memory 1GiB
   siltstone serve mica --listen 10.0.0.1:11411 --cores 4 --partitions 16 --memory 8GiB --cache --processors 0,1,2,3";
 
-/// How long a signal to stop may stay unnoticed.
+/// The maximum time until a signal is noticed.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Serve MICA over UDP, until Ctrl-C
@@ -166,7 +166,7 @@ pub fn run(args: &MicaArgs) -> Result {
     Ok(Outcome::Done)
 }
 
-/// The counters of all cores and of each, and the memory.
+/// The counters of all cores together and of each, and the memory.
 fn object(stats: &ServerStats) -> serde_json::Value {
     let counts = |counts: &siltstone_network::Counts| {
         counts.items().into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect()

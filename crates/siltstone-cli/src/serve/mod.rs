@@ -1,4 +1,4 @@
-//! `siltstone serve`: servers, one file a protocol.
+//! `siltstone serve`: servers, one file for each protocol.
 
 mod mica;
 

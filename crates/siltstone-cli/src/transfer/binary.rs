@@ -6,23 +6,23 @@ use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 use siltstone::{Bytes, Record};
 use std::io::{Read, Write};
 
-/// What every export begins with. Its first byte is none that JSON could begin with.
+/// The magic number. No JSON begins with its first byte.
 pub const MAGIC: [u8; 8] = *b"\x93SILTEXP";
-/// The version that is written, and the only one that is read.
+/// The version that is written, and the only one that can be read.
 pub const VERSION: u32 = 1;
 /// Magic, version, CRC.
 const HEADER_BYTES: usize = 8 + 4 + 4;
 /// The lengths and the expiry time before a key and its value.
 const RECORD_HEAD_BYTES: usize = 2 + 4 + 8;
 
-/// Writes the format.
+/// Writes the export format.
 pub struct Writer<W> {
     target: W,
     records: u64,
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins the stream.
+    /// Starts the stream.
     pub fn new(mut target: W) -> anyhow::Result<Self> {
         let mut header = [MAGIC.as_slice(), &VERSION.to_le_bytes()].concat();
         header.extend(crc32c::crc32c(&header).to_le_bytes());
@@ -65,7 +65,7 @@ impl<W: Write> RecordSink for Writer<W> {
     }
 }
 
-/// Reads the format. What it yields was checked; after the first error it yields nothing more.
+/// Reads the export format. Everything it yields is checked; it ends at the first error.
 pub struct Reader<R> {
     source: R,
     position: u64,
@@ -74,7 +74,7 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Checks the beginning of the stream.
+    /// Checks the header of the stream.
     pub fn new(source: R) -> anyhow::Result<Self> {
         let mut reader = Reader { source, position: 0, records: 0, ended: false };
         let header = reader.read(HEADER_BYTES, "the header")?;
@@ -88,7 +88,7 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// Memory grows only with what really comes, whatever length was announced.
+    /// Memory grows only with the bytes that are actually read, whatever length was announced.
     fn read(&mut self, length: usize, what: &str) -> anyhow::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(length.min(1 << 20));
         let read = (&mut self.source).take(length as u64).read_to_end(&mut bytes);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_is_written_and_read_as_it_always_was() {
+    fn version_1_is_written_and_read_unchanged() {
         if std::env::var_os("SILTSTONE_BLESS").is_some() {
             std::fs::write("../../fixtures/export-v1.bin", exported()).unwrap();
         }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_export_that_was_cut_anywhere_is_refused() {
+    fn a_truncated_export_is_refused() {
         for length in 0..GOLDEN.len() {
             assert!(import(&GOLDEN[..length]).is_err(), "{length} bytes");
         }

@@ -1,4 +1,4 @@
-//! The formats of import and export: records in a stream, that can go through a pipe.
+//! The formats of import and export: streams of records, which can go through a pipe.
 
 pub mod binary;
 pub mod jsonl;
@@ -25,12 +25,12 @@ pub trait RecordSink {
     fn finish(&mut self) -> anyhow::Result<()>;
 }
 
-/// Reads records, one after the other; errors say where in the stream they are.
+/// Reads records, one after the other. Errors include the position in the stream.
 pub type RecordSource<'a> = Box<dyn Iterator<Item = anyhow::Result<Record>> + 'a>;
 
 impl Format {
-    /// Writes records to `target`. `hex` shows bytes that are no text in hex and not in Base64, where there is a
-    /// choice.
+    /// Returns a writer of records to `target`. `hex` selects hex instead of Base64 for bytes that are not text, if the
+    /// format has a choice.
     pub fn sink<'a>(self, target: impl Write + 'a, hex: bool) -> anyhow::Result<Box<dyn RecordSink + 'a>> {
         Ok(match self {
             Format::Binary => Box::new(binary::Writer::new(target)?),
@@ -38,7 +38,7 @@ impl Format {
         })
     }
 
-    /// Reads records from `source`; the format is recognised if none is given.
+    /// Returns a reader of records from `source`. The format is detected if none is given.
     pub fn source<'a>(
         format: Option<Format>,
         mut source: impl BufRead + 'a,
@@ -53,7 +53,7 @@ impl Format {
         })
     }
 
-    /// The format of what begins so.
+    /// Detects the format of a stream from its first bytes.
     fn recognised(start: &[u8]) -> anyhow::Result<Format> {
         const COMPRESSED: [(&str, &[u8]); 5] = [
             ("gzip", b"\x1f\x8b"),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_of_another_format_is_named() {
+    fn an_input_in_another_format_is_refused_with_its_name() {
         for (input, told) in
             [(&b"\x1f\x8b\x08\0"[..], "gzip"), (b"PAR1\x15\x04", "PAR1"), (b"word,meaning\n", "word,meaning")]
         {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_exported_is_imported_in_every_format() {
+    fn exports_are_imported_in_every_format() {
         for (format, hex) in [(Format::Binary, false), (Format::Jsonl, false), (Format::Jsonl, true)] {
             let mut bytes = Vec::new();
             let mut sink = format.sink(&mut bytes, hex).unwrap();

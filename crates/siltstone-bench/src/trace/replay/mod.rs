@@ -1,8 +1,8 @@
-//! Replays a trace: sends its operations to a database, as fast as they go, and checks every answer.
+//! Replays a trace: sends its operations to a database at full speed, and verifies every result.
 //!
-//! Each key belongs to one thread, so that operations on a key keep their order. The bench remembers what every key
-//! must hold, up to 100 bytes a key. Times are not kept, and values live for ever: a time to live would run slower here
-//! than the operations do.
+//! All operations on a key are sent by one thread, so they keep their order. The replay keeps the expected value of
+//! every key, which takes up to 100 bytes per key. Recorded times are ignored, and values do not expire: a time to live
+//! would pass more slowly than the replayed operations.
 
 mod report;
 mod runner;
@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// How a trace is replayed, and on which database.
+/// The settings of a replay, and its database.
 #[derive(Debug, Clone, Parser, Serialize)]
 pub struct Settings {
     /// The name of the trace in the report.

@@ -1,4 +1,4 @@
-//! What a replay found out: lines as YCSB prints them, and an object of JSON.
+//! The report of a replay: lines like YCSB's, and a JSON object.
 
 use super::Settings;
 use super::worker::Work;
@@ -8,22 +8,22 @@ use crate::trace::Kind;
 use serde::Serialize;
 use siltstone::Stats;
 
-/// What a replay found out. Serialised, it is its object.
+/// The report of a replay. Serialises to its JSON object.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// `trace`.
     pub benchmark: &'static str,
-    /// What was asked for.
+    /// The settings.
     #[serde(flatten)]
     pub settings: Settings,
     /// The engine.
     pub engine: &'static str,
     /// Gets that found their key.
     pub found: u64,
-    /// How fast it went.
+    /// The rates.
     #[serde(flatten)]
     pub rates: Rates,
-    /// What it cost, and what is there at the end of what the trace has set.
+    /// The costs, and the records at the end that the trace has set.
     #[serde(flatten)]
     pub costs: Costs,
 }
@@ -48,7 +48,7 @@ impl Report {
         }
     }
 
-    /// Lines as YCSB prints them, below one that tells what was done.
+    /// Formats lines like YCSB's, after a line that describes the replay.
     pub fn summary(&self) -> String {
         let Settings { name, threads, durability, .. } = &self.settings;
         let gets = self.rates.by_operation.get("get").map_or(0, |figures| figures.operations);

@@ -1,4 +1,4 @@
-//! Hands the operations of a trace to the threads that send them.
+//! Distributes the operations of a trace to the threads that send them.
 
 use super::worker::{Work, Worker};
 use super::{Report, Settings};
@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
-/// Operations that are handed over at once.
+/// Operations passed to a thread at once.
 const BATCH: usize = 1024;
-/// Batches that wait for a thread at most.
+/// The maximum number of batches that wait for a thread.
 const BATCHES_WAITING: usize = 8;
-/// Among so many operations must be a set where its sizes are wanted.
+/// If record sizes are taken from the first set, it must be among this many operations.
 const OPERATIONS_BEFORE_SET_MAX: usize = 1 << 20;
 
 type Batch = Vec<(u64, Operation)>;
@@ -23,7 +23,7 @@ type Batch = Vec<(u64, Operation)>;
 /// Replays a trace.
 ///
 /// # Errors
-/// The first error ends the replay, also an answer of the database that is not right.
+/// The first error ends the replay, as does a wrong result.
 pub fn run(settings: &Settings, place: &Place, trace: Source) -> Result<Report> {
     if settings.threads == 0 {
         return Err(Error::settings("there is at least one thread"));
@@ -57,7 +57,7 @@ pub fn run(settings: &Settings, place: &Place, trace: Source) -> Result<Report> 
     Ok(report)
 }
 
-/// Reads on until a set, and keeps what was read.
+/// Reads up to the first set, and keeps the operations read.
 fn sizes_of_first_set(trace: &mut Source, read: &mut Vec<Operation>) -> Result<(usize, usize)> {
     for operation in trace.take(OPERATIONS_BEFORE_SET_MAX) {
         let operation = operation?;
@@ -98,7 +98,7 @@ fn work(settings: &Settings, database: &Database, batches: &Receiver<Batch>) -> 
     Ok(worker.finish())
 }
 
-/// Gives every thread the operations on its keys. Ends early when a thread has ended: that one has an error to tell.
+/// Passes each operation to the thread of its key. Ends early if a thread has ended: that thread returns the error.
 fn hand_out(
     settings: &Settings,
     senders: Vec<SyncSender<Batch>>,
@@ -117,7 +117,7 @@ fn hand_out(
         }
     }
     for (sender, batch) in senders.into_iter().zip(batches) {
-        // Whoever has ended has an error to tell.
+        // A thread that has ended returns its own error.
         let _ = sender.send(batch);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! One thread of a replay: it makes keys and values, times each operation, and checks each answer.
+//! One thread of a replay: generates keys and values, times each operation, and verifies each result.
 
 use super::Settings;
 use crate::keys::Values;
@@ -9,10 +9,10 @@ use siltstone::{Bytes, Database};
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// From which number the contents of values follow, beside their key and operation.
+/// The seed of the contents of values, in addition to their key and operation.
 const CONTENTS_SEED: u64 = 0;
 
-/// What a thread has done, and what its keys hold at the end.
+/// The results of a thread, and the contents of its keys at the end.
 #[derive(Default)]
 pub struct Work {
     pub timings: Timings,
@@ -22,7 +22,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Adds what another thread has done.
+    /// Adds the results of another thread.
     pub fn merge(&mut self, other: &Work) {
         self.timings.merge(&other.timings);
         self.found += other.found;
@@ -31,7 +31,7 @@ impl Work {
     }
 }
 
-/// What a key must hold: the length of its value, and the number of the operation that set it; nothing after a delete.
+/// The expected value of a key: its length, and the number of the operation that set it; `None` after a delete.
 type Held = Option<(u32, u64)>;
 
 pub struct Worker<'a> {
@@ -49,7 +49,7 @@ impl<'a> Worker<'a> {
         Worker { settings, database, held, key: Vec::new(), value: Vec::new(), work: Work::default() }
     }
 
-    /// Sends one operation; `number` tells which of the trace it is.
+    /// Sends one operation; `number` is its position in the trace.
     pub fn send(&mut self, number: u64, operation: &Operation) -> Result<()> {
         operation.write_key(&mut self.key);
         match operation.kind {
@@ -65,7 +65,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// What it has done.
+    /// Returns the results.
     pub fn finish(mut self) -> Work {
         for ((_, key_length), held) in &self.held {
             if let Some((value_length, _)) = held {
@@ -119,7 +119,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// The value that an operation gives to its key. From 16 bytes on every operation gives another one.
+/// Writes the value that an operation sets. With at least 16 bytes it is different for every operation.
 fn write_value(operation: &Operation, length: u32, set_by: u64, value: &mut Vec<u8>) {
     let key = operation.key.wrapping_add(operation.key_length.into());
     Values::new(length as usize, CONTENTS_SEED).write(key, set_by, value);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wrong_answer_is_found() {
+    fn every_wrong_result_is_found() {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::builder(directory.path()).open().unwrap();
         let settings = Settings::default();
