@@ -190,6 +190,14 @@ fn engines_do_not_import_each_other() {
 }
 
 #[test]
+fn the_database_does_not_name_its_engines() {
+    let sources = sources("src");
+    let may = |path: &str| !path.starts_with("src/database") || path.ends_with("tests.rs");
+    let words = ["silt::", "mica::", "Silt", "Mica"];
+    none(with_words(&sources, &words, may, "only src/engine/family.rs names the engines"));
+}
+
+#[test]
 fn crates_import_only_the_public_interface() {
     let mut violations = Vec::new();
     let is_testing = |path: &str| path.starts_with("crates/siltstone-testing/");

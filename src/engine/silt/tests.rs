@@ -26,9 +26,7 @@ fn key(number: u64) -> [u8; 8] {
 #[test]
 fn records_are_found_in_every_store_and_after_reopening() {
     for kind in [HashStoreKind::CuckooTable, HashStoreKind::HashOrdered] {
-        for index in
-            [IndexKind::EntropyTrie, IndexKind::Fences, IndexKind::BlockPerfect, IndexKind::SlotPerfect]
-        {
+        for index in IndexKind::ALL {
             let files = MemoryDirectory::default();
             let setup = |builder: Builder| {
                 builder.fixed(8, 8).engine(SiltSettings::default().hash_store(kind).index(Some(index)))

@@ -26,11 +26,13 @@ use commit::CommitClaim;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// No manifest is longer, in bytes: it is read whole. That is enough for 200,000 live stores.
+/// The maximum length of a manifest, in bytes: it is read as a whole. It suffices for 200,000 live stores.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
-/// How many commits behind a damaged one are looked for.
+/// The maximum length of the name and of the value of a kept setting, in bytes.
+const KEPT_TEXT_BYTES_MAX: usize = u8::MAX as usize;
+/// The number of sequence numbers after a damaged commit that are searched for.
 const LATER_COMMITS: u64 = 64;
-/// A manifest longer than this is written anew when it has doubled, in bytes.
+/// A manifest longer than this is rewritten when its length has doubled, in bytes.
 const REWRITE_BYTES: u64 = 256 << 10;
 
 /// The settings that a database keeps, by name, as text.
@@ -131,8 +133,8 @@ impl<S: LiveState> Manifest<S> {
         write_new(directory, header, &state).map(drop)
     }
 
-    /// Reads the manifest of a database, and changes nothing. A commit that was being written when the system went
-    /// down is left out: nothing was done about it.
+    /// Reads the manifest of a database, and changes nothing. An incomplete commit at the end is ignored: it was being
+    /// written when the system crashed, and never took effect.
     pub fn open(directory: &Directory) -> Result<Manifest<S>> {
         let names = directory.list()?;
         if names.binary_search_by(|name| (**name).cmp(MANIFEST_NAME)).is_err() {
@@ -150,7 +152,8 @@ impl<S: LiveState> Manifest<S> {
         Ok(manifest)
     }
 
-    /// An error if the mirror is ahead of the manifest: it is written after the manifest was synced.
+    /// Returns an error if the mirror is ahead of the manifest. The mirror is written after the manifest is synced, so
+    /// the manifest has lost commits then.
     fn refuse_loss_of_mirrored(&self, directory: &Directory) -> Result<()> {
         let Ok(mirror) = Manifest::<S>::read(directory, MIRROR_NAME) else { return Ok(()) };
         if mirror.header == self.header && self.state.is_older_than(&mirror.state) {
@@ -176,10 +179,10 @@ impl<S: LiveState> Manifest<S> {
         Err(self.files[0].corrupt(self.length, expected, "the end of the manifest, or other bytes"))
     }
 
-    /// Reads the manifest from a file of this name, by itself.
+    /// Reads the manifest or the mirror, without comparing them.
     pub fn read(directory: &Directory, name: &str) -> Result<Manifest<S>> {
         let file = directory.open(name, Access::Buffered)?;
-        // After a sync that failed the page cache may show what never reached the device.
+        // After a failed sync the page cache may contain bytes that never reached the device.
         file.drop_cache();
         let length = file.length()?;
         if length > MANIFEST_BYTES_MAX {
@@ -219,8 +222,8 @@ impl<S: LiveState> Manifest<S> {
         })
     }
 
-    /// Makes what was read durable, and cuts off a commit that was not whole. Before that nothing may be done about
-    /// what the manifest says: a process that was killed may have left it written and not synced.
+    /// Makes the commits that were read durable, and truncates an incomplete one. Nothing may depend on a commit before
+    /// that: a killed process may have left it written and not synced.
     pub fn make_durable(&mut self) -> Result<()> {
         let Some(file) = self.files.first() else { return Ok(()) };
         file.truncate(self.length)?;
@@ -231,8 +234,8 @@ impl<S: LiveState> Manifest<S> {
         self.directory.sync(Purpose::Recover)
     }
 
-    /// Makes the mirror say what the manifest does, durably. Where there is none it is not made before everything else
-    /// of the database is known to be readable: a database of another version is to be left as it is.
+    /// Makes the mirror equal to the manifest, durably. A missing mirror is created only after everything else of the
+    /// database has been read, so that a database of another version is not changed.
     pub fn mirror(&mut self) -> Result<()> {
         let Some(file) = self.files.first().filter(|_| self.files.len() == 1) else { return Ok(()) };
         let mut buffer = AlignedBuffer::default();
@@ -246,7 +249,7 @@ impl<S: LiveState> Manifest<S> {
         self.directory.sync(Purpose::Recover)
     }
 
-    /// Writes it anew when it is longer than this, in bytes, instead of 256 KiB.
+    /// Sets the length from which the manifest is rewritten, in bytes. Default: 256 KiB.
     pub fn rewrite_beyond(mut self, bytes: u64) -> Manifest<S> {
         self.rewrite_bytes = bytes;
         self
@@ -267,7 +270,7 @@ impl<S: LiveState> Manifest<S> {
         &self.state.settings
     }
 
-    /// The log is known to have been synced up to this position.
+    /// Returns the position up to which the log is known to be synced.
     pub fn log_synced(&self) -> u64 {
         self.state.log_synced
     }
@@ -277,7 +280,7 @@ impl<S: LiveState> Manifest<S> {
         self.next_number == 1 && self.state.live == S::empty(&self.header)
     }
 
-    /// The first number that no store had when the manifest was opened.
+    /// Returns the first number that no file had when the manifest was opened.
     pub fn next_number(&self) -> u64 {
         self.next_number
     }
@@ -299,6 +302,11 @@ impl<S: LiveState> Manifest<S> {
         if settings.iter().all(|(name, value)| self.state.settings.get(name) == Some(value)) {
             return Ok(());
         }
+        let is_long = |text: &&String| text.len() > KEPT_TEXT_BYTES_MAX;
+        if let Some(text) = settings.iter().flat_map(|(name, value)| [name, value]).find(is_long) {
+            let problem = format!("{text} has more than {KEPT_TEXT_BYTES_MAX} bytes; use a shorter value");
+            return Err(Error::Setting { name: "set", problem });
+        }
         self.append(&Commit { log_synced: 0, settings: settings.clone(), edits: Vec::new() })
     }
 
@@ -312,10 +320,10 @@ impl<S: LiveState> Manifest<S> {
         let is_long = self.length + bytes.len() as u64 > MANIFEST_BYTES_MAX;
         if self.length > self.rewrite_bytes || is_long {
             (self.files, self.length, self.sequence) = write_new(&self.directory, &self.header, attempted)?;
-            // The live state alone may be long: it is not to be written anew with every edit.
+            // The live state alone may be long, and is not to be rewritten with every commit.
             self.rewrite_bytes = self.rewrite_bytes.max(2 * self.length);
         } else {
-            // One after the other: at least one of them is whole at any moment.
+            // One after the other, so that at least one of them is complete at any moment.
             for file in &self.files {
                 file.write(Purpose::Manifest, self.length, &bytes)?;
                 file.sync(Purpose::Manifest)?;
@@ -329,21 +337,21 @@ impl<S: LiveState> Manifest<S> {
         Ok(())
     }
 
-    /// Writes a manifest with the present state into another directory, for a database with this id. It has the same
-    /// stores, and the same secret, since the frames of the log are copied as they are: up to `log_synced`, durably.
+    /// Writes a manifest with the present state to another directory, for a database with this id. The secret stays the
+    /// same, because the frames of the log are copied as they are, up to `log_synced`.
     pub fn write_copy(&self, target: &Directory, database_id: u64, log_synced: u64) -> Result<()> {
         let state = State { log_synced, ..self.state.clone() };
         write_new(target, &Header { database_id, ..self.header }, &state).map(drop)
     }
 
-    /// Reads the manifest and its mirror again, and answers for each that does not say what is known here what is
-    /// wrong. After a commit that failed it may stand in either, in both or in none.
+    /// Reads the manifest and its mirror again, and returns an error for each that differs from the present state. A
+    /// failed commit may be in either of them, in both or in none.
     pub fn check(&self) -> Result<Vec<Error>> {
         let mut wrong = Vec::new();
         for name in [MANIFEST_NAME, MIRROR_NAME] {
             match Manifest::<S>::read(&self.directory, name) {
                 Ok(read) if self.may_be(&read) => {}
-                // As a crash may have left it: the next opening that may write makes it the same.
+                // A crash may have left it behind. The next opening for writing makes it equal.
                 Ok(_) if name == MIRROR_NAME && self.directory.is_read_only() => {}
                 Ok(read) => {
                     let expected = format!("{} commits of the manifest", self.sequence);
@@ -369,12 +377,12 @@ impl<S: LiveState> Manifest<S> {
         read.header == self.header && states.contains(&Some(&read.state))
     }
 
-    /// The bytes of the manifest and its mirror.
+    /// Returns the length of the manifest and its mirror, in bytes.
     pub fn disk_bytes(&self) -> u64 {
         self.length * self.files.len() as u64
     }
 
-    /// The length, in bytes.
+    /// Returns the length of the manifest, in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
@@ -384,8 +392,8 @@ fn impossible<E: Debug>(file: &File, offset: u64, edit: &E) -> Error {
     file.corrupt(offset, "an edit that is possible in the state before it", format!("{edit:?}"))
 }
 
-/// Behind the last sound commit there may be one that was being written, and nothing else. Takes time in proportion to
-/// the bytes that follow it, whatever they claim.
+/// Returns an error if a later commit follows the last intact one: only one incomplete commit may follow it. Takes time
+/// in proportion to the bytes after it, whatever lengths they claim.
 fn refuse_loss(file: &File, bytes: &[u8], end: usize, sequence: u64) -> Result<()> {
     let mut sums = RangeChecksums::new(file, end as u64..bytes.len() as u64, true);
     for at in end + 1..bytes.len() {
@@ -402,7 +410,7 @@ fn refuse_loss(file: &File, bytes: &[u8], end: usize, sequence: u64) -> Result<(
     Ok(())
 }
 
-/// The mirror, if it holds these bytes and no others.
+/// Opens the mirror if it has exactly these bytes.
 fn open_mirror(directory: &Directory, bytes: &[u8]) -> Result<Option<File>> {
     if !directory.list()?.iter().any(|name| name == MIRROR_NAME) {
         return Ok(None);
@@ -417,7 +425,7 @@ fn open_mirror(directory: &Directory, bytes: &[u8]) -> Result<Option<File>> {
     Ok(same.then_some(mirror))
 }
 
-/// Writes a file beside the one of this name and puts it in its place, durably.
+/// Writes a new file and renames it to this name, durably.
 fn write_whole(directory: &Directory, name: &str, bytes: &[u8]) -> Result<File> {
     let new_name = format!("{name}.new");
     if directory.list()?.contains(&new_name) {

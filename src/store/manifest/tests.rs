@@ -185,3 +185,31 @@ fn the_mirror_has_what_the_manifest_has_and_tells_when_that_has_lost_its_last_co
     directory.remove(MANIFEST_NAME).unwrap();
     assert!(matches!(Manifest::open(&directory), Err(Error::Corrupt { .. })));
 }
+
+#[test]
+fn kept_settings_are_read_again_also_after_a_rewrite_and_in_a_copy() {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    Manifest::create(&directory, &HEADER).unwrap();
+    let mut manifest = Manifest::open(&directory).unwrap();
+    manifest.make_durable().unwrap();
+    let settings = |pairs: &[(&str, &str)]| -> KeptSettings {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    manifest.keep(&settings(&[("index", "fences"), ("ratio", "1")])).unwrap();
+    let length = manifest.length();
+    manifest.keep(&settings(&[("ratio", "1")])).unwrap();
+    assert_eq!(manifest.length(), length, "a value that is kept already is not written");
+    manifest.keep(&settings(&[("ratio", "2")])).unwrap();
+    let kept = settings(&[("index", "fences"), ("ratio", "2")]);
+    assert_eq!(Manifest::open(&directory).unwrap().settings(), &kept);
+    assert!(Manifest::open(&directory).unwrap().is_unused());
+    let copy = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    manifest.write_copy(&copy, 8, 0).unwrap();
+    assert_eq!(Manifest::open(&copy).unwrap().settings(), &kept);
+    let mut manifest = manifest.rewrite_beyond(0);
+    manifest.commit(&[edit(0, &[], &[(1, Role::HashOrdered)])], 0).unwrap();
+    assert_eq!(Manifest::open(&directory).unwrap().settings(), &kept);
+    let long = settings(&[("ratio", &"1".repeat(256))]);
+    assert!(matches!(manifest.keep(&long), Err(Error::Setting { .. })));
+    assert!(manifest.check().unwrap().is_empty());
+}
