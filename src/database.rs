@@ -1,4 +1,4 @@
-//! The face that users see: a [`Database`], made by its [`Builder`]. This room owns the worker threads and the clock.
+//! The public interface: a [`Database`], opened by its [`Builder`]. This module owns the worker threads and the clock.
 
 mod atomic;
 mod builder;
@@ -37,13 +37,13 @@ use workers::Workers;
 
 /// A key-value store in a directory of its own.
 ///
-/// Handles are cheap to clone and can be used from any thread. The database is closed when the last one is dropped;
-/// [`close`](Database::close) does it at once, whatever other handles there are, and tells whether it went well.
+/// Handles are cheap to clone and can be used from any thread. The database is closed when the last handle is dropped.
+/// [`close`](Database::close) closes it at once, even if there are other handles, and returns errors.
 ///
-/// The directory stays the same one when the process changes its working directory and when the directory is renamed.
-/// Only the process that opened the database may write: in a child made by `fork` writes, syncs and background work
-/// answer [`Error::Forked`], and dropping a handle there changes nothing. Like all memory that threads share, handles
-/// may be used in such a child only if no other thread was using the database at the time of the fork.
+/// The database remains usable if the process changes its working directory or the directory is renamed. Only the
+/// process that opened the database may write: in a child made by `fork`, writes, syncs and background work return
+/// [`Error::Forked`], and dropping a handle has no effect. Like all memory shared by threads, handles may be used in
+/// such a child only if no other thread was using the database at the time of the fork.
 ///
 /// ```
 /// # fn main() -> siltstone::Result<()> {
@@ -73,24 +73,24 @@ struct Inner {
     lock: Arc<DirectoryLock>,
 }
 
-/// How a write is done, where it differs from the database's defaults.
+/// The options of a write that differ from the database's defaults.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct WriteOptions {
-    /// How long it must have survived when it is acknowledged; the database's default if `None`.
+    /// What the write survives once it returns; the database's default if `None`.
     pub durability: Option<Durability>,
-    /// When the record ceases to be, in milliseconds since the Unix epoch; never if 0.
+    /// The expiry time of the record, in milliseconds since the Unix epoch; 0 for never.
     pub expires_at_ms: TimestampMs,
 }
 
 impl WriteOptions {
-    /// With a durability of its own.
+    /// Sets the durability.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
     }
 
-    /// With an expiry time, in milliseconds since the Unix epoch.
+    /// Sets the expiry time, in milliseconds since the Unix epoch.
     pub fn expires_at_ms(mut self, expires_at_ms: TimestampMs) -> Self {
         self.expires_at_ms = expires_at_ms;
         self
@@ -98,12 +98,12 @@ impl WriteOptions {
 }
 
 impl Database {
-    /// Sets up a database in the directory `path`.
+    /// Returns a builder for a database in the directory `path`.
     pub fn builder(path: impl AsRef<Path>) -> Builder {
         Builder::new(path.as_ref())
     }
 
-    /// Opens a database for reading only: [`Builder::read_only`].
+    /// Opens a database read-only: [`Builder::read_only`].
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Database> {
         Database::builder(path).read_only(true).open()
     }
@@ -112,12 +112,13 @@ impl Database {
         &*self.inner.engine
     }
 
-    /// The value of a key. One flash read, seldom more; none if the record is young enough to stand in memory.
+    /// Returns the value of a key. Takes one flash read, rarely more; none if the record is young enough to be in
+    /// memory.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         Ok(self.get_found(key)?.map(|found| found.value))
     }
 
-    /// The value of a key with its expiry time.
+    /// Returns the value of a key with its expiry time.
     pub fn get_found(&self, key: impl AsRef<[u8]>) -> Result<Option<Found>> {
         let key = self.inner.key(key.as_ref())?;
         let found = self.engine().get(key, self.inner.clock.now_ms())?;
@@ -125,12 +126,12 @@ impl Database {
         Ok(found)
     }
 
-    /// Whether the key is there. Costs as much as a get.
+    /// Returns whether the key exists. Costs as much as a get.
     pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get(key)?.is_some())
     }
 
-    /// The values of many keys, in their order, with overlapping reads.
+    /// Returns the values of many keys, in their order, with overlapping reads.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
         let keys = self.inner.keys(keys)?;
         let found = self.engine().get_many(&keys, self.inner.clock.now_ms())?;
@@ -138,17 +139,17 @@ impl Database {
         Ok(found.into_iter().map(|found| found.map(|found| found.value)).collect())
     }
 
-    /// Whether each of many keys is there, in their order.
+    /// Returns for each of many keys whether it exists, in their order.
     pub fn contains_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<bool>> {
         Ok(self.get_many(keys)?.into_iter().map(|found| found.is_some()).collect())
     }
 
-    /// Gives the key a value, in place of an older one.
+    /// Sets the value of a key.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, WriteOptions::default())
     }
 
-    /// [`put`](Database::put) with a durability or an expiry time of its own.
+    /// Like [`put`](Database::put), with its own durability or expiry time.
     pub fn put_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -160,12 +161,12 @@ impl Database {
         self.apply(&[self.inner.hashed(write)?], options)
     }
 
-    /// Removes the key, if it is there.
+    /// Removes a key, if it exists.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.delete_with(key, WriteOptions::default())
     }
 
-    /// [`delete`](Database::delete) with a durability of its own.
+    /// Like [`delete`](Database::delete), with its own durability.
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
         self.apply(&[self.inner.hashed(Write::Delete { key: key.as_ref() })?], options)
     }
@@ -175,7 +176,7 @@ impl Database {
         self.write_with(batch, WriteOptions::default())
     }
 
-    /// [`write`](Database::write) with a durability of its own; the expiry times are the batch's.
+    /// Like [`write`](Database::write), with its own durability. The expiry times are the batch's.
     pub fn write_with(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
         let writes = batch.writes().map(|write| self.inner.hashed(write)).collect::<Result<Vec<_>>>()?;
         if writes.is_empty() { Ok(()) } else { self.apply(&writes, options) }
@@ -193,30 +194,30 @@ impl Database {
         Ok(())
     }
 
-    /// How many keys there are, about: with a standard error of at most 0.6 %, and less where most keys are in the last
-    /// store. Exact where nothing was written since a [`compact`](Database::compact), where there are at most 512
-    /// records in each partition, and in an engine in memory; `iter()?.count()` is always exact. Keys that have expired
-    /// may count until they are merged.
+    /// Returns the approximate number of keys, with a standard error of at most 0.6 %, and less if most keys are in the
+    /// last store. The number is exact if nothing was written since a [`compact`](Database::compact), if each partition
+    /// has at most 512 records, and in an engine that keeps all data in memory; `iter()?.count()` is always exact.
+    /// Expired keys may be counted until they are merged.
     ///
-    /// Reads up to 32,768 records, or 512 of each partition, and at least some blocks of each store: milliseconds.
-    /// Memory for that is taken as by an iterator.
+    /// Reads up to 32,768 records, or 512 of each partition, and at least some blocks of each store, which takes
+    /// milliseconds. Takes as much memory as an iterator.
     pub fn approximate_len(&self) -> Result<u64> {
         self.engine().approximate_len(self.inner.clock.now_ms())
     }
 
-    /// Returns when all writes before it survive a loss of power.
+    /// Makes all earlier writes durable: they survive a power failure.
     pub fn sync(&self) -> Result<()> {
         let _locked = self.inner.lock.to_write()?;
         self.engine().sync()
     }
 
-    /// Does one bounded piece of background work. For databases that were opened with no worker thread.
+    /// Executes one bounded piece of background work. For databases without worker threads.
     pub fn step(&self) -> Result<Step> {
         let _locked = self.inner.lock.to_work()?;
         self.engine().step(self.inner.clock.now_ms())
     }
 
-    /// Returns when no background work is left to do.
+    /// Returns when there is no background work left.
     pub fn settle(&self) -> Result<()> {
         self.inner.lock.check_process()?;
         self.inner.workers.settle()
@@ -230,20 +231,20 @@ impl Database {
         self.settle()
     }
 
-    /// Writes a consistent copy into the directory `target`, which must be empty or not yet there. Files that never
-    /// change are shared by hard links where the file system allows it; the copy opens as a database of its own.
+    /// Writes a consistent copy to the directory `target`, which must be empty or not exist. Immutable files are
+    /// hard-linked if the file system supports it. The copy is an independent database.
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<()> {
         let _locked = self.inner.lock.to_write()?;
         self.engine().checkpoint(&builder::create_empty_directory(target.as_ref())?)
     }
 
-    /// Reads everything and says what is damaged. [`verify_closed`](Database::verify_closed) does so for a database
-    /// that cannot be opened, and [`repair`](Database::repair) mends it.
+    /// Reads everything and reports damage. For a database that cannot be opened, use
+    /// [`verify_closed`](Database::verify_closed); [`repair`](Database::repair) repairs it.
     pub fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         self.engine().verify(progress)
     }
 
-    /// What the database holds, has done and costs.
+    /// Returns the contents, counters and costs of the database.
     pub fn stats(&self) -> Stats {
         let mut stats = self.engine().stats();
         (stats.delayed_writes, stats.delayed_ns) = self.inner.workers.delayed();
@@ -252,12 +253,12 @@ impl Database {
         stats
     }
 
-    /// Changes the [memory budget](Builder::memory_budget), in bytes; `None` lets the database have what it takes, and
-    /// no record cache. What is too much is given back at once, but for buffers in use; what there is room for again
-    /// is read back by background work.
+    /// Changes the [memory budget](Builder::memory_budget), in bytes. `None` removes the limit and the record cache.
+    /// Excess memory is freed at once, except for buffers in use; indexes and filters that fit again are loaded by
+    /// background work.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a budget that is too small; it names the least.
+    /// [`Error::Setting`] if the budget is too small; the error names the minimum.
     pub fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
         self.inner.lock.check_process()?;
         self.engine().set_memory_budget(bytes)?;
@@ -265,18 +266,18 @@ impl Database {
         Ok(())
     }
 
-    /// Begins a new peak of the RAM account.
+    /// Resets the peak of the memory statistics.
     pub fn reset_ram_peak(&self) {
         self.engine().reset_ram_peak();
     }
 
-    /// What the engine can do beyond the common interface.
+    /// Returns the engine's optional features.
     pub fn capabilities(&self) -> Capabilities {
         self.engine().capabilities()
     }
 
-    /// Waits for calls that are under way, stops background work, makes everything durable and unlocks the directory,
-    /// also if there are other handles. Later calls answer [`Error::Closed`].
+    /// Waits for running calls, stops background work, makes everything durable and unlocks the directory, even if
+    /// there are other handles. Later calls return [`Error::Closed`].
     pub fn close(&self) -> Result<()> {
         match self.inner.close() {
             Err(Error::Closed) => Ok(()),
@@ -286,24 +287,24 @@ impl Database {
 }
 
 impl Inner {
-    /// A key, checked and hashed.
+    /// Checks and hashes a key.
     fn key<'a>(&self, key: &'a [u8]) -> Result<Key<'a>> {
         self.shape.check_key(key)?;
         Ok(self.hasher.key(key))
     }
 
-    /// Many keys, checked and hashed.
+    /// Checks and hashes many keys.
     fn keys<'a, K: AsRef<[u8]>>(&self, keys: &'a [K]) -> Result<Vec<Key<'a>>> {
         keys.iter().map(|key| self.key(key.as_ref())).collect()
     }
 
-    /// A write, checked, with its key hashed.
+    /// Checks a write and hashes its key.
     fn hashed<'a>(&self, write: Write<'a>) -> Result<HashedWrite<'a>> {
         self.check(&write)?;
         Ok(HashedWrite::new(write, &self.hasher))
     }
 
-    /// Checks a write against the limits and the shape of the records.
+    /// Checks a write against the limits and the record format.
     fn check(&self, write: &Write<'_>) -> Result<()> {
         self.shape.check_key(write.key())?;
         if let Write::Put { value, .. } = write {
@@ -328,9 +329,9 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         match self.lock.check_process() {
-            // Nobody is left to be told; `close` is there for those who want to know.
+            // Errors are lost here; callers that need them call `close`.
             Ok(()) => drop(self.close()),
-            // The threads are the other process's, and so is everything else.
+            // The threads and everything else belong to the other process.
             Err(_) => self.workers.abandon(),
         }
     }

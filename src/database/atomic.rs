@@ -9,19 +9,19 @@ use bytes::Bytes;
 use std::collections::HashSet;
 
 impl Database {
-    /// Puts the record unless the key is there; returns whether it did. Atomic. A record that is there is as durable as
-    /// the database's default when this returns: with [`Durability::Synced`](crate::Durability::Synced) that may take a
-    /// sync.
+    /// Puts the record if the key is absent, and returns whether it did. Atomic. If the key is present, its record is
+    /// as durable as the database's default when this returns; with [`Durability::Synced`](crate::Durability::Synced)
+    /// that may need a sync.
     ///
     /// # Errors
-    /// As [`put`](Database::put), also if the key is present.
+    /// See [`put`](Database::put); the same errors occur if the key is present.
     pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
         check_value(value.as_ref())?;
         self.insert_if_absent_with(key, || value)
     }
 
-    /// [`insert_if_absent`](Database::insert_if_absent) with a value that is computed only if the key is absent.
-    /// `value` must not use the database: it would wait for itself.
+    /// Like [`insert_if_absent`](Database::insert_if_absent), with a value that is computed only if the key is absent.
+    /// `value` must not use the database, or it deadlocks.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -32,7 +32,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`put`](Database::put).
+    /// See [`put`](Database::put).
     pub fn insert_if_absent_with<V: AsRef<[u8]>>(
         &self,
         key: impl AsRef<[u8]>,
@@ -46,8 +46,8 @@ impl Database {
         })
     }
 
-    /// Puts those of the records whose keys are absent, all in one atomic step; returns for each whether it was put. Of
-    /// two records with one key, the first counts. Reads overlap as in [`get_many`](Database::get_many).
+    /// Puts the records whose keys are absent, all in one atomic step, and returns for each whether it was put. Of two
+    /// records with the same key, the first one wins. Reads overlap as in [`get_many`](Database::get_many).
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -59,7 +59,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`transact`](Database::transact).
+    /// See [`transact`](Database::transact).
     pub fn insert_many_if_absent<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         records: &[(K, V)],
@@ -79,8 +79,8 @@ impl Database {
         Ok(inserted)
     }
 
-    /// Replaces the value of a key if it is `expected`; returns whether it was. `None` stands for an absent key, on
-    /// either side. Atomic. The new record never expires.
+    /// Replaces the value of a key if it is `expected`, and returns whether it did. `None` means an absent key, for
+    /// both arguments. Atomic. The new record never expires.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -93,7 +93,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`put`](Database::put).
+    /// See [`put`](Database::put).
     pub fn compare_and_swap(
         &self,
         key: impl AsRef<[u8]>,
@@ -112,7 +112,7 @@ impl Database {
         Ok(swapped)
     }
 
-    /// Removes the key and returns the value that it had. Atomic. Costs a [`get`](Database::get) more than
+    /// Removes the key and returns its value. Atomic. Costs a [`get`](Database::get) more than
     /// [`delete`](Database::delete), and writes nothing if the key is absent.
     ///
     /// ```
@@ -125,7 +125,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`delete`](Database::delete).
+    /// See [`delete`](Database::delete).
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         let mut removed = None;
         self.update(key, |found| {
@@ -135,9 +135,9 @@ impl Database {
         Ok(removed)
     }
 
-    /// Shows `change` the value of the key and applies the change that it returns, with no other write to the key in
-    /// between. With [`Change::Keep`], too, it returns only when what was found is as durable as was asked. `change`
-    /// must not use the database: it would wait for itself.
+    /// Calls `change` with the value of the key and applies the change that it returns. No other write to the key
+    /// happens in between. When it returns, the result is as durable as configured, even if `change` returned
+    /// [`Change::Keep`]. `change` must not use the database, or it deadlocks.
     pub fn update(
         &self,
         key: impl AsRef<[u8]>,
@@ -146,7 +146,7 @@ impl Database {
         self.update_with(key, WriteOptions::default(), change)
     }
 
-    /// [`update`](Database::update) with a durability of its own.
+    /// Like [`update`](Database::update), with its own durability.
     pub fn update_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -161,8 +161,8 @@ impl Database {
         })
     }
 
-    /// [`update`](Database::update) with an error type of the caller and a result that `change` returns together with
-    /// the change. If `change` fails, nothing changes, and its error is returned.
+    /// Like [`update`](Database::update), with the caller's error type, and a result that `change` returns along with
+    /// the change. If `change` fails, nothing is changed and its error is returned.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -199,7 +199,7 @@ impl Database {
                 }
                 Err(error) => {
                     outcome = Some(Err(error));
-                    // Ends the update. The caller gets its own error.
+                    // Ends the update. The caller receives its own error.
                     Err(Error::Interrupted)
                 }
             }
@@ -212,13 +212,13 @@ impl Database {
         }
     }
 
-    /// A transaction over keys that are known in advance: shows `change` their values, in the order of the keys, and
-    /// applies the changes that it sets, all or none. All of them are [`Change::Keep`] at first. No other write to
-    /// these keys comes in between. If a key comes twice, the later change holds.
+    /// Runs a transaction over a known set of keys: calls `change` with their values, in the order of `keys`, and
+    /// applies the changes that it sets, either all or none. All changes are initially [`Change::Keep`]. No other write
+    /// to these keys happens in between. If a key occurs twice, the later change wins.
     ///
-    /// When it returns, all changes are as durable as the database's default, and so is what was found and kept.
-    /// `change` must not use the database: it would wait for itself. Writes to the partitions of the keys wait until it
-    /// has returned, also for the reads before it: about one flash read per key, overlapped.
+    /// When it returns, all changes are as durable as the database's default, and so are the values that were read and
+    /// kept. `change` must not use the database, or it deadlocks. Writes to the partitions of the keys wait until it
+    /// returns. That includes the reads before it: about one flash read per key, overlapping.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -239,7 +239,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// What `change` returns: then nothing has changed. Else as [`write`](Database::write).
+    /// The error of `change`; nothing has changed then. Otherwise see [`write`](Database::write).
     pub fn transact<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -248,7 +248,7 @@ impl Database {
         self.transact_with(keys, WriteOptions::default(), change)
     }
 
-    /// [`transact`](Database::transact) with a durability of its own; the expiry times are those of the changes.
+    /// Like [`transact`](Database::transact), with its own durability. The expiry times are those of the changes.
     pub fn transact_with<K: AsRef<[u8]>>(
         &self,
         keys: &[K],

@@ -1,4 +1,4 @@
-//! How a database is set up and opened.
+//! Configures and opens a database.
 
 use super::place::{Place, engine_of_number};
 use super::{Database, Inner, clock::Clock, lock::DirectoryLock, usage::UsageCounters, workers::Workers};
@@ -14,19 +14,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// The minimum of [`Builder::open_files_max`]: the database's own files, those that a batch of reads is reading, and
-/// some stores.
+/// The minimum of [`Builder::open_files_max`]: the database's own files, those of a batch of reads, and some stores.
 const OPEN_FILES_MIN: u64 = 64;
 
-/// Sets up a [`Database`].
+/// Configures a [`Database`].
 ///
-/// The builder has the settings that every engine understands. Those of one engine are given with the engine
+/// The builder has the settings common to all engines. Settings of a particular engine are part of the engine
 /// ([`SiltSettings`](crate::SiltSettings), [`MicaSettings`](crate::MicaSettings)). `fixed`, `hashed_keys`, `expiring`,
-/// `partitions` and `block_bytes` are fixed when a database is created: later they must be the same or left out.
+/// `partitions` and `block_bytes` are fixed when a database is created; later they must be the same or be left out.
 pub struct Builder {
     path: PathBuf,
     engine: Option<Box<dyn EngineSettings>>,
-    /// Settings of the engine by name, for an engine that may not be known yet.
+    /// Engine settings by name, for an engine that may not be known yet.
     named_settings: Vec<(String, String)>,
     common: CommonSettings,
     create: bool,
@@ -61,121 +60,122 @@ impl Builder {
         }
     }
 
-    /// The engine, as an [`EngineKind`] or as its settings. Default: the engine of the database in the directory, or
-    /// `silt` for a new one. It is an error if the database in the directory has another engine.
+    /// Sets the engine, as an [`EngineKind`] or as its settings. Default: the engine of the database in the directory,
+    /// or `silt` for a new one. It is an error if the database in the directory has another engine.
     ///
-    /// Settings that shape the data are kept in the database: they hold until another value is given. A setting that is
-    /// not given has the value that the database keeps, or its default.
+    /// Settings that affect the stored data are kept in the database: they apply until they are changed. A setting that
+    /// is left out has the value stored in the database, or its default.
     pub fn engine(mut self, engine: impl Into<Box<dyn EngineSettings>>) -> Self {
         self.engine = Some(engine.into());
         self
     }
 
-    /// Sets a setting of the engine by its name, as it is read from a command line or a file. It applies after
-    /// [`engine`](Self::engine). `siltstone engines` lists the settings, and [`EngineSettings::describe`] returns them.
+    /// Sets a setting of the engine by its name, with a value as text. Overrides [`engine`](Self::engine). `siltstone
+    /// engines` and [`EngineSettings::describe`] list the settings.
     pub fn set(mut self, name: impl Into<String>, value: impl fmt::Display) -> Self {
         self.named_settings.push((name.into(), value.to_string()));
         self
     }
 
-    /// Whether to create a database where there is none. Default: yes.
+    /// Sets whether to create a database if there is none. Default: yes.
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
     }
 
-    /// Opens the database read-only: no file is changed or created, and neither the right to write nor a writable
-    /// medium is needed. Several readers may have the database open, but no writer at the same time
-    /// ([`Error::Locked`]). Writes, `sync`, `compact` and `checkpoint` return [`Error::ReadOnly`]. The operations of
-    /// this opening are not counted in the usage of the database. Default: no.
+    /// Opens the database read-only: no file is changed or created, and neither write permission nor a writable medium
+    /// is needed. Several readers may have the database open at the same time, but no writer ([`Error::Locked`]).
+    /// Writes, `sync`, `compact` and `checkpoint` return [`Error::ReadOnly`]. The operations of this opening are not
+    /// counted in the usage of the database. Default: no.
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self
     }
 
-    /// All keys have `key_length` bytes and all values `value_length`, and their lengths are not stored.
+    /// Declares that all keys have `key_length` bytes and all values `value_length`. Their lengths are not stored.
     pub fn fixed(mut self, key_length: usize, value_length: usize) -> Self {
         self.common.fixed = Some((key_length, value_length));
         self
     }
 
-    /// The keys are uniform hashes of 8 bytes or more and are not hashed again. Only for keys that no adversary can
-    /// choose.
+    /// Declares that keys are uniform hashes of at least 8 bytes, which are not hashed again. Only for keys that no
+    /// adversary can choose.
     pub fn hashed_keys(mut self) -> Self {
         self.common.hashed_keys = Some(true);
         self
     }
 
-    /// Whether fixed-size records have an expiry time, 8 bytes each. Records of any size always can. Default: no.
+    /// Sets whether fixed-size records have an expiry time, 8 bytes each. Records of any size always may. Default: no.
     pub fn expiring(mut self, expiring: bool) -> Self {
         self.common.expiring = Some(expiring);
         self
     }
 
-    /// The number of partitions (P), a power of two up to 1,024. They are merged one at a time, so the extra space
-    /// during a merge is one P-th of the data. Default: 16.
+    /// Sets the number of partitions (P), a power of two up to 1,024. Partitions are merged one at a time, so the extra
+    /// space during a merge is one P-th of the data. Default: 16.
     pub fn partitions(mut self, partitions: u32) -> Self {
         self.common.partitions = Some(partitions);
         self
     }
 
-    /// The size of a block on flash: a power of two from 512 to 65,536 bytes. Default: 4,096.
+    /// Sets the size of a block on flash: a power of two from 512 to 65,536 bytes. Default: 4,096.
     pub fn block_bytes(mut self, block_bytes: u32) -> Self {
         self.common.block_bytes = Some(block_bytes);
         self
     }
 
-    /// Limits all memory of the database, in bytes, including buffers and caches, but not what is returned to callers,
-    /// iterators, nor single records of more than some KiB while they are read or written. Memory that indexes and
-    /// filters do not need caches records. Where they do not fit, filters and then indexes stay on flash, which costs
-    /// more reads ([`Stats::degraded`](crate::Stats::degraded) lists the stores); below that LogStores and buffers
-    /// become smaller. At least 256 KiB and 4 KiB per partition. Default: no limit, and no cache; 256 MiB for an engine
-    /// that keeps all data in memory.
+    /// Limits the memory of the database, in bytes, including buffers and caches. Not included are values returned to
+    /// callers, iterators, and single records of more than some KiB while they are read or written. Memory that indexes
+    /// and filters do not need caches records. If they do not fit, first filters and then indexes stay on flash, which
+    /// costs more reads ([`Stats::degraded`](crate::Stats::degraded) lists the stores); with even less memory,
+    /// LogStores and buffers shrink. The minimum is 256 KiB and 4 KiB per partition. Default: no limit and no cache;
+    /// 256 MiB for an engine that keeps all data in memory.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.common.memory_budget = Some(bytes);
         self
     }
 
-    /// The durability of writes without a durability of their own. Default: [`Durability::Written`].
+    /// Sets the default durability of writes. Default: [`Durability::Written`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// Whether store files are read and written through the page cache. The log always is. Default: yes.
+    /// Sets whether store files are read and written through the page cache. The log always is. Default: yes.
     pub fn access(mut self, access: Access) -> Self {
         self.access = access;
         self
     }
 
-    /// Whether a get verifies the checksum of the block that it reads. Without it, a bit flip on the device or in
-    /// memory can be returned as data. Merges, iterations, checkpoints and [`Database::verify`] verify everything in
-    /// any case, and gets that read the log verify the record. Default: yes.
+    /// Sets whether gets verify the checksums of the blocks that they read. Without it, a bit flip on the device or in
+    /// memory can be returned as data. Merges, iterations, checkpoints and [`Database::verify`] always verify
+    /// everything, and gets that read the log always verify the record. Default: yes.
     pub fn verify_checksums(mut self, verify: bool) -> Self {
         self.verify_checksums = verify;
         self
     }
 
-    /// The number of threads for background work. With none, the caller drives it with [`Database::step`], and writers
-    /// execute a step where they would have to wait. Default: 2, so that a LogStore can be converted during a merge.
+    /// Sets the number of threads for background work. Without threads, the caller drives the work with
+    /// [`Database::step`], and writers execute a step where they would have to wait. Default: 2, so that a LogStore can
+    /// be converted during a merge.
     pub fn background_threads(mut self, threads: usize) -> Self {
         self.background_threads = threads;
         self
     }
 
-    /// How many files of the database are open at a time, at least 64. A store has one file, and gets are fastest while
-    /// at most half of this number are open; beyond that, the least recently used ones are closed and reopened when
-    /// they are needed, which costs some microseconds. Files with unsynced writes and removed files that an iterator
-    /// still reads stay open beyond it. Default: three quarters of the limit of the process (`RLIMIT_NOFILE`). When
-    /// half of that are open, the soft limit is raised to the hard one.
+    /// Sets the maximum number of open files, at least 64. Each store is a file. Gets are fastest while at most half of
+    /// this number are open; above that, the least recently used files are closed, and reopened on demand, which takes
+    /// some microseconds. Files with unsynced writes, and removed files that an iterator still reads, stay open beyond
+    /// the limit. Default: three quarters of the limit of the process (`RLIMIT_NOFILE`). When half of that are open,
+    /// the soft limit is raised to the hard limit.
     pub fn open_files_max(mut self, files: u64) -> Self {
         self.open_files_max = Some(files);
         self
     }
 
-    /// Returns how many files a database with these settings has open at most once it holds `keys` records of
-    /// `record_bytes` each, as long as no iterator holds merged stores: its stores, its log, and what background work
-    /// writes. For planning; 0 for an engine that keeps all data in memory.
+    /// Returns the maximum number of open files of a database with these settings and `keys` records of `record_bytes`
+    /// each, as long as no iterator holds merged stores: its stores, its log, and the files that background work
+    /// writes. For planning. Returns 0 for an engine that keeps all data in memory.
     pub fn open_files(&self, keys: u64, record_bytes: u64) -> u64 {
         match &self.engine {
             Some(engine) => engine.open_files(&self.common, keys, record_bytes),
@@ -183,37 +183,38 @@ impl Builder {
         }
     }
 
-    /// Called with the bytes processed and the total while the database is opened. Returns whether to go on.
+    /// Sets a function that is called with the bytes processed and the total while the database is opened. It returns
+    /// whether to continue.
     pub fn progress(mut self, progress: impl FnMut(u64, u64) -> bool + 'static) -> Self {
         self.progress = Some(Box::new(progress));
         self
     }
 
-    /// All settings that every engine understands, for simulations.
+    /// Sets all common settings at once, for simulations.
     #[doc(hidden)]
     pub fn common(mut self, common: CommonSettings) -> Self {
         self.common = common;
         self
     }
 
-    /// The seed of the hash of a database that is created, for simulations. Default: random.
+    /// Sets the seed of the key hash of a new database, for simulations. Default: random.
     #[doc(hidden)]
     pub fn seed(mut self, seed: [u64; 2]) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Takes the time, in milliseconds, from this number, for simulations.
+    /// Sets a number that replaces the clock, in milliseconds, for simulations.
     #[doc(hidden)]
     pub fn simulated_clock(mut self, now_ms: Arc<AtomicU64>) -> Self {
         self.clock = Clock::Simulated(now_ms);
         self
     }
 
-    /// Opens the database in its directory, or creates it.
+    /// Opens or creates the database in its directory.
     ///
-    /// Settings that are refused leave nothing behind. A database that never held a record is created anew if it was
-    /// created with other settings.
+    /// Invalid settings leave nothing behind. A database that never held a record is created again if it was created
+    /// with other settings.
     pub fn open(mut self) -> Result<Database> {
         self.common.check()?;
         self.check_open_files()?;
@@ -238,7 +239,7 @@ impl Builder {
         self.open_in(directory)
     }
 
-    /// Checks that the process may have enough files open, now or after the limit was raised.
+    /// Checks that the process may open enough files, if necessary after raising the limit.
     fn check_open_files(&self) -> Result<()> {
         let default = open_files_default();
         let max = self.open_files_max.unwrap_or(default);
@@ -264,7 +265,7 @@ impl Builder {
         self.engine = Some(self.examine_place(&directory)?);
         let lock = if self.read_only { directory.lock_shared()? } else { directory.lock()? };
         let lock = Arc::new(DirectoryLock::new(lock, self.read_only));
-        // Again: another process may have created a database before the lock was taken.
+        // Checked again: another process may have created a database before the lock was taken.
         let settings = self.examine_place(&directory)?;
         let mut go_on = |_, _| true;
         let engine = settings.open(Opening {
@@ -316,7 +317,7 @@ impl Builder {
         Ok(engine)
     }
 
-    /// Takes the stated engine, else the one that was found, else the default, and applies the settings by name.
+    /// Returns the configured engine, else the one found, else the default, with the settings that were set by name.
     fn choose_engine(
         &mut self,
         found: Option<Result<Box<dyn EngineSettings>>>,
@@ -332,7 +333,7 @@ impl Builder {
         Ok(engine)
     }
 
-    /// Checks that the settings have an effect with this engine.
+    /// Checks that each setting has an effect with this engine.
     fn check_effects(&self, engine: &EngineInfo) -> Result<()> {
         if engine.number.is_some() {
             return Ok(());
@@ -357,7 +358,7 @@ impl Builder {
     }
 }
 
-/// The error of a directory that could not be opened.
+/// Returns the error for a directory that could not be opened.
 fn not_opened(path: PathBuf, error: Error) -> Error {
     let Error::Io { source, .. } = &error else { return error };
     match source.kind() {
@@ -367,7 +368,7 @@ fn not_opened(path: PathBuf, error: Error) -> Error {
     }
 }
 
-/// Makes the directory durably if it is not there, and refuses one that holds anything.
+/// Creates the directory durably if it does not exist, and refuses one with contents.
 pub(super) fn create_empty_directory(path: &Path) -> Result<Directory> {
     let directory = Directory::create_system(path, Access::Buffered)?;
     let mut entries = std::fs::read_dir(path).map_err(Error::io("list", path))?;

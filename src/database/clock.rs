@@ -1,11 +1,11 @@
-//! Where a database takes the time from.
+//! The clock of a database.
 
 use crate::batch::TimestampMs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The system's clock, or one that a simulation turns by hand.
+/// The system's clock, or a clock that a simulation advances.
 #[derive(Clone, Default)]
 pub(super) enum Clock {
     #[default]
@@ -14,7 +14,7 @@ pub(super) enum Clock {
 }
 
 impl Clock {
-    /// This moment.
+    /// Returns the current time.
     pub fn now_ms(&self) -> TimestampMs {
         match self {
             Clock::System => {

@@ -1,6 +1,7 @@
-//! The lock of a database's directory while the database is open, and who may change its files.
+//! The lock on the directory of an open database, and the permission to change its files.
 //!
-//! Whoever changes a file holds the lock shared while doing so. Closing waits for them, then gives the lock back: after
+//! Every change of a file holds the lock shared. Closing waits for running changes and then releases the lock. After
+//! that no handle of the database changes anything, and another opening can take the directory.
 //! that no handle of the database changes anything, so another opening has the directory to itself.
 
 use crate::device::process_mark;
@@ -26,27 +27,28 @@ impl DirectoryLock {
         }
     }
 
-    /// An error in a process that was forked from the one that opened the database: both have the same files, and each
-    /// would write over what the other has written.
+    /// Returns an error in a process that was forked from the one that opened the database: both have the same open
+    /// files, and would overwrite each other's writes.
     pub fn check_process(&self) -> Result<()> {
         let opened_by = self.opened_by;
         if self.mark == process_mark() { Ok(()) } else { Err(Error::Forked { opened_by }) }
     }
 
-    /// Lets the caller write records until the guard is dropped.
+    /// Allows the caller to write records until the guard is dropped.
     pub fn to_write(&self) -> Result<impl Sized + '_> {
         if self.read_only { Err(Error::ReadOnly) } else { self.to_work() }
     }
 
-    /// Lets the caller do background work until the guard is dropped. An engine that is open for reading only reads
-    /// indexes and filters back, and changes nothing.
+    /// Allows the caller to do background work until the guard is dropped. In a read-only database that work only loads
+    /// indexes and filters, and changes nothing.
     pub fn to_work(&self) -> Result<impl Sized + '_> {
         self.check_process()?;
         let held = self.held.read();
         if held.is_some() { Ok(held) } else { Err(Error::Closed) }
     }
 
-    /// Waits for changes under way, does the `last` ones and gives the lock back; `last` is told whether it was held.
+    /// Waits for running changes, runs `last` and releases the lock. The argument of `last` is whether the lock was
+    /// held.
     pub fn release(&self, last: impl FnOnce(bool) -> Result<()>) -> Result<()> {
         self.check_process()?;
         let mut held = self.held.write();

@@ -1,4 +1,4 @@
-//! Verifying and repairing databases that nobody has open, and reading what was asked of one that somebody has.
+//! Verifies and repairs databases that are not open, and reads the usage counters of one that may be open elsewhere.
 
 use super::Database;
 use super::place::engine_of;
@@ -11,17 +11,17 @@ use crate::{Error, Result};
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// How a database is repaired.
+/// The options of a repair.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct RepairOptions {
-    /// How store files are read: past the page cache, for example, lest it hides what the device holds. Damaged ones
-    /// are read from the device in any case where the system drops its cache when it is asked to.
+    /// How store files are read. Reads that bypass the page cache show what the device holds. Damaged files are read
+    /// again from the device in any case, if the system drops its cache on request.
     pub access: Access,
 }
 
 impl RepairOptions {
-    /// How store files are read. Default: through the page cache.
+    /// Sets how store files are read. Default: through the page cache.
     pub fn access(mut self, access: Access) -> Self {
         self.access = access;
         self
@@ -29,24 +29,24 @@ impl RepairOptions {
 }
 
 impl Database {
-    /// Reads everything of a database that nobody has open for writing, also of one that cannot be opened, and says
-    /// what is damaged. Nothing is changed, and nothing has to be writable. `progress` is given the bytes done and the
-    /// bytes in all.
+    /// Reads all of a database that is not open for writing, and reports damage. Also works if the database cannot be
+    /// opened. Changes nothing and needs no write permission. `progress` receives the bytes read and the total.
     ///
     /// # Errors
-    /// [`Error::Locked`] if it is open, [`Error::NotFound`] if there is none, [`Error::Version`] if a newer program
-    /// wrote it, [`Error::Interrupted`] if `progress` answered so, [`Error::Io`] if files cannot be read.
-    /// [`Error::Corrupt`] only if manifest and mirror both are damaged: then nobody can tell what the files mean.
+    /// [`Error::Locked`] if the database is open, [`Error::NotFound`] if there is none, [`Error::Version`] if a newer
+    /// program wrote it, [`Error::Interrupted`] if `progress` returns false, [`Error::Io`] if files cannot be read.
+    /// [`Error::Corrupt`] only if both the manifest and its mirror are damaged: without them the other files cannot be
+    /// interpreted.
     pub fn verify_closed(path: impl AsRef<Path>, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         let directory =
             existing(Directory::system_read_only(path.as_ref(), Access::default()), path.as_ref())?;
         Database::verify_closed_in(&directory, progress)
     }
 
-    /// Repairs a database that nobody has open: keeps every record that is sound, and sets the damaged files aside in a
-    /// directory within the database's. The report tells which keys may be lost, and of which older values may be
-    /// answered. A sound database is not changed at all; a repair that is interrupted, in whichever way, has changed
-    /// nothing or all. Needs free space for what is sound of the damaged files, and 32 MiB of memory.
+    /// Repairs a database that is not open: keeps every intact record, and moves damaged files to a subdirectory. The
+    /// report lists keys that may be lost and keys for which reads may return older values. An intact database is not
+    /// changed. An interrupted repair has either changed nothing or completed. Needs free space for the intact records
+    /// of damaged files, and 32 MiB of memory.
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {
@@ -67,8 +67,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`verify_closed`](Database::verify_closed); [`Error::Io`] if something is damaged and nothing may be
-    /// written.
+    /// See [`verify_closed`](Database::verify_closed); also [`Error::Io`] if there is damage and the directory is not
+    /// writable.
     pub fn repair(
         path: impl AsRef<Path>,
         options: &RepairOptions,
@@ -84,8 +84,8 @@ impl Database {
         }
     }
 
-    /// What was asked of a database until it was last [kept](Usage), also while another process has it open; `None` if
-    /// nothing was kept, or it is damaged. Reads one small file.
+    /// Returns the usage counters as last [saved](Usage), even while another process has the database open; `None` if
+    /// they are missing or damaged. Reads one small file.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no database.
@@ -96,14 +96,14 @@ impl Database {
         Ok(usage_file::read(&directory))
     }
 
-    /// [`verify_closed`](Database::verify_closed) in any directory of the device room.
+    /// Like [`verify_closed`](Database::verify_closed), in any directory of the module `device`.
     pub fn verify_closed_in(directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         let engine = engine_of(directory)?;
         let _lock = directory.lock_shared()?;
         engine.examine(directory, progress)
     }
 
-    /// [`repair`](Database::repair) in any directory of the device room.
+    /// Like [`repair`](Database::repair), in any directory of the module `device`.
     pub fn repair_in(directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
         let engine = engine_of(directory)?;
         let _lock = if directory.is_read_only() { directory.lock_shared()? } else { directory.lock()? };
@@ -111,7 +111,7 @@ impl Database {
     }
 }
 
-/// Whether nothing may be written where this was tried.
+/// Returns whether the error means that the directory is not writable.
 fn is_refused(source: &std::io::Error) -> bool {
     matches!(source.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied)
 }

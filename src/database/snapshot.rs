@@ -6,11 +6,11 @@ use crate::engine::{self, Found, Record, Records};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// All records of a database at one moment: reads from it see no later write, and nothing in it expires.
+/// All records of a database at one moment. Reads do not see later writes, and records in it do not expire.
 ///
-/// Cloning it copies nothing. It keeps the database open, as a handle does, and what it reads from: with SILT the files
-/// of its stores stay on disk, their indexes and filters in memory beyond the
-/// [memory budget](crate::Builder::memory_budget), and the part of the log that it needs; with MICA it is a copy of all
+/// A clone is cheap. A snapshot keeps the database open, like a handle, and keeps what it reads from: with SILT the
+/// files of stores on disk, their indexes and filters in memory in addition to the [memory
+/// budget](crate::Builder::memory_budget), and a part of the log; with MICA a copy of all records.
 /// records.
 #[derive(Clone)]
 pub struct Snapshot {
@@ -19,8 +19,8 @@ pub struct Snapshot {
 }
 
 impl Database {
-    /// All records as they are at this moment. With SILT nothing is copied, and writers wait for a moment; with MICA
-    /// they wait until all records are copied.
+    /// Takes a snapshot of all records. With SILT nothing is copied, and writers wait only briefly; with MICA they wait
+    /// until all records are copied.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -40,25 +40,25 @@ impl Database {
         Ok(Snapshot { snapshot, database: self.clone() })
     }
 
-    /// All records as they are at this moment, in the engine's own order: those of a [`snapshot`](Database::snapshot).
+    /// Returns an iterator over a [`snapshot`](Database::snapshot) of all records, in the engine's order.
     pub fn iter(&self) -> Result<Iter> {
         Ok(self.snapshot()?.iter())
     }
 }
 
 impl Snapshot {
-    /// The value that a key had. Costs as much as [`Database::get`], and never uses the record cache.
+    /// Returns the value of a key. Costs as much as [`Database::get`], and never uses the record cache.
     ///
     /// # Errors
-    /// As [`Database::get`].
+    /// See [`Database::get`].
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         Ok(self.get_found(key)?.map(|found| found.value))
     }
 
-    /// The value that a key had, with its expiry time.
+    /// Returns the value of a key with its expiry time.
     ///
     /// # Errors
-    /// As [`Database::get`].
+    /// See [`Database::get`].
     pub fn get_found(&self, key: impl AsRef<[u8]>) -> Result<Option<Found>> {
         self.database.engine().check_open()?;
         let inner = &self.database.inner;
@@ -67,11 +67,11 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// The values that many keys had, in their order, with overlapping reads. All are of the same moment, which
-    /// [`Database::get_many`] does not promise.
+    /// Returns the values of many keys, in their order, with overlapping reads. All are of the same moment, which
+    /// [`Database::get_many`] does not guarantee.
     ///
     /// # Errors
-    /// As [`Database::get_many`].
+    /// See [`Database::get_many`].
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
         self.database.engine().check_open()?;
         let inner = &self.database.inner;
@@ -80,13 +80,13 @@ impl Snapshot {
         Ok(found.into_iter().map(|found| found.map(|found| found.value)).collect())
     }
 
-    /// All records, in the engine's own order.
+    /// Returns an iterator over all records, in the engine's order.
     pub fn iter(&self) -> Iter {
         Iter { records: self.snapshot.records(), _database: self.database.clone() }
     }
 }
 
-/// The records of a database at one moment.
+/// An iterator over the records of a database at one moment.
 pub struct Iter {
     pub(super) records: Records,
     pub(super) _database: Database,

@@ -49,7 +49,7 @@ fn settings_that_are_refused_leave_no_directory_behind() {
 }
 
 #[test]
-fn a_directory_of_others_is_refused_without_a_file_left_there() {
+fn a_directory_with_other_files_is_refused_and_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("letter.txt"), "dear").unwrap();
     for builder in [
@@ -64,7 +64,7 @@ fn a_directory_of_others_is_refused_without_a_file_left_there() {
 }
 
 #[test]
-fn close_gives_the_directory_back_though_other_handles_are_alive() {
+fn close_unlocks_the_directory_even_if_other_handles_exist() {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     let open = || Database::builder("memory").open_in(directory.clone());
     let first = open().unwrap();
@@ -90,7 +90,7 @@ fn close_gives_the_directory_back_though_other_handles_are_alive() {
         }
         handle.close().unwrap();
     }
-    // Handles of the first database no longer have a part in the lock.
+    // Handles of the first database do not hold the lock any more.
     drop((first, clone));
     assert!(matches!(open(), Err(Error::Locked { .. })));
     drop(second);
@@ -98,7 +98,7 @@ fn close_gives_the_directory_back_though_other_handles_are_alive() {
 }
 
 #[test]
-fn close_waits_for_the_writes_under_way() {
+fn close_waits_for_running_writes() {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     let mut acknowledged = 0u64;
     for _ in 0..20 {
@@ -114,7 +114,7 @@ fn close_waits_for_the_writes_under_way() {
         });
         wait.recv().unwrap();
         database.close().unwrap();
-        // The next one reads what the log holds, while the thread may still try to write.
+        // The new database reads the log while the thread may still try to write.
         let next = Database::builder("memory").open_in(directory.clone()).unwrap();
         acknowledged = thread.join().unwrap().unwrap();
         let missing = (0..acknowledged).filter(|number| !next.contains(number.to_le_bytes()).unwrap());
@@ -125,16 +125,16 @@ fn close_waits_for_the_writes_under_way() {
 }
 
 #[test]
-fn a_database_that_never_held_a_record_takes_another_shape() {
+fn a_database_that_never_held_a_record_can_change_its_format() {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     let builder = || Database::builder("memory");
     let first = builder().fixed(3, 3).hashed_keys().open_in(directory.clone());
-    assert!(first.is_err(), "keys of 3 bytes are no hashes");
+    assert!(first.is_err(), "keys of 3 bytes are not hashes");
     let first = builder().fixed(9, 3).hashed_keys().open_in(directory.clone()).unwrap();
     assert!(matches!(first.put("a", "b"), Err(Error::RecordSize { .. })));
     first.sync().unwrap();
     first.close().unwrap();
-    // What is not to be created is left as it is.
+    // With `create(false)` the directory is not changed.
     let asked = || builder().fixed(1, 1).partitions(4).block_bytes(512);
     assert!(matches!(asked().create(false).open_in(directory.clone()), Err(Error::Setting { .. })));
     let second = asked().open_in(directory.clone()).unwrap();
@@ -185,7 +185,7 @@ fn settings_that_cannot_take_effect_are_errors_that_name_them() {
             outcome => panic!("{setting}: {:?}", outcome.err()),
         }
     }
-    // What was created keeps its shape, which later settings have to suit.
+    // An existing database keeps its format, which later settings must match.
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     let database = silt().background_threads(0).open_in(directory.clone()).unwrap();
     database.put("key", "value").unwrap();
@@ -201,7 +201,7 @@ fn settings_that_cannot_take_effect_are_errors_that_name_them() {
     }
 }
 
-/// With a record cache, too, and whatever the key is in.
+/// With and without a record cache, wherever the key is stored.
 #[test]
 fn an_operation_hashes_each_of_its_keys_once() {
     for (engine, budget) in

@@ -1,5 +1,5 @@
-//! Counters of the operations on a database. They continue from one opening to the next by way of a file that may be
-//! lost (`usage_file`).
+//! Counters of the operations on a database. They are saved to a file, which may get lost, and continue after the next
+//! opening (`usage_file`).
 
 use super::usage_file;
 use crate::Result;
@@ -22,7 +22,7 @@ thread_local! {
     static STRIPE: usize = NEXT_STRIPE.fetch_add(1, Relaxed) % STRIPES;
 }
 
-/// The counters of some of the threads, in one cache line.
+/// The counters of some threads, in one cache line.
 #[derive(Default)]
 #[repr(align(64))]
 struct Stripe {
@@ -121,7 +121,7 @@ impl UsageCounters {
         self.stripes.iter().map(of).sum()
     }
 
-    /// All counts up to now.
+    /// Returns the counts up to now.
     pub fn until(&self, now_ms: u64) -> Usage {
         let (records, counted_writes) = *self.counted.lock();
         let saved_at_ms = self.saved_at_ms.load(Relaxed);
@@ -175,7 +175,7 @@ impl UsageCounters {
         }
     }
 
-    /// The length of the file, in bytes.
+    /// Returns the length of the file, in bytes.
     pub fn file_bytes(&self) -> u64 {
         self.file_bytes.load(Relaxed)
     }
@@ -188,7 +188,7 @@ mod tests {
     use crate::device::memory::MemoryDirectory;
 
     #[test]
-    fn counts_go_on_from_one_opening_to_the_next() {
+    fn counts_continue_after_the_next_opening() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         for opening in 1..4 {
             let counters = UsageCounters::open(Some(directory.clone()), 1_000).unwrap();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_written_after_a_minute_and_only_if_something_was_asked() {
+    fn the_file_is_written_after_a_minute_and_only_after_operations() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         let counters = UsageCounters::open(Some(directory.clone()), 0).unwrap();
         assert!(!counters.is_due(59_999));

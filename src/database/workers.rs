@@ -1,10 +1,16 @@
-//! The threads that drive an engine's background work, and the pace at which writers are let in.
+//! The threads of an engine's background work, and the throttling of writers.
 //!
-//! Work goes on no faster than writes ask for: after a step a thread rests, the longer the further the engine is ahead,
-//! so that lookups share the device with as little as can be. While somebody waits for all of it nobody rests.
+//! Background work runs only as fast as writes require: after a step a thread rests, longer the further the engine is
+//! ahead, so that lookups share the device with as little other work as possible. While a caller waits for all work to
+//! be done, threads do not rest.
 //!
-//! Back-pressure is smooth: as the engine's pressure rises from one half to one, each written byte owes more and more
-//! time, paid in short sleeps; only beyond that does a writer wait for a step to end.
+//! Throttling is gradual. As the engine's pressure rises from one half to one, each written byte incurs an increasing
+//! delay, which is paid in short sleeps. A writer waits for a step to end only if the pressure rises further.
+//!
+//!  ```text
+//!  pressure  0 ........ 0.5 ........ 1 ........
+//!  writers   run freely | sleep      | wait for a step
+//!  ```
 
 use super::clock::Clock;
 use super::lock::DirectoryLock;
@@ -20,22 +26,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The pressure at which writers begin to be slowed.
+/// The pressure from which writers are delayed.
 const PRESSURE_SLOW: f64 = 0.5;
-/// What a written byte owes at a pressure of one, in nanoseconds: 4 MB/s.
+/// The delay per written byte at a pressure of one, in nanoseconds: 4 MB/s.
 const DELAY_NS_PER_BYTE_MAX: f64 = 250.0;
-/// A written record owes at least as much as this many bytes.
+/// A written record incurs at least the delay of this many bytes.
 const DELAY_BYTES_MIN: usize = 64;
-/// Sleeps are no shorter than this, since the system's timer makes shorter ones as long.
+/// The shortest sleep. The system's timer is not more precise.
 const SLEEP_NS_MIN: u64 = 200_000;
-/// One write sleeps no longer than this; the rest stays owed.
+/// The longest sleep of one write. The rest of its delay is left to later writes.
 const SLEEP_NS_MAX: u64 = 2_000_000;
-/// A thread rests no longer than so many times the step before it.
+/// The longest rest of a thread, as a multiple of the step before.
 const SLACK_MAX: f64 = 8.0;
-/// How long a thread waits before it looks again by itself.
+/// The interval at which a waiting thread checks for work without being woken.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// What a worker thread runs.
+/// The body of a worker thread.
 type Body = Box<dyn FnOnce() + Send>;
 
 pub(super) struct Workers {
@@ -52,7 +58,7 @@ struct Shared {
     stopping: AtomicBool,
     sleepers: Mutex<usize>,
     work: Condvar,
-    /// How many wait for all work to be done.
+    /// The number of callers that wait for all work to be done.
     settling: AtomicUsize,
     progress: Mutex<Option<Error>>,
     progressed: Condvar,
@@ -62,7 +68,7 @@ struct Shared {
 }
 
 impl Workers {
-    /// Starts `threads` threads; with none, writers do a step themselves when the pressure reaches one.
+    /// Starts `threads` threads. Without threads, writers execute a step when the pressure reaches one.
     pub fn start(
         engine: Arc<dyn Engine>,
         lock: Arc<DirectoryLock>,
@@ -73,7 +79,7 @@ impl Workers {
         Workers::start_with(engine, lock, clock, usage, threads, |thread, body| thread.spawn(body))
     }
 
-    /// [`start`](Workers::start), with another way to start a thread.
+    /// Like [`start`](Workers::start), with another function to start a thread.
     fn start_with(
         engine: Arc<dyn Engine>,
         lock: Arc<DirectoryLock>,
@@ -105,7 +111,7 @@ impl Workers {
             match spawn(thread, Box::new(move || shared.run())) {
                 Ok(handle) => workers.threads.lock().push(handle),
                 Err(error) => {
-                    // Those that were started would go on writing when the directory is no longer locked.
+                    // The started threads would continue to write after the directory is unlocked.
                     workers.stop();
                     return Err(Error::io("start", "a worker thread")(error));
                 }
@@ -114,21 +120,21 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Lets a write of so many bytes in, at once or after the time that it owes.
+    /// Admits a write of this many bytes, possibly after a delay.
     pub fn admit(&self, bytes: usize) -> Result<()> {
         let pressure = self.shared.engine.background().pressure;
         if pressure <= PRESSURE_SLOW { Ok(()) } else { self.shared.slow(pressure, bytes) }
     }
 
-    /// Tells a sleeping worker that there is something to do.
+    /// Wakes a sleeping worker.
     pub fn wake(&self) {
         if self.shared.threads > 0 && self.shared.engine.background().wants_thread {
             self.shared.wake_sleeper();
         }
     }
 
-    /// Returns when no background work is left, doing it here if there is no worker thread; an error if some was given
-    /// up.
+    /// Returns when there is no background work left. Without worker threads, does the work itself. Returns an error if
+    /// some of the work has failed for good.
     pub fn settle(&self) -> Result<()> {
         let shared = &self.shared;
         shared.settling.fetch_add(1, Relaxed);
@@ -140,7 +146,7 @@ impl Workers {
     fn work_off(&self) -> Result<()> {
         let shared = &self.shared;
         if shared.engine.background().has_work {
-            // A worker that rests between two steps starts the next one now.
+            // Wakes the workers that rest between two steps.
             shared.wake_all();
         }
         while shared.engine.background().has_work {
@@ -162,24 +168,24 @@ impl Workers {
         shared.engine.check_writable()
     }
 
-    /// How many writes were delayed, and for how many nanoseconds together.
+    /// Returns the number of delayed writes and their total delay in nanoseconds.
     pub fn delayed(&self) -> (u64, u64) {
         (self.shared.delayed_writes.load(Relaxed), self.shared.delayed_ns.load(Relaxed))
     }
 
-    /// Ends the threads; steps under way are finished.
+    /// Stops the threads after their current steps.
     pub fn stop(&self) {
         self.shared.stopping.store(true, Relaxed);
         self.shared.wake_all();
         for thread in self.threads.lock().drain(..) {
-            // Its panics were caught, and have poisoned the engine.
+            // Panics were caught and have poisoned the engine.
             let _ = thread.join();
         }
     }
 }
 
 impl Workers {
-    /// Forgets the threads, which are not those of this process.
+    /// Forgets the threads, which belong to another process.
     pub fn abandon(&mut self) {
         std::mem::forget(std::mem::take(self.threads.get_mut()));
     }
@@ -187,7 +193,7 @@ impl Workers {
 
 impl Shared {
     fn run(&self) {
-        // A panic must not leave writers waiting for ever, nor let them go on: what the thread was at is half done.
+        // After a panic, the work of the thread is incomplete: writers must neither wait forever nor continue.
         if catch_unwind(AssertUnwindSafe(|| self.work_until_stopped())).is_err() {
             let cause = "a background thread panicked, which is a defect of siltstone".to_owned();
             self.engine.poison(&cause);
@@ -213,7 +219,7 @@ impl Shared {
             } else {
                 let mut sleepers = self.sleepers.lock();
                 *sleepers += 1;
-                // What is left may be somebody else's, who goes on without this thread.
+                // Another thread can do the remaining work.
                 if failed || (!self.engine.background().wants_thread && !self.stopping.load(Relaxed)) {
                     self.work.wait_for(&mut sleepers, PATIENCE);
                 }
@@ -222,7 +228,7 @@ impl Shared {
         }
     }
 
-    /// Rests after a step of some length as long as the engine is ahead of what writes ask for, or until they ask.
+    /// Rests after a step, as long as the engine is ahead of the writes, or until it is woken.
     fn rest(&self, step: Duration) {
         let slack = self.engine.background().slack;
         if slack <= 0.0 {
@@ -247,7 +253,7 @@ impl Shared {
         self.work.notify_all();
     }
 
-    /// A step of the work that waits. If somebody else is at it, that one has to get on.
+    /// Executes a step of the waiting work. If another thread has that work, yields to it.
     fn step_or_yield(&self) -> Result<()> {
         let _locked = self.lock.to_work()?;
         if self.engine.step(self.clock.now_ms())? == Step::Idle {
@@ -257,7 +263,7 @@ impl Shared {
     }
 
     fn slow(&self, mut pressure: f64, bytes: usize) -> Result<()> {
-        // In another process nobody is at the work that would be waited for.
+        // In a forked process no thread would ever finish the work.
         self.lock.check_process()?;
         let start = Instant::now();
         while pressure >= 1.0 && !self.stopping.load(Relaxed) {
@@ -271,7 +277,7 @@ impl Shared {
             let pay = self.owed_ns.swap(0, Relaxed).min(SLEEP_NS_MAX);
             let asleep = Instant::now();
             thread::sleep(Duration::from_nanos(pay));
-            // A sleep lasts longer than asked; what was overpaid is not owed again.
+            // A sleep takes longer than requested; the excess reduces later delays.
             let over = asleep.elapsed().as_nanos() as u64 - pay;
             let _ = self.owed_ns.fetch_update(Relaxed, Relaxed, |owed| Some(owed.saturating_sub(over)));
         }
@@ -305,7 +311,7 @@ mod tests {
     use crate::engine::{EngineKind, Opening};
 
     #[test]
-    fn a_thread_that_cannot_be_started_leaves_none_of_the_others_behind() {
+    fn if_a_thread_cannot_be_started_the_others_are_stopped() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         let opening = Opening {
             directory,
@@ -325,7 +331,7 @@ mod tests {
         let lock = Arc::new(DirectoryLock::new(Box::new(()), false));
         let outcome = Workers::start_with(engine.clone(), lock, Clock::default(), usage, 4, spawn);
         assert!(matches!(outcome, Err(Error::Io { operation: "start", .. })));
-        // A thread that runs holds the engine.
+        // A running thread would hold a reference to the engine.
         assert_eq!((started, Arc::strong_count(&engine)), (3, 1));
     }
 }
