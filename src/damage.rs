@@ -129,7 +129,8 @@ pub struct Damage {
 }
 
 impl Damage {
-    pub(crate) fn new(file: impl Into<PathBuf>, part: DamagedPart, offset: u64, length: u64) -> Damage {
+    #[doc(hidden)]
+    pub fn new(file: impl Into<PathBuf>, part: DamagedPart, offset: u64, length: u64) -> Damage {
         Damage {
             file: file.into(),
             part,
@@ -144,7 +145,8 @@ impl Damage {
     }
 
     /// The damage with the expected content and the content found.
-    pub(crate) fn because(mut self, expected: impl Into<String>, got: impl Into<String>) -> Damage {
+    #[doc(hidden)]
+    pub fn because(mut self, expected: impl Into<String>, got: impl Into<String>) -> Damage {
         (self.expected, self.got) = (expected.into(), got.into());
         self
     }

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 /// Whether a database may be written to: yes, until something fails.
 #[derive(Default)]
-pub(crate) struct Health {
+pub struct Health {
     failed: AtomicBool,
     /// The database was closed.
     closed: AtomicBool,

@@ -99,7 +99,8 @@ pub mod device;
 mod dictionary;
 pub mod engine;
 mod error;
-mod health;
+#[doc(hidden)]
+pub mod health;
 pub mod index;
 pub mod key;
 pub mod mica;

@@ -243,7 +243,7 @@ fn many_records_are_inserted_where_their_keys_are_absent() {
 fn a_snapshot_returns_the_records_of_the_moment_when_it_was_taken() {
     for bed in all_beds() {
         let budget =
-            |builder: Builder| if bed.is_persistent() { builder.memory_budget(4 << 20) } else { builder };
+            |builder: Builder| if bed.has_budget() { builder.memory_budget(4 << 20) } else { builder };
         let mut database = bed.open_with(budget(bed.builder())).unwrap();
         fill(&bed, &database, 400);
         for stage in STAGES {

@@ -330,7 +330,7 @@ impl Run<'_> {
         if closing {
             self.database.close().unwrap();
         }
-        let placeholder = Bed::in_memory(self.bed.engine, self.bed.shape).open();
+        let placeholder = Bed::in_memory(self.bed.engine.clone(), self.bed.shape).open();
         drop(std::mem::replace(&mut self.database, placeholder));
         self.database = self.bed.open();
         self.compare_all();

@@ -6,7 +6,7 @@ mod mixing;
 mod reader;
 
 pub(crate) use decoder::Decoder;
-pub(crate) use reader::Reader;
 
 pub use decoder::DecodeError;
 pub use mixing::mix;
+pub use reader::Reader;

@@ -290,7 +290,7 @@ impl Builder {
     /// Returns the engine.
     fn examine_place(&mut self, directory: &Directory) -> Result<Box<dyn EngineSettings>> {
         let path = directory.path();
-        let number = match Place::read(directory)? {
+        let number = match Place::read(directory, self.engine.as_deref())? {
             Place::Database(number) => Some(number),
             Place::Occupied { file: found, is_data: true } => return Err(Error::NoManifest { path, found }),
             Place::Occupied { file: found, is_data: false } => {

@@ -21,19 +21,20 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Reads what is in a directory.
-    pub fn read(directory: &Directory) -> Result<Place> {
+    /// Reads what is in a directory. `stated` is the engine that the user chose, which may be none of the table.
+    pub fn read(directory: &Directory, stated: Option<&dyn EngineSettings>) -> Result<Place> {
         if let Some(header) = Header::read(directory)? {
             return Ok(Place::Database(header.engine));
         }
-        let engines: Vec<_> = EngineKind::ALL.iter().map(|kind| kind.settings()).collect();
-        for engine in &engines {
+        let table: Vec<_> = EngineKind::ALL.iter().map(|kind| kind.settings()).collect();
+        let engines = || table.iter().map(|engine| &**engine).chain(stated);
+        for engine in engines() {
             if engine.is_half_created(directory)? {
                 return Ok(Place::Free);
             }
         }
         let names = directory.list()?;
-        if let Some(file) = names.iter().find(|name| engines.iter().any(|engine| engine.owns(name))) {
+        if let Some(file) = names.iter().find(|name| engines().any(|engine| engine.owns(name))) {
             return Ok(Place::Occupied { file: file.clone(), is_data: true });
         }
         let user_file = names.into_iter().find(|name| name != "LOCK" && name != "lost+found");
@@ -47,7 +48,7 @@ impl Place {
 /// [`Error::NotFound`] or [`Error::NoManifest`] if there is no database, [`Error::UnknownEngine`] if this program does
 /// not have its engine.
 pub(super) fn engine_of(directory: &Directory) -> Result<Box<dyn EngineSettings>> {
-    match Place::read(directory)? {
+    match Place::read(directory, None)? {
         Place::Database(number) => engine_of_number(number, directory),
         Place::Occupied { file, is_data: true } => {
             Err(Error::NoManifest { path: directory.path(), found: file })

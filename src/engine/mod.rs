@@ -26,7 +26,9 @@ use crate::stats::{Shape, Stats};
 use crate::{Error, Result};
 use bytes::Bytes;
 pub use ordered::{Direction, KeyBounds, Keys, Ordered};
-pub(crate) use scan::{PageBuilder, by_partition};
+#[doc(hidden)]
+pub use scan::PageBuilder;
+pub(crate) use scan::by_partition;
 pub use scan::{ScanLimit, ScanPage};
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -43,7 +43,7 @@ pub struct ScanPage {
 }
 
 /// Fills a page with records in the order of their positions.
-pub(crate) struct PageBuilder {
+pub struct PageBuilder {
     limit: ScanLimit,
     page: ScanPage,
     bytes: usize,

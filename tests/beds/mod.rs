@@ -3,7 +3,9 @@
 
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
-use siltstone::{Builder, Database, EngineKind};
+use siltstone::engine::common::CommonSettings;
+use siltstone::{Builder, Database};
+use siltstone_testing::TestEngine;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -36,7 +38,7 @@ enum Place {
 
 /// An engine, a shape and a place.
 pub struct Bed {
-    pub engine: EngineKind,
+    pub engine: TestEngine,
     pub shape: Shape,
     place: Place,
 }
@@ -44,22 +46,38 @@ pub struct Bed {
 impl fmt::Display for Bed {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = if self.path().is_some() { "in files, within a budget" } else { "in memory" };
-        write!(to, "{}, {}, {place}", self.engine.name(), self.shape.name)
+        write!(to, "{}, {}, {place}", self.engine.info.name, self.shape.name)
     }
 }
 
 impl Bed {
-    pub fn in_memory(engine: EngineKind, shape: Shape) -> Bed {
+    pub fn in_memory(engine: TestEngine, shape: Shape) -> Bed {
         Bed { engine, shape, place: Place::Memory(MemoryDirectory::default()) }
     }
 
-    pub fn in_files(engine: EngineKind, shape: Shape) -> Bed {
+    pub fn in_files(engine: TestEngine, shape: Shape) -> Bed {
         Bed { engine, shape, place: Place::Files(tempfile::tempdir().unwrap()) }
     }
 
     /// Returns whether writes survive the process.
     pub fn is_persistent(&self) -> bool {
-        self.engine != EngineKind::Mica
+        self.engine.is_persistent()
+    }
+
+    /// Returns whether the engine has store files.
+    pub fn has_stores(&self) -> bool {
+        !self.engine.store_suffixes.is_empty()
+    }
+
+    /// Returns whether this is the path of a store file.
+    pub fn is_store(&self, path: &Path) -> bool {
+        let name = path.to_string_lossy();
+        self.engine.store_suffixes.iter().any(|suffix| name.ends_with(suffix))
+    }
+
+    /// Returns whether the memory budget can change while the database exists.
+    pub fn has_budget(&self) -> bool {
+        self.is_persistent() && (self.engine.small)(true).0.memory_budget.is_some()
     }
 
     /// Returns the directory, if it is a real one.
@@ -77,19 +95,11 @@ impl Bed {
 
     /// Returns the same builder for another directory.
     pub fn builder_at(&self, path: &Path) -> Builder {
-        let mut builder = Database::builder(path).engine(self.engine).partitions(2).background_threads(0);
-        if let Some((key_length, value_length)) = self.shape.fixed {
-            builder = builder.fixed(key_length, value_length).expiring(self.shape.expiring);
-        }
-        if !self.is_persistent() {
-            builder = builder.memory_budget(32 << 20);
-        } else {
-            builder = builder.set("log_slots_min", 64);
-        }
-        if self.is_persistent() && self.path().is_some() {
-            builder = builder.memory_budget(300 << 10).set("filter_last_store", 6);
-        }
-        if self.shape.hashed_keys { builder.hashed_keys() } else { builder }
+        let Shape { fixed, hashed_keys, expiring, .. } = self.shape;
+        let (common, settings) = (self.engine.small)(self.path().is_some());
+        let expiring = fixed.map(|_| expiring);
+        let common = CommonSettings { fixed, hashed_keys: hashed_keys.then_some(true), expiring, ..common };
+        Database::builder(path).engine(settings).common(common).background_threads(0)
     }
 
     /// Opens a builder of this bed.
@@ -141,10 +151,10 @@ pub fn beds() -> impl Iterator<Item = Bed> {
 
 /// Every engine with every shape, in memory and in files.
 pub fn all_beds() -> impl Iterator<Item = Bed> {
-    EngineKind::ALL.iter().flat_map(|&engine| {
-        SHAPES
-            .into_iter()
-            .flat_map(move |shape| [Bed::in_memory(engine, shape), Bed::in_files(engine, shape)])
+    TestEngine::all().into_iter().flat_map(|engine| {
+        SHAPES.into_iter().flat_map(move |shape| {
+            [Bed::in_memory(engine.clone(), shape), Bed::in_files(engine.clone(), shape)]
+        })
     })
 }
 

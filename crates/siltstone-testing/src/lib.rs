@@ -8,14 +8,18 @@
 //! | [`intercepted`] | A directory whose calls a test can delay, fail or leave out |
 //! | [`operations`] | Random operations on a database |
 //! | [`reference`] | The reference model: what a database may return after these operations and crashes |
+//! | [`engines`] | The engines under test, with a row per engine |
+//! | [`append_log`] | The smallest engine, the example of `docs/ENGINES.md` |
 //! | [`simulation`] | Databases that run random operations on a simulated device, compared with the model |
 //! | `concurrent` | The same with several threads, scheduled by Shuttle (`--cfg shuttle`) |
 //! | [`linearizability`] | Threads on a real database, and a checker of what they saw |
 //! | [`flips`] | Single flipped bits in each kind of file |
 //! | [`victim`] | A process that writes and is killed |
 
+pub mod append_log;
 #[cfg(shuttle)]
 pub mod concurrent;
+pub mod engines;
 #[cfg(test)]
 mod file_damage;
 pub mod flips;
@@ -30,6 +34,7 @@ pub mod simulation;
 mod sync;
 pub mod victim;
 
+pub use engines::TestEngine;
 pub use intercepted::Intercepted;
 pub use operations::{Operation, OperationKind, Workload};
 pub use reference::{Ending, Reference, Violation};

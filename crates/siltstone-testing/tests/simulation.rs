@@ -1,5 +1,6 @@
 //! Databases through crashes and faults. `siltstone-testing simulate` runs more seeds.
 
+use siltstone_testing::TestEngine;
 use siltstone_testing::simulation::{Counts, Simulation, shrink};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -10,7 +11,7 @@ fn scratch() -> std::io::Result<tempfile::TempDir> {
 
 /// Runs the seeds from `next` on, which other threads share. Returns the first failure, shrunk, with the command that
 /// repeats it.
-fn simulate(next: &AtomicU64, end: u64) -> Result<Counts, String> {
+fn simulate(engine: &TestEngine, next: &AtomicU64, end: u64) -> Result<Counts, String> {
     let scratch = scratch().map_err(|error| error.to_string())?;
     let mut counts = Counts::default();
     loop {
@@ -18,7 +19,7 @@ fn simulate(next: &AtomicU64, end: u64) -> Result<Counts, String> {
         if seed >= end {
             return Ok(counts);
         }
-        let simulation = Simulation::from_seed(seed);
+        let simulation = Simulation::from_seed(engine, seed);
         match simulation.run(Some(scratch.path())) {
             Ok(one) => counts.add(&one),
             Err(failure) => {
@@ -32,23 +33,27 @@ fn simulate(next: &AtomicU64, end: u64) -> Result<Counts, String> {
     }
 }
 
-#[test]
-fn no_guarantee_is_broken_whatever_happens() {
-    const SEEDS: u64 = 2500;
+/// Runs the seeds of an engine on all cores.
+fn check(engine: &TestEngine, seeds: u64) {
     let next = AtomicU64::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let tallies: Result<Vec<Counts>, String> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(|| simulate(&next, SEEDS))).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| Err("it panicked".into())))
-            .collect()
+    let outcomes: Result<Vec<Counts>, String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(|| simulate(engine, &next, seeds))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err("a panic".into()))).collect()
     });
     let mut sum = Counts::default();
-    match tallies {
-        Ok(tallies) => tallies.iter().for_each(|counts| sum.add(counts)),
+    match outcomes {
+        Ok(counts) => counts.iter().for_each(|counts| sum.add(counts)),
         Err(failure) => panic!("{failure}"),
     }
-    println!("{sum:?}");
-    assert!(sum.runs == SEEDS && sum.runs_with_crash_and_fault > SEEDS * 9 / 10);
+    println!("{engine:?}: {sum:?}");
+    assert!(sum.runs == seeds && sum.runs_with_crash_and_fault > seeds * 9 / 10, "{engine:?}: {sum:?}");
+    assert!(engine.jobs.iter().all(|job| sum.jobs[job] > seeds), "{engine:?}: {sum:?}");
+}
+
+#[test]
+fn no_guarantee_is_broken_whatever_happens() {
+    for engine in TestEngine::persistent() {
+        check(&engine, 2500);
+    }
 }

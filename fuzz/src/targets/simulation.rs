@@ -2,6 +2,7 @@
 
 use crate::input::Input;
 use siltstone_testing::operations::OperationKind;
+use siltstone_testing::TestEngine;
 use siltstone_testing::simulation::{Configuration, Simulation};
 
 /// Enough operations for a few merges and crashes.
@@ -13,7 +14,7 @@ pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let seed = input.u64();
     let mut random = fastrand::Rng::with_seed(seed);
-    let configuration = Configuration::random(&mut random);
+    let configuration = Configuration::random(&TestEngine::silt(), &mut random);
     let first = configuration.workload(&mut random);
     let (mut workload, mut operations) = (first.clone(), Vec::new());
     while !input.is_empty() && operations.len() < OPERATIONS_MAX {

@@ -179,7 +179,7 @@ impl Run<'_> {
         let stats = self.database()?.stats();
         let Session { writes_done, writes_in_doubt, .. } = self.session;
         let named_bytes = self.backend.named_bytes();
-        let working = |item: &&(&str, u64)| ["convert_buffers", "merge_buffers"].contains(&item.0);
+        let working = |item: &&(&str, u64)| self.configuration.engine.job_buffers.contains(&item.0);
         let working_bytes: u64 = stats.ram.items().iter().filter(working).map(|(_, bytes)| bytes).sum();
         let claims = [
             ("writes", (writes_done..=writes_done + writes_in_doubt).contains(&stats.writes)),

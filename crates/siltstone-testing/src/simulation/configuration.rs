@@ -1,12 +1,13 @@
 //! Databases of random shapes and settings, mostly tiny, so that background work and new files are frequent.
 
 use super::omission::Omission;
+use crate::engines::TestEngine;
 use crate::operations::{KeyNumber, Workload};
 use crate::simulated::SimulatedDirectory;
 use siltstone::batch::TimestampMs;
 use siltstone::device::{Access, Directory};
+use siltstone::engine::EngineSettings;
 use siltstone::engine::common::CommonSettings;
-use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
 use siltstone::{Builder, Database};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -23,10 +24,12 @@ pub struct Collisions {
 /// The settings of a database, and its device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configuration {
+    /// The engine.
+    pub engine: TestEngine,
     /// The settings that every engine understands.
     pub common: CommonSettings,
-    /// The settings of the engine.
-    pub settings: SiltSettings,
+    /// The seed of the settings of the engine; `None` for those of small databases.
+    pub settings_seed: Option<u64>,
     /// How its store files are opened.
     pub access: Access,
     /// The alignment of direct files, in bytes; `None` if the device refuses direct I/O.
@@ -44,7 +47,7 @@ const KEY_TAIL_BYTES: usize = 4;
 
 impl Configuration {
     /// A random configuration.
-    pub fn random(random: &mut fastrand::Rng) -> Configuration {
+    pub fn random(engine: &TestEngine, random: &mut fastrand::Rng) -> Configuration {
         let hashed_keys = random.u8(..3) == 0;
         let fixed = random.bool().then(|| fixed_sizes(random));
         let mut common = CommonSettings {
@@ -60,10 +63,12 @@ impl Configuration {
         let aligned = random.u8(..4) > 0;
         let (direct, alignment) =
             if random.bool() { (Access::Direct, 512) } else { (Access::DirectOrBuffered, 4096) };
-        let settings = changed(SiltSettings::default(), &mut common, random);
+        let settings_seed = Some(random.get_seed());
+        (engine.draw)(random, &mut common);
         Configuration {
+            engine: engine.clone(),
             common,
-            settings,
+            settings_seed,
             access: if aligned && random.bool() { direct } else { Access::Buffered },
             direct_alignment: aligned.then_some(alignment),
             collisions: collides.then_some(collisions),
@@ -74,7 +79,16 @@ impl Configuration {
 
     /// Changes the settings that may change between two openings.
     pub fn redraw(&mut self, random: &mut fastrand::Rng) {
-        self.settings = changed(self.settings.clone(), &mut self.common, random);
+        self.settings_seed = Some(random.get_seed());
+        (self.engine.draw)(random, &mut self.common);
+    }
+
+    /// The settings of the engine.
+    pub fn settings(&self) -> Box<dyn EngineSettings> {
+        match self.settings_seed {
+            Some(seed) => (self.engine.draw)(&mut fastrand::Rng::with_seed(seed), &mut self.common.clone()),
+            None => (self.engine.small)(false).1,
+        }
     }
 
     /// A workload for such a database.
@@ -116,7 +130,7 @@ impl Configuration {
     /// The builder of a database with this configuration.
     pub fn builder(&self, clock: &Arc<AtomicU64>) -> Builder {
         Database::builder("simulated")
-            .engine(self.settings.clone())
+            .engine(self.settings())
             .common(self.common.clone())
             .background_threads(0)
             .simulated_clock(clock.clone())
@@ -131,51 +145,6 @@ fn fixed_sizes(random: &mut fastrand::Rng) -> (usize, usize) {
         _ => random.usize(1..100),
     };
     (random.usize(8..28), value_length)
-}
-
-/// A number from `start` to `end`, with the same probability for each power of two.
-fn between(random: &mut fastrand::Rng, start: u64, end: u64) -> u64 {
-    let scale = end as f64 / start as f64;
-    (start as f64 * scale.powf(random.f64())) as u64
-}
-
-/// None half of the time, otherwise a budget from about the minimum of a database with few partitions on, in bytes.
-pub fn memory_budget(random: &mut fastrand::Rng) -> Option<u64> {
-    random.bool().then(|| between(random, 300 << 10, 2 << 20))
-}
-
-/// The settings with random values where these may change between two openings.
-fn changed(settings: SiltSettings, common: &mut CommonSettings, random: &mut fastrand::Rng) -> SiltSettings {
-    let mut of_memory = fastrand::Rng::with_seed(random.get_seed());
-    let settings = settings
-        .merge_ratio([0.01, 0.1, 0.3, 1.0, 10.0][random.usize(..5)])
-        .tag_bits(random.u8(8..=15))
-        .log_slots_min(between(random, 16, 512) as u32)
-        .keys_per_log_slot(between(random, 1, 100) as u32)
-        .hash_store(
-            [HashStoreKind::HashOrdered, HashStoreKind::CuckooTable, HashStoreKind::HashOrdered]
-                [random.usize(..3)],
-        )
-        .filter([FilterKind::Ribbon, FilterKind::CuckooTags, FilterKind::Ribbon][random.usize(..3)])
-        .filter_bits(random.u8(4..=16))
-        .index(
-            [
-                None,
-                Some(IndexKind::EntropyTrie),
-                Some(IndexKind::Fences),
-                Some(IndexKind::BlockPerfect),
-                Some(IndexKind::SlotPerfect),
-            ][random.usize(..5)],
-        )
-        .log_segment_bytes(between(random, 4096, 100_000))
-        .log_bytes_max(between(random, 4096, 1 << 20))
-        .piece_bytes_max(between(random, 32 << 10, 256 << 10) as usize)
-        .step_records(between(random, 1, 1000) as usize)
-        .region_slots_max(16 << random.u32(..6))
-        .manifest_bytes_max(between(random, 1, 3000))
-        .filter_last_store(if of_memory.u8(..3) == 0 { of_memory.u8(1..12) } else { 0 });
-    common.memory_budget = memory_budget(&mut of_memory);
-    settings.resident_bytes_max(between(&mut of_memory, 1, 1 << 20)).suited(common)
 }
 
 /// The beginning of simulated time.

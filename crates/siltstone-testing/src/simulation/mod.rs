@@ -18,10 +18,12 @@ pub use configuration::{Collisions, Configuration};
 pub use omission::Omission;
 pub use shrink::shrink;
 
+use super::engines::{TestEngine, random_memory_budget};
 use super::operations::{Operation, OperationKind, Workload};
 use super::reference::Violation;
 use super::simulated::Faults;
 use run::Run;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -40,7 +42,7 @@ pub struct Simulation {
 }
 
 /// Counts of what happened in one or more runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Runs.
     pub runs: u64,
@@ -60,22 +62,20 @@ pub struct Counts {
     pub reopenings: u64,
     /// Openings that failed because of a fault or a crash, and were repeated.
     pub failed_openings: u64,
-    /// LogStores converted to HashStores.
-    pub conversions: u64,
-    /// Merges into a SortedStore.
-    pub merges: u64,
+    /// Background jobs, by the names of [`TestEngine::jobs`].
+    pub jobs: BTreeMap<&'static str, u64>,
 }
 
 impl Counts {
     /// Adds the counts of other runs.
     pub fn add(&mut self, other: &Counts) {
-        let mut other = *other;
-        for (sum, number) in self.fields_mut().into_iter().zip(other.fields_mut()) {
+        for (sum, number) in self.fields_mut().into_iter().zip(other.clone().fields_mut()) {
             *sum += *number;
         }
+        other.jobs.iter().for_each(|(name, count)| *self.jobs.entry(name).or_default() += count);
     }
 
-    fn fields_mut(&mut self) -> [&mut u64; 11] {
+    fn fields_mut(&mut self) -> [&mut u64; 9] {
         let Counts {
             runs, runs_with_crash_and_fault, operations, writes, crashes, power_losses_within, ..
         } = self;
@@ -89,8 +89,6 @@ impl Counts {
             &mut self.faults,
             &mut self.reopenings,
             &mut self.failed_openings,
-            &mut self.conversions,
-            &mut self.merges,
         ]
     }
 }
@@ -117,9 +115,9 @@ const OPERATIONS_MIN: f64 = 20.0;
 
 impl Simulation {
     /// The run of a seed, with at least one fault and one crash.
-    pub fn from_seed(seed: u64) -> Simulation {
+    pub fn from_seed(engine: &TestEngine, seed: u64) -> Simulation {
         let mut random = fastrand::Rng::with_seed(seed);
-        let configuration = Configuration::random(&mut random);
+        let configuration = Configuration::random(engine, &mut random);
         let first = configuration.workload(&mut random);
         let mut workload = first.clone();
         let count = (OPERATIONS_MIN * (OPERATIONS_MAX / OPERATIONS_MIN).powf(random.f64())) as usize;
@@ -134,7 +132,7 @@ impl Simulation {
         let mut random_budget = fastrand::Rng::with_seed(seed.rotate_left(32));
         for _ in 0..random_budget.usize(..4) {
             let at = random_budget.usize(..=operations.len());
-            operations.insert(at, Operation::Budget(configuration::memory_budget(&mut random_budget)));
+            operations.insert(at, Operation::Budget(random_memory_budget(&mut random_budget)));
         }
         // The last fault is certain to occur.
         operations.push(Operation::Fail(certain_fault(&mut random)));
@@ -162,12 +160,22 @@ impl Simulation {
     /// Prints the configuration, and a line per operation.
     pub fn describe(&self) -> String {
         let operations: Vec<_> = self.operations.iter().map(|operation| format!("  {operation:?}")).collect();
-        format!("{:?}\n{}", self.configuration, operations.join("\n"))
+        let Configuration { common, .. } = &self.configuration;
+        format!(
+            "{:?}\n{common:?}\n{:?}\n{}",
+            self.configuration.settings(),
+            self.configuration,
+            operations.join("\n")
+        )
     }
 
     /// The command that repeats the run.
     pub fn command(&self) -> String {
-        format!("cargo run --release -p siltstone-testing -- simulate --first {} --seeds 1", self.seed)
+        let Simulation { seed, configuration, .. } = self;
+        let engine = configuration.engine.info.name;
+        format!(
+            "cargo run --release -p siltstone-testing -- simulate --engine {engine} --first {seed} --seeds 1"
+        )
     }
 }
 

@@ -115,7 +115,7 @@ impl<'a> Run<'a> {
         self.note_faults();
         let both = self.counts.crashes > 0 && self.counts.faults > 0;
         self.counts.runs_with_crash_and_fault = u64::from(both);
-        Ok(self.counts)
+        Ok(std::mem::take(&mut self.counts))
     }
 
     pub fn now_ms(&self) -> TimestampMs {
@@ -180,8 +180,8 @@ impl<'a> Run<'a> {
                 Ok(())
             }
             Operation::Budget(bytes) => match self.database()?.set_memory_budget(*bytes) {
+                Ok(()) | Err(Error::Unsupported { .. }) => Ok(()),
                 Err(error) => Err(Violation::new(format!("memory_budget: {error}"))),
-                Ok(()) => Ok(()),
             },
             Operation::Verify => self.verify(),
             Operation::Checkpoint => self.checkpoint(),
@@ -284,8 +284,9 @@ impl<'a> Run<'a> {
             let found = stats.details.iter().find(|(name, _)| *name == wanted);
             found.map_or(0, |(_, count)| *count as u64)
         };
-        self.counts.conversions += detail("conversions");
-        self.counts.merges += detail("merges");
+        for name in self.configuration.engine.jobs {
+            *self.counts.jobs.entry(name).or_default() += detail(name);
+        }
     }
 
     fn note_faults(&mut self) {

@@ -58,11 +58,9 @@ pub fn shrink(
 }
 
 /// Simpler configurations.
-const SIMPLER: [fn(&mut Configuration); 6] = [
-    |configuration| configuration.common.partitions = Some(1),
-    |configuration| configuration.settings = configuration.settings.clone().log_slots_min(16),
-    |configuration| configuration.settings = configuration.settings.clone().keys_per_log_slot(1000),
-    |configuration| configuration.settings = configuration.settings.clone().log_segment_bytes(4096),
+const SIMPLER: [fn(&mut Configuration); 4] = [
+    |configuration| configuration.common.partitions = configuration.common.partitions.map(|_| 1),
+    |configuration| configuration.settings_seed = None,
     |configuration| configuration.access = Access::Buffered,
     |configuration| configuration.collisions = None,
 ];

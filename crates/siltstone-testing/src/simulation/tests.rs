@@ -1,25 +1,31 @@
 //! Canaries: mistakes and omissions of the engine that simulations must find.
 
 use super::{Failure, Omission, Simulation, shrink};
+use crate::engines::{TestEngine, random_silt};
+use siltstone::engine::EngineSettings;
+use siltstone::engine::common::CommonSettings;
 use siltstone::engine::silt::Mistake;
+use std::sync::Arc;
 
 /// The number of seeds within which a mistake must be found.
 const SEEDS: u64 = 1500;
 
-fn first_failure(change: impl Fn(&mut Simulation)) -> Option<(Simulation, Failure)> {
+fn first_failure(engine: &TestEngine, omission: Option<Omission>) -> Option<(Simulation, Failure)> {
     (0..SEEDS).find_map(|seed| {
-        let mut simulation = Simulation::from_seed(seed);
-        change(&mut simulation);
+        let mut simulation = Simulation::from_seed(engine, seed);
+        simulation.configuration.omission = omission;
         simulation.run(None).err().map(|failure| (simulation, failure))
     })
 }
 
 #[test]
 fn a_seed_repeats_itself() {
-    for seed in 0..20 {
-        let (one, other) = (Simulation::from_seed(seed), Simulation::from_seed(seed));
-        assert_eq!(one, other);
-        assert_eq!(one.run(None), other.run(None));
+    for engine in TestEngine::persistent() {
+        for seed in 0..20 {
+            let (one, other) = (Simulation::from_seed(&engine, seed), Simulation::from_seed(&engine, seed));
+            assert_eq!(one, other);
+            assert_eq!(one.run(None), other.run(None));
+        }
     }
 }
 
@@ -31,10 +37,11 @@ fn every_mistake_of_the_engine_is_found_and_shrinks_to_a_few_operations() {
         Mistake::GoesOnAfterAFailure,
         Mistake::DropsDeletes,
     ] {
-        let failure = first_failure(|simulation| {
-            let settings = simulation.configuration.settings.clone();
-            simulation.configuration.settings = settings.mistake(Some(mistake));
-        });
+        let draw =
+            move |random: &mut fastrand::Rng, common: &mut CommonSettings| -> Box<dyn EngineSettings> {
+                random_silt(random, common).mistake(Some(mistake)).into()
+            };
+        let failure = first_failure(&TestEngine { draw: Arc::new(draw), ..TestEngine::silt() }, None);
         let Some((simulation, failure)) = failure else { panic!("{mistake:?} was not found") };
         let (short, last) = shrink(simulation.clone(), failure, None);
         println!(
@@ -49,22 +56,12 @@ fn every_mistake_of_the_engine_is_found_and_shrinks_to_a_few_operations() {
 
 #[test]
 fn every_omission_is_found() {
-    for omission in [
-        Omission::SyncOf("log-"),
-        Omission::SyncOf("MANIFEST"),
-        Omission::SyncOf(".hash"),
-        Omission::SyncOf(".sorted"),
-        Omission::SyncOfTheDirectory,
-        Omission::Truncation,
-        Omission::ErrorsOfWrites,
-        Omission::ErrorsOfSyncs,
-        Omission::Removal,
-    ] {
-        let failure = first_failure(|simulation| simulation.configuration.omission = Some(omission));
-        println!(
-            "{omission:?}: {:?}",
-            failure.as_ref().map(|(simulation, failure)| (simulation.seed, failure))
-        );
-        assert!(failure.is_some(), "{omission:?} was not found");
+    for engine in TestEngine::persistent() {
+        for omission in engine.omissions {
+            let failure = first_failure(&engine, Some(*omission));
+            let found = failure.as_ref().map(|(simulation, failure)| (simulation.seed, failure));
+            println!("{engine:?}, {omission:?}: {found:?}");
+            assert!(failure.is_some(), "{engine:?}, {omission:?} was not found");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! The arguments of a command.
 
+use siltstone_testing::TestEngine;
+
 /// Flags and their values. Each is removed when it is read.
 pub struct Arguments(Vec<String>);
 
@@ -30,6 +32,16 @@ impl Arguments {
         let text = self.text(name)?;
         let number = |text: String| text.parse().map_err(|_| format!("{name}: invalid number: {text}"));
         text.map(number).transpose()
+    }
+
+    /// Returns the engine after `--engine`, or SILT.
+    pub fn engine(&mut self) -> Result<TestEngine, String> {
+        let Some(name) = self.text("--engine")? else { return Ok(TestEngine::silt()) };
+        let engine = TestEngine::persistent().find(|engine| engine.info.name == name);
+        engine.ok_or_else(|| {
+            let names: Vec<_> = TestEngine::persistent().map(|engine| engine.info.name).collect();
+            format!("--engine: {name} is not one of {}", names.join(", "))
+        })
     }
 
     /// Returns an error if an argument was not read.

@@ -12,7 +12,7 @@ use arguments::Arguments;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: siltstone-testing simulate [--threads] [--seeds N] [--first SEED] [--keep-going] [--json]
+usage: siltstone-testing simulate [--threads] [--engine NAME] [--seeds N] [--first SEED] [--keep-going] [--json]
        siltstone-testing linearize [--seconds N] [--threads N] [--seed N] [--dir DIR] [--json]
        siltstone-testing kill [--times N] [--seed N] [--dir DIR] [--json]
        siltstone-testing flips [--samples N] [--seed SEED] [--json]";

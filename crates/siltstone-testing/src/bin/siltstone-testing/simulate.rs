@@ -21,6 +21,7 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
     }
     let seeds = arguments.number("--seeds")?.unwrap_or(1000);
     let first = arguments.number("--first")?.unwrap_or(0);
+    let engine = arguments.engine()?;
     // Lists failures and continues.
     let keep_going = arguments.flag("--keep-going");
     let json = arguments.flag("--json");
@@ -29,7 +30,7 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
     let (begin, mut printed_at, mut counts) = (Instant::now(), Instant::now(), Counts::default());
     let mut broken = 0;
     for seed in first..first.saturating_add(seeds) {
-        let simulation = Simulation::from_seed(seed);
+        let simulation = Simulation::from_seed(&engine, seed);
         match simulation.run(Some(scratch.path())) {
             Ok(one) => counts.add(&one),
             Err(failure) => {
@@ -72,16 +73,16 @@ fn report(counts: &Counts, broken: u64, elapsed: Duration, json: bool) -> String
             "faults": counts.faults,
             "reopenings": counts.reopenings,
             "failed_openings": counts.failed_openings,
-            "conversions": counts.conversions,
-            "merges": counts.merges,
+            "jobs": counts.jobs,
             "seeds_per_s": seeds_per_s,
         });
         return line.to_string();
     }
+    let jobs: String = counts.jobs.iter().map(|(name, count)| format!("{count} {name}, ")).collect();
     format!(
         "{} seeds kept every guarantee, {broken} did not; {} of them with a crash and a fault\n\
          {} operations, {} writes acknowledged, {} crashes ({} during an operation), {} faults\n\
-         {} reopenings ({} failed in a fault or a crash), {} conversions, {} merges; {seeds_per_s:.0} seeds/s",
+         {} reopenings ({} failed in a fault or a crash), {jobs}{seeds_per_s:.0} seeds/s",
         counts.runs,
         counts.runs_with_crash_and_fault,
         counts.operations,
@@ -91,7 +92,5 @@ fn report(counts: &Counts, broken: u64, elapsed: Duration, json: bool) -> String
         counts.faults,
         counts.reopenings,
         counts.failed_openings,
-        counts.conversions,
-        counts.merges,
     )
 }
