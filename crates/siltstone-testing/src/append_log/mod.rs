@@ -47,7 +47,7 @@ const RECORD_OVERHEAD_BYTES: u64 = 100;
 pub struct AppendLog {
     directory: Directory,
     header: Header,
-    /// Locked before `records`. Whoever holds it may append and change the records.
+    /// Locked before `records`. Its holder may append and change the records.
     writer: Mutex<Writer>,
     /// Snapshots share the map; a write to a shared map copies it.
     records: RwLock<Arc<Map>>,
