@@ -5,8 +5,7 @@ mod decoder;
 mod mixing;
 mod reader;
 
-pub(crate) use decoder::Decoder;
-
 pub use decoder::DecodeError;
+pub(crate) use decoder::Decoder;
 pub use mixing::mix;
 pub use reader::Reader;

@@ -18,6 +18,7 @@
 //! | `table` | 5.3.3: get, put and delete on both |
 //! | `batch` | 5.3.3: multi-stage prefetching |
 //! | `partition`, `state_access` | 5.3.1: partitions, and which threads write them in which mode |
+//! | `collection` | when expired items are removed; not in the dissertation |
 //! | `access_mode`, `partition_handle` | the modes as values, and one type for a partition in any mode |
 //!
 //! This module has no `unsafe`: words are atomics, accessed with relaxed order, which are plain moves on x86-64. The
@@ -35,6 +36,7 @@ mod access_mode;
 mod batch;
 mod buckets;
 mod circular_log;
+mod collection;
 mod item;
 mod partition;
 mod partition_handle;
@@ -50,6 +52,7 @@ pub use access_mode::AccessMode;
 pub use batch::{Operation, Reply, Request};
 pub use buckets::{Crcw, Crew, Erew, Mode};
 pub use circular_log::{CircularLog, Eviction, Sweep};
+pub use collection::CollectionTimer;
 pub use item::ItemShape;
 pub use partition::{Partition, Reader, Shared};
 pub use partition_handle::{Handle, Handles};

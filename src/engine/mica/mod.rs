@@ -32,7 +32,7 @@ use crate::engine::settings::SettingsTable;
 use crate::engine::{Capabilities, Changing, Engine, Found, Record, ScanLimit, ScanPage, Snapshot};
 use crate::health::Health;
 use crate::key::{Key, KeyHasher};
-use crate::mica::{Crew, HashedKey, ItemShape, Partition, Reader, Space};
+use crate::mica::{CollectionTimer, Crew, HashedKey, ItemShape, Partition, Reader, Space};
 use crate::progress::Progress;
 use crate::stats::{RamAccount, Shape, Stats};
 use crate::{Error, Result};
@@ -66,8 +66,8 @@ struct Shard<S: Space> {
 /// The state of the writer of a partition.
 struct Owner<S: Space> {
     partition: Partition<S, Crew>,
-    /// When expired items were last removed, or 0.
-    collected_at_ms: TimestampMs,
+    /// When expired items are removed.
+    timer: CollectionTimer,
 }
 
 impl<S: Space> Mica<S> {
@@ -80,7 +80,7 @@ impl<S: Space> Mica<S> {
         let shard = |partition: Result<Partition<S, Crew>>| {
             let partition = partition?;
             let reader = partition.reader();
-            Ok(Shard { reader, owner: Mutex::new(Owner { partition, collected_at_ms: 0 }) })
+            Ok(Shard { reader, owner: Mutex::new(Owner { partition, timer: CollectionTimer::default() }) })
         };
         Ok(Mica {
             partitions: partitions.map(shard).collect::<Result<_>>()?,

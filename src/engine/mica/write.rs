@@ -12,9 +12,6 @@ use parking_lot::MutexGuard;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The least time between two searches for expired items.
-const COLLECTION_INTERVAL_MS: u64 = 1_000;
-
 /// The writers of some partitions, by the number of the partition.
 type Owners<'a, S> = BTreeMap<usize, MutexGuard<'a, Owner<S>>>;
 
@@ -34,15 +31,9 @@ impl<S: Space> Owner<S> {
         }
     }
 
-    /// Removes expired items, unless that was done less than [`COLLECTION_INTERVAL_MS`] ago. Returns whether any was
-    /// removed.
+    /// Removes expired items, unless they were removed recently. Returns whether there were any.
     fn collect(&mut self, now_ms: TimestampMs) -> bool {
-        let since_ms = now_ms.saturating_sub(self.collected_at_ms);
-        if self.collected_at_ms != 0 && since_ms < COLLECTION_INTERVAL_MS {
-            return false;
-        }
-        self.collected_at_ms = now_ms;
-        self.partition.collect(0..self.partition.buckets(), now_ms) > 0
+        self.timer.is_due(now_ms) && self.partition.collect(0..self.partition.buckets(), now_ms) > 0
     }
 }
 

@@ -1,6 +1,7 @@
 //! The formats of the index's records; `docs/formats/dedup.md` has their diagrams.
 
 use anyhow::{bail, ensure};
+use siltstone::coding::Reader;
 
 /// The length of a chunk's metadata, in bytes.
 pub const METADATA_BYTES: usize = 44;
@@ -24,21 +25,17 @@ pub struct Metadata {
 
 impl Metadata {
     /// Encodes the value.
-    pub fn encode(&self) -> [u8; METADATA_BYTES] {
-        let mut bytes = [0; METADATA_BYTES];
-        let mut fields = Fields(&mut bytes);
-        fields.put(&self.file_id.to_le_bytes());
-        fields.put(&self.offset.to_le_bytes());
-        fields.put(&self.position.to_le_bytes());
-        fields.put(&self.seen_at_ms.to_le_bytes());
-        fields.put(&self.length.to_le_bytes());
-        fields.put(&self.run.to_le_bytes());
+    pub fn encode(&self) -> Vec<u8> {
+        let Metadata { file_id, offset, position, seen_at_ms, length, run } = *self;
+        let mut bytes = [file_id, offset, position, seen_at_ms].map(u64::to_le_bytes).concat();
+        bytes.extend([length, run].map(u32::to_le_bytes).concat());
+        bytes.resize(METADATA_BYTES, 0);
         bytes
     }
 
     /// Decodes a value; `None` if its length is wrong.
     pub fn decode(value: &[u8]) -> Option<Metadata> {
-        let mut fields = Reader(value);
+        let mut fields = Reader::new(value);
         let metadata = Metadata {
             file_id: fields.u64()?,
             offset: fields.u64()?,
@@ -47,7 +44,7 @@ impl Metadata {
             length: fields.u32()?,
             run: fields.u32()?,
         };
-        (fields.0.len() == METADATA_BYTES - 40).then_some(metadata)
+        (value.len() == METADATA_BYTES).then_some(metadata)
     }
 }
 
@@ -82,22 +79,18 @@ const FILE_ENTRY_BYTES: usize = 6 * 8 + 1;
 
 impl FileEntry {
     /// Encodes the value.
-    pub fn encode(&self) -> [u8; FILE_ENTRY_BYTES] {
-        let mut bytes = [0; FILE_ENTRY_BYTES];
-        let mut fields = Fields(&mut bytes);
-        fields.put(&self.id.to_le_bytes());
-        fields.put(&self.stamp.size.to_le_bytes());
-        fields.put(&self.stamp.modified_ns.to_le_bytes());
-        fields.put(&self.stamp.changed_ns.to_le_bytes());
-        fields.put(&self.done_bytes.to_le_bytes());
-        fields.put(&self.chunks.to_le_bytes());
-        fields.put(&[u8::from(self.complete)]);
+    pub fn encode(&self) -> Vec<u8> {
+        let FileEntry { id, stamp, done_bytes, chunks, complete } = *self;
+        let Stamp { size, modified_ns, changed_ns } = stamp;
+        let fields = [id, size, modified_ns as u64, changed_ns as u64, done_bytes, chunks];
+        let mut bytes = fields.map(u64::to_le_bytes).concat();
+        bytes.push(complete.into());
         bytes
     }
 
     /// Decodes a value.
     pub fn decode(value: &[u8]) -> anyhow::Result<FileEntry> {
-        let mut fields = Reader(value);
+        let mut fields = Reader::new(value);
         let entry = (|| {
             Some(FileEntry {
                 id: fields.u64()?,
@@ -108,11 +101,11 @@ impl FileEntry {
                 },
                 done_bytes: fields.u64()?,
                 chunks: fields.u64()?,
-                complete: fields.take::<1>()? != [0],
+                complete: fields.u8()? != 0,
             })
         })();
         match entry {
-            Some(entry) if fields.0.is_empty() => Ok(entry),
+            Some(entry) if fields.at() == value.len() => Ok(entry),
             _ => {
                 bail!(
                     "the catalogue is damaged: an entry has {} bytes, not {FILE_ENTRY_BYTES}; run `siltstone verify`",
@@ -155,31 +148,24 @@ pub struct State {
 
 const MAGIC: [u8; 8] = *b"SILTDEDU";
 const VERSION: u32 = 1;
-const STATE_BYTES: usize = 8 + 4 + 4 + 8 + 8 + 1 + 5 * 8;
 
 impl State {
     /// Encodes the value.
-    pub fn encode(&self) -> [u8; STATE_BYTES] {
-        let mut bytes = [0; STATE_BYTES];
-        let mut fields = Fields(&mut bytes);
-        fields.put(&MAGIC);
-        fields.put(&VERSION.to_le_bytes());
-        fields.put(&self.runs.to_le_bytes());
-        fields.put(&self.next_file_id.to_le_bytes());
-        fields.put(&self.first_valid_id.to_le_bytes());
-        fields.put(&[u8::from(self.recount)]);
+    pub fn encode(&self) -> Vec<u8> {
         let Totals { files, bytes: indexed, chunks, unique_chunks, unique_bytes } = self.totals;
-        for total in [files, indexed, chunks, unique_chunks, unique_bytes] {
-            fields.put(&total.to_le_bytes());
-        }
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend([VERSION, self.runs].map(u32::to_le_bytes).concat());
+        bytes.extend([self.next_file_id, self.first_valid_id].map(u64::to_le_bytes).concat());
+        bytes.push(self.recount.into());
+        bytes.extend([files, indexed, chunks, unique_chunks, unique_bytes].map(u64::to_le_bytes).concat());
         bytes
     }
 
     /// Decodes a value.
     pub fn decode(value: &[u8]) -> anyhow::Result<State> {
-        let mut fields = Reader(value);
+        let mut fields = Reader::new(value);
         ensure!(
-            fields.take() == Some(MAGIC),
+            fields.array() == Some(MAGIC),
             "the catalogue is damaged: its state has a wrong magic number; run `siltstone verify` on the index"
         );
         let version = fields.u32().unwrap_or_default();
@@ -189,9 +175,9 @@ impl State {
         );
         let state = (|| {
             let (runs, next_file_id, first_valid_id) = (fields.u32()?, fields.u64()?, fields.u64()?);
-            let recount = match fields.take()? {
-                [0] => false,
-                [1] => true,
+            let recount = match fields.u8()? {
+                0 => false,
+                1 => true,
                 _ => return None,
             };
             let totals = Totals {
@@ -204,40 +190,11 @@ impl State {
             Some(State { runs, next_file_id, first_valid_id, recount, totals })
         })();
         match state {
-            Some(state) if fields.0.is_empty() => Ok(state),
+            Some(state) if fields.at() == value.len() => Ok(state),
             _ => bail!(
                 "the catalogue is damaged: its state has a wrong length; run `siltstone verify` on the index"
             ),
         }
-    }
-}
-
-/// Fills a record field by field. The fields' lengths add up to the record's.
-struct Fields<'a>(&'a mut [u8]);
-
-impl Fields<'_> {
-    fn put(&mut self, field: &[u8]) {
-        let (here, rest) = std::mem::take(&mut self.0).split_at_mut(field.len());
-        here.copy_from_slice(field);
-        self.0 = rest;
-    }
-}
-
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (field, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*field)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.take().map(u64::from_le_bytes)
     }
 }
 
@@ -278,6 +235,7 @@ mod tests {
         assert_eq!(Metadata::decode(&metadata.encode()), Some(metadata));
         assert_eq!(Metadata::decode(&[0; METADATA_BYTES - 1]), None);
         assert_eq!(metadata.encode()[32..36], 4096u32.to_le_bytes());
+        assert_eq!(metadata.encode().len(), METADATA_BYTES);
     }
 
     #[test]

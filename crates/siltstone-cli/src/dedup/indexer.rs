@@ -1,6 +1,6 @@
 //! Looks up chunks in batches and inserts new ones.
 
-use super::formats::{METADATA_BYTES, Metadata, Totals};
+use super::formats::{Metadata, Totals};
 use super::recorder::Recorder;
 use siltstone::{Batch, Database};
 use std::collections::HashSet;
@@ -97,8 +97,7 @@ impl Indexer {
                     (first.file_id, first.offset) == (metadata.file_id, metadata.offset)
                 }),
                 None if inserted.insert(key) => {
-                    let value: [u8; METADATA_BYTES] = metadata.encode();
-                    self.batch.put(key, value)?;
+                    self.batch.put(key, metadata.encode())?;
                     true
                 }
                 None => false,
@@ -137,6 +136,7 @@ impl Indexer {
 
 #[cfg(test)]
 mod tests {
+    use super::super::formats::METADATA_BYTES;
     use super::*;
 
     fn place(file_id: u64, offset: u64) -> Metadata {

@@ -3,16 +3,15 @@
 use super::ServerSettings;
 use siltstone::Error;
 use siltstone::batch::TimestampMs;
-use siltstone::mica::{Account, CacheSettings, Full, Handle, Handles, Reply, Request, StoreSettings};
-
-/// The minimum time between two removals of expired items.
-const COLLECTION_INTERVAL_MS: u64 = 1_000;
+use siltstone::mica::{
+    Account, CacheSettings, CollectionTimer, Full, Handle, Handles, Reply, Request, StoreSettings,
+};
 
 /// A core's access to one partition.
 pub(super) struct PartitionHandle {
     handle: Handle,
-    /// When expired items were last removed, or 0.
-    collected_at_ms: TimestampMs,
+    /// When expired items are removed.
+    timer: CollectionTimer,
 }
 
 /// A core's access to all partitions, in order. `None` where the access mode grants no access.
@@ -60,11 +59,7 @@ impl PartitionHandle {
 
     /// Removes expired items, unless they were removed recently. Returns whether there were any.
     fn collect(&mut self, now_ms: TimestampMs) -> bool {
-        if now_ms.saturating_sub(self.collected_at_ms) < COLLECTION_INTERVAL_MS {
-            return false;
-        }
-        self.collected_at_ms = now_ms;
-        self.handle.collect(now_ms) > 0
+        self.timer.is_due(now_ms) && self.handle.collect(now_ms) > 0
     }
 }
 
@@ -95,7 +90,7 @@ pub(super) fn open(settings: &ServerSettings) -> Result<(Vec<PartitionHandles>, 
             account.writer_bytes += one.writer_bytes;
         }
     }
-    let handle = |handle| PartitionHandle { handle, collected_at_ms: 0 };
+    let handle = |handle| PartitionHandle { handle, timer: CollectionTimer::default() };
     let of_core = |handles: Handles| handles.into_iter().map(|opened| opened.map(handle)).collect();
     Ok((opened.into_iter().map(of_core).collect(), account))
 }

@@ -1,10 +1,9 @@
 //! `siltstone dict` on the command line.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
+use crate::runner::{command, run_with};
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use tempfile::TempDir;
 
 struct Bench {
@@ -16,33 +15,22 @@ impl Bench {
         Bench { directory: tempfile::tempdir().unwrap() }
     }
 
-    fn spawn(&self, args: &[&str]) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_siltstone"))
-            .arg("dict")
-            .args(args)
-            .current_dir(self.directory.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+    fn command(&self, args: &[&str]) -> Command {
+        command(self.directory.path(), &[&["dict"], args].concat())
     }
 
     fn run(&self, input: &str, args: &[&str]) -> Output {
-        let mut child = self.spawn(args);
-        // A command that does not read its input may have ended.
-        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        child.wait_with_output().unwrap()
+        run_with(self.directory.path(), input, &[&["dict"], args].concat())
     }
 
-    /// Runs a command that must succeed, and returns its output.
+    /// Runs a command that must succeed, and returns its standard output.
     fn ok(&self, input: &str, args: &[&str]) -> String {
         let output = self.run(input, args);
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs a command that must fail with exit code 3, and returns its message.
+    /// Runs a command that must fail, and returns its standard error.
     fn fails(&self, input: &str, args: &[&str]) -> String {
         let output = self.run(input, args);
         assert_eq!(output.status.code(), Some(3), "{args:?}");
@@ -189,7 +177,8 @@ fn an_interrupt_ends_a_build_at_once_and_leaves_no_file() {
     let bench = Bench::new();
     bench.ok("a,1\n", &["build", "a.dict", "--format", "csv"]);
     let before = std::fs::read(bench.directory.path().join("a.dict")).unwrap();
-    let mut child = bench.spawn(&["build", "a.dict", "--force", "--format", "csv", "--memory", "1M"]);
+    let mut child =
+        bench.command(&["build", "a.dict", "--force", "--format", "csv", "--memory", "1M"]).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     // Enough to be read and sorted in several runs before anything is written.
     let rows: String = (0..60_000).map(|number| format!("{number},{number:0>60}\n")).collect();

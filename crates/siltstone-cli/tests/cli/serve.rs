@@ -29,7 +29,9 @@ fn a_server_prints_its_address_serves_and_prints_its_counters_when_it_stops() {
     output.read_to_string(&mut rest).unwrap();
     assert!(server.wait().unwrap().success());
     let stats: Value = serde_json::from_str(&rest).unwrap();
-    assert_eq!((stats["items"].as_u64(), stats["counts"]["hits"].as_u64()), (Some(100), Some(1)));
+    assert_eq!(stats["items"], 100);
+    // A request that the client sent again counts twice.
+    assert!(stats["counts"]["hits"].as_u64() >= Some(1), "{stats}");
     assert!(stats["cores"].as_array().unwrap().iter().all(|core| core["puts"].as_u64() > Some(20)));
 }
 

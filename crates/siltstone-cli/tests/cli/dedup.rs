@@ -1,11 +1,10 @@
 //! `siltstone dedup` on real files: its counts, those of later runs, and what survives an interrupt.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
+use crate::runner::{command, run};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use tempfile::TempDir;
 
 struct Files {
@@ -40,9 +39,9 @@ impl Files {
     }
 
     fn command(&self, index: &str, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_siltstone"));
-        command.arg("dedup").arg("--db").arg(self.path(index)).args(args).arg(self.path("files"));
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (index, files) = (self.path(index), self.path("files"));
+        let mut command = command(self.directory.path(), &["dedup", "--db", index.to_str().unwrap()]);
+        command.args(args).arg(files);
         command
     }
 
@@ -53,7 +52,14 @@ impl Files {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Indexes the files until the index has reached this size.
+    /// Runs a command, and returns its exit code, standard output and standard error.
+    fn siltstone(&self, args: &[&str]) -> (Option<i32>, String, String) {
+        let output = run(self.directory.path(), args);
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+
+    /// Indexes the files until the chunks have this many bytes.
     fn dedup_until(&self, index: &str, bytes: u64) -> Child {
         let child = self.command(index, &["--json"]).spawn().unwrap();
         while size_of(&self.path(index).join("chunks")) < bytes {
@@ -61,13 +67,6 @@ impl Files {
         }
         child
     }
-}
-
-/// Runs a command and returns its exit code, standard output and standard error.
-fn siltstone<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> (Option<i32>, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_siltstone")).args(args).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 /// Flips a bit in the middle of the longest file of a database.
@@ -104,16 +103,8 @@ fn every_chunk_counts_and_every_different_one_once() {
     assert!((report["dedup_ratio"].as_f64().unwrap() - 1.75).abs() < 1e-9);
     let [chunks, unique] = numbers(&report, ["chunks", "unique_chunks"]);
     assert!(unique < chunks && (60..140).contains(&unique), "{chunks} chunks, {unique} unique");
-    let output = Command::new(env!("CARGO_BIN_EXE_siltstone"))
-        .args(["list", "--count", "--db"])
-        .arg(files.path("index"))
-        .output()
-        .unwrap();
-    assert_eq!(
-        String::from_utf8(output.stdout).unwrap().trim(),
-        unique.to_string(),
-        "the index has a record each"
-    );
+    let (_, records, _) = files.siltstone(&["list", "--count", "--db", "index"]);
+    assert_eq!(records.trim(), unique.to_string(), "the index has one record per distinct chunk");
 }
 
 #[test]
@@ -230,7 +221,7 @@ fn index_of_small_files(files: &Files) -> Value {
     (0..400).for_each(|number| files.write(&format!("{number}"), &noise(number, 900)));
     let report = files.dedup("index", &[]);
     let index = files.path("index");
-    assert_eq!(siltstone(&["compact", "--db", index.to_str().unwrap()]).0, Some(0));
+    assert_eq!(files.siltstone(&["compact", "--db", index.to_str().unwrap()]).0, Some(0));
     report
 }
 
@@ -241,14 +232,14 @@ fn verify_and_repair_of_an_index_read_both_databases_and_lost_records_are_indexe
         let whole = index_of_small_files(&files);
         let index = files.path("index");
         let index = index.to_str().unwrap();
-        assert_eq!(siltstone(&["verify", index]).0, Some(0));
+        assert_eq!(files.siltstone(&["verify", index]).0, Some(0));
         damage(&files.path("index").join(database));
-        let (code, out, _) = siltstone(&["verify", index]);
+        let (code, out, _) = files.siltstone(&["verify", index]);
         assert_eq!(code, Some(1), "the damage in {database} is found: {out}");
-        let (code, out, _) = siltstone(&["repair", "--json", index]);
+        let (code, out, _) = files.siltstone(&["repair", "--json", index]);
         assert_eq!(code, Some(1), "records of {database} are lost: {out}");
         assert_eq!(out.lines().count(), 2, "a line for each database: {out}");
-        assert_eq!(siltstone(&["verify", index]).0, Some(0));
+        assert_eq!(files.siltstone(&["verify", index]).0, Some(0));
         let again = files.dedup("index", &[]);
         let counts = ["files", "bytes", "chunks", "bytes_read"];
         assert_eq!(numbers(&again, counts), numbers(&whole, counts), "all files are read again ({database})");
@@ -266,11 +257,11 @@ fn a_repair_that_was_stopped_is_run_again_before_the_index_is_used() {
     let index = files.path("index");
     let index = index.to_str().unwrap();
     damage(&files.path("index").join("files"));
-    let mut repair = Command::new(env!("CARGO_BIN_EXE_siltstone"));
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let stopped = repair.args(["repair", "--json", index]).stdout(full).status().unwrap();
+    let mut repair = command(files.directory.path(), &["repair", "--json", index]);
+    let stopped = repair.stdout(full).output().unwrap().status;
     assert_eq!(stopped.code(), Some(3));
-    let (code, out, error) = siltstone(&["verify", index]);
+    let (code, out, error) = files.siltstone(&["verify", index]);
     assert_eq!(code, Some(1), "{out}");
     assert!(
         error.contains("siltstone repair") && !error.contains("damaged"),
@@ -280,10 +271,10 @@ fn a_repair_that_was_stopped_is_run_again_before_the_index_is_used() {
     for args in
         [vec!["dedup", "--db", index, "/dev/null"], vec!["checkpoint", "--db", index, copy.to_str().unwrap()]]
     {
-        let (code, _, error) = siltstone(&args);
+        let (code, _, error) = files.siltstone(&args);
         assert!(code == Some(3) && error.contains("siltstone repair"), "{args:?}: {code:?}: {error}");
     }
-    assert_eq!(siltstone(&["repair", index]).0, Some(0), "this run finds no damage");
+    assert_eq!(files.siltstone(&["repair", index]).0, Some(0), "this run finds no damage");
     let again = files.dedup("index", &[]);
     assert_eq!(again["indexed"], whole["indexed"], "every chunk counts once");
     assert_eq!(numbers(&again, ["bytes_read"]), numbers(&whole, ["bytes_read"]), "all files are read again");
@@ -295,15 +286,15 @@ fn a_checkpoint_of_an_index_is_an_index() {
     let whole = index_of_small_files(&files);
     let (index, copy) = (files.path("index"), files.path("copy"));
     let (code, _, error) =
-        siltstone(&["checkpoint", "--db", index.to_str().unwrap(), copy.to_str().unwrap()]);
+        files.siltstone(&["checkpoint", "--db", index.to_str().unwrap(), copy.to_str().unwrap()]);
     assert_eq!(code, Some(0), "{error}");
     let again = files.dedup("copy", &[]);
     assert_eq!(numbers(&again, ["files_unchanged", "bytes_read"]), [400, 0]);
     assert_eq!(again["indexed"], whole["indexed"]);
-    let (code, out, _) = siltstone(&["stats", "--json", "--db", copy.to_str().unwrap()]);
+    let (code, out, _) = files.siltstone(&["stats", "--json", "--db", copy.to_str().unwrap()]);
     assert_eq!((code, out.lines().count()), (Some(0), 2), "{out}");
     let (code, _, error) =
-        siltstone(&["checkpoint", "--db", index.to_str().unwrap(), copy.to_str().unwrap()]);
+        files.siltstone(&["checkpoint", "--db", index.to_str().unwrap(), copy.to_str().unwrap()]);
     assert_eq!(code, Some(3));
     assert!(error.contains("not empty"), "{error}");
 }
@@ -318,7 +309,7 @@ fn commands_that_would_make_an_index_wrong_refuse_it() {
     for args in
         [&["put", "--db", index, "k", "v"][..], &["delete", "--db", index, "k"], &["export", "--db", index]]
     {
-        let (code, _, error) = siltstone(args);
+        let (code, _, error) = files.siltstone(args);
         assert_eq!(code, Some(3), "{args:?}");
         assert!(error.contains("dedup index"), "{error}");
     }
@@ -334,7 +325,7 @@ fn an_index_keeps_its_settings_and_a_later_run_can_set_others() {
     files.dedup("index", &[]);
     let settings = |database: &str| {
         let path = files.path("index").join(database);
-        let (_, stats, _) = siltstone(&["stats", "--json", "--db", path.to_str().unwrap()]);
+        let (_, stats, _) = files.siltstone(&["stats", "--json", "--db", path.to_str().unwrap()]);
         serde_json::from_str::<Value>(&stats).unwrap()["settings"].clone()
     };
     assert_eq!(settings("chunks")["log_slots_min"], "1024");

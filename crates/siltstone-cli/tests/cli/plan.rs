@@ -1,22 +1,14 @@
 //! `siltstone plan` with a database or a trace as input.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
+use crate::runner::{objects, run};
 use serde_json::Value;
 use siltstone::Database;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
-fn siltstone(directory: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_siltstone")).current_dir(directory).args(args).output().unwrap()
-}
-
-/// Runs a command that must succeed, and returns its JSON.
+/// Runs a command that must succeed, and returns its one line of JSON.
 fn object(directory: &Path, args: &[&str]) -> Value {
-    let output = siltstone(directory, args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    objects(directory, args).remove(0)
 }
 
 #[test]
@@ -74,7 +66,7 @@ fn missing_or_damaged_counters_start_again() {
     fs::remove_file(path.join("USAGE")).unwrap();
     assert_eq!(puts(), Value::Null);
     let _in_use = Database::builder(&path).open().unwrap();
-    let refused = siltstone(directory.path(), &["plan", "--db", "db"]);
+    let refused = run(directory.path(), &["plan", "--db", "db"]);
     let told = String::from_utf8(refused.stderr).unwrap();
     assert!(
         refused.status.code() == Some(3) && told.contains("in use") && told.contains("--items"),
@@ -122,7 +114,7 @@ fn the_printed_trial_runs_and_shows_the_plan() {
         assert_eq!((&best["system"], &best["recommended"]), (&engine.into(), &true.into()), "{best}");
         let trial = best["trial"].as_str().unwrap();
         let command: Vec<&str> = trial.split(' ').skip(1).chain(["--json"]).collect();
-        let output = siltstone(directory.path(), &command);
+        let output = run(directory.path(), &command);
         assert!(output.status.success(), "{trial}: {}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();
         let reports: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -148,7 +140,7 @@ fn where_nothing_fits_the_plan_says_what_would() {
     let directory = tempfile::tempdir().unwrap();
     let plan = |flags: &str| {
         let args: Vec<&str> = ["plan"].into_iter().chain(flags.split(' ')).collect();
-        let output = siltstone(directory.path(), &args);
+        let output = run(directory.path(), &args);
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
     let flags =

@@ -1,32 +1,14 @@
 //! `siltstone bench ycsb`, `bench trace` and `dedup --record` on the command line.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use serde_json::Value;
+use crate::runner::{objects, result, run};
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
-fn siltstone(directory: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_siltstone")).current_dir(directory).args(args).output().unwrap()
-}
-
-/// Runs a command that must succeed, and returns its lines of JSON.
-fn objects(directory: &Path, args: &[&str]) -> Vec<Value> {
-    let output = siltstone(directory, args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
-
-/// Runs a command that must fail, and returns its message.
+/// Runs a benchmark that must fail, and returns its standard error. It may have printed where it ran.
 fn fails(directory: &Path, args: &[&str]) -> String {
-    let output = siltstone(directory, args);
-    assert_eq!(output.status.code(), Some(3), "{args:?}");
-    String::from_utf8(output.stderr).unwrap()
+    let (code, error) = result(directory, args);
+    assert_eq!(code, 3, "{args:?}");
+    error
 }
 
 #[test]
@@ -42,11 +24,11 @@ fn ycsb_accepts_its_own_names_too() {
     assert_eq!((&loaded[0]["operations"], &loaded[1]["operations"]), (&500.into(), &900.into()));
     let again =
         ["--workload", "c", "--db", "db", "--fixed", "--use_existing_db", "--distribution", "uniform"];
-    let text = String::from_utf8(siltstone(here, &args(&again)).stdout).unwrap();
+    let text = String::from_utf8(run(here, &args(&again)).stdout).unwrap();
     assert!(text.contains("[READ], Operations, 900\n") && text.contains("uniform"), "{text}");
     assert!(fails(here, &args(&["--db", "db"])).contains("--use-existing-db"));
     for (flags, told) in [(&["--workload", "e"][..], "no order"), (&["--hashed_keys"], "--hashed_keys")] {
-        let output = siltstone(here, &args(flags));
+        let output = run(here, &args(flags));
         assert_eq!(output.status.code(), Some(2), "{flags:?}");
         assert!(String::from_utf8(output.stderr).unwrap().contains(told), "{flags:?}");
     }
@@ -89,7 +71,7 @@ fn a_table_of_requests_is_replayed_and_converted() {
     let replayed = &objects(here, &["bench", "trace", "requests.csv", "--fill_misses", "--json"])[0];
     assert_eq!(replayed["by_operation"]["get"]["operations"], 1_000);
     assert_eq!(replayed["by_operation"]["delete"]["operations"], 500);
-    let converted = siltstone(here, &["bench", "trace", "requests.csv", "--convert", "requests.trace"]);
+    let converted = run(here, &["bench", "trace", "requests.csv", "--convert", "requests.trace"]);
     assert_eq!(converted.stdout, b"2000 operations\n");
     let again = &objects(here, &["bench", "trace", "requests.trace", "--fill_misses", "--json"])[0];
     for figure in ["found", "keys", "operations"] {

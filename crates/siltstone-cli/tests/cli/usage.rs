@@ -1,38 +1,8 @@
 //! Command-line usage: options, numbers, exit codes, and error messages.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
+use crate::runner::{ok, result, run_with};
 use serde_json::Value;
 use std::fs;
-use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
-fn run_with(directory: &Path, input: &[u8], args: &[&str]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_siltstone"))
-        .args(args)
-        .current_dir(directory)
-        .env("SILTSTONE_DB", directory.join("db"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let _ = child.stdin.take().unwrap().write_all(input);
-    child.wait_with_output().unwrap()
-}
-
-/// Returns the exit code and the output on standard error.
-fn said(directory: &Path, args: &[&str]) -> (i32, String) {
-    let output = run_with(directory, b"", args);
-    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
-}
-
-fn ok(directory: &Path, args: &[&str]) -> String {
-    let output = run_with(directory, b"", args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
 
 #[test]
 fn a_mistyped_option_is_not_a_key_or_a_value() {
@@ -51,11 +21,11 @@ fn a_mistyped_option_is_not_a_key_or_a_value() {
         (&["dict", "get", "a.dict", "--quite", "k"], "--quite"),
         (&["bench", "db", "--nums", "5"], "--nums"),
     ] {
-        let (code, told) = said(here, args);
+        let (code, told) = result(here, args);
         assert!(code == 2 && told.contains(unknown), "{args:?}: {code}: {told}");
     }
     assert!(!here.join("db").exists(), "nothing was stored");
-    let (_, told) = said(here, &["put", "--hlep"]);
+    let (_, told) = result(here, &["put", "--hlep"]);
     assert!(told.contains("--help"), "{told}");
     ok(here, &["put", "--", "--sync", "-1"]);
     assert_eq!(ok(here, &["get", "--", "--sync"]), "-1");
@@ -94,7 +64,7 @@ fn numbers_have_units_wherever_they_are_typed() {
     let stats: Value = serde_json::from_str(&ok(here, &["stats", "--json"])).unwrap();
     assert_eq!((&stats["shape"]["block_bytes"], &stats["shape"]["partitions"]), (&1024.into(), &2.into()));
     for wrong in ["1.5", "many", "-5", "1e30", ""] {
-        let (code, told) = said(here, &["bench", "db", &format!("--num={wrong}")]);
+        let (code, told) = result(here, &["bench", "db", &format!("--num={wrong}")]);
         assert!(code == 2 && !told.contains("invalid digit"), "{wrong}: {told}");
     }
 }
@@ -127,14 +97,14 @@ fn wrong_usage_always_has_exit_code_2() {
         &["plan", "--items", "1e6", "--plot", "x.png"],
         &["serve", "mica", "--listen", "127.0.0.1:0", "--partitions", "3"],
     ] {
-        let (code, told) = said(here, args);
+        let (code, told) = result(here, args);
         assert!(code == 2 && !told.is_empty(), "{args:?}: {code}: {told}");
     }
     assert!(!here.join("x.png").exists());
     ok(here, &["put", "--fixed", "1,1", "k", "v"]);
-    let (code, told) = said(here, &["put", "--fixed", "2,2", "kk", "vv"]);
+    let (code, told) = result(here, &["put", "--fixed", "2,2", "kk", "vv"]);
     assert!(code == 2 && told.contains("--fixed"), "{code}: {told}");
-    assert_eq!(said(here, &["put", "kk", "vv"]).0, 3, "a record that does not fit is not a wrong option");
+    assert_eq!(result(here, &["put", "kk", "vv"]).0, 3, "a record that does not fit is not a wrong option");
 }
 
 #[test]
@@ -174,14 +144,14 @@ fn errors_say_what_is_true() {
         (&["import", "wrong.jsonl"], "(1 record imported): line 3: not a JSON record", "at line 1"),
         (&["bench", "trace", "missing"], "missing", "(os error 2): No such"),
     ] {
-        let (code, told) = said(here, args);
+        let (code, told) = result(here, args);
         assert!(code == 3 && told.contains(wanted) && !told.contains(unwanted), "{args:?}: {code}: {told}");
     }
-    let (_, told) = said(here, &["put", "--db", "new", "--fixed", "0,1", "k", "v"]);
+    let (_, told) = result(here, &["put", "--db", "new", "--fixed", "0,1", "k", "v"]);
     assert!(told.contains("--fixed") && told.contains("the key is empty"), "{told}");
     let listener = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let (_, told) = said(here, &["serve", "mica", "--listen", &address, "--memory", "4MiB"]);
+    let (_, told) = result(here, &["serve", "mica", "--listen", &address, "--memory", "4MiB"]);
     assert_eq!(told.matches("os error").count(), 1, "{told}");
     let verified = ok(here, &["verify"]);
     assert!(verified.contains(" 0 places damaged") && !verified.contains("1 records"), "{verified}");
@@ -196,7 +166,7 @@ fn errors_are_json_where_json_is_asked_for() {
         (&["bench", "db", "--num", "0", "--json"], 2, ""),
         (&["verify", "none", "--json"], 3, "none"),
     ] {
-        let (got, told) = said(directory.path(), args);
+        let (got, told) = result(directory.path(), args);
         let last = told.trim_end().lines().last().unwrap();
         let error: Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{args:?}: {told}"));
         assert_eq!((got, &error["exit_code"]), (code, &code.into()), "{args:?}");
@@ -276,7 +246,7 @@ fn an_empty_database_is_not_measured() {
 #[test]
 fn keys_that_are_not_hashes_are_refused() {
     let directory = tempfile::tempdir().unwrap();
-    let (code, told) = said(directory.path(), &["put", "--hashed-keys", "x", "y"]);
+    let (code, told) = result(directory.path(), &["put", "--hashed-keys", "x", "y"]);
     assert!(
         code == 3 && told.contains("8 bytes or more") && told.contains("--hashed-keys"),
         "{code}: {told}"

@@ -1,32 +1,12 @@
 //! Where results go, what remains after a signal, and what a benchmark reports about its machine.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
+use crate::runner::{bytes, command, run_with};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command};
 use tempfile::TempDir;
-
-fn command(directory: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_siltstone"));
-    command.args(args).current_dir(directory).env("SILTSTONE_DB", directory.join("db"));
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn run(directory: &Path, input: &str, args: &[&str]) -> Output {
-    let mut child = command(directory, args).spawn().unwrap();
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    child.wait_with_output().unwrap()
-}
-
-fn ok(directory: &Path, args: &[&str]) -> Vec<u8> {
-    let output = run(directory, "", args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    output.stdout
-}
 
 fn signal(name: &str, child: &Child) {
     assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
@@ -52,8 +32,8 @@ fn filled(records: u32) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let line = |number: u32| format!("{{\"key\":\"{number}\",\"value\":\"{number:0>1000}\"}}\n");
     let lines: String = (0..records).map(line).collect();
-    assert!(run(directory.path(), &lines, &["import"]).status.success());
-    assert!(run(directory.path(), &line(1), &["dict", "build", "a.dict"]).status.success());
+    assert!(run_with(directory.path(), &lines, &["import"]).status.success());
+    assert!(run_with(directory.path(), &line(1), &["dict", "build", "a.dict"]).status.success());
     directory
 }
 
@@ -65,12 +45,12 @@ fn only_plain_files_are_replaced() {
     let directory = filled(2);
     let here = directory.path();
     for writer in WRITERS {
-        let expected = ok(here, writer);
+        let expected = bytes(here, writer);
         let to = |name: &'static str| [writer, &["--output", name]].concat();
         fs::write(here.join("plain"), b"what was there before, which may be longer".repeat(100)).unwrap();
         fs::set_permissions(here.join("plain"), PermissionsExt::from_mode(0o640)).unwrap();
-        ok(here, &to("plain"));
-        ok(here, &to("new"));
+        bytes(here, &to("plain"));
+        bytes(here, &to("new"));
         for name in ["plain", "new"] {
             assert_eq!(fs::read(here.join(name)).unwrap(), expected, "{writer:?} to {name}");
         }
@@ -83,8 +63,8 @@ fn only_plain_files_are_replaced() {
         symlink("elsewhere/target", here.join("direct")).unwrap();
         symlink("direct", here.join("link")).unwrap();
         symlink("elsewhere/none", here.join("dangling")).unwrap();
-        ok(here, &to("link"));
-        ok(here, &to("dangling"));
+        bytes(here, &to("link"));
+        bytes(here, &to("dangling"));
         for (link, target) in [("link", "elsewhere/target"), ("dangling", "elsewhere/none")] {
             assert!(fs::symlink_metadata(here.join(link)).unwrap().is_symlink(), "{writer:?} to {link}");
             assert_eq!(fs::read(here.join(target)).unwrap(), expected, "{writer:?} to {link}");
@@ -94,13 +74,13 @@ fn only_plain_files_are_replaced() {
         assert!(Command::new("mkfifo").arg(here.join("pipe")).status().unwrap().success());
         let reader = here.join("pipe");
         let reader = std::thread::spawn(move || fs::read(reader).unwrap());
-        ok(here, &to("pipe"));
+        bytes(here, &to("pipe"));
         assert_eq!(reader.join().unwrap(), expected, "{writer:?}");
         assert!(fs::metadata(here.join("pipe")).unwrap().file_type().is_fifo(), "{writer:?}");
         symlink("/dev/null", here.join("null")).unwrap();
-        ok(here, &to("null"));
+        bytes(here, &to("null"));
         assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device(), "{writer:?}");
-        assert!(run(here, "", &to("elsewhere")).status.code() == Some(3), "a directory is not a file");
+        assert!(run_with(here, "", &to("elsewhere")).status.code() == Some(3), "a directory is not a file");
         for name in ["plain", "new", "direct", "link", "dangling", "pipe", "null"] {
             fs::remove_file(here.join(name)).unwrap();
         }
@@ -113,13 +93,13 @@ fn only_plain_files_are_replaced() {
 fn standard_output_by_its_name_keeps_what_it_has() {
     let directory = filled(2);
     for writer in WRITERS {
-        let expected = ok(directory.path(), writer);
+        let expected = bytes(directory.path(), writer);
         for name in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
             if !Path::new(name).exists() {
                 continue;
             }
             let args = [writer, &["--output", name]].concat();
-            assert_eq!(ok(directory.path(), &args), expected, "{args:?} to a pipe");
+            assert_eq!(bytes(directory.path(), &args), expected, "{args:?} to a pipe");
             let path = directory.path().join("all");
             let mut file = File::create(&path).unwrap();
             file.write_all(b"before ").unwrap();
@@ -171,9 +151,9 @@ fn an_import_that_waits_says_so_and_ends_at_the_first_signal() {
     signal("-INT", &child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     drop(input);
-    let kept = String::from_utf8(ok(directory.path(), &["list"])).unwrap();
+    let kept = String::from_utf8(bytes(directory.path(), &["list"])).unwrap();
     assert!(kept.lines().any(|key| key == "0"), "what came before is kept: {kept}");
-    assert_eq!(run(directory.path(), "", &["import"]).status.code(), Some(0), "an input may be empty");
+    assert_eq!(run_with(directory.path(), "", &["import"]).status.code(), Some(0), "an input may be empty");
 }
 
 #[test]
@@ -185,10 +165,10 @@ fn a_benchmark_says_where_it_ran() {
     let ycsb = ["bench", "ycsb", "--records", "100", "--operations", "100", "--field-length", "34"];
     let dict = ["bench", "dict", "--keys", "1e3", "--lookups", "10", "--value-size", "34"];
     for args in [&database[..], &ycsb, &dict] {
-        let text = String::from_utf8(ok(here, args)).unwrap();
+        let text = String::from_utf8(bytes(here, args)).unwrap();
         let first = text.lines().next().unwrap();
         assert!(first.contains("siltstone-bench-") && first.contains("34 bytes"), "{first}");
-        let json = String::from_utf8(ok(here, &[args, &["--json"]].concat())).unwrap();
+        let json = String::from_utf8(bytes(here, &[args, &["--json"]].concat())).unwrap();
         let report: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
         assert!(report["place"]["directory"].as_str().unwrap().contains("siltstone-bench-"), "{report}");
         if Path::new("/proc/self/mountinfo").exists() {
@@ -196,7 +176,7 @@ fn a_benchmark_says_where_it_ran() {
             assert!(first.contains(report["place"]["file_system"].as_str().unwrap()), "{first}");
         }
     }
-    let named = String::from_utf8(ok(here, &[&database[..], &["--db", "named"]].concat())).unwrap();
+    let named = String::from_utf8(bytes(here, &[&database[..], &["--db", "named"]].concat())).unwrap();
     assert!(named.starts_with("named"), "{named}");
 }
 

@@ -1,12 +1,11 @@
 //! Commands that only read change nothing, and refused commands leave nothing.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
+use crate::runner::run;
 use siltstone::Database;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 /// Returns every file of a directory with its contents and modification time.
 fn files(path: &Path) -> BTreeMap<String, (Vec<u8>, std::time::SystemTime)> {
@@ -18,13 +17,14 @@ fn files(path: &Path) -> BTreeMap<String, (Vec<u8>, std::time::SystemTime)> {
     entries.map(file).collect()
 }
 
-fn run(db: &Path, command: &[&str]) -> Output {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_siltstone"));
-    program.arg(command[0]).arg("--db").arg(db).args(&command[1..]).output().unwrap()
+/// Runs a command on a database.
+fn on(db: &Path, command: &[&str]) -> Output {
+    let directory = db.parent().unwrap();
+    run(directory, &[&command[..1], &["--db", db.to_str().unwrap()], &command[1..]].concat())
 }
 
-fn code(db: &Path, command: &[&str]) -> i32 {
-    run(db, command).status.code().unwrap()
+fn code_of(db: &Path, command: &[&str]) -> i32 {
+    on(db, command).status.code().unwrap()
 }
 
 const READING: [&[&str]; 5] = [&["get", "key"], &["list"], &["stats"], &["export"], &["verify"]];
@@ -43,7 +43,7 @@ fn commands_that_only_read_change_nothing_and_leave_no_file() {
         fs::remove_file(db.join("LOCK")).unwrap();
         let before = files(&db);
         for command in READING {
-            let output = run(&db, command);
+            let output = on(&db, command);
             assert_eq!(
                 output.status.code(),
                 Some(0),
@@ -52,13 +52,13 @@ fn commands_that_only_read_change_nothing_and_leave_no_file() {
             );
             assert!(files(&db) == before, "{command:?}");
         }
-        assert_eq!(run(&db, &["get", "key"]).stdout, b"value");
+        assert_eq!(on(&db, &["get", "key"]).stdout, b"value");
     }
     let other = folder.path().join("other");
     fs::create_dir(&other).unwrap();
     fs::write(other.join("letter.txt"), "dear").unwrap();
     for command in READING {
-        assert_eq!(code(&other, command), 3, "{command:?}");
+        assert_eq!(code_of(&other, command), 3, "{command:?}");
         assert_eq!(fs::read_dir(&other).unwrap().count(), 1, "{command:?}");
     }
 }
@@ -70,7 +70,7 @@ fn several_read_at_once_and_a_writer_is_named_to_those_it_keeps_out() {
     let database = Database::builder(&db).open().unwrap();
     database.put("key", "value").unwrap();
     for command in READING {
-        let output = run(&db, command);
+        let output = on(&db, command);
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(3), "{command:?}");
         assert!(said.contains(&format!("process {}", std::process::id())), "{command:?}: {said}");
@@ -78,13 +78,13 @@ fn several_read_at_once_and_a_writer_is_named_to_those_it_keeps_out() {
     database.close().unwrap();
     let reader = Database::open_read_only(&db).unwrap();
     for command in READING {
-        assert_eq!(code(&db, command), 0, "{command:?}");
+        assert_eq!(code_of(&db, command), 0, "{command:?}");
     }
-    assert_eq!(code(&db, &["put", "key", "other"]), 3);
+    assert_eq!(code_of(&db, &["put", "key", "other"]), 3);
     assert!(matches!(reader.put("key", "other"), Err(siltstone::Error::ReadOnly)));
     assert_eq!(reader.get("key").unwrap().as_deref(), Some(&b"value"[..]));
     reader.close().unwrap();
-    assert_eq!(code(&db, &["put", "key", "other"]), 0);
+    assert_eq!(code_of(&db, &["put", "key", "other"]), 0);
 }
 
 #[test]
@@ -97,13 +97,13 @@ fn a_first_write_that_is_refused_fixes_and_leaves_nothing() {
         &["put", "--partitions", "3", "a", "b"],
         &["put", "--block-bytes", "1000", "a", "b"],
     ] {
-        assert!(code(&db, refused) > 1, "{refused:?}");
+        assert!(code_of(&db, refused) > 1, "{refused:?}");
         assert!(!db.exists(), "{refused:?}");
     }
     let records = folder.path().join("records.jsonl");
     fs::write(&records, "{\"key\":\"a\",\"value\":\"b\"}\n").unwrap();
     let records = records.to_str().unwrap();
-    assert_eq!(code(&db, &["import", "--fixed", "2,2", records]), 3);
-    assert_eq!(code(&db, &["import", "--fixed", "1,1", records]), 0);
-    assert_eq!(run(&db, &["get", "a"]).stdout, b"b");
+    assert_eq!(code_of(&db, &["import", "--fixed", "2,2", records]), 3);
+    assert_eq!(code_of(&db, &["import", "--fixed", "1,1", records]), 0);
+    assert_eq!(on(&db, &["get", "a"]).stdout, b"b");
 }

@@ -1,0 +1,14 @@
+//! `siltstone` as a process: what it prints, on which stream, with which exit code, and which files it leaves.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod commands;
+mod dedup;
+mod dict;
+mod output;
+mod plan;
+mod reading;
+mod runner;
+mod serve;
+mod usage;
+mod workloads;

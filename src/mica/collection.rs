@@ -1,0 +1,35 @@
+//! When the expired items of a partition are removed.
+
+use crate::batch::TimestampMs;
+
+/// The minimum time between two collections.
+const INTERVAL_MS: u64 = 1_000;
+
+/// Limits how often the expired items of a full partition are removed: the search reads the complete index.
+#[derive(Debug, Default)]
+pub struct CollectionTimer {
+    last_ms: Option<TimestampMs>,
+}
+
+impl CollectionTimer {
+    /// Returns whether expired items may be removed now. If so, the next collection is at least a second later.
+    pub fn is_due(&mut self, now_ms: TimestampMs) -> bool {
+        let is_due = self.last_ms.is_none_or(|last_ms| now_ms.saturating_sub(last_ms) >= INTERVAL_MS);
+        if is_due {
+            self.last_ms = Some(now_ms);
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn collections_are_a_second_apart() {
+        let mut timer = CollectionTimer::default();
+        let due = [5, 6, 1_004, 1_005, 2_000, 2_005].map(|now_ms| timer.is_due(now_ms));
+        assert_eq!(due, [true, false, false, true, false, true]);
+    }
+}
