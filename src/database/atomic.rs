@@ -171,7 +171,10 @@ impl Database {
     /// // Returns the number before it was incremented.
     /// let increment = || {
     ///     database.try_update("count", |found| -> Result<(Change, u64), Box<dyn std::error::Error>> {
-    ///         let count = found.map_or(Ok(0), |found| std::str::from_utf8(&found.value)?.parse::<u64>())?;
+    ///         let count = match found {
+    ///             Some(found) => std::str::from_utf8(&found.value)?.parse()?,
+    ///             None => 0,
+    ///         };
     ///         let value = (count + 1).to_string().into();
     ///         Ok((Change::Put { value, expires_at_ms: NEVER }, count))
     ///     })
