@@ -39,7 +39,7 @@ use std::sync::Arc;
 pub struct Capabilities {
     /// Writes survive the process.
     pub persistent: bool,
-    /// The engine may remove records to make room for others.
+    /// The engine may remove records to make space for others.
     pub lossy: bool,
 }
 
@@ -255,10 +255,10 @@ pub trait Engine: Send + Sync {
     /// Reads everything and reports what is damaged. Calls `progress` with the bytes done and the total bytes.
     fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport>;
 
-    /// Returns what the engine holds and has done.
+    /// Returns the contents, counters and costs of the engine.
     fn stats(&self) -> Stats;
 
-    /// Starts a new peak of the RAM account. Default: nothing, for an engine whose memory never grows.
+    /// Resets the peak of the memory statistics. Default: nothing, for an engine whose memory never grows.
     fn reset_ram_peak(&self) {}
 
     /// Makes everything durable. The engine accepts no operation afterwards.

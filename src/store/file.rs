@@ -11,17 +11,17 @@ use std::ops::Range;
 const MAGIC: &[u8; 8] = b"SILTSTOR";
 /// The version of the format, header and footer.
 pub const STORE_VERSION: u32 = 1;
-/// The bytes of a footer, at the very end of the file.
+/// The length of a footer, at the very end of the file, in bytes.
 pub const FOOTER_BYTES: usize = 128;
-/// The bytes of the header that mean something; the rest of its block is zero.
+/// The used bytes of the header. The rest of its block is zero.
 pub(super) const HEADER_BYTES: usize = 32;
-/// No section is longer than this and so much for each record, in bytes. The filter of a cuckoo table has a tag for
-/// each slot of the LogStore that it was made of, however few were taken.
+/// The maximum length of a section, in bytes, besides a multiple of the number of records. The filter of a cuckoo table
+/// has a tag for each slot of its LogStore, however few slots were taken.
 const SECTION_BYTES: u64 = 64 << 20;
 const SECTION_BYTES_PER_RECORD: u64 = 16;
-/// A longer section is checked before memory is taken for it, in bytes.
+/// A section longer than this is verified before memory is allocated for it, in bytes.
 const SECTION_BYTES_READ_ONCE: u64 = 16 << 20;
-/// The copies of the footer that precede it.
+/// The number of copies of the footer before it.
 pub const FOOTER_COPIES: u8 = 1;
 /// The file ends at a multiple of this, in bytes.
 pub const FILE_ALIGNMENT: u64 = 4096;
@@ -29,7 +29,7 @@ pub const FILE_ALIGNMENT: u64 = 4096;
 /// A range of the file with a checksum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Section {
-    /// Which structure it is; 0 is none.
+    /// The kind of structure; 0 for none.
     pub kind: u8,
     offset: u64,
     pub(super) length: u64,
@@ -43,20 +43,20 @@ impl Section {
     }
 }
 
-/// What a file says of itself at its end.
+/// The footer of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreFooter {
-    /// Which kind of store it is, in the words of the store's own format.
+    /// The kind of store, as defined by the store's format.
     pub kind: u8,
-    /// Drawn at random for each file, so that no other file is taken for this one. The manifest has it too.
+    /// A random number for each file, by which a misplaced file is detected. The manifest has it too.
     pub tag: u64,
     /// The size of a block, in bytes.
     pub block_bytes: u32,
     /// The number of data blocks.
     pub blocks: u64,
-    /// The number of records, deletes included.
+    /// The number of records, including deletes.
     pub records: u64,
-    /// The number of deletes among them.
+    /// The number of deletes.
     pub deleted: u64,
     /// The saved index.
     pub index: Section,
@@ -65,7 +65,7 @@ pub struct StoreFooter {
 }
 
 impl StoreFooter {
-    /// The footer of a file whose own cannot be read: of so many blocks, with no index and no filter.
+    /// Returns a substitute for an unreadable footer, with this many blocks and without index and filter.
     pub(super) fn guessed(kind: u8, tag: u64, block_bytes: u32, blocks: u64) -> StoreFooter {
         let (index, filter) = (Section::default(), Section::default());
         StoreFooter { kind, tag, block_bytes, blocks, records: 0, deleted: 0, index, filter }
@@ -93,7 +93,7 @@ impl StoreFooter {
         footer
     }
 
-    /// Reads a footer back.
+    /// Decodes a footer.
     pub(super) fn decode(file: &File, offset: u64, bytes: &[u8]) -> Result<StoreFooter> {
         let damaged = || file.corrupt(offset, "a store footer with a correct checksum", "other bytes");
         let (body, crc) = bytes.split_last_chunk::<4>().ok_or_else(damaged)?;
@@ -134,12 +134,12 @@ impl StoreFooter {
     }
 }
 
-/// What a file is expected to be, for errors.
+/// Describes the expected file, for errors.
 pub(super) fn expected_tag(tag: u64) -> String {
     format!("the store with tag {tag:016x}")
 }
 
-/// What a file is that is another one, for errors.
+/// Describes a file with a wrong tag, for errors.
 pub(super) fn found_tag(tag: u64) -> String {
     format!("another store's file, with tag {tag:016x}")
 }
@@ -183,7 +183,7 @@ impl StoreFileWriter {
         Ok(StoreFileWriter { appender, kind, tag, block_bytes, blocks: 0 })
     }
 
-    /// The number of the block that comes next.
+    /// Returns the number of the next block.
     pub fn next_block(&self) -> u64 {
         self.blocks
     }
@@ -194,7 +194,7 @@ impl StoreFileWriter {
         self.appender.append(block)
     }
 
-    /// The memory held, in bytes.
+    /// Returns the memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.appender.heap_bytes()
     }
@@ -212,7 +212,7 @@ impl StoreFileWriter {
         }
     }
 
-    /// Saves index and filter, each a kind and its bytes, and writes the footer. Nothing is synced here.
+    /// Saves index and filter, each a kind and its bytes, and writes the footer. Does not sync.
     pub fn finish(
         self,
         records: u64,
@@ -223,8 +223,7 @@ impl StoreFileWriter {
         finish(self.footer(records, deleted), self.appender, index, filter)
     }
 
-    /// Ends a file that only this process reads and that is gone when it is closed: no index and no footer are written,
-    /// and nothing is synced.
+    /// Ends a temporary file that only this process reads: writes no index and no footer, and does not sync.
     pub fn finish_temporary(self, records: u64, deleted: u64) -> Result<StoreFile> {
         let footer = self.footer(records, deleted);
         let (file, length) = self.appender.finish()?;
@@ -272,14 +271,14 @@ pub struct StoreFile {
 }
 
 impl StoreFile {
-    /// Opens a file and checks that it is what its name says.
+    /// Opens a file and checks its tag.
     pub fn open(directory: &Directory, name: &str, tag: u64) -> Result<StoreFile> {
         let file = directory.open(name, directory.access())?;
         let length = file.length()?;
         StoreFile::open_until(file, tag, length)
     }
 
-    /// [`open`](StoreFile::open) for a file whose footer ends at `end`, a position in bytes, whatever follows there.
+    /// Like [`open`](StoreFile::open), for a file whose footer ends at the position `end`, with any bytes after it.
     pub fn open_until(file: File, tag: u64, end: u64) -> Result<StoreFile> {
         let length = end;
         let mut buffer = AlignedBuffer::default();
@@ -300,7 +299,7 @@ impl StoreFile {
         StoreFile::with_footer(file, footer, length)
     }
 
-    /// The file with a footer that was found somewhere; an error if the blocks do not fit into it.
+    /// Returns the file with a footer found elsewhere. Returns an error if the blocks exceed the file.
     pub(super) fn with_footer(file: File, footer: StoreFooter, length: u64) -> Result<StoreFile> {
         let blocks_end =
             footer.blocks.checked_add(1).and_then(|all| all.checked_mul(footer.block_bytes.into()));
@@ -309,7 +308,7 @@ impl StoreFile {
             let got = format!("{} blocks of {} bytes", footer.blocks, footer.block_bytes);
             return Err(file.corrupt(length, format!("blocks that fit into {length} bytes"), got));
         }
-        // Indexes are built for as many records as a footer claims: no more than there is a byte for.
+        // Indexes are sized by the footer's number of records, which must not exceed the number of bytes.
         if footer.records > length || footer.deleted > footer.records {
             let got = format!("{} records, {} of them tombstones", footer.records, footer.deleted);
             return Err(file.corrupt(length, format!("records that fit into {length} bytes"), got));
@@ -317,9 +316,9 @@ impl StoreFile {
         Ok(StoreFile { file, footer, length })
     }
 
-    /// Writes another index, a kind and its bytes, behind the end, and a footer that names it in place of the present
-    /// one; there is no filter then. What stands before the end stays as it is, so that the file can still be opened
-    /// until there; what follows it is cut off first. Synced. The file must be open for writing.
+    /// Appends another index, a kind and its bytes, and a footer that refers to it and to no filter. The bytes before
+    /// are unchanged, so the old file can still be opened up to its end; anything after that end is truncated first.
+    /// Synced. The file must be open for writing.
     pub fn append_index(self, purpose: Purpose, piece_bytes: usize, index: (u8, &[u8])) -> Result<StoreFile> {
         let end = self.length.next_multiple_of(FILE_ALIGNMENT);
         self.file.truncate(end)?;
@@ -329,22 +328,22 @@ impl StoreFile {
         Ok(file)
     }
 
-    /// What the file says of itself.
+    /// Returns the footer.
     pub fn footer(&self) -> &StoreFooter {
         &self.footer
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Returns when the file survives a loss of power, once its directory does.
+    /// Syncs the file. It survives a power failure once its directory is synced too.
     pub fn sync(&self, purpose: Purpose) -> Result<()> {
         self.file.sync(purpose)
     }
 
-    /// An error if the copy of the footer differs from it.
+    /// Returns an error if the copy of the footer differs.
     pub fn check_copy(&self, purpose: Purpose) -> Result<()> {
         let at = self.length.saturating_sub(2 * FOOTER_BYTES as u64);
         let mut buffer = AlignedBuffer::default();
@@ -354,17 +353,17 @@ impl StoreFile {
         Err(self.file.corrupt(at, "a copy of the store's footer", "other bytes"))
     }
 
-    /// The length, in bytes.
+    /// Returns the length, in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Where a section begins in the file, in bytes.
+    /// Returns the offset of a section in the file, in bytes.
     pub fn section_offset(section: &Section) -> u64 {
         section.offset
     }
 
-    /// Reads a saved index or filter, checked.
+    /// Reads and verifies a saved index or filter.
     pub fn read_section(&self, section: &Section, purpose: Purpose) -> Result<Vec<u8>> {
         let end = section.offset.checked_add(section.length);
         if end.is_none_or(|end| end > self.length) {
@@ -390,7 +389,7 @@ impl StoreFile {
         Ok(bytes)
     }
 
-    /// Shows a section piece by piece; an error if its checksum is wrong.
+    /// Reads and verifies a section piece by piece. Returns an error if its checksum is wrong.
     fn go_over(&self, section: &Section, purpose: Purpose, take: &mut dyn FnMut(&[u8])) -> Result<()> {
         let mut buffer = AlignedBuffer::default();
         let (mut done, mut crc) = (0, 0);
@@ -411,7 +410,7 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Where some blocks stand in the file: offset and length in bytes.
+    /// Returns the position of some blocks in the file: offset and length in bytes.
     pub fn extent_of(&self, blocks: &Range<u64>) -> (u64, usize) {
         let block_bytes = u64::from(self.footer.block_bytes);
         let blocks = blocks.start.min(self.footer.blocks)..blocks.end.min(self.footer.blocks);
@@ -419,7 +418,7 @@ impl StoreFile {
         ((blocks.start + 1) * block_bytes, (count * block_bytes) as usize)
     }
 
-    /// Reads some blocks, unchecked, in one read.
+    /// Reads some blocks without verification, in one read.
     pub fn read_blocks<'a>(
         &self,
         purpose: Purpose,
@@ -435,8 +434,8 @@ impl StoreFile {
 }
 
 impl StoreFile {
-    /// Reads some bytes, as [`extent_of`](StoreFile::extent_of) says where, and answers where in `buffer` they stand: a
-    /// read is widened to the file's alignment.
+    /// Reads some bytes, at a position as returned by [`extent_of`](StoreFile::extent_of), and returns their range in
+    /// `buffer`: a read is extended to the file's alignment.
     pub fn read_extent(
         &self,
         purpose: Purpose,
@@ -460,7 +459,7 @@ mod tests {
     use crate::device::memory::MemoryDirectory;
 
     #[test]
-    fn a_file_says_what_it_holds_and_a_damaged_footer_or_header_is_refused() {
+    fn a_file_has_its_properties_and_a_damaged_footer_or_header_is_refused() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         let mut writer = StoreFileWriter::create(&directory, "s", 2, 9, 512, Purpose::Merge, 4096).unwrap();
         writer.append_block(&[1; 512]).unwrap();
@@ -486,7 +485,7 @@ mod tests {
         assert!(StoreFile::open(&directory, "s", 9).is_err());
     }
 
-    /// Fuzz target `database`: a merge took memory for as many records as a forged footer claimed.
+    /// Fuzz target `database`: a merge allocated memory for as many records as a forged footer claimed.
     #[test]
     fn a_footer_that_claims_more_records_than_there_are_bytes_is_refused() {
         for (records, deleted) in [(u64::MAX, 0), (1 << 40, 3), (40, 41)] {
@@ -497,7 +496,7 @@ mod tests {
         }
     }
 
-    /// In a sparse file, which takes no room on the device.
+    /// In a sparse file, which takes no space on the device.
     #[test]
     fn a_section_that_is_longer_than_records_account_for_is_refused_before_it_is_read() {
         let path = tempfile::tempdir().unwrap();
@@ -515,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn another_index_stands_behind_the_first_which_can_still_be_had() {
+    fn a_second_index_follows_the_first_which_remains_usable() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         let mut writer = StoreFileWriter::create(&directory, "s", 2, 9, 512, Purpose::Merge, 4096).unwrap();
         writer.append_block(&[1; 512]).unwrap();
@@ -541,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn a_temporary_file_is_read_by_whoever_wrote_it() {
+    fn a_temporary_file_can_be_read_by_its_writer() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         let mut writer = StoreFileWriter::create(&directory, "s", 2, 9, 512, Purpose::Merge, 4096).unwrap();
         directory.remove("s").unwrap();

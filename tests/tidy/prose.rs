@@ -6,9 +6,6 @@ use super::{none, sources};
 /// Words that documents avoid, and that are terms of the field in comments: code may be sound.
 const TERMS: &[&str] = &["sound"];
 
-/// Files and folders that are not yet in plain English.
-const NOT_YET_PLAIN: &[&str] = &["src/engine/", "src/store/"];
-
 /// A comment of one or more lines, a string, or the name of a test, and the number of its first line.
 type Piece = (usize, String);
 
@@ -117,9 +114,8 @@ impl Scanner {
 fn comments_messages_and_names_of_tests_are_in_plain_english() {
     let mut violations = Vec::new();
     for source in ["src", "crates", "tests", "fuzz", "bench-compare"].into_iter().flat_map(sources) {
-        let is_exempt = |path: &&str| source.path.starts_with(*path);
         // The list of words is in `tests/tidy`.
-        if NOT_YET_PLAIN.iter().any(is_exempt) || source.path.starts_with("tests/tidy") {
+        if source.path.starts_with("tests/tidy") {
             continue;
         }
         for (first, text) in Scanner::pieces_of(&source.text) {

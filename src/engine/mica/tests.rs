@@ -58,7 +58,7 @@ fn contents(engine: &dyn Engine) -> Vec<(Bytes, Bytes)> {
 }
 
 #[test]
-fn a_batch_for_which_there_is_no_room_changes_nothing_in_any_partition() {
+fn a_batch_that_does_not_fit_changes_nothing_in_any_partition() {
     let engine = engine(&small());
     (0..20).for_each(|key| put(&*engine, key, &[7; 500], NEVER, 1).unwrap());
     let (before, records) = (contents(&*engine), engine.stats().records);
@@ -76,14 +76,14 @@ fn a_batch_for_which_there_is_no_room_changes_nothing_in_any_partition() {
 }
 
 #[test]
-fn a_full_store_refuses_and_takes_more_when_something_was_deleted_or_has_expired() {
+fn a_full_store_refuses_writes_until_a_record_is_deleted_or_expires() {
     let engine = engine(&small());
     let full = |now_ms| (0..).find(|key| put(&*engine, *key, &[7; 900], 50, now_ms).is_err()).unwrap();
     let count = full(1);
     assert!((100..400).contains(&count), "{count}");
     let outcome = put(&*engine, count, &[7; 900], 50, 1);
     assert!(matches!(outcome, Err(Error::Full(_))), "{outcome:?}");
-    assert!(engine.check_writable().is_ok(), "that is no failure");
+    assert!(engine.check_writable().is_ok(), "a full store is not a failure");
     write(&*engine, &[Write::Delete { key: &0u32.to_le_bytes() }], 1).unwrap();
     put(&*engine, 0, &[8; 900], 50, 1).unwrap();
     let later = 2_000;
@@ -92,7 +92,7 @@ fn a_full_store_refuses_and_takes_more_when_something_was_deleted_or_has_expired
 }
 
 #[test]
-fn a_cache_takes_everything_and_has_the_last_value_or_none() {
+fn a_cache_accepts_all_writes_and_has_the_last_value_or_none() {
     for eviction in [Eviction::Fifo, Eviction::ApproximateLru] {
         let engine = engine(&small().eviction(Some(eviction)));
         assert!(engine.capabilities().lossy && !engine.capabilities().persistent);
@@ -107,7 +107,7 @@ fn a_cache_takes_everything_and_has_the_last_value_or_none() {
         assert!(found.len() > 300 && found.len() < 1_500 && found.iter().all(|value| value[..] == [2; 300]));
         assert!(get(&*engine, 1_999).is_some() && get(&*engine, 0).is_none());
         assert_eq!(engine.stats().records, found.len() as u64);
-        // A batch longer than the log: what it overwrote itself is absent, and so is what stood there before.
+        // A batch longer than the log: records that it overwrote itself are absent, and so are all earlier ones.
         write(&*engine, &batch, 1).unwrap();
         let found: Vec<Bytes> = (0..2_000).filter_map(|key| get(&*engine, key)).collect();
         assert!(found.len() > 300 && found.iter().all(|value| value[..] == [3; 200]), "{}", found.len());
@@ -115,7 +115,7 @@ fn a_cache_takes_everything_and_has_the_last_value_or_none() {
 }
 
 #[test]
-fn the_account_is_what_was_asked_for() {
+fn the_reported_memory_is_the_configured_memory() {
     for eviction in [None, Some(Eviction::Lru)] {
         let stats = open(&MicaSettings::default().eviction(eviction), 8 << 20, 16).unwrap().stats();
         let bytes = stats.ram.total_bytes() as f64 / f64::from(8 << 20);
@@ -135,7 +135,7 @@ fn settings_outside_their_limits_are_refused() {
     assert!(matches!(outcome, Err(Error::Setting { name: "record_bytes", .. })));
 }
 
-/// A cache of one partition, and how many records of 1,000 bytes its log holds.
+/// A cache of one partition, and the number of records of 1,000 bytes that its log holds.
 fn cache_of(eviction: Eviction) -> (Arc<dyn Engine>, u32) {
     let settings = small().eviction(Some(eviction));
     let engine = || open(&settings, 128 << 10, 1).unwrap();
@@ -144,15 +144,15 @@ fn cache_of(eviction: Eviction) -> (Arc<dyn Engine>, u32) {
     (engine(), full.stats().records as u32)
 }
 
-/// Whether the key is there, by a way that is no use of it.
+/// Returns whether the key exists, without using it in terms of the eviction policy.
 fn get_unused(engine: &dyn Engine, key: u32) -> bool {
     engine.snapshot(0).unwrap().records().any(|record| record.unwrap().key == key.to_le_bytes()[..])
 }
 
-/// What uses the key 0.
+/// An operation that uses key 0.
 type Use = fn(&dyn Engine);
 
-/// Whether a key is there after a round and a tenth of the log, having been used when it stood at `share` of it.
+/// Returns whether a key is still there after 1.1 laps of the log, if it was used when it was at `share` of the log.
 fn survives(eviction: Eviction, share: f64, use_it: Use) -> bool {
     let (cache, round) = cache_of(eviction);
     let at = |share: f64| (f64::from(round) * share) as u32;

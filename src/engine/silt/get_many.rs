@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How many keys are looked up together: so many reads may be in flight, each with a buffer.
+/// The maximum number of keys that are looked up together: each may have a read in flight, with its own buffer.
 const KEYS_PER_BATCH: usize = 128;
 
 /// A key that was not found yet.

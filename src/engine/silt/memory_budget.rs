@@ -32,16 +32,16 @@ use crate::{Error, Result};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The value of no budget.
+/// The value for no budget.
 const UNLIMITED: u64 = u64::MAX;
-/// The smallest budget, in bytes, and what each partition adds to it.
+/// The smallest budget, in bytes, and the addition for each partition.
 const BUDGET_MIN: u64 = 256 << 10;
 const BUDGET_MIN_PER_PARTITION: u64 = 4 << 10;
 /// The active LogStores' indexes take at most one part in this many of the budget.
 const LOG_SHARE: u64 = 8;
-/// The memory of a slot of a LogStore's index, in bytes, about.
+/// The approximate memory of a slot of a LogStore's index, in bytes.
 const SLOT_BYTES: u64 = 8;
-/// The slots of a LogStore, at least, however small the budget.
+/// The minimum number of slots of a LogStore, however small the budget.
 const LOG_SLOTS_MIN: u64 = 64;
 /// A transfer of background work, and the log's buffer, take at most one part in this many of the budget.
 const TRANSFER_SHARE: u64 = 64;
@@ -52,16 +52,16 @@ const BATCH_SHARE: u64 = 16;
 const FILTER_SHARE: u64 = 4;
 /// The memory per record of building a HashStore, in bytes: its hash, and its part of a filter that is being solved.
 const CONVERT_BYTES_PER_RECORD: u64 = 32;
-/// In memory a piece is larger than on flash, by one part in this many.
+/// A piece in memory is larger than on flash by one part in this many.
 const DECODED_SHARE: u64 = 16;
-/// Memory for what may change between two readings of the account, such as the buffers of new threads, in bytes.
+/// Memory for changes between two readings of the memory report, such as the buffers of new threads, in bytes.
 const SLACK_BYTES: u64 = 32 << 10;
 /// The memory of an open store besides its index and filter, in bytes: handle, name, entries in lists.
 pub const STORE_BYTES: u64 = 800;
 /// The memory of a partition besides its stores, in bytes: locks, lists, the state of its LogStore.
 pub const PARTITION_BYTES: u64 = 640;
 
-/// The most slots of a LogStore under a budget.
+/// Returns the maximum number of slots of a LogStore under a budget.
 pub(super) fn log_slots_max(budget: Option<u64>, partitions: usize) -> u32 {
     let slots = budget.unwrap_or(UNLIMITED) / LOG_SHARE / SLOT_BYTES / partitions as u64;
     slots.clamp(LOG_SLOTS_MIN, 1 << 24) as u32
@@ -87,7 +87,7 @@ pub(super) struct MemoryBudget {
     budget: AtomicU64,
     /// Held while pieces are dropped or installed.
     change: Mutex<()>,
-    /// A piece is on flash for which there is room.
+    /// Whether a piece that fits is on flash.
     has_missing: AtomicBool,
     /// Held while a piece is read back.
     loading: Mutex<()>,
@@ -104,7 +104,7 @@ pub(super) struct MemoryBudget {
     merge_peak: AtomicU64,
     /// The number of keys, about.
     keys: AtomicU64,
-    /// The account when it was highest.
+    /// The memory report at its peak.
     peak: Mutex<RamAccount>,
     /// The memory of locks that do not belong to a partition, in bytes.
     lock_bytes: u64,
@@ -168,7 +168,7 @@ impl MemoryBudget {
         Ok(())
     }
 
-    /// Whether pieces are to be read back.
+    /// Returns whether pieces should be read back.
     pub fn has_work(&self) -> bool {
         self.has_missing.load(Relaxed)
     }
@@ -178,7 +178,7 @@ impl MemoryBudget {
         self.unreadable.lock().len()
     }
 
-    /// Makes room for the read buffers of new threads.
+    /// Frees memory for the read buffers of new threads.
     #[inline]
     pub fn account_for_read_buffers(&self) {
         if self.budget().is_some() && scratch_bytes() > self.read_bytes.load(Relaxed) {
@@ -208,13 +208,13 @@ impl MemoryBudget {
         bytes <= self.budget.load(Relaxed) / FILTER_SHARE
     }
 
-    /// The most keys that are looked up together, if each has a buffer of this size.
+    /// Returns the maximum number of keys that are looked up together, if each has a buffer of this size.
     pub fn batch_keys_max(&self, buffer_bytes: usize) -> usize {
         let keys = self.budget.load(Relaxed) / BATCH_SHARE / buffer_bytes.max(1) as u64;
         keys.clamp(1, 1 << 16) as usize
     }
 
-    /// The memory by item, now.
+    /// Returns the current memory by component.
     pub fn account(&self) -> RamAccount {
         let mut ram = RamAccount::default();
         for partition in self.partitions.iter() {
@@ -245,7 +245,7 @@ impl MemoryBudget {
         ram
     }
 
-    /// Records the account if it is the highest so far. Returns its total, in bytes.
+    /// Records the memory report if it is the highest so far. Returns its total, in bytes.
     fn note_peak(&self) -> u64 {
         let account = self.account();
         let total_bytes = account.total_bytes();
@@ -256,7 +256,7 @@ impl MemoryBudget {
         total_bytes
     }
 
-    /// The account now and at its peak.
+    /// Returns the memory report now and at its peak.
     pub fn accounts(&self) -> (RamAccount, RamAccount) {
         self.note_peak();
         let peak = self.peak.lock().clone();
@@ -266,12 +266,12 @@ impl MemoryBudget {
         (now, peak)
     }
 
-    /// Starts a new peak.
+    /// Resets the peak.
     pub fn reset_peak(&self) {
         *self.peak.lock() = self.account();
     }
 
-    /// Records the peak, and drops what is beyond the budget.
+    /// Records the peak, and drops pieces that exceed the budget.
     pub fn keep_within_budget(&self) {
         let total_bytes = self.note_peak();
         if self.budget().is_some_and(|budget| total_bytes > budget) {
@@ -279,7 +279,7 @@ impl MemoryBudget {
         }
     }
 
-    /// Makes room for memory that is about to be taken.
+    /// Drops pieces to free this much memory, which is about to be allocated.
     pub fn make_room(&self, bytes: u64) {
         if let Some(budget) = self.budget()
             && self.account().total_bytes() + bytes > budget
@@ -368,13 +368,14 @@ impl MemoryBudget {
         missing
     }
 
-    /// Reads one piece back for which there is room.
+    /// Reads back one piece that fits.
     pub fn step_load(&self) -> Result<Step> {
         if !self.has_work() {
             return Ok(Step::Idle);
         }
         let Some(_loading) = self.loading.try_lock() else { return Ok(Step::Idle) };
-        // Under a budget not simply the first missing piece: one without room would be dropped and read again for ever.
+        // With a budget, not just the first missing piece: one that does not fit would be dropped and read again
+        // forever.
         let next = match self.budget() {
             Some(_) => self.rebalance(0),
             None => self.first_missing(),
@@ -398,7 +399,7 @@ impl MemoryBudget {
         Ok(Step::Worked)
     }
 
-    /// The piece to read back next where there is no budget.
+    /// Returns the piece to read back next if there is no budget.
     fn first_missing(&self) -> Option<(usize, Piece)> {
         let unreadable = self.unreadable.lock().clone();
         let missing = self.partitions.iter().enumerate().filter_map(|(number, partition)| {

@@ -227,7 +227,8 @@ impl MergeJob {
     }
 }
 
-/// The filter of a SortedStore with about this many records, if the settings ask for one and the budget has room.
+/// Returns the builder of the filter of a SortedStore with about this many records, if it is configured and fits the
+/// budget.
 fn last_filter(context: &JobContext, records: u64) -> Result<Option<RangedFilterBuilder>> {
     let bits = context.configuration.settings.filter_last_store;
     // While it is saved, it is in memory twice.

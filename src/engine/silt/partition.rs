@@ -94,7 +94,7 @@ pub(super) struct Partitions {
     configuration: Arc<Configuration>,
     log: Arc<Log>,
     partitions: Vec<Partition>,
-    /// The most slots of a LogStore under the memory budget.
+    /// The maximum number of slots of a LogStore under the memory budget.
     log_slots_max: AtomicU32,
     pub full_tables: FullTables,
 }
@@ -239,7 +239,7 @@ impl Partitions {
             return Ok(());
         }
         let slots = state.active.slots();
-        let problem = format!("a table of {slots} slots has no room for a single key; use more slots");
+        let problem = format!("a table of {slots} slots cannot hold a single key; use more slots");
         Err(Error::Setting { name: "log_slots_min", problem })
     }
 

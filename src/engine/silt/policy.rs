@@ -1,33 +1,39 @@
-//! When LogStores are converted and partitions merged: decisions from counts, without a hand on any file.
+//! The policy: decides from counts when LogStores are converted and partitions are merged. It touches no files.
 //!
-//! The paper merges each partition by itself when its HashStores hold d keys (SILT 5). Here one bound holds for all
-//! HashStores together, d·(P+1)/2, which is what P partitions hold on average between merges that are spread
-//! evenly: when it is reached the fullest partition is merged. That bounds the memory, spreads the merges by itself,
-//! and favours the partitions where a merge frees most.
+//! The paper merges each partition separately when its HashStores hold d keys (SILT 5). Here one bound applies to all
+//! HashStores together, d·(P+1)/2: the average total of P partitions whose merges are evenly staggered. When the bound
+//! is reached, the fullest partition is merged. This limits the memory, staggers the merges without further rules, and
+//! prefers partitions in which a merge frees most.
+//!
+//!  ```text
+//!  HashStore records   ####   partition 0 (just merged: empty soon)
+//!  of P = 4 partitions ###.   partition 1
+//!                      ##..   partition 2       sum at the bound = d·(1 + 2 + 3 + 4)/4 = d·(P+1)/2
+//!                      #...   partition 3
+//!  ```
 
 use super::settings::SiltSettings;
 use crate::device::Access;
 use crate::index::partial_key_cuckoo::CuckooSettings;
 use crate::store::log_store::{LOG_TABLES_MAX, LogStore, LogStoreSettings};
 
-/// More HashStores of a partition than these are merged if they are small: each costs false positives, and memory
-/// however few records it holds.
+/// If a partition has more HashStores than this and they are small, they are merged: each one costs false positives and
+/// some memory, however few records it holds.
 pub const HASH_STORES_MAX: usize = 48;
-/// HashStores are small if they have less than one record for so many slots that a LogStore is to have.
+/// HashStores are small if they have less than one record per this many slots of a regular LogStore.
 pub const SLOTS_PER_RECORD_OF_SMALL: u64 = 16;
-/// A LogStore may reach over this part of the data, though that is more log than is allowed otherwise.
+/// A LogStore may span one part in this many of the data, even if that is more log than allowed otherwise.
 pub const LOG_PART_OF_DATA: u64 = 10;
 /// The share by which the bound may be exceeded before writers have to wait.
 const EXCESS_MAX: f64 = 0.1;
-/// HashStores hold no more than this share of the keys of their own that are taken to be new: else a store that was
-/// never merged, all of whose keys are new as far as is known, would never be merged under a ratio of about two or
-/// more.
+/// HashStores hold at most this share of the keys that only they are assumed to have. Without this limit a store that
+/// was never merged, whose keys all count as new, would never be merged with a ratio of about two or more.
 const UNMERGED_SHARE_MAX: f64 = 0.75;
-/// A table is taken to be full at this share of its slots, before it is known better.
+/// The assumed occupancy of a full table, until it has been measured.
 pub const OCCUPANCY: f64 = 0.93;
-/// From fewer records than these nothing is concluded about those to come.
+/// With fewer records than this in a LogStore, its record sizes are not extrapolated.
 const LOG_RECORDS_TELLING: u32 = 64;
-/// What a LogStore reaches over before anything is known of the records, as a binary logarithm of bytes of log.
+/// The assumed span of a LogStore before record sizes are known, as a binary logarithm of bytes of log.
 pub const POSITION_BITS_MAX: u8 = 32;
 /// The lower limit of the same.
 pub const POSITION_BITS_MIN: u8 = 16;
@@ -37,9 +43,9 @@ pub const LOG_REACH: f64 = 2.0;
 pub const PARTITIONS_PER_FROZEN: usize = 8;
 /// The minimum of the same.
 pub const FROZEN_MAX_MIN: usize = 2;
-/// Pieces of a merge have a byte for so many keys.
+/// The transfers of a merge have one byte per this many keys.
 pub const KEYS_PER_PIECE_BYTE: u64 = 1024;
-/// The smallest piece of a merge through the page cache, and past it, in bytes.
+/// The minimum size of a transfer of a merge, in bytes: through the page cache, and with direct I/O.
 pub const PIECE_BYTES_MIN: usize = 16 << 10;
 const DIRECT_PIECE_BYTES_MIN: usize = 64 << 10;
 
@@ -51,7 +57,7 @@ pub(super) struct PartitionCounts {
     pub hash_stores: usize,
     pub hash_records: u64,
     pub sorted_records: u64,
-    /// Everything in it is to be merged.
+    /// Whether everything in it should be merged.
     pub compact: bool,
 }
 
@@ -60,8 +66,8 @@ impl PartitionCounts {
         self.hash_records + self.frozen_records
     }
 
-    /// Whether there are many HashStores that hold little. Those of the size that LogStores are to have may be as many
-    /// as d takes: with a fixed bound on them, databases beyond some size would merge more often than d says.
+    /// Returns whether there are many small HashStores. The number of regular ones is limited only by d: with a fixed
+    /// limit, databases above some size would merge more often than d requires.
     fn is_splintered(&self, settings: &SiltSettings) -> bool {
         let slots = u64::from(log_slots(settings, self.hash_records + self.sorted_records));
         self.hash_stores > HASH_STORES_MAX
@@ -69,18 +75,18 @@ impl PartitionCounts {
     }
 }
 
-/// The counts that decisions are made from.
+/// The counts that decisions are based on.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Counts {
     pub partitions: Vec<PartitionCounts>,
-    /// Of the records that were merged last, the share whose keys were new.
+    /// The share of records in the last merges whose keys were new.
     pub new_key_ratio: f64,
-    /// How many records of HashStores the merge under way has gone over. They are there until it ends; but whoever
-    /// writes as fast as it gets on is not to be slowed.
+    /// The number of HashStore records that the running merge has passed. They exist until it ends, but writers that
+    /// are as slow as the merge should not be delayed.
     pub merged_records: u64,
 }
 
-/// How far background work is behind, each 0 if not at all and 1 if writers have to wait.
+/// How far background work is behind: 0 for not at all, 1 if writers must wait.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Pressure {
     pub convert: f64,
@@ -96,17 +102,17 @@ impl Counts {
         self.sum(|partition| partition.sorted_records)
     }
 
-    /// The keys of HashStores that are taken to be new.
+    /// The number of keys in HashStores that are assumed to be new.
     fn new_keys(&self) -> f64 {
         self.new_key_ratio * self.sum(|partition| partition.hash_records)
     }
 
-    /// About how many keys there are.
+    /// Returns the approximate number of keys.
     pub fn keys(&self) -> f64 {
         self.sorted_keys() + self.new_keys()
     }
 
-    /// How many records all HashStores together may hold.
+    /// Returns the maximum number of records in all HashStores together.
     pub fn hash_records_max(&self, settings: &SiltSettings) -> f64 {
         let partitions = self.partitions.len() as f64;
         let floor = f64::from(settings.log_slots_min) * OCCUPANCY * partitions / 2.0;
@@ -114,13 +120,13 @@ impl Counts {
         (share * self.sorted_keys() + share.min(UNMERGED_SHARE_MAX) * self.new_keys()).max(floor)
     }
 
-    /// The records in HashStores that are still to be merged.
+    /// Returns the number of HashStore records that are not merged yet.
     fn hash_records(&self) -> f64 {
         let records = self.partitions.iter().map(|partition| partition.hash_records).sum::<u64>();
         records.saturating_sub(self.merged_records) as f64
     }
 
-    /// The partition to merge next, if one should be.
+    /// Returns the partition to merge next, if any.
     pub fn choose_merge(&self, settings: &SiltSettings) -> Option<usize> {
         let numbered = || self.partitions.iter().enumerate();
         let fullest = |candidates: &mut dyn Iterator<Item = (usize, &PartitionCounts)>| {
@@ -138,7 +144,7 @@ impl Counts {
         None
     }
 
-    /// How far the merge under way is ahead of the bound that it keeps, in LogStores: 0 if there is other work.
+    /// Returns how far the running merge is ahead of its bound, in LogStores; 0 if other work is waiting.
     pub fn slack(&self, settings: &SiltSettings) -> f64 {
         if self.partitions.iter().any(|partition| partition.frozen > 0 || partition.compact) {
             return 0.0;
@@ -148,7 +154,7 @@ impl Counts {
         ((self.hash_records_max(settings) - self.hash_records()) / log_store).max(0.0)
     }
 
-    /// How far background work is behind.
+    /// Returns how far background work is behind.
     pub fn pressure(&self, settings: &SiltSettings) -> Pressure {
         let waiting = |partition: &PartitionCounts| if partition.compact { 0 } else { partition.frozen };
         let frozen = self.partitions.iter().map(waiting).sum::<usize>().saturating_sub(1);
@@ -158,23 +164,23 @@ impl Counts {
     }
 }
 
-/// A table has about so many regions at the most: the more, the sooner one of them is full.
+/// A table has at most about this many regions: the more there are, the sooner one of them is full.
 pub const REGIONS: u32 = 4;
-/// A LogStore of fewer slots is one table.
+/// A LogStore with fewer slots is a single table.
 pub const TABLES_SLOTS_MIN: u32 = 1024;
 
-/// How many bytes of log a LogStore reaches over at the most, in a database of so many. A bound that does not grow with
-/// the data would have LogStores converted before they are full, into ever more HashStores.
+/// Returns the maximum number of bytes of log that a LogStore spans, for a database of this size. With a limit that
+/// does not grow with the data, LogStores would be converted before they are full, into ever more HashStores.
 pub(super) fn log_reach_bytes(settings: &SiltSettings, data_bytes: u64) -> u64 {
     (settings.log_bytes_max / 2).max(data_bytes / LOG_PART_OF_DATA)
 }
 
-/// The files that are open beside stores and the log: manifest and mirror, the directory and its lock, `USAGE`, and a
-/// store that each job writes.
+/// The open files besides stores and the log: manifest and mirror, the directory and its lock, `USAGE`, and a store
+/// written by each job.
 const OTHER_FILES: u64 = 9;
 
-/// How many files are open at the most where LogStores are converted when they are full: the stores just before a merge
-/// ends, which holds up writers, and the log.
+/// Returns the maximum number of open files if LogStores are converted when they are full: the stores just before the
+/// end of a merge that delays writers, and the log.
 pub(super) fn open_files(settings: &SiltSettings, partitions: u32, keys: u64, record_bytes: u64) -> u64 {
     let partition_keys = keys / u64::from(partitions);
     let partition = PartitionCounts { sorted_records: partition_keys, ..PartitionCounts::default() };
@@ -182,21 +188,21 @@ pub(super) fn open_files(settings: &SiltSettings, partitions: u32, keys: u64, re
     let hash_records = (1.0 + EXCESS_MAX) * counts.hash_records_max(settings);
     let slots = f64::from(log_slots(settings, partition_keys));
     let hash_stores = (hash_records / (slots * OCCUPANCY)).ceil() as u64;
-    // LogStores that wait, and those that take records, reach over twice what one does.
+    // Waiting LogStores and active ones together span twice as much as one generation.
     let log_store_bytes = slots as u64 * record_bytes * u64::from(partitions);
     let log_bytes = 2 * log_store_bytes.min(log_reach_bytes(settings, keys.saturating_mul(record_bytes)));
     let segments = log_bytes / settings.log_segment_bytes + 2;
     u64::from(partitions) + hash_stores + segments + OTHER_FILES
 }
 
-/// The slots of the LogStore of a partition with so many keys.
+/// Returns the number of slots of the LogStore of a partition with this many keys.
 fn log_slots(settings: &SiltSettings, partition_keys: u64) -> u32 {
     let wanted = partition_keys / u64::from(settings.keys_per_log_slot);
     (wanted.min(1 << 24) as u32).max(settings.log_slots_min)
 }
 
-/// The LogStore of a partition with so many keys: its slots in one table if it is to become a filter as it is, else in
-/// several, each of regions of 2^`buckets_per_region_log2` buckets of four.
+/// Returns the settings of the LogStore of a partition with this many keys: one table if its tags become the filter,
+/// otherwise several, each with regions of 2^`buckets_per_region_log2` buckets of four.
 pub(super) fn log_store_settings(
     settings: &SiltSettings,
     partition_keys: u64,
@@ -221,8 +227,8 @@ pub(super) fn log_store_settings(
     LogStoreSettings { table, tables, position_bits }
 }
 
-/// The binary logarithm of the bytes of log that the next LogStore of a partition, of so many slots, is to reach over:
-/// twice what it takes if records come as they did during the last one, which ends at `end`.
+/// Returns the binary logarithm of the bytes of log that the next LogStore of a partition, with this many slots, should
+/// span: twice what it needs if records have the same size as during the last one, which ends at `end`.
 pub(super) fn position_bits(last: &LogStore, end: u64, slots: u32) -> u8 {
     if last.len() < LOG_RECORDS_TELLING {
         return last.position_bits();
@@ -232,9 +238,8 @@ pub(super) fn position_bits(last: &LogStore, end: u64, slots: u32) -> u8 {
     bits.clamp(f64::from(POSITION_BITS_MIN), f64::from(POSITION_BITS_MAX)) as u8
 }
 
-/// What a merge reads and writes in one piece, in bytes: it grows with the data, so that its memory a key does not.
-/// Past the page cache pieces are larger, as each waits for the device, but not so large that lookups wait long behind
-/// one.
+/// Returns the size of a merge's transfers in bytes. It grows with the data, so that the memory per key does not. With
+/// direct I/O transfers are larger, because each waits for the device, but not so large that lookups wait long for one.
 pub(super) fn piece_bytes(settings: &SiltSettings, keys: u64, access: Access) -> usize {
     let wanted = (keys / KEYS_PER_PIECE_BYTE).next_power_of_two() as usize;
     let least = if access.is_direct() { DIRECT_PIECE_BYTES_MIN } else { PIECE_BYTES_MIN };
@@ -328,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_as_fast_as_a_merge_gets_on_is_not_slowed() {
+    fn writers_as_slow_as_the_merge_are_not_delayed() {
         let mut counts = counts(&[300, 300, 200, 50], 1000);
         assert!(counts.pressure(&settings()).merge >= 1.0);
         counts.merged_records = 100;
@@ -336,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_leads_by_what_it_has_made_room_for_unless_something_else_waits() {
+    fn a_merge_is_ahead_by_the_records_it_has_passed_unless_other_work_waits() {
         let mut counts = counts(&[300, 300, 100, 100], 1000);
         assert_eq!(counts.slack(&settings()), 0.0);
         counts.merged_records = 200;

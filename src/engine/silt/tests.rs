@@ -92,8 +92,8 @@ fn a_get_reads_once_and_a_miss_hardly_more() {
     assert!(hits <= 20_200 && misses <= 20_200, "{hits} {misses}");
 }
 
-/// Simulation seed 231: with keys of 14 bytes and no values 292 records stand in a block, more than a block-perfect
-/// index takes, and the first merge stopped the database.
+/// Simulation seed 231: with keys of 14 bytes and no values a block has 292 records, more than a block-perfect index
+/// supports, and the first merge stopped the database.
 #[test]
 fn records_too_small_for_a_block_perfect_index_are_found_by_fences() {
     let files = MemoryDirectory::default();

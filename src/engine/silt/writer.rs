@@ -175,7 +175,7 @@ impl Writer {
         if self.partitions.index(key, route, position, buffer)? {
             return Ok(());
         }
-        // The partition's writer is locked, so its LogStore does not change while room is made without the state's
+        // The partition's writer is locked, so its LogStore does not change while memory is freed without the state's
         // lock.
         let table_bytes = self.partitions.get(route.0).read(|state| state.active.heap_bytes());
         self.memory.make_room(table_bytes as u64);

@@ -1,10 +1,15 @@
 //! The on-flash cuckoo table: the records of a LogStore in the order of its slots.
 //!
-//! Each slot is checked by itself, so that a get reads the sectors that hold it and no more.
+//! Each slot has its own checksum, so a get reads only the sectors that contain it.
 //!
-//! Deviation: empty slots are not written. The filter tells how many taken slots come before one, so the table is full
-//! and not 93 % full; docs/formats/cuckoo_table.md draws it. The regions of the LogStore's index keep the table
-//! mergeable in one pass: a region holds one range of hashes, and is sorted in memory when it is read.
+//! Deviation: empty slots are not written. The filter counts the taken slots before a slot, so the table is 100 % full
+//! instead of 93 %; docs/formats/cuckoo_table.md draws it. The regions of the LogStore's index allow a merge in one
+//! pass: a region holds one range of hashes, and is sorted in memory when it is read.
+//!
+//!  ```text
+//!  LogStore's slots   a . b c . . d e . f      . = empty
+//!  file               a b c d e f              record of slot s is at rank(s), the taken slots before s
+//!  ```
 
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::index::filter::{CuckooFilter, Filter};
@@ -23,17 +28,17 @@ use std::sync::Arc;
 /// The store kind of a cuckoo table in the footer.
 pub const CUCKOO_TABLE_KIND: u8 = 5;
 
-/// Where records stand in the table's blocks.
+/// The positions of records in the table's blocks.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct Geometry {
     shape: RecordShape,
     pub slots_per_block: u64,
-    /// Where the slots are.
+    /// The positions of the slots.
     pub checked: CheckedSlots,
 }
 
 impl Geometry {
-    /// Of a table of so many records; `None` if none of the layout fits into a block.
+    /// Returns the geometry of a table with this footer; `None` if a block cannot hold a record.
     pub fn new(shape: RecordShape, footer: &StoreFooter) -> Option<Geometry> {
         let slot_bytes = shape.layout.slot_bytes(true)?;
         let block_bytes = footer.block_bytes as usize;
@@ -61,13 +66,13 @@ pub struct CuckooTable {
 }
 
 impl CuckooTable {
-    /// Whether records of this layout can stand in a table with such blocks: they must be of one size, below a block's.
+    /// Returns whether such blocks can hold records of this layout: they must have a fixed size below a block's.
     pub fn suits(layout: &RecordLayout, block_bytes: u32) -> bool {
         let Some(slot_bytes) = layout.slot_bytes(true) else { return false };
         checked_slots_per_block(slot_bytes, block_bytes as usize) > 0
     }
 
-    /// Opens a table and reads its filter back.
+    /// Opens a table and loads its filter.
     pub fn open(directory: &Directory, name: &str, tag: u64, shape: RecordShape) -> Result<CuckooTable> {
         let file = StoreFile::open(directory, name, tag)?;
         let footer = file.footer();
@@ -91,22 +96,22 @@ impl CuckooTable {
         Ok(CuckooTable { file: Arc::new(file), geometry, filter })
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &StoreFile {
         &self.file
     }
 
-    /// The file, to be held for longer than the table.
+    /// Returns a shared reference to the file, which may outlive the table.
     pub fn shared_file(&self) -> Arc<StoreFile> {
         self.file.clone()
     }
 
-    /// The filter.
+    /// Returns the filter.
     pub fn filter(&self) -> &CuckooFilter {
         &self.filter
     }
 
-    /// The memory of the filter, in bytes.
+    /// Returns the memory of the filter, in bytes.
     pub fn filter_bytes(&self) -> usize {
         self.filter.heap_bytes()
     }
@@ -133,7 +138,7 @@ impl CuckooTable {
         Ok(None)
     }
 
-    /// Reads a slot and checks it; answers where in `buffer` it stands.
+    /// Reads and verifies a slot, and returns its range in `buffer`.
     fn read(&self, purpose: Purpose, rank: u64, buffer: &mut AlignedBuffer) -> Result<Range<usize>> {
         let (file, checked) = (self.file.file(), &self.geometry.checked);
         let place = self.file.read_extent(purpose, checked.extent_of(&(rank..rank + 1)), buffer)?;
@@ -144,7 +149,7 @@ impl CuckooTable {
     }
 }
 
-/// Takes the records of a LogStore in the order of its slots and makes a [`CuckooTable`] of them.
+/// Writes the records of a LogStore, in the order of its slots, to a [`CuckooTable`].
 pub struct CuckooTableWriter {
     file: StoreFileWriter,
     shape: RecordShape,
@@ -215,7 +220,7 @@ impl CuckooTableWriter {
         self.block.seal(file.next_block(), |block| file.append_block(block))
     }
 
-    /// Writes what is left and saves the filter. Nothing is synced here.
+    /// Writes the rest, and saves the filter. Does not sync.
     pub fn finish(mut self, filter: CuckooFilter) -> Result<CuckooTable> {
         if !self.block.is_empty() {
             self.seal()?;
@@ -236,21 +241,21 @@ impl CuckooTableWriter {
     }
 }
 
-/// The records of a [`CuckooTable`] in hash order, a region at a time.
+/// The records of a [`CuckooTable`] in hash order, one region at a time.
 pub struct CuckooCursor {
     table: Arc<CuckooTable>,
     purpose: Purpose,
     next_region: u32,
     buffer: AlignedBuffer,
-    /// The slots of the region, without what stands between them in the file.
+    /// The slots of the region, concatenated without checksums and padding.
     region: Vec<u8>,
-    /// The records that are still to come, the next one at the end: each with its index in the region.
+    /// The remaining records with their indexes in the region, in descending order.
     order: Vec<(KeyHash, u32)>,
     current: Option<(KeyHash, u32)>,
 }
 
 impl CuckooCursor {
-    /// A cursor before the first record.
+    /// Creates a cursor before the first record.
     pub fn new(table: Arc<CuckooTable>, purpose: Purpose) -> Self {
         CuckooCursor {
             table,

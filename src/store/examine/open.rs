@@ -1,4 +1,4 @@
-//! Opening a store of which any part may be damaged.
+//! Opens a store of which any part may be damaged.
 
 use super::pass::{Examined, StoreView};
 use super::{Advance, Belonging, Visit, read_if_readable};
@@ -18,22 +18,22 @@ use crate::store::record::RecordLayout;
 use crate::store::slots::CheckedSlots;
 use crate::{Error, Result};
 
-/// A store as it should be.
+/// The expected properties of a store.
 #[derive(Debug, Clone)]
 pub struct StoreToOpen<'a> {
     /// The name of its file.
     pub name: &'a str,
     /// Its tag.
     pub tag: u64,
-    /// The kind that it has, should neither end of the file say so.
+    /// Its kind if both ends of the file are unreadable.
     pub kind: u8,
-    /// The size of a block that it has then, in bytes.
+    /// Its block size in that case, in bytes.
     pub block_bytes: u32,
-    /// What its records have in common.
+    /// The common properties of its records.
     pub belonging: Belonging,
 }
 
-/// A store with as much of it as could be read.
+/// A store with the parts that could be read.
 pub struct OpenedStore {
     file: StoreFile,
     belonging: Belonging,
@@ -45,10 +45,11 @@ pub struct OpenedStore {
 }
 
 impl OpenedStore {
-    /// Opens a store; if so much of it is damaged that nothing can be read, the damage.
+    /// Opens a store. Returns the damage if so much is damaged that nothing can be read.
     ///
     /// # Errors
-    /// Those of reading, but not of what the device has lost; [`Error::Version`] for a sound file of another version.
+    /// Read errors, except for bytes that the device has lost; [`Error::Version`] for an intact file of another
+    /// version.
     pub fn open(
         directory: &Directory,
         wanted: &StoreToOpen<'_>,
@@ -80,20 +81,20 @@ impl OpenedStore {
         Ok(Ok(OpenedStore { file, belonging, index, filter, table, end_is_known, damage }))
     }
 
-    /// What reading it will read, in bytes.
+    /// Returns the number of bytes that an examination reads.
     pub fn bytes(&self) -> u64 {
         self.file.length()
     }
 
-    /// How many records the store says that it has, deletes included.
+    /// Returns the number of records that the store states, including deletes.
     pub fn records(&self) -> u64 {
         self.file.footer().records
     }
 
-    /// Reads all of it, and shows every sound record.
+    /// Reads everything, and calls `visit` with every intact record.
     ///
     /// # Errors
-    /// Those of reading, and of `visit`; [`Error::Interrupted`] if `advance` answered so.
+    /// Errors of reading and of `visit`; [`Error::Interrupted`] if `advance` returns false.
     pub fn examine(&self, advance: &mut Advance<'_>, visit: &mut Visit<'_>) -> Result<Examined> {
         let view = StoreView {
             file: &self.file,
@@ -106,7 +107,7 @@ impl OpenedStore {
         let mut examined = view.examine(advance, visit)?;
         examined.damage.splice(0..0, self.damage.iter().cloned());
         if let Some(footer) = examined.damage.first_mut().filter(|_| !self.end_is_known) {
-            // Whether the last block found was the last one nobody can tell.
+            // The last block found is not necessarily the last one of the store.
             footer.lost.push(self.belonging.range(examined.behind, u64::MAX));
         }
         Ok(examined)
@@ -114,7 +115,7 @@ impl OpenedStore {
 }
 
 impl Belonging {
-    /// The keys of the partition whose placements within it are from `first` to `last`.
+    /// Returns the range of keys of the partition whose placements within it are from `first` to `last`.
     pub fn range(&self, first: u64, last: u64) -> KeyRange {
         KeyRange::within_partition(self.partition, self.shape.placing.partitions_log2, first, last)
     }
@@ -131,7 +132,7 @@ fn has_right_checksum(bytes: &[u8]) -> bool {
         .is_some_and(|(body, crc)| checksum::crc32c(body) == u32::from_le_bytes(*crc))
 }
 
-/// The footer, or its copy if that alone is sound.
+/// Returns the footer, or its copy if only that is intact.
 fn find_footer(file: &File, length: u64, tag: u64, damage: &mut Vec<Damage>) -> Result<Option<StoreFooter>> {
     let mut buffer = AlignedBuffer::default();
     for copies in 1..=2 {
@@ -156,7 +157,7 @@ fn find_footer(file: &File, length: u64, tag: u64, damage: &mut Vec<Damage>) -> 
     Ok(None)
 }
 
-/// A footer of as many blocks as are found sound.
+/// Returns a footer that spans all intact blocks.
 fn guess_footer(file: &File, length: u64, wanted: &StoreToOpen<'_>) -> Result<StoreFooter> {
     let (mut buffer, mut blocks) = (AlignedBuffer::default(), 0);
     let (mut kind, mut block_bytes) = (wanted.kind, wanted.block_bytes);
@@ -199,7 +200,7 @@ fn guess_footer(file: &File, length: u64, wanted: &StoreToOpen<'_>) -> Result<St
     Ok(footer)
 }
 
-/// The kind of a store and the size of its blocks, from its header if that is sound.
+/// Returns the kind of a store and its block size from the header, if that is intact.
 fn stated_in(header: &[u8], tag: u64) -> Option<(u8, u32)> {
     let mut fields = Reader::new(header);
     fields.bytes(12)?;
@@ -220,11 +221,11 @@ fn check_header(file: &File, length: u64, footer: &StoreFooter, damage: &mut Vec
     Ok(())
 }
 
-/// Reads all of a store that is open, its index and its filter as they were saved, and shows every sound record. Holds
-/// both in memory meanwhile.
+/// Reads all of an open store, with its saved index and filter, and calls `visit` with every intact record. Holds index
+/// and filter in memory meanwhile.
 ///
 /// # Errors
-/// Those of reading, and of `visit`; [`Error::Interrupted`] if `advance` answered so.
+/// Errors of reading and of `visit`; [`Error::Interrupted`] if `advance` returns false.
 pub fn examine_store(
     file: &StoreFile,
     belonging: Belonging,
@@ -236,7 +237,7 @@ pub fn examine_store(
     StoreView { file, belonging, index, filter, table, end_is_known: true }.examine(advance, visit)
 }
 
-/// What finds records, as far as it can be read. What cannot be is told when the file is gone through.
+/// The structures that locate records, as far as they are readable. Unreadable ones are reported by the examination.
 type Finders = (Option<StoreIndex>, Option<StoreFilter>, Option<CuckooFilter>);
 
 fn load(file: &StoreFile, layout: &RecordLayout) -> Result<Finders> {

@@ -1,4 +1,4 @@
-//! Going through all blocks of a store, damaged or not.
+//! Reads all blocks of a store, damaged or not.
 
 use super::{Advance, Belonging, Visit, read_if_readable};
 use crate::damage::{Damage, DamagedPart, KeyRange};
@@ -16,25 +16,25 @@ use crate::store::slots::CheckedSlots;
 use crate::{Error, Result};
 use std::ops::Range;
 
-/// What is read at a time, in bytes.
+/// The size of reads, in bytes.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// What a store was found to hold.
+/// The result of examining a store.
 #[derive(Debug, Default)]
 pub struct Examined {
-    /// What is damaged.
+    /// The damage.
     pub damage: Vec<Damage>,
-    /// How many records are sound, deletes included.
+    /// The number of intact records, including deletes.
     pub records: u64,
-    /// The lowest placement that a record behind the last sound block may have.
+    /// The lowest possible placement of a record after the last intact block.
     pub behind: u64,
 }
 
-/// A store with what finds its records, as far as it is there.
+/// A store with its readable index and filter.
 pub struct StoreView<'a> {
     /// The file.
     pub file: &'a StoreFile,
-    /// What the records have in common.
+    /// The common properties of the records.
     pub belonging: Belonging,
     /// The index of a store in hash order.
     pub index: Option<&'a StoreIndex>,
@@ -42,16 +42,16 @@ pub struct StoreView<'a> {
     pub filter: Option<&'a StoreFilter>,
     /// The filter of a cuckoo table.
     pub table: Option<&'a CuckooFilter>,
-    /// Whether the footer is known, and with it what the file should hold.
+    /// Whether the footer is known, and with it the expected contents.
     pub end_is_known: bool,
 }
 
 impl StoreView<'_> {
-    /// Reads all of it, and shows every sound record.
+    /// Reads everything, and calls `visit` with every intact record.
     ///
     /// # Errors
-    /// Those of reading, but not of what the device has lost; those of `visit`; [`Error::Interrupted`] if `advance`
-    /// answered so.
+    /// Read errors, except for bytes that the device has lost; errors of `visit`; [`Error::Interrupted`] if `advance`
+    /// returns false.
     pub fn examine(&self, advance: &mut Advance<'_>, visit: &mut Visit<'_>) -> Result<Examined> {
         let footer = self.file.footer();
         self.file.file().drop_cache();
@@ -129,19 +129,19 @@ impl StoreView<'_> {
         Ok(())
     }
 
-    /// Where the slots of a cuckoo table are.
+    /// Returns the positions of the slots of a cuckoo table.
     fn geometry(&self) -> Option<CuckooGeometry> {
         let footer = self.file.footer();
         let is_table = footer.kind == CUCKOO_TABLE_KIND;
         CuckooGeometry::new(self.belonging.shape, footer).filter(|_| is_table)
     }
 
-    /// The number of slots in a full block of a cuckoo table.
+    /// Returns the number of slots in a full block of a cuckoo table.
     fn slots_per_block(&self) -> Option<u64> {
         self.geometry().map(|geometry| geometry.slots_per_block)
     }
 
-    /// Where the slots are, if each has a checksum.
+    /// Returns the positions of the slots, if each has a checksum.
     fn checked(&self) -> Option<CheckedSlots> {
         match self.geometry() {
             Some(geometry) => Some(geometry.checked),
@@ -152,7 +152,7 @@ impl StoreView<'_> {
         }
     }
 
-    /// Whether a lookup of this hash reads these blocks; why not, if not.
+    /// Checks that a lookup of this hash reads these blocks. The error is the part that prevents it.
     fn finds(&self, hash: KeyHash, blocks: &Range<u64>) -> std::result::Result<(), DamagedPart> {
         if let Some(table) = self.table {
             let slots = self.slots_per_block().unwrap_or(1);
@@ -173,7 +173,7 @@ impl StoreView<'_> {
         }
     }
 
-    /// The placements that records of lost blocks may have, between those of their neighbours.
+    /// Returns the range of placements that records of lost blocks may have, from those of the neighbouring blocks.
     fn placements_of(&self, blocks: &Range<u64>, before: Option<u64>, after: Option<u64>) -> (u64, u64) {
         let (before, after) = (before.unwrap_or(0), after.unwrap_or(u64::MAX));
         if self.is_in_order() {
@@ -190,7 +190,7 @@ impl StoreView<'_> {
         }
     }
 
-    /// Whether all records stand in the order of their hashes.
+    /// Returns whether all records are in hash order.
     fn is_in_order(&self) -> bool {
         let footer = self.file.footer();
         let in_buckets = !self.end_is_known || StoreIndex::is_in_buckets(footer);
@@ -202,7 +202,7 @@ fn extent_of(section: &Section) -> (u64, u64) {
     (StoreFile::section_offset(section), section.length())
 }
 
-/// The lowest placement in the bucket of a placement. Buckets ascend with placements.
+/// Returns the lowest placement in the bucket of a placement. Buckets ascend with placements.
 fn bucket_start(outline: &PerfectOutline, placement: u64) -> u64 {
     let bucket = outline.bucket_of(placement);
     lowest(|other| outline.bucket_of(other) >= bucket)
@@ -216,7 +216,7 @@ fn bucket_end(outline: &PerfectOutline, placement: u64) -> u64 {
     lowest(|other| outline.bucket_of(other) > bucket).saturating_sub(1)
 }
 
-/// The lowest number of which something is true that is true of every higher one and of the highest.
+/// Returns the lowest number for which a monotone condition is true.
 fn lowest(is_true: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, u64::MAX);
     while low < high {
@@ -226,11 +226,11 @@ fn lowest(is_true: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-/// The placements of the regions that hold these ranks.
+/// Returns the range of placements of the regions that contain these ranks.
 fn placements_of_ranks(table: &CuckooFilter, ranks: Range<u64>) -> (u64, u64) {
     let settings = table.settings();
     let last_rank = ranks.end.saturating_sub(1).min(table.len().saturating_sub(1));
-    // The last region whose first rank is not behind a rank holds it.
+    // The last region whose first rank is not above a rank contains it.
     let region_of = |rank: u64| {
         let (mut low, mut high) = (0, settings.regions);
         while low + 1 < high {
@@ -249,11 +249,11 @@ fn placements_of_ranks(table: &CuckooFilter, ranks: Range<u64>) -> (u64, u64) {
     (start, end)
 }
 
-/// Blocks side by side of which nothing can be read.
+/// Adjacent unusable blocks.
 struct Run {
     blocks: Range<u64>,
     damage: Damage,
-    /// The highest placement before them, and the lowest in the next block that can be read.
+    /// The highest placement before them, and the lowest one in the next readable block.
     before: Option<u64>,
     after: Option<u64>,
 }
@@ -263,19 +263,19 @@ struct Pass<'v, 'f> {
     visit: &'f mut Visit<'f>,
     is_table: bool,
     slot_bytes: usize,
-    /// Where the slots are, if each has a checksum.
+    /// The positions of the slots, if each has a checksum.
     checked: Option<CheckedSlots>,
     runs: Vec<Run>,
-    /// How many of them, the last ones, do not know yet what comes after them.
+    /// The number of runs, at the end of the list, whose following placement is not known yet.
     open_runs: usize,
-    /// Payload of a stream that was read and not yet gone over, from the beginning of a record on.
+    /// Payload of a stream that was read and not yet decoded, from the beginning of a record on.
     pending: Vec<u8>,
-    /// The block in which it begins; `None` where it is not known where a record begins.
+    /// The block in which it begins; `None` if the next beginning of a record is not known.
     begins: Option<u64>,
     highest: Option<u64>,
     lowest_in_block: Option<u64>,
     records: u64,
-    /// Of the index and the filter, the first record that they do not find.
+    /// The first record that index or filter do not find, with the part concerned.
     not_found: Option<(DamagedPart, u64)>,
 }
 
@@ -300,7 +300,7 @@ impl<'v, 'f> Pass<'v, 'f> {
         }
     }
 
-    /// Takes the next block; `None` if the device has lost it.
+    /// Examines the next block; `None` if the device has lost it.
     fn take(&mut self, number: u64, bytes: Option<&[u8]>) -> Result<()> {
         let file = self.view.file;
         self.lowest_in_block = None;
@@ -329,7 +329,7 @@ impl<'v, 'f> Pass<'v, 'f> {
         Ok(())
     }
 
-    /// Nothing of a block can be used, nor of a record that began before it and goes on in it.
+    /// Records that a block is unusable, and with it a record that began before and continues in it.
     fn lose(&mut self, number: u64, damage: Damage) {
         let pending = std::mem::take(&mut self.pending);
         let cut_key = self.view.belonging.shape.layout.decode_stream_key(&pending).ok();
@@ -348,7 +348,7 @@ impl<'v, 'f> Pass<'v, 'f> {
         }
     }
 
-    /// The checksum of a block is right, but what stands in it is not.
+    /// Records that the checksum of a block is correct but its contents are not.
     fn lose_misplaced(&mut self, number: u64, expected: &str, got: &str) {
         if self.runs.last().is_some_and(|run| run.blocks.end == number + 1) {
             return;
@@ -357,7 +357,7 @@ impl<'v, 'f> Pass<'v, 'f> {
         self.lose(number, Damage::new(path, DamagedPart::Records, 0, 0).because(expected, got));
     }
 
-    /// Takes the slots of a damaged block that are sound by themselves.
+    /// Visits the slots of a damaged block that are intact themselves.
     fn save_slots(&mut self, checked: &CheckedSlots, number: u64, bytes: &[u8]) -> Result<()> {
         let file = self.view.file.file();
         for (slot_number, slot) in
@@ -369,7 +369,7 @@ impl<'v, 'f> Pass<'v, 'f> {
                 self.take_record(&record, number..number + 1)?;
             }
         }
-        // They do not tell what comes behind the damage.
+        // These slots do not reveal which placements follow the damage.
         self.lowest_in_block = None;
         Ok(())
     }
@@ -481,7 +481,7 @@ impl Run {
     fn told(self, view: &StoreView<'_>) -> Damage {
         let (offset, length) = view.file.extent_of(&self.blocks);
         let (first, last) = match self.damage.part {
-            // What was read of them before they turned out to be others' tells nothing.
+            // The placements read before the contents turned out to be foreign have no meaning.
             DamagedPart::Records => (0, u64::MAX),
             _ => view.placements_of(&self.blocks, self.before, self.after),
         };

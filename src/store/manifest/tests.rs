@@ -125,7 +125,7 @@ fn a_manifest_is_never_longer_than_one_that_is_read() {
 }
 
 #[test]
-fn a_long_history_is_written_anew_with_the_same_state() {
+fn a_long_history_is_rewritten_with_the_same_state() {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     Manifest::create(&directory, &HEADER).unwrap();
     let mut manifest = Manifest::open(&directory).unwrap();
@@ -143,7 +143,7 @@ fn a_long_history_is_written_anew_with_the_same_state() {
 }
 
 #[test]
-fn a_long_live_state_is_not_written_anew_with_every_edit() {
+fn a_long_live_state_is_not_rewritten_with_every_edit() {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     Manifest::create(&directory, &HEADER).unwrap();
     let mut manifest = Manifest::open(&directory).unwrap().rewrite_beyond(100);
@@ -156,7 +156,7 @@ fn a_long_live_state_is_not_written_anew_with_every_edit() {
 }
 
 #[test]
-fn the_mirror_has_what_the_manifest_has_and_tells_when_that_has_lost_its_last_commit() {
+fn the_mirror_equals_the_manifest_and_reveals_the_loss_of_its_last_commit() {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     Manifest::create(&directory, &HEADER).unwrap();
     directory.remove(MIRROR_NAME).unwrap();

@@ -1,11 +1,20 @@
-//! The SortedStore (SILT 3.3): records in hash order on flash, found by a compact index with one read.
+//! The SortedStore (SILT 3.3): records in hash order on flash, located with a compact index and one read.
 //!
-//! Three forms of blocks, of which docs/formats/sorted_store.md tells more: *slots*, for records of one size that is
-//! smaller than a block; *checked slots*, of which each can be read and checked by itself; and *stream*, for all
-//! others: there a record may go on in the next blocks, which are then read together. The same structure behind a
-//! filter is the hash-ordered form of a HashStore, since it can hold deletes too.
+//! Blocks have one of three forms, described in docs/formats/sorted_store.md: *slots*, for records of a fixed size
+//! below a block's; *checked slots*, each of which can be read and verified separately; and *stream* for all other
+//! records, which may continue in the next blocks. The blocks of such a record are read together.
 //!
-//! Deviations: the order is that of a 64-bit hash and not of the key, since users' keys are no hashes; records of any
+//!  ```text
+//!  slots          | s s s s |  s s s s |      checksum per block
+//!  checked slots  | sc sc sc | sc sc sc |     checksum c per slot
+//!  stream         | r rr rrr r|rr r rrr |     a record may span blocks
+//!  ```
+//!
+//! With a filter the same structure is the hash-ordered form of a HashStore, since it can contain deletes.
+//!
+//! Deviations: the order is that of a 64-bit hash and not of the key, because users' keys are not hashes. Records of
+//! any size need no second location for what does not fit a slot (the paper's inlining, section 4), because the index
+//! locates blocks and not slots.
 //! size need no second place for what does not fit a slot (the paper's inlining, section 4), since the index finds
 //! blocks and not slots.
 
@@ -37,25 +46,25 @@ use crate::key::KeyHash;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How records stand in the blocks of a store.
+/// The form of the records in the blocks of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BlockForm {
-    /// One after the other, over the ends of blocks where that saves room.
+    /// Consecutive, across the ends of blocks where that saves space.
     Stream = 1,
-    /// A whole number of records of one size in each block.
+    /// A whole number of fixed-size records in each block.
     Slots = 2,
-    /// The same, each with a checksum of its own.
+    /// The same, with a checksum for each slot.
     CheckedSlots = 4,
 }
 
 impl BlockForm {
-    /// The form in which a file says that it holds records of this layout.
+    /// Returns the form that the file states for records of this layout.
     pub(in crate::store) fn of(file: &StoreFile, layout: &RecordLayout) -> Result<BlockForm> {
         let footer = file.footer();
         let refused =
             || Err(file.file().corrupt(0, "a sorted store", format!("a store of kind {}", footer.kind)));
-        // LogStores are sized by it.
+        // LogStores are sized by the number of records.
         let payload_bytes = footer.blocks.saturating_mul(footer.block_bytes.into());
         if footer.records > payload_bytes / layout.bytes_min() as u64 {
             let got = format!("{} records", footer.records);
@@ -81,7 +90,7 @@ impl BlockForm {
         }
     }
 
-    /// How many records stand in a full block, if they stand in slots and one fits.
+    /// Returns the number of records in a full block, if they are in slots and at least one fits.
     fn slots_in(self, layout: &RecordLayout, block_bytes: u32) -> Option<u32> {
         let slot_bytes = layout.slot_bytes(false).filter(|bytes| *bytes > 0)?;
         let block_bytes = block_bytes as usize;
@@ -93,7 +102,7 @@ impl BlockForm {
         Some(slots as u32).filter(|slots| *slots > 0)
     }
 
-    /// Where the slots of a file stand, if they are checked one by one.
+    /// Returns the positions of the slots of a file, if each has a checksum.
     pub(in crate::store) fn checked(self, file: &StoreFile, layout: &RecordLayout) -> Option<CheckedSlots> {
         let footer = file.footer();
         let slot_bytes = layout.slot_bytes(false).filter(|_| self == BlockForm::CheckedSlots)?;
@@ -102,44 +111,44 @@ impl BlockForm {
     }
 }
 
-/// An immutable store of records in hash order. Its index and its filter are saved with it, so that either may be left
-/// on flash: handles of the same store with more or less in memory share the file and whatever they both have.
+/// An immutable store of records in hash order. Its index and its filter are saved in the file, so either may be left
+/// on flash. Handles of the same store with different parts in memory share the file and the common parts.
 pub struct OrderedTable {
     file: Arc<StoreFile>,
     shape: RecordShape,
     form: BlockForm,
-    /// Where the slots are, if each can be checked by itself.
+    /// The positions of the slots, if each has a checksum.
     checked: Option<CheckedSlots>,
-    /// `None`: on flash, or there is none.
+    /// `None` if the index is on flash or does not exist.
     index: Option<Arc<StoreIndex>>,
-    /// `None`: on flash, or there is none.
+    /// `None` if the filter is on flash or does not exist.
     filter: Option<Arc<StoreFilter>>,
-    /// Of a store whose records are ordered by buckets only.
+    /// For a store whose records are ordered by buckets only.
     paged: Option<Arc<PagedIndex>>,
 }
 
-/// Where a record may stand.
+/// The possible location of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Located {
-    /// It is not there.
+    /// The record does not exist.
     Nowhere,
-    /// There.
+    /// In this span.
     In(Span),
-    /// It has to be searched for: the index is not in memory.
+    /// Unknown: the index is not in memory.
     Anywhere,
 }
 
-/// A part of a store that is read at once to look for a record. All numbers count from 0.
+/// A part of a store that is read at once to look for a record. Numbers count from 0.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Span {
     /// Whole blocks.
     Blocks(Range<u64>),
-    /// Slots that are checked one by one: the sectors that hold them are read, and not the blocks.
+    /// Slots with checksums: only the sectors that contain them are read.
     Slots(Range<u64>),
 }
 
 impl Span {
-    /// By its place in the store.
+    /// Orders spans by position.
     pub fn order(&self) -> (u64, u64) {
         let (Span::Blocks(range) | Span::Slots(range)) = self;
         (range.start, range.end)
@@ -147,12 +156,12 @@ impl Span {
 }
 
 impl OrderedTable {
-    /// Opens a store and reads its index and filter back.
+    /// Opens a store and loads its index and filter.
     pub fn open(directory: &Directory, name: &str, tag: u64, shape: RecordShape) -> Result<OrderedTable> {
         OrderedTable::open_on_flash(directory, name, tag, shape)?.with_index()?.with_filter()
     }
 
-    /// Opens a store and leaves index and filter on flash. Two or three reads, however large it is.
+    /// Opens a store and leaves index and filter on flash. Takes two or three reads, whatever its size.
     pub fn open_on_flash(
         directory: &Directory,
         name: &str,
@@ -166,8 +175,7 @@ impl OrderedTable {
         OrderedTable::in_file(file, shape, false)
     }
 
-    /// The store in a file that is open already, with its index if `with_index` says so: without one every block has to
-    /// be looked through, or searched.
+    /// Returns the store in an open file, with its index if `with_index`. Without an index every lookup needs a search.
     pub fn in_file(file: StoreFile, shape: RecordShape, with_index: bool) -> Result<OrderedTable> {
         let form = BlockForm::of(&file, &shape.layout)?;
         StoreFilter::check_kind(&file)?;
@@ -178,7 +186,7 @@ impl OrderedTable {
         if with_index { store.with_index() } else { Ok(store) }
     }
 
-    /// Nothing of it in memory.
+    /// Returns the store with nothing in memory.
     fn of(file: StoreFile, shape: RecordShape, form: BlockForm) -> OrderedTable {
         let checked = form.checked(&file, &shape.layout);
         OrderedTable { file: Arc::new(file), shape, form, checked, index: None, filter: None, paged: None }
@@ -200,8 +208,8 @@ impl OrderedTable {
         }
     }
 
-    /// The same store with its index in memory, read and checked unless it is there already. It takes as much again
-    /// until it is decoded.
+    /// Returns the same store with its index in memory; reads and verifies it unless it is already there. Decoding
+    /// takes as much memory again for a moment.
     pub fn with_index(&self) -> Result<OrderedTable> {
         if self.index.is_some() {
             return Ok(self.handle());
@@ -212,12 +220,13 @@ impl OrderedTable {
         Ok(OrderedTable { index: Some(Arc::new(index)), paged: paged.map(Arc::new), ..self.handle() })
     }
 
-    /// The same store with its index on flash.
+    /// Returns the same store with its index on flash.
     pub fn without_index(&self) -> OrderedTable {
         OrderedTable { index: None, ..self.handle() }
     }
 
-    /// The same store with its filter in memory, if it has one; else as [`with_index`](Self::with_index).
+    /// Returns the same store with its filter in memory, if it has one; otherwise like
+    /// [`with_index`](Self::with_index).
     pub fn with_filter(&self) -> Result<OrderedTable> {
         let filter = match &self.filter {
             Some(filter) => Some(filter.clone()),
@@ -226,27 +235,27 @@ impl OrderedTable {
         Ok(OrderedTable { filter, ..self.handle() })
     }
 
-    /// The same store with its filter on flash.
+    /// Returns the same store with its filter on flash.
     pub fn without_filter(&self) -> OrderedTable {
         OrderedTable { filter: None, ..self.handle() }
     }
 
-    /// The same store, its index in memory as it is in that of `other`, another handle of it.
+    /// Returns the same store with the index that `other`, another handle of it, has in memory.
     pub fn with_index_of(&self, other: &OrderedTable) -> OrderedTable {
         OrderedTable { index: other.index.clone(), paged: other.paged.clone(), ..self.handle() }
     }
 
-    /// The same store, its filter in memory as it is in that of `other`, another handle of it.
+    /// Returns the same store with the filter that `other`, another handle of it, has in memory.
     pub fn with_filter_of(&self, other: &OrderedTable) -> OrderedTable {
         OrderedTable { filter: other.filter.clone(), ..self.handle() }
     }
 
-    /// Whether its index is in memory, or it has none.
+    /// Returns whether its index is in memory, or it has none.
     pub fn has_index(&self) -> bool {
         self.index.is_some() || self.file.footer().index.kind == 0
     }
 
-    /// The names of the kinds of its saved index and filter. A pruned trie is not distinguished from a dense one.
+    /// Returns the names of the kinds of its saved index and filter. Pruned and dense tries have the same name.
     pub fn kind_names(&self) -> (&'static str, &'static str) {
         let footer = self.file.footer();
         let index = StoreIndex::kind_in(footer, self.form == BlockForm::CheckedSlots);
@@ -254,12 +263,13 @@ impl OrderedTable {
         (index.map_or("none", IndexKind::name), filter.map_or("none", FilterKind::name))
     }
 
-    /// Whether its filter is in memory, or it has none.
+    /// Returns whether its filter is in memory, or it has none.
     pub fn has_filter(&self) -> bool {
         self.filter.is_some() || self.file.footer().filter.kind == 0
     }
 
-    /// Whether the order of records holds between buckets only: then a search without any part of the index is in vain.
+    /// Returns whether records are ordered between buckets only. Such a store cannot be searched without a part of its
+    /// index.
     pub fn is_in_buckets(&self) -> bool {
         StoreIndex::is_in_buckets(self.file.footer())
     }
@@ -268,7 +278,7 @@ impl OrderedTable {
         self.paged.as_deref()
     }
 
-    /// The records in hash order, read `piece_bytes` at a time.
+    /// Returns the records in hash order, read `piece_bytes` at a time.
     pub fn cursor(&self, purpose: Purpose, piece_bytes: usize) -> Box<dyn Cursor> {
         match &self.paged {
             Some(paged) => Box::new(BucketCursor::new(self, paged.clone(), purpose, piece_bytes)),
@@ -276,37 +286,37 @@ impl OrderedTable {
         }
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &StoreFile {
         &self.file
     }
 
-    /// The file, to be held for longer than what is in memory of the store.
+    /// Returns a shared reference to the file, which may outlive the table.
     pub fn shared_file(&self) -> Arc<StoreFile> {
         self.file.clone()
     }
 
-    /// The shape of its records.
+    /// Returns the shape of the records.
     pub fn shape(&self) -> &RecordShape {
         &self.shape
     }
 
-    /// How its records stand in blocks.
+    /// Returns the form of the blocks.
     pub fn form(&self) -> BlockForm {
         self.form
     }
 
-    /// The index, if it is in memory.
+    /// Returns the index, if it is in memory.
     pub fn index(&self) -> Option<&StoreIndex> {
         self.index.as_deref()
     }
 
-    /// The filter, if there is one.
+    /// Returns the filter, if it is in memory.
     pub fn filter(&self) -> Option<&StoreFilter> {
         self.filter.as_deref()
     }
 
-    /// What an index over these blocks is built with.
+    /// Returns the settings for another index over these blocks.
     pub fn index_settings(&self, kind: IndexKind) -> StoreIndexSettings {
         let footer = self.file.footer();
         StoreIndexSettings {
@@ -317,38 +327,38 @@ impl OrderedTable {
         }
     }
 
-    /// The number of records, deletes included.
+    /// Returns the number of records, including deletes.
     pub fn records(&self) -> u64 {
         self.file.footer().records
     }
 
-    /// The memory of the index, in bytes; what stays of it if it is on flash.
+    /// Returns the memory of the index, in bytes; of the resident part if the index is on flash.
     pub fn index_bytes(&self) -> usize {
         let whole = self.index.as_ref().map_or(0, |index| index.heap_bytes());
-        // The outline is a part of an index that is there.
+        // The outline is part of an index in memory.
         let outline = |paged: &PagedIndex| if whole > 0 { 0 } else { paged.outline.heap_bytes() };
         whole + self.paged().map_or(0, |paged| paged.pages.heap_bytes() + outline(paged))
     }
 
-    /// The memory of the filter, in bytes.
+    /// Returns the memory of the filter, in bytes.
     pub fn filter_bytes(&self) -> usize {
         self.filter.as_ref().map_or(0, |filter| filter.heap_bytes())
     }
 
-    /// What leaving the index on flash gives back, in bytes.
+    /// Returns the memory that dropping the index would free, in bytes.
     pub fn droppable_index_bytes(&self) -> u64 {
         let outline = self.paged().map_or(0, |paged| paged.outline.heap_bytes());
         self.index.as_ref().map_or(0, |index| index.heap_bytes().saturating_sub(outline)) as u64
     }
 
-    /// About the memory that index and filter would take beyond what stays of them, in bytes.
+    /// Returns the approximate memory that index and filter would take in addition to their resident parts, in bytes.
     pub fn saved_bytes(&self) -> (u64, u64) {
         let footer = self.file.footer();
         let outline = self.paged().map_or(0, |paged| paged.outline.heap_bytes() as u64);
         (footer.index.length.saturating_sub(outline), footer.filter.length)
     }
 
-    /// The blocks that have any part of a span.
+    /// Returns the blocks that contain any part of a span.
     pub fn blocks_of(&self, span: &Span) -> Range<u64> {
         match span {
             Span::Blocks(blocks) => blocks.clone(),
@@ -356,7 +366,7 @@ impl OrderedTable {
         }
     }
 
-    /// What to read for the units that an index answers.
+    /// Returns the span to read for the units that an index returns.
     #[inline]
     fn span(&self, units: Range<u64>, units_per_block: u64) -> Option<Span> {
         if units_per_block > 1 && self.checked.is_some() {
@@ -368,7 +378,7 @@ impl OrderedTable {
         (blocks.start < blocks.end).then_some(Span::Blocks(blocks))
     }
 
-    /// Where in the file a span stands: offset and length in bytes.
+    /// Returns the position of a span in the file: offset and length in bytes.
     #[inline]
     pub fn extent_of(&self, span: &Span) -> (u64, usize) {
         match (span, &self.checked) {
@@ -377,8 +387,8 @@ impl OrderedTable {
         }
     }
 
-    /// Where the record of a key may stand. Costs a read of a piece of the index, through `buffer`, if there are
-    /// buckets and the index is on flash; else nothing.
+    /// Returns where the record of a key may be. If records are ordered by buckets and the index is on flash, this
+    /// reads a piece of the index through `buffer`; otherwise it reads nothing.
     #[inline]
     pub fn locate(&self, query: &Query<'_>, buffer: &mut AlignedBuffer) -> Result<Located> {
         let Query { purpose, hash, .. } = *query;
@@ -393,8 +403,8 @@ impl OrderedTable {
         Ok(self.span(units, units_per_block).map_or(Located::Nowhere, Located::In))
     }
 
-    /// Shows the record of a key to `found`, if it is there, wherever index and filter are. With both in memory at most
-    /// one read; one more for buckets whose index is on flash; else a handful.
+    /// Calls `found` with the record of a key, if it exists, wherever index and filter are. Takes at most one read if
+    /// both are in memory, one more for buckets with the index on flash, and otherwise a few.
     pub fn look_up<T>(
         &self,
         query: &Query<'_>,
@@ -433,8 +443,8 @@ impl OrderedTable {
             && self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash.placement, hash.fingerprint))
     }
 
-    /// The record of a key in `bytes`, which were read from `span`. They are checked, and moved together where a
-    /// record goes over the end of a block.
+    /// Finds the record of a key in `bytes`, which were read from `span`. Verifies them, and joins a record that spans
+    /// blocks.
     pub fn find<'b>(&self, span: Span, bytes: &'b mut [u8], key: &[u8]) -> Result<Option<RecordView<'b>>> {
         let block_bytes = self.file.footer().block_bytes as usize;
         if let Some(checked) = &self.checked {
@@ -456,7 +466,8 @@ impl OrderedTable {
         Ok(None)
     }
 
-    /// The same for slots that are checked one by one. That of the key has to be sound; if none is the key's, all.
+    /// Like [`find`](Self::find), for slots with checksums. The slot of the key must be intact; if no slot has the key,
+    /// all must be.
     fn find_checked<'b>(
         &self,
         checked: &CheckedSlots,
@@ -494,7 +505,7 @@ impl OrderedTable {
         Ok(None)
     }
 
-    /// Checks the bytes of a block.
+    /// Verifies the bytes of a block.
     pub fn block<'b>(&self, number: u64, bytes: &'b [u8]) -> Result<Block<'b>> {
         match &self.checked {
             Some(checked) => checked.open_block(self.file.file(), number, bytes, true),
@@ -506,7 +517,7 @@ impl OrderedTable {
         Block::open_for_get(self.file.file(), self.file.footer().tag, number, bytes)
     }
 
-    /// The first record in the payload of blocks, and the bytes that it takes there.
+    /// Decodes the first record in the payload of blocks, and returns its length there.
     pub fn decode<'b>(
         &self,
         payload: &'b [u8],
@@ -531,7 +542,7 @@ impl OrderedTable {
         self.shape.layout.decode_slot(slot, false)
     }
 
-    /// Moves the payloads of all blocks together; answers where they stand, from the first record on.
+    /// Moves the payloads of all blocks together, and returns their range, beginning with the first record.
     fn gather(&self, first: u64, bytes: &mut [u8], block_bytes: usize) -> Result<Range<usize>> {
         let (mut start, mut end) = (None, 0);
         for at in (0..bytes.len() / block_bytes).map(|index| index * block_bytes) {
@@ -556,7 +567,7 @@ impl OrderedTable {
     }
 
     fn find_in_stream<'b>(&self, mut stream: &'b [u8], key: &[u8]) -> Option<RecordView<'b>> {
-        // The last record may go on in a block that was not read: then it is not the one looked for.
+        // The last record may continue in a block that was not read; then it is not the one looked for.
         while let Ok((_, record, taken)) = self.shape.layout.decode_stream(stream) {
             if record.key == key {
                 return Some(record);

@@ -1,6 +1,6 @@
-//! Finding a key without an index (SILT 4, fail-graceful indexing): by interpolation, since hashes are spread evenly,
-//! and by bisection where they are not. A handful of reads of a block, at most [`INTERPOLATIONS_MAX`] and the binary
-//! logarithm of the blocks.
+//! Finds a key without an index (SILT 4, fail-graceful indexing): by interpolation, since hashes are evenly spread, and
+//! by bisection if they are not. Takes a few reads of a block, at most [`INTERPOLATIONS_MAX`] plus the binary logarithm
+//! of the number of blocks.
 
 use super::{BlockForm, OrderedCursor, OrderedTable};
 use crate::Result;
@@ -9,10 +9,10 @@ use crate::store::Query;
 use crate::store::merge::Cursor;
 use crate::store::record::{RecordProblem, RecordView};
 
-/// After so many guesses the hashes are taken to be uneven.
+/// The number of interpolations after which hashes are assumed to be uneven.
 const INTERPOLATIONS_MAX: u32 = 8;
 
-/// Where no record begins in a block, ever more of those behind it are read at a time, up to so many.
+/// If no record begins in a block, increasing numbers of the following blocks are read at a time, up to this many.
 const BLOCKS_PER_READ_MAX: u64 = 256;
 
 /// A search for one key in a store whose records are in hash order throughout.
@@ -21,34 +21,34 @@ pub(super) struct Search<'a> {
     pub query: Query<'a>,
 }
 
-/// A place where a record begins, and the payload from there to the end of some block.
+/// A position at which a record begins, and the payload from there to the end of a block.
 struct Probe {
     /// The block in which the record begins.
     block: u64,
-    /// The block with which the payload ends.
+    /// The last block of the payload.
     last_block: u64,
     payload: Vec<u8>,
     placement: u64,
 }
 
-/// What a look at one block told.
+/// The result of examining a probe.
 enum Verdict<T> {
     Known(Option<T>),
-    /// The first record of the key, if it is there, begins in this block or later.
+    /// The first record of the key, if it exists, begins in this block or later.
     Later,
-    /// It begins in an earlier block, or is the first that begins here.
+    /// It begins in an earlier block, or is the first one to begin here.
     Earlier,
 }
 
-/// What a bisection came to.
+/// The result of a bisection.
 enum Bisected<T> {
     Known(Option<T>),
-    /// The record sought is at or after this one; at the beginning of the store if there is none.
+    /// The record is at or after this one; at the beginning of the store if `None`.
     From(Option<Probe>),
 }
 
 impl Search<'_> {
-    /// Shows the record to `found`, if it is there.
+    /// Calls `found` with the record, if it exists.
     pub fn run<T>(&self, mut found: impl FnMut(&RecordView<'_>) -> T) -> Result<Option<T>> {
         match self.bisect(|probe| self.judge(probe, &mut found))? {
             Bisected::Known(value) => Ok(value),
@@ -60,7 +60,7 @@ impl Search<'_> {
         }
     }
 
-    /// A block such that all records from the placement on begin in it or in later blocks. `key` must be empty.
+    /// Returns a block such that all records from the placement on begin in it or in later blocks. `key` must be empty.
     pub fn first_block(&self) -> Result<u64> {
         let bisected = self.bisect(|probe| match self.judge(probe, &mut |_| ()) {
             Verdict::Known(_) => Verdict::Known(Some(probe.block)),
@@ -73,11 +73,11 @@ impl Search<'_> {
         })
     }
 
-    /// Looks at blocks, by interpolation first, until `judge` knows the answer, or until the last record is found that
-    /// is the first to begin in its block and is lower than the one sought.
+    /// Examines blocks, by interpolation first, until `judge` has the result, or until the last record is found that is
+    /// the first to begin in its block and is lower than the one sought.
     fn bisect<T>(&self, mut judge: impl FnMut(&Probe) -> Verdict<T>) -> Result<Bisected<T>> {
         let blocks = self.table.file().footer().blocks;
-        // Each a block, and the placement of a record that begins there or the limit of all.
+        // Each is a block, and the placement of the first record that begins there or the limit of all placements.
         let (mut low, mut high) = ((0, 0), (blocks, u64::MAX));
         let mut lowest = None;
         let mut guesses = 0;
@@ -89,7 +89,7 @@ impl Search<'_> {
             };
             guesses += 1;
             let Some(probe) = self.probe(guess, high.0)? else {
-                // No record begins between the two.
+                // No record begins between the two blocks.
                 high.0 = guess;
                 continue;
             };
@@ -105,7 +105,7 @@ impl Search<'_> {
         Ok(Bisected::From(lowest))
     }
 
-    /// The first record that begins in `block` or after it, before `end`; `None` if none does.
+    /// Returns the first record that begins in `block` or after it, before `end`; `None` if none does.
     fn probe(&self, block: u64, end: u64) -> Result<Option<Probe>> {
         let mut payload = Vec::new();
         let (mut next, mut count) = (block, 1);
@@ -113,7 +113,7 @@ impl Search<'_> {
         let mut buffer = AlignedBuffer::default();
         let footer = self.table.file().footer();
         loop {
-            // The key may go on in a later block than the one that it begins in.
+            // The key may continue in a later block than the one it begins in.
             let limit = if begins.is_some() { footer.blocks } else { end };
             let blocks = next..(next + count).min(limit);
             if blocks.is_empty() {
@@ -162,7 +162,7 @@ impl Search<'_> {
         }
     }
 
-    /// Tells from the records that are wholly in the payload where the search goes on.
+    /// Decides from the records that are completely in the payload where to continue.
     fn judge<T>(&self, probe: &Probe, found: &mut impl FnMut(&RecordView<'_>) -> T) -> Verdict<T> {
         let mut payload = &probe.payload[..];
         let mut last = None;
@@ -184,7 +184,7 @@ impl Search<'_> {
         }
     }
 
-    /// Goes on from a record that is not behind the one sought, until it is found or passed.
+    /// Reads forward from a record that is not after the one sought, until that is found or passed.
     fn scan<T>(&self, probe: Probe, mut found: impl FnMut(&RecordView<'_>) -> T) -> Result<Option<T>> {
         let block_bytes = self.table.file().footer().block_bytes as usize;
         let cursor = OrderedCursor::new(self.table, self.query.purpose, block_bytes);
@@ -202,7 +202,7 @@ impl Search<'_> {
     }
 }
 
-/// The block between two others in which a placement is to be expected. There is one between them.
+/// Returns the block between two others in which a placement is expected. There must be a block between them.
 fn interpolate(low: (u64, u64), high: (u64, u64), placement: u64) -> u64 {
     let blocks = high.0 - low.0;
     let width = u128::from(high.1.saturating_sub(low.1)).max(1);

@@ -78,7 +78,7 @@ fn check(store: &OrderedTable, directory: &Directory, records: &Records) -> f64 
     reads as f64 / records.len().max(1) as f64
 }
 
-/// After a seek a cursor begins with all records from the placement on.
+/// After a seek, a cursor begins with the first record from the placement on.
 fn check_seeks(store: &OrderedTable, records: &Records) {
     let step = records.len() / 40 + 1;
     let placements = records.keys().step_by(step).map(|(hash, _)| hash.placement);
@@ -128,7 +128,7 @@ fn every_record_of_a_fixed_size_is_found_with_one_read() {
 }
 
 #[test]
-fn an_index_that_locates_slots_has_no_more_read_than_the_record_and_its_checksum() {
+fn with_an_index_that_locates_slots_only_the_record_and_its_checksum_are_read() {
     let layout = RecordLayout { fixed: Some((8, 100)), expiring: false };
     for (index, read_bytes) in
         [(IndexKind::DenseTrie, 112), (IndexKind::SlotPerfect, 112), (IndexKind::BlockPerfect, 512)]
@@ -151,7 +151,7 @@ fn an_index_that_locates_slots_has_no_more_read_than_the_record_and_its_checksum
 }
 
 #[test]
-fn a_damaged_slot_is_an_error_for_its_key_and_for_keys_that_are_not_there_but_not_for_its_neighbours() {
+fn a_damaged_slot_is_an_error_for_its_key_and_for_missing_keys_but_not_for_its_neighbours() {
     let layout = RecordLayout { fixed: Some((8, 100)), expiring: false };
     for index in [IndexKind::SlotPerfect, IndexKind::BlockPerfect] {
         let directory = directory();
@@ -178,7 +178,7 @@ fn a_damaged_slot_is_an_error_for_its_key_and_for_keys_that_are_not_there_but_no
 }
 
 #[test]
-fn every_record_of_any_size_is_found_with_one_read_also_beyond_a_block() {
+fn every_record_of_any_size_is_found_with_one_read_even_across_blocks() {
     let layout = RecordLayout { fixed: None, expiring: false };
     let directory = directory();
     let size = |number: u64| if number.is_multiple_of(97) { 5000 } else { (number * 7 % 300) as usize };
@@ -193,7 +193,7 @@ fn every_record_of_any_size_is_found_with_one_read_also_beyond_a_block() {
 }
 
 #[test]
-fn a_wrong_guess_of_the_number_of_records_costs_no_answer() {
+fn a_wrong_estimate_of_the_number_of_records_does_not_change_results() {
     let layout = RecordLayout { fixed: Some((8, 12)), expiring: true };
     for index in [IndexKind::EntropyTrie, IndexKind::Fences, IndexKind::BlockPerfect] {
         for guess in [0, 10, 100_000] {
@@ -256,7 +256,7 @@ fn a_flipped_bit_is_an_error_and_never_another_value() {
 }
 
 #[test]
-fn a_cursor_tells_the_blocks_of_each_record_from_which_the_same_index_can_be_built() {
+fn a_cursor_returns_the_blocks_of_each_record_from_which_the_same_index_can_be_built() {
     let size = |number: u64| if number.is_multiple_of(97) { 5000 } else { (number * 7 % 300) as usize };
     for fixed in [None, Some((8, 12))] {
         let layout = RecordLayout { fixed, expiring: false };
@@ -287,7 +287,7 @@ fn a_cursor_tells_the_blocks_of_each_record_from_which_the_same_index_can_be_bui
 }
 
 #[test]
-fn a_cursor_goes_on_behind_a_block_that_its_caller_has_read() {
+fn a_cursor_continues_after_a_block_that_its_caller_has_read() {
     let layout = RecordLayout { fixed: None, expiring: false };
     let directory = directory();
     let records = records(500, PLACING, |number| Some(vec![7; (number % 90) as usize]));
@@ -314,7 +314,7 @@ fn a_cursor_goes_on_behind_a_block_that_its_caller_has_read() {
 }
 
 #[test]
-fn a_part_of_a_key_or_a_key_with_a_part_of_its_value_is_another_key() {
+fn a_prefix_of_a_key_or_a_key_with_a_part_of_its_value_is_a_different_key() {
     let layout = RecordLayout { fixed: Some((8, 12)), expiring: false };
     let directory = directory();
     let records = records(1, PLACING, |_| Some(b"value of it.".to_vec()));

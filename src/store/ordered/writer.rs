@@ -1,4 +1,4 @@
-//! Writing a store in hash order, and building its index on the way.
+//! Writes a store in hash order, and builds its index at the same time.
 
 use super::index::{IndexKind, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
 use super::{BlockForm, OrderedTable};
@@ -13,48 +13,48 @@ use crate::store::record::{RecordLayout, RecordShape};
 use crate::store::slots::{SLOT_CHECKSUM_BYTES, slot_checksum};
 use std::sync::Arc;
 
-/// A record goes over the end of a block rather than leave more than this share of the block unused.
+/// A record continues in the next block if more than one part in this many of the block would be unused otherwise.
 pub const UNUSED_SHARE: usize = 32;
 
-/// Slots get checksums of their own if that costs no more than this share of the room.
+/// Slots get their own checksums if these take at most one part in this many of the space.
 const CHECKED_SHARE: u32 = 64;
 
-/// A bucket of a block-perfect index, which is held in memory, takes so many pieces at the most.
+/// The maximum size of a bucket of a block-perfect index, which is held in memory, in pieces.
 pub const PIECES_PER_BUCKET: usize = 4;
 
-/// By how many bytes the memory for a bucket grows.
+/// The number of bytes by which the memory for a bucket grows.
 const GROWTH_BYTES: usize = 4096;
 
-/// What a store is written with.
+/// The settings of a new store.
 #[derive(Debug, Clone)]
 pub struct OrderedTableSettings {
-    /// The tag of the store, drawn at random.
+    /// The tag of the store, a random number.
     pub tag: u64,
     /// The shape of the records.
     pub shape: RecordShape,
-    /// How the records stand in blocks: [`OrderedTableSettings::form_for`] tells which forms can be.
+    /// The form of the blocks: [`OrderedTableSettings::form_for`] returns the best one.
     pub form: BlockForm,
     /// The size of a block, in bytes.
     pub block_bytes: u32,
-    /// The index, if there is one; tries only for slots.
+    /// The index, if there is one. Tries require slots.
     pub index: Option<IndexKind>,
-    /// Whether every block is filled with slots whatever the index, so that there can be any other over the same blocks
-    /// (ECT 3.1.6). Else blocks are left unfilled where that saves the lookups of an index the reading of two.
+    /// Whether every block is filled with slots, so that any other index can be built over the same blocks later (ECT
+    /// 3.1.6). Otherwise blocks are left partly empty where that saves lookups the reading of two blocks.
     pub fill_blocks: bool,
-    /// About how many records will come.
+    /// The approximate number of records.
     pub expected_records: u64,
-    /// About how many bytes of keys and values will come.
+    /// The approximate bytes of keys and values.
     pub expected_bytes: u64,
-    /// What the writing is for.
+    /// The purpose of the writes.
     pub purpose: Purpose,
-    /// The file is written in pieces of this size, in bytes.
+    /// The size of writes to the file, in bytes.
     pub piece_bytes: usize,
 }
 
 impl OrderedTableSettings {
-    /// The form for records of a layout that `index` is to find: slots where a block holds one or more of them, unless
-    /// deletes must be kept. Each has a checksum of its own where the index tells slots, so that no more than the slot
-    /// has to be read, or where it takes hardly any room.
+    /// Returns the form for records of a layout with this index: slots if a block holds at least one record, unless
+    /// deletes must be kept. Slots have checksums if the index locates slots, so that only the slot must be read, or if
+    /// checksums take hardly any space.
     pub fn form_for(
         layout: &RecordLayout,
         block_bytes: u32,
@@ -87,18 +87,18 @@ impl OrderedTableSettings {
     }
 }
 
-/// How many records of a form stand in a full block, if they take the same room; else 1.
+/// Returns the number of records in a full block of a form, if all have the same size; otherwise 1.
 pub(crate) fn slots_per_block(layout: &RecordLayout, form: BlockForm, block_bytes: u32) -> u32 {
     form.slots_in(layout, block_bytes).unwrap_or(1)
 }
 
-/// What builds the index of a table while it is written.
+/// Builds the index of a table while the table is written.
 enum IndexBuilder {
     /// The table has no index.
     None,
-    /// The records stand in hash order.
+    /// The records are in hash order.
     InOrder(Box<StoreIndexBuilder>),
-    /// The index chooses the blocks of a bucket's records.
+    /// The index assigns the records of a bucket to blocks.
     Perfect { index: Box<PerfectIndexBuilder>, bucket: PendingBucket },
 }
 
@@ -123,7 +123,7 @@ impl IndexBuilder {
         })?)))
     }
 
-    /// Whether a lookup of either of two placements would read both blocks, if a block ended between them.
+    /// Returns whether a lookup of either of two placements would read both blocks if a block ended between them.
     fn would_share(&self, placement: u64, next: u64) -> bool {
         match self {
             IndexBuilder::InOrder(index) => index.would_share(placement, next),
@@ -132,21 +132,21 @@ impl IndexBuilder {
     }
 }
 
-/// The slots of one bucket of a perfect index, in the order in which they came.
+/// The slots of one bucket of a perfect index, in the order in which they were added.
 #[derive(Default)]
 struct PendingBucket {
     slots: Vec<u8>,
-    /// The block of each, or the slot if the index tells it, once they are known.
+    /// The assigned block, or slot, of each; filled when the bucket is complete.
     blocks: Vec<u64>,
     order: Vec<u32>,
 }
 
-/// What the writer fills: blocks, of which the file is made.
+/// The blocks that are being filled.
 struct Blocks {
     file: StoreFileWriter,
     block: BlockBuilder,
     store_tag: u64,
-    /// How many slots stand in a block, if each gets a checksum.
+    /// The number of slots in a block, if each has a checksum.
     checked_per_block: Option<u64>,
 }
 
@@ -157,12 +157,12 @@ impl Blocks {
         self.block.seal(file.next_block(), |block| file.append_block(block))
     }
 
-    /// Writes the block if anything stands in it.
+    /// Writes the block unless it is empty.
     fn seal_last(&mut self) -> Result<()> {
         if self.block.is_empty() { Ok(()) } else { self.seal() }
     }
 
-    /// Puts a slot into the block, or into the next one if there is no room.
+    /// Adds a slot to the block, or to the next one if it does not fit.
     fn place_slot(&mut self, slot: &[u8]) -> Result<()> {
         let checksum_bytes = if self.checked_per_block.is_some() { SLOT_CHECKSUM_BYTES } else { 0 };
         if slot.len() + checksum_bytes > self.block.room() {
@@ -180,7 +180,7 @@ impl Blocks {
 }
 
 impl PendingBucket {
-    /// Writes the slots to their blocks. The first block may be begun already, and the last one is left to be filled.
+    /// Writes the slots to their blocks. The first block may already contain slots, and the last one is left open.
     fn place(&mut self, to: &mut Blocks) -> Result<()> {
         let slot_bytes = self.slots.len() / self.blocks.len().max(1);
         self.order.extend(0..self.blocks.len() as u32);
@@ -201,7 +201,7 @@ impl PendingBucket {
     }
 }
 
-/// Takes records in hash order and makes a [`OrderedTable`] of them.
+/// Writes records in hash order to an [`OrderedTable`].
 pub struct OrderedTableWriter {
     settings: OrderedTableSettings,
     blocks: Blocks,
@@ -211,11 +211,11 @@ pub struct OrderedTableWriter {
     deleted: u64,
 }
 
-/// Records of one cell of the fences, which should not be parted by the end of a block.
+/// Records of one cell of the fences, which should not be separated by the end of a block.
 #[derive(Default)]
 struct Group {
     bytes: Vec<u8>,
-    /// The placement of each record and where it ends in `bytes`.
+    /// The placement of each record, and its end in `bytes`.
     records: Vec<(u64, usize)>,
 }
 
@@ -247,7 +247,7 @@ impl OrderedTableWriter {
         Ok(OrderedTableWriter { settings, blocks, index, group: Group::default(), records: 0, deleted: 0 })
     }
 
-    /// The records so far.
+    /// Returns the number of records so far.
     pub fn records(&self) -> u64 {
         self.records
     }
@@ -341,7 +341,7 @@ impl OrderedTableWriter {
         }
     }
 
-    /// Writes what is left, saves index and filter. Nothing is synced here.
+    /// Writes the rest, and saves index and filter. Does not sync.
     pub fn finish(mut self, filter: Option<StoreFilter>) -> Result<OrderedTable> {
         self.place_group()?;
         let index = match self.index {
@@ -375,7 +375,7 @@ impl OrderedTableWriter {
         })
     }
 
-    /// Ends a store without an index that only this process reads, and as long as it has it open
+    /// Ends a temporary store without an index, which only this process reads while it is open
     /// ([`StoreFileWriter::finish_temporary`]).
     pub fn finish_temporary(mut self) -> Result<OrderedTable> {
         self.place_group()?;
@@ -385,7 +385,7 @@ impl OrderedTableWriter {
         Ok(OrderedTable::of(file, shape, form))
     }
 
-    /// The memory held, in bytes.
+    /// Returns the memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.blocks.file.heap_bytes()
             + self.blocks.block.heap_bytes()

@@ -1,12 +1,18 @@
-//! External sort in hash order (ECT 3.1.2): more records than memory holds are sorted in runs, which are written to
-//! temporary files and merged.
+//! External sort in hash order (ECT 3.1.2): if records do not fit into memory, sorted runs are written to temporary
+//! files and merged.
 //!
-//! A run is an [`OrderedTable`] without an index. When there are as many runs of a level as can be merged at a time,
-//! they become one run of the next level, so that few files are open however many records are sorted. The files are
-//! unlinked as soon as they are open: the system reclaims them however the process ends.
+//!  ```text
+//!  level 0   run run run ... (fan-in runs) --merge--+
+//!  level 1   run <----------------------------------+
+//!  finish    all remaining runs -> one sorted sequence
+//!  ```
 //!
-//! Deviation: the paper leaves this to a sort program. Here it is part of the library, so that it needs no other
-//! program, keeps one limit of memory, and drops records that younger ones of their key hide as early as it can.
+//! A run is an [`OrderedTable`] without an index. When a level has as many runs as can be merged at once, they are
+//! merged into one run of the next level, so few files are open however many records are sorted. Files are unlinked as
+//! soon as they are open: the system frees them however the process ends.
+//!
+//! Deviation: the paper leaves this to an external sort program. As a part of the library it needs no other program,
+//! keeps to one memory limit, and drops overwritten records as early as possible.
 
 mod buffer;
 
@@ -21,45 +27,45 @@ use crate::{Error, Result};
 use buffer::{BufferCursor, SortBuffer};
 use std::sync::Arc;
 
-/// The least memory that a sort can work with, in bytes.
+/// The minimum memory of a sort, in bytes.
 pub const SORT_MEMORY_BYTES_MIN: usize = 64 << 10;
-/// The most runs that are merged at a time, if not stated: each is an open file.
+/// The default of the maximum number of runs merged at once. Each is an open file.
 pub const FAN_IN_MAX: usize = 128;
 
-/// A run is read and written in pieces of this share of the memory, within these limits, in bytes.
+/// The size of reads and writes of runs, as a share of the memory, and its limits in bytes.
 const PIECE_SHARE: usize = 128;
 const PIECE_BYTES_MIN: usize = 4 << 10;
 const PIECE_BYTES_MAX: usize = 256 << 10;
 /// The largest block of a run, in bytes.
 const RUN_BLOCK_BYTES_MAX: usize = 64 << 10;
-/// What reading a run holds in memory, in pieces or records of the largest size, whichever are larger.
+/// The memory of reading a run, in pieces or in records of the largest size, whichever is larger.
 const PIECES_PER_SOURCE: usize = 3;
-/// Progress is told after so many bytes.
+/// The number of bytes between two progress reports.
 const PROGRESS_BYTES: u64 = 1 << 20;
-/// What a record in stream form has beside its key and value, at most, in bytes.
+/// The maximum bytes of a record in stream form besides its key and value.
 const RECORD_HEAD_BYTES_MAX: usize = 24;
 
-/// What becomes of records that have the same key.
+/// How records with the same key are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Duplicates {
-    /// The one that came last holds.
+    /// The record that was added last wins.
     #[default]
     LastWins,
-    /// They are an error.
+    /// An error is returned.
     Refused,
 }
 
-/// How records are sorted.
+/// The settings of a sort.
 #[derive(Debug, Clone, Copy)]
 pub struct SortSettings {
     /// The shape of the records.
     pub shape: RecordShape,
-    /// The memory that is used, in bytes, [`SORT_MEMORY_BYTES_MIN`] or more. Merging takes more where it must hold
-    /// several records that large.
+    /// The memory, in bytes, at least [`SORT_MEMORY_BYTES_MIN`]. Merging takes more if it must hold several records of
+    /// that size.
     pub memory_bytes: usize,
-    /// The most runs that are merged at a time, 2 or more.
+    /// The maximum number of runs merged at once, at least 2.
     pub fan_in_max: usize,
-    /// What becomes of records that have the same key.
+    /// How records with the same key are treated.
     pub duplicates: Duplicates,
 }
 
@@ -69,20 +75,20 @@ impl SortSettings {
         (1 << share.ilog2()).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
     }
 
-    /// What is left for records beside what writing a run holds, and what growing may take too much.
+    /// Returns the memory for records: the rest after that of writing a run and of growing buffers.
     fn buffer_bytes(&self) -> usize {
         self.memory_bytes - 3 * self.piece_bytes() - self.memory_bytes / 8
     }
 }
 
-/// Takes records in any order.
+/// Sorts records that are added in any order.
 pub struct ExternalSort {
     directory: Directory,
     settings: SortSettings,
     buffer: SortBuffer,
-    /// The oldest first; their levels descend.
+    /// From the oldest to the youngest, with descending levels.
     runs: Vec<Run>,
-    /// Tells the files of this sort from those of others in the directory.
+    /// Distinguishes the files of this sort from those of others in the directory.
     tag: u64,
     runs_written: u64,
     largest_record_bytes: usize,
@@ -96,7 +102,7 @@ struct Run {
 }
 
 impl ExternalSort {
-    /// A sort that writes its runs to files in `directory`, if it must.
+    /// Creates a sort that writes its runs to files in `directory` if necessary.
     ///
     /// # Errors
     /// [`Error::Setting`] for a memory below [`SORT_MEMORY_BYTES_MIN`] or a fan-in below 2.
@@ -122,17 +128,17 @@ impl ExternalSort {
         })
     }
 
-    /// How many runs were written so far, those included that were made of others.
+    /// Returns the number of runs written so far, including merged ones.
     pub fn runs_written(&self) -> u64 {
         self.runs_written
     }
 
-    /// Adds a record; a younger one than all before. When the memory is full a run is written, and `progress` is told
-    /// the bytes of all runs written so far, and 0, since nobody knows how many there will be.
+    /// Adds a record, younger than all before. When the memory is full, writes a run and calls `progress` with the
+    /// bytes of all runs so far, and 0 because the total is unknown.
     ///
     /// # Errors
-    /// Those of writing; [`Error::Interrupted`] if `progress` answered so; [`Error::DuplicateKey`] if that is asked for
-    /// and was noticed.
+    /// Errors of writing; [`Error::Interrupted`] if `progress` returns false; [`Error::DuplicateKey`] if configured and
+    /// detected.
     pub fn push(&mut self, record: &RecordView<'_>, progress: &mut Progress<'_>) -> Result<()> {
         let record_bytes = record.key.len() + record.value.map_or(0, <[u8]>::len) + RECORD_HEAD_BYTES_MAX;
         if !self.buffer.has_room(record_bytes) && self.buffer.len() > 0 {
@@ -143,10 +149,10 @@ impl ExternalSort {
         Ok(())
     }
 
-    /// No more records will come: sorts what there is, merging runs until the rest can be merged at a time.
+    /// Ends the input. Merges runs until the rest can be merged at once, and returns the sorted records.
     ///
     /// # Errors
-    /// As [`push`](ExternalSort::push).
+    /// See [`push`](ExternalSort::push).
     pub fn finish(mut self, progress: &mut Progress<'_>) -> Result<SortedRecords> {
         if self.runs.is_empty() {
             self.buffer.sort();
@@ -168,7 +174,7 @@ impl ExternalSort {
         Ok(SortedRecords { cursor: self.merged(&self.runs), records, record_bytes })
     }
 
-    /// How many runs can be merged within the memory.
+    /// Returns the number of runs that can be merged within the memory.
     fn fan_in(&self) -> usize {
         let source_bytes = PIECES_PER_SOURCE * self.settings.piece_bytes().max(self.largest_record_bytes);
         (self.settings.memory_bytes / source_bytes).min(self.settings.fan_in_max).max(2)
@@ -178,7 +184,7 @@ impl ExternalSort {
         self.buffer = SortBuffer::new(self.settings.shape, self.settings.buffer_bytes());
     }
 
-    /// Writes what stands in memory as a run, and merges runs of one level when there are enough of them.
+    /// Writes the records in memory as a run, and merges the runs of a level when there are enough of them.
     fn spill(&mut self, progress: &mut Progress<'_>) -> Result<()> {
         let SortSettings { shape, duplicates, .. } = self.settings;
         let empty = SortBuffer::new(shape, self.settings.buffer_bytes());
@@ -203,7 +209,7 @@ impl ExternalSort {
         }
     }
 
-    /// Makes one run of the last `count`.
+    /// Merges the last `count` runs into one.
     fn merge_youngest(&mut self, count: usize, progress: &mut Progress<'_>) -> Result<()> {
         let inputs = self.runs.split_off(self.runs.len() - count);
         let level = inputs.iter().map(|run| run.level).max().unwrap_or(0) + 1;
@@ -257,13 +263,13 @@ impl ExternalSort {
         Ok(Run { store: Arc::new(writer.finish_temporary()?), level, record_bytes })
     }
 
-    /// The memory held between two calls, in bytes.
+    /// Returns the memory held between calls, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.buffer.heap_bytes() + self.runs.capacity() * size_of::<Run>()
     }
 }
 
-/// What was sorted: records in hash order, each key once, deletes included.
+/// The sorted records: in hash order, each key once, including deletes.
 pub struct SortedRecords {
     cursor: Checked,
     records: u64,
@@ -271,12 +277,12 @@ pub struct SortedRecords {
 }
 
 impl SortedRecords {
-    /// How many records there are, if no key came twice; else there are fewer.
+    /// Returns the number of records if all keys are distinct, otherwise an upper bound.
     pub fn records_max(&self) -> u64 {
         self.records
     }
 
-    /// About how many bytes of keys and values there are.
+    /// Returns the approximate bytes of keys and values.
     pub fn record_bytes(&self) -> u64 {
         self.record_bytes
     }
@@ -296,7 +302,7 @@ impl Cursor for SortedRecords {
     }
 }
 
-/// Merged records, of which two of the same key may be an error.
+/// Merged records, with an error for duplicate keys if configured.
 struct Checked {
     records: MergeCursor,
     duplicates: Duplicates,

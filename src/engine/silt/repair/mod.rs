@@ -1,9 +1,16 @@
-//! Verifying and repairing a database that nobody has open, whatever of it is damaged.
+//! Verifies and repairs databases that are not open, whatever part of them is damaged.
 //!
-//! A repair keeps every record that is sound. It first writes what is to take the place of the damaged files, then sets
-//! those aside, and then puts another manifest in the place of the present one: that is the one moment at which
-//! anything changes. Before it the database is what it was, after it the damaged files are not needed any more.
-//! `docs/REPAIR.md` tells what is kept, what is lost, and what may be older than what was lost.
+//! A repair keeps every intact record. It first writes the replacements of damaged files, then moves the damaged files
+//! away, and then replaces the manifest. That last step is the one moment at which the repair takes effect: before it
+//! the database is unchanged, after it the damaged files are no longer needed.
+//!
+//!  ```text
+//!  new stores from the intact records of damaged files    unchanged if interrupted: the new files are unnamed
+//!  damaged files -> damaged-0001/
+//!  new manifest (atomic rename)                           <- takes effect here
+//!  ```
+//!
+//! `docs/REPAIR.md` describes what is kept, what is lost, and which keys may have older values.
 
 mod rewrite;
 mod survey;
@@ -19,10 +26,10 @@ use crate::{Error, Result};
 use rewrite::Rewriting;
 use survey::Survey;
 
-/// What the directories are called, before their numbers, into which damaged files are set aside.
+/// The name, followed by a number, of the subdirectories for damaged files.
 const SET_ASIDE: &str = "damaged";
 
-/// What is read, and what is read again to be written anew, as one course.
+/// The progress over everything that is read, including what is read a second time to be rewritten.
 struct Course<'a, 'p> {
     progress: &'a mut Progress<'p>,
     done: u64,
@@ -37,13 +44,13 @@ impl Course<'_, '_> {
 }
 
 impl Silt {
-    /// Reads everything of a database that is not open, and says what is damaged. Nothing is changed.
+    /// Reads everything of a database that is not open, and reports damage. Changes nothing.
     pub fn examine(directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         let mut course = Course { progress, done: 0, total: 0 };
         Ok(Survey::take(directory, &mut course)?.report)
     }
 
-    /// Repairs a database that is not open; changes nothing if nothing is damaged.
+    /// Repairs a database that is not open. Changes nothing if nothing is damaged.
     pub fn repair(
         directory: &Directory,
         settings: &SiltSettings,
@@ -62,7 +69,7 @@ impl Silt {
         match write_anew(directory, &survey, &mut rewriting, &mut course) {
             Ok(report) => Ok(report),
             Err(error) => {
-                // Nothing names them; if they cannot be removed, the next opening does it.
+                // No manifest names these files; if they cannot be removed, the next opening removes them.
                 rewriting.new_files.iter().for_each(|name| drop(directory.remove(name)));
                 Err(error)
             }
@@ -93,7 +100,7 @@ fn write_anew(
         for base in segment_bases(directory)? {
             obsolete.push(FileName::Segment(base).to_string());
         }
-        // A position that no file of the old log could have reached: what is found there is of the new one.
+        // A position after all files of the old log: records found there belong to the new log.
         let begin = survey.log.files_end + 1;
         for (partition, new) in rewriting.log(&mut |bytes| course.advance(bytes))? {
             partitions[partition].stores.push(new);

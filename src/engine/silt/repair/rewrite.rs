@@ -1,4 +1,4 @@
-//! Writing what is sound of a damaged file to a new one.
+//! Writes the intact records of damaged files to new files.
 
 use super::super::SiltSettings;
 use super::super::live::{Role, StoreEntry};
@@ -16,12 +16,12 @@ use crate::store::record::RecordShape;
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
 use crate::{Error, Result};
 
-/// The memory that records are sorted in, in bytes.
+/// The memory for sorting records, in bytes.
 const SORT_MEMORY_BYTES: usize = 32 << 20;
-/// New files are written in pieces of this size, in bytes.
+/// The size of writes to new files, in bytes.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// New files under way.
+/// The new files of a repair.
 pub(super) struct Rewriting<'a> {
     directory: &'a Directory,
     survey: &'a Survey,
@@ -29,12 +29,12 @@ pub(super) struct Rewriting<'a> {
     next_number: u64,
     /// The names of the files written so far.
     pub new_files: Vec<String>,
-    /// How many records they hold.
+    /// The number of records in them.
     pub kept_records: u64,
 }
 
 impl<'a> Rewriting<'a> {
-    /// No file so far. New stores get numbers that no file has.
+    /// Starts without files. New stores get numbers above those of all existing files.
     pub fn new(directory: &'a Directory, survey: &'a Survey, settings: &SiltSettings) -> Result<Self> {
         let mut settings = settings.clone();
         settings.adopt(&survey.settings)?;
@@ -44,7 +44,7 @@ impl<'a> Rewriting<'a> {
         Ok(Rewriting { directory, survey, settings, next_number, new_files: Vec::new(), kept_records: 0 })
     }
 
-    /// Writes the sound records of a store to a new one; `None` if there are none.
+    /// Writes the intact records of a store to a new one; returns `None` if there are none.
     pub fn store(&mut self, damaged: &DamagedStore, advance: &mut Advance<'_>) -> Result<Option<StoreEntry>> {
         let to_open = self.survey.to_open(damaged.partition, &damaged.entry, &damaged.name);
         let opened = match OpenedStore::open(self.directory, &to_open) {
@@ -70,7 +70,7 @@ impl<'a> Rewriting<'a> {
         new.finish(self).map(Some)
     }
 
-    /// Writes the sound records of the log that stand in no store to new HashStores, each with its partition.
+    /// Writes the intact log records that are in no store to new HashStores, and returns them with their partitions.
     pub fn log(&mut self, advance: &mut Advance<'_>) -> Result<Vec<(usize, StoreEntry)>> {
         let bits = self.survey.shape.partitions_log2;
         let mut sorted = self.sorted_log(advance)?;
@@ -79,7 +79,7 @@ impl<'a> Rewriting<'a> {
         let mut stores = Vec::new();
         let mut current: Option<(usize, NewStore)> = None;
         while sorted.advance()? {
-            // In the order of whole hashes partition follows partition, each in its own order.
+            // In the order of whole hashes, partitions follow each other, and each is in its own order.
             let Some(Entry { hash, record }) = sorted.entry() else { break };
             let partition = hash.partition(bits);
             if let Some((done, store)) = current.take_if(|(number, _)| *number != partition) {
@@ -157,7 +157,7 @@ impl NewStore {
             }
             Role::CuckooTable | Role::HashOrdered => {
                 let settings = HashStoreSettings {
-                    // The LogStore is gone, and with it the tags and the order of slots.
+                    // The LogStore no longer exists, nor its tags and slot order.
                     format: HashStoreFormat::Ribbon(settings.filter_bits),
                     tag,
                     shape: shape.records(),

@@ -1,4 +1,4 @@
-//! Finding out what of a database is sound.
+//! Finds the intact parts of a database.
 
 use super::super::live::{Manifest, PartitionEntry, Role, StoreEntry};
 use super::super::open::open_store;
@@ -13,25 +13,25 @@ use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::store::ordered::{BlockForm, IndexKind, OrderedTableSettings};
 use crate::{Error, Result};
 
-/// A live store of which anything is damaged.
+/// A live store with some damage.
 pub(super) struct DamagedStore {
     pub partition: usize,
     pub entry: StoreEntry,
     pub name: String,
 }
 
-/// A database as it was found.
+/// The state of a database.
 pub(super) struct Survey {
     pub report: VerifyReport,
     pub shape: Header,
     pub settings: KeptSettings,
     pub partitions: Vec<PartitionEntry>,
-    /// A number that no store of the manifest has, nor any above it.
+    /// A number above those of all stores in the manifest.
     pub next_number: u64,
     pub damaged_stores: Vec<DamagedStore>,
     pub to_examine: LogToExamine,
     pub log: ExaminedLog,
-    /// The names of all damaged files, whether they are there or not.
+    /// The names of all damaged files, including missing ones.
     pub damaged_files: Vec<String>,
 }
 
@@ -82,18 +82,18 @@ impl Survey {
         Ok(survey)
     }
 
-    /// What the records of a partition have in common.
+    /// Returns the common properties of the records of a partition.
     fn belonging(&self, partition: usize) -> Belonging {
         Belonging { shape: self.shape.records(), partition: partition as u64 }
     }
 
-    /// How a store is opened.
+    /// Returns how to open a store.
     pub fn to_open<'n>(&self, partition: usize, entry: &StoreEntry, name: &'n str) -> StoreToOpen<'n> {
         let Header { layout, block_bytes, .. } = self.shape;
         let kind = match entry.role {
             Role::CuckooTable => CUCKOO_TABLE_KIND,
             Role::HashOrdered => BlockForm::Stream as u8,
-            // What the default index has; another one's kind stands in the header, unless that is damaged too.
+            // The default index's form. A different form is stated in the header, unless the header is damaged too.
             Role::Sorted => {
                 OrderedTableSettings::form_for(&layout, block_bytes, false, Some(IndexKind::BlockPerfect))
                     as u8
@@ -156,7 +156,7 @@ impl Survey {
         Ok(())
     }
 
-    /// What a repair reads again, in bytes.
+    /// Returns the number of bytes that a repair reads a second time.
     pub fn bytes_to_rewrite(&self, directory: &Directory) -> Result<u64> {
         let mut bytes = 0;
         for store in &self.damaged_stores {
@@ -171,7 +171,7 @@ impl Survey {
     }
 }
 
-/// The length of a file, 0 if there is none.
+/// Returns the length of a file, 0 if it does not exist.
 fn length_of(directory: &Directory, name: &str) -> Result<u64> {
     match directory.open(name, Access::Buffered) {
         Ok(file) => file.length(),
@@ -188,13 +188,13 @@ fn bytes_of_stores(directory: &Directory, partitions: &[PartitionEntry]) -> Resu
     Ok(bytes)
 }
 
-/// Whether an error tells of damage: bytes that are wrong, or that the device has lost.
+/// Returns whether an error means damage: wrong bytes, or bytes that the device has lost.
 fn is_damage(error: &Error) -> bool {
     matches!(error, Error::Corrupt { .. } | Error::Version { .. })
         || matches!(error, Error::Io { source, .. } if source.raw_os_error() == Some(5))
 }
 
-/// The manifest or, if that is damaged, its mirror; and what is damaged of them.
+/// Reads the manifest or, if that is damaged, its mirror. Also returns their damage.
 fn read_manifest(directory: &Directory) -> Result<(Manifest, Vec<Damage>)> {
     let told = |error: &Error, name| {
         let length = length_of(directory, name)?;
@@ -208,7 +208,7 @@ fn read_manifest(directory: &Directory) -> Result<(Manifest, Vec<Damage>)> {
         },
         Err(error) if is_damage(&error) => match mirror {
             Ok(mirror) => Ok((mirror, vec![told(&error, MANIFEST_NAME)?])),
-            // Which stores are live, and where keys are placed, stands nowhere else.
+            // The live stores and the hash seed are not stored anywhere else.
             Err(_) => Err(error),
         },
         Err(error) => Err(error),

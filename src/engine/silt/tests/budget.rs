@@ -17,7 +17,7 @@ fn builder() -> Builder {
     Database::builder("memory").partitions(4).background_threads(0).set("log_slots_min", 256)
 }
 
-/// The forms in which stores can be.
+/// The possible formats of stores.
 fn forms() -> Vec<(&'static str, Builder, usize)> {
     forms_of(builder)
 }
@@ -51,7 +51,7 @@ fn assert_holds(database: &Database, expected: &BTreeMap<u64, Vec<u8>>, what: &s
     }
 }
 
-/// Fuzz target `simulation`: what the budget had left on flash was taken for damaged.
+/// Fuzz target `simulation`: an index that the budget had left on flash was reported as damaged.
 #[test]
 fn an_index_that_is_on_flash_for_the_budget_is_not_damaged() {
     for (what, builder, value_bytes) in forms() {
@@ -69,7 +69,7 @@ fn an_index_that_is_on_flash_for_the_budget_is_not_damaged() {
 }
 
 #[test]
-fn the_account_stays_within_the_budget_whatever_is_done() {
+fn memory_stays_within_the_budget_during_all_operations() {
     let budget = 400 << 10;
     for (what, builder, value_bytes) in forms() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
@@ -108,7 +108,7 @@ fn the_account_stays_within_the_budget_whatever_is_done() {
 }
 
 #[test]
-fn what_is_dropped_is_missed_by_nobody_and_comes_back_when_there_is_room() {
+fn dropped_pieces_cost_no_results_and_come_back_when_they_fit() {
     let settings = || SiltSettings::default().resident_bytes_max(200);
     let small = || Database::builder("memory").engine(settings()).background_threads(0);
     for (what, builder, value_bytes) in forms_of(|| small().partitions(4).set("log_slots_min", 256)) {
@@ -150,7 +150,7 @@ fn what_is_dropped_is_missed_by_nobody_and_comes_back_when_there_is_room() {
         while database.step().unwrap() == Step::Worked {}
         assert!(database.stats().degraded.is_empty(), "{what}");
         let resident = reads(1000, &get);
-        println!("{what}: {degraded} reads a lookup instead of {resident}, {whole} bytes");
+        println!("{what}: {degraded} reads per lookup instead of {resident}, {whole} bytes");
         assert!(resident < 1.1 && degraded > resident, "{what}: {degraded} {resident}");
         assert_holds(&database, &expected, what);
         let details = database.stats().details;
@@ -159,7 +159,7 @@ fn what_is_dropped_is_missed_by_nobody_and_comes_back_when_there_is_room() {
 }
 
 #[test]
-fn an_opened_database_answers_before_its_indexes_are_read() {
+fn an_opened_database_serves_lookups_before_its_indexes_are_read() {
     for (what, builder, value_bytes) in forms() {
         let files = MemoryDirectory::default();
         let open =
@@ -208,7 +208,7 @@ fn absent_keys_seldom_cost_a_read_with_a_filter_on_the_last_store() {
 }
 
 #[test]
-fn records_that_were_read_are_read_from_memory_again_until_they_change() {
+fn repeated_reads_come_from_memory_until_the_record_changes() {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     let database = builder().memory_budget(8 << 20).open_in(directory.clone()).unwrap();
     (0..KEYS).for_each(|number| database.put(key(number), value(number, 0, 100)).unwrap());
@@ -236,7 +236,7 @@ fn records_that_were_read_are_read_from_memory_again_until_they_change() {
 }
 
 #[test]
-fn a_budget_that_is_too_small_is_refused_with_the_least() {
+fn a_budget_that_is_too_small_is_refused_with_the_minimum() {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     let refused = builder().memory_budget(10_000).open_in(directory.clone());
     let Err(Error::Setting { name: "memory_budget", problem }) = refused else { panic!("it was taken") };
@@ -246,9 +246,9 @@ fn a_budget_that_is_too_small_is_refused_with_the_least() {
     database.set_memory_budget(Some(278_528)).unwrap();
 }
 
-/// Threads that read and write while the budget goes up and down: a value never goes back.
+/// Threads read and write while the budget goes up and down: a value never goes back.
 #[test]
-fn no_lookup_answers_a_value_that_was_overwritten_before() {
+fn no_lookup_returns_a_value_that_was_overwritten_before() {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     let database = &builder().memory_budget(2 << 20).open_in(directory).unwrap();
     let number_in = |value: &[u8]| u64::from_be_bytes(value[..8].try_into().unwrap());
@@ -282,9 +282,9 @@ fn no_lookup_answers_a_value_that_was_overwritten_before() {
     });
 }
 
-/// Simulations went round for ever: the first missing piece was read back, though there was room for a later one only.
+/// Simulations did not terminate: the first missing piece was read back although only a later one fitted.
 #[test]
-fn a_piece_without_room_is_not_read_back_and_dropped_for_ever() {
+fn a_piece_that_does_not_fit_is_not_read_back_and_dropped_repeatedly() {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     let open = |resident_bytes_max| {
         let settings = SiltSettings::default().resident_bytes_max(resident_bytes_max).log_slots_min(256);
@@ -305,7 +305,7 @@ fn a_piece_without_room_is_not_read_back_and_dropped_for_ever() {
     for resident_bytes_max in (0..16).map(|log2| 1 << log2) {
         let database = open(resident_bytes_max);
         let steps = (0..200).take_while(|_| database.step().unwrap() == Step::Worked).count();
-        assert!(steps < 200, "with room for {resident_bytes_max} bytes it never rests");
+        assert!(steps < 200, "with {resident_bytes_max} bytes it never finishes");
         steps_to_rest.push(steps);
     }
     assert!(steps_to_rest.contains(&0) && steps_to_rest.contains(&1), "{steps_to_rest:?}");
