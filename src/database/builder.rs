@@ -4,7 +4,7 @@ use super::place::{Place, engine_of_number};
 use super::{Database, Inner, clock::Clock, lock::DirectoryLock, usage::UsageCounters, workers::Workers};
 use crate::batch::Durability;
 use crate::device::{Access, Directory, open_files_default};
-use crate::engine::common::CommonSettings;
+use crate::engine::CommonSettings;
 use crate::engine::{EngineInfo, EngineKind, EngineSettings, Opening};
 use crate::progress::Progress;
 use crate::{Error, Result};

@@ -307,7 +307,7 @@ mod tests {
     use super::*;
     use crate::device::memory::MemoryDirectory;
     use crate::device::{Access, Directory};
-    use crate::engine::common::CommonSettings;
+    use crate::engine::CommonSettings;
     use crate::engine::{EngineKind, Opening};
 
     #[test]

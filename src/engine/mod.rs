@@ -3,8 +3,7 @@
 //! An engine starts no thread and reads no clock. Its background work is a series of bounded steps that the caller
 //! runs ([`Engine::step`]), so a simulation can replay it.
 
-#[doc(hidden)]
-pub mod common;
+mod common;
 mod family;
 pub mod mica;
 mod ordered;
@@ -12,10 +11,9 @@ mod scan;
 mod settings;
 pub mod silt;
 
+pub use common::CommonSettings;
 pub use family::{EngineInfo, EngineKind};
-#[doc(hidden)]
-pub use settings::Opening;
-pub use settings::{EngineSettings, SettingInfo};
+pub use settings::{EngineSettings, Opening, SettingInfo};
 
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;

@@ -3,7 +3,7 @@
 
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
-use siltstone::engine::common::CommonSettings;
+use siltstone::engine::CommonSettings;
 use siltstone::{Builder, Database};
 use siltstone_testing::TestEngine;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use crate::append_log::{self, AppendLogSettings};
 use crate::simulation::Omission;
 use siltstone::EngineKind;
-use siltstone::engine::common::CommonSettings;
+use siltstone::engine::CommonSettings;
 use siltstone::engine::mica::MicaSettings;
 use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
 use siltstone::engine::{EngineInfo, EngineSettings};

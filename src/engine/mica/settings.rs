@@ -1,8 +1,8 @@
 //! The settings of a MICA engine.
 
 use super::Mica;
+use crate::engine::CommonSettings;
 use crate::engine::Engine;
-use crate::engine::common::CommonSettings;
 use crate::engine::family::EngineInfo;
 use crate::engine::settings::{EngineSettings, Opening, SettingInfo, SettingsTable, named_values, settings};
 use crate::key::VALUE_LENGTH_MAX;

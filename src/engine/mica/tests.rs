@@ -2,7 +2,7 @@ use super::*;
 use crate::batch::{NEVER, Write};
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory};
-use crate::engine::common::CommonSettings;
+use crate::engine::CommonSettings;
 use crate::engine::{EngineSettings, Opening};
 use crate::mica::Full;
 

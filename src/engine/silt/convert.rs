@@ -38,8 +38,8 @@ impl ConvertJob {
         let settings = HashStoreSettings {
             format: configuration.settings.hash_store_format(),
             tag,
-            shape: configuration.shape.records(),
-            block_bytes: configuration.shape.block_bytes,
+            shape: configuration.header.records(),
+            block_bytes: configuration.header.block_bytes,
             expected_records: frozen.len().into(),
             expected_bytes: (frozen.end() - frozen.start()) / partitions.len() as u64,
             purpose: Purpose::Convert,

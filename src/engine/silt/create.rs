@@ -9,7 +9,7 @@ use super::family::NUMBER;
 use super::live::Manifest;
 use crate::Result;
 use crate::device::{Access, Directory, Purpose};
-use crate::engine::common::CommonSettings;
+use crate::engine::CommonSettings;
 use crate::store::log::Log;
 use crate::store::log::format::SEGMENT_HEADER_BYTES;
 use crate::store::names::FileName;

@@ -144,7 +144,7 @@ impl Engine for Silt {
     }
 
     fn shape(&self) -> Shape {
-        self.configuration.public_shape()
+        self.configuration.header.shape()
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -284,7 +284,7 @@ impl Engine for Silt {
         let mut stats = Stats {
             engine: INFO.name,
             settings: self.configuration.settings.values(),
-            shape: self.configuration.public_shape(),
+            shape: self.configuration.header.shape(),
             writes: self.writer.writes.load(Relaxed),
             user_bytes: self.writer.user_bytes.load(Relaxed),
             io: self.configuration.directory.io(),

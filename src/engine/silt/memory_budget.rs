@@ -310,7 +310,7 @@ impl MemoryBudget {
             stores = stores.max(view.hash_stores.len() as u64);
         }
         let transfer = self.transfer_bytes() as u64;
-        let block = u64::from(self.configuration.shape.block_bytes);
+        let block = u64::from(self.configuration.header.block_bytes);
         let convert = records * CONVERT_BYTES_PER_RECORD + 3 * transfer + 2 * block;
         let merge = 5 * transfer + (stores + 4) * 3 * block + 2 * sorted_bytes;
         let cached = if self.cache.is_enabled() { self.cache.heap_bytes() as u64 } else { 0 };

@@ -59,19 +59,19 @@ pub(super) fn suits(index: IndexKind, layout: &RecordLayout, block_bytes: u32) -
 
 /// The settings of a new SortedStore, without the number of its records.
 pub(super) fn sorted_settings(
-    shape: &Header,
+    header: &Header,
     index: IndexKind,
     tag: u64,
     purpose: Purpose,
     piece_bytes: usize,
 ) -> OrderedTableSettings {
-    let (layout, block_bytes) = (shape.layout, shape.block_bytes);
+    let (layout, block_bytes) = (header.layout, header.block_bytes);
     let index = Some(if suits(index, &layout, block_bytes) { index } else { IndexKind::Fences });
     let form = OrderedTableSettings::form_for(&layout, block_bytes, false, index);
     let (expected_records, expected_bytes) = (0, 0);
     OrderedTableSettings {
         tag,
-        shape: shape.records(),
+        shape: header.records(),
         form,
         block_bytes,
         index,
@@ -131,7 +131,7 @@ impl MergeJob {
             expected_records: expected(view.sorted_records(), young, new_key_ratio),
             expected_bytes: expected(sorted_bytes, young_bytes, new_key_ratio),
             ..sorted_settings(
-                &configuration.shape,
+                &configuration.header,
                 configuration.settings.index_kind(),
                 tag,
                 Purpose::Merge,

@@ -13,7 +13,7 @@ use super::settings::Mistake;
 use super::settings::SiltSettings;
 use super::view::View;
 use crate::device::Directory;
-use crate::engine::common::CommonSettings;
+use crate::engine::CommonSettings;
 use crate::engine::settings::SettingsTable;
 use crate::progress::Progress;
 use crate::store::cuckoo::CuckooTable;
@@ -42,22 +42,22 @@ impl Silt {
         progress: &mut Progress<'_>,
     ) -> Result<Silt> {
         let mut manifest = Manifest::open(&directory)?.rewrite_beyond(settings.manifest_bytes_max);
-        let shape = *manifest.header();
-        common.check_against(&shape)?;
+        let header = *manifest.header();
+        common.check_against(&header)?;
         let mut settings = settings.clone();
         settings.adopt(manifest.settings())?;
-        settings.check_structures(&shape.layout, shape.block_bytes)?;
+        settings.check_structures(&header.layout, header.block_bytes)?;
         check_stores_are_there(&directory, &manifest)?;
         if !directory.is_read_only() {
             manifest.make_durable()?;
         }
         if let Some(budget) = common.memory_budget {
-            check_budget(budget, 1 << shape.partitions_log2)?;
+            check_budget(budget, 1 << header.partitions_log2)?;
         }
-        let slots_max = log_slots_max(common.memory_budget, 1 << shape.partitions_log2);
+        let slots_max = log_slots_max(common.memory_budget, 1 << header.partitions_log2);
         let converted = || manifest.partitions().iter().map(|partition| partition.converted_to);
         let log_settings = LogSettings {
-            format: shape.log_format(),
+            format: header.log_format(),
             segment_bytes: settings.log_segment_bytes,
             from: converted().min().unwrap_or(0),
             durable: converted().max().unwrap_or(0).max(manifest.log_synced()),
@@ -66,7 +66,7 @@ impl Silt {
         let partitions = manifest
             .partitions()
             .iter()
-            .map(|entry| open_partition(&directory, &shape, &settings, slots_max, entry))
+            .map(|entry| open_partition(&directory, &header, &settings, slots_max, entry))
             .collect::<Result<Vec<_>>>()?;
         if !directory.is_read_only() {
             manifest.mirror()?;
@@ -80,7 +80,7 @@ impl Silt {
             Some(Mistake::RecordsFailuresLate) => log.health().record_late(),
             _ => {}
         }
-        let configuration = Arc::new(Configuration::new(directory, settings, shape));
+        let configuration = Arc::new(Configuration::new(directory, settings, header));
         let partitions = Partitions::new(&configuration, &log, partitions, slots_max);
         let mut silt = Silt::compose(
             configuration,
@@ -133,28 +133,31 @@ fn remove_orphans(directory: &Directory, manifest: &Manifest) -> Result<()> {
 }
 
 /// Opens a live store. Verification opens it too, so that it reports whatever opening would refuse.
-pub(super) fn open_store(directory: &Directory, shape: &Header, store: &StoreEntry) -> Result<HashStore> {
+pub(super) fn open_store(directory: &Directory, header: &Header, store: &StoreEntry) -> Result<HashStore> {
     let (tag, name) = (store.tag, store.file_name());
     Ok(match store.role {
         Role::CuckooTable => {
-            HashStore::Cuckoo(Arc::new(CuckooTable::open(directory, &name, tag, shape.records())?))
+            HashStore::Cuckoo(Arc::new(CuckooTable::open(directory, &name, tag, header.records())?))
         }
-        Role::HashOrdered | Role::Sorted => {
-            HashStore::Ordered(Arc::new(OrderedTable::open_on_flash(directory, &name, tag, shape.records())?))
-        }
+        Role::HashOrdered | Role::Sorted => HashStore::Ordered(Arc::new(OrderedTable::open_on_flash(
+            directory,
+            &name,
+            tag,
+            header.records(),
+        )?)),
     })
 }
 
 fn open_partition(
     directory: &Directory,
-    shape: &Header,
+    header: &Header,
     settings: &SiltSettings,
     slots_max: u32,
     entry: &PartitionEntry,
 ) -> Result<Partition> {
     let mut view = View::default();
     for store in &entry.stores {
-        match (store.role, open_store(directory, shape, store)?) {
+        match (store.role, open_store(directory, header, store)?) {
             (Role::Sorted, HashStore::Ordered(opened)) => view.sorted = Some((store.number, opened)),
             (_, opened) => view.hash_stores.insert(0, (store.number, opened)),
         }

@@ -78,7 +78,7 @@ impl Reader {
 
     /// The size of a block on flash, in bytes.
     pub fn block_bytes(&self) -> usize {
-        self.configuration.shape.block_bytes as usize
+        self.configuration.header.block_bytes as usize
     }
 
     fn context<'a>(

@@ -5,7 +5,7 @@ use super::live::Manifest;
 use super::settings::SiltSettings;
 use crate::Result;
 use crate::device::Directory;
-use crate::engine::common::CommonSettings;
+use crate::engine::CommonSettings;
 use crate::store::manifest::Header;
 
 impl Silt {

@@ -41,7 +41,7 @@ pub(super) fn scan(
         }
         let (snapshot, log) = partitions.snapshot_of(number);
         let share = share_of_page(&snapshot, limit);
-        let block_bytes = configuration.shape.block_bytes as usize;
+        let block_bytes = configuration.header.block_bytes as usize;
         let read_bytes = |store_bytes: u64| {
             let bytes = store_bytes as f64 * share / READS_PER_PAGE;
             (bytes as usize).clamp(block_bytes, block_bytes.max(READ_BYTES))

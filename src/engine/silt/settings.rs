@@ -3,7 +3,7 @@
 use super::memory_budget::check_budget;
 use super::merge;
 use super::policy::open_files;
-use crate::engine::common::CommonSettings;
+use crate::engine::CommonSettings;
 use crate::engine::settings::{SettingsTable, named_values, settings};
 use crate::store::FilterKind;
 use crate::store::cuckoo::CuckooTable;

@@ -20,8 +20,8 @@ pub(super) fn verify(
     commits: &Commits,
     progress: &mut Progress<'_>,
 ) -> Result<VerifyReport> {
-    let shape = &configuration.shape;
-    let mut report = VerifyReport { hasher: Some(shape.hasher), ..VerifyReport::default() };
+    let header = &configuration.header;
+    let mut report = VerifyReport { hasher: Some(header.hasher), ..VerifyReport::default() };
     let converted_to: Vec<u64> = commits.look(|manifest| {
         let wrong = manifest.check()?;
         let length = manifest.length();
@@ -45,7 +45,7 @@ pub(super) fn verify(
     report.checked_records += log.records;
     report.checked_bytes = total;
     let damage = log.damage.into_iter();
-    report.damage.extend(damage.map(|(gap, damage)| lost_in_log(shape, &converted_to, &gap, damage)));
+    report.damage.extend(damage.map(|(gap, damage)| lost_in_log(header, &converted_to, &gap, damage)));
     Ok(report)
 }
 
@@ -56,7 +56,7 @@ fn verify_partition(
     report: &mut VerifyReport,
     advance: &mut dyn FnMut(u64) -> bool,
 ) -> Result<()> {
-    let belonging = Belonging { shape: configuration.shape.records(), partition };
+    let belonging = Belonging { shape: configuration.header.records(), partition };
     let hash_stores = view.hash_stores.len();
     for (age, (_, store)) in view.hash_stores.iter().enumerate() {
         let has_older = age + 1 < hash_stores || view.sorted.is_some();
@@ -81,10 +81,10 @@ pub(super) fn add_examined(examined: Examined, has_older: bool, report: &mut Ver
 
 /// The damage of a gap in the log with the keys whose records may have been in it: those of every partition whose
 /// records in the gap were not converted.
-pub(super) fn lost_in_log(shape: &Header, converted_to: &[u64], gap: &Range<u64>, damage: Damage) -> Damage {
+pub(super) fn lost_in_log(header: &Header, converted_to: &[u64], gap: &Range<u64>, damage: Damage) -> Damage {
     let concerned = (0..).zip(converted_to).filter(|(_, converted)| **converted < gap.end && !gap.is_empty());
     let ranges = concerned
-        .map(|(partition, _)| KeyRange::within_partition(partition, shape.partitions_log2, 0, u64::MAX));
+        .map(|(partition, _)| KeyRange::within_partition(partition, header.partitions_log2, 0, u64::MAX));
     let lost = KeyRange::united(ranges.collect());
     Damage { may_be_older: !lost.is_empty(), lost, ..damage }
 }

@@ -5,6 +5,7 @@ use crate::coding::Reader;
 use crate::coding::checksum::{self, Secret};
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::key::{KEY_LENGTH_MAX, KeyHasher, Placing, VALUE_LENGTH_MAX};
+use crate::stats::Shape;
 use crate::store::log::format::LogFormat;
 use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::store::record::{RecordLayout, RecordShape};
@@ -135,6 +136,18 @@ impl Header {
             secret,
         };
         Some((version, (bytes == header.encode() && header.is_possible()).then_some(header)))
+    }
+
+    /// Returns the shape of the database, for its statistics.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            fixed: self.layout.fixed,
+            hashed_keys: self.hasher == KeyHasher::Identity,
+            expiring: self.layout.expiring,
+            partitions: 1 << self.partitions_log2,
+            block_bytes: self.block_bytes,
+            format_version: FORMAT_VERSION,
+        }
     }
 
     /// Returns what the bytes of the log depend on.

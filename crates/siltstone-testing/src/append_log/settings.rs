@@ -2,7 +2,7 @@
 
 use super::AppendLog;
 use siltstone::device::Directory;
-use siltstone::engine::common::CommonSettings;
+use siltstone::engine::CommonSettings;
 use siltstone::engine::{Engine, EngineInfo, EngineSettings, Opening, SettingInfo};
 use siltstone::store::manifest::Header;
 use siltstone::store::names::NEW_MANIFEST_NAME;

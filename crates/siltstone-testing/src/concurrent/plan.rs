@@ -2,7 +2,7 @@
 
 use crate::simulated::{Call, Crash, FailingCall};
 use siltstone::Durability;
-use siltstone::engine::common::CommonSettings;
+use siltstone::engine::CommonSettings;
 use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
 
 /// An operation of a thread. Keys are numbers of the thread's own keys, or of those that all threads share.

@@ -2,8 +2,8 @@
 
 use super::{Failure, Omission, Simulation, shrink};
 use crate::engines::{TestEngine, random_silt};
+use siltstone::engine::CommonSettings;
 use siltstone::engine::EngineSettings;
-use siltstone::engine::common::CommonSettings;
 use siltstone::engine::silt::Mistake;
 use std::sync::Arc;
 

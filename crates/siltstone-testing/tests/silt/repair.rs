@@ -3,7 +3,7 @@
 
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
-use siltstone::engine::common::CommonSettings;
+use siltstone::engine::CommonSettings;
 use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
 use siltstone::{Builder, Database, Durability, Error, Result, WriteOptions};
 use siltstone::{DamagedPart, RepairReport};

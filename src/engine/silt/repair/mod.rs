@@ -107,7 +107,7 @@ fn write_anew(
         }
         partitions.iter_mut().for_each(|partition| partition.converted_to = begin);
         log_synced = begin;
-        rewriting.new_files.push(Log::begin(directory, &survey.shape.log_format(), begin)?);
+        rewriting.new_files.push(Log::begin(directory, &survey.header.log_format(), begin)?);
     }
     directory.sync(Purpose::Maintain)?;
     let names = directory.list()?;
@@ -118,7 +118,7 @@ fn write_anew(
     aside.sort_unstable();
     aside.dedup();
     let folder = directory.set_aside(&aside.iter().map(String::as_str).collect::<Vec<_>>(), SET_ASIDE)?;
-    Manifest::replace(directory, &survey.shape, LiveStores { partitions }, &survey.settings, log_synced)?;
+    Manifest::replace(directory, &survey.header, LiveStores { partitions }, &survey.settings, log_synced)?;
     let report = RepairReport {
         found: survey.report.clone(),
         set_aside: Some(directory.path_of(&folder)),

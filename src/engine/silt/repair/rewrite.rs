@@ -72,7 +72,7 @@ impl<'a> Rewriting<'a> {
 
     /// Writes the intact log records that are in no store to new HashStores, and returns them with their partitions.
     pub fn log(&mut self, advance: &mut Advance<'_>) -> Result<Vec<(usize, StoreEntry)>> {
-        let bits = self.survey.shape.partitions_log2;
+        let bits = self.survey.header.partitions_log2;
         let mut sorted = self.sorted_log(advance)?;
         let expected = |all: u64| (all >> bits) + 1;
         let (records, bytes) = (expected(sorted.records_max()), expected(sorted.record_bytes()));
@@ -101,10 +101,10 @@ impl<'a> Rewriting<'a> {
     }
 
     fn sorted_log(&self, advance: &mut Advance<'_>) -> Result<SortedRecords> {
-        let Survey { shape, partitions, to_examine, log, .. } = self.survey;
-        let mut sort = self.sort(Placing { hasher: shape.hasher, partitions_log2: 0 })?;
+        let Survey { header, partitions, to_examine, log, .. } = self.survey;
+        let mut sort = self.sort(Placing { hasher: header.hasher, partitions_log2: 0 })?;
         to_examine.records(self.directory, log.end, advance, &mut |position, record| {
-            let partition = shape.hasher.hash(record.key).partition(shape.partitions_log2);
+            let partition = header.hasher.hash(record.key).partition(header.partitions_log2);
             if position < partitions[partition].converted_to {
                 return Ok(());
             }
@@ -115,7 +115,7 @@ impl<'a> Rewriting<'a> {
 
     fn sort(&self, placing: Placing) -> Result<ExternalSort> {
         let settings = SortSettings {
-            shape: RecordShape { layout: self.survey.shape.layout, placing },
+            shape: RecordShape { layout: self.survey.header.layout, placing },
             memory_bytes: SORT_MEMORY_BYTES,
             fan_in_max: FAN_IN_MAX,
             duplicates: Duplicates::LastWins,
@@ -140,7 +140,7 @@ impl NewStore {
     fn create(rewriting: &mut Rewriting<'_>, role: Role, records: u64, bytes: u64) -> Result<NewStore> {
         let (number, tag) = (rewriting.next_number, random_number()?);
         rewriting.next_number += 1;
-        let (shape, settings) = (&rewriting.survey.shape, &rewriting.settings);
+        let (header, settings) = (&rewriting.survey.header, &rewriting.settings);
         let name = role.file_name(number);
         rewriting.new_files.push(name.clone());
         let (purpose, piece_bytes) = (Purpose::Maintain, PIECE_BYTES);
@@ -150,7 +150,7 @@ impl NewStore {
                 let table = OrderedTableSettings {
                     expected_records: records,
                     expected_bytes: bytes,
-                    ..sorted_settings(shape, index, tag, purpose, piece_bytes)
+                    ..sorted_settings(header, index, tag, purpose, piece_bytes)
                 };
                 let writer = OrderedTableWriter::create(rewriting.directory, &name, table)?;
                 NewStoreWriter::Sorted(Box::new(writer))
@@ -160,8 +160,8 @@ impl NewStore {
                     // The LogStore no longer exists, nor its tags and slot order.
                     format: HashStoreFormat::Ribbon(settings.filter_bits),
                     tag,
-                    shape: shape.records(),
-                    block_bytes: shape.block_bytes,
+                    shape: header.records(),
+                    block_bytes: header.block_bytes,
                     expected_records: records,
                     expected_bytes: bytes,
                     purpose,

@@ -23,7 +23,7 @@ pub(super) struct DamagedStore {
 /// The state of a database.
 pub(super) struct Survey {
     pub report: VerifyReport,
-    pub shape: Header,
+    pub header: Header,
     pub settings: KeptSettings,
     pub partitions: Vec<PartitionEntry>,
     /// A number above those of all stores in the manifest.
@@ -39,15 +39,15 @@ impl Survey {
     /// Reads everything, and changes nothing.
     pub fn take(directory: &Directory, course: &mut Course<'_, '_>) -> Result<Survey> {
         let (manifest, damage) = read_manifest(directory)?;
-        let (shape, partitions) = (*manifest.header(), manifest.partitions().to_vec());
+        let (header, partitions) = (*manifest.header(), manifest.partitions().to_vec());
         let converted = || partitions.iter().map(|partition| partition.converted_to);
         let to_examine = LogToExamine {
-            format: shape.log_format(),
+            format: header.log_format(),
             from: converted().min().unwrap_or(0),
             durable: converted().max().unwrap_or(0).max(manifest.log_synced()),
         };
         let mut report = VerifyReport {
-            hasher: Some(shape.hasher),
+            hasher: Some(header.hasher),
             checked_bytes: manifest.length(),
             ..VerifyReport::default()
         };
@@ -61,7 +61,7 @@ impl Survey {
         let settings = manifest.settings().clone();
         let mut survey = Survey {
             report,
-            shape,
+            header,
             settings,
             partitions,
             next_number,
@@ -84,12 +84,12 @@ impl Survey {
 
     /// Returns the common properties of the records of a partition.
     fn belonging(&self, partition: usize) -> Belonging {
-        Belonging { shape: self.shape.records(), partition: partition as u64 }
+        Belonging { shape: self.header.records(), partition: partition as u64 }
     }
 
     /// Returns how to open a store.
     pub fn to_open<'n>(&self, partition: usize, entry: &StoreEntry, name: &'n str) -> StoreToOpen<'n> {
-        let Header { layout, block_bytes, .. } = self.shape;
+        let Header { layout, block_bytes, .. } = self.header;
         let kind = match entry.role {
             Role::CuckooTable => CUCKOO_TABLE_KIND,
             Role::HashOrdered => BlockForm::Stream as u8,
@@ -117,7 +117,7 @@ impl Survey {
             Ok(Ok(store)) => {
                 let examined = store.examine(&mut |bytes| course.advance(bytes), &mut |_| Ok(()))?;
                 add_examined(examined, age > 0, &mut self.report);
-                match open_store(directory, &self.shape, &entry) {
+                match open_store(directory, &self.header, &entry) {
                     Err(error) if is_damage(&error) && self.report.damage.len() == known => {
                         self.report.damage.push(Damage::of(&error, DamagedPart::File, store.bytes()));
                     }
@@ -150,7 +150,7 @@ impl Survey {
         let damage = self.log.damage.iter().cloned();
         self.report
             .damage
-            .extend(damage.map(|(gap, damage)| lost_in_log(&self.shape, &converted, &gap, damage)));
+            .extend(damage.map(|(gap, damage)| lost_in_log(&self.header, &converted, &gap, damage)));
         self.report.checked_records += self.log.records;
         self.report.torn_bytes = self.log.torn_bytes;
         Ok(())
