@@ -7,7 +7,9 @@ use siltstone::engine::CommonSettings;
 use siltstone::engine::mica::MicaSettings;
 use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
 use siltstone::engine::{EngineInfo, EngineSettings};
+use siltstone::{Builder, Database};
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Draws random settings of an engine. It may change those common settings that may differ between two openings, and
@@ -48,6 +50,12 @@ impl TestEngine {
     /// Returns whether the data survives the process.
     pub fn is_persistent(&self) -> bool {
         self.info.number.is_some()
+    }
+
+    /// Returns a builder of a small database without a memory budget, with records of these lengths if they are fixed.
+    pub fn builder(&self, path: &Path, fixed: Option<(usize, usize)>) -> Builder {
+        let (common, settings) = (self.small)(false);
+        Database::builder(path).engine(settings).common(CommonSettings { fixed, ..common })
     }
 
     /// SILT.

@@ -3,6 +3,7 @@
 //!
 //! The number of a step determines what the process does in it, so the check needs no record of what was written.
 
+use crate::TestEngine;
 use siltstone::{Access, Batch, Builder, Database, Durability, WriteOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -22,6 +23,8 @@ const SHAPES: [(Option<(usize, usize)>, bool); 4] =
 /// A database whose process is killed.
 #[derive(Debug, Clone)]
 pub struct Victim {
+    /// Its engine, which is persistent.
+    pub engine: TestEngine,
     /// Its directory.
     pub directory: PathBuf,
     /// The shape of its records, below [`Victim::SHAPES`].
@@ -59,11 +62,7 @@ impl Victim {
     /// The settings are so small that a few thousand records reach all stores.
     fn builder(&self) -> Builder {
         let (fixed, hashed_keys) = SHAPES[self.shape % SHAPES.len()];
-        let builder = Database::builder(&self.directory).access(self.access);
-        let mut builder = builder.partitions(2).set("log_slots_min", 64).background_threads(1);
-        if let Some((key_length, value_length)) = fixed {
-            builder = builder.fixed(key_length, value_length);
-        }
+        let builder = self.engine.builder(&self.directory, fixed).access(self.access).background_threads(1);
         if hashed_keys { builder.hashed_keys() } else { builder }
     }
 

@@ -1,24 +1,29 @@
 //! Threads use a database in a real directory at the same time, during background work: what they see is linearizable.
 //! `siltstone-testing linearize` does the same at length.
 
-use siltstone::{Access, Database};
+use siltstone::Access;
+use siltstone_testing::TestEngine;
 use siltstone_testing::linearizability::Load;
+
+fn check(engine: &TestEngine, access: Access, value_length: Option<usize>) {
+    let directory = tempfile::tempdir().unwrap();
+    let fixed = value_length.map(|value_length| (Load::KEY_BYTES, value_length));
+    let builder = engine.builder(&directory.path().join("db"), fixed).access(access);
+    let database = builder.background_threads(2).open().unwrap();
+    let load = Load { threads: 4, operations: 1000, hot_keys: 3, keys: 500, value_length, seed: 7 };
+    let mut rounds = 0..3;
+    load.run(&database, |_| rounds.next().is_some())
+        .unwrap_or_else(|found| panic!("{engine:?}, {access:?}: {found}"));
+    let details = database.stats().details;
+    let is_done = |job: &&str| details.iter().any(|(name, count)| name == job && *count > 0.0);
+    assert!(engine.jobs.iter().all(|job| is_done(job)), "{engine:?}: {details:?}");
+    database.close().unwrap();
+}
 
 #[test]
 fn a_database_in_files_is_linearizable() {
-    for (access, value_length) in [(Access::Buffered, None), (Access::DirectOrBuffered, Some(24))] {
-        let directory = tempfile::tempdir().unwrap();
-        let builder = Database::builder(directory.path().join("db")).access(access);
-        let mut builder = builder.partitions(2).set("log_slots_min", 64).background_threads(2);
-        if let Some(value_length) = value_length {
-            builder = builder.fixed(Load::KEY_BYTES, value_length);
-        }
-        let database = builder.open().unwrap();
-        let load = Load { threads: 4, operations: 1000, hot_keys: 3, keys: 500, value_length, seed: 7 };
-        let mut rounds = 0..3;
-        load.run(&database, |_| rounds.next().is_some())
-            .unwrap_or_else(|found| panic!("{access:?}: {found}"));
-        assert!(database.stats().details.iter().any(|(name, count)| *name == "conversions" && *count > 0.0));
-        database.close().unwrap();
+    for engine in TestEngine::persistent() {
+        check(&engine, Access::Buffered, None);
+        check(&engine, Access::DirectOrBuffered, Some(24));
     }
 }

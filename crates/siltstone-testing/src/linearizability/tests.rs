@@ -1,10 +1,12 @@
 //! Histories that the checker must accept and must reject; a load finds a mistake of the engine.
 
 use super::*;
-use siltstone::Database;
+use crate::TestEngine;
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
 use siltstone::engine::silt::{Mistake, SiltSettings};
+use siltstone::{Builder, Database};
+use std::path::Path;
 
 fn event(called: u64, returned: u64, action: Action) -> Event {
     Event { called, returned, action }
@@ -120,10 +122,9 @@ fn what_did_happen_in_some_order_is_accepted_and_a_value_from_long_ago_is_not() 
     }
 }
 
-fn database(mistake: Option<Mistake>) -> Database {
-    let settings = SiltSettings::default().log_slots_min(64).step_records(20).mistake(mistake);
-    let builder = Database::builder("memory").engine(settings).partitions(2).background_threads(1);
-    builder.open_in(Directory::new(MemoryDirectory::default(), Access::Buffered)).unwrap()
+fn open(builder: Builder) -> Database {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    builder.background_threads(1).open_in(directory).unwrap()
 }
 
 fn load() -> Load {
@@ -132,17 +133,22 @@ fn load() -> Load {
 
 #[test]
 fn a_database_in_memory_is_linearizable() {
-    let mut rounds = 0..4;
-    let counts = load().run(&database(None), |_| rounds.next().is_some()).unwrap();
-    assert_eq!(counts.operations, 4 * 4 * 1500);
-    println!("{counts:?}");
+    for engine in TestEngine::all() {
+        let mut rounds = 0..4;
+        let database = open(engine.builder(Path::new("memory"), None));
+        let counts = load().run(&database, |_| rounds.next().is_some()).unwrap();
+        assert_eq!(counts.operations, 4 * 4 * 1500);
+        println!("{engine:?}: {counts:?}");
+    }
 }
 
 #[test]
 fn an_update_that_reads_before_it_locks_is_found() {
     // Two threads must meet at one key. In this number of operations they practically always do.
-    let found =
-        load().run(&database(Some(Mistake::ReadsBeforeLocking)), |counts| counts.operations < 3_000_000);
+    let mistake = Some(Mistake::ReadsBeforeLocking);
+    let settings = SiltSettings::default().log_slots_min(64).step_records(20).mistake(mistake);
+    let database = open(Database::builder("memory").engine(settings).partitions(2));
+    let found = load().run(&database, |counts| counts.operations < 3_000_000);
     let found = found.unwrap_err();
     assert!(found.contains("has no place"), "{found}");
 }

@@ -5,7 +5,9 @@ use serde_json::json;
 use siltstone::device::Directory;
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::{Access, Database};
+use siltstone_testing::TestEngine;
 use siltstone_testing::linearizability::{Counts, Load};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -27,6 +29,7 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
     let threads = arguments.number("--threads")?.unwrap_or(4) as usize;
     let seed = arguments.number("--seed")?.unwrap_or(1);
     let directory = arguments.text("--dir")?;
+    let engine = arguments.engine()?;
     let json = arguments.flag("--json");
     arguments.end()?;
     if !(1..=48).contains(&threads) {
@@ -51,7 +54,7 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
             None => tempfile::tempdir(),
         };
         let root = root.map_err(|error| error.to_string())?;
-        let database = open(place, fixed, root.path()).map_err(|error| error.to_string())?;
+        let database = open(&engine, place, fixed, root.path()).map_err(|error| error.to_string())?;
         let outcome = load.run(&database, |_| begin.elapsed() < until);
         counts += outcome.map_err(|found| format!("{place:?}, {load:?}: {found}"))?;
         database.close().map_err(|error| error.to_string())?;
@@ -79,9 +82,9 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
 }
 
 /// A database with two background threads, and with settings so small that these are always busy.
-fn open(place: Place, fixed: bool, path: &std::path::Path) -> siltstone::Result<Database> {
-    let builder = Database::builder(path).partitions(4).set("log_slots_min", 128).background_threads(2);
-    let builder = if fixed { builder.fixed(Load::KEY_BYTES, VALUE_BYTES) } else { builder };
+fn open(engine: &TestEngine, place: Place, fixed: bool, path: &Path) -> siltstone::Result<Database> {
+    let fixed = fixed.then_some((Load::KEY_BYTES, VALUE_BYTES));
+    let builder = engine.builder(path, fixed).background_threads(2);
     match place {
         Place::Memory => builder.open_in(Directory::new(MemoryDirectory::default(), Access::Buffered)),
         Place::Buffered => builder.access(Access::Buffered).open(),

@@ -13,8 +13,8 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: siltstone-testing simulate [--threads] [--engine NAME] [--seeds N] [--first SEED] [--keep-going] [--json]
-       siltstone-testing linearize [--seconds N] [--threads N] [--seed N] [--dir DIR] [--json]
-       siltstone-testing kill [--times N] [--seed N] [--dir DIR] [--json]
+       siltstone-testing linearize [--engine NAME] [--seconds N] [--threads N] [--seed N] [--dir DIR] [--json]
+       siltstone-testing kill [--engine NAME] [--times N] [--seed N] [--dir DIR] [--json]
        siltstone-testing flips [--samples N] [--seed SEED] [--json]";
 
 fn main() -> ExitCode {
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         Some("simulate") => simulate::run(arguments),
         Some("linearize") => linearize::run(arguments),
         Some("kill") => kill::run(arguments),
-        Some("victim") => kill::be_killed(&arguments.rest()),
+        Some("victim") => kill::be_killed(arguments),
         Some("flips") => flips::run(arguments),
         _ => Err(USAGE.to_owned()),
     };
