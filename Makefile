@@ -41,6 +41,7 @@ sanitize: ## Run ThreadSanitizer and Shuttle on threads, and AddressSanitizer on
 lint: ## Check the format, and run clippy
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) test --test tidy -- --ignored
 	$(CARGO) clippy --package siltstone-network --features af-xdp --all-targets -- -D warnings
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir target --lib --test corpus -- -D warnings

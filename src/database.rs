@@ -272,6 +272,7 @@ impl Database {
     }
 
     /// Returns the engine's optional features.
+    #[doc(hidden)]
     pub fn capabilities(&self) -> Capabilities {
         self.engine().capabilities()
     }

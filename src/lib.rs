@@ -84,32 +84,40 @@
 //! - What survives which failure: [`Durability`]. After a failure: [`Database::verify`], and `docs/REPAIR.md`.
 //! - Memory, I/O and usage of a database: [`Stats`]. Before there is one: `siltstone plan`, and `docs/MODELS.md`.
 //! - Read-only files: [`Dictionary`] and [`DictionaryOptions`].
-//! - The structures by themselves: [`index`] (tries, fences, perfect hashes, filters) and [`mica`] (a hash table in
-//!   memory).
 //! - The documents of the repository, listed in `docs/README.md`: `docs/RELIABILITY.md` has the guarantees and their
 //!   tests, `docs/ARCHITECTURE.md` the modules, `docs/PAPERS.md` what of each paper is implemented.
 
+// Hidden modules are public for the project's own crates and tests. They are no part of the interface.
+#[doc(hidden)]
 pub mod batch;
 mod cache;
+#[doc(hidden)]
 pub mod coding;
 mod compose;
 mod damage;
 mod database;
+#[doc(hidden)]
 pub mod device;
 mod dictionary;
+#[doc(hidden)]
 pub mod engine;
 mod error;
 #[doc(hidden)]
 pub mod health;
+#[doc(hidden)]
 pub mod index;
+#[doc(hidden)]
 pub mod key;
+#[doc(hidden)]
 pub mod mica;
 mod progress;
+#[doc(hidden)]
 pub mod stats;
+#[doc(hidden)]
 pub mod store;
 mod sync;
 
-pub use batch::{Batch, Durability};
+pub use batch::{Batch, Durability, NEVER, TimestampMs};
 pub use bytes::Bytes;
 pub use damage::{Damage, DamagedPart, KeyRange, RepairReport, VerifyReport};
 #[doc(hidden)]
@@ -117,16 +125,17 @@ pub use database::usage_file;
 pub use database::{
     Builder, Database, Iter, KeyIter, OrderedDatabase, RepairOptions, Snapshot, WriteOptions,
 };
-pub use device::Access;
+pub use device::{Access, IoCount, IoSnapshot, Purpose};
 pub use dictionary::{
     DICTIONARY_VERSION, Dictionary, DictionaryBuilder, DictionaryIndex, DictionaryInfo, DictionaryIter,
     DictionaryOptions, DictionaryWriter,
 };
+#[doc(hidden)]
+pub use engine::EngineInfo;
 pub use engine::mica::MicaSettings;
 pub use engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
-pub use engine::{
-    Change, EngineInfo, EngineKind, EngineSettings, Found, Record, ScanLimit, ScanPage, SettingInfo, Step,
-};
+pub use engine::{Change, EngineKind, EngineSettings, Found, Record, ScanLimit, ScanPage, SettingInfo, Step};
 pub use error::{Error, Result};
+pub use key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 pub use progress::Progress;
 pub use stats::{DegradedStore, RamAccount, Shape, Stats, StoreKind, Usage};

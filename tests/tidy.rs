@@ -6,6 +6,8 @@
 
 #[path = "tidy/documents.rs"]
 mod documents;
+#[path = "tidy/interface.rs"]
+mod interface;
 #[path = "tidy/prose.rs"]
 mod prose;
 

@@ -254,6 +254,7 @@ impl Builder {
     }
 
     /// Opens the database in any directory of the module `device`.
+    #[doc(hidden)]
     pub fn open_in(mut self, directory: Directory) -> Result<Database> {
         let directory = directory.trust_gets(!self.verify_checksums);
         if self.read_only && !directory.is_read_only() {

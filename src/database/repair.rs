@@ -97,6 +97,7 @@ impl Database {
     }
 
     /// Like [`verify_closed`](Database::verify_closed), in any directory of the module `device`.
+    #[doc(hidden)]
     pub fn verify_closed_in(directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         let engine = engine_of(directory)?;
         let _lock = directory.lock_shared()?;
@@ -104,6 +105,7 @@ impl Database {
     }
 
     /// Like [`repair`](Database::repair), in any directory of the module `device`.
+    #[doc(hidden)]
     pub fn repair_in(directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
         let engine = engine_of(directory)?;
         let _lock = if directory.is_read_only() { directory.lock_shared()? } else { directory.lock()? };

@@ -66,8 +66,8 @@ impl Database {
     /// Returns false only if the key is certainly absent. Reads nothing from the device.
     ///
     /// With SILT it uses the tags of young records and the filters that are in memory, so it is of use with
-    /// [`filter_last_store`](crate::Builder::filter_last_store): without that filter, any key may be in the last store.
-    /// It is true also for keys that are deleted or expired. With MICA it is exact.
+    /// [`filter_last_store`](crate::SiltSettings::filter_last_store): without that filter, any key may be in the last
+    /// store. It is true also for keys that are deleted or expired. With MICA it is exact.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();

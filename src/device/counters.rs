@@ -29,6 +29,7 @@ pub enum Purpose {
 
 impl Purpose {
     /// All purposes, in display order.
+    #[doc(hidden)]
     pub const ALL: [Purpose; 9] = [
         Purpose::Get,
         Purpose::Put,

@@ -52,9 +52,11 @@ pub enum Access {
 
 impl Access {
     /// All kinds of access.
+    #[doc(hidden)]
     pub const ALL: [Access; 3] = [Access::Buffered, Access::Direct, Access::DirectOrBuffered];
 
     /// The name, as typed on a command line.
+    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             Access::Buffered => "buffered",
@@ -64,6 +66,7 @@ impl Access {
     }
 
     /// Returns whether direct I/O is requested.
+    #[doc(hidden)]
     pub fn is_direct(self) -> bool {
         self != Access::Buffered
     }

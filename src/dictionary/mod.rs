@@ -54,6 +54,7 @@ pub enum DictionaryIndex {
 
 impl DictionaryIndex {
     /// All kinds.
+    #[doc(hidden)]
     pub const ALL: [DictionaryIndex; 4] = [
         DictionaryIndex::Fences,
         DictionaryIndex::SparseTrie,
@@ -62,6 +63,7 @@ impl DictionaryIndex {
     ];
 
     /// Returns the name, as a user types it.
+    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             DictionaryIndex::Fences => "fences",

@@ -30,6 +30,7 @@ impl EngineKind {
     pub const ALL: &'static [EngineKind] = &[EngineKind::Silt, EngineKind::Mica];
 
     /// Returns the constant properties.
+    #[doc(hidden)]
     pub const fn info(self) -> &'static EngineInfo {
         match self {
             EngineKind::Silt => &silt::INFO,
@@ -38,6 +39,7 @@ impl EngineKind {
     }
 
     /// Returns the default settings.
+    #[doc(hidden)]
     pub fn settings(self) -> Box<dyn EngineSettings> {
         match self {
             EngineKind::Silt => Box::new(silt::SiltSettings::default()),
@@ -56,6 +58,7 @@ impl EngineKind {
     }
 
     /// Returns the engine with this number in the headers of its directories.
+    #[doc(hidden)]
     pub fn from_number(number: u8) -> Option<EngineKind> {
         EngineKind::ALL.iter().copied().find(|kind| kind.info().number == Some(number))
     }

@@ -37,6 +37,7 @@ pub struct Opening<'a, 'p> {
 /// The settings of an engine. They create, open, examine and repair its databases.
 pub trait EngineSettings: fmt::Debug + Send + Sync {
     /// Returns the constant properties of the engine.
+    #[doc(hidden)]
     fn info(&self) -> &'static EngineInfo;
 
     /// Sets a setting by its name.
@@ -49,39 +50,46 @@ pub trait EngineSettings: fmt::Debug + Send + Sync {
     fn describe(&self) -> Vec<SettingInfo>;
 
     /// Checks the settings against their limits and, if a database is `created` with them, against each other.
+    #[doc(hidden)]
     fn check(&self, common: &CommonSettings, created: bool) -> Result<()>;
 
     /// Opens the database of a directory.
     ///
     /// If there is none, it is created. If one never held a record and `common` differs from its header, it gets a new
     /// header. Both require [`Opening::create`].
+    #[doc(hidden)]
     fn open(&self, opening: Opening<'_, '_>) -> Result<Arc<dyn Engine>>;
 
     /// Returns how many files a database with `keys` records of `record_bytes` each has open at most.
+    #[doc(hidden)]
     fn open_files(&self, common: &CommonSettings, keys: u64, record_bytes: u64) -> u64 {
         let _ = (common, keys, record_bytes);
         0
     }
 
     /// Returns whether a directory contains the remains of an interrupted creation and nothing else.
+    #[doc(hidden)]
     fn is_half_created(&self, directory: &Directory) -> Result<bool> {
         let _ = directory;
         Ok(false)
     }
 
     /// Returns whether a data file of the engine can have this name.
+    #[doc(hidden)]
     fn owns(&self, file_name: &str) -> bool {
         let _ = file_name;
         false
     }
 
     /// Reads everything of a database that is not open, and reports what is damaged. Changes nothing.
+    #[doc(hidden)]
     fn examine(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         let _ = (directory, progress);
         Err(Error::Unsupported { engine: self.info().name, operation: "verifying a closed database" })
     }
 
     /// Repairs a database that is not open. Changes nothing if nothing is damaged.
+    #[doc(hidden)]
     fn repair(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
         let _ = (directory, progress);
         Err(Error::Unsupported { engine: self.info().name, operation: "repair" })
@@ -318,7 +326,7 @@ macro_rules! settings {
         $(#[$about])*
         #[derive(Debug, Clone, PartialEq)]
         pub struct $settings {
-            $($(#[doc = $doc])+ pub $name: $kind,)*
+            $(#[doc(hidden)] pub $name: $kind,)*
             $($(#[cfg($($condition)*)])? pub(super) $hidden: $hidden_kind,)*
             given: Vec<&'static str>,
         }

@@ -19,9 +19,11 @@ pub enum FilterKind {
 
 impl FilterKind {
     /// All kinds.
+    #[doc(hidden)]
     pub const ALL: [FilterKind; 2] = [FilterKind::CuckooTags, FilterKind::Ribbon];
 
     /// The name of the kind in settings and statistics.
+    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             FilterKind::CuckooTags => "cuckoo_tags",
@@ -30,6 +32,7 @@ impl FilterKind {
     }
 
     /// The kind with a name.
+    #[doc(hidden)]
     pub fn from_name(name: &str) -> Option<FilterKind> {
         FilterKind::ALL.into_iter().find(|kind| kind.name() == name)
     }

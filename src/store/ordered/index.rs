@@ -37,6 +37,7 @@ pub enum IndexKind {
 
 impl IndexKind {
     /// All kinds.
+    #[doc(hidden)]
     pub const ALL: [IndexKind; 5] = [
         IndexKind::Fences,
         IndexKind::EntropyTrie,
@@ -46,6 +47,7 @@ impl IndexKind {
     ];
 
     /// The name of the kind in settings and statistics.
+    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             IndexKind::Fences => "fences",
@@ -57,17 +59,20 @@ impl IndexKind {
     }
 
     /// The kind with a name.
+    #[doc(hidden)]
     pub fn from_name(name: &str) -> Option<IndexKind> {
         IndexKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// Whether the index locates the slot of a record, not only its block.
+    #[doc(hidden)]
     pub fn locates_slots(self) -> bool {
         matches!(self, IndexKind::DenseTrie | IndexKind::SlotPerfect)
     }
 
     /// Whether the index assigns records to blocks, so that it is built together with the table and records are
     /// ordered between buckets only.
+    #[doc(hidden)]
     pub fn is_perfect(self) -> bool {
         matches!(self, IndexKind::BlockPerfect | IndexKind::SlotPerfect)
     }

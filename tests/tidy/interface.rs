@@ -1,0 +1,70 @@
+//! The size of the public interface: what `cargo doc` shows.
+
+use super::{files_below, root};
+use std::fs;
+use std::process::Command;
+
+const DOCUMENTED_ITEMS_MAX: usize = 400;
+/// The sections of a page that list what other pages or other crates document.
+const FOREIGN_SECTIONS: [&str; 6] = [
+    "id=\"trait-implementations",
+    "id=\"synthetic-implementations",
+    "id=\"blanket-implementations",
+    "id=\"deref-methods",
+    "id=\"foreign-impls",
+    "id=\"implementors",
+];
+/// The start of the anchor of a member. Anchors of fields of variants have a further `.field`.
+const MEMBERS: [&str; 6] = [
+    "id=\"method.",
+    "id=\"tymethod.",
+    "id=\"variant.",
+    "id=\"structfield.",
+    "id=\"associatedconstant.",
+    "id=\"associatedtype.",
+];
+const KINDS: [&str; 8] = ["struct.", "enum.", "trait.", "fn.", "constant.", "static.", "type.", "macro."];
+
+/// Counts an item and its members: variants, fields and methods.
+fn documented_items(page: &str) -> usize {
+    let end = FOREIGN_SECTIONS.iter().filter_map(|section| page.find(section)).min().unwrap_or(page.len());
+    let members = MEMBERS.iter().flat_map(|member| page[..end].split(member).skip(1));
+    let mut names: Vec<&str> = members.filter_map(|rest| rest.split('"').next()).collect();
+    names.retain(|name| !name.contains(".field"));
+    names.sort_unstable();
+    names.dedup();
+    1 + names.len()
+}
+
+#[test]
+#[ignore = "builds the documentation; `make lint` runs it"]
+fn the_public_interface_is_small() {
+    let target = root().join("target/interface");
+    let documentation = target.join("doc/siltstone");
+    let _ = fs::remove_dir_all(&documentation);
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["doc", "--package", "siltstone", "--no-deps", "--target-dir"]).arg(&target);
+    assert!(command.current_dir(root()).status().unwrap().success());
+    let mut files = Vec::new();
+    files_below(&documentation, &mut files);
+    let mut counts: Vec<(usize, String)> = Vec::new();
+    for file in files {
+        let name = file.file_name().unwrap().to_str().unwrap().to_owned();
+        // The members of `Bytes` are those of another crate.
+        if !KINDS.iter().any(|kind| name.starts_with(kind)) || name == "struct.Bytes.html" {
+            continue;
+        }
+        let page = fs::read_to_string(&file).unwrap();
+        if !page.contains("http-equiv=\"refresh\"") {
+            counts.push((documented_items(&page), name));
+        }
+    }
+    counts.sort_unstable();
+    let sum: usize = counts.iter().map(|(count, _)| count).sum();
+    println!("{sum} documented items");
+    assert!(sum > 100, "items are counted");
+    assert!(
+        sum <= DOCUMENTED_ITEMS_MAX,
+        "{sum} documented items; at most {DOCUMENTED_ITEMS_MAX}: {counts:?}"
+    );
+}
