@@ -12,7 +12,7 @@ mod ranges;
 
 pub use frames::Unreadable;
 pub use log::{ExaminedLog, ExaminedSegment, Found, LogToExamine};
-pub use open::{OpenedStore, StoreToOpen, examine_store};
+pub use open::{OpenedStore, StoreToOpen, examine_store, examine_table};
 pub use pass::Examined;
 pub(in crate::store) use ranges::RangeChecksums;
 

@@ -13,7 +13,7 @@ use crate::store::cuckoo::CUCKOO_TABLE_KIND;
 use crate::store::file::{
     FOOTER_BYTES, HEADER_BYTES, StoreFile, StoreFooter, encode_header, expected_tag, found_tag,
 };
-use crate::store::ordered::{BlockForm, StoreIndex, slots_per_block};
+use crate::store::ordered::{BlockForm, OrderedTable, StoreIndex, slots_per_block};
 use crate::store::record::RecordLayout;
 use crate::store::slots::CheckedSlots;
 use crate::{Error, Result};
@@ -103,6 +103,8 @@ impl OpenedStore {
             filter: self.filter.as_ref(),
             table: self.table.as_ref(),
             end_is_known: self.end_is_known,
+            needs_index: true,
+            checks_end: true,
         };
         let mut examined = view.examine(advance, visit)?;
         examined.damage.splice(0..0, self.damage.iter().cloned());
@@ -234,7 +236,42 @@ pub fn examine_store(
 ) -> Result<Examined> {
     let (index, filter, table) = load(file, &belonging.shape.layout)?;
     let (index, filter, table) = (index.as_ref(), filter.as_ref(), table.as_ref());
-    StoreView { file, belonging, index, filter, table, end_is_known: true }.examine(advance, visit)
+    let view = StoreView {
+        file,
+        belonging,
+        index,
+        filter,
+        table,
+        end_is_known: true,
+        needs_index: true,
+        checks_end: true,
+    };
+    view.examine(advance, visit)
+}
+
+/// Reads all of an open table that may lack an index, such as a dictionary, and passes every intact record to `visit`.
+/// `checks_end` says whether sections and the copy of the footer are checked: they cannot be while another process may
+/// replace the index.
+///
+/// # Errors
+/// Those of reading, and of `visit`; [`Error::Interrupted`] if `advance` returned `false`.
+pub fn examine_table(
+    table: &OrderedTable,
+    checks_end: bool,
+    advance: &mut Advance<'_>,
+    visit: &mut Visit<'_>,
+) -> Result<Examined> {
+    let view = StoreView {
+        file: table.file(),
+        belonging: Belonging { shape: *table.shape(), partition: 0 },
+        index: table.index(),
+        filter: table.filter(),
+        table: None,
+        end_is_known: true,
+        needs_index: false,
+        checks_end,
+    };
+    view.examine(advance, visit)
 }
 
 /// The structures that locate records, as far as they are readable. Unreadable ones are reported by the examination.

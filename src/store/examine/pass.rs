@@ -42,8 +42,12 @@ pub struct StoreView<'a> {
     pub filter: Option<&'a StoreFilter>,
     /// The filter of a cuckoo table.
     pub table: Option<&'a CuckooFilter>,
-    /// Whether the footer is known, and with it the expected contents.
+    /// Whether the footer is known, and with it the number of records and blocks.
     pub end_is_known: bool,
+    /// Whether the store must have an index.
+    pub needs_index: bool,
+    /// Whether sections and the copy of the footer are checked.
+    pub checks_end: bool,
 }
 
 impl StoreView<'_> {
@@ -82,7 +86,9 @@ impl StoreView<'_> {
             }
         }
         let mut examined = pass.finish();
-        self.check_sections(&mut examined)?;
+        if self.checks_end {
+            self.check_sections(&mut examined)?;
+        }
         let (_, blocks_bytes) = self.file.extent_of(&(0..footer.blocks));
         if advance(self.file.length().saturating_sub(blocks_bytes as u64)) {
             Ok(examined)
@@ -96,7 +102,7 @@ impl StoreView<'_> {
         let is_table = footer.kind == CUCKOO_TABLE_KIND;
         let index_is_there = self.index.is_some();
         let filter_is_there = if is_table { self.table.is_some() } else { self.filter.is_some() };
-        let needs_index = self.end_is_known && !is_table;
+        let needs_index = self.needs_index && self.end_is_known && !is_table;
         let sections = [
             (&footer.index, DamagedPart::Index, index_is_there, needs_index),
             (&footer.filter, DamagedPart::Filter, filter_is_there, self.end_is_known && is_table),
