@@ -171,7 +171,7 @@ fn a_block() {
     builder.seal(7, keep).unwrap();
     let golden = golden("block.bin", &bytes);
     let file = directory().create("for errors", Access::Buffered).unwrap();
-    let block = Block::open(&file, TAG, 7, &golden).unwrap();
+    let block = Block::open(&file, TAG, 7, &golden, true).unwrap();
     assert_eq!((block.payload, block.first_record), (&b"the end of a recordanother record"[..], Some(19)));
 }
 

@@ -256,7 +256,7 @@ impl Builder {
     /// Opens the database in any directory of the module `device`.
     #[doc(hidden)]
     pub fn open_in(mut self, directory: Directory) -> Result<Database> {
-        let directory = directory.trust_gets(!self.verify_checksums);
+        let directory = directory.skip_checksums_on_get(!self.verify_checksums);
         if self.read_only && !directory.is_read_only() {
             let problem = "the directory was opened for writing; use `Directory::system_read_only`".into();
             return Err(Error::Setting { name: "read_only", problem });

@@ -18,20 +18,20 @@ pub struct Directory {
     counters: Arc<IoCounters>,
     access: Access,
     queue_depth: usize,
-    trusts_gets: bool,
+    skips_checksums_on_get: bool,
 }
 
 impl Directory {
     /// Makes a directory of any backend. Store files are opened with `access`.
     pub fn new(backend: impl DirectoryBackend + 'static, access: Access) -> Self {
         let (backend, counters) = (Arc::new(backend), Arc::default());
-        Directory { backend, counters, access, queue_depth: QUEUE_DEPTH, trusts_gets: false }
+        Directory { backend, counters, access, queue_depth: QUEUE_DEPTH, skips_checksums_on_get: false }
     }
 
     /// Sets whether lookups trust what they read from stores, without computing checksums. All other reads verify them.
     /// Default: false.
-    pub fn trust_gets(mut self, trust: bool) -> Self {
-        self.trusts_gets = trust;
+    pub fn skip_checksums_on_get(mut self, skip: bool) -> Self {
+        self.skips_checksums_on_get = skip;
         self
     }
 
@@ -117,7 +117,7 @@ impl Directory {
             path: self.path_of(name),
             counters: self.counters.clone(),
             queue_depth: self.queue_depth,
-            trusts_gets: self.trusts_gets,
+            skips_checksums_on_get: self.skips_checksums_on_get,
         }
     }
 
@@ -226,7 +226,7 @@ pub struct File {
     path: PathBuf,
     counters: Arc<IoCounters>,
     queue_depth: usize,
-    trusts_gets: bool,
+    skips_checksums_on_get: bool,
 }
 
 impl File {
@@ -241,8 +241,8 @@ impl File {
     }
 
     /// Returns whether lookups need not verify checksums.
-    pub fn trusts_gets(&self) -> bool {
-        self.trusts_gets
+    pub fn skips_checksums_on_get(&self) -> bool {
+        self.skips_checksums_on_get
     }
 
     /// Returns the length, in bytes.

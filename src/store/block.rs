@@ -112,34 +112,21 @@ pub struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// Checks the bytes of block `block_number` of `file`.
-    pub fn open(file: &File, store_tag: u64, block_number: u64, bytes: &'a [u8]) -> Result<Block<'a>> {
-        Block::open_checked(file, store_tag, block_number, bytes, true)
-    }
-
-    /// As [`open`](Block::open), for a lookup, which skips the checksum if the directory is set to trust its reads.
-    pub fn open_for_get(
+    /// Returns the contents of block `block_number` of `file`. `verify` says whether the checksum is computed; a lookup
+    /// may skip it.
+    pub fn open(
         file: &File,
         store_tag: u64,
         block_number: u64,
         bytes: &'a [u8],
-    ) -> Result<Block<'a>> {
-        Block::open_checked(file, store_tag, block_number, bytes, !file.trusts_gets())
-    }
-
-    fn open_checked(
-        file: &File,
-        store_tag: u64,
-        block_number: u64,
-        bytes: &'a [u8],
-        with_checksum: bool,
+        verify: bool,
     ) -> Result<Block<'a>> {
         let offset = || block_number.saturating_add(1).saturating_mul(bytes.len() as u64);
         let Some((header, rest)) = bytes.split_first_chunk::<BLOCK_HEADER_BYTES>() else {
             return Err(file.corrupt(offset(), "a block", format!("{} bytes", bytes.len())));
         };
         let [c0, c1, c2, c3, used0, used1, first0, first1] = *header;
-        if with_checksum {
+        if verify {
             let stated = u32::from_le_bytes([c0, c1, c2, c3]);
             let computed = checksum(store_tag, block_number, &bytes[4..]);
             if stated != computed {
@@ -190,13 +177,15 @@ mod tests {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         let file = directory.create("f", Access::Buffered).unwrap();
         let good = sealed(b"some payload");
-        let block = Block::open(&file, 3, 7, &good).unwrap();
+        let block = Block::open(&file, 3, 7, &good, true).unwrap();
         assert_eq!((block.payload, block.first_record), (&b"some payload"[..], Some(0)));
-        assert!(Block::open(&file, 3, 8, &good).is_err() && Block::open(&file, 4, 7, &good).is_err());
+        assert!(
+            Block::open(&file, 3, 8, &good, true).is_err() && Block::open(&file, 4, 7, &good, true).is_err()
+        );
         for bit in 0..good.len() * 8 {
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(Block::open(&file, 3, 7, &bad).is_err(), "bit {bit}");
+            assert!(Block::open(&file, 3, 7, &bad, true).is_err(), "bit {bit}");
         }
     }
 }

@@ -347,7 +347,8 @@ impl LogCursor {
                 let mut keyed = Vec::with_capacity(run);
                 for &ordered in &self.order[start..start + run] {
                     let position = self.frozen.position(ordered.packed);
-                    let record = self.view.read(self.purpose, position, &mut self.buffer)?;
+                    let span = self.view.read(self.purpose, position, &mut self.buffer)?;
+                    let record = span.view(&self.buffer);
                     let hash = self.placing.place(record.key);
                     keyed.push((hash, record.key.to_vec(), std::cmp::Reverse(position), ordered));
                 }
@@ -369,7 +370,7 @@ impl Cursor for LogCursor {
             return Ok(false);
         }
         let Some(Ordered { packed, .. }) = self.order.pop() else { return Ok(false) };
-        let span = self.view.read_span(self.purpose, self.frozen.position(packed), &mut self.buffer)?;
+        let span = self.view.read(self.purpose, self.frozen.position(packed), &mut self.buffer)?;
         let hash = self.placing.place(span.view(&self.buffer).key);
         self.current = Some((hash, span));
         Ok(true)

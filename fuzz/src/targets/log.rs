@@ -43,7 +43,7 @@ pub fn run(data: &[u8]) {
         assert!(positions.iter().all(|position| *position < recovered.end));
         let (view, mut buffer) = (log.view(), AlignedBuffer::default());
         for position in positions {
-            view.read(Purpose::Get, position, &mut buffer).expect("what was scanned can be read");
+            let _ = view.read(Purpose::Get, position, &mut buffer).expect("what was scanned can be read");
         }
         let _ = view.read(Purpose::Get, input.u64(), &mut buffer);
     }

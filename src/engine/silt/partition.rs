@@ -204,7 +204,7 @@ impl Partitions {
         if !candidates.is_empty() {
             let log = self.log.view();
             for candidate in candidates.iter() {
-                if log.read(Purpose::Put, candidate.position, buffer)?.key == key.bytes()
+                if log.read(Purpose::Put, candidate.position, buffer)?.view(buffer).key == key.bytes()
                     && partition.state.write().active.replace(candidate.slot, position)
                 {
                     return Ok(true);

@@ -59,7 +59,8 @@ fn look_up_in_log(
     buffer: &mut AlignedBuffer,
 ) -> Result<Lookup> {
     for candidate in candidates.iter() {
-        let record = log.read(purpose, candidate.position, buffer)?;
+        let span = log.read(purpose, candidate.position, buffer)?;
+        let record = span.view(buffer);
         // The index has tags only, so the record may be of another key.
         if record.key == context.key {
             return Ok(context.found(&record));

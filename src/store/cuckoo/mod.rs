@@ -142,7 +142,7 @@ impl CuckooTable {
     fn read(&self, purpose: Purpose, rank: u64, buffer: &mut AlignedBuffer) -> Result<Range<usize>> {
         let (file, checked) = (self.file.file(), &self.geometry.checked);
         let place = self.file.read_extent(purpose, checked.extent_of(&(rank..rank + 1)), buffer)?;
-        if !file.trusts_gets() {
+        if !file.skips_checksums_on_get() {
             checked.open(file, rank, buffer.get(place.clone()).unwrap_or_default())?;
         }
         Ok(place.start..place.start + checked.slot_bytes)

@@ -193,7 +193,7 @@ fn guess_footer(file: &File, length: u64, wanted: &StoreToOpen<'_>) -> Result<St
                     (blocks, records) = (number + 1, number * checked.per_block() + least);
                 }
             }
-            None if Block::open(file, wanted.tag, number, bytes).is_ok() => blocks = number + 1,
+            None if Block::open(file, wanted.tag, number, bytes, true).is_ok() => blocks = number + 1,
             None => {}
         }
     }

@@ -312,7 +312,7 @@ impl<'v, 'f> Pass<'v, 'f> {
         self.lowest_in_block = None;
         let opened = match (bytes, &self.checked) {
             (Some(bytes), Some(checked)) => checked.open_block(file.file(), number, bytes, true),
-            (Some(bytes), None) => Block::open(file.file(), file.footer().tag, number, bytes),
+            (Some(bytes), None) => Block::open(file.file(), file.footer().tag, number, bytes, true),
             (None, _) => Err(file.file().corrupt(0, "a block that can be read", "an error of the device")),
         };
         match opened {

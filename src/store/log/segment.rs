@@ -4,7 +4,7 @@ use super::Log;
 use super::format::{FRAME_CRC_BYTES, Frame, SEGMENT_HEADER_BYTES};
 use crate::Result;
 use crate::device::{AlignedBuffer, File, Purpose};
-use crate::store::record::{RecordLayout, RecordProblem, RecordSpan, RecordView};
+use crate::store::record::{RecordLayout, RecordProblem, RecordSpan};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -69,24 +69,9 @@ impl LogView {
         &self.log.format.layout
     }
 
-    /// Reads the record at a position into `buffer`. Takes one read, two for a large record of a database without fixed
-    /// sizes, and none for a record that is not yet written.
-    pub fn read<'b>(
-        &self,
-        purpose: Purpose,
-        position: u64,
-        buffer: &'b mut AlignedBuffer,
-    ) -> Result<RecordView<'b>> {
-        Ok(self.read_span(purpose, position, buffer)?.view(buffer))
-    }
-
-    /// As [`read`](LogView::read), but returns the positions of the record's parts in `buffer`.
-    pub fn read_span(
-        &self,
-        purpose: Purpose,
-        position: u64,
-        buffer: &mut AlignedBuffer,
-    ) -> Result<RecordSpan> {
+    /// Reads the record at a position into `buffer`, and returns its place there. Takes one read, two for a large
+    /// record of a database without fixed sizes, and none for a record that is not yet written.
+    pub fn read(&self, purpose: Purpose, position: u64, buffer: &mut AlignedBuffer) -> Result<RecordSpan> {
         let mut wanted = match self.log.format.layout.fixed {
             Some(_) => FRAME_CRC_BYTES + self.log.format.layout.stream_bytes_max(),
             None => match self.log.frame_bytes.load(Ordering::Relaxed) {

@@ -81,7 +81,7 @@ impl BucketCursor {
         with_scratch(|buffer| -> Result<()> {
             let bytes = file.read_blocks(self.purpose, blocks.clone(), buffer)?;
             for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
-                let payload = table.block(number, bytes)?.payload;
+                let payload = table.block(number, bytes, true)?.payload;
                 self.pending.reserve_exact(payload.len() / self.slot_bytes);
                 let mut at = 0;
                 while let Ok((record, taken)) = table.decode(&payload[at..]) {

@@ -85,7 +85,7 @@ impl OrderedCursor {
             let bytes = file.read_blocks(self.purpose, blocks.clone(), buffer)?;
             self.payload.reserve_exact(bytes.len());
             for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
-                let block = self.table.block(number, bytes)?;
+                let block = self.table.block(number, bytes, true)?;
                 let skipped = match block.first_record {
                     _ if !self.skips_partial_record => 0,
                     Some(first_record) => first_record,

@@ -458,7 +458,7 @@ impl OrderedTable {
         }
         let bytes: &'b [u8] = bytes;
         for (number, block) in (blocks.start..).zip(bytes.chunks_exact(block_bytes)) {
-            let block = self.block_for_get(number, block)?;
+            let block = self.block(number, block, self.verifies_gets())?;
             if let Some(record) = self.find_slot(block.payload, key) {
                 return Ok(Some(record));
             }
@@ -494,27 +494,28 @@ impl OrderedTable {
             else {
                 continue;
             };
-            if !file.trusts_gets() {
+            if self.verifies_gets() {
                 checked.open(file, number, slot)?;
             }
             return Ok(Some(record));
         }
-        if !file.trusts_gets() {
+        if self.verifies_gets() {
             slots.clone().try_for_each(|number| checked.open(file, number, slot_at(number)).map(drop))?;
         }
         Ok(None)
     }
 
-    /// Verifies the bytes of a block.
-    pub fn block<'b>(&self, number: u64, bytes: &'b [u8]) -> Result<Block<'b>> {
-        match &self.checked {
-            Some(checked) => checked.open_block(self.file.file(), number, bytes, true),
-            None => Block::open(self.file.file(), self.file.footer().tag, number, bytes),
-        }
+    /// Returns whether lookups verify checksums.
+    fn verifies_gets(&self) -> bool {
+        !self.file.file().skips_checksums_on_get()
     }
 
-    fn block_for_get<'b>(&self, number: u64, bytes: &'b [u8]) -> Result<Block<'b>> {
-        Block::open_for_get(self.file.file(), self.file.footer().tag, number, bytes)
+    /// Returns the contents of a block. `verify` says whether checksums are computed.
+    pub fn block<'b>(&self, number: u64, bytes: &'b [u8], verify: bool) -> Result<Block<'b>> {
+        match &self.checked {
+            Some(checked) => checked.open_block(self.file.file(), number, bytes, verify),
+            None => Block::open(self.file.file(), self.file.footer().tag, number, bytes, verify),
+        }
     }
 
     /// Decodes the first record in the payload of blocks, and returns its length there.
@@ -547,8 +548,8 @@ impl OrderedTable {
         let (mut start, mut end) = (None, 0);
         for at in (0..bytes.len() / block_bytes).map(|index| index * block_bytes) {
             let number = first + (at / block_bytes) as u64;
-            let block = self.block_for_get(number, &bytes[at..at + block_bytes])?;
-            let payload_at = at + block_bytes - (block_bytes - BLOCK_HEADER_BYTES);
+            let block = self.block(number, &bytes[at..at + block_bytes], self.verifies_gets())?;
+            let payload_at = at + BLOCK_HEADER_BYTES;
             let payload = payload_at..payload_at + block.payload.len();
             match (start, block.first_record) {
                 (Some(_), _) => {

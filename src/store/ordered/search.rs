@@ -121,7 +121,7 @@ impl Search<'_> {
             }
             let bytes = self.table.file().read_blocks(self.query.purpose, blocks.clone(), &mut buffer)?;
             for bytes in bytes.chunks_exact(footer.block_bytes as usize) {
-                let opened = self.table.block(next, bytes)?;
+                let opened = self.table.block(next, bytes, true)?;
                 next += 1;
                 if begins.is_some() {
                     payload.extend_from_slice(opened.payload);

@@ -295,7 +295,7 @@ fn a_cursor_continues_after_a_block_that_its_caller_has_read() {
     let mut buffer = AlignedBuffer::default();
     let block = store.file().footer().blocks / 2;
     let bytes = store.file().read_blocks(Purpose::Get, block..block + 1, &mut buffer).unwrap();
-    let opened = Block::open(store.file().file(), 1, block, bytes).unwrap();
+    let opened = Block::open(store.file().file(), 1, block, bytes, true).unwrap();
     let rest = &opened.payload[opened.first_record.unwrap()..];
     let cursor = OrderedCursor::new(&store, Purpose::Get, 512);
     let mut cursor = cursor.continue_after(rest, block);
