@@ -81,6 +81,7 @@ impl Dictionary {
         mut found: impl FnMut(&[u8]) -> T,
     ) -> Result<Vec<Option<T>>> {
         let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+        // Without an index a lookup is a search whose reads depend on each other: there is nothing to batch.
         if self.store().index().is_none() {
             return keys.iter().map(|key| self.find(key, &mut found)).collect();
         }
@@ -115,6 +116,7 @@ impl Dictionary {
                 found.push(LocatedKey { span, number });
             }
         }
+        // In file order, so that keys of one block are adjacent.
         found.sort_unstable_by_key(|one| one.span.order());
         // Keys of one block share its read.
         let blocks = |one: &LocatedKey| self.store().blocks_of(&one.span);

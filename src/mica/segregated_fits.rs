@@ -232,12 +232,14 @@ impl Space for SegregatedFits {
 
     #[inline]
     fn reserve(&self, free: &mut FreeLists, words: u32) -> Result<u32, Full> {
+        // A shorter block could not be put in a list when it is released.
         let words = words.max(BLOCK_WORDS_MIN);
         if words > self.words {
             return Err(Full::Item);
         }
         let (block, length) = self.find(free, words).ok_or(Full::Memory)?;
         self.take(free, block, length);
+        // The rest of the block returns to the lists.
         self.free(free, block + words, length - words);
         Ok(block)
     }
@@ -250,6 +252,7 @@ impl Space for SegregatedFits {
             first -= length;
             self.take(free, first, length);
         }
+        // The word after the item is the first one of a free block.
         if free.is_boundary(end) {
             let length = self.length(end);
             self.take(free, end, length);

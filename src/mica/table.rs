@@ -310,6 +310,7 @@ impl<S: Space, M: Mode> Table<S, M> {
             }
             None => {
                 if self.buckets.insert(locked, home, prepared.offset).is_err() {
+                    // The index is full. No entry refers to the prepared item yet, so its memory can be released.
                     self.abandon(access, prepared);
                     return Err(Full::Index);
                 }
@@ -343,6 +344,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         let home = self.buckets.home(key.hash);
         let locked = self.buckets.lock::<M>(home);
         let mut state = Self::enter(access);
+        // Looked up only now, under both locks: since the get the item may have been overwritten or moved.
         let Some((entry, item)) = self.find_locked(&locked, home, key.bytes) else { return };
         let Ok(offset) = self.space.reserve(&mut state, item.capacity) else { return };
         // Copies forward: if the new place overlaps the old one, it begins before it.
@@ -432,6 +434,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         for bucket in range {
             let home = self.buckets.home_of_bucket(bucket % self.buckets.main());
             let locked = self.buckets.lock::<M>(home);
+            // A removal moves another entry of the chain into the hole, so the search starts again.
             loop {
                 let mut items =
                     self.buckets.entries(home).filter_map(|entry| Some((entry, self.item(entry.offset)?)));

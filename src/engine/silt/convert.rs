@@ -29,6 +29,7 @@ impl ConvertJob {
     pub fn start(context: &JobContext, partition: usize) -> Result<ConvertJob> {
         let JobContext { configuration, log, partitions, commits, memory } = context;
         let view = partitions.get(partition).view();
+        // The oldest one: LogStores are converted in the order of their freezing.
         let frozen = match view.frozen.last() {
             Some(frozen) => frozen.clone(),
             None => return Err(Error::Interrupted),

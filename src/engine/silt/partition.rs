@@ -203,6 +203,8 @@ impl Partitions {
         let candidates = partition.state.read().active.candidates(hash);
         if !candidates.is_empty() {
             let log = self.log.view();
+            // A tag may be that of another key, so the record's key is compared. Only then is the old position
+            // replaced.
             for candidate in candidates.iter() {
                 if log.read(Purpose::Put, candidate.position, buffer)?.view(buffer).key == key.bytes()
                     && partition.state.write().active.replace(candidate.slot, position)
@@ -223,6 +225,7 @@ impl Partitions {
     fn is_due(&self, state: &State, position: u64) -> bool {
         let is_long = position - state.active.start() > self.log_reach_bytes(state);
         let is_far = is_long || !state.active.reaches(position);
+        // An empty LogStore is restarted at the position instead.
         !state.active.is_empty() && (state.active.len() >= state.freeze_at || is_far)
     }
 
@@ -247,6 +250,7 @@ impl Partitions {
     fn freeze(&self, state: &mut State, position: u64) -> Result<()> {
         let frozen = Arc::new(state.active.freeze(position));
         let mut view = (*state.view).clone();
+        // Lookups search from the youngest to the oldest.
         view.frozen.insert(0, frozen);
         let settings = |position_bits| self.log_store_settings(state.keys(), position_bits);
         let position_bits = policy::position_bits(&state.active, position, settings(0).slots());
@@ -284,6 +288,7 @@ impl Partitions {
             self.freeze_early(number)?;
             self.with_writer(number, |partition| {
                 let mut state = partition.state.write();
+                // An empty LogStore was not frozen. One with records was created after the limit was set.
                 if state.active.is_empty() {
                     let settings = self.log_store_settings(state.keys(), state.active.position_bits());
                     state.active = LogStore::new(settings, state.active.start())?;
@@ -321,6 +326,7 @@ impl Partitions {
             let mut state = partition.state.write();
             let is_merged = |frozen| merged.iter().any(|merged| Arc::ptr_eq(frozen, merged));
             if state.active.is_empty() && state.view.frozen.iter().all(is_merged) {
+                // The LogStore is empty. Started at the end, it needs no earlier part of the log.
                 state.active.restart(end);
                 return Ok(end);
             }
@@ -343,6 +349,7 @@ impl Partitions {
 
     /// Replaces a frozen LogStore by the HashStore that was made of it.
     pub fn install_hash_store(&self, number: usize, frozen: &Arc<FrozenLog>, store: (u64, HashStore)) {
+        // In one change of the view, so that every lookup finds the records in one of the two stores.
         self.partitions[number].change_view(|view| {
             let mut view = view.clone();
             view.frozen.retain(|other| !Arc::ptr_eq(other, frozen));

@@ -68,6 +68,7 @@ impl Writer {
     /// Applies all writes or none.
     pub fn write(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<()> {
         let keys = writes.iter().map(|write| write.key().hash());
+        // A write waits for an update of its key that has read and not yet written. The sync needs no stripes.
         let end = self.stripes.with(keys, || self.append(writes, durability))?;
         self.make_durable(durability, end)
     }
@@ -192,6 +193,7 @@ impl Writer {
         let mut buffer = AlignedBuffer::default();
         self.log.scan(from, progress, &mut |position, record| {
             let key = self.configuration.placing.hasher.key(record.key);
+            // Records before the LogStore's start are in stores already.
             if position < starts[self.configuration.route(key).0] {
                 return Ok(());
             }

@@ -68,6 +68,7 @@ impl PartialKeyCuckoo {
     /// in the chain twice.
     fn shortest_chain(&self, homes: [u32; 2], search: &mut Search) -> Option<(Visit, Slot)> {
         let mask = self.region_mask();
+        // Both home buckets are full, so the chain may begin in either of them.
         for bucket in homes {
             search.visit(Visit { bucket, parent: NO_PARENT, parent_way: 0 }, mask);
         }
@@ -76,6 +77,7 @@ impl PartialKeyCuckoo {
             if let Some(free) = self.free_slot(from.bucket) {
                 return Some((from, free));
             }
+            // An item has only one other bucket, and its tag alone determines it: no key has to be read.
             for (way, tag) in self.slots.tags(from.bucket).into_iter().enumerate() {
                 let bucket = self.settings.other_bucket(from.bucket, tag);
                 search.visit(Visit { bucket, parent: next as u16, parent_way: way as u8 }, mask);

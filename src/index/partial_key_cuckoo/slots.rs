@@ -25,6 +25,7 @@ impl Slots {
 
     /// Returns the tags of a bucket.
     pub(super) fn tags(&self, bucket: u32) -> [u16; WAYS] {
+        // Four tags of up to 16 bits fit in one word.
         let word = self.word(bucket as usize * self.bucket_bytes);
         std::array::from_fn(|way| (word >> (way as u32 * self.tag_bits) & low_ones(self.tag_bits)) as u16)
     }

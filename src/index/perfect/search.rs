@@ -149,11 +149,13 @@ impl Search {
             let window_before = if at == 0 { before } else { self.nodes[at - 1].window };
             let node = &mut self.nodes[at];
             let keys = &mut self.keys[node.start as usize..node.end as usize];
+            // The window slides by the bits since the previous seed; the new seed is in its highest bits.
             let base = window_before.checked_shr(node.advance).unwrap_or(0);
             let window_of = |seed: u64| base | seed.checked_shl(64 - node.width).unwrap_or(0);
             let mut seeds = first_seed..1 << node.width;
             let found = seeds.find(|&seed| node.task.is_done(keys, Hasher::new(window_of(seed))));
             let tried = found.map_or(1 << node.width, |seed| seed + 1) - first_seed;
+            // The limit ends the search in buckets that have no solution.
             hashes_left = hashes_left.checked_sub(tried * keys.len() as u64)?;
             if let Some(seed) = found {
                 (node.seed, node.window) = (seed, window_of(seed));
@@ -204,6 +206,7 @@ fn are_bijective<const LEN: usize>(keys: [u64; LEN], hasher: Hasher) -> bool {
 /// Moves the keys of the left side before the others.
 fn partition(keys: &mut [u64], hasher: Hasher, threshold: u64) {
     let mut left = 0;
+    // Without a branch: every key is swapped to the end of the left side, which grows only if the key belongs there.
     for at in 0..keys.len() {
         keys.swap(at, left);
         left += usize::from(hasher.hash(keys[left]) < threshold);

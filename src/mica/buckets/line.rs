@@ -98,6 +98,8 @@ impl<'a> Line<'a> {
 /// Returns a bit per lane of 16 bits that is equal in both words.
 #[inline]
 pub(super) fn equal_lanes(word: u64, sought: u64) -> u32 {
+    // Lanes that are equal are 0 in `difference`. Adding 0x7fff sets the highest bit of a lane unless its other bits
+    // are all 0, and carries nothing into the next lane.
     let difference = word ^ sought;
     let zero = !(((difference & LOW_BITS) + LOW_BITS) | difference | LOW_BITS);
     ((zero >> 15).wrapping_mul(GATHER) >> 48) as u32 & 0xf

@@ -85,6 +85,7 @@ impl CuckooTable {
         let bytes = file.read_section(section, Purpose::Recover)?;
         let offset = StoreFile::section_offset(section);
         let filter = CuckooFilter::decode(&bytes).map_err(Error::decode(file.file().path(), offset))?;
+        // A filter of other records would locate slots that do not exist.
         if filter.len() != footer.records || geometry.blocks(&(0..footer.records)).end != footer.blocks {
             let got = format!("{} blocks and {} tags", footer.blocks, filter.len());
             return Err(file.file().corrupt(
@@ -129,6 +130,7 @@ impl CuckooTable {
             let place = self.read(query.purpose, rank, buffer)?;
             let slot = buffer.get(place).unwrap_or_default();
             let record = self.geometry.shape.layout.decode_slot(slot, true);
+            // An equal tag is no proof: other keys can have it.
             if let Some(record) = record
                 && record.key == query.key
             {
@@ -275,6 +277,7 @@ impl CuckooCursor {
         self.next_region += 1;
         self.region.clear();
         let per_block = table.geometry.slots_per_block;
+        // A region need not begin or end with a block: its first and last block may have slots of its neighbours.
         for number in table.geometry.blocks(&ranks) {
             let bytes = table.file.read_blocks(self.purpose, number..number + 1, &mut self.buffer)?;
             let block = table.geometry.checked.open_block(table.file.file(), number, bytes, true)?;
@@ -292,6 +295,7 @@ impl CuckooCursor {
         }
         let mut order = std::mem::take(&mut self.order);
         let key = |index: u32| self.view(index).map(|record| record.key);
+        // In descending order, because records are taken from the end.
         order.sort_unstable_by(|one, two| two.0.cmp(&one.0).then_with(|| key(two.1).cmp(&key(one.1))));
         self.order = order;
         Ok(())

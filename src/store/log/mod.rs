@@ -178,6 +178,7 @@ impl Log {
         mut place: impl FnMut(u64),
     ) -> Result<u64> {
         self.tail.run(|tail| {
+            // A batch never spans segments: the segment changes only between batches.
             if tail.end() - tail.segment.base >= self.segment_bytes {
                 self.start_segment(tail)?;
             }
@@ -253,6 +254,7 @@ impl Log {
             if self.synced() >= position {
                 return Ok(());
             }
+            // The target is fixed before the sync: records appended later are not covered by it.
             let target = self.tail.run(|tail| {
                 self.flush(tail)?;
                 Ok(tail.buffer_base)
@@ -265,6 +267,7 @@ impl Log {
                 }
             }
             let last_base = segments.0.last().map_or(0, |segment| segment.base);
+            // The directory entry of a new segment must be durable too.
             if syncing.directory_base <= last_base {
                 self.directory.sync(Purpose::Log)?;
                 syncing.directory_base = last_base + 1;
@@ -281,6 +284,7 @@ impl Log {
         self.tail.run(|tail| {
             let position = tail.end();
             self.format.encode_sync_marker(position, synced, &mut tail.buffer);
+            // Only this marker follows the synced position, so all records are still synced.
             if position == synced {
                 self.recordless.store(position + MARKER_BYTES as u64, Ordering::Release);
             }
@@ -319,6 +323,7 @@ impl Log {
             if released.is_empty() {
                 return Ok(());
             }
+            // Ends ascend, so the released segments are the first ones.
             *segments = Arc::new(Segments(segments.0[released.len()..].to_vec()));
             released
         };

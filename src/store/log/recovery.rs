@@ -191,6 +191,7 @@ impl<'a> Scan<'a> {
             if self.window.len().saturating_sub(start) < wanted {
                 let left = self.until - self.position;
                 if left < wanted as u64 {
+                    // The frame would end after the segment.
                     return Ok(Some(Err(RecordProblem::Short(wanted))));
                 }
                 let bytes = left.min(wanted.max(WINDOW_BYTES) as u64) as usize;
@@ -205,6 +206,7 @@ impl<'a> Scan<'a> {
                     self.position += taken as u64;
                     return Ok(Some(Ok(taken)));
                 }
+                // Reads again with at least one byte more, so the loop ends.
                 Err(RecordProblem::Short(needed)) => wanted = needed.max(wanted + 1),
                 Err(malformed) => return Ok(Some(Err(malformed))),
             }

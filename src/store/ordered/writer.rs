@@ -171,6 +171,7 @@ impl Blocks {
         self.block.begin_record();
         let before = self.block.used() / (slot.len() + checksum_bytes).max(1);
         self.block.fill(slot);
+        // The checksum covers the slot's number, so a slot at a wrong place is detected.
         if let Some(per_block) = self.checked_per_block {
             let number = self.file.next_block() * per_block + before as u64;
             self.block.fill(&slot_checksum(self.store_tag, number, slot));
@@ -185,6 +186,7 @@ impl PendingBucket {
         let slot_bytes = self.slots.len() / self.blocks.len().max(1);
         self.order.extend(0..self.blocks.len() as u32);
         let blocks = &self.blocks;
+        // By block, or by slot: the order of the file.
         self.order.sort_by_key(|&slot| blocks.get(slot as usize));
         for &slot in &self.order {
             let at = slot as usize * slot_bytes;
@@ -257,6 +259,7 @@ impl OrderedTableWriter {
         self.records += 1;
         self.deleted += u64::from(entry.record.value.is_none());
         let placement = entry.hash.placement;
+        // A perfect index assigns blocks only when a bucket is complete: its slots wait in memory.
         if let IndexBuilder::Perfect { index, bucket } = &mut self.index {
             if let Some(blocks) = index.push(placement)? {
                 bucket.blocks.extend_from_slice(blocks);
@@ -274,6 +277,7 @@ impl OrderedTableWriter {
             BlockForm::CheckedSlots => true,
             BlockForm::Stream => false,
         };
+        // Records stay in one group while the end of a block between them would make their lookups read two blocks.
         let begins_group = match self.group.records.last() {
             Some(&(last, _)) => packed || !self.index.would_share(last, placement),
             None => false,
@@ -298,6 +302,7 @@ impl OrderedTableWriter {
         let mut start = 0;
         let room = self.blocks.block.room();
         if group.bytes.len() > room {
+            // A record continues in the next block only if the rest of this one is too large to waste.
             let may_straddle = self.settings.form == BlockForm::Stream
                 && room > self.settings.block_bytes as usize / UNUSED_SHARE;
             if !may_straddle && !self.blocks.block.is_empty() {
@@ -310,6 +315,7 @@ impl OrderedTableWriter {
         }
         self.group = group;
         self.group.bytes.clear();
+        // The memory of a very large record is not kept until the end.
         self.group.bytes.shrink_to(self.settings.piece_bytes);
         self.group.records.clear();
         Ok(())

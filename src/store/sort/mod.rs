@@ -141,6 +141,7 @@ impl ExternalSort {
     /// detected.
     pub fn push(&mut self, record: &RecordView<'_>, progress: &mut Progress<'_>) -> Result<()> {
         let record_bytes = record.key.len() + record.value.map_or(0, <[u8]>::len) + RECORD_HEAD_BYTES_MAX;
+        // An empty buffer accepts any record, even one that is larger than the buffer.
         if !self.buffer.has_room(record_bytes) && self.buffer.len() > 0 {
             self.spill(progress)?;
         }
@@ -165,6 +166,7 @@ impl ExternalSort {
             self.spill(progress)?;
         }
         self.release_buffer();
+        // Merges only as many runs as necessary, the youngest and smallest ones, so that the rest fits one merge.
         while self.runs.len() > self.fan_in() {
             let surplus = self.runs.len() - self.fan_in() + 1;
             self.merge_youngest(surplus.min(self.fan_in()), progress)?;

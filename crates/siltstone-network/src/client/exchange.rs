@@ -48,6 +48,7 @@ impl Client {
         let window = self.settings.packets_in_flight.max(1);
         while !(waiting.is_empty() && flying.is_empty()) {
             let now = Instant::now();
+            // Before new packets, so that lost ones do not wait behind the whole batch.
             self.retransmit(now, &mut flying, answers)?;
             self.leaving.clear();
             while flying.len() < window
@@ -65,6 +66,7 @@ impl Client {
                 self.transport.send(&self.leaving)?;
             }
             self.transport.receive(&mut self.received)?;
+            // Waits at most until the next packet is due for retransmission.
             if self.received.is_empty() {
                 let due = flying.values().map(|packet| packet.due).min();
                 let patience =
@@ -120,6 +122,7 @@ impl Client {
             bytes <= self.directory.packet_bytes && together
         };
         let most = self.settings.requests_per_packet.clamp(1, u16::MAX.into());
+        // A single request always fits: longer ones were refused before.
         requests.iter().take(most).take_while(fits).count().max(1)
     }
 
@@ -167,6 +170,7 @@ impl Client {
                 continue;
             }
             packet.tries += 1;
+            // The wait doubles with every attempt, up to the time limit.
             packet.due = (now + self.pace.patience(packet.tries)).min(give_up);
             self.statistics.retransmitted_packets += 1;
             if !self.leaving.push_bytes(packet.peer, &packet.bytes) {
@@ -194,6 +198,7 @@ impl Client {
             let header = Header::decode(bytes).ok().filter(|_| ours);
             let packet = header.and_then(|header| Some((header, flying.get(&header.sequence)?)));
             let Some((header, packet)) = packet else {
+                // From another sender, damaged, or the second response to a retransmitted packet.
                 self.statistics.unexpected_packets += 1;
                 continue;
             };
@@ -238,6 +243,7 @@ fn answer(header: &Header, bytes: &[u8], packet: &Packet, answers: &mut [Answer]
                     Outcome::Deleted => Answer::Deleted,
                     outcome => Answer::Failed(Failure::Request(outcome)),
                 };
+                // The value is longer than the reserved space. The get is repeated with enough of it.
                 if response.outcome == Outcome::Long {
                     left.long.push(Sending { room: response.value_length as usize, ..*sending });
                 }

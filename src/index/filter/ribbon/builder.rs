@@ -57,6 +57,7 @@ impl RibbonBuilder {
         if let Some(first) = self.first.take() {
             layers.push(first.layer);
             self.len += first.finish(&mut thresholds, &mut blocks, &mut rest);
+            // The bumped keys get a position and an equation in the next layer.
             rest.iter_mut().for_each(|key| *key = key.next());
         }
         rest.sort_unstable();
@@ -64,6 +65,7 @@ impl RibbonBuilder {
             rest.dedup();
             self.len = rest.len() as u64;
         }
+        // Each further layer holds what the previous one bumped. The last few keys take less memory as a list.
         while rest.len() > LISTED_MAX && layers.len() < LAYERS_MAX {
             let layer = Layer::after(layers.last(), blocks_for(rest.len()));
             let mut builder = LayerBuilder::new(layer, self.bits);
@@ -126,6 +128,7 @@ impl LayerBuilder {
 
     fn push_in_order(&mut self, key: LayerKey) {
         let bucket = self.layer.start(key.position) / ROWS_PER_BUCKET;
+        // Keys arrive in the order of buckets, so a key of a later bucket completes all buckets before.
         while (self.thresholds.len() as u64) < bucket {
             self.fill_bucket();
         }
