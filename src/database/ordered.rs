@@ -51,12 +51,7 @@ impl OrderedDatabase<'_> {
     /// # Errors
     /// See [`Database::iter`].
     pub fn prefix(&self, prefix: &[u8]) -> Result<Iter> {
-        // The lowest key above all keys with the prefix: the last byte below 255 is incremented, and the rest cut off.
-        let end = prefix.iter().rposition(|byte| *byte < u8::MAX).map(|last| {
-            let mut end = prefix[..=last].to_vec();
-            end[last] += 1;
-            end
-        });
+        let end = prefix_end(prefix);
         let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         self.range_within((Bound::Included(prefix), end))
     }
@@ -65,6 +60,15 @@ impl OrderedDatabase<'_> {
         let records = self.ordered.range(bounds, self.direction, self.database.inner.clock.now_ms())?;
         Ok(Iter { records, _database: self.database.clone() })
     }
+}
+
+/// Returns the lowest key above all keys with a prefix, if there is one: the last byte below 255 is incremented, and
+/// the bytes after it are cut off.
+fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
 }
 
 /// An iterator over keys of a database in order, at one moment.
@@ -78,5 +82,23 @@ impl Iterator for KeyIter {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.keys.next()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_with_a_prefix_are_those_below_its_end() {
+        let mut random = fastrand::Rng::with_seed(4);
+        let mut bytes = |length: usize| -> Vec<u8> {
+            (0..random.usize(..=length)).map(|_| [0, 1, 0xfe, 0xff][random.usize(..4)]).collect()
+        };
+        for _ in 0..20_000 {
+            let (prefix, key) = (bytes(3), bytes(5));
+            let is_below = prefix_end(&prefix).is_none_or(|end| key < end);
+            assert_eq!(key >= prefix && is_below, key.starts_with(&prefix), "{prefix:?}, {key:?}");
+        }
     }
 }
