@@ -26,7 +26,7 @@ fn tiny(benchmarks: &[Benchmark]) -> Settings {
 
 fn reports(settings: &Settings) -> Result<Vec<Report>, Error> {
     let mut reports = Vec::new();
-    let place = Place::prepare(settings.db.as_deref()).unwrap();
+    let place = Place::prepare(settings.db.as_deref())?;
     run(settings, &place, &mut |report| {
         reports.push(report.clone());
         Ok(())

@@ -34,7 +34,7 @@ fn settings() -> Settings {
 
 fn replay(settings: &Settings, trace: &[Operation]) -> Result<Report, Error> {
     let operations = trace.to_vec();
-    run(settings, &Place::prepare(settings.db.as_deref()).unwrap(), Box::new(operations.into_iter().map(Ok)))
+    run(settings, &Place::prepare(settings.db.as_deref())?, Box::new(operations.into_iter().map(Ok)))
 }
 
 /// Returns the number of gets that find their key, and the keys at the end with their bytes.

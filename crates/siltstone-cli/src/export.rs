@@ -24,7 +24,7 @@ pub struct ExportArgs {
     /// Format
     #[arg(long, value_enum, default_value = "binary")]
     format: Format,
-    /// With jsonl: write bytes that are not text in hex, not in Base64
+    /// With jsonl: write bytes that are not text in hex instead of Base64
     #[arg(long)]
     hex: bool,
     /// Write to this file; an existing file is replaced when the output is complete

@@ -202,9 +202,9 @@ mod tests {
 
     #[test]
     fn remedies_name_flags_of_the_command_line() {
-        let told = describe(&Error::ExpiryUnsupported.into());
-        assert!(told.contains("--expiring") && !told.contains("Builder"), "{told}");
-        let told = describe(&Error::NotFound { path: "/nowhere".into() }.into());
-        assert!(told.contains("/nowhere") && told.contains("--db"), "{told}");
+        let message = describe(&Error::ExpiryUnsupported.into());
+        assert!(message.contains("--expiring") && !message.contains("Builder"), "{message}");
+        let message = describe(&Error::NotFound { path: "/nowhere".into() }.into());
+        assert!(message.contains("/nowhere") && message.contains("--db"), "{message}");
     }
 }

@@ -12,16 +12,16 @@ use siltstone::{Database, Stats};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-/// Runs the benchmarks of `settings` and passes each report to `tell` as soon as it is complete.
+/// Runs the benchmarks of `settings` and passes each report to `on_report` as soon as it is complete.
 ///
 /// The first error ends the run, as does a wrong result.
 pub fn run(
     settings: &Settings,
     place: &Place,
-    tell: &mut dyn FnMut(&Report) -> std::io::Result<()>,
+    on_report: &mut dyn FnMut(&Report) -> std::io::Result<()>,
 ) -> Result<()> {
-    let mut tell = |report: &Report| {
-        tell(report).map_err(|error| Error::System("cannot write the report".into(), error))
+    let mut on_report = |report: &Report| {
+        on_report(report).map_err(|error| Error::System("cannot write the report".into(), error))
     };
     if settings.threads == 0 || settings.num == 0 || settings.batch_size == Some(0) {
         return Err(Error::settings("threads, num and batch_size are at least 1"));
@@ -41,13 +41,13 @@ pub fn run(
         settings,
     };
     if settings.use_existing_db {
-        tell(&runner.open_existing()?)?;
+        on_report(&runner.open_existing()?)?;
     }
     for (stream, benchmark) in settings.benchmarks.iter().enumerate() {
         if settings.stop.load(Relaxed) {
             break;
         }
-        tell(&runner.run(*benchmark, stream as u64)?)?;
+        on_report(&runner.run(*benchmark, stream as u64)?)?;
         if *benchmark == Benchmark::Abort {
             std::process::abort();
         }

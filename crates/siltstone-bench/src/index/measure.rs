@@ -120,8 +120,8 @@ fn look_up_all<S: Subject>(subject: &S, queries: &[Key]) -> u64 {
 #[inline(never)]
 fn look_up_chained<S: Subject>(subject: &S, queries: &[Key]) -> u64 {
     let zero = black_box(0);
-    queries.iter().fold(0, |answer, key| {
-        let nothing = answer & zero;
+    queries.iter().fold(0, |result, key| {
+        let nothing = result & zero;
         let (placement, fingerprint) = (key.placement ^ nothing, key.fingerprint ^ nothing);
         subject.look_up(Key { placement, fingerprint })
     })

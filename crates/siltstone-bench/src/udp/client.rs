@@ -51,19 +51,19 @@ impl Tally {
     }
 
     /// Compares a response with its packet. An echo is the packet itself.
-    fn look(&mut self, packet: &[u8], answer: &[u8]) {
-        if self.compare(packet, answer).is_none() {
+    fn look(&mut self, packet: &[u8], reply: &[u8]) {
+        if self.compare(packet, reply).is_none() {
             self.wrong += 1;
         }
     }
 
-    fn compare(&mut self, packet: &[u8], answer: &[u8]) -> Option<()> {
-        let header = Header::decode(answer).ok()?;
+    fn compare(&mut self, packet: &[u8], reply: &[u8]) -> Option<()> {
+        let header = Header::decode(reply).ok()?;
         if header.kind == Kind::Requests {
-            return (packet == answer).then_some(());
+            return (packet == reply).then_some(());
         }
         let requests = Requests::of(&Header::decode(packet).ok()?, packet).ok()?;
-        for (request, response) in requests.zip(Responses::of(&header, answer).ok()?) {
+        for (request, response) in requests.zip(Responses::of(&header, reply).ok()?) {
             let ((request, _), response) = (request.ok()?, response.ok()?);
             match (request.operation, response.outcome) {
                 (Operation::Get, Outcome::Found) => {
@@ -138,12 +138,12 @@ impl Client {
                     flying = 0;
                 }
             }
-            for (answer, _) in self.received.packets() {
+            for (reply, _) in self.received.packets() {
                 tally.answered += 1;
                 if tally.answered % SAMPLE == 0
-                    && let Ok(header) = Header::decode(answer)
+                    && let Ok(header) = Header::decode(reply)
                 {
-                    tally.look(trace.packet(header.sequence).0, answer);
+                    tally.look(trace.packet(header.sequence).0, reply);
                 }
             }
             flying = flying.saturating_sub(self.received.len() as u64);

@@ -10,14 +10,14 @@ use siltstone::key::VALUE_LENGTH_MAX;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// Runs the workload of `settings` and passes the report of each phase to `tell` as soon as it is complete.
+/// Runs the workload of `settings` and passes the report of each phase to `on_report` as soon as it is complete.
 ///
 /// # Errors
 /// The first error ends the run, as does a wrong result.
 pub fn run(
     settings: &Settings,
     place: &Place,
-    tell: &mut dyn FnMut(&Report) -> std::io::Result<()>,
+    on_report: &mut dyn FnMut(&Report) -> std::io::Result<()>,
 ) -> Result<()> {
     check(settings)?;
     if !settings.use_existing_db {
@@ -33,12 +33,12 @@ pub fn run(
     let database = settings.tuning.apply(builder).open()?;
     let runner = Runner { settings, records, database, inserts: Inserts::new(settings.records) };
     if !settings.use_existing_db {
-        tell(&runner.phase(Phase::Load)?)
+        on_report(&runner.phase(Phase::Load)?)
             .map_err(|error| Error::System("cannot write the report".to_owned(), error))?;
     }
     // Requests need a complete load.
     if !settings.stop.load(Relaxed) {
-        tell(&runner.phase(Phase::Run)?)
+        on_report(&runner.phase(Phase::Run)?)
             .map_err(|error| Error::System("cannot write the report".to_owned(), error))?;
     }
     Ok(runner.database.close()?)

@@ -78,7 +78,7 @@ pub fn run(args: BuildArgs) -> Result {
     let taken = args.source.put_all(&mut writer, &bar, &interrupt)?;
     let dictionary = writer.finish()?;
     bar.finish_and_clear();
-    taken.tell();
+    taken.print();
     print_info(&args.path, &dictionary.info(), args.json)?;
     Ok(Outcome::Done)
 }

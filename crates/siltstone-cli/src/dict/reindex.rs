@@ -10,7 +10,7 @@ use siltstone_bench::named::by_name;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "
-  siltstone dict reindex words.dict --index dense_trie
+  siltstone dict reindex words.dict --index dense-trie
   siltstone dict reindex words.dict --index none";
 
 /// Replace the index of a dictionary

@@ -74,7 +74,7 @@ pub struct Taken {
 
 impl Taken {
     /// Prints what a dictionary could not store.
-    pub fn tell(&self) {
+    pub fn print(&self) {
         if self.expiring > 0 {
             let (expiring, expired) = (self.expiring, self.expired);
             complain(format_args!(

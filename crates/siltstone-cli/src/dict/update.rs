@@ -66,7 +66,7 @@ pub fn run(args: UpdateArgs) -> Result {
     };
     let dictionary = writer.finish()?;
     bar.finish_and_clear();
-    taken.tell();
+    taken.print();
     print_info(target, &dictionary.info(), args.json)?;
     Ok(Outcome::Done)
 }

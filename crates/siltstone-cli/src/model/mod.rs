@@ -13,7 +13,7 @@ const EXAMPLES: &str = "
   siltstone model ram --system silt --keys 1e9
   siltstone model figures";
 
-/// Ask the analytic models
+/// Evaluate the papers' analytic models
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ModelArgs {
@@ -23,10 +23,10 @@ pub struct ModelArgs {
 
 #[derive(Subcommand)]
 enum What {
-    /// Write amplification, and where it comes from
+    /// Write amplification and its parts
     #[command(after_help = crate::outcome::help(systems::WA_EXAMPLES))]
     Wa(Box<systems::SystemArgs>),
-    /// Reads for a get, and for a get of a missing key
+    /// Reads per get, and per get of a missing key
     #[command(after_help = crate::outcome::help(systems::RA_EXAMPLES))]
     Ra(Box<systems::SystemArgs>),
     /// Memory

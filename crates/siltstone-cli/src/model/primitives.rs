@@ -16,20 +16,20 @@ const LEVELS_EXAMPLES: &str = "
   siltstone model levels --keys 1e8 --item-size 1000
   siltstone model levels --keys 1e8 --item-size 1000 --skew zipf:0.99 --levels 7 --json";
 
-/// How long flash lasts (2.8)
+/// Lifetime of flash (2.8)
 #[derive(Args)]
 #[command(after_help = help(LIFETIME_EXAMPLES))]
 pub struct LifetimeArgs {
     /// The capacity of the flash
     #[arg(long, value_parser = parse_bytes)]
     flash: f64,
-    /// How often a cell can be erased
+    /// Number of erase cycles per flash cell
     #[arg(long, value_name = "CYCLES", value_parser = parse_count, default_value = "3000")]
     endurance: f64,
     /// Updates, such as 5000/s
     #[arg(long, value_parser = parse_rate)]
     updates: f64,
-    /// The bytes of a key and its value
+    /// Length of a key and its value, in bytes
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     item_size: f64,
     /// The write amplification
@@ -54,7 +54,7 @@ pub struct KeysArgs {
     /// Number of keys
     #[arg(long, value_parser = parse_count)]
     keys: f64,
-    /// How popular they are: uniform, zipf:0.99, latest:0.99
+    /// Popularity of the keys: uniform, zipf:0.99, latest:0.99
     #[arg(long, value_parser = parse_skew, default_value = "uniform")]
     skew: Skew,
     /// The expected number of distinct keys among this many requests
@@ -94,17 +94,17 @@ pub fn keys(args: &KeysArgs) -> Result {
     Ok(Outcome::Done)
 }
 
-/// The level sizes of LevelDB that write least (4.6)
+/// Level sizes of LevelDB with the least write amplification (4.6)
 #[derive(Args)]
 #[command(after_help = help(LEVELS_EXAMPLES))]
 pub struct LevelsArgs {
     /// Number of keys
     #[arg(long, value_parser = parse_count)]
     keys: f64,
-    /// The bytes of a key and its value
+    /// Length of a key and its value, in bytes
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "1000")]
     item_size: f64,
-    /// How popular they are: uniform, zipf:0.99, latest:0.99
+    /// Popularity of the keys: uniform, zipf:0.99, latest:0.99
     #[arg(long, value_parser = parse_skew, default_value = "uniform")]
     skew: Skew,
     /// Number of levels besides level-0 [default: as many as LevelDB would have]

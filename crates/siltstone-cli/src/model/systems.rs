@@ -53,7 +53,7 @@ enum SystemArg {
     Flashstore,
     /// BloomStore: II to IV of its paper
     Bloomstore,
-    /// MICA in store mode, as this program has it
+    /// MICA in store mode, as implemented here
     Mica,
     /// MICA in store mode, as in the dissertation
     MicaPaper,
@@ -87,7 +87,7 @@ pub struct SystemArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Parameters; each system has its own defaults")]
 struct Parameters {
-    /// leveldb: use the level sizes that write least
+    /// leveldb: use the level sizes with the least write amplification
     #[arg(long)]
     optimize: bool,
     /// leveldb: also simulate it, for wa and ra; 1e7 keys take some seconds
@@ -108,22 +108,23 @@ struct Parameters {
     /// silt: the keys of HashStores before a merge, as a fraction of all keys
     #[arg(long, default_value_t = 0.3)]
     merge_ratio: f64,
-    /// silt: the false positives of filters, as their number of bits
+    /// silt: bits of filters, with a false-positive rate of 2^-BITS
     #[arg(long, default_value_t = 11.0)]
     filter_bits: f64,
     /// silt: the minimum number of slots of a LogStore
     #[arg(long, default_value_t = 4096.0)]
     log_slots_min: f64,
-    /// silt: the bits of the filter of each SortedStore, for gets of missing keys
+    /// silt: bits of a filter per SortedStore, for gets of missing keys
     #[arg(long, value_name = "BITS", default_value_t = 0.0)]
     filter_last_store: f64,
-    /// silt: a block on flash
+    /// silt: size of a block on flash
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4096")]
     block_bytes: f64,
     /// silt, mica: records differ in size
     #[arg(long)]
     variable: bool,
-    /// silt-paper: d, the keys of a partition's HashStores when they are merged; 0.3 of the partition if not given
+    /// silt-paper: d, the number of keys in the HashStores of a partition at which they are merged; by default 0.3 of the
+    /// partition
     #[arg(long, value_name = "D", value_parser = parse_count)]
     merge_keys: Option<f64>,
     /// silt-paper: k
@@ -141,13 +142,13 @@ struct Parameters {
     /// flashstore: gets per put
     #[arg(long, default_value_t = 9.0)]
     gets_per_put: f64,
-    /// bloomstore: the filters of a chain
+    /// bloomstore: number of filters per chain
     #[arg(long, value_name = "H", default_value_t = 96.0)]
     chain_length: f64,
-    /// bloomstore: a filter, in bytes
+    /// bloomstore: size of a filter, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 64.0)]
     filter_bytes: f64,
-    /// bloomstore: filters of each chain in memory
+    /// bloomstore: number of filters per chain that are in memory
     #[arg(long, default_value_t = 1.0)]
     buffered_filters: f64,
     /// bloomstore: the prefilter, in bits per key

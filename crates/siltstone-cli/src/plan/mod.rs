@@ -118,7 +118,7 @@ struct HardwareArgs {
     /// The capacity of the flash, such as 1TB
     #[arg(long, value_parser = parse_bytes, default_value = "1TB")]
     flash: f64,
-    /// How often a cell of the flash can be erased
+    /// Number of erase cycles per flash cell
     #[arg(long, value_name = "CYCLES", value_parser = parse_count, default_value = "3000")]
     endurance: f64,
     /// Required lifetime of the flash, such as 3y

@@ -143,11 +143,11 @@ pub fn run(args: &MicaArgs) -> Result {
         writeln!(out, "serving at {}, {memory} bytes of memory; Ctrl-C stops", addresses.join(", "))?;
     }
     out.flush()?;
-    let mut told = Instant::now();
+    let mut printed_at = Instant::now();
     while !interrupt.is_raised() && server.is_running() {
         std::thread::park_timeout(LOOK_INTERVAL);
-        if args.stats_interval.is_some_and(|interval| told.elapsed() >= interval) {
-            told = Instant::now();
+        if args.stats_interval.is_some_and(|interval| printed_at.elapsed() >= interval) {
+            printed_at = Instant::now();
             writeln!(out, "{}", object(&server.stats()))?;
             out.flush()?;
         }

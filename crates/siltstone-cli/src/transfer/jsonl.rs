@@ -120,9 +120,9 @@ impl<R: BufRead> Iterator for Reader<R> {
 fn parse(line: &[u8]) -> anyhow::Result<Record> {
     // The parser's line 1 is the line that the caller names.
     let wrong = |error: serde_json::Error| {
-        let told = error.to_string();
-        let told = told.split(" at line ").next().unwrap_or_default();
-        anyhow!("not a JSON record: {told} at column {}", error.column())
+        let message = error.to_string();
+        let message = message.split(" at line ").next().unwrap_or_default();
+        anyhow!("not a JSON record: {message} at column {}", error.column())
     };
     let line: Line<'_> = serde_json::from_slice(line).map_err(wrong)?;
     Ok(Record {
@@ -180,8 +180,8 @@ mod tests {
                 format!("{{\"key\":\"a\",\"value\":\"\"}}\n\n{wrong}\n{{\"key\":\"b\",\"value\":\"\"}}\n");
             let read: Vec<_> = Reader::new(lines.as_bytes()).collect();
             assert_eq!(read.len(), 2, "{wrong}");
-            let told = format!("{:#}", read[1].as_ref().unwrap_err());
-            assert!(told.contains("line 3") && !told.contains("line 1"), "{told}");
+            let message = format!("{:#}", read[1].as_ref().unwrap_err());
+            assert!(message.contains("line 3") && !message.contains("line 1"), "{message}");
         }
     }
 }

@@ -100,11 +100,11 @@ mod tests {
 
     #[test]
     fn an_input_in_another_format_is_refused_with_its_name() {
-        for (input, told) in
+        for (input, message) in
             [(&b"\x1f\x8b\x08\0"[..], "gzip"), (b"PAR1\x15\x04", "PAR1"), (b"word,meaning\n", "word,meaning")]
         {
             let error = Format::source(None, input).err().unwrap().to_string();
-            assert!(error.contains(told) && !error.contains("expected value"), "{error}");
+            assert!(error.contains(message) && !error.contains("expected value"), "{error}");
         }
         for empty in [&b""[..], b"\n \n", b"\xef\xbb\xbf"] {
             assert_eq!(Format::source(None, empty).unwrap().count(), 0);

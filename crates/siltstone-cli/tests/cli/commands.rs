@@ -100,8 +100,11 @@ fn exports_are_imported_elsewhere() {
     let file = path(here, "binary.export");
     let whole = std::fs::read(&file).unwrap();
     std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
-    let told = fails(here, &["import", "--db", &path(here, "3"), &file]);
-    assert!(told.contains("cut short") && told.contains(&file) && told.contains("50 records"), "{told}");
+    let message = fails(here, &["import", "--db", &path(here, "3"), &file]);
+    assert!(
+        message.contains("cut short") && message.contains(&file) && message.contains("50 records"),
+        "{message}"
+    );
     assert!(fails(here, &["import", "--db", &path(here, "4"), "/no/such/file"]).contains("/no/such/file"));
 }
 
@@ -144,8 +147,8 @@ fn damage_is_reported_with_exit_code_1() {
     std::fs::write(&store, bytes).unwrap();
     let output = run(here, &["verify"]);
     assert_eq!(output.status.code(), Some(1));
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains(store.to_str().unwrap()) && told.contains("lost"), "{told}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains(store.to_str().unwrap()) && message.contains("lost"), "{message}");
     let directory = path(here, "db");
     let output = run(here, &["verify", "--json", &directory]);
     assert_eq!(output.status.code(), Some(1));
@@ -171,11 +174,11 @@ fn damage_is_reported_with_exit_code_1() {
 fn errors_name_the_cause_and_the_remedy() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
-    let told = fails(here, &["get", "key"]);
-    assert!(told.contains(&path(here, "db")) && told.contains("--db"), "{told}");
+    let message = fails(here, &["get", "key"]);
+    assert!(message.contains(&path(here, "db")) && message.contains("--db"), "{message}");
     ok(here, &["put", "--fixed", "3,5", "key", "value"]);
-    let told = fails(here, &["put", "key", "longer value"]);
-    assert!(told.contains("12 bytes") && told.contains("--fixed"), "{told}");
+    let message = fails(here, &["put", "key", "longer value"]);
+    assert!(message.contains("12 bytes") && message.contains("--fixed"), "{message}");
     assert!(fails(here, &["put", "--expires-in", "1d", "key", "value"]).contains("--expiring"));
     assert!(ends_with(2, here, &["put", "--partitions", "3", "key", "value"]).contains("power of two"));
     assert!(fails(here, &["get", ""]).contains("1 to 65,535 bytes"));
@@ -242,8 +245,11 @@ fn every_command_keeps_the_settings_of_the_database_and_can_set_others() {
     ok(here, &["get", "--set", "merge_ratio=3", "key-0001"]);
     assert_eq!(settings(here)["merge_ratio"], "2");
     for wrong in ["merge_ratio", "merge_ratio=much", "merge_ratio=100", "eviction=lru"] {
-        let told = ends_with(2, here, &["put", "--set", wrong, "key", "value"]);
-        assert!(told.contains("--set") || told.contains("silt") || told.contains("out of range"), "{told}");
+        let message = ends_with(2, here, &["put", "--set", wrong, "key", "value"]);
+        assert!(
+            message.contains("--set") || message.contains("silt") || message.contains("out of range"),
+            "{message}"
+        );
     }
 }
 

@@ -58,9 +58,9 @@ impl Bench {
 fn a_table_becomes_a_dictionary_whose_keys_are_found() {
     let bench = Bench::new();
     bench.write("people.csv", "id,name,note\n7,Ada,\"a, b\"\n8,Ben,x\n");
-    let told =
+    let message =
         bench.ok("", &["build", "p.dict", "people.csv", "--key-column", "name", "--value-column", "note"]);
-    assert!(told.contains("records  2"), "{told}");
+    assert!(message.contains("records  2"), "{message}");
     assert_eq!(bench.ok("", &["get", "p.dict", "Ada"]), "a, b");
     assert_eq!(bench.ok("", &["get", "p.dict", "Ada", "Ben"]), "Ada\ta, b\nBen\tx\n");
     assert_eq!(bench.ok("", &["get", "p.dict", "--without-index", "--hex", "416461"]), "612c2062\n");
@@ -111,8 +111,8 @@ fn updates_add_and_remove_and_reindexing_keeps_everything() {
         (0, 1)
     );
     for index in ["dense_trie", "none", "sparse_trie", "fences"] {
-        let told = bench.ok("", &["reindex", "a.dict", "--index", index]);
-        assert!(told.contains(&format!("index    {index}")), "{told}");
+        let message = bench.ok("", &["reindex", "a.dict", "--index", index]);
+        assert!(message.contains(&format!("index    {index}")), "{message}");
         assert!(bench.ok("", &["verify", "a.dict"]).starts_with("999 records"));
         assert_eq!(bench.ok("", &["get", "a.dict", "00000999"]), "old");
     }
@@ -125,17 +125,17 @@ fn files_are_neither_overwritten_nor_left_over() {
     bench.ok("", &["build", "a.dict", "words.csv"]);
     assert!(bench.fails("", &["build", "a.dict", "words.csv"]).contains("--force"));
     bench.ok("", &["build", "a.dict", "words.csv", "--force"]);
-    let told = bench.fails("", &["build", "words.csv", "a.dict", "--force"]);
-    assert!(told.contains("words.csv") && told.contains("not a dictionary"), "{told}");
-    let told = bench.fails("a,1\nb\n", &["build", "b.dict", "--format", "csv"]);
-    assert!(told.contains("line 2") && told.contains("column 2"), "{told}");
-    let told = bench.fails("a,1\n,2\n", &["build", "b.dict", "--format", "csv"]);
-    assert!(told.contains("record 2"), "{told}");
-    let told = bench.fails("a,1\na,2\n", &["build", "b.dict", "--format", "csv", "--refuse-duplicates"]);
-    assert!(told.contains("twice"), "{told}");
+    let message = bench.fails("", &["build", "words.csv", "a.dict", "--force"]);
+    assert!(message.contains("words.csv") && message.contains("not a dictionary"), "{message}");
+    let message = bench.fails("a,1\nb\n", &["build", "b.dict", "--format", "csv"]);
+    assert!(message.contains("line 2") && message.contains("column 2"), "{message}");
+    let message = bench.fails("a,1\n,2\n", &["build", "b.dict", "--format", "csv"]);
+    assert!(message.contains("record 2"), "{message}");
+    let message = bench.fails("a,1\na,2\n", &["build", "b.dict", "--format", "csv", "--refuse-duplicates"]);
+    assert!(message.contains("twice"), "{message}");
     let output = bench.run("", &["build", "b.dict", "--index", "dense-trie", "words.csv"]);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(2) && told.contains("fixed size"), "{told}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && message.contains("fixed size"), "{message}");
     assert!(bench.fails("", &["info", "missing.dict"]).contains("missing.dict"));
     assert!(bench.fails("", &["info", "words.csv"]).contains("words.csv"));
     assert_eq!(bench.files(), ["a.dict", "words.csv"]);
@@ -147,10 +147,10 @@ fn expired_records_are_skipped_and_reported() {
     let lines = "{\"key\":\"a\",\"value\":\"1\",\"expires_at_ms\":1}\n\
                  {\"key\":\"b\",\"value\":\"2\",\"expires_at_ms\":99999999999999}\n";
     let output = bench.run(lines, &["build", "a.dict"]);
-    let told = String::from_utf8(output.stderr).unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
     assert!(
-        output.status.success() && told.contains("2 records had") && told.contains("1 of them"),
-        "{told}"
+        output.status.success() && message.contains("2 records had") && message.contains("1 of them"),
+        "{message}"
     );
     assert_eq!(bench.ok("", &["export", "a.dict", "--format", "csv"]), "b,2\n");
 }
@@ -164,10 +164,10 @@ fn damage_is_reported_with_its_place_and_exit_code_1() {
     bytes[4096 + 20] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     let output = bench.run("", &["verify", "a.dict"]);
-    let told = String::from_utf8(output.stderr).unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
     assert!(
-        output.status.code() == Some(1) && told.contains("a.dict: blocks damaged, bytes 4096 to 8192"),
-        "{told}"
+        output.status.code() == Some(1) && message.contains("a.dict: blocks damaged, bytes 4096 to 8192"),
+        "{message}"
     );
 }
 

@@ -33,7 +33,7 @@ fn filled(records: u32) -> TempDir {
     let line = |number: u32| format!("{{\"key\":\"{number}\",\"value\":\"{number:0>1000}\"}}\n");
     let lines: String = (0..records).map(line).collect();
     assert!(run_with(directory.path(), &lines, &["import"]).status.success());
-    assert!(run_with(directory.path(), &line(1), &["dict", "build", "a.dict"]).status.success());
+    assert!(run_with(directory.path(), line(1), &["dict", "build", "a.dict"]).status.success());
     directory
 }
 
@@ -186,8 +186,8 @@ fn a_benchmark_in_memory_is_not_a_benchmark_of_a_drive() {
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return };
     let mut command = command(memory.path(), &["bench", "db", "--num", "10", "--benchmarks", "fillrandom"]);
     let output = command.env("TMPDIR", memory.path()).output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && told.contains("memory") && told.contains("tmpfs"), "{told}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && message.contains("memory") && message.contains("tmpfs"), "{message}");
 }
 
 #[test]

@@ -67,10 +67,10 @@ fn missing_or_damaged_counters_start_again() {
     assert_eq!(puts(), Value::Null);
     let _in_use = Database::builder(&path).open().unwrap();
     let refused = run(directory.path(), &["plan", "--db", "db"]);
-    let told = String::from_utf8(refused.stderr).unwrap();
+    let message = String::from_utf8(refused.stderr).unwrap();
     assert!(
-        refused.status.code() == Some(3) && told.contains("in use") && told.contains("--items"),
-        "{told}"
+        refused.status.code() == Some(3) && message.contains("in use") && message.contains("--items"),
+        "{message}"
     );
 }
 
@@ -145,14 +145,14 @@ fn where_nothing_fits_the_plan_says_what_would() {
     };
     let flags =
         "--items 1e9 --key-size 20 --value-size 44 --updates 5000/s --flash 40GB --ram 1GB --lifetime 1d";
-    let (code, told) = plan(flags);
-    assert!(code == Some(1) && told.contains("nearest is silt"), "{told}");
-    let remedy = told.lines().find_map(|line| line.trim().strip_prefix("--flash ")).unwrap();
+    let (code, message) = plan(flags);
+    assert!(code == Some(1) && message.contains("nearest is silt"), "{message}");
+    let remedy = message.lines().find_map(|line| line.trim().strip_prefix("--flash ")).unwrap();
     let bytes = remedy.split(':').next().unwrap();
-    let (code, told) = plan(&flags.replace("40GB", bytes));
-    assert_eq!(code, Some(0), "{told}");
+    let (code, message) = plan(&flags.replace("40GB", bytes));
+    assert_eq!(code, Some(0), "{message}");
     // A get of a megabyte takes as long as its bytes.
-    let (code, told) =
+    let (code, message) =
         plan("--items 1e6 --key-size 20 --value-size 1e6 --gets 50k/s --updates 1/s --flash 9TB --ram 4GB");
-    assert!(code == Some(1) && told.contains("--read-bandwidth"), "{told}");
+    assert!(code == Some(1) && message.contains("--read-bandwidth"), "{message}");
 }

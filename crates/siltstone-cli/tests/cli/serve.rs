@@ -16,8 +16,8 @@ fn a_server_prints_its_address_serves_and_prints_its_counters_when_it_stops() {
     let mut output = BufReader::new(server.stdout.take().unwrap());
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
-    let told: Value = serde_json::from_str(&line).unwrap();
-    let address = told["addresses"][1].as_str().unwrap().parse().unwrap();
+    let started: Value = serde_json::from_str(&line).unwrap();
+    let address = started["addresses"][1].as_str().unwrap().parse().unwrap();
     let settings = ClientSettings { time_limit: Duration::from_secs(20), ..ClientSettings::default() };
     let mut client = Client::connect(address, settings).unwrap();
     for number in 0..100u32 {

@@ -21,12 +21,12 @@ fn a_mistyped_option_is_not_a_key_or_a_value() {
         (&["dict", "get", "a.dict", "--quite", "k"], "--quite"),
         (&["bench", "db", "--nums", "5"], "--nums"),
     ] {
-        let (code, told) = result(here, args);
-        assert!(code == 2 && told.contains(unknown), "{args:?}: {code}: {told}");
+        let (code, message) = result(here, args);
+        assert!(code == 2 && message.contains(unknown), "{args:?}: {code}: {message}");
     }
     assert!(!here.join("db").exists(), "nothing was stored");
-    let (_, told) = result(here, &["put", "--hlep"]);
-    assert!(told.contains("--help"), "{told}");
+    let (_, message) = result(here, &["put", "--hlep"]);
+    assert!(message.contains("--help"), "{message}");
     ok(here, &["put", "--", "--sync", "-1"]);
     assert_eq!(ok(here, &["get", "--", "--sync"]), "-1");
     assert_eq!(ok(here, &["list", "--prefix=--s"]), "--sync\n");
@@ -64,8 +64,8 @@ fn numbers_have_units_wherever_they_are_typed() {
     let stats: Value = serde_json::from_str(&ok(here, &["stats", "--json"])).unwrap();
     assert_eq!((&stats["shape"]["block_bytes"], &stats["shape"]["partitions"]), (&1024.into(), &2.into()));
     for wrong in ["1.5", "many", "-5", "1e30", ""] {
-        let (code, told) = result(here, &["bench", "db", &format!("--num={wrong}")]);
-        assert!(code == 2 && !told.contains("invalid digit"), "{wrong}: {told}");
+        let (code, message) = result(here, &["bench", "db", &format!("--num={wrong}")]);
+        assert!(code == 2 && !message.contains("invalid digit"), "{wrong}: {message}");
     }
 }
 
@@ -97,13 +97,13 @@ fn wrong_usage_always_has_exit_code_2() {
         &["plan", "--items", "1e6", "--plot", "x.png"],
         &["serve", "mica", "--listen", "127.0.0.1:0", "--partitions", "3"],
     ] {
-        let (code, told) = result(here, args);
-        assert!(code == 2 && !told.is_empty(), "{args:?}: {code}: {told}");
+        let (code, message) = result(here, args);
+        assert!(code == 2 && !message.is_empty(), "{args:?}: {code}: {message}");
     }
     assert!(!here.join("x.png").exists());
     ok(here, &["put", "--fixed", "1,1", "k", "v"]);
-    let (code, told) = result(here, &["put", "--fixed", "2,2", "kk", "vv"]);
-    assert!(code == 2 && told.contains("--fixed"), "{code}: {told}");
+    let (code, message) = result(here, &["put", "--fixed", "2,2", "kk", "vv"]);
+    assert!(code == 2 && message.contains("--fixed"), "{code}: {message}");
     assert_eq!(result(here, &["put", "kk", "vv"]).0, 3, "a record that does not fit is not a wrong option");
 }
 
@@ -144,15 +144,18 @@ fn errors_say_what_is_true() {
         (&["import", "wrong.jsonl"], "(1 record imported): line 3: not a JSON record", "at line 1"),
         (&["bench", "trace", "missing"], "missing", "(os error 2): No such"),
     ] {
-        let (code, told) = result(here, args);
-        assert!(code == 3 && told.contains(wanted) && !told.contains(unwanted), "{args:?}: {code}: {told}");
+        let (code, message) = result(here, args);
+        assert!(
+            code == 3 && message.contains(wanted) && !message.contains(unwanted),
+            "{args:?}: {code}: {message}"
+        );
     }
-    let (_, told) = result(here, &["put", "--db", "new", "--fixed", "0,1", "k", "v"]);
-    assert!(told.contains("--fixed") && told.contains("the key is empty"), "{told}");
+    let (_, message) = result(here, &["put", "--db", "new", "--fixed", "0,1", "k", "v"]);
+    assert!(message.contains("--fixed") && message.contains("the key is empty"), "{message}");
     let listener = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let (_, told) = result(here, &["serve", "mica", "--listen", &address, "--memory", "4MiB"]);
-    assert_eq!(told.matches("os error").count(), 1, "{told}");
+    let (_, message) = result(here, &["serve", "mica", "--listen", &address, "--memory", "4MiB"]);
+    assert_eq!(message.matches("os error").count(), 1, "{message}");
     let verified = ok(here, &["verify"]);
     assert!(verified.contains(" 0 places damaged") && !verified.contains("1 records"), "{verified}");
 }
@@ -166,11 +169,11 @@ fn errors_are_json_where_json_is_asked_for() {
         (&["bench", "db", "--num", "0", "--json"], 2, ""),
         (&["verify", "none", "--json"], 3, "none"),
     ] {
-        let (got, told) = result(directory.path(), args);
-        let last = told.trim_end().lines().last().unwrap();
-        let error: Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{args:?}: {told}"));
+        let (got, message) = result(directory.path(), args);
+        let last = message.trim_end().lines().last().unwrap();
+        let error: Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{args:?}: {message}"));
         assert_eq!((got, &error["exit_code"]), (code, &code.into()), "{args:?}");
-        assert!(error["error"].as_str().unwrap().contains(wanted), "{args:?}: {told}");
+        assert!(error["error"].as_str().unwrap().contains(wanted), "{args:?}: {message}");
     }
 }
 
@@ -238,18 +241,21 @@ fn stats_have_shape_structures_and_lifetime_writes() {
 fn an_empty_database_is_not_measured() {
     let directory = tempfile::tempdir().unwrap();
     let args = ["bench", "db", "--num", "100", "--benchmarks", "readrandom,fillrandom,readrandom"];
-    let told = ok(directory.path(), &args);
-    assert!(told.contains("readrandom   : skipped (the database is empty"), "{told}");
-    assert!(told.contains("100 operations") && told.contains("(") && !told.contains("(0 keys)"), "{told}");
+    let message = ok(directory.path(), &args);
+    assert!(message.contains("readrandom   : skipped (the database is empty"), "{message}");
+    assert!(
+        message.contains("100 operations") && message.contains("(") && !message.contains("(0 keys)"),
+        "{message}"
+    );
 }
 
 #[test]
 fn keys_that_are_not_hashes_are_refused() {
     let directory = tempfile::tempdir().unwrap();
-    let (code, told) = result(directory.path(), &["put", "--hashed-keys", "x", "y"]);
+    let (code, message) = result(directory.path(), &["put", "--hashed-keys", "x", "y"]);
     assert!(
-        code == 3 && told.contains("8 bytes or more") && told.contains("--hashed-keys"),
-        "{code}: {told}"
+        code == 3 && message.contains("8 bytes or more") && message.contains("--hashed-keys"),
+        "{code}: {message}"
     );
 }
 

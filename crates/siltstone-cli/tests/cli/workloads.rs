@@ -27,10 +27,10 @@ fn ycsb_accepts_its_own_names_too() {
     let text = String::from_utf8(run(here, &args(&again)).stdout).unwrap();
     assert!(text.contains("[READ], Operations, 900\n") && text.contains("uniform"), "{text}");
     assert!(fails(here, &args(&["--db", "db"])).contains("--use-existing-db"));
-    for (flags, told) in [(&["--workload", "e"][..], "no order"), (&["--hashed_keys"], "--hashed_keys")] {
+    for (flags, message) in [(&["--workload", "e"][..], "no order"), (&["--hashed_keys"], "--hashed_keys")] {
         let output = run(here, &args(flags));
         assert_eq!(output.status.code(), Some(2), "{flags:?}");
-        assert!(String::from_utf8(output.stderr).unwrap().contains(told), "{flags:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().contains(message), "{flags:?}");
     }
 }
 
