@@ -1,13 +1,11 @@
 //! `siltstone get`: prints the value of a key.
 
 use crate::input::ArgumentArgs;
-use crate::notation::Notation;
 use crate::open::Location;
 use crate::outcome::{Outcome, Result, help_with_arguments};
-use crate::output::deliver;
+use crate::output::{deliver, print_value};
 use clap::Args;
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write, stdout};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "
@@ -39,19 +37,11 @@ pub struct GetArgs {
 pub fn run(args: GetArgs) -> Result {
     let key = args.typed.argument(&args.key)?;
     let Some(value) = args.location.open()?.get(key)? else { return Ok(Outcome::Negative) };
-    let shown = match args.typed.notation.typed() {
-        Notation::Plain => value,
-        notation => notation.show(&value).into(),
-    };
+    let notation = args.typed.notation.typed();
     if let Some(path) = &args.output {
-        deliver(Some(path), false, |out| Ok(out.write_all(&shown)?))?;
+        deliver(Some(path), false, |out| Ok(out.write_all(&notation.bytes(&value))?))?;
     } else if !args.quiet {
-        let mut out = stdout().lock();
-        out.write_all(&shown)?;
-        if out.is_terminal() || args.typed.notation.typed() != Notation::Plain {
-            out.write_all(b"\n")?;
-        }
-        out.flush()?;
+        print_value(&value, notation)?;
     }
     Ok(Outcome::Done)
 }

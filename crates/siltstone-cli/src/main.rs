@@ -22,6 +22,7 @@ mod outcome;
 mod output;
 mod place;
 mod plan;
+mod progress;
 mod put;
 mod quantity;
 mod repair;

@@ -3,6 +3,7 @@
 use anyhow::{Context, bail};
 use clap::Args;
 use data_encoding::HEXLOWER_PERMISSIVE;
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// The flags for the notation of keys and values.
@@ -57,6 +58,14 @@ impl Notation {
                 .decode(text.trim_ascii())
                 .context("invalid hex; expected an even number of digits 0-9, a-f"),
             Notation::Escaped => unescape(text),
+        }
+    }
+
+    /// Formats `bytes`, unless they are written as they are.
+    pub fn bytes(self, bytes: &[u8]) -> Cow<'_, [u8]> {
+        match self {
+            Notation::Plain => bytes.into(),
+            notation => notation.show(bytes).into_bytes().into(),
         }
     }
 

@@ -2,10 +2,10 @@
 
 use crate::outcome::wrong_usage;
 use crate::place;
+use crate::progress::{byte_bar, show_bytes};
 use crate::quantity::parse_whole;
 use anyhow::Context;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use siltstone::key::{check_key, check_value};
 use siltstone::key::{check_key_length, check_value_length};
 use siltstone::{Builder, Database, EngineKind};
@@ -155,26 +155,6 @@ pub fn open(builder: Builder) -> anyhow::Result<Database> {
     let opened = builder.progress(move |done, all| show_bytes(&shown, done, all)).open();
     bar.finish_and_clear();
     Ok(opened?)
-}
-
-/// A progress bar for long operations with a known number of bytes. Hidden unless standard error is a terminal.
-pub fn byte_bar(verb: &'static str) -> ProgressBar {
-    let style = ProgressStyle::with_template(
-        "{msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
-    );
-    let bar = ProgressBar::new(0).with_message(verb);
-    bar.enable_steady_tick(Duration::from_millis(200));
-    match style {
-        Ok(style) => bar.with_style(style.progress_chars("=> ")),
-        Err(_) => bar,
-    }
-}
-
-/// Updates the bar. Returns true, so that the operation continues.
-pub fn show_bytes(bar: &ProgressBar, done: u64, all: u64) -> bool {
-    bar.set_length(all);
-    bar.set_position(done);
-    true
 }
 
 /// Converts a duration from now to milliseconds since the Unix epoch.

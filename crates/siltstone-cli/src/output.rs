@@ -1,6 +1,7 @@
 //! The destination of a command's results: standard output, or a file that gets its name only once it is complete.
 
 use crate::interrupt::{Interrupt, RemovedAtExit};
+use crate::notation::Notation;
 use anyhow::{Context, bail};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Write, stdout};
@@ -37,6 +38,16 @@ pub fn deliver<T>(
         Err(error) => Err(error.into()),
     };
     written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Prints a value, and a newline on a terminal and after every notation except the bytes themselves.
+pub fn print_value(value: &[u8], notation: Notation) -> io::Result<()> {
+    let mut out = stdout().lock();
+    out.write_all(&notation.bytes(value))?;
+    if out.is_terminal() || notation != Notation::Plain {
+        out.write_all(b"\n")?;
+    }
+    out.flush()
 }
 
 enum Target {

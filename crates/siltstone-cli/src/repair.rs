@@ -2,9 +2,10 @@
 
 use crate::dedup;
 use crate::interrupt::Interrupt;
-use crate::open::{Place, byte_bar, show_bytes};
+use crate::open::Place;
 use crate::outcome::{Outcome, Result, complain, help};
 use crate::place;
+use crate::progress::with_bar;
 use crate::quantity::counted;
 use crate::verify;
 use clap::Args;
@@ -40,7 +41,9 @@ pub fn run(args: RepairArgs) -> Result {
     let directory = args.place.directory();
     let mut outcome = Outcome::Done;
     let mut repair_one = |database: &Path| -> anyhow::Result<bool> {
-        let report = repair(database, &interrupt)?;
+        let report = with_bar("repairing", &interrupt, |progress| {
+            Database::repair(database, &RepairOptions::default(), progress)
+        })?;
         if args.json {
             print_json(database, &report)?
         } else {
@@ -57,14 +60,6 @@ pub fn run(args: RepairArgs) -> Result {
         false => drop(repair_one(&directory)?),
     }
     Ok(outcome)
-}
-
-fn repair(database: &Path, interrupt: &Interrupt) -> siltstone::Result<RepairReport> {
-    let bar = byte_bar("repairing");
-    let mut progress = |done, all| show_bytes(&bar, done, all) && !interrupt.is_raised();
-    let report = Database::repair(database, &RepairOptions::default(), &mut progress);
-    bar.finish_and_clear();
-    report
 }
 
 fn print_json(database: &Path, report: &RepairReport) -> anyhow::Result<()> {

@@ -2,9 +2,10 @@
 
 use crate::dedup;
 use crate::interrupt::Interrupt;
-use crate::open::{Place, byte_bar, show_bytes};
+use crate::open::Place;
 use crate::outcome::{Outcome, Result, complain, help};
 use crate::place;
+use crate::progress::with_bar;
 use crate::quantity::counted;
 use clap::Args;
 use serde_json::{Value, json};
@@ -51,11 +52,7 @@ pub fn run(args: VerifyArgs) -> Result {
 
 /// Reads a whole database, with a progress bar, and returns the damage.
 pub fn verify(directory: &Path, interrupt: &Interrupt) -> siltstone::Result<VerifyReport> {
-    let bar = byte_bar("verifying");
-    let mut progress = |done, all| show_bytes(&bar, done, all) && !interrupt.is_raised();
-    let report = Database::verify_closed(directory, &mut progress);
-    bar.finish_and_clear();
-    report
+    with_bar("verifying", interrupt, |progress| Database::verify_closed(directory, progress))
 }
 
 /// Prints the checked parts, and each damaged part to standard error.

@@ -3,8 +3,9 @@
 use super::source::SourceArgs;
 use super::{INDEX_HELP, SortArgs, check_target, print_info, with_progress};
 use crate::interrupt::Interrupt;
-use crate::open::{byte_bar, parse_lengths};
+use crate::open::parse_lengths;
 use crate::outcome::{Outcome, Result, help};
+use crate::progress::byte_bar;
 use crate::quantity::parse_whole;
 use clap::Args;
 use siltstone::{Dictionary, DictionaryBuilder, DictionaryIndex};

@@ -172,11 +172,7 @@ impl<W: Write> Writer<W> {
 
 impl<W: Write> RecordSink for Writer<W> {
     fn write(&mut self, record: &Record) -> anyhow::Result<()> {
-        let shown = |bytes: &[u8]| match self.notation {
-            Notation::Plain => bytes.to_vec(),
-            notation => notation.show(bytes).into_bytes(),
-        };
-        let (key, value) = (shown(&record.key), shown(&record.value));
+        let (key, value) = (self.notation.bytes(&record.key), self.notation.bytes(&record.value));
         let fits = |field: &[u8]| !field.iter().any(|byte| b"\t\n\r".contains(byte));
         ensure!(
             self.table == Table::Csv || (fits(&key) && fits(&value)),

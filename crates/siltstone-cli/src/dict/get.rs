@@ -2,13 +2,13 @@
 
 use super::open;
 use crate::input::{self, ArgumentArgs};
-use crate::notation::Notation;
 use crate::outcome::{Outcome, Result, help_with_arguments};
+use crate::output::print_value;
 use anyhow::Context;
 use clap::Args;
-use siltstone::{Bytes, Dictionary};
+use siltstone::Dictionary;
 use std::ffi::OsString;
-use std::io::{BufWriter, IsTerminal, Write, stdout};
+use std::io::{BufWriter, Write, stdout};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "
@@ -74,16 +74,7 @@ fn get_one(args: &GetArgs, dictionary: &Dictionary, key: &[u8]) -> Result {
     if args.quiet {
         return Ok(Outcome::Done);
     }
-    let shown: Bytes = match args.typed.notation.typed() {
-        Notation::Plain => value,
-        notation => notation.show(&value).into(),
-    };
-    let mut out = stdout().lock();
-    out.write_all(&shown)?;
-    if out.is_terminal() || args.typed.notation.typed() != Notation::Plain {
-        out.write_all(b"\n")?;
-    }
-    out.flush()?;
+    print_value(&value, args.typed.notation.typed())?;
     Ok(Outcome::Done)
 }
 

@@ -11,8 +11,8 @@ mod update;
 mod verify;
 
 use crate::interrupt::Interrupt;
-use crate::open::{byte_bar, show_bytes};
 use crate::outcome::{Result, help};
+use crate::progress::show_bytes;
 use crate::quantity::parse_whole;
 use anyhow::{bail, ensure};
 use clap::{Args, Subcommand};
@@ -99,18 +99,6 @@ fn with_progress(builder: DictionaryBuilder, bar: &ProgressBar, interrupt: &Inte
         }
         !interrupt.is_raised()
     })
-}
-
-/// Runs an operation that reports bytes done and total bytes, with a progress bar.
-fn with_bar<T>(
-    verb: &'static str,
-    interrupt: &Interrupt,
-    work: impl FnOnce(&mut dyn FnMut(u64, u64) -> bool) -> siltstone::Result<T>,
-) -> siltstone::Result<T> {
-    let bar = byte_bar(verb);
-    let outcome = work(&mut |done, all| show_bytes(&bar, done, all) && !interrupt.is_raised());
-    bar.finish_and_clear();
-    outcome
 }
 
 /// Refuses to overwrite a file that is not a dictionary, or, without `force`, one that exists.

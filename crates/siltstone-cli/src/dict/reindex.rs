@@ -2,8 +2,8 @@
 
 use super::{INDEX_HELP, print_info};
 use crate::interrupt::Interrupt;
-use crate::open::byte_bar;
 use crate::outcome::{Outcome, Result, help};
+use crate::progress::with_bar;
 use clap::Args;
 use siltstone::{Dictionary, DictionaryIndex};
 use siltstone_bench::named::by_name;
@@ -32,13 +32,8 @@ pub struct ReindexArgs {
 
 pub fn run(args: ReindexArgs) -> Result {
     let interrupt = Interrupt::listen()?;
-    let bar = byte_bar("reading");
-    let dictionary = Dictionary::reindex(&args.path, args.index, &mut |done, all| {
-        bar.set_length(all);
-        bar.set_position(done);
-        !interrupt.is_raised()
-    })?;
-    bar.finish_and_clear();
+    let dictionary =
+        with_bar("reading", &interrupt, |progress| Dictionary::reindex(&args.path, args.index, progress))?;
     print_info(&args.path, &dictionary.info(), args.json)?;
     Ok(Outcome::Done)
 }

@@ -1,8 +1,9 @@
 //! `siltstone dict verify`: reads everything and reports damage.
 
-use super::{open, with_bar};
+use super::open;
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, help};
+use crate::progress::with_bar;
 use clap::Args;
 use std::path::PathBuf;
 
