@@ -123,8 +123,8 @@ struct Parameters {
     /// silt, mica: records differ in size
     #[arg(long)]
     variable: bool,
-    /// silt-paper: d, the number of keys in the HashStores of a partition at which they are merged; by default 0.3 of the
-    /// partition
+    /// silt-paper: d, the number of keys in the HashStores of a partition at which they are merged; by default 0.3 of
+    /// the partition
     #[arg(long, value_name = "D", value_parser = parse_count)]
     merge_keys: Option<f64>,
     /// silt-paper: k
