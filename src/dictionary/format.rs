@@ -78,6 +78,7 @@ impl Header {
 
     /// Writes the header of a file whose store is complete, which makes it a dictionary. Does not sync.
     pub fn write(&self, file: &File) -> Result<()> {
+        // With direct I/O only whole units can be written, so the rest of the unit is written back as it was.
         let bytes = HEADER_BLOCK_BYTES.next_multiple_of(file.alignment());
         let mut buffer = AlignedBuffer::default();
         file.read(Purpose::Maintain, 0, bytes, &mut buffer)?;
@@ -119,6 +120,7 @@ impl Header {
         let (covered, rest) = block.split_at_checked(CHECKSUM_AT).ok_or_else(short)?;
         let crc = rest.first_chunk().ok_or_else(short)?;
         let mut fields = Reader::new(covered.get(STORE_HEADER_BYTES..).ok_or_else(short)?);
+        // Before the checksum: a file of another kind is not a damaged dictionary.
         if fields.bytes(MAGIC.len()) != Some(MAGIC) {
             return Err(no_dictionary(file, "the header has another magic number".into()));
         }

@@ -67,6 +67,7 @@ impl Dictionary {
                 return Err(Error::Interrupted);
             }
         }
+        // An index of fewer records would make the others unreachable.
         if done != store.records() {
             let expected = format!("{} records", store.records());
             return Err(store.file().file().corrupt(0, expected, done.to_string()));
@@ -75,6 +76,7 @@ impl Dictionary {
         let (kind, bytes, _) = index.as_ref().map_or((0, Vec::new(), None), StoreIndex::encode);
         let file = directory.open(name, directory.access())?;
         let header = dictionary.header();
+        // The new index follows the first one, so until its footer is complete the file opens with the first one.
         let first = StoreFile::open_until(file, header.tag, header.first_end)?;
         first.append_index(Purpose::Maintain, PIECE_BYTES, (kind, &bytes))?;
         options.open_in(directory, name)

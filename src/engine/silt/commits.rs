@@ -49,6 +49,7 @@ impl CommitQueue {
     pub fn add(&mut self, conversion: PendingConversion) -> Result<()> {
         self.pending.push(conversion);
         self.counts.pending.store(self.pending.len() as u64, Ordering::Release);
+        // One commit for about one conversion of each partition, since every commit syncs.
         if self.pending.len() < self.configuration.partitions() {
             return Ok(());
         }
@@ -70,12 +71,14 @@ impl CommitQueue {
     pub fn commit(&mut self, mut edits: Vec<Edit>) -> Result<()> {
         let mut all = Vec::with_capacity(self.pending.len() + edits.len());
         for pending in &self.pending {
+            // A store that was merged before its commit never becomes live: the merge's edit covers it.
             match edits.iter_mut().find(|edit| edit.removed.contains(&pending.number)) {
                 Some(merge) => {
                     merge.removed.retain(|number| *number != pending.number);
                     merge.converted_to = merge.converted_to.max(pending.edit.converted_to);
                 }
                 None => {
+                    // A file must be durable before the manifest names it.
                     pending.file.sync(Purpose::Convert)?;
                     all.push(pending.edit.clone());
                 }
@@ -173,6 +176,7 @@ impl Commits {
         if unstated < least {
             return Ok(());
         }
+        // If the queue is in use, its user is about to commit.
         self.queue.try_run(CommitQueue::state_synced).map(drop)
     }
 }

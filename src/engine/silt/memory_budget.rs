@@ -344,6 +344,7 @@ impl MemoryBudget {
         let mut held = 0;
         let mut missing = None;
         let mut dropped = Vec::new();
+        // In the order of usefulness: the first pieces get the memory.
         for (number, piece) in pieces {
             // While a piece is decoded, its bytes from flash are in memory too.
             let bytes = if piece.resident { piece.bytes } else { 2 * decoded_bytes(piece.bytes) };
@@ -360,6 +361,7 @@ impl MemoryBudget {
             }
         }
         let hash_of = |key: &[u8]| cache_hash(self.configuration.placing.place(key));
+        // The cache gets what the pieces leave.
         self.cache.resize(left.try_into().unwrap_or(usize::MAX), &hash_of);
         for (number, piece) in dropped {
             self.partitions.get(number).change_view(|view| view.without(piece.store, piece.kind));

@@ -90,6 +90,7 @@ impl EntropyTrieBuilder {
 
     /// Finishes the current bucket, and leaves those between it and `bucket` empty.
     fn flush_until(&mut self, bucket: u64) {
+        // Empty buckets are coded too: a bucket is located by its number.
         while self.bucket < bucket {
             match &mut self.coder {
                 CoderBuilder::Paper(coder) => coder.push_bucket(&self.keys, self.len),

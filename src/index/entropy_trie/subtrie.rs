@@ -98,6 +98,7 @@ pub(super) trait NodeReader {
 
     /// Reads the code of a subtrie, and calls `visit` with each node and its symbol.
     fn walk(&mut self, leaves: Leaves, mut subtrie: Subtrie, visit: &mut impl FnMut(Subtrie, u64)) {
+        // The end of the code also ends the walk, so damaged bits cannot make it endless.
         while !leaves.has(subtrie) && !self.is_at_end() {
             let left = self.read(subtrie.size);
             visit(subtrie, left);
@@ -121,6 +122,7 @@ pub(super) trait NodeReader {
             }
             let (left, right) = subtrie.split(left);
             subtrie = if subtrie.is_right(key) {
+                // The code of the left subtrie precedes that of the right one.
                 self.skip(leaves, left);
                 right
             } else {

@@ -43,6 +43,7 @@ impl PartitionHandle {
         if refused.is_empty() {
             return;
         }
+        // The removal of expired items may make space for the refused puts.
         let has_room = self.collect(now_ms);
         for (at, full) in refused {
             // A refused put is repeated only if no later request of the batch has the same key, whose effect must
