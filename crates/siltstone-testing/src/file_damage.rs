@@ -2,7 +2,7 @@
 //! an older state. In each case no call returns a wrong value; what was synced is present or reported as lost; opening,
 //! verifying and repairing agree; and files with other names are left alone.
 
-use super::flips::{Counts, Files, Shape, TestBed, memory, read_files};
+use super::flips::{Counts, FileKind, Files, TestBed, memory, read_files};
 
 /// The largest part of a file's end that is damaged, in bytes.
 const BLOCK_BYTES: usize = 4096;
@@ -61,8 +61,8 @@ pub struct FileDamage {
 }
 
 impl FileDamage {
-    pub(super) fn new(shape: Shape) -> Result<FileDamage, String> {
-        let bed = |seed| TestBed::new(shape, seed).map_err(|error| error.to_string());
+    pub(super) fn new(kind: FileKind) -> Result<FileDamage, String> {
+        let bed = |seed| TestBed::new(kind, seed).map_err(|error| error.to_string());
         Ok(FileDamage { bed: bed(super::flips::SEED)?, other: bed([17, 23])? })
     }
 
@@ -194,13 +194,13 @@ impl FileDamage {
 
 #[cfg(test)]
 mod tests {
-    use super::super::flips::{PERFECT, TRIE, VARIABLE};
+    use super::super::flips::file_kind;
     use super::*;
 
     #[test]
     fn files_removed_mixed_up_or_ending_elsewhere_are_reported_or_harmless() {
-        for shape in [VARIABLE, PERFECT, TRIE] {
-            let damage = FileDamage::new(shape).unwrap();
+        for kind in ["log, any size", "log, fixed size", "cuckoo table"] {
+            let damage = FileDamage::new(file_kind(kind).unwrap()).unwrap();
             let cases = damage.cases();
             let outcomes: Vec<_> = cases.iter().map(|case| damage.check(case)).collect();
             let broken: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn files_of_others_are_never_removed_and_do_no_harm() {
-        let damage = FileDamage::new(VARIABLE).unwrap();
+        let damage = FileDamage::new(file_kind("log, any size").unwrap()).unwrap();
         let segment = damage.bed.files.iter().find(|(name, _)| name.starts_with("log-")).unwrap().1.clone();
         let store = damage.bed.files.iter().find(|(name, _)| name.ends_with(".sorted")).unwrap().1.clone();
         for content in [&[][..], &[7; 5000], &segment, &store] {

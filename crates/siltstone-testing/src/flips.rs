@@ -1,38 +1,37 @@
 //! Single bits that flip at rest, in each kind of file, one at a time: each is detected, or harmless. No call returns a
 //! wrong value, and a repair keeps every record that the bit does not affect.
 
+use crate::TestEngine;
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
-use siltstone::engine::CommonSettings;
-use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
+use siltstone::engine::{CommonSettings, EngineSettings};
 use siltstone::{Builder, Database, Error};
 use siltstone::{RepairReport, VerifyReport};
 use std::collections::BTreeMap;
 
-/// The kinds of file: a name, the shape and the structures of the database, and the prefix and suffix of the file name.
-const SUBJECTS: [(&str, Shape, &str, &str); 12] = [
-    ("manifest", VARIABLE, "MANIFEST", "MANIFEST"),
-    ("manifest mirror", VARIABLE, "MANIFEST.", "mirror"),
-    ("log, any size", VARIABLE, "log-", ""),
-    ("log, fixed size", PERFECT, "log-", ""),
-    ("hash store in hash order, ribbon filter", VARIABLE, "", ".hash"),
-    ("hash store in hash order, cuckoo filter", TAGGED, "", ".hash"),
-    ("cuckoo table", TRIE, "", ".hash"),
-    ("sorted store of a stream", VARIABLE, "", ".sorted"),
-    ("sorted store of slots, block-perfect", PERFECT, "", ".sorted"),
-    ("sorted store of checked slots, slot-perfect", PERFECT_SLOTS, "", ".sorted"),
-    ("sorted store of slots, entropy-coded trie", TRIE, "", ".sorted"),
-    ("sorted store of slots, fences", TAGGED_SLOTS, "", ".sorted"),
-];
+/// A kind of file, and a database that has such files.
+#[derive(Clone, Copy)]
+pub struct FileKind {
+    /// Its name.
+    pub name: &'static str,
+    /// How the names of the files begin and end.
+    pub affixes: (&'static str, &'static str),
+    /// Whether the records of the database have a fixed size.
+    pub is_fixed: bool,
+    /// The settings of the database.
+    pub settings: fn(&CommonSettings) -> Box<dyn EngineSettings>,
+    /// The setting that keeps later writes in the log.
+    pub in_log: (&'static str, &'static str),
+}
 
-pub(super) type Shape = (bool, IndexKind, HashStoreKind, FilterKind);
-pub(super) const VARIABLE: Shape = (false, IndexKind::Fences, HashStoreKind::HashOrdered, FilterKind::Ribbon);
-const TAGGED: Shape = (false, IndexKind::Fences, HashStoreKind::HashOrdered, FilterKind::CuckooTags);
-const TAGGED_SLOTS: Shape = (true, IndexKind::Fences, HashStoreKind::HashOrdered, FilterKind::CuckooTags);
-pub(super) const PERFECT: Shape =
-    (true, IndexKind::BlockPerfect, HashStoreKind::HashOrdered, FilterKind::Ribbon);
-const PERFECT_SLOTS: Shape = (true, IndexKind::SlotPerfect, HashStoreKind::HashOrdered, FilterKind::Ribbon);
-pub(super) const TRIE: Shape = (true, IndexKind::EntropyTrie, HashStoreKind::CuckooTable, FilterKind::Ribbon);
+fn file_kinds() -> impl Iterator<Item = FileKind> {
+    TestEngine::all().into_iter().flat_map(|engine| engine.file_kinds.iter().copied())
+}
+
+/// Returns the kind of file with this name.
+pub(super) fn file_kind(name: &str) -> Result<FileKind, String> {
+    file_kinds().find(|kind| kind.name == name).ok_or_else(|| format!("unknown kind of file: {name}"))
+}
 
 const KEYS: u64 = 240;
 pub(super) const SEED: [u64; 2] = [3, 5];
@@ -56,7 +55,7 @@ pub struct Counts {
 
 /// The names of all kinds of file.
 pub fn subjects() -> impl Iterator<Item = &'static str> {
-    SUBJECTS.iter().map(|(name, ..)| *name)
+    file_kinds().map(|kind| kind.name)
 }
 
 /// Flips `samples` bits of the files of one kind, one at a time.
@@ -64,9 +63,9 @@ pub fn subjects() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// The broken guarantee, and the file and bit that broke it.
 pub fn run(subject: &str, samples: u64, seed: u64) -> Result<Counts, String> {
-    let found = SUBJECTS.iter().find(|(name, ..)| *name == subject);
-    let (_, shape, prefix, suffix) = found.ok_or_else(|| format!("unknown kind of file: {subject}"))?;
-    let bed = TestBed::new(*shape, SEED).map_err(|error| error.to_string())?;
+    let kind = file_kind(subject)?;
+    let (prefix, suffix) = kind.affixes;
+    let bed = TestBed::new(kind, SEED).map_err(|error| error.to_string())?;
     let files: Vec<_> =
         bed.files.iter().filter(|(name, _)| name.starts_with(prefix) && name.ends_with(suffix)).collect();
     let bits: u64 = files.iter().map(|(_, bytes)| bytes.len() as u64 * 8).sum();
@@ -89,7 +88,7 @@ pub fn run(subject: &str, samples: u64, seed: u64) -> Result<Counts, String> {
 
 /// A closed database with SortedStores, HashStores and a log.
 pub(super) struct TestBed {
-    shape: Shape,
+    kind: FileKind,
     seed: [u64; 2],
     pub files: Files,
     /// The files after the database was closed for the first time.
@@ -122,10 +121,10 @@ pub(super) fn read_files(directory: &Directory) -> siltstone::Result<Files> {
 }
 
 impl TestBed {
-    /// A database of this shape. With another seed it has other values in files of the same names.
-    pub fn new(shape: Shape, seed: [u64; 2]) -> siltstone::Result<TestBed> {
+    /// A database with this kind of file. With another seed it has other values in files of the same names.
+    pub fn new(kind: FileKind, seed: [u64; 2]) -> siltstone::Result<TestBed> {
         let (files, older) = (Files::new(), Files::new());
-        let mut bed = TestBed { shape, seed, files, older, history: BTreeMap::new() };
+        let mut bed = TestBed { kind, seed, files, older, history: BTreeMap::new() };
         let directory = memory(&bed.files)?;
         let database = bed.builder().open_in(directory.clone())?;
         bed.write(&database, 0)?;
@@ -137,9 +136,8 @@ impl TestBed {
         database.close()?;
         drop(database);
         bed.older = read_files(&directory)?;
-        // LogStores large enough to keep the following writes in the log.
-        let builder = bed.builder().set("log_slots_min", 4096);
-        let database = builder.open_in(directory.clone())?;
+        let (name, value) = kind.in_log;
+        let database = bed.builder().set(name, value).open_in(directory.clone())?;
         (3..6).try_for_each(|round| bed.write(&database, round))?;
         database.close()?;
         drop(database);
@@ -148,23 +146,20 @@ impl TestBed {
     }
 
     pub fn builder(&self) -> Builder {
-        let (fixed, index, hash_store, filter) = self.shape;
-        let settings = SiltSettings::default().log_slots_min(32).log_segment_bytes(8192).merge_ratio(3.0);
-        let settings = settings.index(Some(index)).hash_store(hash_store).filter(filter);
         let common = CommonSettings {
-            fixed: fixed.then_some((8, 12)),
+            fixed: self.kind.is_fixed.then_some((8, 12)),
             partitions: Some(2),
             block_bytes: Some(512),
             ..CommonSettings::default()
         };
-        let builder = Database::builder("memory").engine(settings.suited(&common)).common(common);
+        let builder = Database::builder("memory").engine((self.kind.settings)(&common)).common(common);
         builder.background_threads(0).seed(self.seed)
     }
 
     fn write(&mut self, database: &Database, round: u64) -> siltstone::Result<()> {
         for number in (0..KEYS).filter(|number| round == 0 || (number + round).is_multiple_of(2 * round)) {
             let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec();
-            let length = if self.shape.0 { 12 } else { 1 + number * 7 % 50 };
+            let length = if self.kind.is_fixed { 12 } else { 1 + number * 7 % 50 };
             let value: Vec<u8> =
                 (0..length).map(|at| (number * 31 + round * 7 + at + self.seed[0]) as u8).collect();
             let value = ((number + round) % 9 != 4).then_some(value);

@@ -281,7 +281,7 @@ impl Witness {
         let written = |event: &Event| match event.action {
             Action::Update { written, .. } => written,
             Action::InsertIfAbsent { value, inserted } => inserted.then_some(value),
-            Action::Read(_) | Action::Write(_) => None,
+            Action::Read(_) | Action::Write(_) | Action::Differs(_) => None,
         };
         let mut possible = self.events[&key].iter().filter_map(written);
         let is_counter = matches!(key, Key::Counter(_));

@@ -1,11 +1,15 @@
 //! The engines under test. A row here is all that the suites of all engines need of a new one.
 
+mod silt;
+
+pub use silt::random_silt;
+
 use crate::append_log::{self, AppendLogSettings};
+use crate::flips::FileKind;
 use crate::simulation::Omission;
 use siltstone::EngineKind;
 use siltstone::engine::CommonSettings;
 use siltstone::engine::mica::MicaSettings;
-use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
 use siltstone::engine::{EngineInfo, EngineSettings};
 use siltstone::{Builder, Database};
 use std::fmt;
@@ -32,6 +36,8 @@ pub struct TestEngine {
     pub job_buffers: &'static [&'static str],
     /// How the names of its store files end: immutable files that belong to one database, with checksums of everything.
     pub store_suffixes: &'static [&'static str],
+    /// The kinds of its files in which a flipped bit must be detected or harmless.
+    pub file_kinds: &'static [FileKind],
     /// The omitted calls that simulations must find.
     pub omissions: &'static [Omission],
 }
@@ -58,38 +64,6 @@ impl TestEngine {
         Database::builder(path).engine(settings).common(CommonSettings { fixed, ..common })
     }
 
-    /// SILT.
-    pub fn silt() -> TestEngine {
-        TestEngine {
-            info: EngineKind::Silt.info(),
-            small: |in_files| {
-                let common = CommonSettings {
-                    partitions: Some(2),
-                    memory_budget: in_files.then_some(300 << 10),
-                    ..CommonSettings::default()
-                };
-                let settings = SiltSettings::default().log_slots_min(64);
-                let settings = if in_files { settings.filter_last_store(6) } else { settings };
-                (common, settings.into())
-            },
-            draw: Arc::new(|random, common| random_silt(random, common).into()),
-            jobs: &["conversions", "merges"],
-            job_buffers: &["convert_buffers", "merge_buffers"],
-            store_suffixes: &[".hash", ".sorted"],
-            omissions: &[
-                Omission::SyncOf("log-"),
-                Omission::SyncOf("MANIFEST"),
-                Omission::SyncOf(".hash"),
-                Omission::SyncOf(".sorted"),
-                Omission::SyncOfTheDirectory,
-                Omission::Truncation,
-                Omission::ErrorsOfWrites,
-                Omission::ErrorsOfSyncs,
-                Omission::Removal,
-            ],
-        }
-    }
-
     /// MICA.
     pub fn mica() -> TestEngine {
         TestEngine {
@@ -107,6 +81,7 @@ impl TestEngine {
             jobs: &[],
             job_buffers: &[],
             store_suffixes: &[],
+            file_kinds: &[],
             omissions: &[],
         }
     }
@@ -123,6 +98,7 @@ impl TestEngine {
             jobs: &[],
             job_buffers: &[],
             store_suffixes: &[],
+            file_kinds: &[],
             omissions: &[
                 Omission::SyncOf("MANIFEST"),
                 Omission::SyncOfTheDirectory,
@@ -155,36 +131,4 @@ fn between(random: &mut fastrand::Rng, start: u64, end: u64) -> u64 {
 /// None half of the time, otherwise a budget from about the minimum of a database with few partitions on, in bytes.
 pub fn random_memory_budget(random: &mut fastrand::Rng) -> Option<u64> {
     random.bool().then(|| between(random, 300 << 10, 2 << 20))
-}
-
-/// Random settings of SILT, and a random memory budget.
-pub fn random_silt(random: &mut fastrand::Rng, common: &mut CommonSettings) -> SiltSettings {
-    let mut of_memory = fastrand::Rng::with_seed(random.get_seed());
-    let hash_stores = [HashStoreKind::HashOrdered, HashStoreKind::CuckooTable, HashStoreKind::HashOrdered];
-    let filters = [FilterKind::Ribbon, FilterKind::CuckooTags, FilterKind::Ribbon];
-    let indexes = [
-        None,
-        Some(IndexKind::EntropyTrie),
-        Some(IndexKind::Fences),
-        Some(IndexKind::BlockPerfect),
-        Some(IndexKind::SlotPerfect),
-    ];
-    let settings = SiltSettings::default()
-        .merge_ratio([0.01, 0.1, 0.3, 1.0, 10.0][random.usize(..5)])
-        .tag_bits(random.u8(8..=15))
-        .log_slots_min(between(random, 16, 512) as u32)
-        .keys_per_log_slot(between(random, 1, 100) as u32)
-        .hash_store(hash_stores[random.usize(..3)])
-        .filter(filters[random.usize(..3)])
-        .filter_bits(random.u8(4..=16))
-        .index(indexes[random.usize(..5)])
-        .log_segment_bytes(between(random, 4096, 100_000))
-        .log_bytes_max(between(random, 4096, 1 << 20))
-        .piece_bytes_max(between(random, 32 << 10, 256 << 10) as usize)
-        .step_records(between(random, 1, 1000) as usize)
-        .region_slots_max(16 << random.u32(..6))
-        .manifest_bytes_max(between(random, 1, 3000))
-        .filter_last_store(if of_memory.u8(..3) == 0 { of_memory.u8(1..12) } else { 0 });
-    common.memory_budget = random_memory_budget(&mut of_memory);
-    settings.resident_bytes_max(between(&mut of_memory, 1, 1 << 20)).suited(common)
 }
