@@ -278,19 +278,23 @@ numbers! {
     usize: |text| parse_whole(text)?.try_into().ok();
 }
 
-/// Implements [`SettingValue`] for a type with few values, which have these names.
+/// Implements [`SettingValue`] for a type with few values: from a list of names and values, or from an iterator of
+/// pairs.
 macro_rules! named_values {
     ($kind:ty { $($name:literal => $value:expr,)* }) => {
+        $crate::engine::settings::named_values!($kind, [$(($name, $value)),*]);
+    };
+    ($kind:ty, $values:expr) => {
         impl $crate::engine::settings::SettingValue for $kind {
             type Limits = ();
 
             fn parse(text: &str) -> Option<Self> {
                 let text = text.replace('-', "_");
-                [$(($name, $value)),*].into_iter().find(|(name, _)| *name == text).map(|(_, value)| value)
+                $values.into_iter().find(|(name, _)| *name == text).map(|(_, value)| value)
             }
 
             fn text(self) -> String {
-                let named = [$(($name, $value)),*].into_iter().find(|(_, value)| *value == self);
+                let named = $values.into_iter().find(|(_, value)| *value == self);
                 named.map_or_else(String::new, |(name, _)| name.to_owned())
             }
 
@@ -299,7 +303,7 @@ macro_rules! named_values {
             }
 
             fn limits_text((): ()) -> String {
-                [$($name),*].join(", ")
+                $values.into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ")
             }
         }
     };

@@ -1,4 +1,6 @@
-//! Packed numbers of any width, low bits first, in 64-bit words.
+//! Packed numbers of any width, low bits first, in 64-bit words: a number is read from two of them, and `select` scans
+//! them. The codes of tries, which are read from both ends, have a string of bytes of their own
+//! (`entropy_trie::code_string`).
 
 use super::DecodeError;
 use crate::coding::Decoder;

@@ -11,6 +11,7 @@ use crate::store::hash_store::HashStoreFormat;
 use crate::store::ordered::IndexKind;
 use crate::store::record::RecordLayout;
 use crate::{Error, Result};
+use std::iter::once;
 
 /// The form of HashStores on flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,19 +29,12 @@ named_values!(HashStoreKind {
     "hash_ordered" => HashStoreKind::HashOrdered,
 });
 
-named_values!(Option<IndexKind> {
-    "auto" => None,
-    "fences" => Some(IndexKind::Fences),
-    "entropy_trie" => Some(IndexKind::EntropyTrie),
-    "dense_trie" => Some(IndexKind::DenseTrie),
-    "block_perfect" => Some(IndexKind::BlockPerfect),
-    "slot_perfect" => Some(IndexKind::SlotPerfect),
-});
+named_values!(
+    Option<IndexKind>,
+    once(("auto", None)).chain(IndexKind::ALL.map(|kind| (kind.name(), Some(kind))))
+);
 
-named_values!(FilterKind {
-    "cuckoo_tags" => FilterKind::CuckooTags,
-    "ribbon" => FilterKind::Ribbon,
-});
+named_values!(FilterKind, FilterKind::ALL.map(|kind| (kind.name(), kind)));
 
 settings! {
     /// The settings of the engine `silt`.

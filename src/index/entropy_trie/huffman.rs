@@ -6,7 +6,7 @@
 //! Deviation: codes are at most [`CODE_BITS_MAX`] bits long, so at most two table lookups decode one. This costs less
 //! than 0.001 bits per key.
 
-use super::bits::BitWriter;
+use super::code_string::CodeWriter;
 use std::sync::LazyLock;
 
 /// The largest subtrie with a Huffman code, in keys. Binomial coefficients up to it fit in 64 bits.
@@ -78,7 +78,7 @@ impl HuffmanCode {
 
     /// Writes the code of a symbol.
     #[inline]
-    pub(super) fn write(&self, writer: &mut BitWriter, symbol: u64) {
+    pub(super) fn write(&self, writer: &mut CodeWriter, symbol: u64) {
         let word = self.words[symbol as usize];
         writer.write(u64::from(word.bits), u32::from(word.len));
     }

@@ -33,9 +33,9 @@
 //!
 //! H. Lim, D. G. Andersen, M. Kaminsky, "Practical Batch-Updatable External Hashing with Sorting", ALENEX 2013.
 
-mod bits;
 mod bucket_index;
 mod builder;
+mod code_string;
 mod fast;
 mod format;
 mod huffman;

@@ -10,8 +10,8 @@
 
 use super::{
     TrieSettings,
-    bits::{BitWriter, Bits},
     bucket_index::{Offsets, TwoLevelBuilder, TwoLevelIndex},
+    code_string::{CodeString, CodeWriter},
     huffman::{self, HuffmanCode, MERGED},
     subtrie::{Leaves, NodeReader, Subtrie, walk_keys},
 };
@@ -24,7 +24,7 @@ pub(super) struct PaperTrie {
     codes: &'static [HuffmanCode],
     leaves: Leaves,
     index: TwoLevelIndex,
-    bits: Bits,
+    bits: CodeString,
 }
 
 impl PaperTrie {
@@ -77,7 +77,7 @@ impl PaperTrie {
         let bit = decoder.at_most(u64::MAX / 2, "bits of code")?;
         let end = Offsets { position: len, bit };
         let index = TwoLevelIndex::decode(decoder, settings.bucket_keys, settings.buckets(), end)?;
-        let bits = Bits::from_bytes(
+        let bits = CodeString::from_bytes(
             decoder.take(usize::try_from(bit.div_ceil(8)).unwrap_or(usize::MAX), "code")?,
             bit,
         );
@@ -96,7 +96,7 @@ pub(super) struct PaperTrieBuilder {
     codes: &'static [HuffmanCode],
     leaves: Leaves,
     index: TwoLevelBuilder,
-    writer: BitWriter,
+    writer: CodeWriter,
 }
 
 impl PaperTrieBuilder {
@@ -105,7 +105,7 @@ impl PaperTrieBuilder {
             codes: huffman::codes_up_to(settings.huffman_max),
             leaves: Leaves::new(settings),
             index: TwoLevelIndex::builder(settings.bucket_keys),
-            writer: BitWriter::new(),
+            writer: CodeWriter::new(),
         }
     }
 
@@ -130,7 +130,7 @@ impl PaperTrieBuilder {
 }
 
 /// Writes the code of a node of `size` keys.
-fn write_node(codes: &[HuffmanCode], writer: &mut BitWriter, size: u64, left: u64) {
+fn write_node(codes: &[HuffmanCode], writer: &mut CodeWriter, size: u64, left: u64) {
     if let Some(code) = codes.get(size as usize) {
         code.write(writer, left);
         return;
@@ -145,7 +145,7 @@ fn write_node(codes: &[HuffmanCode], writer: &mut BitWriter, size: u64, left: u6
 /// Reads the code of one bucket.
 struct Reader<'a> {
     codes: &'static [HuffmanCode],
-    bits: &'a Bits,
+    bits: &'a CodeString,
     position: u64,
     end: u64,
 }

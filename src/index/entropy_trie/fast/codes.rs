@@ -8,7 +8,7 @@ use super::{
 };
 use crate::index::entropy_trie::{
     TrieSettings,
-    bits::BitWriter,
+    code_string::CodeWriter,
     huffman::{self, HuffmanCode, MERGED},
     subtrie::{Leaves, Subtrie, left_len, walk_keys},
 };
@@ -58,7 +58,7 @@ impl Codes {
     }
 
     /// Writes a node of `size` keys.
-    pub(super) fn write_node(&self, writer: &mut BitWriter, size: u64, left: u64) {
+    pub(super) fn write_node(&self, writer: &mut CodeWriter, size: u64, left: u64) {
         match self.nodes.get(size as usize) {
             Some(code) => code.write(writer, left),
             None => rice::write(writer, size, left),
@@ -66,12 +66,12 @@ impl Codes {
     }
 
     /// Writes a subtrie node by node.
-    pub(super) fn write_plain(&self, writer: &mut BitWriter, keys: &[u64], subtrie: Subtrie) {
+    pub(super) fn write_plain(&self, writer: &mut CodeWriter, keys: &[u64], subtrie: Subtrie) {
         walk_keys(keys, self.leaves, subtrie, &mut |size, left| self.write_node(writer, size, left));
     }
 
     /// Writes a subtrie of a dense trie in which no keys are equal.
-    pub(super) fn write_joint(&self, writer: &mut BitWriter, mut keys: &[u64], mut depth: u32) {
+    pub(super) fn write_joint(&self, writer: &mut CodeWriter, mut keys: &[u64], mut depth: u32) {
         while keys.len() > JOINT_MAX {
             let left = left_len(keys, depth);
             self.write_node(writer, keys.len() as u64, left);

@@ -9,7 +9,7 @@ use super::{
     skip::{Skipped, Stack},
     stream::Stream,
 };
-use crate::index::entropy_trie::{KEY_BITS, bits::PEEK_BITS, huffman::MERGED, subtrie::Subtrie};
+use crate::index::entropy_trie::{KEY_BITS, code_string::PEEK_BITS, huffman::MERGED, subtrie::Subtrie};
 use std::ops::Range;
 
 /// Reads a bucket's code in one direction.

@@ -20,7 +20,7 @@
 
 use crate::index::entropy_trie::{
     KEY_BITS,
-    bits::BitWriter,
+    code_string::CodeWriter,
     huffman::{HuffmanCode, MERGED},
     subtrie::left_len,
 };
@@ -174,7 +174,7 @@ impl JointCodes {
     }
 
     /// Writes the subtrie of up to [`JOINT_MAX`] distinct ascending keys that share their first `depth` bits.
-    pub(super) fn write(&self, writer: &mut BitWriter, keys: &[u64], depth: u32) {
+    pub(super) fn write(&self, writer: &mut CodeWriter, keys: &[u64], depth: u32) {
         match keys {
             [] | [_] => {}
             [low, high] => {
@@ -344,7 +344,7 @@ mod tests {
             if !(3..=JOINT_MAX).contains(&keys.len()) {
                 continue;
             }
-            let mut writer = BitWriter::new();
+            let mut writer = CodeWriter::new();
             codes.write(&mut writer, &keys, 0);
             let (shape, _) = codes.decode(keys.len(), writer.finish().peek(0));
             for (position, key) in keys.iter().enumerate() {

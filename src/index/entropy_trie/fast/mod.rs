@@ -26,8 +26,8 @@ mod stream;
 
 use super::{
     TrieSettings,
-    bits::{BitWriter, Bits},
     bucket_index::{Bucket, LineIndex, LineIndexBuilder, Offsets},
+    code_string::{CodeString, CodeWriter},
     huffman::MERGED,
     subtrie::{NodeReader, Subtrie, left_len},
 };
@@ -42,7 +42,7 @@ use stream::Stream;
 pub(super) struct FastTrie {
     codes: Codes,
     index: LineIndex,
-    bits: Bits,
+    bits: CodeString,
 }
 
 /// Reads a bucket's code, or half of it, node by node.
@@ -144,7 +144,7 @@ impl FastTrie {
     /// Writes a bucket's code again, with the leaves of `builder`.
     fn rewrite(&self, bucket: &Bucket, builder: &mut FastTrieBuilder) {
         let FastTrieBuilder { codes, writer, backward, .. } = builder;
-        let write = |writer: &mut BitWriter, subtrie: Subtrie, left| {
+        let write = |writer: &mut CodeWriter, subtrie: Subtrie, left| {
             if !codes.leaves.has(subtrie) {
                 codes.write_node(writer, subtrie.size, left);
             }
@@ -203,7 +203,7 @@ impl FastTrie {
     ) -> Result<Self, DecodeError> {
         let bit = decoder.at_most(u64::MAX / 2, "bits of code")?;
         let index = LineIndex::decode(decoder, settings.buckets(), Offsets { position: len, bit })?;
-        let bits = Bits::from_bytes(
+        let bits = CodeString::from_bytes(
             decoder.take(usize::try_from(bit.div_ceil(8)).unwrap_or(usize::MAX), "code")?,
             bit,
         );
@@ -216,9 +216,9 @@ impl FastTrie {
 pub(super) struct FastTrieBuilder {
     codes: Codes,
     index: LineIndexBuilder,
-    writer: BitWriter,
+    writer: CodeWriter,
     /// What is appended backward at the end of the bucket.
-    backward: BitWriter,
+    backward: CodeWriter,
 }
 
 impl FastTrieBuilder {
@@ -229,8 +229,8 @@ impl FastTrieBuilder {
         Self {
             codes: Codes::new(settings),
             index: LineIndexBuilder::new(settings.buckets(), expected),
-            writer: BitWriter::new(),
-            backward: BitWriter::new(),
+            writer: CodeWriter::new(),
+            backward: CodeWriter::new(),
         }
     }
 
@@ -239,7 +239,7 @@ impl FastTrieBuilder {
         let is_plain = has_equal_keys && self.codes.leaves.is_dense();
         self.begin_bucket(first, is_plain);
         let Self { codes, writer, backward, .. } = self;
-        let write = |writer: &mut BitWriter, keys: &[u64], subtrie: Subtrie| {
+        let write = |writer: &mut CodeWriter, keys: &[u64], subtrie: Subtrie| {
             if codes.leaves.is_dense() && !is_plain {
                 codes.write_joint(writer, keys, subtrie.depth);
             } else {

@@ -2,7 +2,7 @@
 //! is divided by a power of two; the quotient is coded in unary, the remainder in binary.
 
 use super::stream::Stream;
-use crate::index::entropy_trie::{bits::BitWriter, huffman::MERGED};
+use crate::index::entropy_trie::{code_string::CodeWriter, huffman::MERGED};
 
 /// A quotient of this size or more is replaced by this number of zeros and |Left| itself.
 const QUOTIENT_LIMIT: u32 = 20;
@@ -15,7 +15,7 @@ fn remainder_bits(size: u64) -> u32 {
 }
 
 /// Writes a node of `size` keys.
-pub(super) fn write(writer: &mut BitWriter, size: u64, left: u64) {
+pub(super) fn write(writer: &mut CodeWriter, size: u64, left: u64) {
     let deviation = left.wrapping_sub(size / 2) as i64;
     let number = ((deviation << 1) ^ (deviation >> 63)) as u64;
     let remainder_bits = remainder_bits(size);

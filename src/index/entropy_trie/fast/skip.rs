@@ -15,7 +15,7 @@ use super::{
     stream::Stream,
 };
 use crate::index::entropy_trie::{
-    bits::PEEK_BITS,
+    code_string::PEEK_BITS,
     huffman::{self, HuffmanCode, SIZE_MAX},
 };
 use std::sync::LazyLock;

@@ -1,11 +1,11 @@
 //! The code of one bucket, read forward from its begin or backward from its end.
 
-use crate::index::entropy_trie::{bits::Bits, bucket_index::Bucket};
+use crate::index::entropy_trie::{bucket_index::Bucket, code_string::CodeString};
 
 /// The rest of a bucket's code in one direction.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stream<'a, const BACKWARD: bool> {
-    bits: &'a Bits,
+    bits: &'a CodeString,
     /// The bit where the code begins (forward) or ends (backward).
     origin: u64,
     taken: u64,
@@ -16,12 +16,12 @@ pub(super) struct Stream<'a, const BACKWARD: bool> {
 impl<'a, const BACKWARD: bool> Stream<'a, BACKWARD> {
     /// Makes a stream of the complete code of a bucket.
     #[inline(always)]
-    pub(super) fn new(bits: &'a Bits, bucket: &Bucket) -> Self {
+    pub(super) fn new(bits: &'a CodeString, bucket: &Bucket) -> Self {
         let origin = if BACKWARD { bucket.end.bit } else { bucket.begin.bit };
         Self { bits, origin, taken: 0, len: bucket.end.bit - bucket.begin.bit }
     }
 
-    /// Returns the next bits, at least [`PEEK_BITS`](crate::index::entropy_trie::bits::PEEK_BITS) of them.
+    /// Returns the next bits, at least [`PEEK_BITS`](crate::index::entropy_trie::code_string::PEEK_BITS) of them.
     #[inline(always)]
     pub(super) fn peek(&self) -> u64 {
         if BACKWARD {

@@ -1,30 +1,35 @@
 //! Strings of bits that are written once, forward, and read from any position, forward or backward.
 //!
-//! Bits are numbered from the least significant bit of the first byte on. A field is written with its least significant
-//! bit first, so the next bits of a string are the low bits of a word, and they index a table without a shift.
+//! Codes are decoded from both ends of a bucket, at least 57 bits by one unaligned load, so the bytes have padding on
+//! both sides. The packed numbers of `index::bits` are aligned words instead: a number of up to 64 bits is read from
+//! two of them, `select` scans them, and they are what is saved.
+//!
+//! Bits are numbered from the least significant bit of the first byte on. A field is written with its least
+//! significant bit first, so the next bits of a string are the low bits of a word, and they index a table without a
+//! shift.
 
 /// Zero bytes in memory before and after the bits, so that a word can be loaded around any bit.
 const PADDING_BYTES: usize = 8;
 
-/// The minimum number of bits that [`Bits::peek`] and [`Bits::peek_backward`] return: a word without the bits of the
-/// position's byte.
+/// The minimum number of bits that [`CodeString::peek`] and [`CodeString::peek_backward`] return: a word without the
+/// bits of the position's byte.
 pub const PEEK_BITS: u32 = 57;
 
 /// An immutable string of bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bits {
+pub struct CodeString {
     /// The bits between two paddings.
     bytes: Vec<u8>,
     len: u64,
 }
 
-impl Default for Bits {
+impl Default for CodeString {
     fn default() -> Self {
-        BitWriter::new().finish()
+        CodeWriter::new().finish()
     }
 }
 
-impl Bits {
+impl CodeString {
     /// Makes a string of the first `len` bits of `bytes`; missing bytes are zeros.
     pub fn from_bytes(bytes: &[u8], len: u64) -> Self {
         let mut padded = Vec::with_capacity(bytes.len() + 2 * PADDING_BYTES);
@@ -75,7 +80,7 @@ impl Bits {
 
 /// Writes a string of bits.
 #[derive(Debug, Clone)]
-pub struct BitWriter {
+pub struct CodeWriter {
     /// The padding and all complete words.
     bytes: Vec<u8>,
     tail: u64,
@@ -83,7 +88,7 @@ pub struct BitWriter {
     tail_bits: u32,
 }
 
-impl BitWriter {
+impl CodeWriter {
     /// Makes an empty string.
     pub fn new() -> Self {
         Self { bytes: vec![0; PADDING_BYTES], tail: 0, tail_bits: 0 }
@@ -124,13 +129,13 @@ impl BitWriter {
     }
 
     /// Returns the string for reading.
-    pub fn finish(mut self) -> Bits {
+    pub fn finish(mut self) -> CodeString {
         let len = self.len();
         self.push_word(self.tail);
         self.bytes.truncate(PADDING_BYTES + len.div_ceil(8) as usize);
         self.bytes.resize(self.bytes.len() + PADDING_BYTES, 0);
         self.bytes.shrink_to_fit();
-        Bits { bytes: self.bytes, len }
+        CodeString { bytes: self.bytes, len }
     }
 
     fn push_word(&mut self, word: u64) {
@@ -158,7 +163,7 @@ mod tests {
 
     #[test]
     fn written_fields_are_read_forward() {
-        let mut writer = BitWriter::new();
+        let mut writer = CodeWriter::new();
         for (value, width) in fields() {
             writer.write(value, width);
         }
@@ -173,7 +178,7 @@ mod tests {
 
     #[test]
     fn fields_appended_backward_are_read_backward() {
-        let (mut writer, mut other) = (BitWriter::new(), BitWriter::new());
+        let (mut writer, mut other) = (CodeWriter::new(), CodeWriter::new());
         writer.write(0b101, 3);
         for (value, width) in fields() {
             other.write(value, width);
@@ -193,7 +198,7 @@ mod tests {
     #[test]
     fn words_of_64_bits_may_be_written_at_any_offset() {
         for offset in 0..64 {
-            let mut writer = BitWriter::new();
+            let mut writer = CodeWriter::new();
             writer.write(0, offset);
             writer.write(u64::MAX, 64);
             writer.write(0, 3);
@@ -207,7 +212,7 @@ mod tests {
 
     #[test]
     fn bits_outside_the_string_are_zeros() {
-        let bits = Bits::from_bytes(&[0xff; 3], 24);
+        let bits = CodeString::from_bytes(&[0xff; 3], 24);
         assert_eq!(bits.peek(20), 0xf);
         assert_eq!(bits.peek_backward(4) & 0xff, 0xf);
         for position in [24, 1000, u64::MAX / 2, u64::MAX - 3, u64::MAX] {
@@ -220,11 +225,11 @@ mod tests {
 
     #[test]
     fn a_string_of_the_same_bytes_is_equal() {
-        let mut writer = BitWriter::new();
+        let mut writer = CodeWriter::new();
         for (value, width) in fields() {
             writer.write(value, width);
         }
         let bits = writer.finish();
-        assert_eq!(Bits::from_bytes(bits.as_bytes(), bits.len()), bits);
+        assert_eq!(CodeString::from_bytes(bits.as_bytes(), bits.len()), bits);
     }
 }
