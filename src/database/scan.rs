@@ -58,9 +58,12 @@ impl Database {
             Bound::Excluded(end) => end.checked_sub(1),
             Bound::Unbounded => Some(u64::MAX),
         };
-        // Where one of them does not exist, the range is empty, and so is this one.
-        let positions = first.zip(last).map_or(1..=0, |(first, last)| first..=last);
-        self.engine().scan(positions, limit.into(), self.inner.clock.now_ms())
+        let Some((first, last)) = first.zip(last) else {
+            // There is no position above an excluded start of 2^64 - 1 or below an excluded end of 0.
+            self.engine().check_open()?;
+            return Ok(ScanPage::default());
+        };
+        self.engine().scan(first..=last, limit.into(), self.inner.clock.now_ms())
     }
 
     /// Returns false only if the key is certainly absent. Reads nothing from the device.
