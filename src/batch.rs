@@ -27,7 +27,7 @@ impl Durability {
     /// All levels, from the weakest to the strongest.
     pub const ALL: [Durability; 3] = [Durability::Buffered, Durability::Written, Durability::Synced];
 
-    /// The name, as typed on a command line.
+    /// Returns the name, as typed on a command line.
     pub fn name(self) -> &'static str {
         match self {
             Durability::Buffered => "buffered",

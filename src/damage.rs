@@ -62,7 +62,7 @@ impl KeyRange {
     /// Every key.
     pub const ALL: KeyRange = KeyRange { first: 0, last: u64::MAX };
 
-    /// The keys of one of 2^`partitions_log2` partitions whose placements within it are from `first` to `last`.
+    /// Returns the keys of one of 2^`partitions_log2` partitions whose placements within it are from `first` to `last`.
     pub(crate) fn within_partition(partition: u64, partitions_log2: u32, first: u64, last: u64) -> KeyRange {
         match partitions_log2 {
             0 => KeyRange { first, last },
@@ -73,12 +73,12 @@ impl KeyRange {
         }
     }
 
-    /// Whether the range contains keys with these first 64 bits of the hash.
+    /// Returns whether the range contains keys with these first 64 bits of the hash.
     pub fn contains(&self, placement: u64) -> bool {
         (self.first..=self.last).contains(&placement)
     }
 
-    /// The ranges sorted, with adjacent and overlapping ones merged.
+    /// Returns the ranges sorted, with adjacent and overlapping ones merged.
     pub(crate) fn united(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
         ranges.sort_unstable();
         let mut united: Vec<KeyRange> = Vec::new();
@@ -144,14 +144,14 @@ impl Damage {
         }
     }
 
-    /// The damage with the expected content and the content found.
+    /// Returns the damage with the expected content and the content found.
     #[doc(hidden)]
     pub fn because(mut self, expected: impl Into<String>, got: impl Into<String>) -> Damage {
         (self.expected, self.got) = (expected.into(), got.into());
         self
     }
 
-    /// The damage that an error describes, at its offset.
+    /// Returns the damage that an error describes, at its offset.
     pub(crate) fn of(error: &Error, part: DamagedPart, length: u64) -> Damage {
         match error {
             Error::Corrupt { file, offset, expected, got } => {
@@ -166,7 +166,7 @@ impl Damage {
         }
     }
 
-    /// The damage as an error.
+    /// Returns the damage as an error.
     pub fn error(&self) -> Error {
         Error::Corrupt {
             file: self.file.clone(),
@@ -218,7 +218,7 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Whether a record of this key may be lost, or a read may return an older one.
+    /// Returns whether a record of this key may be lost, or a read may return an older one.
     pub fn may_affect(&self, key: &[u8]) -> bool {
         let Some(hasher) = &self.hasher else { return !self.damage.is_empty() };
         let placement = hasher.hash(key).placement;
@@ -226,12 +226,12 @@ impl VerifyReport {
         lost.any(|range| range.contains(placement))
     }
 
-    /// All ranges of keys whose records may be lost, sorted and without overlaps.
+    /// Returns all ranges of keys whose records may be lost, sorted and without overlaps.
     pub fn lost(&self) -> Vec<KeyRange> {
         KeyRange::united(self.damage.iter().flat_map(|damage| damage.lost.clone()).collect())
     }
 
-    /// The ranges in [`lost`](VerifyReport::lost) for which reads may return an older or a deleted value.
+    /// Returns the ranges in [`lost`](VerifyReport::lost) for which reads may return an older or a deleted value.
     pub fn may_be_older(&self) -> Vec<KeyRange> {
         let older = self.damage.iter().filter(|damage| damage.may_be_older);
         KeyRange::united(older.flat_map(|damage| damage.lost.clone()).collect())

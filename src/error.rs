@@ -206,7 +206,7 @@ pub enum Error {
     Build(#[from] BuildError),
 }
 
-/// The remedy for a damaged file. `repair` supports the files of databases, but not dictionaries.
+/// Returns the remedy for a damaged file. `repair` supports the files of databases, but not dictionaries.
 fn remedy(file: &Path) -> &'static str {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     match FileName::parse(&name) {
@@ -236,7 +236,7 @@ fn user(process: Option<u32>) -> String {
 }
 
 impl Error {
-    /// An error of the operating system, with the operation and the file.
+    /// Returns an error of the operating system, with the operation and the file.
     pub(crate) fn io(
         operation: &'static str,
         file: impl Into<PathBuf>,
@@ -245,12 +245,12 @@ impl Error {
         move |source| Error::Io { operation, file, source: std::sync::Arc::new(source) }
     }
 
-    /// The error for a key that occurs twice.
+    /// Returns the error for a key that occurs twice.
     pub(crate) fn duplicate_key(key: &[u8]) -> Error {
         Error::DuplicateKey { key: key[..key.len().min(64)].escape_ascii().to_string() }
     }
 
-    /// The error for a structure in `file` at offset `base` that could not be decoded.
+    /// Returns the error for a structure in `file` at offset `base` that could not be decoded.
     pub(crate) fn decode(file: impl Into<PathBuf>, base: u64) -> impl FnOnce(DecodeError) -> Error {
         let file = file.into();
         move |error| Error::Corrupt {

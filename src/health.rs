@@ -69,7 +69,7 @@ impl Health {
         if was_closed { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Whether something failed.
+    /// Returns whether something failed.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
@@ -145,7 +145,7 @@ impl<T> FailStop<T> {
         self.health.run(|| work(&mut content))
     }
 
-    /// As [`run`](FailStop::run); returns `None` if another thread holds the lock.
+    /// Like [`run`](FailStop::run); returns `None` if another thread holds the lock.
     pub fn try_run<R>(&self, work: impl FnOnce(&mut T) -> Result<R>) -> Result<Option<R>> {
         let Some(mut content) = self.content.try_lock() else { return Ok(None) };
         self.health.run(|| work(&mut content)).map(Some)

@@ -77,7 +77,7 @@ pub struct RecordCache {
     misses: AtomicU64,
 }
 
-/// The hash by which the record of a key is cached.
+/// Returns the hash by which the record of a key is cached.
 #[inline]
 pub fn cache_hash(hash: KeyHash) -> u64 {
     let both = (hash.placement ^ hash.fingerprint.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -54,7 +54,7 @@ impl KeyStripes {
         with_locks(|number| &self.0[number], stripes, work)
     }
 
-    /// The memory held, in bytes.
+    /// Returns the memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
         size_of_val(&*self.0)
     }

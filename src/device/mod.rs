@@ -55,7 +55,7 @@ impl Access {
     #[doc(hidden)]
     pub const ALL: [Access; 3] = [Access::Buffered, Access::Direct, Access::DirectOrBuffered];
 
-    /// The name, as typed on a command line.
+    /// Returns the name, as typed on a command line.
     #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {

@@ -50,7 +50,7 @@ impl Header {
         RecordShape { layout: self.layout(), placing: self.placing() }
     }
 
-    /// How keys are hashed.
+    /// Returns how keys are hashed.
     pub fn placing(&self) -> Placing {
         Placing { hasher: self.hasher, partitions_log2: 0 }
     }

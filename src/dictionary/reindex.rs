@@ -38,7 +38,7 @@ impl Dictionary {
         Dictionary::reindex_in(Directory::system(&directory, Access::Buffered)?, name, index, progress)
     }
 
-    /// As [`reindex`](Dictionary::reindex), in any [`Directory`].
+    /// Like [`reindex`](Dictionary::reindex), in any [`Directory`].
     ///
     /// # Errors
     /// As [`reindex`](Dictionary::reindex).

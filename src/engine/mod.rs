@@ -79,7 +79,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The write that makes this change to a key; `None` for [`Change::Keep`].
+    /// Returns the write that makes this change to a key; `None` for [`Change::Keep`].
     pub fn to_write<'a>(&'a self, key: Key<'a>) -> Option<HashedWrite<'a>> {
         match self {
             Change::Keep => None,
@@ -138,7 +138,7 @@ pub trait Snapshot: Send + Sync {
 /// [`hasher`](Engine::hasher). The database has checked keys and writes against the limits and the
 /// [`shape`](Engine::shape); an engine does not check them again.
 pub trait Engine: Send + Sync {
-    /// The name of the engine.
+    /// Returns the name of the engine.
     fn name(&self) -> &'static str;
 
     /// Returns the shape of the records. Cheap.

@@ -24,11 +24,12 @@ pub enum Direction {
 
 /// Records in the order of their keys, which are compared byte by byte.
 pub trait Ordered: Send + Sync {
-    /// The records within the bounds as they are at this moment. Later writes do not change them, and nothing in them
-    /// expires. Bounds that no key can be within give no record.
+    /// Returns the records within the bounds as they are at this moment. Later writes do not change them, and nothing
+    /// in them expires. Bounds that no key can be within give no record.
     fn range(&self, bounds: KeyBounds<'_>, direction: Direction, now_ms: TimestampMs) -> Result<Records>;
 
-    /// The keys of these records. Default: the keys of [`range`](Ordered::range), which reads the values as well.
+    /// Returns the keys of these records. Default: the keys of [`range`](Ordered::range), which reads the values as
+    /// well.
     fn range_keys(&self, bounds: KeyBounds<'_>, direction: Direction, now_ms: TimestampMs) -> Result<Keys> {
         let records = self.range(bounds, direction, now_ms)?;
         Ok(Box::new(records.map(|record| record.map(|Record { key, .. }| key))))

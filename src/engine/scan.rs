@@ -27,7 +27,7 @@ pub struct ScanLimit {
 }
 
 impl From<usize> for ScanLimit {
-    /// A limit on the number of records alone.
+    /// Returns a limit on the number of records alone.
     fn from(records: usize) -> Self {
         ScanLimit { records, bytes: usize::MAX }
     }
@@ -51,12 +51,12 @@ pub struct PageBuilder {
 }
 
 impl PageBuilder {
-    /// An empty page.
+    /// Creates an empty page.
     pub fn new(limit: ScanLimit) -> PageBuilder {
         PageBuilder { limit, page: ScanPage::default(), bytes: 0, last_position: 0 }
     }
 
-    /// Whether the limit is reached. Only records of the last position are added from then on.
+    /// Returns whether the limit is reached. Only records of the last position are added from then on.
     pub fn is_full(&self) -> bool {
         self.page.records.len() >= self.limit.records.max(1) || self.bytes >= self.limit.bytes.max(1)
     }
@@ -75,7 +75,7 @@ impl PageBuilder {
         true
     }
 
-    /// The page, which continues at `next` unless a record was refused before.
+    /// Returns the page, which continues at `next` unless a record was refused before.
     pub fn finish(self, next: Option<u64>) -> ScanPage {
         ScanPage { next: self.page.next.or(next), records: self.page.records }
     }

@@ -141,7 +141,7 @@ pub trait SettingsTable: Clone + Sized + 'static {
     /// All settings.
     const TABLE: &'static [Setting<Self>];
 
-    /// The names of the settings that were given. The others have their defaults or the values of the database.
+    /// Returns the names of the settings that were given. The others have their defaults or the values of the database.
     fn given(&mut self) -> &mut Vec<&'static str>;
 
     /// Sets a setting of the engine `info` by its name.

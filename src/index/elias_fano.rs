@@ -78,7 +78,7 @@ impl EliasFanoBuilder {
     }
 }
 
-/// The number of zeros in a complete sequence: one after each high part.
+/// Returns the number of zeros in a complete sequence: one after each high part.
 fn zeros_of(end: u64, low_bits: u32) -> u64 {
     if end == 0 { 0 } else { ((end - 1) >> low_bits) + 1 }
 }
@@ -129,7 +129,7 @@ impl EliasFano {
         equal_range(self, value)
     }
 
-    /// The same in instructions that every processor of the architecture has.
+    /// Computes the same with instructions that every processor of the architecture has.
     #[inline(always)]
     fn equal_range_portably(&self, value: u64) -> Range<u64> {
         if value >= self.end {

@@ -56,7 +56,7 @@ impl Eviction {
     pub const ALL: [Eviction; 4] =
         [Eviction::Fifo, Eviction::Lru, Eviction::ApproximateLru, Eviction::SecondChance];
 
-    /// The name, as typed on a command line.
+    /// Returns the name, as typed on a command line.
     pub fn name(self) -> &'static str {
         match self {
             Eviction::Fifo => "fifo",

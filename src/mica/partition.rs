@@ -96,7 +96,7 @@ impl<S: Space, M: Mode, A> Partition<S, M, A> {
 }
 
 impl<S: Space, M: Mode, A: StateAccess<State = S::State>> Partition<S, M, A> {
-    /// As [`get`](Partition::get), and counts as a use for the policy of a cache.
+    /// Like [`get`](Partition::get), and counts as a use for the policy of a cache.
     #[inline]
     pub fn get_and_keep(
         &mut self,
@@ -213,7 +213,7 @@ impl<S: Space, M: Mode> Partition<S, M> {
         self.table.for_each(bucket..bucket + 1, now_ms, show);
     }
 
-    /// The main bucket of a hash. Within a partition it ascends with the hash.
+    /// Returns the main bucket of a hash. Within a partition it ascends with the hash.
     pub(crate) fn bucket_of(&self, hash: u64) -> u32 {
         self.table.bucket_of(hash)
     }

@@ -458,7 +458,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         self.buckets.main()
     }
 
-    /// The main bucket of a hash. It ascends with the hash within a partition.
+    /// Returns the main bucket of a hash. It ascends with the hash within a partition.
     pub fn bucket_of(&self, hash: u64) -> u32 {
         self.buckets.home(hash).bucket()
     }

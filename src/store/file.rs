@@ -37,7 +37,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// The length, in bytes.
+    /// Returns the length, in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }

@@ -22,7 +22,7 @@ impl FilterKind {
     #[doc(hidden)]
     pub const ALL: [FilterKind; 2] = [FilterKind::CuckooTags, FilterKind::Ribbon];
 
-    /// The name of the kind in settings and statistics.
+    /// Returns the name of the kind in settings and statistics.
     #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
@@ -31,13 +31,13 @@ impl FilterKind {
         }
     }
 
-    /// The kind with a name.
+    /// Returns the kind with a name.
     #[doc(hidden)]
     pub fn from_name(name: &str) -> Option<FilterKind> {
         FilterKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The kind of filter in a section of this kind, if there is one.
+    /// Returns the kind of filter in a section of this kind, if there is one.
     pub(in crate::store) fn of_section(section: u8) -> Option<FilterKind> {
         match section {
             SECTION_CUCKOO => Some(FilterKind::CuckooTags),

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use siltstone::device::{IoSnapshot, Purpose};
 use siltstone::{DegradedStore, RamAccount, Shape, Stats, StoreKind, Usage};
 
-/// Memory by component, in bytes.
+/// Returns the memory by component, in bytes.
 pub fn ram(account: &RamAccount) -> Value {
     account
         .items()
@@ -37,7 +37,7 @@ pub fn io(io: &IoSnapshot) -> Value {
 /// The largest number below which every whole number is exact as a float.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// A number as JSON: an integer if it is whole.
+/// Returns a number as JSON: an integer if it is whole.
 pub fn number(value: f64) -> Value {
     match value.fract() == 0.0 && value.abs() < WHOLE_MAX {
         true => json!(value as i64),
@@ -45,26 +45,27 @@ pub fn number(value: f64) -> Value {
     }
 }
 
-/// A number as text: an integer if it is whole or has at least six digits before the point, otherwise six digits.
+/// Returns a number as text: an integer if it is whole or has at least six digits before the point, otherwise six
+/// digits.
 pub fn number_as_text(value: f64) -> String {
     let before_the_point = value.abs().max(1.0).log10() as usize + 1;
     let decimals = if value.fract() == 0.0 { 0 } else { 6usize.saturating_sub(before_the_point) };
     format!("{value:.decimals$}")
 }
 
-/// The engine's other counters.
+/// Returns the engine's other counters.
 pub fn details(stats: &Stats) -> Value {
     let details = stats.details.iter().map(|(name, value)| ((*name).to_owned(), number(*value)));
     details.collect::<Map<_, _>>().into()
 }
 
-/// The settings of the engine.
+/// Returns the settings of the engine.
 pub fn settings(stats: &Stats) -> Value {
     let settings = stats.settings.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));
     settings.collect::<Map<_, _>>().into()
 }
 
-/// The format of the records.
+/// Returns the format of the records.
 pub fn shape(shape: &Shape) -> Value {
     json!({
         "fixed": shape.fixed.map(|(key_length, value_length)| [key_length, value_length]),
@@ -76,7 +77,7 @@ pub fn shape(shape: &Shape) -> Value {
     })
 }
 
-/// The structures of the stores.
+/// Returns the structures of the stores.
 pub fn stores(stats: &Stats) -> Value {
     let kind = |kind: &StoreKind| {
         let StoreKind { store, index, filter, count, .. } = kind;
@@ -85,7 +86,7 @@ pub fn stores(stats: &Stats) -> Value {
     stats.stores.iter().map(kind).collect()
 }
 
-/// The stores with damaged or unreadable parts.
+/// Returns the stores with damaged or unreadable parts.
 pub fn degraded(stats: &Stats) -> Value {
     let store = |store: &DegradedStore| {
         json!({
@@ -97,7 +98,7 @@ pub fn degraded(stats: &Stats) -> Value {
     stats.degraded.iter().map(store).collect()
 }
 
-/// The usage counters since the database was created.
+/// Returns the usage counters since the database was created.
 pub fn usage(usage: &Usage) -> Value {
     json!({
         "open_ms": usage.open_ms,
@@ -115,7 +116,7 @@ pub fn usage(usage: &Usage) -> Value {
     })
 }
 
-/// All statistics of a database.
+/// Returns all statistics of a database.
 pub fn stats(stats: &Stats) -> Value {
     json!({
         "engine": stats.engine,

@@ -73,7 +73,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// An error for wrong settings.
+    /// Returns an error for wrong settings.
     pub fn settings(problem: impl Into<String>) -> Error {
         Error::Settings(problem.into())
     }

@@ -9,7 +9,7 @@ pub struct KeySet {
 }
 
 impl KeySet {
-    /// An empty set for the numbers below `count`, one bit each.
+    /// Creates an empty set for the numbers below `count`, one bit each.
     pub fn new(count: u64) -> KeySet {
         let words = (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         KeySet { words, members: AtomicU64::new(0) }

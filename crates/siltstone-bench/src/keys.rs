@@ -67,14 +67,14 @@ impl Keys {
     }
 }
 
-/// The inverse of [`mix`].
+/// Returns the inverse of [`mix`].
 fn unmix(mut number: u64) -> u64 {
     number = unshift(number, 31).wrapping_mul(0x3196_42b2_d24d_8ec3);
     number = unshift(number, 27).wrapping_mul(0x96de_1b17_3f11_9089);
     unshift(number, 30)
 }
 
-/// The inverse of `number ^ number >> shift`, for shifts of at least 22.
+/// Returns the inverse of `number ^ number >> shift`, for shifts of at least 22.
 fn unshift(number: u64, shift: u32) -> u64 {
     number ^ (number >> shift) ^ (number >> (2 * shift))
 }

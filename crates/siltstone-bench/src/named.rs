@@ -16,7 +16,7 @@ pub trait Named: Copy + Send + Sync + 'static {
     /// All values.
     const ALL: &'static [Self];
 
-    /// The name, with underscores between words.
+    /// Returns the name, with underscores between words.
     fn name(self) -> &'static str;
 }
 
@@ -65,7 +65,7 @@ pub fn serialize<T: Named, S: Serializer>(kind: &T, serializer: S) -> Result<S::
     serializer.serialize_str(kind.name())
 }
 
-/// The settings of an empty command line.
+/// Returns the settings of an empty command line.
 pub(crate) fn defaults<T: Parser>() -> T {
     T::parse_from([""; 1])
 }

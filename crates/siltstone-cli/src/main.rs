@@ -76,7 +76,7 @@ enum Command {
     Engines(engines::EnginesArgs),
 }
 
-/// The command line. Options with hyphens also accept underscores, as in db_bench.
+/// Returns the command line. Options with hyphens also accept underscores, as in db_bench.
 fn command() -> clap::Command {
     fn with_underscores(command: clap::Command) -> clap::Command {
         let spelled = |arg: Arg| match arg.get_long().filter(|name| name.contains('-')) {

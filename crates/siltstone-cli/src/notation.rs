@@ -38,7 +38,7 @@ impl NotationArgs {
         }
     }
 
-    /// Whether bytes are printed in hex.
+    /// Returns whether bytes are printed in hex.
     pub fn is_hex(self) -> bool {
         self.hex
     }

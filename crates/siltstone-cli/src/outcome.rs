@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub const EXIT_CODES: &str = "\
 Exit codes: 0 success; 1 not found, already present, or damaged; 2 wrong usage; 3 error; 130 interrupted.";
 
-/// The text after the flags in a command's `--help`.
+/// Returns the text after the flags in a command's `--help`.
 pub fn help(examples: &str) -> String {
     format!("Examples:{examples}\n\n{EXIT_CODES}")
 }
@@ -61,7 +61,7 @@ impl fmt::Display for WrongUsage {
 
 impl StdError for WrongUsage {}
 
-/// An error for wrong usage: exit code 2.
+/// Returns an error for wrong usage: exit code 2.
 pub fn wrong_usage(message: impl fmt::Display) -> anyhow::Error {
     WrongUsage(format!("{message:#}")).into()
 }
@@ -117,12 +117,12 @@ fn say(line: &dyn fmt::Display) {
 
 type Cause<'a> = &'a (dyn StdError + 'static);
 
-/// Whether the reader closed the pipe, which is not an error of the command.
+/// Returns whether the reader closed the pipe, which is not an error of the command.
 fn is_broken_pipe(cause: Cause<'_>) -> bool {
     cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// The library's error, also if it is inside a benchmark's error.
+/// Returns the library's error, also if it is inside a benchmark's error.
 fn library_error(cause: Cause<'_>) -> Option<&Error> {
     match cause.downcast_ref() {
         Some(BenchError::Database(error)) => Some(error),
@@ -146,7 +146,7 @@ fn is_wrong_usage(cause: Cause<'_>) -> bool {
         )
 }
 
-/// The error with its causes, each once, with the library's remedies translated to flags of the command line.
+/// Returns the error with its causes, each once, with the library's remedies translated to flags of the command line.
 fn describe(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {

@@ -23,12 +23,13 @@ pub const PARAMETERS: &str = "parameters.json";
 /// Exists while a repair of an index may have removed the evidence of a loss that the catalogue does not record yet.
 pub const REPAIR_INCOMPLETE: &str = "repair-incomplete";
 
-/// Whether the directory is a dedup index.
+/// Returns whether the directory is a dedup index.
 pub fn is_index(directory: &Path) -> bool {
     directory.join(CHUNKS).is_dir() && directory.join(FILES).is_dir()
 }
 
-/// The directories of all databases: of the chunks and of the catalogue for an index, else the directory itself.
+/// Returns the directories of all databases: of the chunks and of the catalogue for an index, else the directory
+/// itself.
 pub fn databases(directory: &Path) -> Vec<PathBuf> {
     match is_index(directory) {
         true => vec![directory.join(CHUNKS), directory.join(FILES)],
@@ -36,12 +37,12 @@ pub fn databases(directory: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// The database that lookups read: the chunks of an index, else the directory itself.
+/// Returns the database that lookups read: the chunks of an index, else the directory itself.
 pub fn readable(directory: &Path) -> PathBuf {
     if is_index(directory) { directory.join(CHUNKS) } else { directory.to_owned() }
 }
 
-/// The directory itself, for commands that work on a single database.
+/// Returns the directory itself, for commands that work on a single database.
 ///
 /// # Errors
 /// The directory is a dedup index; the message names what to do instead.

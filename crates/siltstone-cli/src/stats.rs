@@ -52,7 +52,7 @@ pub fn run(args: StatsArgs) -> Result {
     Ok(Outcome::Done)
 }
 
-/// The statistics as a table.
+/// Returns the statistics as a table.
 pub fn table(stats: &Stats) -> String {
     let mut table = String::new();
     let mut row = |name: &str, value: String| table += &format!("{name:<28} {value:>16}\n");

@@ -77,7 +77,7 @@ pub fn print(path: &Path, report: &VerifyReport, json: bool) -> anyhow::Result<(
     Ok(out.flush()?)
 }
 
-/// A report in JSON. Hashes are strings of 16 hexadecimal digits.
+/// Returns a report in JSON. Hashes are strings of 16 hexadecimal digits.
 pub fn found(path: &Path, report: &VerifyReport) -> Value {
     json!({
         "path": path.display().to_string(),

@@ -36,7 +36,7 @@ pub struct BloomStore {
 }
 
 impl BloomStore {
-    /// The best store of the paper: H = 96, filters of 64 bytes, no prefilter.
+    /// Returns the best store of the paper: H = 96, filters of 64 bytes, no prefilter.
     pub fn paper(keys: f64, item_bytes: f64, over_provision: f64) -> Self {
         BloomStore {
             keys,
@@ -76,28 +76,29 @@ impl BloomStore {
         (self.page_bytes / self.item_bytes).floor().max(1.0)
     }
 
-    /// The number of instances: enough for all keys and their share of garbage in chains of length H.
+    /// Returns the number of instances: enough for all keys and their share of garbage in chains of length H.
     pub fn instances(&self) -> f64 {
         self.keys * (1.0 + self.over_provision) / (self.chain_length * self.page_items())
     }
 
-    /// The false positive rate of one filter: (1 − e^(−kn/m))^k with the best whole number k of hash functions (II).
+    /// Returns the false positive rate of one filter: (1 − e^(−kn/m))^k with the best whole number k of hash functions
+    /// (II).
     pub fn false_positives(&self) -> f64 {
         false_positives(8.0 * self.filter_bytes / self.page_items())
     }
 
-    /// The memory for write buffers, buffered filters and prefilter, in bytes (IV-B).
+    /// Returns the memory for write buffers, buffered filters and prefilter, in bytes (IV-B).
     pub fn ram_bytes(&self) -> f64 {
         let instance = self.page_bytes + self.buffered_filters * (self.filter_bytes + POINTER_BYTES) + 8.0;
         self.instances() * instance + self.keys * self.prefilter_bits / 8.0
     }
 
-    /// The memory of the write buffers alone, in bytes per key (Figure 6 of the paper).
+    /// Returns the memory of the write buffers alone, in bytes per key (Figure 6 of the paper).
     pub fn buffer_bytes_per_key(&self) -> f64 {
         self.instances() * self.page_bytes / self.keys
     }
 
-    /// The pages of the part of a chain that is on flash. It is read and written as a whole.
+    /// Returns the pages of the part of a chain that is on flash. It is read and written as a whole.
     pub fn chain_pages(&self) -> f64 {
         let filters = (self.chain_length - self.buffered_filters).max(0.0);
         (filters * (self.filter_bytes + POINTER_BYTES) / self.page_bytes).ceil()
@@ -145,7 +146,7 @@ impl BloomStore {
     }
 }
 
-/// The false positive rate of a Bloom filter with this many bits per key (II).
+/// Returns the false positive rate of a Bloom filter with this many bits per key (II).
 pub(super) fn false_positives(bits_per_key: f64) -> f64 {
     let best = (std::f64::consts::LN_2 * bits_per_key).max(1.0);
     let of = |functions: f64| (1.0 - (-functions / bits_per_key).exp()).powf(functions);

@@ -88,7 +88,7 @@ impl Cleaning {
     }
 }
 
-/// The appends of one key in a lap, minus one: `puts` / (1 − e^−x) − 1. The series avoids cancellation near 0.
+/// Returns the appends of one key in a lap, minus one: `puts` / (1 − e^−x) − 1. The series avoids cancellation near 0.
 fn superfluous(puts: f64, x: f64) -> f64 {
     if x < 1e-3 { x / 2.0 + x * x / 12.0 } else { puts / -(-x).exp_m1() - 1.0 }
 }

@@ -16,14 +16,14 @@ pub struct Cola {
 }
 
 impl Cola {
-    /// A COLA with 4 MiB of log and as many levels as its keys need at this growth factor.
+    /// Returns a COLA with 4 MiB of log and as many levels as its keys need at this growth factor.
     pub fn standard(keys: f64, item_bytes: f64, growth_factor: u32) -> Result<Self, ModelError> {
         let log_items = (LOG_BYTES / positive("item bytes", item_bytes)?).max(1.0);
         let levels = levels_for(positive("keys", keys)?, log_items, growth_factor)?;
         Ok(Cola { log_items, growth_factor, levels })
     }
 
-    /// The write amplification: the log first, then each level (Algorithm 4, estimateWA_COLA).
+    /// Returns the write amplification: the log first, then each level (Algorithm 4, estimateWA_COLA).
     pub fn writes(&self, popularity: &Popularity) -> Vec<f64> {
         let mut writes = vec![1.0];
         let mut interval = self.log_items;
@@ -39,12 +39,12 @@ impl Cola {
         writes
     }
 
-    /// The tables that a get reads in the worst case. Without filters each is a read.
+    /// Returns the tables that a get reads in the worst case. Without filters each is a read.
     pub fn tables_per_get_at_worst(&self) -> f64 {
         self.levels.into()
     }
 
-    /// The memory: two memtables, and Bloom filters with this many bits per key.
+    /// Returns the memory: two memtables, and Bloom filters with this many bits per key.
     pub fn ram_bytes(&self, keys: f64, item_bytes: f64, filter_bits_per_key: f64) -> f64 {
         2.0 * self.log_items * item_bytes + filter_bits_per_key / 8.0 * keys
     }

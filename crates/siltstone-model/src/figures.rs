@@ -48,7 +48,7 @@ pub struct Series {
 }
 
 impl Figure {
-    /// The figure as comma-separated values, one point per line: series, x, y.
+    /// Returns the figure as comma-separated values, one point per line: series, x, y.
     pub fn to_csv(&self) -> String {
         let mut lines = String::from("series,x,y\n");
         for series in &self.series {
@@ -70,8 +70,8 @@ const fn logarithmic(label: &'static str) -> Axis {
 
 const AMPLIFICATION: Axis = linear("write amplification");
 
-/// All figures, by number. Simulations are run for up to this many keys: with 0 there are none, and the figures take
-/// less than a minute; 10^7 keys take some minutes, 10^8 half an hour.
+/// Returns all figures, by number. Simulations are run for up to this many keys: with 0 there are none, and the figures
+/// take less than a minute; 10^7 keys take some minutes, 10^8 half an hour.
 pub fn all(simulated_keys_max: u64) -> Result<Vec<Figure>, ModelError> {
     Ok(vec![
         silt_trade_off(),
@@ -177,7 +177,7 @@ struct Case {
     popularity: Popularity,
 }
 
-/// The lines of the model, and of simulations with up to this many keys.
+/// Returns the lines of the model, and of simulations with up to this many keys.
 fn compared(name: &str, cases: &[Case], simulated_keys_max: u64) -> Result<Vec<Series>, ModelError> {
     let model = cases.iter().map(|case| (case.x, case.leveldb.writes(&case.popularity).total()));
     let mut series = vec![Series { name: format!("LevelDB-ana{name}"), points: model.collect() }];

@@ -31,7 +31,7 @@ pub struct FlashKey {
 }
 
 impl FlashKey {
-    /// The store of the paper, with the hash table on flash.
+    /// Returns the store of the paper, with the hash table on flash.
     pub fn paper(keys: f64, key_bytes: f64, value_bytes: f64, over_provision: f64) -> Self {
         FlashKey {
             keys,
@@ -62,12 +62,12 @@ impl FlashKey {
         self.header_bytes + self.item_bytes()
     }
 
-    /// The bytes of the hash table that an operation reads from or writes to flash.
+    /// Returns the bytes of the hash table that an operation reads from or writes to flash.
     fn entry_bytes_moved(&self) -> f64 {
         self.entry_bytes * (1.0 - self.table_cached)
     }
 
-    /// The keys that a flash drive of this capacity holds, without the hash table.
+    /// Returns the keys that a flash drive of this capacity holds, without the hash table.
     pub fn keys_max(&self, capacity_bytes: f64) -> f64 {
         capacity_bytes / ((1.0 + self.over_provision) * self.record_bytes())
     }
@@ -87,7 +87,7 @@ impl FlashKey {
         (self.record_bytes() + self.entry_bytes_moved()) / self.item_bytes()
     }
 
-    /// Read operations for a get: one for the record, and one for the hash table if it is not in memory.
+    /// Returns the read operations of a get: one for the record, and one for the hash table if it is not in memory.
     pub fn reads_per_get(&self) -> f64 {
         2.0 - self.table_cached
     }
@@ -97,7 +97,7 @@ impl FlashKey {
         self.read_amplification()
     }
 
-    /// The factor by which garbage collection multiplies the writes of uniformly random puts.
+    /// Returns the factor by which garbage collection multiplies the writes of uniformly random puts.
     pub fn collection(&self) -> f64 {
         let provision = 1.0 + self.over_provision;
         provision / (provision + lambert_w(-provision * (-provision).exp()))
@@ -114,12 +114,12 @@ impl FlashKey {
         Ok(self.write_amplification_sequential() * cleaning.appends_per_put)
     }
 
-    /// The memory of the cached part of the hash table, in bytes. Bands and buffers take less than a MiB more.
+    /// Returns the memory of the cached part of the hash table, in bytes. Bands and buffers take less than a MiB more.
     pub fn ram_bytes(&self) -> f64 {
         self.table_cached * self.table_bytes()
     }
 
-    /// The hash table, in bytes.
+    /// Returns the hash table, in bytes.
     pub fn table_bytes(&self) -> f64 {
         self.keys * self.entries_per_key * self.entry_bytes
     }

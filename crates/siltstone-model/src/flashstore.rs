@@ -55,7 +55,7 @@ pub struct Recycling {
 }
 
 impl FlashStore {
-    /// The store of the paper with this much flash, above a disk.
+    /// Returns the store of the paper with this much flash, above a disk.
     pub fn paper(item_bytes: f64, flash_bytes: f64) -> Self {
         FlashStore {
             item_bytes,
@@ -82,12 +82,12 @@ impl FlashStore {
         Ok(())
     }
 
-    /// The copies of items that fit on flash before pages are recycled.
+    /// Returns the copies of items that fit on flash before pages are recycled.
     pub fn room(&self) -> f64 {
         self.flash_bytes * self.flash_usage / self.item_bytes
     }
 
-    /// The items that an index of this size can point to (4.4).
+    /// Returns the items that an index of this size can point to (4.4).
     pub fn index_items_max(&self, ram_bytes: f64) -> f64 {
         ram_bytes / self.slot_bytes
     }
@@ -131,7 +131,7 @@ impl FlashStore {
         Ok(recycling)
     }
 
-    /// The memory, in bytes: index, recency bits, buffer, cache, and the filter of keys on disk (4.2, 4.4).
+    /// Returns the memory, in bytes: index, recency bits, buffer, cache, and the filter of keys on disk (4.2, 4.4).
     pub fn ram_bytes(&self, keys: f64, recycling: &Recycling) -> f64 {
         let slots = recycling.keys_on_flash / self.load_factor;
         let on_disk = (keys - recycling.keys_on_flash).max(0.0);

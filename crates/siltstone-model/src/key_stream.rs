@@ -59,7 +59,7 @@ impl KeyStream {
         })
     }
 
-    /// Every key once, in pseudo-random order: to load a store before its updates are counted.
+    /// Returns every key once, in pseudo-random order: to load a store before its updates are counted.
     pub fn every_key(&self) -> impl Iterator<Item = u32> + use<> {
         let other_order = Permutation::new(self.keys, 0x5bd1_e995);
         (0..self.keys).map(move |index| other_order.at(index) as u32)

@@ -89,7 +89,7 @@ impl LevelDb {
         Ok(standard)
     }
 
-    /// The write amplification under this load (Algorithm 3).
+    /// Returns the write amplification under this load (Algorithm 3).
     pub fn writes(&self, popularity: &Popularity) -> LevelDbWrites {
         // The levels depend on each other only through their intervals, DInterval(l).
         let intervals = self.level_items.iter().map(|&size| popularity.density_interval(size));
@@ -117,7 +117,7 @@ impl LevelDb {
         LevelDbWrites { log: 1.0, level0: popularity.unique(log_items) / log_items, levels }
     }
 
-    /// The write amplification if no compaction ever merged duplicates, as in asymptotic analysis (4.3.4): each
+    /// Returns the write amplification if no compaction ever merged duplicates, as in asymptotic analysis (4.3.4): each
     /// turnover of a level rewrites it and the whole next level.
     pub fn writes_at_worst(&self) -> LevelDbWrites {
         let mut moved = self.log_items * self.level0_tables;
@@ -129,8 +129,8 @@ impl LevelDb {
         LevelDbWrites { log: 1.0, level0: 1.0, levels }
     }
 
-    /// The average number of tables that a get reads, where gets are distributed as puts are. Without filters each
-    /// table is a read (4.1.2; the method is that of 4.8).
+    /// Returns the average number of tables that a get reads, where gets are distributed as puts are. Without filters
+    /// each table is a read (4.1.2; the method is that of 4.8).
     ///
     /// A key is not in a level if it was not put within as many requests as that level and those above it cover.
     /// Level-0 has 0 to c0 − 1 tables, each number equally often. Below level-0, a get reads a table only if the key is
@@ -161,19 +161,19 @@ impl LevelDb {
         tables
     }
 
-    /// The tables that a get for a missing key reads in the worst case.
+    /// Returns the tables that a get for a missing key reads in the worst case.
     pub fn tables_per_miss(&self) -> f64 {
         self.level0_tables + self.level_items.len() as f64
     }
 
-    /// The maximum number of items on flash per key: a log, a full level-0 and full levels. The outputs of a compaction
-    /// that coexist with its inputs, a few tables, are not counted.
+    /// Returns the maximum number of items on flash per key: a log, a full level-0 and full levels. The outputs of a
+    /// compaction that coexist with its inputs, a few tables, are not counted.
     pub fn space_amplification(&self) -> f64 {
         let keys = self.level_items.last().copied().unwrap_or(0.0);
         ((1.0 + self.level0_tables) * self.log_items + self.level_items.iter().sum::<f64>()) / keys
     }
 
-    /// The memory: two memtables, and Bloom filters with this many bits per key.
+    /// Returns the memory: two memtables, and Bloom filters with this many bits per key.
     pub fn ram_bytes(&self, item_bytes: f64, filter_bits_per_key: f64) -> f64 {
         let keys = self.level_items.last().copied().unwrap_or(0.0);
         2.0 * self.log_items * item_bytes + filter_bits_per_key / 8.0 * keys

@@ -49,7 +49,7 @@ struct Level {
 }
 
 impl LevelDbSimulator {
-    /// An empty store of these parameters.
+    /// Creates an empty store of these parameters.
     pub fn new(leveldb: &LevelDb, item_bytes: f64) -> Result<Self, ModelError> {
         let table_items = (TABLE_BYTES / positive("item bytes", item_bytes)?).max(1.0);
         positive("levels", leveldb.level_items.len() as f64)?;
@@ -91,7 +91,7 @@ impl LevelDbSimulator {
         self.levels.iter_mut().for_each(|level| level.written = 0);
     }
 
-    /// The items written per put.
+    /// Returns the items written per put.
     pub fn writes(&self) -> LevelDbWrites {
         let per_request = |items: u64| items as f64 / self.requests.max(1) as f64;
         LevelDbWrites {
@@ -122,7 +122,7 @@ impl LevelDbSimulator {
         looked_into
     }
 
-    /// The items in each level, from level-1 on.
+    /// Returns the items in each level, from level-1 on.
     pub fn level_items(&self) -> Vec<usize> {
         self.levels.iter().map(|level| level.items).collect()
     }

@@ -44,7 +44,7 @@ pub struct Mica {
 }
 
 impl Mica {
-    /// The prototype's store.
+    /// Returns the prototype's store.
     pub fn paper(keys: f64, item_bytes: f64) -> Self {
         Mica {
             keys,
@@ -59,8 +59,8 @@ impl Mica {
         }
     }
 
-    /// The store of this crate: no header for records of a fixed size, 8 bytes for others; buckets of one cache line; a
-    /// bitmap of a 64th of the items. No memory is lost to fragmentation as long as all items have one size.
+    /// Returns the store of this crate: no header for records of a fixed size, 8 bytes for others; buckets of one cache
+    /// line; a bitmap of a 64th of the items. No memory is lost to fragmentation as long as all items have one size.
     pub fn siltstone(keys: f64, item_bytes: f64, fixed: bool) -> Self {
         Mica {
             header_bytes: if fixed { 0.0 } else { 8.0 },
@@ -114,13 +114,13 @@ impl Mica {
         Ok(())
     }
 
-    /// The memory of the index, in bytes.
+    /// Returns the memory of the index, in bytes.
     pub fn index_bytes(&self) -> f64 {
         let buckets = self.keys / (self.bucket_entries * self.load_factor);
         buckets * (1.0 + self.spare_buckets) * self.bucket_bytes
     }
 
-    /// The total memory, in bytes.
+    /// Returns the total memory, in bytes.
     pub fn ram_bytes(&self) -> f64 {
         let item =
             ((self.item_bytes + self.header_bytes) / self.size_class_bytes).ceil() * self.size_class_bytes;

@@ -103,7 +103,7 @@ impl Popularity {
         Ok(popularity)
     }
 
-    /// The popularity of the keys of a trace, given how often each was requested. Zeros are ignored.
+    /// Returns the popularity of the keys of a trace, given how often each was requested. Zeros are ignored.
     ///
     /// A trace shows only the keys that occur in it. If many occur once, many more would have occurred later, and the
     /// models underestimate a longer run.
@@ -157,18 +157,18 @@ impl Popularity {
         self.keys
     }
 
-    /// The groups, the most popular first.
+    /// Returns the groups, the most popular first.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// The new keys per request: 0, except for [`Popularity::latest`].
+    /// Returns the new keys per request: 0, except for [`Popularity::latest`].
     pub fn new_keys(&self) -> f64 {
         self.arrival.as_ref().map_or(0.0, |arrival| arrival.new_keys)
     }
 
-    /// The bound of the relative error that grouping causes in [`Popularity::unique`], for one request or more. The
-    /// result is never too low. Zero for uniform workloads and for up to 1,024 keys, about 3·10^−5 for others.
+    /// Returns the bound of the relative error that grouping causes in [`Popularity::unique`], for one request or more.
+    /// The result is never too low. Zero for uniform workloads and for up to 1,024 keys, about 3·10^−5 for others.
     ///
     /// A key that is requested with probability f is in a table of p requests with probability g(f) = 1 − (1 − f)^p.
     /// g is concave, so that the average probability overestimates, by no more than (f₂ − f₁)² / 8 · max |g″| if the
@@ -197,7 +197,7 @@ pub(super) fn power_sum(first: f64, end: f64, s: f64) -> f64 {
     if rank < end { sum + euler_maclaurin(rank, end, s) } else { sum }
 }
 
-/// The same by the Euler–Maclaurin formula, accurate to 10 digits from rank 64 on.
+/// Computes the same by the Euler–Maclaurin formula, accurate to 10 digits from rank 64 on.
 fn euler_maclaurin(first: f64, end: f64, s: f64) -> f64 {
     let log_ratio = (end / first).ln();
     let growth = (1.0 - s) * log_ratio;

@@ -12,7 +12,8 @@ use super::root::increasing_root;
 const DENSITY_POINTS: u32 = 64;
 
 impl Popularity {
-    /// The expected number of distinct keys among this many requests (Theorem 4.1). All keys for infinitely many.
+    /// Returns the expected number of distinct keys among this many requests (Theorem 4.1). All keys for infinitely
+    /// many.
     pub fn unique(&self, requests: f64) -> f64 {
         if requests.is_nan() || requests <= 0.0 {
             return 0.0;
@@ -23,7 +24,7 @@ impl Popularity {
         }
     }
 
-    /// The number of requests after which this many distinct keys are expected (Lemma 4.2): the inverse of
+    /// Returns the number of requests after which this many distinct keys are expected (Lemma 4.2): the inverse of
     /// [`Popularity::unique`]. Infinite for all keys or more.
     pub fn unique_inverse(&self, unique: f64) -> f64 {
         if unique >= self.keys() {
@@ -32,13 +33,13 @@ impl Popularity {
         increasing_root(unique, unique, |requests| self.unique(requests))
     }
 
-    /// The expected keys of a table that is merged from tables of `u` and of `v` keys (Theorem 4.3).
+    /// Returns the expected keys of a table that is merged from tables of `u` and of `v` keys (Theorem 4.3).
     pub fn merge(&self, u: f64, v: f64) -> f64 {
         self.unique(self.unique_inverse(u) + self.unique_inverse(v))
     }
 
-    /// The probability that a level has an item for a key at a `distance` (0 to 1, as a share of the key space) behind
-    /// the key that was compacted last, if every key is compacted once per `interval` requests (Theorem 4.4).
+    /// Returns the probability that a level has an item for a key at a `distance` (0 to 1, as a share of the key space)
+    /// behind the key that was compacted last, if every key is compacted once per `interval` requests (Theorem 4.4).
     pub fn density(&self, interval: f64, distance: f64) -> f64 {
         self.unique(interval * distance) / self.keys()
     }
@@ -54,7 +55,7 @@ impl Popularity {
         increasing_root(size, 2.0 * size, |interval| self.level_size(interval))
     }
 
-    /// The keys of a level that is compacted once around the key space per `interval` requests: the inverse of
+    /// Returns the keys of a level that is compacted once around the key space per `interval` requests: the inverse of
     /// [`Popularity::density_interval`].
     pub fn level_size(&self, interval: f64) -> f64 {
         if interval.is_nan() || interval <= 0.0 {
@@ -73,7 +74,7 @@ impl Popularity {
         mean.sum()
     }
 
-    /// The probability that a request is for a key that is not among the last `requests` requests.
+    /// Returns the probability that a request is for a key that is not among the last `requests` requests.
     pub fn absent(&self, requests: f64) -> f64 {
         match &self.arrival {
             None => {
@@ -90,7 +91,7 @@ impl Popularity {
         self.groups().iter().zip(&self.rates).map(|(group, &rate)| term(group, rate)).sum()
     }
 
-    /// The new keys, and of the older ones those that were requested while their rank increased by that many.
+    /// Returns the new keys, and of the older ones those that were requested while their rank increased by that many.
     fn unique_with_arrivals(&self, arrival: &Arrival, requests: f64) -> f64 {
         let new = (arrival.new_keys * requests).min(self.keys());
         let stay = self.keys() - new;

@@ -89,7 +89,7 @@ fn raise_limit() -> u64 {
     limits().0
 }
 
-/// The share of the process's limit that a database takes; the rest is for the program.
+/// Returns the share of the process's limit that a database takes; the rest is for the program.
 pub(super) fn share_of(limit: u64) -> u64 {
     limit / 4 * 3
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::ops::RangeInclusive;
 
 impl<S: Space> Mica<S> {
-    /// One page of the records at these positions. Writers to a partition wait while the page reads from it.
+    /// Returns one page of the records at these positions. Writers to a partition wait while the page reads from it.
     pub(super) fn scan_page(
         &self,
         positions: RangeInclusive<u64>,

@@ -15,7 +15,7 @@ pub(super) struct MicaSnapshot {
 }
 
 impl Snapshot for MicaSnapshot {
-    /// The first call reads all records once.
+    /// Returns the value that a key had. The first call reads all records once.
     fn get(&self, key: Key<'_>) -> Result<Option<Found>> {
         let places = self.places.get_or_init(|| {
             let keys = self.records.iter().map(|record| record.key.clone());

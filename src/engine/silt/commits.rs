@@ -106,7 +106,7 @@ impl CommitQueue {
         Ok(())
     }
 
-    /// The position before which every partition has its records in stores.
+    /// Returns the position before which every partition has its records in stores.
     pub fn converted_to(&self) -> u64 {
         self.manifest.partitions().iter().map(|partition| partition.converted_to).min().unwrap_or(0)
     }
@@ -147,12 +147,12 @@ impl Commits {
         }
     }
 
-    /// A number for a new store.
+    /// Returns a number for a new store.
     pub fn take_store_number(&self) -> u64 {
         self.next_store_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// How many conversions are not yet in the manifest.
+    /// Returns how many conversions are not yet in the manifest.
     pub fn pending(&self) -> u64 {
         self.counts.pending.load(Ordering::Acquire)
     }

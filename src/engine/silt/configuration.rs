@@ -18,12 +18,12 @@ impl Configuration {
         Configuration { directory, settings, header, placing }
     }
 
-    /// The number of partitions.
+    /// Returns the number of partitions.
     pub fn partitions(&self) -> usize {
         1 << self.header.partitions_log2
     }
 
-    /// The partition of a key and the hash of the key in it.
+    /// Returns the partition of a key and the hash of the key in it.
     #[inline]
     pub fn route(&self, key: Key<'_>) -> (usize, KeyHash) {
         let bits = self.placing.partitions_log2;

@@ -18,7 +18,7 @@ const PARTITION_RECORDS_MIN: u64 = 512;
 /// The size of a read of each store, in bytes.
 const READ_BYTES: usize = 16 << 10;
 
-/// The number of keys, about.
+/// Returns the number of keys, about.
 pub(super) fn approximate_len(partitions: &Partitions, placing: Placing, now_ms: TimestampMs) -> Result<u64> {
     let sampled = (SAMPLED_RECORDS / partitions.len() as u64).max(PARTITION_RECORDS_MIN);
     let keys = (0..partitions.len()).map(|number| count_keys(partitions, number, placing, sampled, now_ms));

@@ -15,7 +15,7 @@ use crate::store::log::format::SEGMENT_HEADER_BYTES;
 use crate::store::names::FileName;
 
 impl Silt {
-    /// Whether the directory holds what is left of a creation that was interrupted, and nothing else.
+    /// Returns whether the directory holds what is left of a creation that was interrupted, and nothing else.
     pub fn is_half_created(directory: &Directory) -> Result<bool> {
         let names = directory.list()?;
         for name in &names {
@@ -38,8 +38,8 @@ impl Silt {
     }
 }
 
-/// Whether a creation makes a file of this name, and this one is as long as that, or empty. What it holds says nothing:
-/// after a loss of power a file system may show anything in place of what was not synced.
+/// Returns whether a creation makes a file of this name, and this one is as long as that, or empty. What it holds says
+/// nothing: after a loss of power a file system may show anything in place of what was not synced.
 fn is_of_creation(directory: &Directory, name: &str) -> Result<bool> {
     let written = match FileName::parse(name) {
         Some(FileName::Segment(0)) => SEGMENT_HEADER_BYTES as u64,

@@ -50,7 +50,7 @@ pub struct Silt {
 }
 
 impl Silt {
-    /// An engine of partitions that were opened. The log is not yet replayed.
+    /// Returns an engine of partitions that were opened. The log is not yet replayed.
     pub(super) fn compose(
         configuration: Arc<Configuration>,
         log: Arc<Log>,
@@ -165,8 +165,8 @@ impl Engine for Silt {
         self.reader.get_many(keys, now_ms)
     }
 
-    /// By the tags of LogStores and by the filters that are in memory. A SortedStore without a filter may contain any
-    /// key.
+    /// Decides by the tags of LogStores and by the filters that are in memory. A SortedStore without a filter may
+    /// contain any key.
     fn may_contain(&self, key: Key<'_>, _now_ms: TimestampMs) -> Result<bool> {
         self.check_open()?;
         Ok(self.reader.may_contain(key))

@@ -57,12 +57,13 @@ impl Drop for Requests<'_> {
 }
 
 impl Reader {
-    /// The values of many keys, in the order of the keys.
+    /// Returns the values of many keys, in the order of the keys.
     pub fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
         self.look_up_many(keys, |key| self.start(key, now_ms))
     }
 
-    /// The values of many keys, in the order of the keys. `start` returns the value of a key or the stores to search.
+    /// Returns the values of many keys, in the order of the keys. `start` returns the value of a key or the stores to
+    /// search.
     pub fn look_up_many<'a>(
         &self,
         keys: &[Key<'a>],
@@ -144,7 +145,7 @@ enum Located {
 }
 
 impl PendingKey<'_> {
-    /// The read of the next store that may have the key, or its value if no store has to be read any more.
+    /// Returns the read of the next store that may have the key, or its value if no store has to be read any more.
     fn next_read(&mut self) -> Result<Next> {
         loop {
             let number = self.next_store;

@@ -146,7 +146,7 @@ impl MemoryBudget {
         memory
     }
 
-    /// The budget in bytes, if there is one.
+    /// Returns the budget in bytes, if there is one.
     fn budget(&self) -> Option<u64> {
         Some(self.budget.load(Relaxed)).filter(|budget| *budget != UNLIMITED)
     }
@@ -173,7 +173,7 @@ impl MemoryBudget {
         self.has_missing.load(Relaxed)
     }
 
-    /// The number of pieces that could not be read.
+    /// Returns the number of pieces that could not be read.
     pub fn unreadable(&self) -> usize {
         self.unreadable.lock().len()
     }
@@ -196,14 +196,14 @@ impl MemoryBudget {
         bytes.try_into().unwrap_or(usize::MAX)
     }
 
-    /// The size of a transfer of background work, in bytes.
+    /// Returns the size of a transfer of background work, in bytes.
     pub fn transfer_bytes(&self) -> usize {
         let Configuration { settings, directory, .. } = &*self.configuration;
         let bytes = piece_bytes(settings, self.keys.load(Relaxed), directory.access());
         bytes.min(self.transfer_bytes_max())
     }
 
-    /// Whether a filter of this size may be built.
+    /// Returns whether a filter of this size may be built.
     pub fn leaves_room_for(&self, bytes: u64) -> bool {
         bytes <= self.budget.load(Relaxed) / FILTER_SHARE
     }
@@ -288,7 +288,7 @@ impl MemoryBudget {
         }
     }
 
-    /// The memory that the engine requires now and at the peak of the work that it may start, in bytes.
+    /// Returns the memory that the engine requires now and at the peak of the work that it may start, in bytes.
     fn required_bytes(&self) -> u64 {
         let (converting, merging) = (self.convert_bytes.load(Relaxed), self.merge_bytes.load(Relaxed));
         self.convert_peak.fetch_max(converting, Relaxed);

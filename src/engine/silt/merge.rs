@@ -45,7 +45,7 @@ pub(super) struct MergeJob {
     filter: Option<RangedFilterBuilder>,
 }
 
-/// Whether an index of this kind supports records of a layout.
+/// Returns whether an index of this kind supports records of a layout.
 pub(super) fn suits(index: IndexKind, layout: &RecordLayout, block_bytes: u32) -> bool {
     let form = OrderedTableSettings::form_for(layout, block_bytes, false, Some(index));
     match index {
@@ -57,7 +57,7 @@ pub(super) fn suits(index: IndexKind, layout: &RecordLayout, block_bytes: u32) -
     }
 }
 
-/// The settings of a new SortedStore, without the number of its records.
+/// Returns the settings of a new SortedStore, without the number of its records.
 pub(super) fn sorted_settings(
     header: &Header,
     index: IndexKind,
@@ -83,9 +83,9 @@ pub(super) fn sorted_settings(
     }
 }
 
-/// The expected size of the merged store if a share of `new_key_ratio` of the young records has new keys: at least half
-/// of all records, since a perfect index solves buckets of up to twice the records that it expects. Where more than
-/// half of all records replace others, the index takes slightly more bits per key.
+/// Returns the expected size of the merged store if a share of `new_key_ratio` of the young records has new keys: at
+/// least half of all records, since a perfect index solves buckets of up to twice the records that it expects. Where
+/// more than half of all records replace others, the index takes slightly more bits per key.
 fn expected(sorted: u64, young: u64, new_key_ratio: f64) -> u64 {
     let new = (young as f64 * new_key_ratio) as u64;
     sorted.saturating_add(new).max(sorted.saturating_add(young) / 2)
@@ -179,13 +179,13 @@ impl MergeJob {
         Ok(false)
     }
 
-    /// The number of HashStore records that it has passed, about: it passes all sources at the same pace.
+    /// Returns the number of HashStore records that it has passed, about: it passes all sources at the same pace.
     pub fn merged_records(&self) -> u64 {
         let share = self.cursor.taken() as f64 / self.records.max(1) as f64;
         (self.hash_records as f64 * share.min(1.0)) as u64
     }
 
-    /// The memory held, in bytes.
+    /// Returns the memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let filter = self.filter.as_ref().map_or(0, RangedFilterBuilder::heap_bytes);
         self.cursor.heap_bytes() + self.writer.heap_bytes() + filter

@@ -36,7 +36,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The number of records in immutable stores on flash.
+    /// Returns the number of records in immutable stores on flash.
     fn keys(&self) -> u64 {
         self.view.sorted_records() + self.view.hash_records()
     }
@@ -53,7 +53,7 @@ impl Partition {
         read(&self.state.read())
     }
 
-    /// The immutable stores.
+    /// Returns the immutable stores.
     pub fn view(&self) -> Arc<View> {
         self.state.read().view.clone()
     }
@@ -67,7 +67,7 @@ impl Partition {
         }
     }
 
-    /// The counts that the policy decides by.
+    /// Returns the counts that the policy decides by.
     pub fn counts(&self, compact: bool) -> PartitionCounts {
         let view = self.view();
         PartitionCounts {
@@ -133,7 +133,7 @@ impl Partitions {
         &self.partitions[number]
     }
 
-    /// The stores of a partition to search for a key.
+    /// Returns the stores of a partition to search for a key.
     #[inline]
     pub fn stores_of(&self, number: usize, hash: KeyHash) -> Stores {
         let state = self.partitions[number].state.read();
@@ -145,14 +145,14 @@ impl Partitions {
         Stores::new(active, view, log)
     }
 
-    /// One partition as it is now, with the log that it points into.
+    /// Returns one partition as it is now, with the log that it points into.
     pub fn snapshot_of(&self, number: usize) -> (PartitionSnapshot, LogView) {
         let state = self.partitions[number].state.read();
         let active = Arc::new(state.active.freeze(self.log.end()));
         (PartitionSnapshot { active, view: state.view.clone() }, self.log.view())
     }
 
-    /// All partitions at one moment, with the log that they point into.
+    /// Returns all partitions at one moment, with the log that they point into.
     pub fn snapshot(&self) -> (Vec<PartitionSnapshot>, LogView) {
         // With all writers locked no batch is half indexed.
         self.with_all_writers(|| {
@@ -221,7 +221,7 @@ impl Partitions {
         Ok(!self.is_due(&state, position) && state.active.insert(hash, position)?)
     }
 
-    /// Whether the LogStore is frozen before it takes a record at this position, although it has a free slot.
+    /// Returns whether the LogStore is frozen before it takes a record at this position, although it has a free slot.
     fn is_due(&self, state: &State, position: u64) -> bool {
         let is_long = position - state.active.start() > self.log_reach_bytes(state);
         let is_far = is_long || !state.active.reaches(position);
@@ -299,26 +299,26 @@ impl Partitions {
         Ok(())
     }
 
-    /// The record count at which the first LogStore of a partition is frozen.
+    /// Returns the record count at which the first LogStore of a partition is frozen.
     fn staggered(&self, number: usize, active: &LogStore) -> u32 {
         let share = (number + 1) as f64 / self.partitions.len() as f64;
         if share < 1.0 { (f64::from(active.slots()) * OCCUPANCY * share).ceil() as u32 } else { u32::MAX }
     }
 
-    /// The settings of the next LogStore of a partition with this many keys.
+    /// Returns the settings of the next LogStore of a partition with this many keys.
     fn log_store_settings(&self, partition_keys: u64, position_bits: u8) -> LogStoreSettings {
         let slots_max = self.log_slots_max.load(Relaxed);
         log_store_settings(&self.configuration.settings, partition_keys, slots_max, position_bits)
     }
 
-    /// The most bytes of log between the first and the last record of a LogStore.
+    /// Returns the most bytes of log between the first and the last record of a LogStore.
     pub fn log_reach_bytes(&self, state: &State) -> u64 {
         let sorted_bytes = state.view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
         policy::log_reach_bytes(&self.configuration.settings, self.partitions.len() as u64 * sorted_bytes)
     }
 
-    /// The end of the log, if all records of the partition in the log are in these LogStores; then the partition needs
-    /// no part of the log once they are merged. Otherwise the end of the last of them.
+    /// Returns the end of the log, if all records of the partition in the log are in these LogStores; then the
+    /// partition needs no part of the log once they are merged. Otherwise the end of the last of them.
     pub fn log_end_without(&self, number: usize, merged: &[Arc<FrozenLog>]) -> Result<u64> {
         // With the writer locked, no record is appended and not yet indexed.
         self.with_writer(number, |partition| {
@@ -334,7 +334,7 @@ impl Partitions {
         })
     }
 
-    /// The end of the log, if the partition has no records in the log that are not in stores.
+    /// Returns the end of the log, if the partition has no records in the log that are not in stores.
     pub fn log_end_if_empty(&self, number: usize) -> Result<Option<u64>> {
         self.with_writer(number, |partition| {
             let end = self.log.end();

@@ -102,7 +102,7 @@ impl Counts {
         self.sum(|partition| partition.sorted_records)
     }
 
-    /// The number of keys in HashStores that are assumed to be new.
+    /// Returns the number of keys in HashStores that are assumed to be new.
     fn new_keys(&self) -> f64 {
         self.new_key_ratio * self.sum(|partition| partition.hash_records)
     }

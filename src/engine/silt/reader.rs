@@ -38,7 +38,7 @@ impl Reader {
         }
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<Option<Found>> {
         match self.start(key, now_ms) {
             ControlFlow::Break(found) => Ok(found),
@@ -48,7 +48,7 @@ impl Reader {
         }
     }
 
-    /// The value if the cache has the record, or else the stores to search.
+    /// Returns the value if the cache has the record, or else the stores to search.
     #[inline]
     pub fn start<'a>(
         &'a self,
@@ -76,7 +76,7 @@ impl Reader {
         self.partitions.stores_of(partition, hash).may_contain(hash)
     }
 
-    /// The size of a block on flash, in bytes.
+    /// Returns the size of a block on flash, in bytes.
     pub fn block_bytes(&self) -> usize {
         self.configuration.header.block_bytes as usize
     }
@@ -91,7 +91,8 @@ impl Reader {
         LookupContext { key, hash, now_ms, cache: &self.cache, ticket }
     }
 
-    /// The stores to search for a key in a snapshot. The cache is not used: it has younger records than the snapshot.
+    /// Returns the stores to search for a key in a snapshot. The cache is not used: it has younger records than the
+    /// snapshot.
     pub fn start_in_snapshot<'a>(
         &'a self,
         key: Key<'a>,

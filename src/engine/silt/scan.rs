@@ -63,7 +63,7 @@ pub(super) fn scan(
     Ok(page.finish(None))
 }
 
-/// About which share of a partition's records a page holds.
+/// Returns about which share of a partition's records a page holds.
 fn share_of_page(snapshot: &PartitionSnapshot, limit: ScanLimit) -> f64 {
     let PartitionSnapshot { active, view } = snapshot;
     let records =

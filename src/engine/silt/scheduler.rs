@@ -68,7 +68,7 @@ impl Scheduler {
         }
     }
 
-    /// The state of the background work.
+    /// Returns the state of the background work.
     pub fn background(&self) -> Background {
         let loads = self.context.memory.has_work();
         Background {
@@ -116,7 +116,8 @@ impl Scheduler {
         memory.keep_within_budget();
     }
 
-    /// One bounded piece of work: of the job that is further behind, or of the other if a thread is at that one.
+    /// Executes one bounded piece of work: of the job that is further behind, or of the other if a thread is at that
+    /// one.
     pub fn step(&self, now_ms: TimestampMs) -> Result<Step> {
         self.context.log.health().run(|| {
             let JobContext { configuration, partitions, commits, memory, .. } = &self.context;
@@ -172,7 +173,7 @@ impl Scheduler {
         })
     }
 
-    /// The partition with the LogStore that was frozen first, of those that are to be converted.
+    /// Returns the partition with the LogStore that was frozen first, of those that are to be converted.
     fn oldest_frozen(&self, schedule: &Schedule) -> Option<usize> {
         let partitions = self.context.partitions.iter().enumerate();
         let is_merged = |number| schedule.merging_frozen && schedule.merging == Some(number);

@@ -203,12 +203,12 @@ impl SiltSettings {
     }
 }
 
-/// The error for a setting that another one overrides.
+/// Returns the error for a setting that another one overrides.
 fn without_effect(name: &'static str, reason: &str) -> Error {
     Error::Setting { name, problem: format!("{reason}, of `tag_bits` each; leave `{name}` out") }
 }
 
-/// The error for a structure that records of a layout cannot have.
+/// Returns the error for a structure that records of a layout cannot have.
 fn unsuited(name: &'static str, kind: &str, needed: &str, layout: &RecordLayout, block_bytes: u32) -> Error {
     let records = match layout.fixed {
         Some((key_length, value_length)) => format!("of {key_length} + {value_length} bytes"),

@@ -55,7 +55,7 @@ impl Snapshot for SiltSnapshot {
         })
     }
 
-    /// Partition by partition, each in hash order.
+    /// Returns all records, partition by partition, each in hash order.
     fn records(&self) -> Records {
         let (placing, log, now_ms) = (self.placing, self.log.clone(), self.now_ms);
         Box::new(self.partitions.clone().into_iter().flat_map(move |snapshot| {
@@ -65,7 +65,7 @@ impl Snapshot for SiltSnapshot {
     }
 }
 
-/// All records of a partition in hash order. `read_bytes` returns the size of a read of a store of this length.
+/// Returns all records of a partition in hash order. `read_bytes` returns the size of a read of a store of this length.
 pub(super) fn cursor(
     placing: Placing,
     snapshot: &PartitionSnapshot,
@@ -87,7 +87,7 @@ pub(super) fn cursor(
     MergeCursor::new(sources, Some(now_ms))
 }
 
-/// A copy of a record.
+/// Returns a copy of a record.
 pub(super) fn copy(record: &RecordView<'_>) -> Record {
     Record {
         key: Bytes::copy_from_slice(record.key),

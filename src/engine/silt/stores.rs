@@ -34,12 +34,12 @@ pub(super) struct LookupContext<'a> {
 }
 
 impl<'a> LookupContext<'a> {
-    /// The lookup of the key in one store.
+    /// Returns the lookup of the key in one store.
     pub fn query(&self, purpose: Purpose) -> Query<'a> {
         Query { purpose, hash: self.hash, key: self.key }
     }
 
-    /// The result for a record of the key. Copies the value, and inserts the record into the cache.
+    /// Returns the result for a record of the key. Copies the value, and inserts the record into the cache.
     pub fn found(&self, record: &RecordView<'_>) -> Lookup {
         let value = record.value.filter(|_| !record.is_gone(self.now_ms));
         let expires_at_ms = record.expires_at_ms;
@@ -83,7 +83,7 @@ impl Stores {
         Stores { active, view, log }
     }
 
-    /// The immutable stores.
+    /// Returns the immutable stores.
     pub fn view(&self) -> &View {
         &self.view
     }

@@ -79,8 +79,8 @@ pub(super) fn add_examined(examined: Examined, has_older: bool, report: &mut Ver
     );
 }
 
-/// The damage of a gap in the log with the keys whose records may have been in it: those of every partition whose
-/// records in the gap were not converted.
+/// Returns the damage of a gap in the log with the keys whose records may have been in it: those of every partition
+/// whose records in the gap were not converted.
 pub(super) fn lost_in_log(header: &Header, converted_to: &[u64], gap: &Range<u64>, damage: Damage) -> Damage {
     let concerned = (0..).zip(converted_to).filter(|(_, converted)| **converted < gap.end && !gap.is_empty());
     let ranges = concerned

@@ -22,22 +22,22 @@ pub(super) struct View {
 }
 
 impl View {
-    /// The records in HashStores, tombstones included.
+    /// Returns the records in HashStores, tombstones included.
     pub fn hash_records(&self) -> u64 {
         self.hash_stores.iter().map(|(_, store)| store.records()).sum()
     }
 
-    /// The records in the SortedStore.
+    /// Returns the records in the SortedStore.
     pub fn sorted_records(&self) -> u64 {
         self.sorted.as_ref().map_or(0, |(_, store)| store.records())
     }
 
-    /// The records in LogStores that are queued for conversion.
+    /// Returns the records in LogStores that are queued for conversion.
     pub fn frozen_records(&self) -> u64 {
         self.frozen.iter().map(|frozen| u64::from(frozen.len())).sum()
     }
 
-    /// The bytes of all its files.
+    /// Returns the bytes of all its files.
     pub fn disk_bytes(&self) -> u64 {
         let sorted = self.sorted.iter().map(|(_, store)| store.file().length());
         self.hash_stores.iter().map(|(_, store)| store.file().length()).chain(sorted).sum()
@@ -72,7 +72,7 @@ pub(super) struct Piece {
 }
 
 impl View {
-    /// The stores in hash order, with number and role.
+    /// Returns the stores in hash order, with number and role.
     pub fn ordered_stores(&self) -> impl Iterator<Item = (u64, Role, &Arc<OrderedTable>)> {
         let hash_stores = self.hash_stores.iter().filter_map(|(number, store)| match store {
             HashStore::Ordered(store) => Some((*number, Role::HashOrdered, store)),
@@ -81,7 +81,7 @@ impl View {
         hash_stores.chain(self.sorted.iter().map(|(number, store)| (*number, Role::Sorted, store)))
     }
 
-    /// All parts that may be on flash only.
+    /// Returns all parts that may be on flash only.
     pub fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
         self.ordered_stores().flat_map(|(number, role, store)| {
             let (index_kind, filter_kind) = match role {
@@ -105,7 +105,7 @@ impl View {
         })
     }
 
-    /// The view with one store replaced by the result of `change`; `None` if the view does not have the store.
+    /// Returns the view with one store replaced by the result of `change`; `None` if the view does not have the store.
     fn changed(&self, number: u64, change: impl FnOnce(&OrderedTable) -> OrderedTable) -> Option<View> {
         let (_, role, store) = self.ordered_stores().find(|(other, ..)| *other == number)?;
         let changed = Arc::new(change(store));
@@ -119,7 +119,7 @@ impl View {
         Some(view)
     }
 
-    /// The view without a part of one store.
+    /// Returns the view without a part of one store.
     pub fn without(&self, number: u64, kind: PieceKind) -> Option<View> {
         self.changed(number, |store| match kind.is_index() {
             true => store.without_index(),
@@ -133,7 +133,7 @@ impl View {
         Some(if kind.is_index() { store.with_index() } else { store.with_filter() })
     }
 
-    /// The view with a part of one store taken from `loaded`.
+    /// Returns the view with a part of one store taken from `loaded`.
     pub fn with(&self, number: u64, kind: PieceKind, loaded: &OrderedTable) -> Option<View> {
         self.changed(number, |store| match kind.is_index() {
             true => store.with_index_of(loaded),
@@ -158,7 +158,7 @@ impl View {
         }
     }
 
-    /// The stores that have a part on flash that could be in memory.
+    /// Returns the stores that have a part on flash that could be in memory.
     pub fn degraded(&self) -> impl Iterator<Item = DegradedStore> + '_ {
         self.ordered_stores().filter_map(|(number, role, store)| {
             let (index_on_flash, filter_on_flash) = (!store.has_index(), !store.has_filter());

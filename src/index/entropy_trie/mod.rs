@@ -93,7 +93,8 @@ pub struct TrieSettings {
 }
 
 impl Default for TrieSettings {
-    /// A dense trie with buckets of 256 keys and Huffman codes up to 64 keys, as in the paper. `expected_keys` is 0.
+    /// Returns the settings of a dense trie with buckets of 256 keys and Huffman codes up to 64 keys, as in the paper.
+    /// `expected_keys` is 0.
     fn default() -> Self {
         Self {
             coder: Coder::default(),

@@ -12,7 +12,7 @@ pub(super) struct Subtrie {
 }
 
 impl Subtrie {
-    /// The trie of a bucket.
+    /// Returns the trie of a bucket.
     pub(super) fn root(size: u64, first: u64) -> Self {
         Self { size, depth: 0, first }
     }

@@ -226,7 +226,7 @@ impl Filter for CuckooFilter {
     }
 }
 
-/// The bytes of the packed tags, without padding.
+/// Returns the bytes of the packed tags, without padding.
 fn tag_bytes(settings: &CuckooSettings) -> usize {
     (settings.slots() as usize * usize::from(settings.tag_bits)).div_ceil(8)
 }

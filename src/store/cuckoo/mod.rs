@@ -237,7 +237,7 @@ impl CuckooTableWriter {
         Ok(CuckooTable { file: Arc::new(file), geometry, filter })
     }
 
-    /// The memory held, in bytes.
+    /// Returns the memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.file.heap_bytes() + self.block.heap_bytes() + self.slot.capacity()
     }

@@ -112,8 +112,8 @@ impl LogToExamine {
         course.finish(directory)
     }
 
-    /// As [`examine`](LogToExamine::examine), for an open log, all of which must exist. `find` opens one of `segments`;
-    /// a segment that was released meanwhile counts as empty.
+    /// Like [`examine`](LogToExamine::examine), for an open log, all of which must exist. `find` opens one of
+    /// `segments`; a segment that was released meanwhile counts as empty.
     pub fn examine_open(
         &self,
         directory: &Directory,

@@ -145,7 +145,7 @@ impl LogFormat {
         }
     }
 
-    /// As [`decode_frame`](LogFormat::decode_frame), for bytes whose checksum was verified before.
+    /// Like [`decode_frame`](LogFormat::decode_frame), for bytes whose checksum was verified before.
     pub fn parse_frame<'a>(&self, bytes: &'a [u8]) -> Result<(Frame<'a>, usize), RecordProblem> {
         let body = bytes.get(FRAME_CRC_BYTES..).ok_or(RecordProblem::Short(5))?;
         let flags = *body.first().ok_or(RecordProblem::Short(5))?;

@@ -38,7 +38,7 @@ pub(super) struct BucketCursor {
 }
 
 impl BucketCursor {
-    /// A cursor before the first record.
+    /// Creates a cursor before the first record.
     pub fn new(
         table: &OrderedTable,
         index: Arc<PagedIndex>,
@@ -60,7 +60,7 @@ impl BucketCursor {
         }
     }
 
-    /// Whether all records of the next record's bucket have been read.
+    /// Returns whether all records of the next record's bucket have been read.
     fn is_bucket_complete(&self) -> bool {
         let bucket = |record: Option<&(KeyHash, u32)>| {
             record.map(|(hash, _)| self.index.outline.bucket_of(hash.placement))

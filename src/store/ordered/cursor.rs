@@ -31,8 +31,8 @@ pub struct OrderedCursor {
 }
 
 impl OrderedCursor {
-    /// A cursor before the first record that reads `piece_bytes` at a time. `table` must not be ordered by buckets
-    /// only: see [`OrderedTable::cursor`].
+    /// Creates a cursor before the first record that reads `piece_bytes` at a time. `table` must not be ordered by
+    /// buckets only: see [`OrderedTable::cursor`].
     pub(crate) fn new(table: &OrderedTable, purpose: Purpose, piece_bytes: usize) -> OrderedCursor {
         OrderedCursor {
             // The cursor needs neither index nor filter, so that they can be released while it runs.
@@ -50,13 +50,14 @@ impl OrderedCursor {
         }
     }
 
-    /// A cursor that continues after a block of which the caller has read `payload`, which begins with a record.
+    /// Returns a cursor that continues after a block of which the caller has read `payload`, which begins with a
+    /// record.
     pub(super) fn continue_after(self, payload: &[u8], block: u64) -> OrderedCursor {
         let block_ends = VecDeque::from([payload.len()]);
         OrderedCursor { next_block: block + 1, payload: payload.to_vec(), block_ends, ..self }
     }
 
-    /// The blocks that contain bytes of the current record.
+    /// Returns the blocks that contain bytes of the current record.
     pub(crate) fn blocks(&self) -> Range<u64> {
         let first = self.next_block - self.block_ends.len() as u64;
         let before_start = self.block_ends.partition_point(|end| *end <= self.start) as u64;

@@ -46,7 +46,7 @@ impl IndexKind {
         IndexKind::SlotPerfect,
     ];
 
-    /// The name of the kind in settings and statistics.
+    /// Returns the name of the kind in settings and statistics.
     #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
@@ -58,19 +58,19 @@ impl IndexKind {
         }
     }
 
-    /// The kind with a name.
+    /// Returns the kind with a name.
     #[doc(hidden)]
     pub fn from_name(name: &str) -> Option<IndexKind> {
         IndexKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Whether the index locates the slot of a record, not only its block.
+    /// Returns whether the index locates the slot of a record, not only its block.
     #[doc(hidden)]
     pub fn locates_slots(self) -> bool {
         matches!(self, IndexKind::DenseTrie | IndexKind::SlotPerfect)
     }
 
-    /// Whether the index assigns records to blocks, so that it is built together with the table and records are
+    /// Returns whether the index assigns records to blocks, so that it is built together with the table and records are
     /// ordered between buckets only.
     #[doc(hidden)]
     pub fn is_perfect(self) -> bool {

@@ -15,12 +15,12 @@ macro_rules! benchmarks {
             /// All benchmarks, in the order of their description.
             pub const ALL: &[Benchmark] = &[$(Benchmark::$variant,)*];
 
-            /// The name on the command line.
+            /// Returns the name on the command line.
             pub fn name(self) -> &'static str {
                 match self { $(Benchmark::$variant => $name,)* }
             }
 
-            /// A one-line description.
+            /// Returns a one-line description.
             pub fn about(self) -> &'static str {
                 match self { $(Benchmark::$variant => $about,)* }
             }
@@ -62,25 +62,26 @@ impl Benchmark {
         Benchmark::Stats,
     ];
 
-    /// Whether it begins with an empty database.
+    /// Returns whether it begins with an empty database.
     pub fn is_fresh(self) -> bool {
         use Benchmark::*;
         matches!(self, FillSeq | FillRandom | FillUniqueRandom | FillSync)
     }
 
-    /// Whether it writes. Then it is timed twice: when the last write returns, and when no background work is left.
+    /// Returns whether it writes. Then it is timed twice: when the last write returns, and when no background work is
+    /// left.
     pub fn writes(self) -> bool {
         self.is_fresh()
             || matches!(self, Benchmark::Overwrite | Benchmark::UpdateRandom | Benchmark::DeleteRandom)
     }
 
-    /// Whether it looks up keys, so that reads per get are reported.
+    /// Returns whether it looks up keys, so that reads per get are reported.
     pub fn looks_up(self) -> bool {
         use Benchmark::*;
         matches!(self, ReadRandom | ReadMissing | ReadHot | MultiReadRandom | ReadWhileWriting)
     }
 
-    /// Whether it looks up keys and does not write.
+    /// Returns whether it looks up keys and does not write.
     pub fn only_looks_up(self) -> bool {
         self.looks_up() && self != Benchmark::ReadWhileWriting
     }

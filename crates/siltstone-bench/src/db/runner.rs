@@ -113,7 +113,7 @@ impl Runner<'_> {
         Report::new(benchmark, self.settings, measured)
     }
 
-    /// The heap bytes of the database, including the histograms of benchmarks with latencies.
+    /// Returns the heap bytes of the database, including the histograms of benchmarks with latencies.
     fn heap_bytes(&self) -> Option<u64> {
         self.settings.heap_bytes.map(|heap_bytes| heap_bytes().saturating_sub(self.heap_before))
     }

@@ -40,7 +40,7 @@ impl Subject for RibbonFilter {
     }
 }
 
-/// A ribbon filter, built from keys in the order of their placements.
+/// Returns a ribbon filter, built from keys in the order of their placements.
 pub(super) fn ribbon_filter(sample: &Sample, bits: u8) -> Result<RibbonFilter, BuildError> {
     RibbonFilter::new(sample.sorted().iter().map(|key| (key.placement, key.fingerprint)), bits)
 }

@@ -90,7 +90,7 @@ pub fn run(structure: Structure, options: Options, sample: &Sample, settings: &S
     }
 }
 
-/// The useful structures and settings: the lines of the trade-off.
+/// Returns the useful structures and settings: the lines of the trade-off.
 pub fn trade_off() -> Vec<(Structure, Options)> {
     use Structure::*;
     let none = Options::default();

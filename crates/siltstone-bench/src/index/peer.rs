@@ -38,12 +38,12 @@ impl<F: BucketFn, P: Packed, const SINGLE_PART: bool, const REMAP: bool> Subject
     }
 }
 
-/// The crate's default: faster and larger.
+/// Returns the crate's default: faster and larger.
 pub(super) fn ptr_hash(placements: &[u64]) -> Result<DefaultPtrHash<NoHash>> {
     DefaultPtrHash::try_new(placements, PtrHashParams::default()).ok_or_else(no_function)
 }
 
-/// The crate's compact form.
+/// Returns the crate's compact form.
 pub(super) fn ptr_hash_compact(placements: &[u64]) -> Result<CompactPtrHash<NoHash>> {
     CompactPtrHash::try_new(placements, PtrHashParams::default_compact()).ok_or_else(no_function)
 }

@@ -65,7 +65,7 @@ impl<I: PlacementIndex> Subject for Placed<I> {
     }
 }
 
-/// A trie: dense with one record per block, otherwise sparse.
+/// Returns a trie: dense with one record per block, otherwise sparse.
 pub(super) fn entropy_trie(
     sample: &Sample,
     settings: TrieSettings,
@@ -113,7 +113,7 @@ pub(super) fn fences(sample: &Sample, items_per_block: u32) -> Result<Placed<Fen
     Ok(Placed { index: builder.finish(), truth: Truth::Counts(counts), space_used })
 }
 
-/// A perfect hash to blocks or, with one record per block, to slots.
+/// Returns a perfect hash to blocks or, with one record per block, to slots.
 pub(super) fn block_perfect(
     sample: &Sample,
     records_per_block: u32,

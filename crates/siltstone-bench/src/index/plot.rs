@@ -84,7 +84,7 @@ fn draw(reports: &[Report], picture: &mut String) -> Result<(), Box<dyn std::err
     Ok(())
 }
 
-/// The distinct names of the structures, in order.
+/// Returns the distinct names of the structures, in order.
 fn names(reports: &[Report]) -> Vec<&'static str> {
     let mut names = Vec::new();
     for report in reports {
@@ -95,7 +95,7 @@ fn names(reports: &[Report]) -> Vec<&'static str> {
     names
 }
 
-/// The smallest range that contains all values and ends at powers of ten, or at two or five times one.
+/// Returns the smallest range that contains all values and ends at powers of ten, or at two or five times one.
 fn around(figures: impl Iterator<Item = f64>) -> Range<f64> {
     let (low, high) = figures
         .filter(|figure| figure.is_finite() && *figure > 0.0)

@@ -53,7 +53,7 @@ impl Sample {
         self.sorted.len() as u64
     }
 
-    /// Whether there are no keys: never.
+    /// Returns whether there are no keys: never.
     pub fn is_empty(&self) -> bool {
         self.sorted.is_empty()
     }

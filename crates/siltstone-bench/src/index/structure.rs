@@ -19,12 +19,12 @@ macro_rules! structures {
             /// All structures, in the order of their description.
             pub const ALL: &[Structure] = &[$(Structure::$variant,)*];
 
-            /// The name on the command line.
+            /// Returns the name on the command line.
             pub fn name(self) -> &'static str {
                 match self { $(Structure::$variant => $name,)* }
             }
 
-            /// A one-line description.
+            /// Returns a one-line description.
             pub fn about(self) -> &'static str {
                 match self { $(Structure::$variant => $about,)* }
             }

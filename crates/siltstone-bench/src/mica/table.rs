@@ -26,7 +26,7 @@ impl Table {
     /// All experiments.
     pub const ALL: [Table; 4] = [Table::Scaling, Table::Skew, Table::Sizes, Table::Modes];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Table::Scaling => "scaling",

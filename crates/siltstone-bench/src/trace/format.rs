@@ -311,7 +311,7 @@ impl<R: Read> Iterator for Reader<R> {
     }
 }
 
-/// The little-endian number at an offset, of up to 8 bytes.
+/// Returns the little-endian number at an offset, of up to 8 bytes.
 fn number(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word.iter_mut().zip(bytes.iter().skip(at)).for_each(|(to, from)| *to = *from);

@@ -17,7 +17,7 @@ impl Kind {
     /// All kinds, indexed by their numbers.
     pub const ALL: [Kind; 3] = [Kind::Get, Kind::Set, Kind::Delete];
 
-    /// The name in reports.
+    /// Returns the name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Get => "GET",

@@ -55,7 +55,7 @@ impl Link {
         enter(&self.server)
     }
 
-    /// The same for the client.
+    /// Moves the thread to the namespace of the client.
     #[cfg(feature = "af-xdp")]
     pub fn enter_client(&self) -> Result<()> {
         enter(&self.client)

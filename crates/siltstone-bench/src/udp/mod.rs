@@ -43,7 +43,7 @@ impl Direction {
     /// All directions.
     pub const ALL: [Direction; 2] = [Direction::Assisted, Direction::Software];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Direction::Assisted => "assisted",
@@ -68,7 +68,7 @@ impl Path {
     /// All paths.
     pub const ALL: [Path; 3] = [Path::Sockets, Path::AfXdp, Path::AfXdpGeneric];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Path::Sockets => "sockets",

@@ -32,7 +32,7 @@ impl Records {
     /// The length of the longest keys, in bytes; with fixed sizes, of all keys.
     pub const KEY_BYTES_MAX: usize = PREFIX.len() + DIGITS_MAX;
 
-    /// The length of the values, in bytes.
+    /// Returns the length of the values, in bytes.
     pub fn value_bytes(&self) -> usize {
         self.field_count as usize * self.field_length
     }

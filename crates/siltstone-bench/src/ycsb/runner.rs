@@ -44,7 +44,7 @@ pub fn run(
     Ok(runner.database.close()?)
 }
 
-/// The error of workload e, which scans records in key order: this engine has no key order.
+/// Returns the error of workload e, which scans records in key order: this engine has no key order.
 pub(super) fn no_order() -> Error {
     Error::settings(
         "workload e scans records in the order of their keys, and this engine has no order: choose a, b, c, d or f",

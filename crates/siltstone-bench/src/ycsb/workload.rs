@@ -40,7 +40,7 @@ impl Request {
     pub const ALL: [Request; 5] =
         [Request::Read, Request::Update, Request::Insert, Request::Scan, Request::ReadModifyWrite];
 
-    /// The name, as in YCSB.
+    /// Returns the name, as in YCSB.
     pub fn name(self) -> &'static str {
         match self {
             Request::Read => "READ",
@@ -57,7 +57,7 @@ impl Workload {
     pub const ALL: [Workload; 6] =
         [Workload::A, Workload::B, Workload::C, Workload::D, Workload::E, Workload::F];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Workload::A => "a",

@@ -80,7 +80,7 @@ pub fn write(directory: &Path, chunking: &Chunking) -> anyhow::Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The name of the file while it is written. A leftover is overwritten.
+/// Returns the name of the file while it is written. A leftover is overwritten.
 pub fn partial_name() -> String {
     format!("{PARAMETERS}.partial")
 }

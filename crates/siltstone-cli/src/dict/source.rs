@@ -86,7 +86,7 @@ impl Taken {
 }
 
 impl SourceArgs {
-    /// Whether a file, or standard input, is named.
+    /// Returns whether a file, or standard input, is named.
     pub fn is_named(&self) -> bool {
         !self.inputs.is_empty()
     }

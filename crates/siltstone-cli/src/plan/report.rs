@@ -12,7 +12,7 @@ use std::io::{self, Write};
 /// The maximum number of keys of the `bench db` command that tries a plan.
 const TRIED_KEYS_MAX: f64 = 1e7;
 
-/// The demand as JSON.
+/// Returns the demand as JSON.
 pub fn demand(demand: &Demand) -> Value {
     json!({
         "items": demand.keys(),
@@ -35,7 +35,7 @@ pub fn demand(demand: &Demand) -> Value {
     })
 }
 
-/// A plan as JSON, with the builder call, the flags, and the command that tries it.
+/// Returns a plan as JSON, with the builder call, the flags, and the command that tries it.
 pub fn plan(demand: &Demand, plan: &Plan) -> Value {
     let mut value = json!(plan);
     let trial = trial(demand, plan).filter(|_| plan.is_recommended());

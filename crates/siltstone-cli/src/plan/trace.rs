@@ -98,17 +98,17 @@ impl Trace {
         self.request(operation.key, operation.key_length.into());
     }
 
-    /// The mean length of a requested key, in bytes.
+    /// Returns the mean length of a requested key, in bytes.
     pub fn key_bytes(&self) -> f64 {
         self.request_key_bytes as f64 / self.requests.max(1) as f64
     }
 
-    /// The mean length of a value that was set, in bytes, if one was.
+    /// Returns the mean length of a value that was set, in bytes, if one was.
     pub fn value_bytes(&self) -> Option<f64> {
         (self.sets > 0).then(|| self.set_value_bytes as f64 / self.sets as f64)
     }
 
-    /// Whether all records that were set have the same lengths.
+    /// Returns whether all records that were set have the same lengths.
     pub fn is_fixed(&self) -> bool {
         !self.differs
     }

@@ -166,7 +166,7 @@ pub fn run(args: &MicaArgs) -> Result {
     Ok(Outcome::Done)
 }
 
-/// The counters of all cores together and of each, and the memory.
+/// Returns the counters of all cores together and of each, and the memory.
 fn object(stats: &ServerStats) -> serde_json::Value {
     let counts = |counts: &siltstone_network::Counts| {
         counts.items().into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect()

@@ -41,7 +41,7 @@ pub(super) struct Candidate {
 }
 
 impl Parameters {
-    /// The settings by their names in the builder and on the command line.
+    /// Returns the settings by their names in the builder and on the command line.
     pub fn settings(&self) -> Vec<(&'static str, Value)> {
         match self {
             Parameters::Silt(layout) => silt::settings(layout),

@@ -126,17 +126,17 @@ impl Demand {
         self.key_bytes + self.value_bytes
     }
 
-    /// The bytes of all items.
+    /// Returns the bytes of all items.
     pub fn data_bytes(&self) -> f64 {
         self.keys() * self.item_bytes()
     }
 
-    /// The duration of a read of this many bytes, in seconds.
+    /// Returns the duration of a read of this many bytes, in seconds.
     pub(super) fn read_s(&self, bytes: f64) -> f64 {
         (1.0 / self.reads_per_s).max(bytes / self.read_bytes_per_s)
     }
 
-    /// The bytes per item byte that a separately synced put writes beyond its record: the rest of its pages.
+    /// Returns the bytes per item byte that a separately synced put writes beyond its record: the rest of its pages.
     pub(super) fn synced_excess(&self) -> f64 {
         if self.synced { PAGE_BYTES / self.item_bytes() } else { 0.0 }
     }

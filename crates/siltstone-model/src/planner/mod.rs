@@ -56,7 +56,7 @@ pub fn trial(demand: &Demand, plan: &Plan, keys: u64) -> Result<Plan, ModelError
     candidate.map(|candidate| evaluate(plan.system, &demand, candidate)).ok_or(error)
 }
 
-/// The number of keys that a plan was made for.
+/// Returns the number of keys that a plan was made for.
 fn plan_keys(plan: &Plan) -> f64 {
     plan.prediction.ram_bytes / plan.prediction.ram_bytes_per_key
 }
@@ -136,13 +136,13 @@ fn limits(demand: &Demand, prediction: &Prediction) -> Vec<Limit> {
     limits
 }
 
-/// The sum of the excess over all limits, in logarithms: 0 if no limit is exceeded.
+/// Returns the sum of the excess over all limits, in logarithms: 0 if no limit is exceeded.
 fn excess(limits: &[Limit]) -> f64 {
     limits.iter().filter(|limit| limit.used > 1.0).map(|limit| EXCEEDED + limit.used.ln()).sum()
 }
 
-/// The value to minimize: the quantity named by the goal, rounded to [`COST_STEP`]; among equals memory, space, writes
-/// and device time.
+/// Returns the value to minimize: the quantity named by the goal, rounded to [`COST_STEP`]; among equals memory, space,
+/// writes and device time.
 fn cost(goal: Goal, prediction: &Prediction) -> (f64, f64) {
     let aimed_at = match goal {
         Goal::LeastDeviceTime => prediction.device_busy.max(BUSY_MIN),

@@ -156,23 +156,23 @@ pub struct Plan {
     pub(super) parameters: Parameters,
 }
 
-/// Whether a setting is one of the builder, which every engine has, and not of the engine.
+/// Returns whether a setting is one of the builder, which every engine has, and not of the engine.
 fn is_of_builder(name: &str) -> bool {
     ["fixed", "partitions", "block_bytes", "memory_budget"].contains(&name)
 }
 
 impl Plan {
-    /// Whether it meets the demand with an engine that Siltstone implements.
+    /// Returns whether it meets the demand with an engine that Siltstone implements.
     pub fn is_recommended(&self) -> bool {
         self.unfit.is_empty()
     }
 
-    /// The bound that is used most.
+    /// Returns the bound that is used most.
     pub fn binding(&self) -> Option<Limit> {
         self.limits.first().copied()
     }
 
-    /// The call that opens a database with the plan's settings, if Siltstone implements the engine.
+    /// Returns the call that opens a database with the plan's settings, if Siltstone implements the engine.
     pub fn builder_call(&self) -> Option<String> {
         let System::Engine(kind) = self.system else { return None };
         let calls = |of_builder: bool| -> String {
@@ -186,7 +186,7 @@ impl Plan {
         Some(format!("Database::builder(path).engine({engine}){}.open()?", calls(true)))
     }
 
-    /// The flags of `siltstone bench db` for the plan's settings, if Siltstone implements the engine.
+    /// Returns the flags of `siltstone bench db` for the plan's settings, if Siltstone implements the engine.
     pub fn flags(&self) -> Option<String> {
         let System::Engine(kind) = self.system else { return None };
         let flag = |(name, value): &(&str, Value)| match value {

@@ -175,14 +175,14 @@ fn costs(demand: &Demand, layout: &SiltLayout, silt: &Silt, asked: &mut Asked<'_
     costs.write_amplification.is_finite().then_some(costs)
 }
 
-/// The costs of this layout.
+/// Returns the costs of this layout.
 pub(super) fn of_layout(demand: &Demand, layout: &SiltLayout) -> Option<Candidate> {
     let silt = layout.silt(demand.keys()).ok()?;
     let costs = costs(demand, layout, &silt, &mut Asked::new(&demand.popularity))?;
     Some(Candidate { parameters: Parameters::Silt(layout.clone()), costs })
 }
 
-/// Whether a candidate is part of the trade-off curve: its filters are those of the demand, as in Figure 2.8.
+/// Returns whether a candidate is part of the trade-off curve: its filters are those of the demand, as in Figure 2.8.
 pub(super) fn is_standard(demand: &Demand, candidate: &Candidate) -> bool {
     match &candidate.parameters {
         Parameters::Silt(layout) => {
@@ -212,7 +212,7 @@ pub(super) fn settings(layout: &SiltLayout) -> Vec<(&'static str, Value)> {
     settings
 }
 
-/// The layout for `times` as many keys, with LogStores scaled along.
+/// Returns the layout for `times` as many keys, with LogStores scaled along.
 pub(super) fn scaled(layout: &SiltLayout, times: f64) -> SiltLayout {
     let log_slots_min = (layout.log_slots_min * times).ceil().clamp(16.0, LOG_SLOTS_MAX);
     SiltLayout { log_slots_min, ..layout.clone() }

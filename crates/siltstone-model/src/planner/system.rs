@@ -22,13 +22,13 @@ impl System {
     /// MICA.
     pub const MICA: System = System::Engine(EngineKind::Mica);
 
-    /// All systems, the engines first.
+    /// Returns all systems, the engines first.
     pub fn all() -> impl Iterator<Item = System> {
         let engines = EngineKind::ALL.iter().copied().map(System::Engine);
         engines.chain([System::FlashStore, System::FlashKey, System::BloomStore])
     }
 
-    /// The system's name. For an engine it is the value of `--engine`.
+    /// Returns the system's name. For an engine it is the value of `--engine`.
     pub fn name(self) -> &'static str {
         match self {
             System::Engine(kind) => kind.name(),
@@ -38,7 +38,7 @@ impl System {
         }
     }
 
-    /// Whether the system is an engine of Siltstone.
+    /// Returns whether the system is an engine of Siltstone.
     pub fn is_built(self) -> bool {
         matches!(self, System::Engine(_))
     }

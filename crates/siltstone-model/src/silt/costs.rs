@@ -32,7 +32,7 @@ pub struct SiltRam {
 }
 
 impl SiltRam {
-    /// The sum.
+    /// Returns the sum.
     pub fn total(&self) -> f64 {
         self.log_stores + self.hash_stores + self.sorted_stores + self.buffers
     }

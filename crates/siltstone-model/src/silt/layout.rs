@@ -106,7 +106,7 @@ struct StoreFile {
 }
 
 impl SiltLayout {
-    /// The engine's defaults, for records of one size.
+    /// Returns the engine's defaults, for records of one size.
     pub fn new(key_bytes: f64, value_bytes: f64) -> Self {
         let settings = SiltSettings::default();
         SiltLayout {
@@ -206,7 +206,8 @@ impl SiltLayout {
         })
     }
 
-    /// The bytes that a get reads from a store at a time: the block of the record, or all blocks that the record spans.
+    /// Returns the bytes that a get reads from a store at a time: the block of the record, or all blocks that the
+    /// record spans.
     pub fn read_bytes(&self) -> f64 {
         match self.slots_per_block() {
             Some(_) => self.block_bytes,
@@ -214,7 +215,7 @@ impl SiltLayout {
         }
     }
 
-    /// The share of the blocks of SortedStores that records in slots leave unused.
+    /// Returns the share of the blocks of SortedStores that records in slots leave unused.
     pub fn unused_share(&self) -> f64 {
         self.slots_per_block().map_or(0.0, |slots| 1.0 - slots * self.slot_bytes() / self.payload_bytes())
     }
@@ -227,7 +228,7 @@ impl SiltLayout {
         self.item_bytes() + if self.expiring { EXPIRY_BYTES } else { 0.0 }
     }
 
-    /// A record in stream form.
+    /// Returns a record in stream form.
     fn stream_bytes(&self) -> f64 {
         let lengths =
             if self.fixed { 0.0 } else { varint_bytes(self.key_bytes) + varint_bytes(self.value_bytes) };
@@ -238,14 +239,14 @@ impl SiltLayout {
         self.block_bytes - BLOCK_HEADER_BYTES
     }
 
-    /// The records that fill a block, if they are stored in slots.
+    /// Returns the records that fill a block, if they are stored in slots.
     fn slots_per_block(&self) -> Option<f64> {
         let slots = (self.payload_bytes() / self.slot_bytes()).floor();
         (self.fixed && slots >= 1.0).then_some(slots)
     }
 
-    /// The slots of a LogStore, and the share of them that is used when the first insertion fails. A table of several
-    /// regions is full when its fullest region is; the shares were measured, within 1 %.
+    /// Returns the slots of a LogStore, and the share of them that is used when the first insertion fails. A table of
+    /// several regions is full when its fullest region is; the shares were measured, within 1 %.
     fn table(&self, partition_keys: f64) -> (f64, f64) {
         let wanted = self.log_slots(partition_keys);
         let tables = log_tables(wanted);
@@ -258,7 +259,7 @@ impl SiltLayout {
         (tables * regions * region_slots, occupancy)
     }
 
-    /// A slot of a LogStore's index: tag and position; four of them take whole bytes.
+    /// Returns a slot of a LogStore's index: tag and position; four of them take whole bytes.
     fn log_slot_bytes(&self, table_slots: f64, log_record_bytes: f64) -> f64 {
         let reach = costs::LOG_REACH * table_slots * self.partitions * log_record_bytes;
         let position_bits = reach.log2().ceil().clamp(POSITION_BITS_MIN, POSITION_BITS_MAX);
@@ -274,12 +275,12 @@ impl SiltLayout {
         }
     }
 
-    /// The number of slots that a LogStore should have.
+    /// Returns the number of slots that a LogStore should have.
     fn log_slots(&self, partition_keys: f64) -> f64 {
         (partition_keys / self.keys_per_log_slot).floor().max(self.log_slots_min)
     }
 
-    /// The filter of a SortedStore, if it has one: one ribbon filter per range of keys.
+    /// Returns the filter of a SortedStore, if it has one: one ribbon filter per range of keys.
     fn last_filter_bytes(&self, records: f64) -> f64 {
         if self.last_filter_bits == 0.0 {
             return 0.0;
@@ -318,8 +319,8 @@ impl SiltLayout {
         self.file(blocks, fences_bytes(records, blocks) + filter_bytes)
     }
 
-    /// A file with a block for the header and, on average, half a block that the last records do not fill. The blocks
-    /// are followed by index, filter and footer, up to the next multiple of the alignment.
+    /// Returns a file with a block for the header and, on average, half a block that the last records do not fill. The
+    /// blocks are followed by index, filter and footer, up to the next multiple of the alignment.
     fn file(&self, blocks: f64, behind_bytes: f64) -> StoreFile {
         let unaligned = behind_bytes + FOOTER_BYTES;
         let end_bytes = match self.block_bytes >= FILE_ALIGNMENT {
@@ -330,19 +331,19 @@ impl SiltLayout {
         StoreFile { bytes, ram_bytes: behind_bytes + OPEN_STORE_BYTES }
     }
 
-    /// The bytes that background work reads or writes at a time.
+    /// Returns the bytes that background work reads or writes at a time.
     fn piece_bytes(&self, keys: f64) -> f64 {
         let wanted = (keys / KEYS_PER_PIECE_BYTE).log2().ceil().exp2();
         wanted.clamp(PIECE_BYTES_MIN, self.piece_bytes_max.max(PIECE_BYTES_MIN))
     }
 
-    /// The records of a bucket of the block-perfect index.
+    /// Returns the records of a bucket of the block-perfect index.
     fn bucket_records(&self, keys: f64, slots: f64) -> f64 {
         let most = PIECES_PER_BUCKET * self.piece_bytes(keys) / self.slot_bytes();
         most.clamp(4.0 * slots, BUCKET_RECORDS.max(4.0 * slots))
     }
 
-    /// The buffers of a conversion and a merge at their peaks.
+    /// Returns the buffers of a conversion and a merge at their peaks.
     fn buffer_bytes(&self, keys: f64, hash_stores: f64, table_keys: f64) -> f64 {
         let partition_keys = keys / self.partitions;
         let table_keys = table_keys.min(partition_keys);
@@ -375,23 +376,23 @@ fn log_tables(slots: f64) -> f64 {
     if slots < TABLES_SLOTS_MIN { 1.0 } else { LOG_TABLES }
 }
 
-/// The bytes of a length, seven bits per byte.
+/// Returns the bytes of a length, seven bits per byte.
 fn varint_bytes(length: f64) -> f64 {
     (length.max(1.0).log2() / 7.0).floor() + 1.0
 }
 
-/// A ribbon filter: 0.036 bits per key over its rate, and some blocks of rows that stay half empty.
+/// Returns the bytes of a ribbon filter: 0.036 bits per key over its rate, and some blocks of half-empty rows.
 fn ribbon_bytes(keys: f64, bits: f64) -> f64 {
     keys * (bits + 0.036) / 8.0 + 6.0 * bits + 50.0
 }
 
-/// Elias–Fano fences. On average each is 4 · records / blocks cells after the previous one.
+/// Returns the bytes of Elias–Fano fences. On average each is 4 · records / blocks cells after the previous one.
 fn fences_bytes(records: f64, blocks: f64) -> f64 {
     48.0 + blocks * (2.87 + (4.0 * records / blocks.max(1e-9)).max(1.0).log2()) / 8.0
 }
 
-/// The block-perfect index with b records in a block: the information, (log2 √(2πb)) / b bits per record, the overhead
-/// of the search, and the cost of its buckets.
+/// Returns the bytes of the block-perfect index with b records in a block: the information, (log2 √(2πb)) / b bits per
+/// record, the overhead of the search, and the cost of its buckets.
 fn block_perfect_bytes(records: f64, slots: f64, bucket_records: f64) -> f64 {
     let bits = 0.5 * (std::f64::consts::TAU * slots).log2() / slots + 0.0085 + 0.12 / slots;
     24.0 + records * (bits + BUCKET_BITS / bucket_records) / 8.0

@@ -103,12 +103,12 @@ pub(super) struct Turn {
 }
 
 impl Silt {
-    /// The store of the paper, with 15-bit tags and tables of 2^17 slots.
+    /// Returns the store of the paper, with 15-bit tags and tables of 2^17 slots.
     pub fn paper(keys: f64, item_bytes: f64, partitions: f64, merge_keys: f64) -> Self {
         Self::with_tags(keys, item_bytes, partitions, merge_keys, 15.0)
     }
 
-    /// The store of the paper with tags of k bits, and with tables of 2^(k + 2) slots.
+    /// Returns the store of the paper with tags of k bits, and with tables of 2^(k + 2) slots.
     pub fn with_tags(keys: f64, item_bytes: f64, partitions: f64, merge_keys: f64, tag_bits: f64) -> Self {
         let table_occupancy = 0.93;
         let false_positives = CANDIDATE_SLOTS / tag_bits.exp2();
@@ -166,7 +166,7 @@ impl Silt {
         Ok(())
     }
 
-    /// The keys of a full LogStore.
+    /// Returns the keys of a full LogStore.
     pub fn table_keys(&self) -> f64 {
         self.table_slots * self.table_occupancy
     }
@@ -176,8 +176,7 @@ impl Silt {
         Turn { puts: keys, keys }
     }
 
-    /// The keys of all LogStores when they are full, and the maximum number of puts before they are converted. A turn
-    /// depends only on these and the popularity.
+    /// Returns what a turn depends on besides the popularity: the keys of all full LogStores, and the maximum of puts.
     pub(super) fn turn_limits(&self) -> (f64, f64) {
         (self.partitions * self.table_keys(), self.log_bytes_max / self.log_record_bytes)
     }
@@ -202,7 +201,7 @@ impl Silt {
         self.hashed_keys_mean() / self.partitions / self.hash_store_keys() + self.partial_stores
     }
 
-    /// The share of a merge's keys that were converted before.
+    /// Returns the share of a merge's keys that were converted before.
     fn converted_share(&self) -> f64 {
         1.0 - self.merge_logged_stores / self.hash_stores_max().max(self.merge_logged_stores)
     }
@@ -211,7 +210,7 @@ impl Silt {
         self.turn_at_worst().keys / self.partitions
     }
 
-    /// The keys of all HashStores when a partition is merged.
+    /// Returns the keys of all HashStores when a partition is merged.
     fn hashed_keys_max(&self) -> f64 {
         self.held(self.merge_keys)
     }
@@ -221,13 +220,13 @@ impl Silt {
         self.hashed_keys_max() - self.hash_stores_max() * self.hash_store_keys() / 2.0
     }
 
-    /// The write amplification if no key is put twice before it is merged (2.4): 2.075 + N / (d · P) with the paper's
-    /// values.
+    /// Returns the write amplification if no key is put twice before it is merged (2.4): 2.075 + N / (d · P) with the
+    /// paper's values.
     pub fn writes_at_worst(&self) -> SiltWrites {
         self.writes_of(self.turn_at_worst())
     }
 
-    /// The write amplification under this load (Algorithm 5).
+    /// Returns the write amplification under this load (Algorithm 5).
     ///
     /// `popularity` describes the whole store, whose keys are spread over the partitions by hash; the LogStores of all
     /// partitions together hold Unique(p) keys of the last p puts. To reproduce the dissertation's numbers, use one
@@ -246,7 +245,7 @@ impl Silt {
         }
     }
 
-    /// The bytes that conversions and merges read per byte put.
+    /// Returns the bytes that conversions and merges read per byte put.
     pub(super) fn background_reads(&self, turn: Turn) -> f64 {
         let left = turn.keys / turn.puts;
         let taken = self.hash_stores_max() * self.hash_store_keys();
@@ -258,18 +257,19 @@ impl Silt {
         (left * converted * self.log_record_bytes + merged) / self.item_bytes
     }
 
-    /// The bytes written by the conversion of this many records, between this many merges.
+    /// Returns the bytes written by the conversion of this many records, between this many merges.
     fn converted_bytes(&self, records: f64, merges: f64) -> f64 {
         let stores = records / self.hash_store_keys() + merges * self.partial_stores;
         records * self.hash_record_bytes + stores * self.hash_store_bytes
     }
 
-    /// The bytes written by a merge in a store of this many keys.
+    /// Returns the bytes written by a merge in a store of this many keys.
     fn merge_bytes(&self, keys: f64) -> f64 {
         keys / self.partitions * self.sorted_record_bytes + self.sorted_store_bytes
     }
 
-    /// The write amplification of putting N new keys, each once, into an empty store whose d grows with its keys.
+    /// Returns the write amplification of putting N new keys, each once, into an empty store whose d grows with its
+    /// keys.
     ///
     /// Let h be the share of unmerged keys. Partitions are merged in turn, and the data grows by a factor e^x from one
     /// merge of a partition to the next, where h is the mean of 1 − e^(−xi/P) over i = 1 to P. A merge writes all keys
@@ -301,12 +301,12 @@ impl Silt {
         }
     }
 
-    /// The keys of all HashStores when a merge becomes due, for this d.
+    /// Returns the keys of all HashStores when a merge becomes due, for this d.
     fn held(&self, merge_keys: f64) -> f64 {
         merge_keys * (self.partitions + 1.0) / 2.0
     }
 
-    /// The keys of HashStores and LogStores when a merge becomes due, in a growing store of this many keys.
+    /// Returns the keys of HashStores and LogStores when a merge becomes due, in a growing store of this many keys.
     fn unmerged(&self, keys: f64) -> f64 {
         let share = self.held(self.merge_keys) / self.keys;
         // If merges take few keys, the LogStores hold less, and so do merges: a few iterations find both.
@@ -321,7 +321,7 @@ impl Silt {
         unmerged
     }
 
-    /// The average number of keys in all LogStores, if merges take this many keys of a partition.
+    /// Returns the average number of keys in all LogStores, if merges take this many keys of a partition.
     ///
     /// A merge also takes the LogStore. The next one is converted when a share u of it is filled, where u is uniformly
     /// distributed over the partitions. After y of a LogStore's keys, its average fill is y − y² / 2; the LogStores
@@ -333,18 +333,18 @@ impl Silt {
         self.turn_at_worst().keys * fullness
     }
 
-    /// The reads of a get that finds its key in the SortedStore (2.6).
+    /// Returns the reads of a get that finds its key in the SortedStore (2.6).
     pub fn reads_per_get_at_worst(&self) -> f64 {
         1.0 + self.log_false_positives + self.hash_stores_mean() * self.false_positives
     }
 
-    /// The reads of a get of a missing key.
+    /// Returns the reads of a get of a missing key.
     pub fn reads_per_miss(&self) -> f64 {
         self.reads_per_get_at_worst() - 1.0 + self.last_false_positives
     }
 
-    /// The average reads of a get, where gets are distributed as puts are. A lookup ends at the store that has the key,
-    /// so only the stores before it can give false positives.
+    /// Returns the average reads of a get, where gets are distributed as puts are. A lookup ends at the store that has
+    /// the key, so only the stores before it can give false positives.
     pub fn reads_per_get(&self, popularity: &Popularity) -> f64 {
         let (log_stores, hash_stores) = self.stores_asked(popularity);
         1.0 + log_stores * self.log_false_positives + hash_stores * self.false_positives
@@ -354,8 +354,8 @@ impl Silt {
         self.stores_asked_of(self.turn(popularity), |puts| popularity.absent(puts))
     }
 
-    /// The numbers of LogStores and HashStores that a lookup visits in vain before the store that has the key. `absent`
-    /// returns the share of gets whose key was not among the given number of puts.
+    /// Returns the numbers of LogStores and HashStores that a lookup visits in vain before the store that has the key.
+    /// `absent` returns the share of gets whose key was not among the given number of puts.
     pub(super) fn stores_asked_of(&self, turn: Turn, absent: impl Fn(f64) -> f64) -> (f64, f64) {
         let interval = turn.puts;
         if interval.is_infinite() {
@@ -375,14 +375,15 @@ impl Silt {
         (absent(interval / 2.0), hash_stores)
     }
 
-    /// The average memory (2.7), without the buffers of conversions and merges.
+    /// Returns the average memory (2.7), without the buffers of conversions and merges.
     pub fn ram(&self) -> SiltRam {
         self.ram_of(self.partitions * self.log_slots_allocated, self.hashed_keys_mean(), self.partitions, 0.0)
     }
 
-    /// The peak of memory of a store that is written as fast as it accepts writes. Before a merge the HashStores hold d
-    /// · (P + 1) / 2 keys and the HashStore that triggers the merge. During the merge, writes exceed that bound and
-    /// replace part of what the merge will remove, LogStores wait for conversion, and one more SortedStore is built.
+    /// Returns the peak of memory of a store that is written as fast as it accepts writes. Before a merge the
+    /// HashStores hold d · (P + 1) / 2 keys and the HashStore that triggers the merge. During the merge, writes exceed
+    /// that bound and replace part of what the merge will remove, LogStores wait for conversion, and one more
+    /// SortedStore is built.
     pub fn ram_peak(&self) -> SiltRam {
         let log_stores = self.partitions * self.log_slots_allocated_peak + self.frozen_stores_peak;
         let hashed = self.hashed_keys_max() * (1.0 + self.hash_excess)
@@ -400,8 +401,8 @@ impl Silt {
         }
     }
 
-    /// The maximum number of open store files: when the HashStores are fullest, a merge and a conversion write one more
-    /// each.
+    /// Returns the maximum number of open store files: when the HashStores are fullest, a merge and a conversion write
+    /// one more each.
     pub fn store_files_max(&self) -> f64 {
         let hashed = self.hashed_keys_max() * (1.0 + self.hash_excess) + self.merge_keys;
         let hash_stores = hashed / self.hash_store_keys() + self.partitions * self.partial_stores;
@@ -413,13 +414,13 @@ impl Silt {
         self.ram().total() / self.keys
     }
 
-    /// The maximum number of bytes on flash per byte of items: when the HashStores are fullest and a partition is
-    /// merged, with the log of one turn of the LogStores.
+    /// Returns the maximum number of bytes on flash per byte of items: when the HashStores are fullest and a partition
+    /// is merged, with the log of one turn of the LogStores.
     pub fn space_amplification(&self, popularity: &Popularity) -> f64 {
         self.space_of(self.turn(popularity)) / (self.keys * self.item_bytes)
     }
 
-    /// The same in bytes.
+    /// Returns the same in bytes.
     pub(super) fn space_of(&self, turn: Turn) -> f64 {
         let hashed = self.hashed_keys_max();
         let sorted = self.keys * (1.0 + 1.0 / self.partitions);
@@ -431,7 +432,7 @@ impl Silt {
             + (self.partitions + 1.0) * self.sorted_store_bytes
     }
 
-    /// The maximum size of the log, in bytes.
+    /// Returns the maximum size of the log, in bytes.
     pub(super) fn log_bytes(&self, turn: Turn) -> f64 {
         if turn.puts.is_infinite() {
             // All keys fit into the LogStores, which never become full. The paper has no rule for this case.

@@ -43,7 +43,7 @@ const PATH_BITS: u32 = JOINT_MAX as u32 - 1;
 
 static JOINT_CODES: LazyLock<Box<JointCodes>> = LazyLock::new(|| Box::new(JointCodes::new()));
 
-/// The joint codes, shared by all tries of the process: about 24 KiB.
+/// Returns the joint codes, shared by all tries of the process: about 24 KiB.
 pub(super) fn joint_codes() -> &'static JointCodes {
     &JOINT_CODES
 }
@@ -58,12 +58,12 @@ pub(super) struct Apart {
 }
 
 impl Apart {
-    /// One subtrie of `size` keys; none for a single key, which has no code.
+    /// Returns one subtrie of `size` keys; none for a single key, which has no code.
     pub(super) fn one(size: usize) -> Self {
         if size < 2 { Self::default() } else { Self { sizes: size as u32 - 1, bits: APART_BITS as u8 } }
     }
 
-    /// The subtries that follow a node of `size` keys with the symbol `left`.
+    /// Returns the subtries that follow a node of `size` keys with the symbol `left`.
     pub(super) fn of_node(size: usize, left: usize) -> Self {
         if left as u64 == MERGED { Self::one(size) } else { Self::one(left).then(Self::one(size - left)) }
     }

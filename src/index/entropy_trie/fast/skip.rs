@@ -35,7 +35,7 @@ const LEFT_MAX: u32 = 3;
 
 static SKIP_TABLE: LazyLock<Box<SkipTable>> = LazyLock::new(|| Box::new(SkipTable::new()));
 
-/// The table, shared by all tries of the process: 64 KiB.
+/// Returns the table, shared by all tries of the process: 64 KiB.
 pub(super) fn skip_table() -> &'static SkipTable {
     &SKIP_TABLE
 }

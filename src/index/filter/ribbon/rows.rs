@@ -22,7 +22,7 @@ pub(super) fn give(first: &[u64], second: &[u64], rows: Rows, value: u32) -> boo
     give_portably(first, second, rows, value)
 }
 
-/// The same in instructions that every processor of the architecture has.
+/// Computes the same with instructions that every processor of the architecture has.
 #[inline(always)]
 pub(super) fn give_portably(first: &[u64], second: &[u64], rows: Rows, mut value: u32) -> bool {
     let ((first, first_rest), (second, second_rest)) =
