@@ -1,7 +1,5 @@
 //! The example engine: its torn end, its creation, and a directory whose engine is not in the table.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use siltstone::device::{Access, Directory};
 use siltstone::{Database, Error};
 use siltstone_testing::append_log::AppendLogSettings;

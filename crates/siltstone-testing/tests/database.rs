@@ -1,7 +1,5 @@
 //! Databases on a device that loses power, and with background threads that panic.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use siltstone::batch::NEVER;
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};

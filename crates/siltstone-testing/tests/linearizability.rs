@@ -1,6 +1,8 @@
 //! Threads use a database in a real directory at the same time, during background work: what they see is linearizable.
 //! `siltstone-testing linearize` does the same at length.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use siltstone::Access;
 use siltstone_testing::TestEngine;
 use siltstone_testing::linearizability::Load;
@@ -16,7 +18,7 @@ fn check(engine: &TestEngine, access: Access, value_length: Option<usize>) {
         .unwrap_or_else(|found| panic!("{engine:?}, {access:?}: {found}"));
     let details = database.stats().details;
     let is_done = |job: &&str| details.iter().any(|(name, count)| name == job && *count > 0.0);
-    assert!(engine.jobs.iter().all(|job| is_done(job)), "{engine:?}: {details:?}");
+    assert!(engine.jobs.iter().all(is_done), "{engine:?}: {details:?}");
     database.close().unwrap();
 }
 

@@ -1,5 +1,7 @@
 //! Databases through crashes and faults. `siltstone-testing simulate` runs more seeds.
 
+#![expect(clippy::panic, clippy::print_stdout, reason = "a test fails by panicking, and prints what it did")]
+
 use siltstone_testing::TestEngine;
 use siltstone_testing::simulation::{Counts, Simulation, shrink};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,6 +1,11 @@
 //! The SILT engine on devices that lose power, fail or return damaged bytes, and the repair of what is damaged.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and prints what it found"
+)]
 
 mod background;
 mod copies;
