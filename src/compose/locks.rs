@@ -5,6 +5,8 @@ use crate::sync::Mutex;
 
 /// How many key stripes there are. Shuttle explores every lock, so its tests have few.
 const STRIPES: usize = if cfg!(shuttle) { 8 } else { 4096 };
+/// The memory of the key stripes of a database, in bytes.
+pub const KEY_STRIPES_BYTES: usize = STRIPES * size_of::<Mutex<()>>();
 /// Numbers of locks are below this.
 const LOCKS_MAX: usize = 4096;
 
@@ -52,11 +54,6 @@ impl KeyStripes {
         // Partitions take the first bits of the placement, tables and filters the first bits of the fingerprint.
         let stripes = keys.map(|hash| hash.fingerprint as usize % STRIPES);
         with_locks(|number| &self.0[number], stripes, work)
-    }
-
-    /// Returns the memory held, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.0)
     }
 }
 

@@ -4,4 +4,5 @@ mod job_slot;
 mod locks;
 
 pub(crate) use job_slot::JobSlot;
+pub use locks::KEY_STRIPES_BYTES;
 pub(crate) use locks::{KeyStripes, with_locks};

@@ -8,6 +8,7 @@ pub use super::policy::{
     PARTITIONS_PER_FROZEN, PIECE_BYTES_MIN, POSITION_BITS_MAX, POSITION_BITS_MIN, REGIONS,
     SLOTS_PER_RECORD_OF_SMALL, TABLES_SLOTS_MIN,
 };
+pub use crate::compose::KEY_STRIPES_BYTES;
 pub use crate::engine::common::{BLOCK_BYTES_DEFAULT, PARTITIONS_DEFAULT};
 pub use crate::index::filter::KEYS_PER_RANGE;
 pub use crate::index::perfect::BUCKET_KEYS;

@@ -62,14 +62,7 @@ impl Silt {
         let partitions = Arc::new(partitions);
         let cache = Arc::new(RecordCache::new(0));
         let stripes = KeyStripes::new();
-        let memory = Arc::new(MemoryBudget::new(
-            &configuration,
-            &partitions,
-            &log,
-            &cache,
-            memory_budget,
-            stripes.heap_bytes(),
-        ));
+        let memory = Arc::new(MemoryBudget::new(&configuration, &partitions, &log, &cache, memory_budget));
         let commits = Arc::new(Commits::new(&configuration, &log, manifest));
         let reader = Arc::new(Reader::new(&configuration, &partitions, &cache, &memory));
         let scheduler = Arc::new(Scheduler::new(JobContext {

@@ -21,6 +21,7 @@ use super::partition::Partitions;
 use super::policy::piece_bytes;
 use super::view::{Piece, PieceKind};
 use crate::cache::{RecordCache, cache_hash};
+use crate::compose::KEY_STRIPES_BYTES;
 use crate::device::scratch_bytes;
 use crate::engine::Step;
 use crate::stats::RamAccount;
@@ -106,8 +107,6 @@ pub(super) struct MemoryBudget {
     keys: AtomicU64,
     /// The memory report at its peak.
     peak: Mutex<RamAccount>,
-    /// The memory of locks that do not belong to a partition, in bytes.
-    lock_bytes: u64,
 }
 
 impl MemoryBudget {
@@ -117,7 +116,6 @@ impl MemoryBudget {
         log: &Arc<Log>,
         cache: &Arc<RecordCache>,
         budget: Option<u64>,
-        lock_bytes: usize,
     ) -> MemoryBudget {
         if budget.is_some() {
             cache.enable();
@@ -140,7 +138,6 @@ impl MemoryBudget {
             merge_peak: AtomicU64::new(0),
             keys: AtomicU64::new(0),
             peak: Mutex::default(),
-            lock_bytes: lock_bytes as u64,
         };
         memory.log.limit_buffer(memory.transfer_bytes_max());
         memory
@@ -234,7 +231,7 @@ impl MemoryBudget {
             let stores = view.hash_stores.len() as u64 + u64::from(view.sorted.is_some());
             ram.add("stores", stores * STORE_BYTES + PARTITION_BYTES);
         }
-        ram.add("locks", self.lock_bytes);
+        ram.add("locks", KEY_STRIPES_BYTES as u64);
         ram.add("log_buffer", self.log.heap_bytes() as u64);
         ram.add("convert_buffers", self.convert_bytes.load(Relaxed));
         ram.add("merge_buffers", self.merge_bytes.load(Relaxed));

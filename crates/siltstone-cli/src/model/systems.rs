@@ -326,6 +326,7 @@ impl SystemArgs {
                     ("log_stores_bytes", ram.log_stores),
                     ("hash_stores_bytes", ram.hash_stores),
                     ("sorted_stores_bytes", ram.sorted_stores),
+                    ("fixed_bytes", ram.fixed),
                     ("ram_peak_bytes", peak.total()),
                     ("peak_buffers_bytes", peak.buffers),
                 ]));

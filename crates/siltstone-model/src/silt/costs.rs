@@ -29,11 +29,13 @@ pub struct SiltRam {
     pub sorted_stores: f64,
     /// The buffers of conversions, merges and lookups.
     pub buffers: f64,
+    /// What does not depend on the data: the locks of keys.
+    pub fixed: f64,
 }
 
 impl SiltRam {
     /// Returns the sum.
     pub fn total(&self) -> f64 {
-        self.log_stores + self.hash_stores + self.sorted_stores + self.buffers
+        self.log_stores + self.hash_stores + self.sorted_stores + self.buffers + self.fixed
     }
 }

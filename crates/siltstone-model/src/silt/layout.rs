@@ -202,6 +202,7 @@ impl SiltLayout {
             false_positives: (-self.filter_bits).exp2(),
             last_false_positives: (-self.last_filter_bits).exp2(),
             buffer_bytes: self.buffer_bytes(keys, hash_stores, table_keys),
+            fixed_bytes: costs::KEY_STRIPES_BYTES as f64,
             log_tail_bytes: self.log_segment_bytes,
         })
     }

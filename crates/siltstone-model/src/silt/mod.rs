@@ -89,6 +89,8 @@ pub struct Silt {
     pub last_false_positives: f64,
     /// The memory of running conversions, merges and lookups, in bytes. 0 in the paper.
     pub buffer_bytes: f64,
+    /// The memory of a database that does not depend on its data, in bytes. 0 in the paper.
+    pub fixed_bytes: f64,
     /// The log that is not yet released, beyond that of one LogStore, in bytes. 0 in the paper.
     pub log_tail_bytes: f64,
 }
@@ -141,6 +143,7 @@ impl Silt {
             false_positives,
             last_false_positives: 1.0,
             buffer_bytes: 0.0,
+            fixed_bytes: 0.0,
             log_tail_bytes: 0.0,
         }
     }
@@ -398,6 +401,7 @@ impl Silt {
             hash_stores: hashed * self.filter_bytes,
             sorted_stores: sorted_stores * self.keys / self.partitions * self.sorted_index_bytes,
             buffers,
+            fixed: self.fixed_bytes,
         }
     }
 
