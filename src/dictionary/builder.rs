@@ -4,7 +4,7 @@ use super::format::Header;
 use super::{Dictionary, DictionaryIndex, DictionaryOptions, PIECE_BYTES, split};
 use crate::batch::{NEVER, Write};
 use crate::device::{Access, Directory, Purpose};
-use crate::key::{KeyHasher, check_key, check_key_length, check_value, check_value_length};
+use crate::key::{KeyHasher, check_key, check_key_length, check_value, check_value_length, random_number};
 use crate::progress::Progress;
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::ordered::{BlockForm, OrderedTableSettings, OrderedTableWriter};
@@ -284,7 +284,7 @@ impl DictionaryWriter {
         let DictionaryWriter { directory, name, base, block_bytes, index, mut header, sort, mut progress } =
             self;
         let sorted = sort.finish(&mut *progress)?;
-        let partial = PartialFile::new(directory.clone(), &name);
+        let partial = PartialFile::new(directory.clone(), &name)?;
         let settings = store_settings(&header, index, block_bytes, &sorted, base.as_ref());
         let all_bytes = settings.expected_bytes;
         let mut writer = OrderedTableWriter::create(&directory, &partial.name, settings)?;
@@ -362,9 +362,9 @@ struct PartialFile {
 }
 
 impl PartialFile {
-    fn new(directory: Directory, name: &str) -> PartialFile {
-        let name = format!(".{name}.{:016x}.partial", fastrand::u64(..));
-        PartialFile { directory, name, is_complete: false }
+    fn new(directory: Directory, name: &str) -> Result<PartialFile> {
+        let name = format!(".{name}.{:016x}.partial", random_number()?);
+        Ok(PartialFile { directory, name, is_complete: false })
     }
 
     /// Renames the file to its final name, and replaces an existing dictionary. Fails if that one is being given
