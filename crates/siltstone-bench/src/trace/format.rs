@@ -1,6 +1,7 @@
 //! The binary format of traces, version 1; `docs/formats/trace.md` has its diagram.
 
 use super::{Kind, Operation, Result, TraceError};
+use siltstone::coding::checksum::crc32c;
 use siltstone::key::VALUE_LENGTH_MAX;
 use std::io::{self, Read, Write};
 
@@ -47,7 +48,7 @@ impl<W: Write> Writer<W> {
     /// Starts a trace.
     pub fn new(mut target: W) -> io::Result<Self> {
         let mut header = [MAGIC.as_slice(), &VERSION.to_le_bytes()].concat();
-        header.extend(crc32c::crc32c(&header).to_le_bytes());
+        header.extend(crc32c(&header).to_le_bytes());
         target.write_all(&header)?;
         Ok(Writer {
             target,
@@ -96,7 +97,7 @@ impl<W: Write> Writer<W> {
         bytes.extend(self.chunk_operations.to_le_bytes());
         bytes.extend(self.chunk_time_ms.to_le_bytes());
         bytes.extend_from_slice(&self.chunk);
-        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+        bytes.extend(crc32c(&bytes).to_le_bytes());
         self.chunk.clear();
         self.chunk_operations = 0;
         self.target.write_all(&bytes)
@@ -109,7 +110,7 @@ impl<W: Write> Writer<W> {
         }
         let mut end = [0; CHUNK_HEAD_BYTES + 4];
         end[8..16].copy_from_slice(&self.operations.to_le_bytes());
-        let crc = crc32c::crc32c(&end[..CHUNK_HEAD_BYTES]);
+        let crc = crc32c(&end[..CHUNK_HEAD_BYTES]);
         end[CHUNK_HEAD_BYTES..].copy_from_slice(&crc.to_le_bytes());
         self.target.write_all(&end)?;
         self.target.flush()?;
@@ -321,7 +322,7 @@ fn number(bytes: &[u8], at: usize) -> u64 {
 /// Checks that the last four bytes are the CRC of those before.
 fn expect_crc(what: &'static str, at: u64, bytes: &[u8]) -> Result<()> {
     let checked = bytes.len().saturating_sub(4);
-    let crc = crc32c::crc32c(&bytes[..checked]);
+    let crc = crc32c(&bytes[..checked]);
     expect(what, at, crc.into(), number(bytes, checked))
 }
 
@@ -378,7 +379,7 @@ mod tests {
         bytes.extend(operations.to_le_bytes());
         bytes.extend([0; 8]);
         bytes.extend(payload);
-        let crc = crc32c::crc32c(&bytes[start..]);
+        let crc = crc32c(&bytes[start..]);
         bytes.extend(crc.to_le_bytes());
         bytes
     }

@@ -2,6 +2,7 @@
 
 use super::RecordSink;
 use anyhow::{Context, bail, ensure};
+use siltstone::coding::checksum::{crc32c, crc32c_append};
 use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 use siltstone::{Bytes, Record};
 use std::io::{Read, Write};
@@ -25,7 +26,7 @@ impl<W: Write> Writer<W> {
     /// Starts the stream.
     pub fn new(mut target: W) -> anyhow::Result<Self> {
         let mut header = [MAGIC.as_slice(), &VERSION.to_le_bytes()].concat();
-        header.extend(crc32c::crc32c(&header).to_le_bytes());
+        header.extend(crc32c(&header).to_le_bytes());
         target.write_all(&header)?;
         Ok(Writer { target, records: 0 })
     }
@@ -33,7 +34,7 @@ impl<W: Write> Writer<W> {
     fn write_checked(&mut self, parts: &[&[u8]]) -> std::io::Result<()> {
         let mut crc = 0;
         for part in parts {
-            crc = crc32c::crc32c_append(crc, part);
+            crc = crc32c_append(crc, part);
             self.target.write_all(part)?;
         }
         self.target.write_all(&crc.to_le_bytes())
@@ -103,7 +104,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn check(&self, parts: &[&[u8]], expected: u32, start: u64) -> anyhow::Result<()> {
-        let got = parts.iter().fold(0, |crc, part| crc32c::crc32c_append(crc, part));
+        let got = parts.iter().fold(0, |crc, part| crc32c_append(crc, part));
         ensure!(
             got == expected,
             "the export is damaged between bytes {start} and {}: expected CRC {expected:08x}, got {got:08x}",
