@@ -20,7 +20,7 @@ mod shard;
 
 use crate::key::KeyHash;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use bytes::Bytes;
 use shard::{HashOf, SHARD_BYTES_MIN, Shard};
 use std::sync::OnceLock;
@@ -73,8 +73,6 @@ pub struct RecordCache {
     capacity: AtomicUsize,
     /// The size that the logs were made for, together.
     log_bytes: Mutex<usize>,
-    hits: AtomicU64,
-    misses: AtomicU64,
 }
 
 /// Returns the hash by which the record of a key is cached.
@@ -88,13 +86,8 @@ impl RecordCache {
     /// Makes a cache of this many bytes, which include all of its memory. Memory is allocated with the first record.
     /// Less than 137 KiB keeps nothing.
     pub fn new(bytes: usize) -> Self {
-        let cache = RecordCache {
-            shards: OnceLock::new(),
-            capacity: AtomicUsize::new(0),
-            log_bytes: Mutex::new(0),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
-        };
+        let cache =
+            RecordCache { shards: OnceLock::new(), capacity: AtomicUsize::new(0), log_bytes: Mutex::new(0) };
         if bytes > 0 {
             cache.enable();
         }
@@ -127,16 +120,9 @@ impl RecordCache {
     pub fn get(&self, hash: u64, key: &[u8]) -> Cached {
         let shard = self.shard(hash).filter(|_| self.capacity.load(Relaxed) > 0);
         let Some(shard) = shard else { return Cached::Miss(Ticket { hash, version: None }) };
-        let outcome = shard.lock().get(hash, key);
-        match outcome {
-            Ok(record) => {
-                self.hits.fetch_add(1, Relaxed);
-                Cached::Hit(record)
-            }
-            Err(version) => {
-                self.misses.fetch_add(1, Relaxed);
-                Cached::Miss(Ticket { hash, version })
-            }
+        match shard.lock().get(hash, key) {
+            Ok(record) => Cached::Hit(record),
+            Err(version) => Cached::Miss(Ticket { hash, version }),
         }
     }
 
@@ -210,7 +196,8 @@ impl RecordCache {
 
     /// Returns the numbers of hits and misses. Lookups of a cache without capacity count as neither.
     pub fn hits_and_misses(&self) -> (u64, u64) {
-        (self.hits.load(Relaxed), self.misses.load(Relaxed))
+        let counts = self.shards().iter().map(|shard| shard.lock().hits_and_misses());
+        counts.fold((0, 0), |sum, (hits, misses)| (sum.0 + hits, sum.1 + misses))
     }
 }
 

@@ -46,6 +46,8 @@ pub(super) struct Shard {
     /// The capacity, in bytes; 0 keeps nothing.
     capacity: usize,
     stripes: [Stripe; STRIPES],
+    hits: u64,
+    misses: u64,
 }
 
 /// A log of one size, with an index for records of one mean length.
@@ -64,7 +66,7 @@ struct Log {
 
 impl Default for Shard {
     fn default() -> Self {
-        Shard { log: None, capacity: 0, stripes: [Stripe::default(); STRIPES] }
+        Shard { log: None, capacity: 0, stripes: [Stripe::default(); STRIPES], hits: 0, misses: 0 }
     }
 }
 
@@ -87,10 +89,17 @@ impl Shard {
         let key = HashedKey { hash, bytes: key };
         let found = self.log.as_mut().and_then(|log| log.items.get_and_keep(key, BEGINNING_MS, &mut value));
         if let Some(found) = found {
+            self.hits += 1;
             return Ok(CachedRecord { value: Bytes::from(value), expires_at_ms: found.expires_at_ms });
         }
+        self.misses += 1;
         let stripe = self.stripes[stripe_of(hash)];
         Err((stripe.under_way == 0).then_some(stripe.version))
+    }
+
+    /// Returns how many lookups found their record, and how many did not.
+    pub fn hits_and_misses(&self) -> (u64, u64) {
+        (self.hits, self.misses)
     }
 
     /// Returns whether no write to the stripe has begun or ended since this version was returned.

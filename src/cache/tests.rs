@@ -1,4 +1,5 @@
 use super::*;
+use crate::sync::atomic::AtomicU64;
 use std::collections::HashMap;
 
 fn hash(number: u64) -> u64 {

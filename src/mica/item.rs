@@ -189,7 +189,12 @@ fn copy(words: &[AtomicU64], start: usize, length: usize, to: &mut Vec<u8>) {
         return to.extend_from_slice(&words[0].load(Relaxed).to_le_bytes());
     }
     let from = to.len();
-    to.resize(from + length, 0);
+    if to.capacity() == 0 {
+        // A new vector of just this length: growing one costs more, and may take more memory.
+        *to = vec![0; length];
+    } else {
+        to.resize(from + length, 0);
+    }
     // All words but the last are complete, so each is a plain move.
     let mut chunks = to[from..].chunks_exact_mut(8);
     let mut words = words.iter().map(|word| word.load(Relaxed));

@@ -7,7 +7,7 @@ use super::stores::{LookupContext, Stores};
 use super::view::PartitionSnapshot;
 use crate::Result;
 use crate::batch::{NEVER, TimestampMs};
-use crate::cache::{Cached, RecordCache, Ticket, cache_hash};
+use crate::cache::{Cached, CachedRecord, RecordCache, Ticket, cache_hash};
 use crate::device::{Purpose, with_scratch};
 use crate::engine::Found;
 use crate::key::{Key, KeyHash};
@@ -39,30 +39,58 @@ impl Reader {
     }
 
     /// Returns the value of a key.
+    #[inline]
     pub fn get(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<Option<Found>> {
-        match self.start(key, now_ms) {
-            ControlFlow::Break(found) => Ok(found),
-            ControlFlow::Continue((context, stores)) => {
-                with_scratch(|buffer| stores.look_up(&context, Purpose::Get, buffer))
-            }
+        let (partition, hash) = self.configuration.route(key);
+        match self.look_up_cached(key, hash, now_ms) {
+            Ok(found) => Ok(found),
+            Err(ticket) => self.look_up(key, partition, hash, now_ms, ticket),
         }
     }
 
-    /// Returns the value if the cache has the record, or else the stores to search.
+    /// Returns the value if the cache has the record, or else the permission to insert it.
     #[inline]
+    fn look_up_cached(
+        &self,
+        key: Key<'_>,
+        hash: KeyHash,
+        now_ms: TimestampMs,
+    ) -> std::result::Result<Option<Found>, Ticket> {
+        match self.cache.get(cache_hash(hash), key.bytes()) {
+            Cached::Hit(CachedRecord { value, expires_at_ms }) => {
+                let is_gone = expires_at_ms != NEVER && expires_at_ms <= now_ms;
+                Ok((!is_gone).then_some(Found { value, expires_at_ms }))
+            }
+            Cached::Miss(ticket) => Err(ticket),
+        }
+    }
+
+    /// Looks a key up in the stores. Not inlined, so that a hit in the cache does not set up the memory for it.
+    #[inline(never)]
+    fn look_up(
+        &self,
+        key: Key<'_>,
+        partition: usize,
+        hash: KeyHash,
+        now_ms: TimestampMs,
+        ticket: Ticket,
+    ) -> Result<Option<Found>> {
+        self.memory.account_for_read_buffers();
+        let stores = self.partitions.stores_of(partition, hash);
+        let context = self.context(key.bytes(), hash, now_ms, ticket);
+        with_scratch(|buffer| stores.look_up(&context, Purpose::Get, buffer))
+    }
+
+    /// Returns the value if the cache has the record, or else the stores to search.
     pub fn start<'a>(
         &'a self,
         key: Key<'a>,
         now_ms: TimestampMs,
     ) -> ControlFlow<Option<Found>, (LookupContext<'a>, Stores)> {
         let (partition, hash) = self.configuration.route(key);
-        match self.cache.get(cache_hash(hash), key.bytes()) {
-            Cached::Hit(record) => {
-                let is_gone = record.expires_at_ms != NEVER && record.expires_at_ms <= now_ms;
-                let found = Found { value: record.value, expires_at_ms: record.expires_at_ms };
-                ControlFlow::Break((!is_gone).then_some(found))
-            }
-            Cached::Miss(ticket) => {
+        match self.look_up_cached(key, hash, now_ms) {
+            Ok(found) => ControlFlow::Break(found),
+            Err(ticket) => {
                 self.memory.account_for_read_buffers();
                 let stores = self.partitions.stores_of(partition, hash);
                 ControlFlow::Continue((self.context(key.bytes(), hash, now_ms, ticket), stores))
