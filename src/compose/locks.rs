@@ -12,6 +12,7 @@ const LOCKS_MAX: usize = 4096;
 
 /// Runs `work` while the locks with these numbers are held. Every thread takes them in ascending order and each only
 /// once, so no two threads wait for each other.
+#[inline]
 pub(crate) fn with_locks<'a, T>(
     lock: impl Fn(usize) -> &'a Mutex<()>,
     mut numbers: impl ExactSizeIterator<Item = usize>,
@@ -23,6 +24,14 @@ pub(crate) fn with_locks<'a, T>(
         let _locked = lock(number).lock();
         return work();
     }
+    with_several_locks(lock, numbers, work)
+}
+
+fn with_several_locks<'a, T>(
+    lock: impl Fn(usize) -> &'a Mutex<()>,
+    numbers: impl ExactSizeIterator<Item = usize>,
+    work: impl FnOnce() -> T,
+) -> T {
     let count = numbers.len();
     // One bit per lock: iteration over the bits is in order and finds no number twice.
     let mut wanted = [0u64; LOCKS_MAX / 64];
@@ -50,6 +59,7 @@ impl KeyStripes {
     }
 
     /// Runs `work` while the stripes of these keys are held.
+    #[inline]
     pub fn with<T>(&self, keys: impl ExactSizeIterator<Item = KeyHash>, work: impl FnOnce() -> T) -> T {
         // Partitions take the first bits of the placement, tables and filters the first bits of the fingerprint.
         let stripes = keys.map(|hash| hash.fingerprint as usize % STRIPES);

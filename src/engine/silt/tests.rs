@@ -105,3 +105,19 @@ fn records_too_small_for_a_block_perfect_index_are_found_by_fences() {
     assert!((0..5000u64).all(|number| database.contains(key(number)).unwrap()));
     assert!(!database.contains(key(5000)).unwrap());
 }
+
+/// The partitions that a compaction has nothing to merge for release the log in one commit, however many they are.
+#[test]
+fn a_compaction_commits_idle_partitions_together() {
+    let syncs = [4, 64].map(|partitions| {
+        let (database, directory) =
+            open(&MemoryDirectory::default(), |builder| builder.partitions(partitions));
+        database.put(key(1), b"value").unwrap();
+        database.compact().unwrap();
+        database.put(key(1), b"another").unwrap();
+        let before = directory.io().total().syncs;
+        database.compact().unwrap();
+        directory.io().total().syncs - before
+    });
+    assert_eq!(syncs[0], syncs[1]);
+}

@@ -4,7 +4,7 @@ use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, Purpose};
 use crate::engine::Step;
 use crate::engine::silt::SiltSettings;
-use crate::{Builder, Database, Error};
+use crate::{Builder, Database, Durability, Error};
 use std::collections::BTreeMap;
 
 const KEYS: u64 = 20_000;
@@ -309,4 +309,38 @@ fn a_piece_that_does_not_fit_is_not_read_back_and_dropped_repeatedly() {
         steps_to_rest.push(steps);
     }
     assert!(steps_to_rest.contains(&0) && steps_to_rest.contains(&1), "{steps_to_rest:?}");
+}
+
+/// Steps of `settle` after each put: reading pieces back ends when none fits, also where pieces do not all fit.
+#[test]
+fn settling_after_every_put_takes_no_more_steps_than_there_are_pieces() {
+    use crate::batch::{HashedWrite, NEVER};
+    use crate::engine::Engine;
+    use crate::engine::common::CommonSettings;
+    use crate::engine::silt::Silt;
+    const PUTS: u64 = 3_000;
+    for resident_bytes_max in [0, 1_000, 3_000, 10_000, u64::MAX] {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let settings = SiltSettings::default().resident_bytes_max(resident_bytes_max).log_slots_min(64);
+        let memory_budget = Some(300 << 10);
+        let common = CommonSettings { partitions: Some(4), memory_budget, ..CommonSettings::default() };
+        Silt::create(&directory, &common, Some([1, 2])).unwrap();
+        let engine = Silt::open(directory, &settings, &common, &mut |_, _| true).unwrap();
+        let hasher = engine.hasher();
+        for number in 0..PUTS {
+            let (key, value) = (key(number), value(number, 0, 32));
+            let write = HashedWrite::put(hasher.key(&key), &value, NEVER);
+            engine.write(&[write], Durability::Buffered, 0).unwrap();
+            let (mut steps, stores) = (0, engine.stats().stores.iter().map(|kind| kind.count).sum::<u64>());
+            while engine.background().has_work {
+                engine.step(0).unwrap();
+                steps += 1;
+                // Two pieces of each store, a conversion, a merge of some steps, and a commit.
+                assert!(
+                    steps <= 2 * stores + 10,
+                    "{steps} steps, {stores} stores, {resident_bytes_max} bytes"
+                );
+            }
+        }
+    }
 }
