@@ -20,6 +20,9 @@ use std::sync::Arc;
 pub(super) const READ_BYTES: usize = 64 << 10;
 
 /// All partitions at one moment.
+///
+/// It keeps the indexes and filters of its stores in memory, also after they were merged or dropped. The memory account
+/// does not have them: at most what the items `log_index` to `sorted_filter` had when the snapshot was taken.
 pub(super) struct SiltSnapshot {
     reader: Arc<Reader>,
     placing: Placing,
