@@ -76,7 +76,7 @@ pub struct HashStoreWriter {
 enum TableWriter {
     Cuckoo(Box<CuckooTableWriter>),
     /// With the filter, unless tags are copied.
-    Ordered(Box<OrderedTableWriter>, Option<RibbonBuilder>),
+    Ordered(Box<OrderedTableWriter>, Option<Box<RibbonBuilder>>),
 }
 
 impl HashStoreWriter {
@@ -116,7 +116,7 @@ impl HashStoreWriter {
             }
             HashStoreFormat::CopiedTags => (ordered(None)?, TAG_BITS_MAX),
             HashStoreFormat::Ribbon(bits) => {
-                (ordered(Some(RibbonBuilder::new(expected_records, bits)?))?, u64::from(bits))
+                (ordered(Some(Box::new(RibbonBuilder::new(expected_records, bits)?)))?, u64::from(bits))
             }
         };
         Ok(HashStoreWriter { table, filter_bytes: (expected_records * filter_bits / 8) as usize })
@@ -171,7 +171,7 @@ impl HashStoreWriter {
         match &self.table {
             TableWriter::Cuckoo(writer) => writer.heap_bytes(),
             TableWriter::Ordered(writer, filter) => {
-                writer.heap_bytes() + filter.as_ref().map_or(0, RibbonBuilder::heap_bytes)
+                writer.heap_bytes() + filter.as_ref().map_or(0, |filter| filter.heap_bytes())
             }
         }
     }

@@ -132,7 +132,7 @@ struct NewStore {
 }
 
 enum NewStoreWriter {
-    Hash(HashStoreWriter),
+    Hash(Box<HashStoreWriter>),
     Sorted(Box<OrderedTableWriter>),
 }
 
@@ -167,7 +167,11 @@ impl NewStore {
                     purpose,
                     piece_bytes,
                 };
-                NewStoreWriter::Hash(HashStoreWriter::create(rewriting.directory, &name, &settings)?)
+                NewStoreWriter::Hash(Box::new(HashStoreWriter::create(
+                    rewriting.directory,
+                    &name,
+                    &settings,
+                )?))
             }
         };
         Ok(NewStore { number, tag, writer })
