@@ -450,13 +450,8 @@ impl Silt {
 fn growth_between_merges(share: f64, partitions: f64) -> f64 {
     let steps = partitions.clamp(1.0, STORES_SAMPLED);
     increasing_root(share, 2.0 * share, |x| {
-        let mut sum = 0.0;
-        let mut step = 1.0;
-        while step <= steps {
-            sum -= (-x * step / steps).exp_m1();
-            step += 1.0;
-        }
-        sum / steps
+        let of_step = |step: u32| -(-x * f64::from(step) / steps).exp_m1();
+        (1..=steps as u32).map(of_step).sum::<f64>() / steps
     })
 }
 
