@@ -46,7 +46,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`get`](Database::get).
+    /// See [`get`](Database::get).
     pub fn scan(&self, positions: impl RangeBounds<u64>, limit: impl Into<ScanLimit>) -> Result<ScanPage> {
         let first = match positions.start_bound() {
             Bound::Included(first) => Some(*first),

@@ -138,7 +138,7 @@ impl DictionaryBuilder {
     /// Starts to build a dictionary in any [`Directory`].
     ///
     /// # Errors
-    /// As [`create`](DictionaryBuilder::create).
+    /// See [`create`](DictionaryBuilder::create).
     pub fn create_in(self, directory: Directory, name: &str) -> Result<DictionaryWriter> {
         let [seed0, seed1, tag] = (self.random)()?;
         let hasher = if self.hashed_keys { KeyHasher::Identity } else { KeyHasher::Keyed([seed0, seed1]) };
@@ -208,7 +208,7 @@ impl DictionaryBuilder {
     /// Builds the dictionary at `path` from all records of an iterator.
     ///
     /// # Errors
-    /// As [`create`](DictionaryBuilder::create) and the methods of [`DictionaryWriter`].
+    /// See [`create`](DictionaryBuilder::create) and the methods of [`DictionaryWriter`].
     pub fn build<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         self,
         path: impl AsRef<Path>,
@@ -263,7 +263,7 @@ impl DictionaryWriter {
     /// Removes a key: its record in the dictionary that is updated, and one that was put before.
     ///
     /// # Errors
-    /// As [`put`](DictionaryWriter::put).
+    /// See [`put`](DictionaryWriter::put).
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.push(&Write::Delete { key: key.as_ref() })
     }

@@ -32,7 +32,7 @@ impl Dictionary {
     /// Returns whether the key exists. Costs as much as a get.
     ///
     /// # Errors
-    /// As [`get`](Dictionary::get).
+    /// See [`get`](Dictionary::get).
     pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.find(key.as_ref(), |_| ())?.is_some())
     }
@@ -41,7 +41,7 @@ impl Dictionary {
     /// read once.
     ///
     /// # Errors
-    /// As [`get`](Dictionary::get).
+    /// See [`get`](Dictionary::get).
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
         self.find_many(keys, Bytes::copy_from_slice)
     }
@@ -49,7 +49,7 @@ impl Dictionary {
     /// Returns whether each of many keys exists, in their order.
     ///
     /// # Errors
-    /// As [`get`](Dictionary::get).
+    /// See [`get`](Dictionary::get).
     pub fn contains_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<bool>> {
         let found = self.find_many(keys, |_| ())?;
         Ok(found.into_iter().map(|found| found.is_some()).collect())

@@ -182,7 +182,7 @@ impl DictionaryOptions {
     /// Opens the dictionary of this name in any [`Directory`].
     ///
     /// # Errors
-    /// As [`open`](DictionaryOptions::open).
+    /// See [`open`](DictionaryOptions::open).
     pub fn open_in(&self, directory: Directory, name: &str) -> Result<Dictionary> {
         let directory = match self.queue_depth {
             Some(depth) => directory.queue_depth(depth),
@@ -286,7 +286,7 @@ impl Dictionary {
     /// Opens the dictionary at `path` for reading. Reads its index, which takes nearly all of the time.
     ///
     /// # Errors
-    /// As [`DictionaryOptions::open`].
+    /// See [`DictionaryOptions::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Dictionary> {
         DictionaryOptions::default().open(path)
     }

@@ -41,7 +41,7 @@ impl Dictionary {
     /// Like [`reindex`](Dictionary::reindex), in any [`Directory`].
     ///
     /// # Errors
-    /// As [`reindex`](Dictionary::reindex).
+    /// See [`reindex`](Dictionary::reindex).
     pub fn reindex_in(
         directory: Directory,
         name: &str,

@@ -102,7 +102,7 @@ impl StoreSettings {
     /// threads. Partition n belongs to thread n modulo `threads`.
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`Error::Setting`] if `threads` is 0.
+    /// See [`open`](Self::open); [`Error::Setting`] if `threads` is 0.
     pub fn open_handles(&self, mode: AccessMode, threads: usize) -> Result<Vec<Handles>> {
         open_handles(mode, threads, self.partition_bits, || self.parts())
     }
@@ -159,7 +159,7 @@ impl CacheSettings {
     /// threads. Partition n belongs to thread n modulo `threads`.
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`Error::Setting`] if `threads` is 0.
+    /// See [`open`](Self::open); [`Error::Setting`] if `threads` is 0.
     pub fn open_handles(&self, mode: AccessMode, threads: usize) -> Result<Vec<Handles>> {
         open_handles(mode, threads, self.partition_bits, || self.parts())
     }

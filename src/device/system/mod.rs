@@ -65,7 +65,7 @@ impl SystemDirectory {
     /// are refused (`ReadOnlyFilesystem`).
     ///
     /// # Errors
-    /// As [`open`](SystemDirectory::open).
+    /// See [`open`](SystemDirectory::open).
     pub fn open_read_only(path: impl Into<PathBuf>) -> Result<Self> {
         Ok(SystemDirectory { read_only: true, ..SystemDirectory::open(path)? })
     }

@@ -186,7 +186,7 @@ impl PerfectOutline {
         first.min(end - 1) / units..end.div_ceil(units)
     }
 
-    /// As [`PerfectIndex::locate`], with seed bytes that begin at `start` and include those of
+    /// Like [`PerfectIndex::locate`], with seed bytes that begin at `start` and include those of
     /// [`seeds_for`](Self::seeds_for). Other bytes lead to a wrong block, but always to one that exists.
     pub fn locate_in(&self, placement: u64, start: u64, seeds: &[u8]) -> Range<u64> {
         self.locate(placement, |end| {

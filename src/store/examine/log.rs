@@ -141,7 +141,7 @@ impl LogToExamine {
     /// Passes every intact record before the position `end` to `visit`, with its position.
     ///
     /// # Errors
-    /// As [`examine`](LogToExamine::examine), and those of `visit`.
+    /// See [`examine`](LogToExamine::examine); also errors of `visit`.
     pub fn records(
         &self,
         directory: &Directory,

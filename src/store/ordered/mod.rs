@@ -15,8 +15,6 @@
 //! Deviations: the order is that of a 64-bit hash and not of the key, because users' keys are not hashes. Records of
 //! any size need no second location for what does not fit a slot (the paper's inlining, section 4), because the index
 //! locates blocks and not slots.
-//! size need no second place for what does not fit a slot (the paper's inlining, section 4), since the index finds
-//! blocks and not slots.
 
 mod bucket_cursor;
 mod cursor;

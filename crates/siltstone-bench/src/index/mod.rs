@@ -55,8 +55,7 @@ impl Default for Settings {
 /// [`Report::verified_keys`] is the number of keys.
 ///
 /// # Errors
-/// See the variants of [`Error`].
-/// [`Error`], as its variants say.
+/// See the variants of [`crate::Error`].
 pub fn run(structure: Structure, options: Options, sample: &Sample, settings: &Settings) -> Result<Report> {
     let options = structure.resolve(options)?;
     let items_per_block = options.items_per_block.unwrap_or_default();

@@ -150,7 +150,6 @@ impl Report {
 ///
 /// # Errors
 /// See the variants of [`Error`].
-/// [`Error`], as its variants say.
 pub fn run(settings: &Settings) -> Result<Report> {
     check(settings)?;
     let Settings { items, key_size, value_size, threads, .. } = *settings;

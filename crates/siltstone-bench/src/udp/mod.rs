@@ -235,7 +235,6 @@ impl Report {
 ///
 /// # Errors
 /// See the variants of [`Error`].
-/// [`Error`], as its variants say.
 pub fn run(settings: &Settings) -> Result<Report> {
     let processors = allowed_processors()?;
     let (server_settings, own) = server_settings(settings, &processors)?;

@@ -71,11 +71,9 @@ pub struct Silt {
     pub log_slots_allocated_peak: f64,
     /// Full LogStores that wait for conversion when memory is at its peak. 1 in the paper.
     pub frozen_stores_peak: f64,
-    /// The share by which HashStores exceed their bound when memory is at its peak: writes continue during a merge. 0
-    /// in the paper.
+    /// The share by which HashStores exceed their bound at the peak of memory, during a merge. 0 in the paper.
     pub hash_excess: f64,
-    /// The share of a merge's keys that are written again before the merge ends, when memory is at its peak. 0 in the
-    /// paper.
+    /// The share of a merge's keys that are written again before it ends, at the peak of memory. 0 in the paper.
     pub refilled_share: f64,
     /// The memory of HashStores, filters and all else, in bytes per record.
     pub filter_bytes: f64,
@@ -223,8 +221,7 @@ impl Silt {
         self.hashed_keys_max() - self.hash_stores_max() * self.hash_store_keys() / 2.0
     }
 
-    /// Returns the write amplification if no key is put twice before it is merged (2.4): 2.075 + N / (d · P) with the
-    /// paper's values.
+    /// Returns the write amplification if no key is put twice before its merge (2.4): 2.075 + N / (d · P) in the paper.
     pub fn writes_at_worst(&self) -> SiltWrites {
         self.writes_of(self.turn_at_worst())
     }
@@ -271,8 +268,7 @@ impl Silt {
         keys / self.partitions * self.sorted_record_bytes + self.sorted_store_bytes
     }
 
-    /// Returns the write amplification of putting N new keys, each once, into an empty store whose d grows with its
-    /// keys.
+    /// Returns the write amplification of putting N new keys, each once, into an empty store; d grows with the keys.
     ///
     /// Let h be the share of unmerged keys. Partitions are merged in turn, and the data grows by a factor e^x from one
     /// merge of a partition to the next, where h is the mean of 1 − e^(−xi/P) over i = 1 to P. A merge writes all keys
@@ -405,8 +401,7 @@ impl Silt {
         }
     }
 
-    /// Returns the maximum number of open store files: when the HashStores are fullest, a merge and a conversion write
-    /// one more each.
+    /// Returns the maximum number of open store files: those when the HashStores are fullest, and one for each job.
     pub fn store_files_max(&self) -> f64 {
         let hashed = self.hashed_keys_max() * (1.0 + self.hash_excess) + self.merge_keys;
         let hash_stores = hashed / self.hash_store_keys() + self.partitions * self.partial_stores;

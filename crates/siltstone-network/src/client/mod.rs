@@ -233,7 +233,7 @@ impl Client {
     /// Requests the directory again. The client itself does so when the server reports a restart.
     ///
     /// # Errors
-    /// As [`connect`](Client::connect).
+    /// See [`connect`](Client::connect).
     pub fn refresh(&mut self) -> Result<(), ClientError> {
         self.directory = ask(&mut self.transport, self.server, &self.settings, &mut self.sequence)?;
         let bytes = self.directory.packet_bytes;

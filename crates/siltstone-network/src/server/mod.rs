@@ -167,7 +167,7 @@ impl Server {
         launch(settings, bound, cores, account)
     }
 
-    /// As [`echo`](Server::echo), over AF_XDP.
+    /// Like [`echo`](Server::echo), over AF_XDP.
     ///
     /// # Errors
     /// See [`ServerError`].

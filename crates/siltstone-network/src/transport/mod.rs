@@ -40,6 +40,5 @@ pub trait Transport {
     ///
     /// # Errors
     /// Errors of the system.
-    /// What the system says.
     fn wait(&mut self, limit: Option<Duration>) -> io::Result<()>;
 }
