@@ -1,7 +1,7 @@
 //! The settings of engines: which of them a database keeps, which engine an opening finds, and that
 //! `docs/SETTINGS.md` lists all of them. `SILTSTONE_BLESS=1` writes its tables.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
@@ -95,8 +95,8 @@ fn a_copy_and_a_repaired_database_keep_the_settings() {
     database.compact().unwrap();
     database.checkpoint(&copy).unwrap();
     drop(database);
-    let sorted = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
-    let sorted = sorted.filter(|path| path.extension().is_some_and(|end| end == "sorted")).next().unwrap();
+    let mut files = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+    let sorted = files.find(|path| path.extension().is_some_and(|end| end == "sorted")).unwrap();
     let mut bytes = std::fs::read(&sorted).unwrap();
     bytes[5_000] ^= 1;
     std::fs::write(&sorted, bytes).unwrap();
