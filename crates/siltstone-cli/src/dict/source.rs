@@ -109,7 +109,11 @@ impl SourceArgs {
                 if taken.records.is_multiple_of(RECORDS_PER_LOOK) && interrupt.is_raised() {
                     return Err(siltstone::Error::Interrupted.into());
                 }
-                let record = record.with_context(|| input.display().to_string())?;
+                let record = match record {
+                    // An interrupted read is also an error of the format.
+                    Err(_) if interrupt.is_raised() => return Err(siltstone::Error::Interrupted.into()),
+                    record => record.with_context(|| input.display().to_string())?,
+                };
                 taken.records += 1;
                 let expires = record.expires_at_ms != siltstone::batch::NEVER;
                 taken.expiring += u64::from(expires);

@@ -188,7 +188,9 @@ fn an_interrupt_ends_a_build_at_once_and_leaves_no_file() {
     // Whole rows: the command continues to read until it notices the signal.
     let whole_rows = rows[..1 << 16].rfind('\n').map_or(0, |end| end + 1);
     while input.write_all(&rows.as_bytes()[..whole_rows]).is_ok() {}
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(bench.files(), ["a.dict"]);
     assert_eq!(std::fs::read(Path::new(bench.directory.path()).join("a.dict")).unwrap(), before);
 }
