@@ -1,7 +1,7 @@
 //! The settings of engines: which of them a database keeps, which engine an opening finds, and that
 //! `docs/SETTINGS.md` lists all of them. `SILTSTONE_BLESS=1` writes its tables.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
