@@ -61,6 +61,9 @@ pub enum Error {
     /// Some results were wrong or missing.
     #[error("{0}")]
     WrongResults(String),
+    /// A chart cannot be drawn.
+    #[error("cannot draw the chart: {0}")]
+    Drawing(String),
     /// The system, or a program that the benchmark needs, returned an error.
     #[error("{0}: {1}")]
     System(String, #[source] io::Error),

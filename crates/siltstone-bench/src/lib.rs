@@ -12,9 +12,11 @@
 //!   exist.
 //! - [`latencies`], [`timings`], [`clock`]: the durations of operations, by wall clock and by CPU time.
 //! - [`accounts`], [`costs`]: the statistics of a database as JSON, and the quotients that all reports share.
+//! - [`chart`]: charts as SVG, for reports.
 //! - [`place`]: the directory of a benchmark's files.
 
 pub mod accounts;
+pub mod chart;
 pub mod clock;
 pub mod costs;
 pub mod db;

@@ -1,7 +1,8 @@
 //! Measures every structure at a tiny size, to keep the benchmarks working.
 
 use siltstone_bench::Error;
-use siltstone_bench::index::{Options, Sample, Settings, Structure, plot, run, trade_off};
+use siltstone_bench::chart::Style;
+use siltstone_bench::index::{Options, Sample, Settings, Structure, chart, run, trade_off};
 
 fn quick() -> Settings {
     Settings { rounds: 1, ..Settings::default() }
@@ -23,9 +24,15 @@ fn every_line_of_the_trade_off_locates_every_key() {
     }
     let measured = |structure: &Structure| reports.iter().any(|report| report.structure == structure.name());
     assert!(Structure::ALL.iter().all(measured));
-    let picture = plot(&reports).unwrap();
-    assert!(picture.starts_with("<svg") && picture.matches("<circle").count() >= reports.len());
-    assert!(plot(&[]).is_err());
+    let chart = chart(&reports);
+    assert_eq!(chart.series.len(), Structure::ALL.len());
+    assert_eq!(chart.series.iter().map(|series| series.points.len()).sum::<usize>(), reports.len());
+    assert!(
+        chart
+            .series
+            .iter()
+            .all(|series| matches!(&series.style, Style::Dots(texts) if texts.len() == series.points.len()))
+    );
 }
 
 #[test]

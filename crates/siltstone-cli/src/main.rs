@@ -2,7 +2,6 @@
 //! subcommand has its own file.
 
 mod bench;
-mod chart;
 mod checkpoint;
 mod compact;
 mod dedup;

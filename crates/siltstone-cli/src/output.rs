@@ -3,6 +3,7 @@
 use crate::interrupt::{Interrupt, RemovedAtExit};
 use crate::notation::Notation;
 use anyhow::{Context, bail};
+use siltstone_bench::chart::{self, Chart};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Write, stdout};
 use std::os::fd::AsFd;
@@ -38,6 +39,12 @@ pub fn deliver<T>(
         Err(error) => Err(error.into()),
     };
     written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Writes charts to a file, as an HTML page or as SVG, whichever its name says.
+pub fn deliver_charts(path: &Path, title: &str, charts: &[Chart]) -> anyhow::Result<()> {
+    let document = chart::document(path, title, charts)?;
+    deliver(Some(path), false, |out| Ok(out.write_all(document.as_bytes())?))
 }
 
 /// Prints a value, and a newline on a terminal and after every notation except the bytes themselves.

@@ -8,14 +8,12 @@ mod filtered;
 mod measure;
 mod peer;
 mod placed;
-mod plot;
 mod report;
 mod sample;
 mod structure;
 mod subject;
 
-pub use plot::plot;
-pub use report::Report;
+pub use report::{Report, chart};
 pub use sample::{Key, Sample};
 pub use structure::{Options, Structure};
 

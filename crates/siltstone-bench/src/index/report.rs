@@ -1,6 +1,8 @@
 //! The measurements of a structure: a JSON object, and a row of a table.
 
 use super::Options;
+use crate::chart::{Axis, Chart, Series, Style};
+use crate::quantity::show_count;
 use serde::Serialize;
 
 /// The measurements of a structure. Serialises to the JSON object of the benchmark.
@@ -100,6 +102,32 @@ impl Report {
             remarks.push(format!("absent {nanoseconds:.1} ns"));
         }
         remarks.join("; ")
+    }
+}
+
+/// Returns the trade-off of memory and time: bits per key over nanoseconds per lookup, with a series per structure.
+pub fn chart(reports: &[Report]) -> Chart {
+    let mut names: Vec<&str> = Vec::new();
+    for report in reports {
+        if !names.contains(&report.structure) {
+            names.push(report.structure);
+        }
+    }
+    let series = |name: &str| {
+        let reports = || reports.iter().filter(|report| report.structure == name);
+        Series {
+            name: name.to_owned(),
+            points: reports().map(|report| (report.lookup_ns, report.bits_per_key)).collect(),
+            style: Style::Dots(reports().map(Report::settings).collect()),
+        }
+    };
+    let axis = |label: &str| Axis { label: label.to_owned(), logarithmic: true };
+    let keys = reports.iter().map(|report| report.keys).max().unwrap_or_default();
+    Chart {
+        title: format!("{} keys: memory and time of a lookup", show_count(keys as f64)),
+        x: axis("nanoseconds per lookup (random keys, independent)"),
+        y: axis("bits per key"),
+        series: names.into_iter().map(series).collect(),
     }
 }
 

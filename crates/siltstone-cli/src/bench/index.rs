@@ -2,9 +2,10 @@
 
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, help};
-use crate::output::deliver;
+use crate::output::deliver_charts;
 use anyhow::bail;
 use clap::{ArgGroup, Args};
+use siltstone_bench::chart;
 use siltstone_bench::index::{self, Options, Report, Sample, Settings, Structure};
 use siltstone_bench::named::by_name;
 use std::path::PathBuf;
@@ -35,7 +36,7 @@ pub struct IndexArgs {
     #[command(flatten)]
     settings: Settings,
     /// Write a chart of bits over nanoseconds to this file
-    #[arg(long, value_name = "FILE.svg", value_parser = crate::chart::parse_path)]
+    #[arg(long, value_name = "FILE.svg|html", value_parser = chart::parse_path)]
     plot: Option<PathBuf>,
     /// Print one line of JSON per structure
     #[arg(long)]
@@ -67,8 +68,7 @@ pub fn run(args: IndexArgs) -> Result {
         reports.push(report);
     }
     if let Some(path) = &plot {
-        let plot = index::plot(&reports)?;
-        deliver(Some(path), false, |out| Ok(out.write_all(plot.as_bytes())?))?;
+        deliver_charts(path, "Memory and time of index structures", &[index::chart(&reports)])?;
     }
     Ok(Outcome::Done)
 }

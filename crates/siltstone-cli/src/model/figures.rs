@@ -1,11 +1,12 @@
 //! `siltstone model figures`: the numbers of docs/MODELS.md next to those of their sources, and the curves.
 
-use crate::chart::{self, Axis, Chart, Line};
 use crate::outcome::{Outcome, Result, help};
+use crate::output::deliver_charts;
 use crate::quantity::parse_count;
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
+use siltstone_bench::chart::{Axis, Chart, Series, Style};
 use siltstone_model::figures::{self, Figure, WriteSources};
 use siltstone_model::{
     BloomStore, Flash, FlashKey, FlashStore, LevelDb, ModelError, Popularity, Silt, YEAR_S,
@@ -90,23 +91,23 @@ fn write(figure: &Figure, out: Option<&Path>, plot: Option<&Path>) -> anyhow::Re
         std::fs::write(&path, figure.to_csv()).with_context(|| format!("cannot write {}", path.display()))?;
     }
     if let Some(directory) = plot {
-        chart::write(&in_directory(directory, "svg")?, figure.title, &[chart_of(figure)])?;
+        deliver_charts(&in_directory(directory, "svg")?, figure.title, &[chart_of(figure)])?;
     }
     Ok(())
 }
 
 fn chart_of(figure: &Figure) -> Chart {
     let axis = |axis: figures::Axis| Axis { label: axis.label.to_owned(), logarithmic: axis.logarithmic };
-    let line = |series: &figures::Series| Line {
+    let series = |series: &figures::Series| Series {
         name: series.name.clone(),
         points: series.points.clone(),
-        faint: series.name.contains("worst"),
+        style: if series.name.contains("worst") { Style::FaintLine } else { Style::Line },
     };
     Chart {
         title: format!("Figure {}: {}", figure.number, figure.title),
         x: axis(figure.x),
         y: axis(figure.y),
-        lines: figure.series.iter().map(line).collect(),
+        series: figure.series.iter().map(series).collect(),
     }
 }
 

@@ -50,7 +50,7 @@ pub struct PlanArgs {
     #[arg(long, value_enum, default_value = "device-time")]
     goal: GoalArg,
     /// Draw write amplification and reads over memory for all engines
-    #[arg(long, value_name = "FILE.svg|html", value_parser = crate::chart::parse_path)]
+    #[arg(long, value_name = "FILE.svg|html", value_parser = siltstone_bench::chart::parse_path)]
     plot: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
@@ -264,7 +264,7 @@ pub fn run(args: PlanArgs) -> Result {
     let plans = planner::plan(&demand)?;
     if let Some(path) = &args.plot {
         let charts = report::charts(&demand, &plans, &planner::trade_off(&demand)?);
-        crate::chart::write(path, "What every engine can do with more and less memory", &charts)?;
+        crate::output::deliver_charts(path, "What every engine can do with more and less memory", &charts)?;
     }
     let mut out = stdout().lock();
     if args.json {

@@ -1,9 +1,9 @@
 //! Prints plans as tables, JSON and charts.
 
-use crate::chart::{Axis, Chart, Line};
 use crate::quantity::{show_bytes, show_count, show_time};
 use serde_json::{Value, json};
 use siltstone::{Stats, Usage};
+use siltstone_bench::chart::{Axis, Chart, Series, Style};
 use siltstone_model::planner::{
     self, Bound, Demand, Goal, Limit, Plan, Prediction, System, TradeOff, Unfit, Value as Setting,
 };
@@ -273,26 +273,26 @@ fn goal(goal: Goal) -> &'static str {
 pub fn charts(demand: &Demand, plans: &[Plan], trade_offs: &[TradeOff]) -> [Chart; 2] {
     let chart = |title: &str, y: &str, logarithmic: bool, value: fn(&Prediction) -> f64| {
         let point = |prediction: &Prediction| (prediction.ram_bytes_per_key, value(prediction));
-        let line = |trade_off: &TradeOff| {
+        let series = |trade_off: &TradeOff| {
             let is_built = trade_off.system.is_built();
             let not_built = if is_built { "" } else { " (not built)" };
-            Line {
+            Series {
                 name: format!("{}{not_built}", trade_off.system.name()),
                 points: trade_off.points.iter().map(point).collect(),
-                faint: !is_built,
+                style: if is_built { Style::Line } else { Style::FaintLine },
             }
         };
-        let chosen = plans.iter().find(|plan| plan.is_recommended()).map(|plan| Line {
+        let chosen = plans.iter().find(|plan| plan.is_recommended()).map(|plan| Series {
             // The curves show the least writes for each amount of memory; other goals may choose a point above them.
             name: format!("recommended: {}, {}", plan.system.name(), goal(demand.goal)),
             points: vec![point(&plan.prediction)],
-            faint: false,
+            style: Style::Line,
         });
         Chart {
             title: title.to_owned(),
             x: Axis { label: "memory, bytes per key".to_owned(), logarithmic: true },
             y: Axis { label: y.to_owned(), logarithmic },
-            lines: trade_offs.iter().map(line).chain(chosen).collect(),
+            series: trade_offs.iter().map(series).chain(chosen).collect(),
         }
     };
     [
@@ -344,9 +344,10 @@ mod tests {
         let (demand, plans) = planned();
         let [writes, reads] = charts(&demand, &plans, &planner::trade_off(&demand).unwrap());
         for chart in [writes, reads] {
-            assert_eq!(chart.lines.len(), System::all().count() + 1);
-            assert!(chart.lines.iter().any(|line| line.name == "flashkey (not built)" && line.faint));
-            assert!(chart.lines.iter().any(|line| line.name == "silt" && line.points.len() > 10));
+            assert_eq!(chart.series.len(), System::all().count() + 1);
+            let faint = chart.series.iter().find(|series| series.name == "flashkey (not built)").unwrap();
+            assert_eq!(faint.style, Style::FaintLine);
+            assert!(chart.series.iter().any(|series| series.name == "silt" && series.points.len() > 10));
         }
     }
 }
