@@ -66,7 +66,7 @@ impl FileDamage {
         Ok(FileDamage { bed: bed(super::flips::SEED)?, other: bed([17, 23])? })
     }
 
-    /// All cases: files that are missing, of another length, of another database, or older.
+    /// Returns all cases: files that are missing, of another length, of another database, or older.
     pub fn cases(&self) -> Vec<Case> {
         let names: Vec<&String> = self.bed.files.keys().collect();
         let mut cases = Vec::new();
@@ -125,7 +125,7 @@ impl FileDamage {
         push("with its own bytes twice".to_owned(), bytes.repeat(2));
     }
 
-    /// The same for all files of a kind at once.
+    /// Adds the same cases for all files of a kind at once.
     fn kinds_of_files(&self, cases: &mut Vec<Case>) {
         for part in ["log-", ".hash", ".sorted", "MANIFEST", "LOG or store"] {
             let is_part = |name: &str| match part {

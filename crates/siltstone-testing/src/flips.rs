@@ -53,7 +53,7 @@ pub struct Counts {
     pub repaired_whole: u64,
 }
 
-/// The names of all kinds of file.
+/// Returns the names of all kinds of file.
 pub fn subjects() -> impl Iterator<Item = &'static str> {
     file_kinds().map(|kind| kind.name)
 }
@@ -108,7 +108,7 @@ pub(super) fn memory(files: &Files) -> siltstone::Result<Directory> {
     Ok(directory)
 }
 
-/// All files of a directory.
+/// Returns all files of a directory.
 pub(super) fn read_files(directory: &Directory) -> siltstone::Result<Files> {
     let mut files = Files::new();
     for name in directory.list()? {
@@ -121,7 +121,7 @@ pub(super) fn read_files(directory: &Directory) -> siltstone::Result<Files> {
 }
 
 impl TestBed {
-    /// A database with this kind of file. With another seed it has other values in files of the same names.
+    /// Creates a database with this kind of file. With another seed it has other values in files of the same names.
     pub fn new(kind: FileKind, seed: [u64; 2]) -> siltstone::Result<TestBed> {
         let (files, older) = (Files::new(), Files::new());
         let mut bed = TestBed { kind, seed, files, older, history: BTreeMap::new() };
@@ -220,7 +220,7 @@ impl TestBed {
         if told { self.repair(files, counts) } else { Ok(()) }
     }
 
-    /// Without a manifest the files have no meaning.
+    /// Returns whether both manifests are lost: without one the files have no meaning.
     fn has_lost_both_manifests(&self, files: &Files) -> bool {
         ["MANIFEST", "MANIFEST.mirror"].iter().all(|name| files.get(*name) != self.files.get(*name))
     }

@@ -18,7 +18,7 @@ struct Logged {
     files: Files,
 }
 
-/// An empty database. Each has its own secret.
+/// Creates an empty database. Each has its own secret.
 fn create() -> siltstone::Result<Files> {
     let (database, directory) = open(&Files::new())?;
     let files = read_files(&directory)?;
@@ -48,8 +48,8 @@ fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }
 
-/// A value that contains, at their positions in the log of the database `own`, the frames that the database `forger`
-/// writes at these positions.
+/// Returns a value that contains, at their positions in the log of the database `own`, the frames that the
+/// database `forger` writes at these positions.
 fn forged_value(
     own: &Files,
     forger: &Files,
@@ -113,12 +113,14 @@ fn forgeries(
     Ok((appeared, refused))
 }
 
-/// Frames of a put, in a log that was synced and is damaged: a repair searches for frames after the damage.
+/// Returns how often the key of a forged put appears, in a log that was synced and is damaged: a repair searches for
+/// frames after the damage.
 fn forged_puts(own: &Files, forger: &Files) -> u32 {
     forgeries(own, forger, (Durability::Synced, Durability::Written)).unwrap().0
 }
 
-/// Sync markers, in a log that was not synced: its torn end is no damage.
+/// Returns how often a database does not open because of forged sync markers, in a log that was not synced: its torn
+/// end is no damage.
 fn forged_markers(own: &Files, forger: &Files) -> u32 {
     forgeries(own, forger, (Durability::Written, Durability::Synced)).unwrap().1
 }

@@ -26,7 +26,7 @@ pub struct Intercepted<D> {
 struct SharedHook(Arc<Mutex<Option<Hook>>>);
 
 impl SharedHook {
-    /// The hook is not locked while it runs, so that other threads can pass.
+    /// Calls the hook, which is not locked while it runs, so that other threads can pass.
     fn around(&self, call: Call, name: &str, proceed: &mut Proceed<'_>) -> io::Result<()> {
         let hook = self.0.lock().clone();
         match hook {
@@ -37,7 +37,7 @@ impl SharedHook {
 }
 
 impl<D> Intercepted<D> {
-    /// The directory, without a hook.
+    /// Wraps the directory, without a hook.
     pub fn new(directory: D) -> Self {
         Intercepted { directory, hook: SharedHook::default() }
     }

@@ -7,7 +7,7 @@
 //! | [`simulated`] | A directory on a simulated device that loses power, fails, and damages what is stored |
 //! | [`intercepted`] | A directory whose calls a test can delay, fail or leave out |
 //! | [`operations`] | Random operations on a database |
-//! | [`reference`] | The reference model: what a database may return after these operations and crashes |
+//! | [`mod@reference`] | The reference model: what a database may return after these operations and crashes |
 //! | [`engines`] | The engines under test, with a row per engine |
 //! | [`append_log`] | The smallest engine, the example of `docs/ENGINES.md` |
 //! | [`simulation`] | Databases that run random operations on a simulated device, compared with the model |

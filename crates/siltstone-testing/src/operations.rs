@@ -21,7 +21,7 @@ pub struct Value {
 }
 
 impl Value {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(self) -> Vec<u8> {
         let mut bytes = vec![0; self.length];
         fastrand::Rng::with_seed(self.serial).fill(&mut bytes);
@@ -55,7 +55,7 @@ pub enum Modification {
     },
 }
 
-/// The value that [`Modification::Modify`] puts: as long, with each byte greater by one.
+/// Returns the value that [`Modification::Modify`] puts: as long, with each byte greater by one.
 pub fn modified(value: &[u8]) -> Vec<u8> {
     value.iter().map(|byte| byte.wrapping_add(1)).collect()
 }
@@ -206,7 +206,7 @@ impl OperationKind {
         Kind::Fail,
     ];
 
-    /// The maximum weight of the kind in a workload. Operations that are expensive or end a database are rare.
+    /// Returns the maximum weight of the kind in a workload. Operations that are expensive or end a database are rare.
     fn weight_max(self) -> u32 {
         match self {
             Kind::Put => 1000,
@@ -249,7 +249,7 @@ pub struct Workload {
 const KEY_NUMBER_BYTES: usize = KeyNumber::BITS as usize / 8;
 
 impl Workload {
-    /// A random workload for records of any size.
+    /// Returns a random workload for records of any size.
     pub fn random(random: &mut fastrand::Rng) -> Workload {
         let shortest = KEY_NUMBER_BYTES + random.usize(..12);
         let longest = shortest + log_uniform(random, 300) as usize - 1;
@@ -257,7 +257,7 @@ impl Workload {
         Workload::draw(random, shortest..=longest, random_start(values)..=values)
     }
 
-    /// A workload for records of a fixed size, in bytes.
+    /// Returns a workload for records of a fixed size, in bytes.
     ///
     /// # Panics
     /// If keys are shorter than 4 bytes, which are needed to make them different.
@@ -301,7 +301,7 @@ impl Workload {
         self
     }
 
-    /// The bytes of a key: as random as those of a hash, except for the last four, which are its number.
+    /// Returns the bytes of a key: as random as those of a hash, except for the last four, which are its number.
     pub fn key(&self, number: KeyNumber) -> Vec<u8> {
         let mut random = fastrand::Rng::with_seed(self.key_seed ^ u64::from(number).rotate_left(32));
         let mut key = vec![0; random.usize(self.key_lengths.clone())];
@@ -312,13 +312,13 @@ impl Workload {
         key
     }
 
-    /// The next operation.
+    /// Returns the next operation.
     pub fn next(&mut self, random: &mut fastrand::Rng) -> Operation {
         let kind = Kind::ALL[pick(&self.weights, random)];
         self.next_of(kind, random)
     }
 
-    /// The next operation of this kind.
+    /// Returns the next operation of this kind.
     pub fn next_of(&mut self, kind: OperationKind, random: &mut fastrand::Rng) -> Operation {
         match kind {
             Kind::Put => {
@@ -395,7 +395,7 @@ impl Workload {
         if self.skewed { log_uniform(random, self.keys) - 1 } else { random.u32(..self.keys) }
     }
 
-    /// A new value, and its lifetime.
+    /// Returns a new value, and its lifetime.
     fn value(&mut self, random: &mut fastrand::Rng) -> (Value, TimestampMs) {
         self.serial += 1;
         let value = Value { serial: self.serial, length: random.usize(self.value_lengths.clone()) };
@@ -412,7 +412,7 @@ fn random_start(end: usize) -> usize {
     if end.is_multiple_of(2) { 0 } else { end / 2 }
 }
 
-/// An index, with a probability proportional to its weight.
+/// Returns an index, with a probability proportional to its weight.
 fn pick(weights: &[u32], random: &mut fastrand::Rng) -> usize {
     let mut at = random.u32(..weights.iter().sum::<u32>().max(1));
     for (index, &weight) in weights.iter().enumerate() {
@@ -424,7 +424,7 @@ fn pick(weights: &[u32], random: &mut fastrand::Rng) -> usize {
     0
 }
 
-/// A number from 1 to `end`, with the same probability for each order of magnitude.
+/// Returns a number from 1 to `end`, with the same probability for each order of magnitude.
 fn log_uniform(random: &mut fastrand::Rng, end: u32) -> u32 {
     (f64::from(end).powf(random.f64()) as u32).clamp(1, end.max(1))
 }

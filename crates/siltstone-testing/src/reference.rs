@@ -62,7 +62,7 @@ impl From<Crash> for Ending {
 pub struct Violation(String);
 
 impl Violation {
-    /// A broken guarantee with this message.
+    /// Returns a broken guarantee with this message.
     pub(crate) fn new(words: String) -> Violation {
         Violation(words)
     }
@@ -129,7 +129,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// An empty database.
+    /// Returns an empty database.
     pub fn new() -> Reference {
         Reference::default()
     }
@@ -158,32 +158,32 @@ impl Reference {
         assert!(self.doubts() <= DOUBTS_MAX, "too many writes are in doubt");
     }
 
-    /// The number of entries of the sequence since the last power loss or closing.
+    /// Returns the number of entries of the sequence since the last power loss or closing.
     pub fn length(&self) -> usize {
         self.settled + self.history.len()
     }
 
-    /// The first `length` entries of the sequence survive a power loss: a sync of everything was called after they
-    /// were acknowledged, and was acknowledged itself.
+    /// Records that the first `length` entries of the sequence survive a power loss: a sync of everything was
+    /// called after they were acknowledged, and was acknowledged itself.
     pub fn synced_to(&mut self, length: usize) {
         let length = length.saturating_sub(self.settled);
         (self.written, self.synced) = (self.written.max(length), self.synced.max(length));
     }
 
-    /// The number of writes in doubt.
+    /// Returns the number of writes in doubt.
     pub fn doubts(&self) -> usize {
         self.doubtful().len()
     }
 
-    /// A sync of everything was acknowledged.
+    /// Records that a sync of everything was acknowledged.
     pub fn synced(&mut self) {
         (self.written, self.synced) = (self.history.len(), self.history.len());
         let settled = self.history.iter().take_while(|entry| entry.certain).count();
         self.settle(settled);
     }
 
-    /// A sync of the device failed: the system may have dropped what was not durable, so only durable entries are
-    /// guaranteed, even if only the process ends.
+    /// Records that a sync of the device failed: the system may have dropped what was not durable, so only
+    /// durable entries are guaranteed, even if only the process ends.
     pub fn sync_failed(&mut self) {
         self.written = self.synced;
     }
@@ -216,12 +216,12 @@ impl Reference {
         )))
     }
 
-    /// Whether a get must find the key.
+    /// Returns whether a get must find the key.
     pub fn is_present(&self, key: &[u8], now_ms: TimestampMs) -> bool {
         self.possible_now(key, now_ms).iter().all(Option::is_some)
     }
 
-    /// Whether a get may return more than one value for the key.
+    /// Returns whether a get may return more than one value for the key.
     pub fn is_in_doubt(&self, key: &[u8]) -> bool {
         self.now.get(key).is_some_and(|cells| cells.len() > 1)
     }
@@ -269,7 +269,7 @@ impl Reference {
         Ok(possible)
     }
 
-    /// The entries that may be missing.
+    /// Returns the entries that may be missing.
     fn doubtful(&self) -> Vec<usize> {
         (0..self.history.len()).filter(|&at| !self.history[at].certain).collect()
     }
@@ -293,7 +293,7 @@ impl Reference {
         }
     }
 
-    /// The first `count` entries become certainly durable.
+    /// Makes the first `count` entries certainly durable.
     fn settle(&mut self, count: usize) {
         self.settled += count;
         for entry in self.history.drain(..count) {
@@ -303,8 +303,8 @@ impl Reference {
         self.synced = self.synced.saturating_sub(count);
     }
 
-    /// The lengths of the shortest and the longest prefix of the sequence, of at least `promised` entries, that leave
-    /// these records. `done` says which entries are in the sequence.
+    /// Returns the lengths of the shortest and the longest prefix of the sequence, of at least `promised`
+    /// entries, that leave these records. `done` says which entries are in the sequence.
     fn matching(
         &self,
         promised: usize,
@@ -356,7 +356,7 @@ impl Reference {
             .collect();
     }
 
-    /// The message for records that no prefix of the sequence leaves.
+    /// Returns the message for records that no prefix of the sequence leaves.
     fn explain(&self, promised: usize, found: &Records, now_ms: TimestampMs) -> Violation {
         let mut possible: BTreeMap<&Bytes, Vec<Option<&Cell>>> =
             self.base.iter().map(|(key, cell)| (key, vec![Some(cell)])).collect();

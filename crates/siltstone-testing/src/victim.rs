@@ -49,7 +49,7 @@ fn action(step: u64) -> Action {
     }
 }
 
-/// The step that deletes what this one puts, if there is one.
+/// Returns the step that deletes what this one puts, if there is one.
 fn deleted_by(step: u64) -> Option<u64> {
     let by = step + DELETED_AFTER;
     (action(by) == Action::Delete { earlier: step }).then_some(by)
@@ -59,14 +59,14 @@ impl Victim {
     /// How many shapes there are.
     pub const SHAPES: usize = SHAPES.len();
 
-    /// The settings are so small that a few thousand records reach all stores.
+    /// Returns a builder with settings so small that a few thousand records reach all stores.
     fn builder(&self) -> Builder {
         let (fixed, hashed_keys) = SHAPES[self.shape % SHAPES.len()];
         let builder = self.engine.builder(&self.directory, fixed).access(self.access).background_threads(1);
         if hashed_keys { builder.hashed_keys() } else { builder }
     }
 
-    /// The key of a step's record, or of one of the records of its batch.
+    /// Returns the key of a step's record, or of one of the records of its batch.
     fn key(&self, step: u64, member: u64) -> Vec<u8> {
         let length =
             SHAPES[self.shape % SHAPES.len()].0.map_or(8 + (step % 23) as usize, |(length, _)| length);

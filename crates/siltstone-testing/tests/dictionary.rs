@@ -47,7 +47,7 @@ fn build(directory: &Directory, fixed: Option<(usize, usize)>, model: &Model) {
     writer.finish().unwrap();
 }
 
-/// The dictionary holds these records and no others, and has no damage.
+/// Asserts that the dictionary has these records and no others, and no damage.
 fn assert_holds(dictionary: &Dictionary, model: &Model) {
     assert_eq!(dictionary.len(), model.len() as u64);
     for (key, value) in model {

@@ -15,12 +15,12 @@ const DIRECTORY: &str = "SILTSTONE_KILL_DIRECTORY";
 const SHAPE: &str = "SILTSTONE_KILL_SHAPE";
 const START: &str = "SILTSTONE_KILL_START";
 
-/// Every other shape uses direct I/O where the file system supports it.
+/// Returns the access of a shape: every other one uses direct I/O where the file system supports it.
 fn access(shape: usize) -> Access {
     if shape.is_multiple_of(2) { Access::Buffered } else { Access::DirectOrBuffered }
 }
 
-/// The work of the child; not a test of its own.
+/// Does the work of the child; not a test of its own.
 #[test]
 fn child() {
     let Ok(directory) = std::env::var(DIRECTORY) else { return };
@@ -54,7 +54,7 @@ fn what_was_acknowledged_survives_a_kill() {
     }
 }
 
-/// A victim that was killed after a hundred steps from `start` on, and the last acknowledged step.
+/// Returns a victim that was killed after a hundred steps from `start` on, and the last acknowledged step.
 fn killed(directory: &std::path::Path, start: u64) -> (Victim, u64) {
     let victim = Victim {
         engine: TestEngine::silt(),

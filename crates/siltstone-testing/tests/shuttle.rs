@@ -27,7 +27,7 @@ fn try_orders(orders: usize, test: fn()) {
     Runner::new(PctScheduler::new_from_seed(2, CHANGES_MAX, orders), config).run(test);
 }
 
-/// A database so small that a few puts fill its stores. The threads that call `step` do its background work.
+/// Opens a database so small that a few puts fill its stores. The threads that call `step` do its background work.
 fn open(directory: Directory) -> Database {
     let settings = SiltSettings::default().log_slots_min(16).region_slots_max(16);
     let settings = settings.log_segment_bytes(512).step_records(8);

@@ -6,7 +6,7 @@ use siltstone_testing::TestEngine;
 use siltstone_testing::simulation::{Counts, Simulation, shrink};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// An empty directory for checkpoints, in memory if possible because it is synced often.
+/// Creates an empty directory for checkpoints, in memory if possible because it is synced often.
 fn scratch() -> std::io::Result<tempfile::TempDir> {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
 }

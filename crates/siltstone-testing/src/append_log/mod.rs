@@ -80,7 +80,7 @@ impl Writer {
     }
 }
 
-/// The record, unless it has expired.
+/// Returns the record, unless it has expired.
 fn live((key, value): (&Bytes, &Value), now_ms: TimestampMs) -> Option<Record> {
     let Value { bytes, expires_at_ms } = value;
     let is_live = *expires_at_ms == NEVER || now_ms < *expires_at_ms;
@@ -135,7 +135,7 @@ impl AppendLog {
         }
     }
 
-    /// Whether the file has no frames.
+    /// Returns whether the file has no frames.
     fn is_unused(&self) -> bool {
         self.replayed_writes == 0 && self.torn_bytes == 0
     }

@@ -56,7 +56,7 @@ impl Counts {
     }
 }
 
-/// The command that repeats a run.
+/// Returns the command that repeats a run.
 pub fn command(seed: u64) -> String {
     format!(
         "RUSTFLAGS='--cfg shuttle' cargo run --release --target-dir target/shuttle -p siltstone-testing -- \

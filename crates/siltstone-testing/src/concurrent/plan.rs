@@ -84,7 +84,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of a seed.
+    /// Returns the plan of a seed.
     pub fn from_seed(seed: u64) -> Plan {
         let random = &mut fastrand::Rng::with_seed(seed);
         let writers = random.usize(2..=3);
@@ -194,7 +194,7 @@ impl Drawn {
     }
 }
 
-/// A failure of a frequent or a rare call.
+/// Returns a failure of a frequent or a rare call.
 fn failing_call(random: &mut fastrand::Rng) -> FailingCall {
     let call = match random.u8(..8) {
         0..2 => Call::Read,

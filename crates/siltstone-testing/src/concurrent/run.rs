@@ -86,7 +86,8 @@ impl TestBed {
         self.witness.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call returned an error; `ends_writing` if no change of the database may be acknowledged from now on.
+    /// Records that a call returned an error; `ends_writing` if no change of the database may be acknowledged
+    /// from now on.
     fn failed(&self, what: &str, error: &Error, ends_writing: bool) {
         let trouble = Trouble::of(&self.device);
         self.witness().failed(what, error, trouble, ends_writing);
@@ -102,7 +103,7 @@ impl TestBed {
         }
     }
 
-    /// All possible keys.
+    /// Returns all possible keys.
     fn keys(&self) -> Vec<Key> {
         let own = |writer| (0..self.plan.own_keys).map(move |number| Key::Own { writer, number });
         let shared = (0..SHARED_KEYS).flat_map(|number| [Key::Counter(number), Key::Inserted(number)]);
@@ -138,7 +139,7 @@ impl TestBed {
         }
     }
 
-    /// All records at the moment of the call.
+    /// Reads all records at the moment of the call.
     fn iterate(&self) {
         let called = self.witness().moment();
         let records = self.database.iter();
@@ -174,7 +175,7 @@ impl TestBed {
         }
     }
 
-    /// The checks after the threads: reading, the end of the database, opening it again, and the same after a
+    /// Does the checks after the threads: reading, the end of the database, opening it again, and the same after a
     /// compaction.
     fn finish(self) -> Outcome {
         self.device.set_failing_call(None);
@@ -333,7 +334,7 @@ impl User<'_> {
         }
     }
 
-    /// The number of a new value.
+    /// Returns the number of a new value.
     fn take_value(&mut self) -> u64 {
         self.next_value += 1;
         ((self.number as u64 + 1) << 32) + self.next_value

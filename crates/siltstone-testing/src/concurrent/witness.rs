@@ -78,7 +78,7 @@ impl Witness {
         }
     }
 
-    /// The next moment. All moments are different.
+    /// Returns the next moment. All moments are different.
     pub fn moment(&mut self) -> u64 {
         self.clock += 1;
         self.clock
@@ -88,14 +88,14 @@ impl Witness {
         self.violation.get_or_insert(words);
     }
 
-    /// The bytes of a value.
+    /// Returns the bytes of a value.
     pub fn value(&self, number: u64) -> Vec<u8> {
         let (least, most) = self.value_bytes;
         let length = least + (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % (most - least + 1);
         number.to_le_bytes().into_iter().cycle().take(length).collect()
     }
 
-    /// The number of a value that was read, of which every byte must be as it was written.
+    /// Returns the number of a value that was read, of which every byte must be as it was written.
     pub fn state(&mut self, key: Key, value: Option<&Bytes>) -> State {
         let value = value?;
         let number = value.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
@@ -145,7 +145,7 @@ impl Witness {
         }
     }
 
-    /// A write of own keys, acknowledged or not.
+    /// Records a write of own keys, acknowledged or not.
     pub fn wrote(
         &mut self,
         writer: usize,
@@ -183,7 +183,7 @@ impl Witness {
         }
     }
 
-    /// A shared key was changed, or was present already. `value` is its value then.
+    /// Records that a shared key was changed, or was present already. `value` is its value then.
     pub fn shared(&mut self, called: u64, done: Done, value: u64, durability: Durability) {
         self.check_acknowledged("a write", called);
         let returned = self.moment();
@@ -191,12 +191,12 @@ impl Witness {
         self.shared.push(Shared { key: done.key, value, returned, durability });
     }
 
-    /// A shared key may have been changed, or may still be.
+    /// Records that a shared key may have been changed, or may still be.
     pub fn in_doubt(&mut self, called: u64, done: Done) {
         self.note(called, NEVER_RETURNED, done);
     }
 
-    /// A sync of everything, called at this moment, was acknowledged.
+    /// Records that a sync of everything, called at this moment, was acknowledged.
     pub fn synced(&mut self, called: u64) {
         self.synced_before = self.synced_before.max(called);
         for Writer { reference, moments } in &mut self.writers {
@@ -248,7 +248,8 @@ impl Witness {
         }
     }
 
-    /// All writes have one order: a write of one thread is not present without the earlier writes of the others.
+    /// Checks that all writes have one order: a write of one thread is not present without the earlier writes
+    /// of the others.
     fn check_prefix(&mut self, ends: &[std::ops::RangeInclusive<usize>]) {
         for (later, range) in ends.iter().enumerate() {
             let Some(&(called, _)) =

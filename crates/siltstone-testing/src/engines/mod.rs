@@ -64,7 +64,7 @@ impl TestEngine {
         Database::builder(path).engine(settings).common(CommonSettings { fixed, ..common })
     }
 
-    /// MICA.
+    /// Returns the row of MICA.
     pub fn mica() -> TestEngine {
         TestEngine {
             info: EngineKind::Mica.info(),
@@ -86,7 +86,7 @@ impl TestEngine {
         }
     }
 
-    /// The example of `docs/ENGINES.md`.
+    /// Returns the row of the example of `docs/ENGINES.md`.
     pub fn append_log() -> TestEngine {
         TestEngine {
             info: &append_log::INFO,
@@ -122,13 +122,14 @@ impl PartialEq for TestEngine {
     }
 }
 
-/// A number from `start` to `end`, with the same probability for each power of two.
+/// Returns a number from `start` to `end`, with the same probability for each power of two.
 fn between(random: &mut fastrand::Rng, start: u64, end: u64) -> u64 {
     let scale = end as f64 / start as f64;
     (start as f64 * scale.powf(random.f64())) as u64
 }
 
-/// None half of the time, otherwise a budget from about the minimum of a database with few partitions on, in bytes.
+/// Returns `None` half of the time, otherwise a budget from about the minimum of a database with few partitions
+/// on, in bytes.
 pub fn random_memory_budget(random: &mut fastrand::Rng) -> Option<u64> {
     random.bool().then(|| between(random, 300 << 10, 2 << 20))
 }

@@ -63,7 +63,7 @@ fn structures(
 }
 
 impl TestEngine {
-    /// SILT.
+    /// Returns the row of SILT.
     pub fn silt() -> TestEngine {
         TestEngine {
             info: EngineKind::Silt.info(),
@@ -97,7 +97,7 @@ impl TestEngine {
     }
 }
 
-/// Random settings of SILT, and a random memory budget.
+/// Returns random settings of SILT, and a random memory budget.
 pub fn random_silt(random: &mut fastrand::Rng, common: &mut CommonSettings) -> SiltSettings {
     let mut of_memory = fastrand::Rng::with_seed(random.get_seed());
     let hash_stores = [HashStoreKind::HashOrdered, HashStoreKind::CuckooTable, HashStoreKind::HashOrdered];

@@ -42,7 +42,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The state after the operation; `None` if it is not possible in this state.
+    /// Returns the state after the operation; `None` if it is not possible in this state.
     fn apply(self, state: State) -> Option<State> {
         match self {
             Action::Read(seen) => (seen == state).then_some(state),
@@ -144,7 +144,7 @@ pub fn check(initial: Option<u64>, history: &[Event]) -> Result<(), Box<NotLinea
     Ok(())
 }
 
-/// The possible states in which the operation at `place` has taken effect, perhaps after others.
+/// Returns the possible states in which the operation at `place` has taken effect, perhaps after others.
 fn happen(cases: &HashSet<Case>, under_way: &[Option<Action>], place: usize) -> HashSet<Case> {
     let (mut seen, mut after) = (cases.clone(), HashSet::new());
     let mut open: Vec<Case> = cases.iter().copied().collect();

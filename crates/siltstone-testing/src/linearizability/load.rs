@@ -96,7 +96,7 @@ impl Load {
         Ok(counts)
     }
 
-    /// The bytes of a key.
+    /// Returns the bytes of a key.
     fn key(number: u32) -> [u8; Self::KEY_BYTES] {
         fastrand::Rng::with_seed(number.into()).u128(..).to_be_bytes()
     }
@@ -106,7 +106,7 @@ impl Load {
         number.to_le_bytes().into_iter().cycle().take(length).collect()
     }
 
-    /// The number of a value, of which every byte must be as it was written.
+    /// Returns the number of a value, of which every byte must be as it was written.
     fn number(&self, value: &[u8]) -> Result<u64, String> {
         let first = value.first_chunk().ok_or("a value is too short")?;
         let number = u64::from_le_bytes(*first);
@@ -183,7 +183,7 @@ impl User<'_> {
         self.random.u32(..keys)
     }
 
-    /// Different keys, up to eight.
+    /// Returns different keys, up to eight.
     fn some_keys(&mut self) -> Vec<u32> {
         let count = self.random.usize(1..=8);
         let mut keys: Vec<_> = (0..count).map(|_| self.key()).collect();

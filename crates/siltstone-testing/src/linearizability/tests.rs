@@ -64,7 +64,7 @@ fn a_lost_update_is_found() {
     assert!(check(None, &[event(0, 2, both(true)), event(1, 3, both(true))]).is_err());
 }
 
-/// A history whose operations take effect one after the other, and whose calls overlap.
+/// Returns a history whose operations take effect one after the other, and whose calls overlap.
 fn sound_history(random: &mut fastrand::Rng, threads: usize, count: u64) -> Vec<Event> {
     let (mut state, mut free_from) = (None, vec![0; threads]);
     let mut history = Vec::new();

@@ -14,12 +14,12 @@ fn records(text: &str) -> Records {
     pairs.map(|(key, value)| (Bytes::copy_from_slice(key.as_bytes()), cell(value))).collect()
 }
 
-/// Whether the database may have these records after this ending.
+/// Returns whether the database may have these records after this ending.
 fn may_be(reference: &Reference, ending: Ending, text: &str) -> bool {
     reference.clone().restarted(ending, &records(text), 0).is_ok()
 }
 
-/// Buffered a, written b, synced c, then the same again with primes.
+/// Returns a reference with buffered a, written b, synced c, then the same again with primes.
 fn six_writes() -> Reference {
     let mut reference = Reference::new();
     for (key, durability) in [

@@ -99,7 +99,7 @@ impl Change {
     }
 }
 
-/// The sectors of a range.
+/// Returns the sectors of a range.
 pub(super) fn sectors(offset: usize, length: usize) -> std::ops::Range<usize> {
     match length {
         0 => 0..0,
@@ -107,7 +107,7 @@ pub(super) fn sectors(offset: usize, length: usize) -> std::ops::Range<usize> {
     }
 }
 
-/// The range of a sector in a file of `length` bytes. The last sector may be short.
+/// Returns the range of a sector in a file of `length` bytes. The last sector may be short.
 pub(super) fn sector_range(sector: usize, file_bytes: usize) -> std::ops::Range<usize> {
     let start = sector.saturating_mul(SECTOR_BYTES).min(file_bytes);
     start..(start + SECTOR_BYTES).min(file_bytes)

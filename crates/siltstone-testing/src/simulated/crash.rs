@@ -27,7 +27,7 @@ pub enum Survival {
 }
 
 impl Crash {
-    /// A random crash.
+    /// Returns a random crash.
     pub fn random(random: &mut fastrand::Rng) -> Crash {
         match random.u8(..8) {
             0..2 => Crash::ProcessKilled,
@@ -61,7 +61,7 @@ impl Fate {
         }
     }
 
-    /// Whether a sector, a directory entry or a truncation of this moment survives.
+    /// Returns whether a sector, a directory entry or a truncation of this moment survives.
     fn spares(self, moment: u64, random: &mut fastrand::Rng) -> bool {
         match self {
             Fate::All(spared) => spared,
@@ -83,7 +83,7 @@ impl Disk {
         }
     }
 
-    /// The moments of all unsynced changes of files and directory entries.
+    /// Returns the moments of all unsynced changes of files and directory entries.
     fn pending_moments(&self) -> Vec<u64> {
         let files = self.files.values().flat_map(|content| content.pending.iter().map(|(moment, _)| *moment));
         files.chain(self.pending_entries.iter().map(|(moment, _)| *moment)).collect()

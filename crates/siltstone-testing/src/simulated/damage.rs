@@ -47,7 +47,7 @@ impl Disk {
         Ok(content.written != before)
     }
 
-    /// Damage that would change nothing, such as a sector swapped with itself, is replaced by a flipped bit.
+    /// Damages a random file. If that changes nothing, as a sector swapped with itself, flips a bit.
     pub fn damage_at_random(&mut self, random: &mut fastrand::Rng) -> Option<(String, Damage)> {
         let length = |inode| self.files.get(inode).map_or(0, |content| content.written.len());
         let full: Vec<_> = self.entries.iter().filter(|(_, inode)| length(inode) > 0).collect();

@@ -82,7 +82,7 @@ impl Disk {
         }
     }
 
-    /// The same state as another process finds it: nothing is open, and no fault is set.
+    /// Returns the same state as another process finds it: nothing is open, and no fault is set.
     pub fn restarted(&self, seed: u64) -> Disk {
         let mut disk = self.clone();
         disk.files.values_mut().for_each(|content| content.handles = 0);
@@ -121,7 +121,7 @@ impl Disk {
         self.failed_changes
     }
 
-    /// The sum of the lengths of all files that have a name, in bytes.
+    /// Returns the sum of the lengths of all files that have a name, in bytes.
     pub fn named_bytes(&self) -> u64 {
         let length = |inode| self.files.get(inode).map_or(0, |content| content.written.len() as u64);
         self.entries.values().map(length).sum()
@@ -131,7 +131,7 @@ impl Disk {
         self.elapsed_ns
     }
 
-    /// A new file without a name.
+    /// Adds a new file without a name.
     pub fn add(&mut self, content: Content) -> Inode {
         self.next_inode += 1;
         self.files.insert(self.next_inode, content);
@@ -145,7 +145,7 @@ impl Disk {
         happens
     }
 
-    /// Whether a call fails: because it was chosen, or at random. `name` is called only if the name matters.
+    /// Returns whether a call fails: because it was chosen, or at random. `name` is called only if the name matters.
     fn fails(&mut self, call: Call, name: impl Fn(&Disk) -> bool, chance: impl Fn(&Faults) -> f64) -> bool {
         self.is_chosen(call, name) || self.happens(chance)
     }
@@ -166,7 +166,7 @@ impl Disk {
         true
     }
 
-    /// Whether the chosen call is a call on this file.
+    /// Returns whether the chosen call is a call on this file.
     fn concerns_name(&self, name: &str) -> bool {
         self.failing_call.is_some_and(|failing| name.contains(failing.name_part))
     }
@@ -343,14 +343,14 @@ impl Disk {
         failure.map_or(Ok(()), |error| Err(self.change_failed(error)))
     }
 
-    /// The leading bytes of a failing write that are written.
+    /// Returns the leading bytes of a failing write that are written.
     fn some_sectors<'a>(&mut self, offset: usize, bytes: &'a [u8]) -> &'a [u8] {
         let sectors = super::content::sectors(offset, bytes.len());
         let end = self.random.usize(sectors.start..=sectors.end) * SECTOR_BYTES;
         &bytes[..end.saturating_sub(offset).min(bytes.len())]
     }
 
-    /// The leading bytes of a write for which there is space.
+    /// Returns the leading bytes of a write for which there is space.
     fn fitting<'a>(&mut self, inode: Inode, offset: usize, bytes: &'a [u8]) -> io::Result<&'a [u8]> {
         let Some(capacity) = self.faults.capacity_bytes else { return Ok(bytes) };
         let used: usize = self.files.values().map(|content| content.written.len()).sum();

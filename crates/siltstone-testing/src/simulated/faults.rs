@@ -75,7 +75,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Random faults, rare to frequent.
+    /// Returns random faults, rare to frequent.
     pub fn random(random: &mut fastrand::Rng) -> Faults {
         let mut chance = || {
             let frequent = 0.3 * random.f64().powi(4);

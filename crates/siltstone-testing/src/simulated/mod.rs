@@ -42,7 +42,7 @@ pub struct SimulatedDirectory {
 }
 
 impl SimulatedDirectory {
-    /// An empty directory on a device without faults. Direct files have an alignment of 512 bytes.
+    /// Creates an empty directory on a device without faults. Direct files have an alignment of 512 bytes.
     pub fn new(seed: u64) -> Self {
         SimulatedDirectory::over(Disk::new(seed), Some(SECTOR_BYTES))
     }
@@ -67,43 +67,44 @@ impl SimulatedDirectory {
         self.disk.lock().failing_call = failing;
     }
 
-    /// The power fails at the `operations`-th change from now on (1 is the next one). That change takes effect in part,
-    /// and every later call fails. [`crash`](SimulatedDirectory::crash) then returns what is left.
+    /// Lets the power fail at the `operations`-th change from now on (1 is the next one). That change takes
+    /// effect in part, and every later call fails. [`crash`](SimulatedDirectory::crash) then returns what is
+    /// left.
     pub fn power_off_after(&self, operations: u64) {
         self.disk.lock().power_off_after(operations);
     }
 
-    /// Whether the power has failed.
+    /// Returns whether the power has failed.
     pub fn is_off(&self) -> bool {
         self.disk.lock().is_off()
     }
 
-    /// The number of changes so far: writes, truncations, syncs, and changes of the directory.
+    /// Returns the number of changes so far: writes, truncations, syncs, and changes of the directory.
     pub fn changes(&self) -> u64 {
         self.disk.lock().changes()
     }
 
-    /// The number of faults so far, of those in [`Faults`].
+    /// Returns the number of faults so far, of those in [`Faults`].
     pub fn fault_count(&self) -> u64 {
         self.disk.lock().fault_count()
     }
 
-    /// The number of failed syncs of files: these can lose what was written before.
+    /// Returns the number of failed syncs of files: these can lose what was written before.
     pub fn failed_syncs(&self) -> u64 {
         self.disk.lock().failed_syncs()
     }
 
-    /// The number of failed changes. After one of them nothing more may be acknowledged.
+    /// Returns the number of failed changes. After one of them nothing more may be acknowledged.
     pub fn failed_changes(&self) -> u64 {
         self.disk.lock().failed_changes()
     }
 
-    /// The sum of the lengths of all files of the directory, in bytes.
+    /// Returns the sum of the lengths of all files of the directory, in bytes.
     pub fn named_bytes(&self) -> u64 {
         self.disk.lock().named_bytes()
     }
 
-    /// The simulated time of all operations, in nanoseconds.
+    /// Returns the simulated time of all operations, in nanoseconds.
     pub fn elapsed_ns(&self) -> u64 {
         self.disk.lock().elapsed_ns()
     }
@@ -115,12 +116,12 @@ impl SimulatedDirectory {
         SimulatedDirectory::over(disk, self.direct_alignment)
     }
 
-    /// A copy of the files as they are now, synced or not, on another device.
+    /// Returns a copy of the files as they are now, synced or not, on another device.
     pub fn crash_image(&self) -> SimulatedDirectory {
         SimulatedDirectory::over(self.disk.lock().restarted(0), self.direct_alignment)
     }
 
-    /// The names of all files, sorted.
+    /// Returns the names of all files, sorted.
     ///
     /// # Errors
     /// If the power has failed.
@@ -227,7 +228,7 @@ struct SimulatedFile {
 }
 
 impl SimulatedFile {
-    /// The disk, for an access with the alignment of the file.
+    /// Returns the disk, for an access with the alignment of the file.
     fn aligned(&self, offset: u64, buffer: &[u8]) -> io::Result<MutexGuard<'_, Disk>> {
         let whole = offset.is_multiple_of(self.alignment as u64)
             && buffer.len().is_multiple_of(self.alignment)

@@ -14,14 +14,14 @@ fn write(file: &File, offset: u64, bytes: &[u8]) {
     file.write(Purpose::Log, offset, bytes).unwrap();
 }
 
-/// The complete file, or `None` if there is none.
+/// Returns the complete file, or `None` if there is none.
 fn contents(backend: &SimulatedDirectory, name: &str) -> Option<Vec<u8>> {
     let file = directory(backend).open(name, Access::Buffered).ok()?;
     let length = file.length().unwrap() as usize;
     Some(file.read(Purpose::Get, 0, length, &mut AlignedBuffer::default()).unwrap().to_vec())
 }
 
-/// What is left after each of many power losses of this kind.
+/// Returns what is left after each of many power losses of this kind.
 fn outcomes<T: Ord>(
     survival: Survival,
     prepare: impl Fn() -> SimulatedDirectory,
@@ -31,7 +31,7 @@ fn outcomes<T: Ord>(
     (0..300).map(|seed| look(&crashed(seed))).collect()
 }
 
-/// A durable file of four sectors of ones, with two unsynced writes of two sectors each.
+/// Creates a durable file of four sectors of ones, with two unsynced writes of two sectors each.
 fn two_writes() -> SimulatedDirectory {
     let backend = SimulatedDirectory::new(0);
     let file = create(&backend, "data");

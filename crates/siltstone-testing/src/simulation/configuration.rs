@@ -45,7 +45,7 @@ pub struct Configuration {
 const KEY_TAIL_BYTES: usize = 4;
 
 impl Configuration {
-    /// A random configuration.
+    /// Returns a random configuration.
     pub fn random(engine: &TestEngine, random: &mut fastrand::Rng) -> Configuration {
         let hashed_keys = random.u8(..3) == 0;
         let fixed = random.bool().then(|| fixed_sizes(random));
@@ -82,7 +82,7 @@ impl Configuration {
         (self.engine.draw)(random, &mut self.common);
     }
 
-    /// The settings of the engine.
+    /// Returns the settings of the engine.
     pub fn settings(&self) -> Box<dyn EngineSettings> {
         match self.settings_seed {
             Some(seed) => (self.engine.draw)(&mut fastrand::Rng::with_seed(seed), &mut self.common.clone()),
@@ -90,7 +90,7 @@ impl Configuration {
         }
     }
 
-    /// A workload for such a database.
+    /// Returns a workload for such a database.
     pub fn workload(&self, random: &mut fastrand::Rng) -> Workload {
         let mut workload = match self.common.fixed {
             Some((key_length, value_length)) => Workload::fixed(random, key_length, value_length),
@@ -107,7 +107,7 @@ impl Configuration {
         workload
     }
 
-    /// The bytes of one of the workload's keys.
+    /// Returns the bytes of one of the workload's keys.
     pub fn key(&self, workload: &Workload, number: KeyNumber) -> Vec<u8> {
         let mut key = workload.key(number);
         if let Some(Collisions { groups, bytes }) = self.collisions {
@@ -126,7 +126,7 @@ impl Configuration {
         self.builder(clock).open_in(directory)
     }
 
-    /// The builder of a database with this configuration.
+    /// Returns the builder of a database with this configuration.
     pub fn builder(&self, clock: &Arc<AtomicU64>) -> Builder {
         Database::builder("simulated")
             .engine(self.settings())

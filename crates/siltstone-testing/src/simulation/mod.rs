@@ -114,7 +114,7 @@ const OPERATIONS_MAX: f64 = 500.0;
 const OPERATIONS_MIN: f64 = 20.0;
 
 impl Simulation {
-    /// The run of a seed, with at least one fault and one crash.
+    /// Returns the run of a seed, with at least one fault and one crash.
     pub fn from_seed(engine: &TestEngine, seed: u64) -> Simulation {
         let mut random = fastrand::Rng::with_seed(seed);
         let configuration = Configuration::random(engine, &mut random);
@@ -169,7 +169,7 @@ impl Simulation {
         )
     }
 
-    /// The command that repeats the run.
+    /// Returns the command that repeats the run.
     pub fn command(&self) -> String {
         let Simulation { seed, configuration, .. } = self;
         let engine = configuration.engine.info.name;
@@ -179,7 +179,7 @@ impl Simulation {
     }
 }
 
-/// A fault of the next write or sync.
+/// Returns a fault of the next write or sync.
 fn certain_fault(random: &mut fastrand::Rng) -> Faults {
     match random.u8(..3) {
         0 => Faults { write_error: 1.0, ..Faults::default() },

@@ -23,7 +23,7 @@ pub enum Omission {
 }
 
 impl Omission {
-    /// The directory without the omitted calls.
+    /// Returns the directory without the omitted calls.
     pub(super) fn applied_to(self, directory: SimulatedDirectory) -> Intercepted<SimulatedDirectory> {
         let directory = Intercepted::new(directory);
         directory.set_hook_around(move |call, name, proceed| self.around(call, name, proceed));

@@ -92,7 +92,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The number of executed operations.
+    /// Returns the number of executed operations.
     pub fn done(&self) -> usize {
         self.counts.operations as usize
     }
@@ -208,12 +208,12 @@ impl<'a> Run<'a> {
             [self.random.usize(..4)]
     }
 
-    /// Whether a change of the device may fail.
+    /// Returns whether a change of the device may fail.
     pub fn may_fail(&self) -> bool {
         self.session.disturbed.is_some() || self.session.may_be_poisoned || self.backend.is_off()
     }
 
-    /// Whether reads may fail.
+    /// Returns whether reads may fail.
     pub fn reads_may_fail(&self) -> bool {
         let disturbed = self.session.disturbed.as_ref();
         let by_fault =
@@ -222,7 +222,7 @@ impl<'a> Run<'a> {
         by_fault || self.backend.is_off() || self.backend.failed_syncs() > self.session.failed_syncs
     }
 
-    /// Whether a write must be refused: a change of the device has failed.
+    /// Returns whether a write must be refused: a change of the device has failed.
     pub fn must_refuse(&self) -> bool {
         self.backend.failed_changes() > self.session.failed_changes
     }
@@ -389,7 +389,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The ending that guarantees less.
+/// Returns the ending that guarantees less.
 fn worse(one: Ending, other: Ending) -> Ending {
     match (one, other) {
         (Ending::PowerLost, _) | (_, Ending::PowerLost) => Ending::PowerLost,
@@ -398,8 +398,9 @@ fn worse(one: Ending, other: Ending) -> Ending {
     }
 }
 
-/// A bit that flips during a read looks like the torn end of a log, which is read twice before it is cut off. With a
-/// higher probability both reads could return the same wrong bytes.
+/// Returns the faults during an opening, with fewer flipped bits. A bit that flips during a read looks like the torn
+/// end of a log, which is read twice before it is cut off: with a higher probability both reads could return the same
+/// wrong bytes.
 fn opening_faults(faults: &Faults) -> Faults {
     Faults { read_flip: faults.read_flip.min(READ_FLIP_MAX), ..faults.clone() }
 }

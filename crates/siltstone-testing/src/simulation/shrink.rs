@@ -8,7 +8,7 @@ use std::path::Path;
 /// The maximum number of runs.
 const TRIES_MAX: u32 = 3000;
 
-/// A shorter run that fails in the same way, as the first words of the failure show.
+/// Returns a shorter run that fails in the same way, as the first words of the failure show.
 pub fn shrink(
     mut simulation: Simulation,
     mut failure: Failure,
@@ -70,7 +70,7 @@ fn first_words(failure: &Failure) -> String {
     words.split_whitespace().take(if words.starts_with("key ") { 1 } else { 4 }).collect()
 }
 
-/// The operation with half of its parts.
+/// Returns the operation with half of its parts.
 fn simpler(operation: &Operation) -> Option<Operation> {
     match operation {
         Operation::Batch { writes, durability } if writes.len() > 1 => {

@@ -39,7 +39,7 @@ fn synced() -> WriteOptions {
     WriteOptions::default().durability(Durability::Synced)
 }
 
-/// Keys of one partition of a database of two: the first bit of the placement selects it.
+/// Returns keys of one partition of a database of two: the first bit of the placement selects it.
 fn keys_of(partition: u64) -> impl Iterator<Item = [u8; 8]> {
     let hasher = KeyHasher::Keyed(SEED);
     (0u64..).map(u64::to_be_bytes).filter(move |key| hasher.hash(key).placement >> 63 == partition)
@@ -171,7 +171,7 @@ fn a_record_that_was_found_is_as_durable_as_requested() {
     }
 }
 
-/// Settings of small databases whose LogStores span 2 KiB of log.
+/// Returns settings of small databases whose LogStores span 2 KiB of log.
 fn short_reach() -> SiltSettings {
     settings().log_bytes_max(4096)
 }
@@ -253,7 +253,7 @@ fn a_batch_of_which_a_part_was_indexed_is_not_frozen() {
     assert!(values == [99, 99] || values == [29, 29], "{values:?}");
 }
 
-/// The numbers of conversions and merges.
+/// Returns the numbers of conversions and merges.
 fn jobs_done(silt: &Silt) -> [f64; 2] {
     let details = silt.stats().details;
     let count = |wanted| details.iter().find(|(name, _)| *name == wanted).map_or(0.0, |(_, count)| *count);

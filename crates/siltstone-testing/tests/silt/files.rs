@@ -178,7 +178,7 @@ fn open_read_only(device: &SimulatedDirectory, budget: Option<u64>) -> Result<Si
     Silt::open(directory, &simulated::settings(), &common, &mut |_, _| true)
 }
 
-/// The records of a database that is opened read-only, by iteration and by gets.
+/// Returns the records of a database that is opened read-only, by iteration and by gets.
 fn records(silt: &Silt) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let records: BTreeMap<_, _> = silt
         .snapshot(0)
@@ -312,7 +312,7 @@ fn device_of(files: &Files) -> SimulatedDirectory {
     device
 }
 
-/// All kinds of damage to a complete file, each with its name and the resulting files.
+/// Returns all kinds of damage to a complete file, each with its name and the resulting files.
 fn damaged_as_a_whole(files: &Files, older: &Files) -> Vec<(String, Files)> {
     let mut all = Vec::new();
     let mut take = |what: String, change: &dyn Fn(&mut Files)| {

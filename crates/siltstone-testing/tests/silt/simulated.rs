@@ -6,7 +6,7 @@ use siltstone_testing::SimulatedDirectory;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The smallest settings of the engine.
+/// Returns the smallest settings of the engine.
 pub fn settings() -> siltstone::engine::silt::SiltSettings {
     let settings = siltstone::engine::silt::SiltSettings::default().log_slots_min(16);
     settings.log_segment_bytes(4096).step_records(10).manifest_bytes_max(500)

@@ -6,7 +6,7 @@ use siltstone_testing::TestEngine;
 pub struct Arguments(Vec<String>);
 
 impl Arguments {
-    /// The arguments of the program.
+    /// Returns the arguments of the program.
     pub fn new(typed: impl Iterator<Item = String>) -> Self {
         Arguments(typed.collect())
     }

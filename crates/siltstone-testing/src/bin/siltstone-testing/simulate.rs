@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// How often the progress is printed.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// An empty directory for checkpoints, in memory if possible because it is synced often.
+/// Creates an empty directory for checkpoints, in memory if possible because it is synced often.
 fn scratch() -> std::io::Result<tempfile::TempDir> {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
 }

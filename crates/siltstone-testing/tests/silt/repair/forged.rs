@@ -8,7 +8,7 @@ use siltstone::store::log::format::LogFormat;
 use siltstone::store::record::RecordView;
 use siltstone::{Database, Durability, Result, WriteOptions};
 
-/// A value that contains, for each position from `base` on, the frame that `forge` makes.
+/// Returns a value that contains, for each position from `base` on, the frame that `forge` makes.
 fn forgery(base: u64, mut forge: impl FnMut(u64, &mut Vec<u8>)) -> Vec<u8> {
     let mut value = Vec::new();
     while value.len() < 3000 {
@@ -17,7 +17,7 @@ fn forgery(base: u64, mut forge: impl FnMut(u64, &mut Vec<u8>)) -> Vec<u8> {
     value
 }
 
-/// Guesses of the secret: numbers from other files, and likely ones.
+/// Returns guesses of the secret: numbers from other files, and likely ones.
 fn guesses(directory: &Directory) -> Vec<Secret> {
     let shape = *Manifest::open(directory).unwrap().header();
     let guesses = [0, 1, 7, 9, 7 ^ 9u64.rotate_left(32), shape.database_id];
@@ -25,8 +25,9 @@ fn guesses(directory: &Directory) -> Vec<Secret> {
     guesses.map(Secret::new).to_vec()
 }
 
-/// A database whose second record has the value that `value` makes for the position of its first byte, followed by a
-/// third record and a sync if `is_synced`. Returns it with the offset of the second record in the log.
+/// Creates a database whose second record has the value that `value` makes for the position of its first byte,
+/// followed by a third record and a sync if `is_synced`. Returns it with the offset of the second record in the
+/// log.
 fn with_value(
     hashed_keys: bool,
     is_synced: bool,
