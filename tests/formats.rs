@@ -268,7 +268,10 @@ fn check_sorted_store(
     let settings = OrderedTableSettings {
         tag: TAG,
         shape: shape(layout),
-        form: OrderedTableSettings::form_for(&layout, BLOCK_BYTES, filter.is_some(), Some(index)),
+        form: match filter {
+            Some(_) => BlockForm::Stream,
+            None => OrderedTableSettings::form_for(&layout, BLOCK_BYTES, Some(index)),
+        },
         block_bytes: BLOCK_BYTES,
         index: Some(index),
         fill_blocks: false,

@@ -200,8 +200,7 @@ impl DictionaryBuilder {
             let problem = "an update keeps how keys are hashed; build a new dictionary to change it".into();
             return refused("hashed_keys", problem);
         }
-        let form =
-            OrderedTableSettings::form_for(&header.layout(), self.block_bytes, false, self.index.kind());
+        let form = OrderedTableSettings::form_for(&header.layout(), self.block_bytes, self.index.kind());
         check_index(self.index, form)
     }
 
@@ -343,7 +342,7 @@ fn store_settings(
     OrderedTableSettings {
         tag: header.tag,
         shape: header.shape(),
-        form: OrderedTableSettings::form_for(&layout, block_bytes, false, index.kind()),
+        form: OrderedTableSettings::form_for(&layout, block_bytes, index.kind()),
         block_bytes,
         index: index.kind(),
         fill_blocks: true,

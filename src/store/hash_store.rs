@@ -22,6 +22,9 @@ use std::sync::Arc;
 /// The maximum size of a copied tag, in bits.
 const TAG_BITS_MAX: u64 = 16;
 
+/// The form of HashStores in hash order: the only form with tombstones.
+pub const HASH_ORDER_FORM: BlockForm = BlockForm::Stream;
+
 /// The format of new HashStores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HashStoreFormat {
@@ -87,8 +90,7 @@ impl HashStoreWriter {
         let table = || OrderedTableSettings {
             tag,
             shape,
-            // Only the stream form has tombstones.
-            form: BlockForm::Stream,
+            form: HASH_ORDER_FORM,
             block_bytes,
             index: Some(IndexKind::Fences),
             fill_blocks: false,

@@ -23,7 +23,10 @@ pub fn run(data: &[u8]) {
         IndexKind::SlotPerfect,
     ][usize::from(input.u8() % 5)];
     let shape = RecordShape { layout, placing: PLACING };
-    let form = OrderedTableSettings::form_for(&layout, block_bytes, with_deletes, Some(wanted));
+    let form = match with_deletes {
+        true => BlockForm::Stream,
+        false => OrderedTableSettings::form_for(&layout, block_bytes, Some(wanted)),
+    };
     let index = if form == BlockForm::Stream { IndexKind::Fences } else { wanted };
     let directory = directory();
     let count = u64::from(input.u8());

@@ -47,7 +47,7 @@ pub(super) struct MergeJob {
 
 /// Returns whether an index of this kind supports records of a layout.
 pub(super) fn suits(index: IndexKind, layout: &RecordLayout, block_bytes: u32) -> bool {
-    let form = OrderedTableSettings::form_for(layout, block_bytes, false, Some(index));
+    let form = OrderedTableSettings::form_for(layout, block_bytes, Some(index));
     match index {
         IndexKind::Fences => true,
         _ if form == BlockForm::Stream => false,
@@ -67,7 +67,7 @@ pub(super) fn sorted_settings(
 ) -> OrderedTableSettings {
     let (layout, block_bytes) = (header.layout, header.block_bytes);
     let index = Some(if suits(index, &layout, block_bytes) { index } else { IndexKind::Fences });
-    let form = OrderedTableSettings::form_for(&layout, block_bytes, false, index);
+    let form = OrderedTableSettings::form_for(&layout, block_bytes, index);
     let (expected_records, expected_bytes) = (0, 0);
     OrderedTableSettings {
         tag,

@@ -16,13 +16,13 @@ use crate::device::Directory;
 use crate::engine::CommonSettings;
 use crate::engine::settings::SettingsTable;
 use crate::progress::Progress;
-use crate::store::cuckoo::CuckooTable;
-use crate::store::hash_store::HashStore;
+use crate::store::cuckoo::{CUCKOO_TABLE_KIND, CuckooTable};
+use crate::store::hash_store::{HASH_ORDER_FORM, HashStore};
 use crate::store::log::{Log, LogSettings};
 use crate::store::log_store::LogStore;
 use crate::store::manifest::Header;
 use crate::store::names::{FileName, list_files};
-use crate::store::ordered::OrderedTable;
+use crate::store::ordered::{IndexKind, OrderedTable, OrderedTableSettings};
 use crate::{Error, Result};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -146,6 +146,19 @@ pub(super) fn open_store(directory: &Directory, header: &Header, store: &StoreEn
             header.records(),
         )?)),
     })
+}
+
+/// Returns the kind of the file of a store with this role. The header of a SortedStore states a form other than that of
+/// the default index, unless the header is damaged too.
+pub(super) fn usual_kind(role: Role, header: &Header) -> u8 {
+    match role {
+        Role::CuckooTable => CUCKOO_TABLE_KIND,
+        Role::HashOrdered => HASH_ORDER_FORM as u8,
+        Role::Sorted => {
+            let index = Some(IndexKind::BlockPerfect);
+            OrderedTableSettings::form_for(&header.layout, header.block_bytes, index) as u8
+        }
+    }
 }
 
 fn open_partition(

@@ -46,7 +46,7 @@ fn settings(layout: RecordLayout, index: IndexKind, expected_records: u64) -> Or
     OrderedTableSettings {
         tag: 1,
         shape: shape(layout),
-        form: OrderedTableSettings::form_for(&layout, 512, false, Some(index)),
+        form: OrderedTableSettings::form_for(&layout, 512, Some(index)),
         block_bytes: 512,
         index: Some(index),
         expected_records,

@@ -52,17 +52,12 @@ pub struct OrderedTableSettings {
 }
 
 impl OrderedTableSettings {
-    /// Returns the form for records of a layout with this index: slots if a block holds at least one record, unless
-    /// deletes must be kept. Slots have checksums if the index locates slots, so that only the slot must be read, or if
+    /// Returns the form for records of a layout with this index: slots if a block holds at least one record. Slots
+    /// have no tombstones. They have checksums if the index locates slots, so that only the slot must be read, or if
     /// checksums take hardly any space.
-    pub fn form_for(
-        layout: &RecordLayout,
-        block_bytes: u32,
-        with_deletes: bool,
-        index: Option<IndexKind>,
-    ) -> BlockForm {
-        let plain = BlockForm::Slots.slots_in(layout, block_bytes).filter(|_| !with_deletes);
-        let checked = BlockForm::CheckedSlots.slots_in(layout, block_bytes).filter(|_| !with_deletes);
+    pub fn form_for(layout: &RecordLayout, block_bytes: u32, index: Option<IndexKind>) -> BlockForm {
+        let plain = BlockForm::Slots.slots_in(layout, block_bytes);
+        let checked = BlockForm::CheckedSlots.slots_in(layout, block_bytes);
         let is_packed = matches!(index, Some(IndexKind::BlockPerfect | IndexKind::EntropyTrie));
         let is_cheap = checked.unwrap_or(0) * CHECKED_SHARE >= plain.unwrap_or(0) * (CHECKED_SHARE - 1);
         match (plain, checked) {

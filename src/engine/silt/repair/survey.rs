@@ -1,16 +1,14 @@
 //! Finds the intact parts of a database.
 
-use super::super::live::{Manifest, PartitionEntry, Role, StoreEntry};
-use super::super::open::open_store;
+use super::super::live::{Manifest, PartitionEntry, StoreEntry};
+use super::super::open::{open_store, usual_kind};
 use super::super::verify::{add_examined, lost_in_log};
 use super::Course;
 use crate::damage::{Damage, DamagedPart, VerifyReport};
 use crate::device::{Access, Directory};
-use crate::store::cuckoo::CUCKOO_TABLE_KIND;
 use crate::store::examine::{Belonging, ExaminedLog, LogToExamine, OpenedStore, StoreToOpen, Unreadable};
 use crate::store::manifest::{Header, KeptSettings};
 use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
-use crate::store::ordered::{BlockForm, IndexKind, OrderedTableSettings};
 use crate::{Error, Result};
 
 /// A live store with some damage.
@@ -89,17 +87,13 @@ impl Survey {
 
     /// Returns how to open a store.
     pub fn to_open<'n>(&self, partition: usize, entry: &StoreEntry, name: &'n str) -> StoreToOpen<'n> {
-        let Header { layout, block_bytes, .. } = self.header;
-        let kind = match entry.role {
-            Role::CuckooTable => CUCKOO_TABLE_KIND,
-            Role::HashOrdered => BlockForm::Stream as u8,
-            // The default index's form. A different form is stated in the header, unless the header is damaged too.
-            Role::Sorted => {
-                OrderedTableSettings::form_for(&layout, block_bytes, false, Some(IndexKind::BlockPerfect))
-                    as u8
-            }
-        };
-        StoreToOpen { name, tag: entry.tag, kind, block_bytes, belonging: self.belonging(partition) }
+        StoreToOpen {
+            name,
+            tag: entry.tag,
+            kind: usual_kind(entry.role, &self.header),
+            block_bytes: self.header.block_bytes,
+            belonging: self.belonging(partition),
+        }
     }
 
     fn examine_store(
