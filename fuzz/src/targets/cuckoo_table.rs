@@ -25,7 +25,11 @@ pub fn run(data: &[u8]) {
     // At most 255 records, so 8 bits suffice for their numbers.
     let mut index = PartialKeyCuckoo::new(settings, 8).expect("these settings are allowed");
     let directory = directory();
-    let Ok(mut writer) = CuckooTableWriter::create(&directory, "store", 1, shape, 512, Purpose::Convert, 4096) else { return };
+    let Ok(mut writer) =
+        CuckooTableWriter::create(&directory, "store", 1, shape, 512, Purpose::Convert, 4096)
+    else {
+        return;
+    };
     let mut keys = Vec::new();
     for number in 0..u32::from(input.u8()) {
         let key = u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes().repeat(3)[..key_length]

@@ -2,9 +2,9 @@
 
 use crate::input::Input;
 use siltstone::index::PlacementIndex;
-use siltstone::index::perfect::PerfectIndex;
 use siltstone::index::entropy_trie::EntropyTrie;
 use siltstone::index::fences::Fences;
+use siltstone::index::perfect::PerfectIndex;
 
 /// The maximum ratio of a decoded index's memory to its bytes.
 const EXPANSION_MAX: usize = 64;

@@ -2,8 +2,8 @@
 
 use crate::input::{Input, directory_with};
 use crate::seal::{SECRET, commit};
-use siltstone::key::KeyHasher;
 use siltstone::engine::silt::live::Manifest;
+use siltstone::key::KeyHasher;
 use siltstone::store::manifest::Header;
 
 /// Runs the target.

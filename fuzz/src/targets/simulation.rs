@@ -1,8 +1,8 @@
 //! The engine and its model: the bytes are operations on a database, including crashes and faults.
 
 use crate::input::Input;
-use siltstone_testing::operations::OperationKind;
 use siltstone_testing::TestEngine;
+use siltstone_testing::operations::OperationKind;
 use siltstone_testing::simulation::{Configuration, Simulation};
 
 /// Enough operations for a few merges and crashes.

@@ -5,7 +5,9 @@ use crate::seal::seal_store;
 use siltstone::device::{AlignedBuffer, Purpose};
 use siltstone::store::Query;
 use siltstone::store::merge::Entry;
-use siltstone::store::ordered::{BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter};
+use siltstone::store::ordered::{
+    BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter,
+};
 use siltstone::store::record::{RecordShape, RecordView};
 use std::sync::Arc;
 
