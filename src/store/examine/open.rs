@@ -261,10 +261,15 @@ pub fn examine_table(
     advance: &mut Advance<'_>,
     visit: &mut Visit<'_>,
 ) -> Result<Examined> {
+    // A table may have been opened without its index.
+    let loaded = match table.index() {
+        None if checks_end => load(table.file(), &table.shape().layout)?.0,
+        _ => None,
+    };
     let view = StoreView {
         file: table.file(),
         belonging: Belonging { shape: *table.shape(), partition: 0 },
-        index: table.index(),
+        index: table.index().or(loaded.as_ref()),
         filter: table.filter(),
         table: None,
         end_is_known: true,
