@@ -3,6 +3,7 @@
 use super::file::StoreFile;
 use crate::device::Purpose;
 use crate::index::filter::{CuckooFilter, Filter, RangedFilter, RibbonFilter};
+use crate::key::KeyHash;
 use crate::{Error, Result};
 use std::ops::Deref;
 
@@ -54,27 +55,31 @@ const SECTION_RIBBON: u8 = 2;
 /// Ribbon filters of ranges of placements: a merge builds one after the other.
 const SECTION_RANGED: u8 = 3;
 
-/// The filter of a store, in memory.
-pub struct StoreFilter {
-    section: u8,
-    filter: Box<dyn Filter>,
+/// The filter of a store, in memory. An enum, since a get asks the filters of several stores.
+pub enum StoreFilter {
+    /// Copied tags.
+    Cuckoo(CuckooFilter),
+    /// A ribbon filter.
+    Ribbon(RibbonFilter),
+    /// Ribbon filters of ranges of placements.
+    Ranged(RangedFilter),
 }
 
 impl From<CuckooFilter> for StoreFilter {
     fn from(filter: CuckooFilter) -> Self {
-        StoreFilter { section: SECTION_CUCKOO, filter: Box::new(filter) }
+        StoreFilter::Cuckoo(filter)
     }
 }
 
 impl From<RibbonFilter> for StoreFilter {
     fn from(filter: RibbonFilter) -> Self {
-        StoreFilter { section: SECTION_RIBBON, filter: Box::new(filter) }
+        StoreFilter::Ribbon(filter)
     }
 }
 
 impl From<RangedFilter> for StoreFilter {
     fn from(filter: RangedFilter) -> Self {
-        StoreFilter { section: SECTION_RANGED, filter: Box::new(filter) }
+        StoreFilter::Ranged(filter)
     }
 }
 
@@ -82,11 +87,25 @@ impl Deref for StoreFilter {
     type Target = dyn Filter;
 
     fn deref(&self) -> &Self::Target {
-        &*self.filter
+        match self {
+            StoreFilter::Cuckoo(filter) => filter,
+            StoreFilter::Ribbon(filter) => filter,
+            StoreFilter::Ranged(filter) => filter,
+        }
     }
 }
 
 impl StoreFilter {
+    /// Returns false only if the key is certainly not in the store. Matches the kind once, without a virtual call.
+    #[inline]
+    pub fn may_contain(&self, hash: KeyHash) -> bool {
+        match self {
+            StoreFilter::Cuckoo(filter) => filter.may_contain(hash.placement, hash.fingerprint),
+            StoreFilter::Ribbon(filter) => filter.may_contain(hash.placement, hash.fingerprint),
+            StoreFilter::Ranged(filter) => filter.may_contain(hash.placement, hash.fingerprint),
+        }
+    }
+
     /// Returns an error if the kind of the saved filter is unknown.
     pub(in crate::store) fn check_kind(file: &StoreFile) -> Result<()> {
         let section = &file.footer().filter;
@@ -116,8 +135,13 @@ impl StoreFilter {
 
     /// Returns the kind of the filter's section and its bytes.
     pub(in crate::store) fn encode_section(&self) -> (u8, Vec<u8>) {
+        let section = match self {
+            StoreFilter::Cuckoo(_) => SECTION_CUCKOO,
+            StoreFilter::Ribbon(_) => SECTION_RIBBON,
+            StoreFilter::Ranged(_) => SECTION_RANGED,
+        };
         let mut bytes = Vec::new();
-        self.filter.encode(&mut bytes);
-        (self.section, bytes)
+        self.encode(&mut bytes);
+        (section, bytes)
     }
 }

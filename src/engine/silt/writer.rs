@@ -130,6 +130,7 @@ impl Writer {
 
     /// Appends the writes to the log and indexes them, with the writers of their partitions locked. Returns the end of
     /// the log after them. The caller holds the stripes of the keys.
+    #[inline]
     fn append(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<u64> {
         let partition = |write: &HashedWrite<'_>| self.configuration.route(write.key()).0;
         self.partitions.with_writers(writes.iter().map(partition), || {
@@ -153,6 +154,7 @@ impl Writer {
         })
     }
 
+    #[inline]
     fn append_and_index(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<u64> {
         let records = writes.iter().map(|write| RecordView::from(write.write()));
         if let [write] = writes {
@@ -171,6 +173,7 @@ impl Writer {
     }
 
     /// Makes the index of a LogStore point to a record that was appended to the log.
+    #[inline]
     fn index(&self, key: Key<'_>, position: u64, buffer: &mut AlignedBuffer) -> Result<()> {
         let route = self.configuration.route(key);
         if self.partitions.index(key, route, position, buffer)? {

@@ -166,7 +166,7 @@ impl StoreView<'_> {
             let found = candidates.any(|slot| u64::from(slot.rank) / slots == blocks.start);
             return if found { Ok(()) } else { Err(DamagedPart::Filter) };
         }
-        if self.filter.is_some_and(|filter| !filter.may_contain(hash.placement, hash.fingerprint)) {
+        if self.filter.is_some_and(|filter| !filter.may_contain(hash)) {
             return Err(DamagedPart::Filter);
         }
         match self.index {

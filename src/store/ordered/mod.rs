@@ -390,7 +390,7 @@ impl OrderedTable {
     #[inline]
     pub fn locate(&self, query: &Query<'_>, buffer: &mut AlignedBuffer) -> Result<Located> {
         let Query { purpose, hash, .. } = *query;
-        if self.filter.as_ref().is_some_and(|filter| !filter.may_contain(hash.placement, hash.fingerprint)) {
+        if self.filter.as_ref().is_some_and(|filter| !filter.may_contain(hash)) {
             return Ok(Located::Nowhere);
         }
         let (units, units_per_block) = match (&self.index, self.paged()) {
@@ -437,8 +437,7 @@ impl OrderedTable {
 
     /// Returns false only if the key is certainly absent. Reads nothing.
     pub fn may_contain(&self, hash: KeyHash) -> bool {
-        self.records() > 0
-            && self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash.placement, hash.fingerprint))
+        self.records() > 0 && self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
     }
 
     /// Finds the record of a key in `bytes`, which were read from `span`. Verifies them, and joins a record that spans
@@ -517,6 +516,7 @@ impl OrderedTable {
     }
 
     /// Decodes the first record in the payload of blocks, and returns its length there.
+    #[inline]
     pub fn decode<'b>(
         &self,
         payload: &'b [u8],
