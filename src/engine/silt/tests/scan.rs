@@ -11,7 +11,7 @@ const BLOCK_BYTES: u64 = 4096;
 
 /// A database of 4 partitions with records in every kind of store.
 fn loaded(settings: SiltSettings) -> (Database, Directory) {
-    let setup = |builder: Builder| builder.engine(settings.log_slots_min(512)).fixed(8, 100);
+    let setup = |builder: Builder| builder.engine(settings.log_slots_min(512)).fixed(8, 100).seed([3, 17]);
     let (database, directory) = open(&MemoryDirectory::default(), setup);
     for number in 0..KEYS {
         database.put(key(number), [number as u8; 100]).unwrap();
