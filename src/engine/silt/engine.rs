@@ -18,7 +18,6 @@ use super::verify::verify;
 use super::writer::{Writer, WriterParts};
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::cache::RecordCache;
-use crate::compose::KeyStripes;
 use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::engine::settings::SettingsTable;
@@ -61,7 +60,6 @@ impl Silt {
     ) -> Silt {
         let partitions = Arc::new(partitions);
         let cache = Arc::new(RecordCache::new(0));
-        let stripes = KeyStripes::new();
         let memory = Arc::new(MemoryBudget::new(&configuration, &partitions, &log, &cache, memory_budget));
         let commits = Arc::new(Commits::new(&configuration, &log, manifest));
         let reader = Arc::new(Reader::new(&configuration, &partitions, &cache, &memory));
@@ -82,7 +80,7 @@ impl Silt {
             reader: &reader,
             scheduler: &scheduler,
         };
-        let writer = Writer::new(parts, stripes);
+        let writer = Writer::new(parts);
         Silt {
             configuration,
             log,

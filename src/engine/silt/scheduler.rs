@@ -9,7 +9,6 @@ use crate::Result;
 use crate::batch::TimestampMs;
 use crate::compose::JobSlot;
 use crate::engine::{Background, Step};
-
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -49,12 +49,12 @@ pub(super) struct WriterParts<'a> {
 }
 
 impl Writer {
-    pub fn new(parts: WriterParts<'_>, stripes: KeyStripes) -> Writer {
+    pub fn new(parts: WriterParts<'_>) -> Writer {
         Writer {
             configuration: parts.configuration.clone(),
             log: parts.log.clone(),
             partitions: parts.partitions.clone(),
-            stripes,
+            stripes: KeyStripes::new(),
             cache: parts.cache.clone(),
             memory: parts.memory.clone(),
             commits: parts.commits.clone(),
