@@ -46,7 +46,7 @@ const HASH: u64 = 7;
 impl Table {
     fn new() -> Arc<Table> {
         let words = |count| (0..count).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
-        let buckets = Buckets::new(words(Buckets::<Vec<AtomicU64>>::words_for(1, 1)), 1, 1, 0).unwrap();
+        let buckets = Buckets::new(words(Buckets::<Vec<AtomicU64>>::words_for(1, 1)), 1, 1, 0);
         Arc::new(Table { buckets, items: words(4) })
     }
 
@@ -59,13 +59,13 @@ impl Table {
         let home = self.buckets.home(HASH);
         let locked = self.buckets.lock::<M>(home);
         self.write_item(offset, value);
-        self.buckets.insert(&locked, home, offset).unwrap();
+        locked.insert(offset).unwrap();
     }
 
     fn overwrite<M: Mode>(&self, value: u64) {
         let home = self.buckets.home(HASH);
         let locked = self.buckets.lock::<M>(home);
-        if let Some(entry) = self.buckets.find_locked(&locked, home, |_| true) {
+        if let Some(entry) = locked.find(|_| true) {
             self.write_item(entry.offset, value);
         }
     }
@@ -73,8 +73,8 @@ impl Table {
     fn remove<M: Mode>(&self) {
         let home = self.buckets.home(HASH);
         let locked = self.buckets.lock::<M>(home);
-        if let Some(entry) = self.buckets.find_locked(&locked, home, |_| true) {
-            self.buckets.remove(&locked, home, entry);
+        if let Some(entry) = locked.find(|_| true) {
+            locked.remove(entry);
         }
     }
 

@@ -25,7 +25,7 @@ pub use counters::{IoCount, IoCounters, IoSnapshot, Purpose};
 pub use file::{Directory, File};
 #[doc(hidden)]
 pub use memory::NameLocks;
-pub use system::pages::{HUGE_PAGE_BYTES, PageKind, Pages};
+pub use system::pages::Pages;
 pub use system::{SystemDirectory, open_files_default};
 pub(crate) use system::{is_shortage, process_mark};
 

@@ -10,7 +10,7 @@
 
 use super::buckets::Mode;
 use super::table::{Table, Value};
-use super::{Full, HashedKey, Space, StateAccess};
+use super::{Full, HashedKey, Partition, Space, StateAccess, WriterState};
 use crate::batch::TimestampMs;
 
 /// The requests between two stages, and so the number of concurrent misses.
@@ -66,26 +66,23 @@ pub enum Reply<'a> {
 }
 
 impl<S: Space, M: Mode> Table<S, M> {
-    /// Executes `count` requests, and fetches what each one needs in advance.
+    /// Fetches what two requests of a batch of `count` need, at one step of the batch. `need` returns the hash of a
+    /// request's key, and the bytes of its item.
     #[inline]
-    fn pipeline(&self, count: usize, need: impl Fn(usize) -> (u64, usize), mut carry_out: impl FnMut(usize)) {
-        for step in 0..count + 2 * STAGE {
-            if step < count {
-                self.fetch_bucket(need(step).0);
-            }
-            if let Some(second) = step.checked_sub(STAGE)
-                && second < count
-            {
-                let (hash, bytes) = need(second);
-                self.fetch_items(hash, bytes);
-            }
-            if let Some(last) = step.checked_sub(2 * STAGE) {
-                carry_out(last);
-            }
+    fn fetch_ahead(&self, step: usize, count: usize, need: impl Fn(usize) -> (u64, usize)) {
+        if step < count {
+            self.fetch_bucket(need(step).0);
+        }
+        if let Some(second) = step.checked_sub(STAGE)
+            && second < count
+        {
+            let (hash, bytes) = need(second);
+            self.fetch_items(hash, bytes);
         }
     }
 
-    /// Looks up many keys: `show` receives the number of each, its value and the value's metadata.
+    /// Looks up `count` keys, with their cache misses overlapped: `show` receives the number of each key, its value and
+    /// the value's metadata. As [`get`](Table::get), this does not count for the policy of a cache.
     #[inline]
     pub fn get_many<'a>(
         &self,
@@ -99,16 +96,19 @@ impl<S: Space, M: Mode> Table<S, M> {
             (key.hash, key.bytes.len() + FETCHED_VALUE_BYTES)
         };
         let mut value = Vec::new();
-        self.pipeline(count, need, |at| {
-            value.clear();
-            let found = self.get(key(at), now_ms, &mut value);
-            show(at, found.map(|found| (&value[..], found)));
-        });
+        for step in 0..count + 2 * STAGE {
+            self.fetch_ahead(step, count, need);
+            if let Some(at) = step.checked_sub(2 * STAGE) {
+                value.clear();
+                let found = self.get(key(at), now_ms, &mut value);
+                show(at, found.map(|found| (&value[..], found)));
+            }
+        }
     }
 
-    /// Executes the gets among the requests; the reply to others is [`Reply::ReadOnly`].
+    /// Executes the gets among the requests, as [`Partition::execute`]; the reply to others is [`Reply::ReadOnly`].
     #[inline]
-    pub fn execute_gets(
+    pub fn execute(
         &self,
         requests: &[Request<'_>],
         now_ms: TimestampMs,
@@ -126,12 +126,14 @@ impl<S: Space, M: Mode> Table<S, M> {
             answer(at, reply);
         });
     }
+}
 
-    /// Executes requests in their order; `answer` receives the number and the reply of each.
+impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
+    /// Executes requests in their order, with their cache misses overlapped; `answer` receives the number and the reply
+    /// of each request. If the memory is full, a put removes the expired items first, at most once in a second.
     #[inline]
     pub fn execute(
-        &self,
-        access: &mut impl StateAccess<State = S::State>,
+        &mut self,
         requests: &[Request<'_>],
         now_ms: TimestampMs,
         mut answer: impl FnMut(usize, Reply<'_>),
@@ -145,41 +147,38 @@ impl<S: Space, M: Mode> Table<S, M> {
             (key.hash, key.bytes.len() + value_bytes)
         };
         let mut value_bytes = Vec::new();
-        self.pipeline(requests.len(), need, |at| {
-            let Request { key, operation } = requests[at];
-            answer(at, self.carry_out(access, key, operation, now_ms, &mut value_bytes));
-        });
+        for step in 0..requests.len() + 2 * STAGE {
+            self.fetch_ahead(step, requests.len(), need);
+            if let Some(at) = step.checked_sub(2 * STAGE) {
+                answer(at, self.carry_out(&requests[at], now_ms, &mut value_bytes));
+            }
+        }
     }
 
     #[inline]
     fn carry_out<'a>(
-        &self,
-        access: &mut impl StateAccess<State = S::State>,
-        key: HashedKey<'_>,
-        operation: Operation<'_>,
+        &mut self,
+        request: &Request<'_>,
         now_ms: TimestampMs,
         bytes: &'a mut Vec<u8>,
     ) -> Reply<'a> {
-        match operation {
+        let key = request.key;
+        match request.operation {
             Operation::Get => {
                 bytes.clear();
-                let Some(found) = self.get(key, now_ms, bytes) else { return Reply::Absent };
-                if S::LOSSY {
-                    self.reinsert(access, key, found);
-                }
-                Reply::Found { value: bytes, expires_at_ms: found.expires_at_ms }
-            }
-            Operation::Put { value, expires_at_ms } => match self.put(access, key, value, expires_at_ms) {
-                Ok(()) => Reply::Stored,
-                Err(full) => Reply::Refused(full),
-            },
-            Operation::Delete => {
-                if self.remove(access, key) {
-                    Reply::Deleted
-                } else {
-                    Reply::Absent
+                match self.get_and_keep(key, now_ms, bytes) {
+                    Some(found) => Reply::Found { value: bytes, expires_at_ms: found.expires_at_ms },
+                    None => Reply::Absent,
                 }
             }
+            Operation::Put { value, expires_at_ms } => {
+                match self.with_room(now_ms, |partition| partition.put(key, value, expires_at_ms)) {
+                    Ok(()) => Reply::Stored,
+                    Err(full) => Reply::Refused(full),
+                }
+            }
+            Operation::Delete if self.remove(key) => Reply::Deleted,
+            Operation::Delete => Reply::Absent,
         }
     }
 }

@@ -108,10 +108,6 @@ impl Space for CircularLog {
         &self.pages
     }
 
-    fn words_max(&self) -> u32 {
-        self.log_words
-    }
-
     #[inline]
     fn first_word(&self, offset: u32) -> usize {
         (offset % self.log_words) as usize
@@ -160,8 +156,6 @@ impl Space for CircularLog {
         Ok(place as u32)
     }
 
-    fn release(&self, _sweep: &mut Sweep, _offset: u32, _words: u32) {}
-
     fn due(&self, sweep: &mut Sweep) -> Range<u32> {
         let span = (self.wide - u64::from(self.log_words)) / 2;
         let first = sweep.next_bucket;
@@ -183,10 +177,6 @@ impl Sweep {
     /// Returns the bytes of the log that were touched: all of it after the first round.
     pub(super) fn touched_bytes(&self) -> u64 {
         u64::from(self.touched) * 8
-    }
-
-    pub(super) fn touched_words(&self) -> u32 {
-        self.touched
     }
 }
 

@@ -7,7 +7,7 @@ const INTERVAL_MS: u64 = 1_000;
 
 /// Limits how often the expired items of a full partition are removed: the search reads the complete index.
 #[derive(Debug, Default)]
-pub struct CollectionTimer {
+pub(super) struct CollectionTimer {
     last_ms: Option<TimestampMs>,
 }
 

@@ -168,6 +168,18 @@ impl Item<'_> {
             || (self.payload[whole].load(Relaxed) ^ word_of(tail)) << (64 - 8 * tail.len()) == 0)
     }
 
+    /// Calls `show` with the key, value and expiry time of each of these items.
+    pub fn show_all(items: impl Iterator<Item = Self>, mut show: impl FnMut(&[u8], &[u8], TimestampMs)) {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        for item in items {
+            key.clear();
+            value.clear();
+            item.key_into(&mut key);
+            item.value_into(&mut value);
+            show(&key, &value, item.expires_at_ms);
+        }
+    }
+
     /// Appends the key.
     pub fn key_into(&self, to: &mut Vec<u8>) {
         copy(self.payload, 0, self.key_length, to);

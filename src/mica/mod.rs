@@ -52,15 +52,15 @@ pub use access_mode::AccessMode;
 pub use batch::{Operation, Reply, Request};
 pub use buckets::{Crcw, Crew, Erew, Mode};
 pub use circular_log::{CircularLog, Eviction, Sweep};
-pub use collection::CollectionTimer;
+use collection::CollectionTimer;
 pub use item::ItemShape;
+pub(crate) use partition::Prepared;
 pub use partition::{Partition, Reader, Shared};
 pub use partition_handle::{Handle, Handles};
 pub use segregated_fits::{FreeLists, SegregatedFits};
 pub use settings::{CacheSettings, StoreSettings};
-pub use state_access::{NoState, OwnedState, SharedState, StateAccess};
-pub(crate) use table::Prepared;
-pub use table::{Account, Value};
+pub use state_access::{OwnedState, StateAccess, WriterState};
+pub use table::{Account, Table, Value};
 
 use crate::device::Pages;
 
@@ -107,23 +107,29 @@ pub trait Space: Send + Sync + 'static {
 
     /// Returns the memory.
     fn pages(&self) -> &Pages;
-    /// Returns the maximum length of an item.
-    fn words_max(&self) -> u32;
     /// Returns the number of the first word of the item at this offset.
     fn first_word(&self, offset: u32) -> usize;
     /// Returns whether the item at this offset still exists.
-    fn is_live(&self, offset: u32) -> bool;
+    #[inline]
+    fn is_live(&self, _offset: u32) -> bool {
+        true
+    }
     /// Returns how long ago the item at this offset was stored, in words; the oldest live item has the highest age.
-    fn age(&self, offset: u32) -> u32;
+    fn age(&self, _offset: u32) -> u32 {
+        0
+    }
     /// Returns whether a use of the item at this offset should append it again.
-    fn is_fading(&self, offset: u32) -> bool;
+    #[inline]
+    fn is_fading(&self, _offset: u32) -> bool {
+        false
+    }
     /// Allocates an item.
     ///
     /// # Errors
     /// [`Full`] if there is no space.
     fn reserve(&self, state: &mut Self::State, words: u32) -> Result<u32, Full>;
     /// Releases an item.
-    fn release(&self, state: &mut Self::State, offset: u32, words: u32);
+    fn release(&self, _state: &mut Self::State, _offset: u32, _words: u32) {}
     /// Returns the buckets of the index, modulo their number, that have to be swept now of offsets that are not live.
     fn due(&self, _state: &mut Self::State) -> std::ops::Range<u32> {
         0..0

@@ -11,12 +11,12 @@ use crate::Result;
 use crate::batch::TimestampMs;
 
 /// The access of one thread to one partition.
-pub struct Handle(AnySpace);
+pub struct Handle(pub(super) AnySpace);
 
 /// The handles of one thread, in the order of the partitions. `None` where the mode grants the thread no access.
 pub type Handles = Vec<Option<Handle>>;
 
-enum AnySpace {
+pub(super) enum AnySpace {
     Store(AnyMode<SegregatedFits>),
     Cache(AnyMode<CircularLog>),
 }
@@ -44,38 +44,23 @@ macro_rules! with_partition {
     };
 }
 
-impl From<AnyMode<SegregatedFits>> for Handle {
-    fn from(store: AnyMode<SegregatedFits>) -> Self {
-        Handle(AnySpace::Store(store))
-    }
-}
-
-impl From<AnyMode<CircularLog>> for Handle {
-    fn from(cache: AnyMode<CircularLog>) -> Self {
-        Handle(AnySpace::Cache(cache))
-    }
-}
-
 /// Opens the partitions of a store or of a cache, and returns the handles of each thread.
 pub(super) fn open_handles<S: Space>(
     mode: AccessMode,
     threads: usize,
     partition_bits: u32,
     parts: impl Fn() -> Result<Parts<S>>,
-) -> Result<Vec<Handles>>
-where
-    Handle: From<AnyMode<S>>,
-{
+    handle: fn(AnyMode<S>) -> Handle,
+) -> Result<Vec<Handles>> {
     if threads == 0 {
         return Err(setting("threads", 0, "at least 1"));
     }
     let mut all: Vec<Handles> = (0..threads).map(|_| Vec::new()).collect();
     // `parts` refuses more bits.
     for number in 0..1usize << partition_bits.min(PARTITION_BITS_MAX) {
-        let of_threads = AnyMode::open(parts()?, mode, threads, number % threads);
-        for (handles, handle) in all.iter_mut().zip(of_threads) {
-            handles.push(handle.map(Handle::from));
-        }
+        let own = AnyMode::open(parts()?, mode);
+        all.iter_mut().for_each(|handles| handles.push(own.of_another_thread().map(handle)));
+        all[number % threads][number] = Some(handle(own));
     }
     Ok(all)
 }
@@ -99,14 +84,6 @@ impl Handle {
         with_partition!(&mut self.0, partition => partition.execute(requests, now_ms, answer));
     }
 
-    /// Removes all expired items and returns their number: 0 if the handle cannot write. Reads the complete index.
-    pub fn collect(&mut self, now_ms: TimestampMs) -> u64 {
-        match &mut self.0 {
-            AnySpace::Store(store) => store.collect(now_ms),
-            AnySpace::Cache(cache) => cache.collect(now_ms),
-        }
-    }
-
     /// Returns the number of items of the partition, including expired ones. In a cache this reads the complete index,
     /// about 10 ns per bucket.
     pub fn items(&self) -> u64 {
@@ -126,36 +103,22 @@ impl Handle {
 }
 
 impl<S: Space> AnyMode<S> {
-    /// Makes the handles of `threads` threads on one partition.
-    fn open(parts: Parts<S>, mode: AccessMode, threads: usize, owner: usize) -> Vec<Option<Self>> {
-        let (mut own, others) = match mode {
-            AccessMode::Erew => (Some(AnyMode::Erew(Partition::new(parts))), None),
-            AccessMode::Crew => {
-                let partition = Partition::new(parts);
-                let reader = partition.reader();
-                (Some(AnyMode::Crew(partition)), Some(AnyMode::Reader(reader)))
-            }
-            AccessMode::Crcw => (None, Some(AnyMode::Crcw(Partition::new(parts).share()))),
-        };
-        let of_others = || others.as_ref().and_then(AnyMode::another);
-        (0..threads).map(|thread| own.take_if(|_| thread == owner).or_else(of_others)).collect()
-    }
-
-    /// Returns another handle of the same kind, if there may be more than one.
-    fn another(&self) -> Option<Self> {
-        match self {
-            AnyMode::Erew(_) | AnyMode::Crew(_) => None,
-            AnyMode::Reader(reader) => Some(AnyMode::Reader(reader.clone())),
-            AnyMode::Crcw(shared) => Some(AnyMode::Crcw(shared.clone())),
+    /// Returns the access of the owner.
+    fn open(parts: Parts<S>, mode: AccessMode) -> Self {
+        match mode {
+            AccessMode::Erew => AnyMode::Erew(Partition::new(parts)),
+            AccessMode::Crew => AnyMode::Crew(Partition::new(parts)),
+            AccessMode::Crcw => AnyMode::Crcw(Partition::new(parts).share()),
         }
     }
 
-    fn collect(&mut self, now_ms: TimestampMs) -> u64 {
+    /// Returns the access of a thread that is not the owner, if the mode grants it any.
+    fn of_another_thread(&self) -> Option<Self> {
         match self {
-            AnyMode::Erew(partition) => partition.collect(0..partition.buckets(), now_ms),
-            AnyMode::Crew(partition) => partition.collect(0..partition.buckets(), now_ms),
-            AnyMode::Crcw(partition) => partition.collect(0..partition.buckets(), now_ms),
-            AnyMode::Reader(_) => 0,
+            AnyMode::Erew(_) => None,
+            AnyMode::Crew(partition) => Some(AnyMode::Reader(partition.reader())),
+            AnyMode::Reader(reader) => Some(AnyMode::Reader(reader.clone())),
+            AnyMode::Crcw(shared) => Some(AnyMode::Crcw(shared.clone())),
         }
     }
 }

@@ -206,28 +206,9 @@ impl Space for SegregatedFits {
         &self.pages
     }
 
-    fn words_max(&self) -> u32 {
-        self.words
-    }
-
     #[inline]
     fn first_word(&self, offset: u32) -> usize {
         offset as usize
-    }
-
-    #[inline]
-    fn age(&self, _offset: u32) -> u32 {
-        0
-    }
-
-    #[inline]
-    fn is_live(&self, _offset: u32) -> bool {
-        true
-    }
-
-    #[inline]
-    fn is_fading(&self, _offset: u32) -> bool {
-        false
     }
 
     #[inline]

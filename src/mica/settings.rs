@@ -2,7 +2,7 @@
 
 use super::buckets::{BUCKET_BYTES, Buckets, PARTITION_BITS_MAX};
 use super::circular_log::{LOG_WORDS_MAX, LOG_WORDS_MULTIPLE};
-use super::partition_handle::open_handles;
+use super::partition_handle::{AnySpace, Handle, open_handles};
 use super::segregated_fits::SPACE_WORDS_MAX;
 use super::{
     AccessMode, CircularLog, Eviction, Handles, ItemShape, Mode, Partition, SegregatedFits, Space, Sweep,
@@ -104,7 +104,8 @@ impl StoreSettings {
     /// # Errors
     /// See [`open`](Self::open); [`Error::Setting`] if `threads` is 0.
     pub fn open_handles(&self, mode: AccessMode, threads: usize) -> Result<Vec<Handles>> {
-        open_handles(mode, threads, self.partition_bits, || self.parts())
+        let handle = |store| Handle(AnySpace::Store(store));
+        open_handles(mode, threads, self.partition_bits, || self.parts(), handle)
     }
 
     fn parts(&self) -> Result<Parts<SegregatedFits>> {
@@ -161,7 +162,8 @@ impl CacheSettings {
     /// # Errors
     /// See [`open`](Self::open); [`Error::Setting`] if `threads` is 0.
     pub fn open_handles(&self, mode: AccessMode, threads: usize) -> Result<Vec<Handles>> {
-        open_handles(mode, threads, self.partition_bits, || self.parts())
+        let handle = |cache| Handle(AnySpace::Cache(cache));
+        open_handles(mode, threads, self.partition_bits, || self.parts(), handle)
     }
 
     fn parts(&self) -> Result<Parts<CircularLog>> {
@@ -180,11 +182,11 @@ fn buckets(main: u32, spare: u32, partition_bits: u32) -> Result<Buckets<Pages>>
     if main == 0 || main.checked_add(spare).is_none() {
         return Err(setting("buckets", main.into(), "1 to 2^32 - 1, spare ones included"));
     }
+    if partition_bits > PARTITION_BITS_MAX {
+        return Err(setting("partition_bits", partition_bits.into(), "at most 16"));
+    }
     let pages = Pages::new(Buckets::<Pages>::words_for(main, spare))?;
-    let limit = || setting("partition_bits", partition_bits.into(), "at most 16");
-    Buckets::new(pages, main, spare, partition_bits)
-        .filter(|_| partition_bits <= PARTITION_BITS_MAX)
-        .ok_or_else(limit)
+    Ok(Buckets::new(pages, main, spare, partition_bits))
 }
 
 pub(super) fn setting(name: &'static str, got: u64, limit: &str) -> Error {

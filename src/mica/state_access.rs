@@ -1,40 +1,32 @@
-//! Access of a handle to the state of a partition that only writers need: the free lists of a store, the sweep of a
-//! cache's log.
+//! Access of a writer to the state of a partition that only writers need.
 
+use super::{CollectionTimer, Space};
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::DerefMut;
 use std::sync::Arc;
 
+/// The state that only writers need.
+pub struct WriterState<S: Space> {
+    /// The free lists of a store, the sweep of a cache's log.
+    pub(super) space: S::State,
+    /// When expired items are removed.
+    pub(super) timer: CollectionTimer,
+}
+
 /// Access to the state that only writers need.
-pub trait StateAccess {
-    /// The state.
-    type State;
+pub trait StateAccess<T> {
     /// Releases the state when it is dropped.
-    type Guard<'a>: DerefMut<Target = Self::State>
+    type Guard<'a>: DerefMut<Target = T>
     where
         Self: 'a;
     /// Waits until no other writer uses the state.
     fn access(&mut self) -> Self::Guard<'_>;
 }
 
-/// The state of the only writer (EREW and CREW). Access is free.
+/// The state of the only writer (EREW and CREW). Access is free, and it cannot be cloned.
 pub struct OwnedState<T>(pub(super) T);
 
-/// The state that all writers share (CRCW), under a lock.
-pub struct SharedState<T>(pub(super) Arc<Mutex<T>>);
-
-/// The absence of the state, in a handle that only reads.
-#[derive(Clone)]
-pub struct NoState;
-
-impl<T> Clone for SharedState<T> {
-    fn clone(&self) -> Self {
-        SharedState(self.0.clone())
-    }
-}
-
-impl<T> StateAccess for OwnedState<T> {
-    type State = T;
+impl<T> StateAccess<T> for OwnedState<T> {
     type Guard<'a>
         = &'a mut T
     where
@@ -46,8 +38,8 @@ impl<T> StateAccess for OwnedState<T> {
     }
 }
 
-impl<T> StateAccess for SharedState<T> {
-    type State = T;
+/// The state that all writers share (CRCW), under a lock.
+impl<T> StateAccess<T> for Arc<Mutex<T>> {
     type Guard<'a>
         = MutexGuard<'a, T>
     where
@@ -55,6 +47,6 @@ impl<T> StateAccess for SharedState<T> {
 
     #[inline]
     fn access(&mut self) -> MutexGuard<'_, T> {
-        self.0.lock()
+        self.lock()
     }
 }

@@ -93,12 +93,12 @@ fn churn<M: Mode>(shape: ItemShape, hash: fn(&[u8]) -> u64, seed: u64) -> u64 {
     });
     assert_eq!(seen, model);
     let expired = model.values().filter(|(_, until)| *until != NEVER).count() as u64;
-    assert_eq!(store.collect(0..store.buckets(), u64::MAX), expired);
+    assert_eq!(store.collect(u64::MAX), expired);
     assert_eq!(store.len(), model.len() as u64 - expired);
     for key in model.keys() {
         assert_eq!(store.remove(hashed(key, hash)), model[key].1 == NEVER);
     }
-    assert_eq!((store.free_words(), store.free_spares()), (free_words, 10), "all space is back");
+    assert_eq!((store.free_words(), store.buckets.free_spares()), (free_words, 10), "all space is back");
     assert!(store.is_empty());
     refused
 }
@@ -299,30 +299,21 @@ fn requests_of_a_batch_are_executed_in_order() {
 fn a_prepared_item_is_not_found_before_it_is_published_and_leaves_nothing_if_abandoned() {
     let mut store = StoreSettings::for_items(ItemShape::default(), 100, 8, 40).open::<Crew>().unwrap();
     let keys: Vec<[u8; 2]> = (0..40u16).map(u16::to_le_bytes).collect();
-    store.put(hashed(&keys[0], spread), b"old", NEVER).unwrap();
+    let keys: Vec<HashedKey<'_>> = keys.iter().map(|key| hashed(key, spread)).collect();
+    store.put(keys[0], b"old", NEVER).unwrap();
     let before = store.free_words();
-    let records: Vec<(HashedKey<'_>, &[u8], u64)> =
-        keys.iter().map(|key| (hashed(key, spread), &b"new"[..], NEVER)).collect();
-    let batch = store.prepare(&records).unwrap();
-    assert!(store.len() == 1 && get(&store, records[0].0, 0).unwrap() == b"old");
-    store.abandon(batch);
+    let items: Vec<Prepared> = keys.iter().map(|key| store.prepare(*key, b"new", NEVER).unwrap()).collect();
+    assert!(store.len() == 1 && get(&store, keys[0], 0).unwrap() == b"old");
+    items.into_iter().for_each(|item| store.abandon(item));
     assert_eq!(store.free_words(), before);
     let long = vec![0; store.account().item_bytes as usize - 24];
-    let too_much = [records[1], (records[2].0, &long[..], NEVER)];
-    assert!(matches!(store.prepare(&too_much), Err(Full::Memory)));
-    assert_eq!(store.free_words(), before, "all or none");
-    let crowd: Vec<(HashedKey<'_>, &[u8], u64)> = keys
-        .iter()
-        .cycle()
-        .take(9 * 40)
-        .map(|key| (HashedKey { hash: 1, bytes: key }, &b""[..], NEVER))
-        .collect();
-    assert!(matches!(store.prepare(&crowd), Err(Full::Index)));
-    let batch = store.prepare(&records).unwrap();
-    for (item, (key, ..)) in batch.into_iter().zip(&records) {
+    assert!(matches!(store.prepare(keys[2], &long, NEVER), Err(Full::Memory)));
+    assert_eq!((store.check_index(&[1; 9 * 40]), store.check_index(&[1; 40])), (Err(Full::Index), Ok(())));
+    for key in &keys {
+        let item = store.prepare(*key, b"new", NEVER).unwrap();
         store.publish(*key, item).unwrap();
     }
-    assert!(store.len() == 40 && records.iter().all(|(key, ..)| get(&store, *key, 0).unwrap() == b"new"));
+    assert!(store.len() == 40 && keys.iter().all(|key| get(&store, *key, 0).unwrap() == b"new"));
 }
 
 #[test]

@@ -32,7 +32,7 @@ use crate::engine::settings::SettingsTable;
 use crate::engine::{Capabilities, Changing, Engine, Found, Record, ScanLimit, ScanPage, Snapshot};
 use crate::health::Health;
 use crate::key::{Key, KeyHasher};
-use crate::mica::{CollectionTimer, Crew, HashedKey, ItemShape, Partition, Reader, Space};
+use crate::mica::{Crew, HashedKey, ItemShape, Partition, Reader, Space};
 use crate::progress::Progress;
 use crate::stats::{RamAccount, Shape, Stats};
 use crate::{Error, Result};
@@ -60,14 +60,7 @@ pub struct Mica<S: Space> {
 /// A partition, for its readers and for its one writer.
 struct Shard<S: Space> {
     reader: Reader<S>,
-    owner: Mutex<Owner<S>>,
-}
-
-/// The state of the writer of a partition.
-struct Owner<S: Space> {
-    partition: Partition<S, Crew>,
-    /// When expired items are removed.
-    timer: CollectionTimer,
+    owner: Mutex<Partition<S, Crew>>,
 }
 
 impl<S: Space> Mica<S> {
@@ -80,7 +73,7 @@ impl<S: Space> Mica<S> {
         let shard = |partition: Result<Partition<S, Crew>>| {
             let partition = partition?;
             let reader = partition.reader();
-            Ok(Shard { reader, owner: Mutex::new(Owner { partition, timer: CollectionTimer::default() }) })
+            Ok(Shard { reader, owner: Mutex::new(partition) })
         };
         Ok(Mica {
             partitions: partitions.map(shard).collect::<Result<_>>()?,
@@ -103,7 +96,7 @@ impl<S: Space> Mica<S> {
     }
 
     /// All partitions, locked against writers.
-    fn all_owners(&self) -> Vec<MutexGuard<'_, Owner<S>>> {
+    fn all_owners(&self) -> Vec<MutexGuard<'_, Partition<S, Crew>>> {
         self.partitions.iter().map(|shard| shard.owner.lock()).collect()
     }
 }
@@ -143,7 +136,7 @@ impl<S: Space> Engine for Mica<S> {
         if shard.reader.is_fading(value)
             && let Some(mut owner) = shard.owner.try_lock()
         {
-            owner.partition.keep(key, value);
+            owner.keep(key, value);
         }
         Ok(Some(Found { value: Bytes::from(bytes), expires_at_ms: value.expires_at_ms }))
     }
@@ -176,7 +169,7 @@ impl<S: Space> Engine for Mica<S> {
             if !fading.is_empty()
                 && let Some(mut owner) = shard.owner.try_lock()
             {
-                fading.iter().for_each(|(key, value)| owner.partition.keep(*key, *value));
+                fading.iter().for_each(|(key, value)| owner.keep(*key, *value));
             }
             fading.clear();
         }
@@ -211,7 +204,7 @@ impl<S: Space> Engine for Mica<S> {
         self.check_open()?;
         let mut records = Vec::new();
         for owner in self.all_owners() {
-            owner.partition.for_each(now_ms, |key, value, expires_at_ms| {
+            owner.for_each(now_ms, |key, value, expires_at_ms| {
                 let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
                 records.push(Record { key, value, expires_at_ms });
             });
@@ -231,7 +224,7 @@ impl<S: Space> Engine for Mica<S> {
 
     fn approximate_len(&self, _now_ms: TimestampMs) -> Result<u64> {
         self.check_open()?;
-        Ok(self.partitions.iter().map(|shard| shard.owner.lock().partition.len()).sum())
+        Ok(self.partitions.iter().map(|shard| shard.owner.lock().len()).sum())
     }
 
     fn sync(&self) -> Result<()> {
@@ -256,7 +249,7 @@ impl<S: Space> Engine for Mica<S> {
         let mut report = VerifyReport::default();
         let count = self.partitions.len() as u64;
         for (number, shard) in (1..).zip(&self.partitions) {
-            shard.owner.lock().partition.for_each(0, |key, value, _| {
+            shard.owner.lock().for_each(0, |key, value, _| {
                 report.checked_records += 1;
                 report.checked_bytes += (key.len() + value.len()) as u64;
             });
@@ -272,12 +265,12 @@ impl<S: Space> Engine for Mica<S> {
         let (mut records, mut huge_bytes) = (0, 0);
         for shard in &self.partitions {
             let owner = shard.owner.lock();
-            let account = owner.partition.account();
+            let account = owner.account();
             ram.add("index", account.index_bytes);
             ram.add("items", account.item_bytes);
             ram.add("free lists", account.writer_bytes);
-            records += owner.partition.len();
-            huge_bytes += owner.partition.huge_bytes();
+            records += owner.len();
+            huge_bytes += owner.huge_bytes();
         }
         Stats {
             engine: INFO.name,

@@ -22,9 +22,9 @@ impl<S: Space> Mica<S> {
                 return page.finish(Some(*positions.start()));
             }
             let owner = self.partitions[number].owner.lock();
-            let bucket_of = |position: &u64| owner.partition.bucket_of(*position);
+            let bucket_of = |position: &u64| owner.bucket_of(*position);
             for bucket in bucket_of(positions.start())..=bucket_of(positions.end()) {
-                owner.partition.for_each_in_bucket(bucket, now_ms, |key, value, expires_at_ms| {
+                owner.for_each_in_bucket(bucket, now_ms, |key, value, expires_at_ms| {
                     let position = self.hasher.hash(key).placement;
                     if positions.contains(&position) {
                         let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));

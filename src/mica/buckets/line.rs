@@ -80,6 +80,12 @@ impl<'a> Line<'a> {
     }
 
     #[inline]
+    pub fn set(self, slot: usize, tag: u16, offset: u32) {
+        self.set_offset(slot, offset);
+        self.set_tag(slot, tag);
+    }
+
+    #[inline]
     pub fn set_offset(self, slot: usize, offset: u32) {
         let (word, shift) = if slot >= LAST { (3, 32) } else { (4 + slot / 2, slot % 2 * 32) };
         let others = self.0[word].load(Relaxed) & !(u64::from(u32::MAX) << shift);

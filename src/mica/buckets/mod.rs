@@ -95,15 +95,10 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
     }
 
     /// Makes buckets of `words`, at least [`words_for`](Buckets::words_for), all zero, and aligned to 64 bytes for
-    /// speed. `partition_bits` high bits are the same in all hashes. `None` if the numbers do not fit.
-    pub fn new(words: W, main: u32, spare: u32, partition_bits: u32) -> Option<Self> {
-        let fits = words.len() >= Self::words_for(main, spare) && main.checked_add(spare).is_some();
-        (fits && main > 0 && partition_bits <= PARTITION_BITS_MAX).then(|| Buckets {
-            words,
-            main,
-            partition_bits,
-            spares: Spares::new(spare),
-        })
+    /// speed. There is at least one main bucket. `partition_bits` high bits, at most [`PARTITION_BITS_MAX`], are the
+    /// same in all hashes.
+    pub fn new(words: W, main: u32, spare: u32, partition_bits: u32) -> Self {
+        Buckets { words, main, partition_bits, spares: Spares::new(spare) }
     }
 
     /// Returns the words.
@@ -194,105 +189,9 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
 
     /// Locks the bucket for writing until the guard is dropped.
     #[inline]
-    pub fn lock<M: Mode>(&self, home: Home) -> Locked<'_, M> {
-        let header = self.header(home);
-        M::lock(header);
-        Locked { header, mode: PhantomData }
-    }
-
-    /// Searches a locked bucket.
-    #[inline]
-    pub fn find_locked<M: Mode>(
-        &self,
-        locked: &Locked<'_, M>,
-        home: Home,
-        is_it: impl FnMut(u32) -> bool,
-    ) -> Option<Entry> {
-        match self.find::<Erew>(home, locked.header.load(atomic::Ordering::Relaxed), is_it) {
-            Search::Found(entry) => Some(entry),
-            Search::Absent | Search::Changed => None,
-        }
-    }
-
-    /// Replaces the offset of an entry of a locked bucket.
-    #[inline]
-    pub fn replace<M: Mode>(&self, _locked: &Locked<'_, M>, entry: Entry, offset: u32) {
-        self.line(entry.line).set_offset(entry.slot.into(), offset);
-    }
-
-    /// Inserts an entry in a locked bucket, and chains a spare bucket to it if all its entries are in use.
-    ///
-    /// # Errors
-    /// [`NoSpare`] if no spare bucket is left; nothing was changed then.
-    pub fn insert<M: Mode>(&self, _locked: &Locked<'_, M>, home: Home, offset: u32) -> Result<(), NoSpare> {
-        let mut number = home.bucket;
-        loop {
-            let line = self.line(number);
-            if let Some(slot) = line.with_tag(0).next() {
-                line.set_offset(slot, offset);
-                line.set_tag(slot, home.tag);
-                return Ok(());
-            }
-            match line.next() {
-                0 => break,
-                next => number = self.spare_line(next),
-            }
-        }
-        let spare = self.spares.take(|spare| self.line(self.spare_line(spare)).next()).ok_or(NoSpare)?;
-        // Filled before it is linked, so that the chain is valid at any time.
-        let fresh = self.line(self.spare_line(spare));
-        fresh.set_next(0);
-        fresh.set_offset(0, offset);
-        fresh.set_tag(0, home.tag);
-        self.line(number).set_next(spare);
-        Ok(())
-    }
-
-    /// Inserts an entry in the locked main bucket, in place of the one with the highest `age` if all are in use.
-    /// Returns whether an entry was dropped.
-    pub fn insert_lossy<M: Mode>(
-        &self,
-        _locked: &Locked<'_, M>,
-        home: Home,
-        offset: u32,
-        age: impl Fn(u32) -> u32,
-    ) -> bool {
-        let line = self.line(home.bucket);
-        let free = line.with_tag(0).next();
-        let oldest = || (0..BUCKET_ENTRIES).max_by_key(|slot| age(line.offset(*slot))).unwrap_or(0);
-        let slot = free.unwrap_or_else(oldest);
-        line.set_offset(slot, offset);
-        line.set_tag(slot, home.tag);
-        free.is_none()
-    }
-
-    /// Removes an entry of a locked bucket. The last entry of its chain takes its place.
-    pub fn remove<M: Mode>(&self, _locked: &Locked<'_, M>, home: Home, entry: Entry) {
-        let hole = self.line(entry.line);
-        let (mut before, mut last) = (None, home.bucket);
-        loop {
-            match self.line(last).next() {
-                0 => break,
-                next => (before, last) = (Some(last), self.spare_line(next)),
-            }
-        }
-        let line = self.line(last);
-        if last != entry.line
-            && let Some(slot) = line.used().next()
-        {
-            hole.set_offset(entry.slot.into(), line.offset(slot));
-            hole.set_tag(entry.slot.into(), line.tag(slot));
-            line.set_tag(slot, 0);
-        } else {
-            hole.set_tag(entry.slot.into(), 0);
-        }
-        if let Some(before) = before
-            && line.used().is_empty()
-        {
-            let spare = self.line(before).next();
-            self.line(before).set_next(0);
-            self.spares.give_back(spare, |below| line.set_next(below));
-        }
+    pub fn lock<M: Mode>(&self, home: Home) -> Locked<'_, W, M> {
+        M::lock(self.header(home));
+        Locked { buckets: self, home, mode: PhantomData }
     }
 
     /// Empties the entries of a main bucket whose offsets are not `live`. Returns their number.
@@ -331,8 +230,8 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
 
     /// Returns the maximum number of spare buckets that insertions of these hashes take, none of which is present.
     /// There must be no writer.
-    pub fn spares_needed(&self, hashes: impl Iterator<Item = u64>) -> u32 {
-        let mut buckets: Vec<u32> = hashes.map(|hash| self.home(hash).bucket).collect();
+    pub fn spares_needed(&self, hashes: &[u64]) -> u32 {
+        let mut buckets: Vec<u32> = hashes.iter().map(|hash| self.home(*hash).bucket).collect();
         buckets.sort_unstable();
         let needed = |bucket: &[u32]| {
             let lines = self.chain(self.home_of_bucket(bucket[0]));
@@ -343,15 +242,99 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
     }
 }
 
-/// A bucket that is locked for writing.
-pub struct Locked<'a, M: Mode> {
-    header: &'a AtomicU64,
+/// A bucket that is locked for writing, with the tag of a key.
+pub struct Locked<'a, W: Deref<Target = [AtomicU64]>, M: Mode> {
+    buckets: &'a Buckets<W>,
+    home: Home,
     mode: PhantomData<M>,
 }
 
-impl<M: Mode> Drop for Locked<'_, M> {
+impl<W: Deref<Target = [AtomicU64]>, M: Mode> Locked<'_, W, M> {
+    /// Searches the entries with the key's tag for one that `is_it` accepts by its offset.
+    #[inline]
+    pub fn find(&self, is_it: impl FnMut(u32) -> bool) -> Option<Entry> {
+        let header = self.buckets.header(self.home).load(atomic::Ordering::Relaxed);
+        match self.buckets.find::<Erew>(self.home, header, is_it) {
+            Search::Found(entry) => Some(entry),
+            Search::Absent | Search::Changed => None,
+        }
+    }
+
+    /// Returns all entries of the bucket and its chain.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> {
+        self.buckets.entries(self.home)
+    }
+
+    /// Replaces the offset of an entry.
+    #[inline]
+    pub fn replace(&self, entry: Entry, offset: u32) {
+        self.buckets.line(entry.line).set_offset(entry.slot.into(), offset);
+    }
+
+    /// Inserts an entry, and chains a spare bucket if all entries are in use.
+    ///
+    /// # Errors
+    /// [`NoSpare`] if no spare bucket is left; nothing was changed then.
+    pub fn insert(&self, offset: u32) -> Result<(), NoSpare> {
+        let Locked { buckets, home, .. } = *self;
+        let mut last = home.bucket;
+        for number in buckets.chain(home) {
+            let line = buckets.line(number);
+            if let Some(slot) = line.with_tag(0).next() {
+                line.set(slot, home.tag, offset);
+                return Ok(());
+            }
+            last = number;
+        }
+        let below = |spare| buckets.line(buckets.spare_line(spare)).next();
+        let spare = buckets.spares.take(below).ok_or(NoSpare)?;
+        // Filled before it is linked, so that the chain is valid at any time.
+        let fresh = buckets.line(buckets.spare_line(spare));
+        fresh.set_next(0);
+        fresh.set(0, home.tag, offset);
+        buckets.line(last).set_next(spare);
+        Ok(())
+    }
+
+    /// Inserts an entry in the main bucket, in place of the one with the highest `age` if all are in use. Returns
+    /// whether an entry was dropped.
+    pub fn insert_lossy(&self, offset: u32, age: impl Fn(u32) -> u32) -> bool {
+        let line = self.buckets.line(self.home.bucket);
+        let free = line.with_tag(0).next();
+        let oldest = || (0..BUCKET_ENTRIES).max_by_key(|slot| age(line.offset(*slot))).unwrap_or(0);
+        line.set(free.unwrap_or_else(oldest), self.home.tag, offset);
+        free.is_none()
+    }
+
+    /// Removes an entry. The last entry of its chain takes its place.
+    pub fn remove(&self, entry: Entry) {
+        let buckets = self.buckets;
+        let (mut before, mut last) = (None, self.home.bucket);
+        for number in buckets.chain(self.home).skip(1) {
+            (before, last) = (Some(last), number);
+        }
+        let (hole, line) = (buckets.line(entry.line), buckets.line(last));
+        if last != entry.line
+            && let Some(slot) = line.used().next()
+        {
+            hole.set(entry.slot.into(), line.tag(slot), line.offset(slot));
+            line.set_tag(slot, 0);
+        } else {
+            hole.set_tag(entry.slot.into(), 0);
+        }
+        if let Some(before) = before
+            && line.used().is_empty()
+        {
+            let spare = buckets.line(before).next();
+            buckets.line(before).set_next(0);
+            buckets.spares.give_back(spare, |below| line.set_next(below));
+        }
+    }
+}
+
+impl<W: Deref<Target = [AtomicU64]>, M: Mode> Drop for Locked<'_, W, M> {
     #[inline]
     fn drop(&mut self) {
-        M::unlock(self.header);
+        M::unlock(self.buckets.header(self.home));
     }
 }

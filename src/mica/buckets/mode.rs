@@ -22,6 +22,9 @@ const SPINS: u32 = 64;
 
 mod sealed {
     pub trait Sealed {}
+    impl Sealed for super::Erew {}
+    impl Sealed for super::Crew {}
+    impl Sealed for super::Crcw {}
 }
 
 /// An operation mode.
@@ -32,13 +35,47 @@ pub trait Mode: sealed::Sealed + Send + Sync + 'static {
     const CONCURRENT_WRITES: bool;
 
     /// Waits until no writer is in the bucket, and returns its header.
-    fn begin_read(header: &AtomicU64) -> u64;
+    #[inline]
+    fn begin_read(header: &AtomicU64) -> u64 {
+        if Self::CONCURRENT_READS { wait_for_even(header) } else { header.load(Ordering::Relaxed) }
+    }
+
     /// Returns whether no writer was in the bucket since its header was `seen`.
-    fn is_unchanged(header: &AtomicU64, seen: u64) -> bool;
+    #[inline]
+    fn is_unchanged(header: &AtomicU64, seen: u64) -> bool {
+        if !Self::CONCURRENT_READS {
+            return true;
+        }
+        // Orders the reads of entries and items before the second read of the version.
+        fence(Ordering::Acquire);
+        header.load(Ordering::Relaxed) == seen
+    }
+
     /// Locks the bucket for writing.
-    fn lock(header: &AtomicU64);
+    #[inline]
+    fn lock(header: &AtomicU64) {
+        if Self::CONCURRENT_WRITES {
+            let try_lock = |seen| {
+                let (locked, order) = (next_version(seen), Ordering::Relaxed);
+                header.compare_exchange_weak(seen, locked, Ordering::Acquire, order).is_ok()
+            };
+            while !try_lock(wait_for_even(header)) {}
+        } else if Self::CONCURRENT_READS {
+            header.store(next_version(header.load(Ordering::Relaxed)), Ordering::Relaxed);
+        }
+        if Self::CONCURRENT_READS {
+            // Orders the odd version before the writes that follow.
+            fence(Ordering::Release);
+        }
+    }
+
     /// Unlocks it.
-    fn unlock(header: &AtomicU64);
+    #[inline]
+    fn unlock(header: &AtomicU64) {
+        if Self::CONCURRENT_READS {
+            header.store(next_version(header.load(Ordering::Relaxed)), Ordering::Release);
+        }
+    }
 
     /// A fence between allocating memory that another writer may have released and the first write to it. A reader that
     /// sees the new contents also sees that the version changed when the memory was released.
@@ -72,90 +109,19 @@ pub enum Crew {}
 #[derive(Debug, Clone, Copy)]
 pub enum Crcw {}
 
-impl sealed::Sealed for Erew {}
-impl sealed::Sealed for Crew {}
-impl sealed::Sealed for Crcw {}
-
 impl Mode for Erew {
     const CONCURRENT_READS: bool = false;
     const CONCURRENT_WRITES: bool = false;
-
-    #[inline]
-    fn begin_read(header: &AtomicU64) -> u64 {
-        header.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    fn is_unchanged(_header: &AtomicU64, _seen: u64) -> bool {
-        true
-    }
-
-    #[inline]
-    fn lock(_header: &AtomicU64) {}
-
-    #[inline]
-    fn unlock(_header: &AtomicU64) {}
 }
 
 impl Mode for Crew {
     const CONCURRENT_READS: bool = true;
     const CONCURRENT_WRITES: bool = false;
-
-    #[inline]
-    fn begin_read(header: &AtomicU64) -> u64 {
-        wait_for_even(header)
-    }
-
-    #[inline]
-    fn is_unchanged(header: &AtomicU64, seen: u64) -> bool {
-        // Orders the reads of entries and items before the second read of the version.
-        fence(Ordering::Acquire);
-        header.load(Ordering::Relaxed) == seen
-    }
-
-    #[inline]
-    fn lock(header: &AtomicU64) {
-        header.store(next_version(header.load(Ordering::Relaxed)), Ordering::Relaxed);
-        // Orders the odd version before the writes that follow.
-        fence(Ordering::Release);
-    }
-
-    #[inline]
-    fn unlock(header: &AtomicU64) {
-        header.store(next_version(header.load(Ordering::Relaxed)), Ordering::Release);
-    }
 }
 
 impl Mode for Crcw {
     const CONCURRENT_READS: bool = true;
     const CONCURRENT_WRITES: bool = true;
-
-    #[inline]
-    fn begin_read(header: &AtomicU64) -> u64 {
-        wait_for_even(header)
-    }
-
-    #[inline]
-    fn is_unchanged(header: &AtomicU64, seen: u64) -> bool {
-        Crew::is_unchanged(header, seen)
-    }
-
-    #[inline]
-    fn lock(header: &AtomicU64) {
-        loop {
-            let seen = wait_for_even(header);
-            let locked = next_version(seen);
-            if header.compare_exchange_weak(seen, locked, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                fence(Ordering::Release);
-                return;
-            }
-        }
-    }
-
-    #[inline]
-    fn unlock(header: &AtomicU64) {
-        Crew::unlock(header);
-    }
 }
 
 #[inline]

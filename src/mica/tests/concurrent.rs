@@ -106,7 +106,7 @@ fn many_writers<S: Space>(shared: &Shared<S>) {
 
 #[test]
 fn concurrent_writers_leave_complete_values_and_lose_no_space() {
-    let store = store::<Crcw>();
+    let mut store = store::<Crcw>();
     let free_words = store.free_words();
     let mut shared = store.share();
     many_writers(&shared);

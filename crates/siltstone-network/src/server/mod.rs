@@ -9,7 +9,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `settings` | the settings and their limits |
-//! | `partition_handle` | the access of a core to each partition: EREW, CREW, CRCW |
+//! | `partitions` | opens the partitions: EREW, CREW, CRCW |
 //! | `worker` | the loop of a core |
 //! | `service` | executes a burst of packets |
 //! | `mailbox` | forwarding in software |
@@ -21,7 +21,7 @@
 
 mod counters;
 mod mailbox;
-mod partition_handle;
+mod partitions;
 mod service;
 mod settings;
 mod worker;
@@ -42,10 +42,9 @@ use counters::Counters;
 use mailbox::{Bell, Mailboxes};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
-use partition_handle::PartitionHandles;
 use service::{Echo, Service, Store};
 use siltstone::RamAccount;
-use siltstone::mica::Account;
+use siltstone::mica::{Account, Handles};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -242,12 +241,12 @@ fn stores<P: Copy + Send>(
     settings: &ServerSettings,
     bound: &Bound,
 ) -> Result<(Vec<Store<P>>, Account), ServerError> {
-    let (handles, account) = partition_handle::open(settings)?;
+    let (handles, account) = partitions::open(settings)?;
     let mail: Vec<Option<Mailboxes<P>>> = match settings.redirects {
         true => Mailboxes::all(&bound.bells).into_iter().map(Some).collect(),
         false => bound.bells.iter().map(|_| None).collect(),
     };
-    let store = |(core, (handles, mail)): (usize, (PartitionHandles, _))| {
+    let store = |(core, (handles, mail)): (usize, (Handles, _))| {
         Store::new(core, settings, handles, bound.directory.clone(), mail)
     };
     Ok((handles.into_iter().zip(mail).enumerate().map(store).collect(), account))

@@ -4,7 +4,6 @@
 use super::ServerSettings;
 use super::counters::Counts;
 use super::mailbox::Mailboxes;
-use super::partition_handle::{PartitionHandle, PartitionHandles};
 use crate::protocol::{
     DIRECTORY_BYTES, Directory, HEADER_BYTES, Header, Kind, Malformed, Outcome, Refusal, Requests,
     ResponseWriter,
@@ -12,7 +11,7 @@ use crate::protocol::{
 use crate::transport::Burst;
 use siltstone::batch::TimestampMs;
 use siltstone::key::KeyHasher;
-use siltstone::mica::{Operation, Reply, Request};
+use siltstone::mica::{Handle, Handles, Operation, Reply, Request};
 use std::sync::Arc;
 
 /// Processes packets.
@@ -49,7 +48,7 @@ impl<P> Service<P> for Echo {
 /// The key-value store of one core.
 pub(super) struct Store<P> {
     pub core: usize,
-    pub handles: PartitionHandles,
+    pub handles: Handles,
     pub directory: Arc<Directory>,
     pub verify_hashes: bool,
     pub mail: Option<Mailboxes<P>>,
@@ -84,7 +83,7 @@ impl<P: Copy + Send> Store<P> {
     pub fn new(
         core: usize,
         settings: &ServerSettings,
-        handles: PartitionHandles,
+        handles: Handles,
         directory: Arc<Directory>,
         mail: Option<Mailboxes<P>>,
     ) -> Self {
@@ -249,7 +248,7 @@ impl<P: Copy + Send> Store<P> {
         // Requests without a handle remain misdirected, as do those that a read-only handle refuses.
         for (handle, (requests, numbers)) in handles.iter_mut().zip(&sorted) {
             if let (Some(handle), false) = (handle, requests.is_empty()) {
-                handle.execute(requests, now_ms, &mut |at, reply| note(numbers[at], reply));
+                handle.execute(requests, now_ms, |at, reply| note(numbers[at], reply));
             }
         }
         for at in wrong {
@@ -348,6 +347,6 @@ impl<P: Copy + Send> Service<P> for Store<P> {
     fn items(&self) -> u64 {
         let cores = self.directory.core_ports.len();
         let own = self.handles.iter().enumerate().filter(|(number, _)| number % cores == self.core);
-        own.filter_map(|(_, handle)| handle.as_ref()).map(PartitionHandle::items).sum()
+        own.filter_map(|(_, handle)| handle.as_ref()).map(Handle::items).sum()
     }
 }

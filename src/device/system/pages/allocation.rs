@@ -1,6 +1,5 @@
 //! Memory from the allocator, on systems without mappings: nothing is mapped twice, and pages are small.
 
-use super::PageKind;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_void;
 use std::io;
@@ -13,7 +12,6 @@ pub struct Mapping {
     layout: Layout,
     /// The number of bytes that are mapped twice.
     pub twice_bytes: usize,
-    pub kind: PageKind,
 }
 
 // SAFETY: it is memory of the process, not tied to a thread; access to it is up to its user.
@@ -29,7 +27,7 @@ impl Mapping {
         if address.is_null() {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
-        Ok(Mapping { address, layout, twice_bytes: 0, kind: PageKind::Small })
+        Ok(Mapping { address, layout, twice_bytes: 0 })
     }
 
     pub fn circular(bytes: usize, _twice_bytes: usize) -> io::Result<Mapping> {

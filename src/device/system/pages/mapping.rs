@@ -1,6 +1,6 @@
 //! Memory mappings on Linux.
 
-use super::{HUGE_PAGE_BYTES, PageKind};
+use super::HUGE_PAGE_BYTES;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use std::ffi::c_void;
@@ -17,7 +17,6 @@ pub struct Mapping {
     address: *mut c_void,
     /// The number of bytes that are mapped twice.
     pub twice_bytes: usize,
-    pub kind: PageKind,
 }
 
 // SAFETY: the mapping is memory of the process, not tied to a thread; access to it is up to its user.
@@ -33,9 +32,9 @@ impl Mapping {
         if let Some(mapping) = Mapping::huge(bytes) {
             return Ok(mapping);
         }
-        let mut mapping = Mapping::reserve(bytes, 0)?;
+        let mapping = Mapping::reserve(bytes, 0)?;
         // SAFETY: the range was just reserved for this mapping.
-        unsafe { mapping.fill(mapping.address, bytes)? };
+        unsafe { fill(mapping.address, bytes)? };
         Ok(mapping)
     }
 
@@ -49,7 +48,7 @@ impl Mapping {
         let flags = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::HUGE_2MB;
         // SAFETY: the system chooses free addresses.
         let address = unsafe { mmap_anonymous(ptr::null_mut(), reserved_bytes, ACCESS, flags) }.ok()?;
-        Some(Mapping { reserved: address, reserved_bytes, address, twice_bytes: 0, kind: PageKind::Huge })
+        Some(Mapping { reserved: address, reserved_bytes, address, twice_bytes: 0 })
     }
 
     /// Maps `bytes`, of which the first `twice_bytes` come from a file in memory that is mapped again after the end:
@@ -72,7 +71,7 @@ impl Mapping {
         if bytes > twice_bytes {
             let address = mapping.address.wrapping_byte_add(twice_bytes);
             // SAFETY: this range is between the two, within what was reserved.
-            unsafe { mapping.fill(address, bytes - twice_bytes)? };
+            unsafe { fill(address, bytes - twice_bytes)? };
         }
         Ok(mapping)
     }
@@ -85,23 +84,7 @@ impl Mapping {
         let reserved = unsafe { mmap_anonymous(ptr::null_mut(), reserved_bytes, ProtFlags::empty(), flags)? };
         let aligned = (reserved as usize + huge_from).next_multiple_of(HUGE_PAGE_BYTES) - huge_from;
         let address = reserved.wrapping_byte_add(aligned - reserved as usize);
-        Ok(Mapping { reserved, reserved_bytes, address, twice_bytes: 0, kind: PageKind::Small })
-    }
-
-    /// Maps memory at reserved addresses, in pages that may become huge.
-    ///
-    /// # Safety
-    /// The range must be reserved by this mapping and not yet in use.
-    unsafe fn fill(&mut self, address: *mut c_void, bytes: usize) -> io::Result<()> {
-        // SAFETY: as the caller promises.
-        unsafe { mmap_anonymous(address, bytes, ACCESS, MapFlags::PRIVATE | MapFlags::FIXED)? };
-        // SAFETY: this advice changes no contents.
-        let advised =
-            bytes >= HUGE_PAGE_BYTES && unsafe { madvise(address, bytes, Advice::LinuxHugepage) }.is_ok();
-        if advised {
-            self.kind = PageKind::Transparent;
-        }
-        Ok(())
+        Ok(Mapping { reserved, reserved_bytes, address, twice_bytes: 0 })
     }
 
     #[inline]
@@ -125,6 +108,20 @@ impl Mapping {
         }
         kilobytes << 10
     }
+}
+
+/// Maps memory at reserved addresses, in pages that may become huge.
+///
+/// # Safety
+/// The range must be reserved by a mapping of the caller and not yet in use.
+unsafe fn fill(address: *mut c_void, bytes: usize) -> io::Result<()> {
+    // SAFETY: as the caller promises.
+    unsafe { mmap_anonymous(address, bytes, ACCESS, MapFlags::PRIVATE | MapFlags::FIXED)? };
+    if bytes >= HUGE_PAGE_BYTES {
+        // SAFETY: this advice changes no contents. If the system refuses it, pages stay small.
+        let _ = unsafe { madvise(address, bytes, Advice::LinuxHugepage) };
+    }
+    Ok(())
 }
 
 impl Drop for Mapping {

@@ -19,19 +19,8 @@ use std::ops::Deref;
 use std::sync::atomic::AtomicU64;
 
 /// The size of a huge page, in bytes, and the alignment of large memory.
-pub const HUGE_PAGE_BYTES: usize = 2 << 20;
-
-/// The kind of pages of a mapping.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PageKind {
-    /// The system's default pages.
-    Small,
-    /// Huge pages where the system can provide them when memory is first touched; see [`Pages::huge_bytes`].
-    Transparent,
-    /// Huge pages from the pool.
-    Huge,
-}
+#[cfg(any(test, all(target_os = "linux", not(miri))))]
+const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Words of memory, initially zero. The system allocates a page when it is first touched.
 pub struct Pages {
@@ -65,16 +54,6 @@ impl Pages {
         let twice = bytes(twice.min(words))?.next_multiple_of(mapping::PAGE_BYTES);
         let mapping = Mapping::circular(bytes(words)?, twice).map_err(Error::io("map", "memory"))?;
         Ok(Pages { mapping, words })
-    }
-
-    /// Returns the number of words. The words after them are the first ones again.
-    pub fn once(&self) -> usize {
-        self.words
-    }
-
-    /// Returns the kind of pages of most of the memory.
-    pub fn kind(&self) -> PageKind {
-        self.mapping.kind
     }
 
     /// Returns the memory in bytes, once all of it was touched.
@@ -132,7 +111,7 @@ mod tests {
     fn memory_is_zero_and_keeps_what_is_written() {
         for words in [1, 512, 700, LARGE / 8 + 1] {
             let pages = Pages::new(words).unwrap();
-            assert_eq!((pages.len(), pages.once(), pages.bytes()), (words, words, words as u64 * 8));
+            assert_eq!((pages.len(), pages.bytes()), (words, words as u64 * 8));
             assert!(pages.iter().all(|word| word.load(Relaxed) == 0));
             pages[words - 1].store(7, Relaxed);
             pages.prefetch(0);
@@ -146,8 +125,8 @@ mod tests {
     fn the_first_words_of_circular_memory_follow_the_last_ones_again() {
         for (words, twice) in [(512, 1), (1024, 1024), (4 * LARGE / 8, 600)] {
             let pages = Pages::circular(words, twice).unwrap();
-            let twice = pages.len() - pages.once();
-            assert_eq!(pages.once(), words);
+            let twice = pages.len() - words;
+            assert_eq!(pages.bytes(), words as u64 * 8);
             pages[0].store(1, Relaxed);
             pages[words - 1].store(2, Relaxed);
             if twice > 0 {
