@@ -15,9 +15,9 @@
 //! | `buckets` | 5.3.3: lossy and lossless index; 5.3.1: modes |
 //! | `circular_log`, `segregated_fits` | 5.3.3: circular log, store mode |
 //! | `item` | 5.3.3: the contents of a log entry |
-//! | `table` | 5.3.3: get, put and delete on both |
+//! | `table` | 5.3.3: get, in what all threads share |
 //! | `batch` | 5.3.3: multi-stage prefetching |
-//! | `partition`, `state_access` | 5.3.1: partitions, and which threads write them in which mode |
+//! | `partition`, `state_access` | 5.3.1: partitions, and which threads write them in which mode; 5.3.3: put, delete |
 //! | `collection` | when expired items are removed; not in the dissertation |
 //! | `access_mode`, `partition_handle` | the modes as values, and one type for a partition in any mode |
 //!

@@ -308,17 +308,13 @@ fn align(file: &File, access: Access) -> io::Result<usize> {
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests {
+    use super::super::tests::folder;
     use crate::device::{
         Access, AlignedBuffer, Directory, File, Purpose, ReadRequest, SystemDirectory, read_batch,
     };
     use std::path::Path;
 
     const BYTES: usize = 8192;
-
-    fn folder() -> tempfile::TempDir {
-        let program = std::env::current_exe().unwrap();
-        tempfile::tempdir_in(program.parent().unwrap()).unwrap()
-    }
 
     fn directory(path: &Path, max: u64) -> Directory {
         let directory = Directory::new(SystemDirectory::open(path).unwrap(), Access::Buffered);

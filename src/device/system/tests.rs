@@ -7,13 +7,19 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 /// A directory on the file system of the build, which supports direct I/O more often than `/tmp`.
-fn folder() -> tempfile::TempDir {
+pub(super) fn folder() -> tempfile::TempDir {
     let program = std::env::current_exe().unwrap();
     tempfile::tempdir_in(program.parent().unwrap()).unwrap()
 }
 
 fn directory(path: &Path) -> Directory {
     Directory::new(SystemDirectory::open(path).unwrap(), Access::Buffered)
+}
+
+fn empty() -> (tempfile::TempDir, Directory) {
+    let folder = folder();
+    let directory = directory(folder.path());
+    (folder, directory)
 }
 
 /// Creates a direct file; prints the reason and returns `None` if this machine does not support it.
@@ -64,8 +70,7 @@ fn a_read_beyond_the_end_is_an_error_that_names_the_file() {
 
 #[test]
 fn direct_and_buffered_access_see_the_same_bytes_at_any_offset() {
-    let folder = folder();
-    let directory = directory(folder.path());
+    let (_folder, directory) = empty();
     let Some(direct) = create_direct(&directory, "data") else { return };
     let bytes = pattern(5 * 4096);
     direct.write(Purpose::Log, 0, &aligned(&bytes)).unwrap();
@@ -88,8 +93,7 @@ fn direct_and_buffered_access_see_the_same_bytes_at_any_offset() {
 
 #[test]
 fn a_direct_file_whose_end_is_no_multiple_of_the_alignment_is_read_to_its_last_byte() {
-    let folder = folder();
-    let directory = directory(folder.path());
+    let (_folder, directory) = empty();
     if create_direct(&directory, "probe").is_none() {
         return;
     }
@@ -108,8 +112,7 @@ fn a_direct_file_whose_end_is_no_multiple_of_the_alignment_is_read_to_its_last_b
 
 #[test]
 fn a_misaligned_direct_write_is_refused_and_changes_nothing() {
-    let folder = folder();
-    let directory = directory(folder.path());
+    let (_folder, directory) = empty();
     let Some(direct) = create_direct(&directory, "data") else { return };
     let buffer = aligned(&pattern(8192));
     for (offset, bytes) in [(1, &buffer[..4096]), (0, &buffer[..100]), (0, &buffer[1..4097])] {
@@ -134,8 +137,7 @@ fn where_direct_access_is_refused_the_error_names_the_remedy_and_direct_or_buffe
 
 #[test]
 fn a_batch_of_reads_fills_every_request_and_reports_a_failure() {
-    let folder = folder();
-    let directory = directory(folder.path());
+    let (_folder, directory) = empty();
     let bytes = pattern(64 << 10);
     directory.create("data", Access::Buffered).unwrap().write(Purpose::Log, 0, &bytes).unwrap();
     let file = directory.open("data", Access::DirectOrBuffered).unwrap();
@@ -164,8 +166,7 @@ fn the_lock_excludes_a_second_holder_until_it_is_dropped() {
 
 #[test]
 fn files_are_created_once_listed_renamed_and_removed() {
-    let folder = folder();
-    let directory = directory(folder.path());
+    let (_folder, directory) = empty();
     let file = directory.create("b", Access::Buffered).unwrap();
     file.write(Purpose::Log, 0, b"kept").unwrap();
     file.sync(Purpose::Log).unwrap();
@@ -291,8 +292,7 @@ fn readers_share_the_lock_and_a_writer_excludes_them_and_is_named() {
 
 #[test]
 fn a_second_writer_is_kept_out_though_the_file_of_the_lock_was_removed() {
-    let folder = folder();
-    let directory = directory(folder.path());
+    let (folder, directory) = empty();
     let lock = directory.lock().unwrap();
     std::fs::remove_file(folder.path().join("LOCK")).unwrap();
     assert!(matches!(directory.lock(), Err(Error::Locked { .. })));
@@ -303,8 +303,7 @@ fn a_second_writer_is_kept_out_though_the_file_of_the_lock_was_removed() {
 
 #[test]
 fn an_appender_writes_pieces_that_read_back_with_the_end_padded() {
-    let folder = folder();
-    let directory = directory(folder.path());
+    let (_folder, directory) = empty();
     for access in [Access::Buffered, Access::DirectOrBuffered] {
         let name = format!("{access:?}");
         let bytes = pattern(300_001);

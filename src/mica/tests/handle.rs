@@ -66,6 +66,29 @@ fn a_handle_does_what_its_mode_grants_its_thread() {
 }
 
 #[test]
+fn a_put_that_finds_a_store_full_removes_the_expired_items() {
+    for mode in AccessMode::ALL {
+        let mut threads = open(false, mode, 1).unwrap();
+        let handle = threads[0][0].as_mut().unwrap();
+        let mut put = |keys: std::ops::Range<u64>, now_ms| {
+            let keys: Vec<[u8; 8]> = keys.map(u64::to_le_bytes).collect();
+            let operation = Operation::Put { value: b"a value", expires_at_ms: 5 };
+            let request = |key| Request {
+                key: HashedKey { hash: spread(key) >> PARTITION_BITS, bytes: key },
+                operation,
+            };
+            let requests: Vec<Request<'_>> = keys.iter().map(|key| request(key)).collect();
+            let mut stored = 0;
+            handle.execute(&requests, now_ms, |_, reply| stored += usize::from(reply == Reply::Stored));
+            stored
+        };
+        let held = put(0..300, 0);
+        assert!((50..200).contains(&held), "{mode:?}: {held}");
+        assert_eq!((put(300..301, 1_000), put(300..340, 2_000)), (1, 40), "{mode:?}");
+    }
+}
+
+#[test]
 fn handles_for_no_thread_or_too_many_partitions_are_refused() {
     let store = StoreSettings::for_items(ItemShape::default(), 100, 8, 8);
     assert!(open(false, AccessMode::Erew, 0).is_err() && open(true, AccessMode::Crcw, 0).is_err());
