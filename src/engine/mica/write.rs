@@ -1,6 +1,6 @@
 //! Writes. A single write goes directly to its partition. Several writes are prepared first: their items are written to
-//! places that no index entry refers to. They become visible only after all of them have a place. If the memory is full,
-//! expired items are removed.
+//! places that no index entry refers to. They become visible only after all of them have a place. If the memory is
+//! full, expired items are removed.
 
 use super::Mica;
 use crate::Result;
