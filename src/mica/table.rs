@@ -70,7 +70,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         if !S::LOSSY {
             return self.items.load(Relaxed);
         }
-        let live = |bucket| self.entries(bucket).filter(|entry| self.space.is_live(entry.offset)).count();
+        let live = |bucket| self.buckets.count_in_main(bucket, |offset| self.space.is_live(offset));
         (0..self.buckets.main()).map(|bucket| live(bucket) as u64).sum()
     }
 

@@ -194,6 +194,12 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
         Locked { buckets: self, home, mode: PhantomData }
     }
 
+    /// Returns the number of entries of a main bucket, without its chain, whose offsets `is_it` accepts.
+    pub fn count_in_main(&self, bucket: u32, is_it: impl Fn(u32) -> bool) -> usize {
+        let line = self.line(bucket.min(self.main - 1));
+        line.used().filter(|slot| is_it(line.offset(*slot))).count()
+    }
+
     /// Empties the entries of a main bucket whose offsets are not `live`. Returns their number.
     ///
     /// A circular log must do this for all buckets before offsets wrap around and old ones appear live again.
