@@ -13,7 +13,7 @@ use siltstone::index::filter::{CuckooFilter, RibbonFilter};
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 use siltstone::key::{KeyHash, KeyHasher, Placing};
 use siltstone::store::block::{Block, BlockBuilder};
-use siltstone::store::cuckoo::{CuckooTable, CuckooTableWriter};
+use siltstone::store::hash_store::{HashStoreFormat, HashStoreSettings, HashStoreWriter};
 use siltstone::store::log::format::LogFormat;
 use siltstone::store::log::{Log, LogSettings};
 use siltstone::store::manifest::Header;
@@ -220,24 +220,25 @@ fn cuckoo_index(count: u32) -> PartialKeyCuckoo {
 fn a_cuckoo_table() {
     let value: Value = |number| (number % 5 != 0).then(|| number.to_le_bytes().to_vec());
     let (written, index) = (directory(), cuckoo_index(150));
-    let mut writer = CuckooTableWriter::create(
-        &written,
-        "h",
-        TAG,
-        shape(FIXED),
-        BLOCK_BYTES,
-        Purpose::Convert,
-        PIECE_BYTES,
-    )
-    .unwrap();
+    let settings = HashStoreSettings {
+        format: HashStoreFormat::CuckooTable,
+        tag: TAG,
+        shape: shape(FIXED),
+        block_bytes: BLOCK_BYTES,
+        expected_records: 150,
+        expected_bytes: 0,
+        purpose: Purpose::Convert,
+        piece_bytes: PIECE_BYTES,
+    };
+    let mut writer = HashStoreWriter::create(&written, "h", &settings).unwrap();
     for (_, _, number) in (0..3).flat_map(|region| index.region_slots(region)) {
         let value = value(number);
         let record = RecordView { key: &key(number), value: value.as_deref(), expires_at_ms: 0 };
-        writer.push(&record).unwrap();
+        writer.push(&Entry { hash: PLACING.place(record.key), record }).unwrap();
     }
-    writer.finish(CuckooFilter::from_index(&index)).unwrap();
+    writer.finish(&[Arc::new(index)]).unwrap();
     let read = golden_directory(&written, &[("h", "cuckoo_table.bin")]);
-    let table = CuckooTable::open(&read, "h", TAG, shape(FIXED)).unwrap();
+    let table = OrderedTable::open(&read, "h", TAG, shape(FIXED)).unwrap();
     let mut buffer = AlignedBuffer::default();
     for number in 0..150 {
         let found = table.look_up(&query(&key(number)), &mut buffer, value_of).unwrap();

@@ -26,7 +26,7 @@ use crate::engine::Record;
 use crate::progress::Progress;
 use crate::store::file::StoreFile;
 use crate::store::merge::Cursor;
-use crate::store::ordered::{IndexKind, OrderedCursor, OrderedTable, StoreIndex};
+use crate::store::ordered::{IndexKind, OrderedCursor, OrderedTable};
 use crate::{Error, Result};
 use bytes::Bytes;
 use format::Header;
@@ -83,7 +83,7 @@ impl DictionaryIndex {
     }
 
     fn of(store: &OrderedTable) -> DictionaryIndex {
-        match store.index().map(StoreIndex::kind) {
+        match store.index().map(|index| index.kind()) {
             Some(IndexKind::Fences) => DictionaryIndex::Fences,
             Some(IndexKind::EntropyTrie) => DictionaryIndex::SparseTrie,
             Some(IndexKind::DenseTrie) => DictionaryIndex::DenseTrie,

@@ -5,7 +5,7 @@ use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
 use crate::device::Purpose;
 use crate::key::KeyHash;
 use crate::progress::Progress;
-use crate::store::examine::{Examined, examine_table};
+use crate::store::examine::{Examined, OpenedStore};
 use crate::store::record::RecordView;
 use crate::{Error, Result};
 
@@ -32,7 +32,8 @@ pub(super) fn verify(dictionary: &Dictionary, progress: &mut Progress<'_>) -> Re
         progress(checked_bytes, file.length())
     };
     let placing = header.placing();
-    let examined = examine_table(store, is_first, &mut advance, &mut |record| {
+    let opened = OpenedStore::of(store, 0, is_first)?;
+    let examined = opened.examine(&mut advance, &mut |record| {
         records.add(placing.place(record.key), record);
         Ok(())
     })?;

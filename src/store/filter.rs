@@ -50,7 +50,7 @@ impl FilterKind {
 
 /// The kinds of filter sections in a file.
 const SECTION_NONE: u8 = 0;
-pub(in crate::store) const SECTION_CUCKOO: u8 = 1;
+const SECTION_CUCKOO: u8 = 1;
 const SECTION_RIBBON: u8 = 2;
 /// Ribbon filters of ranges of placements: a merge builds one after the other.
 const SECTION_RANGED: u8 = 3;
@@ -131,6 +131,18 @@ impl StoreFilter {
         };
         let offset = StoreFile::section_offset(section);
         filter.map(Some).map_err(Error::decode(file.file().path(), offset))
+    }
+
+    /// Reads and checks the tags of a cuckoo table: those of other records would locate slots that do not exist.
+    pub(in crate::store) fn load_tags(file: &StoreFile) -> Result<CuckooFilter> {
+        let records = file.footer().records;
+        let got = match StoreFilter::load(file)? {
+            Some(StoreFilter::Cuckoo(tags)) if tags.len() == records => return Ok(tags),
+            Some(filter) => format!("a filter of {} records", filter.len()),
+            None => "no filter".to_owned(),
+        };
+        let offset = StoreFile::section_offset(&file.footer().filter);
+        Err(file.file().corrupt(offset, format!("the tags of {records} records"), got))
     }
 
     /// Returns the kind of the filter's section and its bytes.

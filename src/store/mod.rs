@@ -3,7 +3,6 @@
 //! pages.
 
 pub mod block;
-pub mod cuckoo;
 pub mod examine;
 mod filter;
 pub mod hash_store;

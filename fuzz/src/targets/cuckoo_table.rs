@@ -6,10 +6,9 @@ use siltstone::device::{AlignedBuffer, Purpose};
 use siltstone::index::filter::CuckooFilter;
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 use siltstone::store::Query;
-use siltstone::store::cuckoo::{CuckooCursor, CuckooTable, CuckooTableWriter};
-use siltstone::store::merge::Cursor;
+use siltstone::store::merge::Entry;
+use siltstone::store::ordered::{BlockForm, OrderedTable, OrderedTableSettings, OrderedTableWriter};
 use siltstone::store::record::{RecordLayout, RecordShape, RecordView};
-use std::sync::Arc;
 
 /// Runs the target.
 pub fn run(data: &[u8]) {
@@ -25,11 +24,24 @@ pub fn run(data: &[u8]) {
     // At most 255 records, so 8 bits suffice for their numbers.
     let mut index = PartialKeyCuckoo::new(settings, 8).expect("these settings are allowed");
     let directory = directory();
-    let Ok(mut writer) =
-        CuckooTableWriter::create(&directory, "store", 1, shape, 512, Purpose::Convert, 4096)
-    else {
+    let form = BlockForm::CuckooSlots;
+    if form.slots_in(&layout, 512).is_none() {
         return;
+    }
+    let settings = OrderedTableSettings {
+        tag: 1,
+        shape,
+        form,
+        block_bytes: 512,
+        index: None,
+        fill_blocks: false,
+        expected_records: 0,
+        expected_bytes: 0,
+        purpose: Purpose::Convert,
+        piece_bytes: 4096,
     };
+    let mut writer =
+        OrderedTableWriter::create(&directory, "store", settings).expect("memory does not fail");
     let mut keys = Vec::new();
     for number in 0..u32::from(input.u8()) {
         let key = u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes().repeat(3)[..key_length]
@@ -43,11 +55,12 @@ pub fn run(data: &[u8]) {
     let value = vec![7; value_length];
     for region in 0..index.region_count() {
         for (_, _, number) in index.region_slots(region) {
-            let record = RecordView { key: &keys[number as usize], value: Some(&value), expires_at_ms: 0 };
-            writer.push(&record).expect("valid records are accepted");
+            let key = &keys[number as usize];
+            let record = RecordView { key, value: Some(&value), expires_at_ms: 0 };
+            writer.push(&Entry { hash: PLACING.place(key), record }).expect("valid records are accepted");
         }
     }
-    writer.finish(CuckooFilter::from_index(&index)).expect("memory does not fail");
+    writer.finish(Some(CuckooFilter::from_index(&index).into())).expect("memory does not fail");
     let mut bytes = contents(&directory, "store");
     input.mutate(&mut bytes);
     if input.u8() % 8 > 0 {
@@ -55,12 +68,12 @@ pub fn run(data: &[u8]) {
     }
     let directory = directory_with("store", &bytes);
     let mut buffer = AlignedBuffer::default();
-    let Ok(table) = CuckooTable::open(&directory, "store", 1, shape) else { return };
+    let Ok(table) = OrderedTable::open(&directory, "store", 1, shape) else { return };
     for key in keys.iter().step_by(5) {
         let query = Query { purpose: Purpose::Get, hash: PLACING.place(key), key };
         let _ = table.look_up(&query, &mut buffer, |found| assert_eq!(found.key, &key[..]));
     }
-    let mut cursor = CuckooCursor::new(Arc::new(table), Purpose::Iterate);
+    let mut cursor = table.cursor(Purpose::Iterate, 4096);
     let mut records = 0;
     while let Ok(true) = cursor.advance() {
         records += 1;

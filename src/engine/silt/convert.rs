@@ -77,7 +77,7 @@ impl ConvertJob {
     /// Replaces the LogStore by the HashStore.
     pub fn finish(self, context: &JobContext) -> Result<()> {
         drop(self.cursor);
-        let store = self.writer.finish(self.frozen.tables())?;
+        let store = Arc::new(self.writer.finish(self.frozen.tables())?);
         let role = Role::of(&store);
         let releases_too_much = context.configuration.settings.makes(Mistake::ReleasesTooMuch);
         let edit = Edit {

@@ -8,7 +8,6 @@ use crate::batch::TimestampMs;
 use crate::device::{AlignedBuffer, Purpose, ReadRequest, read_batch, with_scratch};
 use crate::engine::Found;
 use crate::key::Key;
-use crate::store::hash_store::HashStore;
 use crate::store::ordered::{self, OrderedTable, Span};
 use crate::store::record::RecordView;
 use crate::sync::atomic::AtomicU64;
@@ -154,9 +153,7 @@ impl PendingKey<'_> {
             let hash_store = view.hash_stores.get(number);
             let store = match (hash_store, &view.sorted) {
                 (Some((_, store)), _) => store,
-                (None, Some((_, store))) if number == view.hash_stores.len() => {
-                    &HashStore::Ordered(store.clone())
-                }
+                (None, Some((_, store))) if number == view.hash_stores.len() => store,
                 _ => return Ok(Next::Done(None)),
             };
             match with_scratch(|buffer| self.locate(store, buffer))? {
@@ -168,19 +165,15 @@ impl PendingKey<'_> {
     }
 
     /// Finds the place of the key in a store. Where that takes reads anyway, looks the key up at once.
-    fn locate(&self, store: &HashStore, buffer: &mut AlignedBuffer) -> Result<Located> {
+    fn locate(&self, store: &Arc<OrderedTable>, buffer: &mut AlignedBuffer) -> Result<Located> {
         let query = self.context.query(Purpose::Get);
-        if let HashStore::Ordered(store) = store {
-            match store.locate(&query, buffer)? {
-                ordered::Located::Nowhere => return Ok(Located::Searched(Lookup::Absent)),
-                ordered::Located::In(span) => {
-                    return Ok(Located::In(PendingRead { store: store.clone(), span }));
-                }
-                ordered::Located::Anywhere => {}
+        Ok(match store.locate(&query, buffer)? {
+            ordered::Located::Nowhere => Located::Searched(Lookup::Absent),
+            ordered::Located::In(span) => Located::In(PendingRead { store: store.clone(), span }),
+            ordered::Located::Anywhere => {
+                let found = |record: &RecordView<'_>| self.context.found(record);
+                Located::Searched(store.look_up(&query, buffer, found)?.unwrap_or(Lookup::Absent))
             }
-        }
-        let found = |record: &RecordView<'_>| self.context.found(record);
-        let lookup = store.look_up(&query, buffer, found)?;
-        Ok(Located::Searched(lookup.unwrap_or(Lookup::Absent)))
+        })
     }
 }

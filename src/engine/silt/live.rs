@@ -2,10 +2,10 @@
 //! converted.
 
 use crate::coding::Reader;
-use crate::store::hash_store::HashStore;
 use crate::store::log::format::POSITION_MAX;
 use crate::store::manifest::{self, Header, LiveState};
 use crate::store::names::FileName;
+use crate::store::ordered::OrderedTable;
 use std::collections::HashSet;
 
 /// The manifest of a SILT database.
@@ -41,11 +41,8 @@ pub enum Role {
 
 impl Role {
     /// Returns the role of a HashStore.
-    pub fn of(store: &HashStore) -> Role {
-        match store {
-            HashStore::Cuckoo(_) => Role::CuckooTable,
-            HashStore::Ordered(_) => Role::HashOrdered,
-        }
+    pub fn of(store: &OrderedTable) -> Role {
+        if store.is_cuckoo_table() { Role::CuckooTable } else { Role::HashOrdered }
     }
 
     /// Returns the name of the file of a store with this number.

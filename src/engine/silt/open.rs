@@ -16,13 +16,12 @@ use crate::device::Directory;
 use crate::engine::CommonSettings;
 use crate::engine::settings::SettingsTable;
 use crate::progress::Progress;
-use crate::store::cuckoo::{CUCKOO_TABLE_KIND, CuckooTable};
-use crate::store::hash_store::{HASH_ORDER_FORM, HashStore};
+use crate::store::hash_store::HASH_ORDER_FORM;
 use crate::store::log::{Log, LogSettings};
 use crate::store::log_store::LogStore;
 use crate::store::manifest::Header;
 use crate::store::names::{FileName, list_files};
-use crate::store::ordered::{IndexKind, OrderedTable, OrderedTableSettings};
+use crate::store::ordered::{BlockForm, IndexKind, OrderedTable, OrderedTableSettings};
 use crate::{Error, Result};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -133,30 +132,19 @@ fn remove_orphans(directory: &Directory, manifest: &Manifest) -> Result<()> {
 }
 
 /// Opens a live store. Verification opens it too, so that it reports whatever opening would refuse.
-pub(super) fn open_store(directory: &Directory, header: &Header, store: &StoreEntry) -> Result<HashStore> {
-    let (tag, name) = (store.tag, store.file_name());
-    Ok(match store.role {
-        Role::CuckooTable => {
-            HashStore::Cuckoo(Arc::new(CuckooTable::open(directory, &name, tag, header.records())?))
-        }
-        Role::HashOrdered | Role::Sorted => HashStore::Ordered(Arc::new(OrderedTable::open_on_flash(
-            directory,
-            &name,
-            tag,
-            header.records(),
-        )?)),
-    })
+pub(super) fn open_store(directory: &Directory, header: &Header, store: &StoreEntry) -> Result<OrderedTable> {
+    OrderedTable::open_on_flash(directory, &store.file_name(), store.tag, header.records())
 }
 
-/// Returns the kind of the file of a store with this role. The header of a SortedStore states a form other than that of
+/// Returns the form of a store with this role. The header of a SortedStore states a form other than that of
 /// the default index, unless the header is damaged too.
-pub(super) fn usual_kind(role: Role, header: &Header) -> u8 {
+pub(super) fn usual_form(role: Role, header: &Header) -> BlockForm {
     match role {
-        Role::CuckooTable => CUCKOO_TABLE_KIND,
-        Role::HashOrdered => HASH_ORDER_FORM as u8,
+        Role::CuckooTable => BlockForm::CuckooSlots,
+        Role::HashOrdered => HASH_ORDER_FORM,
         Role::Sorted => {
             let index = Some(IndexKind::BlockPerfect);
-            OrderedTableSettings::form_for(&header.layout, header.block_bytes, index) as u8
+            OrderedTableSettings::form_for(&header.layout, header.block_bytes, index)
         }
     }
 }
@@ -170,9 +158,10 @@ fn open_partition(
 ) -> Result<Partition> {
     let mut view = View::default();
     for store in &entry.stores {
-        match (store.role, open_store(directory, header, store)?) {
-            (Role::Sorted, HashStore::Ordered(opened)) => view.sorted = Some((store.number, opened)),
-            (_, opened) => view.hash_stores.insert(0, (store.number, opened)),
+        let opened = (store.number, Arc::new(open_store(directory, header, store)?));
+        match store.role {
+            Role::Sorted => view.sorted = Some(opened),
+            Role::CuckooTable | Role::HashOrdered => view.hash_stores.insert(0, opened),
         }
     }
     let keys = view.sorted_records() + view.hash_records();

@@ -7,7 +7,6 @@ use super::view::{PartitionSnapshot, View};
 use crate::compose::with_locks;
 use crate::device::{AlignedBuffer, Purpose};
 use crate::key::{Key, KeyHash};
-use crate::store::hash_store::HashStore;
 use crate::store::log::{Log, LogView};
 use crate::store::log_store::{FrozenLog, LogStore, LogStoreSettings};
 use crate::store::ordered::OrderedTable;
@@ -348,7 +347,12 @@ impl Partitions {
     }
 
     /// Replaces a frozen LogStore by the HashStore that was made of it.
-    pub fn install_hash_store(&self, number: usize, frozen: &Arc<FrozenLog>, store: (u64, HashStore)) {
+    pub fn install_hash_store(
+        &self,
+        number: usize,
+        frozen: &Arc<FrozenLog>,
+        store: (u64, Arc<OrderedTable>),
+    ) {
         // In one change of the view, so that every lookup finds the records in one of the two stores.
         self.partitions[number].change_view(|view| {
             let mut view = view.clone();

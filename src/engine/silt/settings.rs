@@ -6,7 +6,6 @@ use super::policy::open_files;
 use crate::engine::CommonSettings;
 use crate::engine::settings::{SettingsTable, named_values, settings};
 use crate::store::FilterKind;
-use crate::store::cuckoo::CuckooTable;
 use crate::store::hash_store::HashStoreFormat;
 use crate::store::ordered::IndexKind;
 use crate::store::record::RecordLayout;
@@ -176,7 +175,7 @@ impl SiltSettings {
             }
             return Ok(());
         }
-        if !CuckooTable::suits(layout, block_bytes) {
+        if !HashStoreFormat::CuckooTable.suits(layout, block_bytes) {
             return Err(unsuited("hash_store", "CuckooTable", "smaller than a block", layout, block_bytes));
         }
         let ignored = [("filter", self.filter == FilterKind::Ribbon), ("filter_bits", true)];

@@ -3,11 +3,10 @@
 use super::commits::Commits;
 use super::configuration::Configuration;
 use super::partition::Partitions;
-use super::view::View;
 use crate::Result;
 use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
 use crate::progress::Progress;
-use crate::store::examine::{Belonging, Examined, examine_store};
+use crate::store::examine::{Examined, OpenedStore};
 use crate::store::log::Log;
 use crate::store::manifest::Header;
 use std::ops::Range;
@@ -38,7 +37,11 @@ pub(super) fn verify(
         progress(done, total)
     };
     for (partition, view) in (0..).zip(&views) {
-        verify_partition(configuration, partition, view, &mut report, &mut advance)?;
+        let mut stores = view.stores().peekable();
+        while let Some((_, _, store)) = stores.next() {
+            let examined = OpenedStore::of(store, partition, true)?.examine(&mut advance, &mut |_| Ok(()))?;
+            add_examined(examined, stores.peek().is_some(), &mut report);
+        }
     }
     let from = converted_to.iter().copied().min().unwrap_or(0);
     let log = log.examine(from, &mut advance)?;
@@ -47,25 +50,6 @@ pub(super) fn verify(
     let damage = log.damage.into_iter();
     report.damage.extend(damage.map(|(gap, damage)| lost_in_log(header, &converted_to, &gap, damage)));
     Ok(report)
-}
-
-fn verify_partition(
-    configuration: &Configuration,
-    partition: u64,
-    view: &View,
-    report: &mut VerifyReport,
-    advance: &mut dyn FnMut(u64) -> bool,
-) -> Result<()> {
-    let belonging = Belonging { shape: configuration.header.records(), partition };
-    let hash_stores = view.hash_stores.len();
-    for (age, (_, store)) in view.hash_stores.iter().enumerate() {
-        let has_older = age + 1 < hash_stores || view.sorted.is_some();
-        add_examined(examine_store(store.file(), belonging, advance, &mut |_| Ok(()))?, has_older, report);
-    }
-    if let Some((_, store)) = &view.sorted {
-        add_examined(examine_store(store.file(), belonging, advance, &mut |_| Ok(()))?, false, report);
-    }
-    Ok(())
 }
 
 /// Adds the examination of a store to a report. `has_older` says whether its partition has older stores.

@@ -5,7 +5,6 @@
 use super::live::Role;
 use crate::Result;
 use crate::stats::{DegradedStore, StoreKind};
-use crate::store::hash_store::HashStore;
 use crate::store::log_store::FrozenLog;
 use crate::store::ordered::OrderedTable;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ pub(super) struct View {
     /// LogStores that are queued for conversion, the youngest first.
     pub frozen: Vec<Arc<FrozenLog>>,
     /// HashStores with their numbers, the youngest first.
-    pub hash_stores: Vec<(u64, HashStore)>,
+    pub hash_stores: Vec<(u64, Arc<OrderedTable>)>,
     /// The SortedStore with its number.
     pub sorted: Option<(u64, Arc<OrderedTable>)>,
 }
@@ -39,8 +38,7 @@ impl View {
 
     /// Returns the bytes of all its files.
     pub fn disk_bytes(&self) -> u64 {
-        let sorted = self.sorted.iter().map(|(_, store)| store.file().length());
-        self.hash_stores.iter().map(|(_, store)| store.file().length()).chain(sorted).sum()
+        self.stores().map(|(_, _, store)| store.file().length()).sum()
     }
 }
 
@@ -72,18 +70,16 @@ pub(super) struct Piece {
 }
 
 impl View {
-    /// Returns the stores in hash order, with number and role.
-    pub fn ordered_stores(&self) -> impl Iterator<Item = (u64, Role, &Arc<OrderedTable>)> {
-        let hash_stores = self.hash_stores.iter().filter_map(|(number, store)| match store {
-            HashStore::Ordered(store) => Some((*number, Role::HashOrdered, store)),
-            HashStore::Cuckoo(_) => None,
-        });
+    /// Returns the stores with number and role, the youngest first.
+    pub fn stores(&self) -> impl Iterator<Item = (u64, Role, &Arc<OrderedTable>)> {
+        let hash_stores = self.hash_stores.iter().map(|(number, store)| (*number, Role::of(store), store));
         hash_stores.chain(self.sorted.iter().map(|(number, store)| (*number, Role::Sorted, store)))
     }
 
-    /// Returns all parts that may be on flash only.
+    /// Returns all parts that may be on flash only: of every store except for cuckoo tables.
     pub fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
-        self.ordered_stores().flat_map(|(number, role, store)| {
+        let stores = self.stores().filter(|(_, role, _)| *role != Role::CuckooTable);
+        stores.flat_map(|(number, role, store)| {
             let (index_kind, filter_kind) = match role {
                 Role::Sorted => (PieceKind::SortedIndex, PieceKind::SortedFilter),
                 _ => (PieceKind::HashIndex, PieceKind::HashFilter),
@@ -107,14 +103,14 @@ impl View {
 
     /// Returns the view with one store replaced by the result of `change`; `None` if the view does not have the store.
     fn changed(&self, number: u64, change: impl FnOnce(&OrderedTable) -> OrderedTable) -> Option<View> {
-        let (_, role, store) = self.ordered_stores().find(|(other, ..)| *other == number)?;
+        let (_, role, store) = self.stores().find(|(other, ..)| *other == number)?;
         let changed = Arc::new(change(store));
         let mut view = self.clone();
         if role == Role::Sorted {
             view.sorted = Some((number, changed));
         } else {
             let place = view.hash_stores.iter_mut().find(|(other, _)| *other == number)?;
-            place.1 = HashStore::Ordered(changed);
+            place.1 = changed;
         }
         Some(view)
     }
@@ -129,7 +125,7 @@ impl View {
 
     /// Reads a part of a store; `None` if the view does not have the store.
     pub fn load(&self, number: u64, kind: PieceKind) -> Option<Result<OrderedTable>> {
-        let (_, _, store) = self.ordered_stores().find(|(other, ..)| *other == number)?;
+        let (_, _, store) = self.stores().find(|(other, ..)| *other == number)?;
         Some(if kind.is_index() { store.with_index() } else { store.with_filter() })
     }
 
@@ -143,12 +139,9 @@ impl View {
 
     /// Counts the structures of the stores in `kinds`.
     pub fn count_kinds(&self, kinds: &mut Vec<StoreKind>) {
-        let ordered = self.ordered_stores().map(|(_, role, store)| {
+        for (_, role, store) in self.stores() {
             let (index, filter) = store.kind_names();
-            (if role == Role::Sorted { "sorted" } else { "hash" }, index, filter)
-        });
-        let tables = self.hash_stores.iter().filter(|(_, store)| matches!(store, HashStore::Cuckoo(_)));
-        for (store, index, filter) in ordered.chain(tables.map(|_| ("hash", "cuckoo_table", "cuckoo_tags"))) {
+            let store = if role == Role::Sorted { "sorted" } else { "hash" };
             let is_same =
                 |kind: &&mut StoreKind| (kind.store, kind.index, kind.filter) == (store, index, filter);
             match kinds.iter_mut().find(is_same) {
@@ -160,7 +153,7 @@ impl View {
 
     /// Returns the stores that have a part on flash that could be in memory.
     pub fn degraded(&self) -> impl Iterator<Item = DegradedStore> + '_ {
-        self.ordered_stores().filter_map(|(number, role, store)| {
+        self.stores().filter_map(|(number, role, store)| {
             let (index_on_flash, filter_on_flash) = (!store.has_index(), !store.has_filter());
             let file = role.file_name(number);
             (index_on_flash || filter_on_flash).then_some(DegradedStore {

@@ -12,7 +12,7 @@ mod ranges;
 
 pub use frames::Unreadable;
 pub use log::{ExaminedLog, ExaminedSegment, Found, LogToExamine};
-pub use open::{OpenedStore, StoreToOpen, examine_store, examine_table};
+pub use open::{OpenedStore, StoreToOpen};
 pub use pass::Examined;
 pub(in crate::store) use ranges::RangeChecksums;
 
@@ -38,6 +38,15 @@ pub struct Belonging {
 /// The error number of a device that could not read a sector.
 const EIO: i32 = 5;
 
+/// Returns whether an error means damage: wrong bytes, or bytes that the device has lost.
+pub fn is_damage(error: &Error) -> bool {
+    matches!(error, Error::Corrupt { .. } | Error::Version { .. }) || is_lost(error)
+}
+
+fn is_lost(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.raw_os_error() == Some(EIO))
+}
+
 /// Reads bytes; `None` if two attempts have failed because the device has lost them.
 fn read_if_readable<'a>(
     file: &File,
@@ -51,7 +60,7 @@ fn read_if_readable<'a>(
                 let skip = (offset % file.alignment() as u64) as usize;
                 return Ok(buffer.get(skip..skip + length));
             }
-            Err(Error::Io { source, .. }) if source.raw_os_error() == Some(EIO) => {}
+            Err(error) if is_lost(&error) => {}
             Err(error) => return Err(error),
         }
     }

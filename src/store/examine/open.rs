@@ -1,22 +1,19 @@
 //! Opens a store of which any part may be damaged.
 
-use super::pass::{Examined, StoreView};
-use super::{Advance, Belonging, Visit, read_if_readable};
+use super::{Belonging, is_damage, read_if_readable};
 use crate::coding::Reader;
 use crate::coding::checksum;
 use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::{AlignedBuffer, Directory, File};
-use crate::index::filter::CuckooFilter;
 use crate::store::StoreFilter;
 use crate::store::block::Block;
-use crate::store::cuckoo::CUCKOO_TABLE_KIND;
 use crate::store::file::{
-    FOOTER_BYTES, HEADER_BYTES, StoreFile, StoreFooter, encode_header, expected_tag, found_tag,
+    FOOTER_BYTES, HEADER_BYTES, Section, StoreFile, StoreFooter, encode_header, expected_tag, found_tag,
 };
 use crate::store::ordered::{BlockForm, OrderedTable, StoreIndex, slots_per_block};
-use crate::store::record::RecordLayout;
 use crate::store::slots::CheckedSlots;
 use crate::{Error, Result};
+use std::sync::Arc;
 
 /// The expected properties of a store.
 #[derive(Debug, Clone)]
@@ -25,8 +22,8 @@ pub struct StoreToOpen<'a> {
     pub name: &'a str,
     /// Its tag.
     pub tag: u64,
-    /// Its kind if both ends of the file are unreadable.
-    pub kind: u8,
+    /// The form of its blocks if both ends of the file are unreadable.
+    pub form: BlockForm,
     /// Its block size in that case, in bytes.
     pub block_bytes: u32,
     /// The common properties of its records.
@@ -35,13 +32,16 @@ pub struct StoreToOpen<'a> {
 
 /// A store with the parts that could be read.
 pub struct OpenedStore {
-    file: StoreFile,
-    belonging: Belonging,
-    index: Option<StoreIndex>,
-    filter: Option<StoreFilter>,
-    table: Option<CuckooFilter>,
-    end_is_known: bool,
-    damage: Vec<Damage>,
+    pub(super) file: Arc<StoreFile>,
+    pub(super) belonging: Belonging,
+    pub(super) index: Option<Arc<StoreIndex>>,
+    pub(super) filter: Option<Arc<StoreFilter>>,
+    /// Whether the footer is known, and with it the number of records and blocks.
+    pub(super) end_is_known: bool,
+    /// Whether the copy of the footer is checked.
+    pub(super) checks_end: bool,
+    /// The damage of everything except blocks.
+    pub(super) damage: Vec<Damage>,
 }
 
 impl OpenedStore {
@@ -54,7 +54,18 @@ impl OpenedStore {
         directory: &Directory,
         wanted: &StoreToOpen<'_>,
     ) -> Result<std::result::Result<OpenedStore, Damage>> {
-        let file = directory.open(wanted.name, directory.access())?;
+        let belonging = wanted.belonging;
+        let lost = |damage: Damage| Ok(Err(Damage { lost: vec![belonging.range(0, u64::MAX)], ..damage }));
+        let file = match directory.open(wanted.name, directory.access()) {
+            Ok(file) => file,
+            Err(Error::Io { file, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                let damage = Damage::new(file, DamagedPart::File, 0, 0);
+                return lost(
+                    damage.because("the file of a live store named by the manifest", "no such file"),
+                );
+            }
+            Err(error) => return Err(error),
+        };
         file.drop_cache();
         let length = file.length()?;
         let mut damage = Vec::new();
@@ -63,57 +74,84 @@ impl OpenedStore {
             None => (guess_footer(&file, length, wanted)?, false),
         };
         if footer.tag != wanted.tag {
-            return Ok(Err(lost_file(&file, length, expected_tag(wanted.tag), found_tag(footer.tag))));
+            let damage = Damage::new(file.path(), DamagedPart::File, 0, length);
+            return lost(damage.because(expected_tag(wanted.tag), found_tag(footer.tag)));
         }
         if end_is_known {
             check_header(&file, length, &footer, &mut damage)?;
         }
         let path = file.path().to_owned();
         let file = match StoreFile::with_footer(file, footer, length) {
-            Ok(file) => file,
+            Ok(file) => Arc::new(file),
             Err(error) => {
-                let lost = vec![KeyRange::ALL];
-                return Ok(Err(Damage { file: path, lost, ..Damage::of(&error, DamagedPart::File, length) }));
+                return lost(Damage { file: path, ..Damage::of(&error, DamagedPart::File, length) });
             }
         };
-        let (index, filter, table) = load(&file, &wanted.belonging.shape.layout)?;
-        let belonging = wanted.belonging;
-        Ok(Ok(OpenedStore { file, belonging, index, filter, table, end_is_known, damage }))
+        let (index, filter) = (None, None);
+        let mut store =
+            OpenedStore { file, belonging, index, filter, end_is_known, checks_end: true, damage };
+        store.load_sections()?;
+        Ok(Ok(store))
+    }
+
+    /// Returns an open store with its saved index and filter, which it reads and holds in memory. A store of which
+    /// another process may replace the index is examined with those that are in memory, and its end is not checked:
+    /// then `checks_end` is false.
+    ///
+    /// # Errors
+    /// Errors of reading, except for bytes that the device has lost.
+    pub fn of(table: &OrderedTable, partition: u64, checks_end: bool) -> Result<OpenedStore> {
+        let mut store = OpenedStore {
+            file: table.shared_file(),
+            belonging: Belonging { shape: *table.shape(), partition },
+            index: table.index().cloned(),
+            filter: table.filter().cloned(),
+            end_is_known: true,
+            checks_end,
+            damage: Vec::new(),
+        };
+        if checks_end {
+            store.load_sections()?;
+        }
+        Ok(store)
+    }
+
+    /// Reads index and filter, and records those that are damaged.
+    fn load_sections(&mut self) -> Result<()> {
+        let layout = &self.belonging.shape.layout;
+        // Whatever contradicts the form is an error when the store is opened for reading.
+        let Ok(form) = BlockForm::of(&self.file, layout) else { return Ok(()) };
+        let footer = self.file.footer();
+        let slots = slots_per_block(layout, form, footer.block_bytes);
+        let index = StoreIndex::load(&self.file, form, slots).map(|index| index.map(|(index, _)| index));
+        let filter = StoreFilter::load(&self.file);
+        let index = intact(index, DamagedPart::Index, &footer.index, &mut self.damage)?;
+        let filter = intact(filter, DamagedPart::Filter, &footer.filter, &mut self.damage)?;
+        (self.index, self.filter) = (index.map(Arc::new), filter.map(Arc::new));
+        Ok(())
     }
 
     /// Returns the number of bytes that an examination reads.
     pub fn bytes(&self) -> u64 {
         self.file.length()
     }
+}
 
-    /// Returns the number of records that the store states, including deletes.
-    pub fn records(&self) -> u64 {
-        self.file.footer().records
-    }
-
-    /// Reads everything, and calls `visit` with every intact record.
-    ///
-    /// # Errors
-    /// Errors of reading and of `visit`; [`Error::Interrupted`] if `advance` returns false.
-    pub fn examine(&self, advance: &mut Advance<'_>, visit: &mut Visit<'_>) -> Result<Examined> {
-        let view = StoreView {
-            file: &self.file,
-            belonging: self.belonging,
-            index: self.index.as_ref(),
-            filter: self.filter.as_ref(),
-            table: self.table.as_ref(),
-            end_is_known: self.end_is_known,
-            needs_index: true,
-            checks_end: true,
-        };
-        let mut examined = view.examine(advance, visit)?;
-        examined.damage.splice(0..0, self.damage.iter().cloned());
-        if let Some(footer) = examined.damage.first_mut().filter(|_| !self.end_is_known) {
-            // The last block found is not necessarily the last one of the store.
-            footer.lost.push(self.belonging.range(examined.behind, u64::MAX));
+/// Returns what was read from a section. Records damage, and returns `None` then.
+fn intact<T>(
+    loaded: Result<Option<T>>,
+    part: DamagedPart,
+    section: &Section,
+    damage: &mut Vec<Damage>,
+) -> Result<Option<T>> {
+    loaded.or_else(|error| {
+        if !is_damage(&error) {
+            return Err(error);
         }
-        Ok(examined)
-    }
+        let (offset, length) = (StoreFile::section_offset(section), section.length());
+        damage.push(Damage { offset, ..Damage::of(&error, part, length) });
+        Ok(None)
+    })
 }
 
 impl Belonging {
@@ -121,11 +159,6 @@ impl Belonging {
     pub fn range(&self, first: u64, last: u64) -> KeyRange {
         KeyRange::within_partition(self.partition, self.shape.placing.partitions_log2, first, last)
     }
-}
-
-fn lost_file(file: &File, length: u64, expected: impl Into<String>, got: impl Into<String>) -> Damage {
-    let damage = Damage::new(file.path(), DamagedPart::File, 0, length).because(expected, got);
-    Damage { lost: vec![KeyRange::ALL], ..damage }
 }
 
 fn has_right_checksum(bytes: &[u8]) -> bool {
@@ -162,7 +195,7 @@ fn find_footer(file: &File, length: u64, tag: u64, damage: &mut Vec<Damage>) -> 
 /// Returns a footer that spans all intact blocks.
 fn guess_footer(file: &File, length: u64, wanted: &StoreToOpen<'_>) -> Result<StoreFooter> {
     let (mut buffer, mut blocks) = (AlignedBuffer::default(), 0);
-    let (mut kind, mut block_bytes) = (wanted.kind, wanted.block_bytes);
+    let (mut kind, mut block_bytes) = (wanted.form as u8, wanted.block_bytes);
     if length >= HEADER_BYTES as u64
         && let Some(header) = read_if_readable(file, 0, HEADER_BYTES, &mut buffer)?
         && let Some(stated) = stated_in(header, wanted.tag)
@@ -170,17 +203,10 @@ fn guess_footer(file: &File, length: u64, wanted: &StoreToOpen<'_>) -> Result<St
         (kind, block_bytes) = stated;
     }
     let each = u64::from(block_bytes).max(1);
-    let layout = &wanted.belonging.shape.layout;
-    let slot_bytes = match kind {
-        CUCKOO_TABLE_KIND => layout.slot_bytes(true),
-        kind if kind == BlockForm::CheckedSlots as u8 => layout.slot_bytes(false),
-        _ => None,
-    };
-    let checked = slot_bytes.map(|slot_bytes| CheckedSlots {
-        store_tag: wanted.tag,
-        slot_bytes,
-        block_bytes: block_bytes as usize,
-        slots: u64::MAX,
+    let form = BlockForm::from_kind(kind).filter(|form| form.is_checked());
+    let checked = form.and_then(|form| form.slot_bytes(&wanted.belonging.shape.layout)).map(|slot_bytes| {
+        let block_bytes = block_bytes as usize;
+        CheckedSlots { store_tag: wanted.tag, slot_bytes, block_bytes, slots: u64::MAX }
     });
     let mut records = 0;
     for number in 0..(length / each).saturating_sub(1) {
@@ -221,89 +247,4 @@ fn check_header(file: &File, length: u64, footer: &StoreFooter, damage: &mut Vec
         damage.push(found.because("a header that agrees with the footer", "other bytes"));
     }
     Ok(())
-}
-
-/// Reads all of an open store, with its saved index and filter, and calls `visit` with every intact record. Holds index
-/// and filter in memory meanwhile.
-///
-/// # Errors
-/// Errors of reading and of `visit`; [`Error::Interrupted`] if `advance` returns false.
-pub fn examine_store(
-    file: &StoreFile,
-    belonging: Belonging,
-    advance: &mut Advance<'_>,
-    visit: &mut Visit<'_>,
-) -> Result<Examined> {
-    let (index, filter, table) = load(file, &belonging.shape.layout)?;
-    let (index, filter, table) = (index.as_ref(), filter.as_ref(), table.as_ref());
-    let view = StoreView {
-        file,
-        belonging,
-        index,
-        filter,
-        table,
-        end_is_known: true,
-        needs_index: true,
-        checks_end: true,
-    };
-    view.examine(advance, visit)
-}
-
-/// Reads all of an open table that may lack an index, such as a dictionary, and passes every intact record to `visit`.
-/// `checks_end` says whether sections and the copy of the footer are checked: they cannot be while another process may
-/// replace the index.
-///
-/// # Errors
-/// Those of reading, and of `visit`; [`Error::Interrupted`] if `advance` returned `false`.
-pub fn examine_table(
-    table: &OrderedTable,
-    checks_end: bool,
-    advance: &mut Advance<'_>,
-    visit: &mut Visit<'_>,
-) -> Result<Examined> {
-    // A table may have been opened without its index.
-    let loaded = match table.index() {
-        None if checks_end => load(table.file(), &table.shape().layout)?.0,
-        _ => None,
-    };
-    let view = StoreView {
-        file: table.file(),
-        belonging: Belonging { shape: *table.shape(), partition: 0 },
-        index: table.index().or(loaded.as_ref()),
-        filter: table.filter(),
-        table: None,
-        end_is_known: true,
-        needs_index: false,
-        checks_end,
-    };
-    view.examine(advance, visit)
-}
-
-/// The structures that locate records, as far as they are readable. Unreadable ones are reported by the examination.
-type Finders = (Option<StoreIndex>, Option<StoreFilter>, Option<CuckooFilter>);
-
-fn load(file: &StoreFile, layout: &RecordLayout) -> Result<Finders> {
-    let readable = |error: Error| match error {
-        Error::Corrupt { .. } | Error::Version { .. } => Ok(()),
-        Error::Io { source, .. } if source.raw_os_error() == Some(super::EIO) => Ok(()),
-        other => Err(other),
-    };
-    if file.footer().kind == CUCKOO_TABLE_KIND {
-        let table = match file.read_section(&file.footer().filter, crate::device::Purpose::Recover) {
-            Ok(bytes) => CuckooFilter::decode(&bytes).ok(),
-            Err(error) => readable(error).map(|()| None)?,
-        };
-        return Ok((None, None, table));
-    }
-    let Ok(form) = BlockForm::of(file, layout) else { return Ok((None, None, None)) };
-    let slots = slots_per_block(layout, form, file.footer().block_bytes);
-    let index = match StoreIndex::load(file, form, slots) {
-        Ok(index) => index.map(|(index, _)| index),
-        Err(error) => readable(error).map(|()| None)?,
-    };
-    let filter = match StoreFilter::load(file) {
-        Ok(filter) => filter,
-        Err(error) => readable(error).map(|()| None)?,
-    };
-    Ok((index, filter, None))
 }

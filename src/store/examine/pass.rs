@@ -1,15 +1,12 @@
 //! Reads all blocks of a store, damaged or not.
 
-use super::{Advance, Belonging, Visit, read_if_readable};
+use super::{Advance, Belonging, OpenedStore, Visit, is_damage, read_if_readable};
 use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::{AlignedBuffer, Purpose};
-use crate::index::filter::{CuckooFilter, Filter};
-use crate::index::perfect::PerfectOutline;
 use crate::key::KeyHash;
 use crate::store::StoreFilter;
 use crate::store::block::Block;
-use crate::store::cuckoo::{CUCKOO_TABLE_KIND, Geometry as CuckooGeometry};
-use crate::store::file::{FOOTER_BYTES, Section, StoreFile};
+use crate::store::file::{FOOTER_BYTES, StoreFile};
 use crate::store::ordered::{BlockForm, StoreIndex};
 use crate::store::record::{RecordProblem, RecordView};
 use crate::store::slots::CheckedSlots;
@@ -30,27 +27,7 @@ pub struct Examined {
     pub behind: u64,
 }
 
-/// A store with its readable index and filter.
-pub struct StoreView<'a> {
-    /// The file.
-    pub file: &'a StoreFile,
-    /// The common properties of the records.
-    pub belonging: Belonging,
-    /// The index of a store in hash order.
-    pub index: Option<&'a StoreIndex>,
-    /// The filter of a store in hash order.
-    pub filter: Option<&'a StoreFilter>,
-    /// The filter of a cuckoo table.
-    pub table: Option<&'a CuckooFilter>,
-    /// Whether the footer is known, and with it the number of records and blocks.
-    pub end_is_known: bool,
-    /// Whether the store must have an index.
-    pub needs_index: bool,
-    /// Whether sections and the copy of the footer are checked.
-    pub checks_end: bool,
-}
-
-impl StoreView<'_> {
+impl OpenedStore {
     /// Reads everything, and calls `visit` with every intact record.
     ///
     /// # Errors
@@ -86,8 +63,21 @@ impl StoreView<'_> {
             }
         }
         let mut examined = pass.finish();
-        if self.checks_end {
-            self.check_sections(&mut examined)?;
+        examined.damage.splice(0..0, self.damage.iter().cloned());
+        if !self.end_is_known
+            && let Some(footer) = examined.damage.first_mut()
+        {
+            // The last block found is not necessarily the last one of the store.
+            footer.lost.push(self.belonging.range(examined.behind, u64::MAX));
+        }
+        if self.checks_end && self.end_is_known {
+            match self.file.check_copy(Purpose::Maintain) {
+                Err(error) if is_damage(&error) => {
+                    let length = FOOTER_BYTES as u64;
+                    examined.damage.push(Damage::of(&error, DamagedPart::StoreFooter, length));
+                }
+                checked => checked?,
+            }
         }
         let (_, blocks_bytes) = self.file.extent_of(&(0..footer.blocks));
         if advance(self.file.length().saturating_sub(blocks_bytes as u64)) {
@@ -97,79 +87,22 @@ impl StoreView<'_> {
         }
     }
 
-    fn check_sections(&self, examined: &mut Examined) -> Result<()> {
-        let footer = self.file.footer();
-        let is_table = footer.kind == CUCKOO_TABLE_KIND;
-        let index_is_there = self.index.is_some();
-        let filter_is_there = if is_table { self.table.is_some() } else { self.filter.is_some() };
-        let needs_index = self.needs_index && self.end_is_known && !is_table;
-        let sections = [
-            (&footer.index, DamagedPart::Index, index_is_there, needs_index),
-            (&footer.filter, DamagedPart::Filter, filter_is_there, self.end_is_known && is_table),
-        ];
-        let checked = if self.end_is_known { self.file.check_copy(Purpose::Maintain) } else { Ok(()) };
-        match checked {
-            Err(error @ (Error::Corrupt { .. } | Error::Io { .. })) => {
-                let length = FOOTER_BYTES as u64;
-                examined.damage.push(Damage::of(&error, DamagedPart::StoreFooter, length));
-            }
-            Err(error) => return Err(error),
-            Ok(()) => {}
-        }
-        for (section, part, is_there, is_needed) in sections {
-            if section.kind == 0 && !is_needed {
-                continue;
-            }
-            let found = match self.file.read_section(section, Purpose::Maintain) {
-                Err(error @ (Error::Corrupt { .. } | Error::Io { .. })) => Damage::of(&error, part, 0),
-                Err(error) => return Err(error),
-                Ok(_) if is_there => continue,
-                Ok(_) => {
-                    let path = self.file.file().path();
-                    Damage::new(path, part, 0, 0).because("a section that can be decoded", "other bytes")
-                }
-            };
-            let (offset, length) = extent_of(section);
-            examined.damage.push(Damage { offset, length, ..found });
-        }
-        Ok(())
-    }
-
-    /// Returns the positions of the slots of a cuckoo table.
-    fn geometry(&self) -> Option<CuckooGeometry> {
-        let footer = self.file.footer();
-        let is_table = footer.kind == CUCKOO_TABLE_KIND;
-        CuckooGeometry::new(self.belonging.shape, footer).filter(|_| is_table)
-    }
-
-    /// Returns the number of slots in a full block of a cuckoo table.
-    fn slots_per_block(&self) -> Option<u64> {
-        self.geometry().map(|geometry| geometry.slots_per_block)
-    }
-
-    /// Returns the positions of the slots, if each has a checksum.
-    fn checked(&self) -> Option<CheckedSlots> {
-        match self.geometry() {
-            Some(geometry) => Some(geometry.checked),
-            None => {
-                let layout = &self.belonging.shape.layout;
-                BlockForm::of(self.file, layout).ok().and_then(|form| form.checked(self.file, layout))
-            }
-        }
+    fn form(&self) -> Option<BlockForm> {
+        BlockForm::from_kind(self.file.footer().kind)
     }
 
     /// Checks that a lookup of this hash reads these blocks. The error is the part that prevents it.
     fn finds(&self, hash: KeyHash, blocks: &Range<u64>) -> std::result::Result<(), DamagedPart> {
-        if let Some(table) = self.table {
-            let slots = self.slots_per_block().unwrap_or(1);
-            let mut candidates = table.candidate_slots(hash.placement, hash.fingerprint);
-            let found = candidates.any(|slot| u64::from(slot.rank) / slots == blocks.start);
-            return if found { Ok(()) } else { Err(DamagedPart::Filter) };
+        let mut is_found = self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash));
+        if let (Some(StoreFilter::Cuckoo(tags)), Some(slots)) = (self.filter.as_deref(), &self.tagged_slots())
+        {
+            let mut candidates = tags.candidate_slots(hash.placement, hash.fingerprint);
+            is_found = candidates.any(|slot| u64::from(slot.rank) / slots.per_block() == blocks.start);
         }
-        if self.filter.is_some_and(|filter| !filter.may_contain(hash)) {
+        if !is_found {
             return Err(DamagedPart::Filter);
         }
-        match self.index {
+        match &self.index {
             None => Ok(()),
             Some(index) => {
                 let found = index.locate(hash);
@@ -179,47 +112,47 @@ impl StoreView<'_> {
         }
     }
 
+    /// Returns the slots of a cuckoo table, which its tags locate.
+    fn tagged_slots(&self) -> Option<CheckedSlots> {
+        let form = self.form().filter(|form| *form == BlockForm::CuckooSlots)?;
+        form.checked(&self.file, &self.belonging.shape.layout)
+    }
+
     /// Returns the range of placements that records of lost blocks may have, from those of the neighbouring blocks.
-    fn placements_of(&self, blocks: &Range<u64>, before: Option<u64>, after: Option<u64>) -> (u64, u64) {
+    fn placements_between(&self, before: Option<u64>, after: Option<u64>) -> (u64, u64) {
         let (before, after) = (before.unwrap_or(0), after.unwrap_or(u64::MAX));
         if self.is_in_order() {
             return (before, after.max(before));
         }
-        if let Some(outline) = self.index.and_then(StoreIndex::outline) {
-            return (bucket_start(outline, before), bucket_end(outline, after));
-        }
-        match (self.table, self.slots_per_block()) {
-            (Some(table), Some(slots)) => {
-                placements_of_ranks(table, blocks.start * slots..blocks.end * slots)
-            }
-            _ => (0, u64::MAX),
+        let (Some(first), Some(last)) = (self.bucket_of(before), self.bucket_of(after)) else {
+            return (0, u64::MAX);
+        };
+        let start = lowest(|placement| self.bucket_of(placement) >= Some(first));
+        let end = match self.bucket_of(u64::MAX) == Some(last) {
+            true => u64::MAX,
+            false => lowest(|placement| self.bucket_of(placement) > Some(last)).saturating_sub(1),
+        };
+        (start, end)
+    }
+
+    /// Returns the bucket or region of a placement, if the records are ordered between these only and it is known.
+    /// Buckets ascend with placements.
+    fn bucket_of(&self, placement: u64) -> Option<u64> {
+        match (self.index.as_ref().and_then(|index| index.outline()), self.filter.as_deref()) {
+            (Some(outline), _) => Some(outline.bucket_of(placement)),
+            (None, Some(StoreFilter::Cuckoo(tags))) => Some(tags.settings().region_of(placement).into()),
+            _ => None,
         }
     }
 
     /// Returns whether all records are in hash order.
     fn is_in_order(&self) -> bool {
-        let footer = self.file.footer();
-        let in_buckets = !self.end_is_known || StoreIndex::is_in_buckets(footer);
-        footer.kind == BlockForm::Stream as u8 || (footer.kind != CUCKOO_TABLE_KIND && !in_buckets)
+        match self.form() {
+            Some(BlockForm::Stream) => true,
+            Some(BlockForm::CuckooSlots) => false,
+            _ => self.end_is_known && !StoreIndex::is_in_buckets(self.file.footer()),
+        }
     }
-}
-
-fn extent_of(section: &Section) -> (u64, u64) {
-    (StoreFile::section_offset(section), section.length())
-}
-
-/// Returns the lowest placement in the bucket of a placement. Buckets ascend with placements.
-fn bucket_start(outline: &PerfectOutline, placement: u64) -> u64 {
-    let bucket = outline.bucket_of(placement);
-    lowest(|other| outline.bucket_of(other) >= bucket)
-}
-
-fn bucket_end(outline: &PerfectOutline, placement: u64) -> u64 {
-    let bucket = outline.bucket_of(placement);
-    if outline.bucket_of(u64::MAX) == bucket {
-        return u64::MAX;
-    }
-    lowest(|other| outline.bucket_of(other) > bucket).saturating_sub(1)
 }
 
 /// Returns the lowest number for which a monotone condition is true.
@@ -232,29 +165,6 @@ fn lowest(is_true: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-/// Returns the range of placements of the regions that contain these ranks.
-fn placements_of_ranks(table: &CuckooFilter, ranks: Range<u64>) -> (u64, u64) {
-    let settings = table.settings();
-    let last_rank = ranks.end.saturating_sub(1).min(table.len().saturating_sub(1));
-    // The last region whose first rank is not above a rank contains it.
-    let region_of = |rank: u64| {
-        let (mut low, mut high) = (0, settings.regions);
-        while low + 1 < high {
-            let middle = low + (high - low) / 2;
-            if u64::from(table.first_rank_of_region(middle)) <= rank { low = middle } else { high = middle }
-        }
-        low
-    };
-    let (first, last) = (region_of(ranks.start), region_of(last_rank));
-    let start = lowest(|placement| settings.region_of(placement) >= first);
-    let end = if last + 1 >= settings.regions {
-        u64::MAX
-    } else {
-        lowest(|placement| settings.region_of(placement) > last).saturating_sub(1)
-    };
-    (start, end)
-}
-
 /// Adjacent unusable blocks.
 struct Run {
     blocks: Range<u64>,
@@ -265,10 +175,11 @@ struct Run {
 }
 
 struct Pass<'v, 'f> {
-    view: &'v StoreView<'v>,
+    store: &'v OpenedStore,
     visit: &'f mut Visit<'f>,
-    is_table: bool,
-    slot_bytes: usize,
+    form: Option<BlockForm>,
+    /// The bytes of a slot without its checksum, if records are in slots.
+    slot_bytes: Option<usize>,
     /// The positions of the slots, if each has a checksum.
     checked: Option<CheckedSlots>,
     runs: Vec<Run>,
@@ -286,15 +197,14 @@ struct Pass<'v, 'f> {
 }
 
 impl<'v, 'f> Pass<'v, 'f> {
-    fn new(view: &'v StoreView<'v>, visit: &'f mut Visit<'f>) -> Self {
-        let is_table = view.file.footer().kind == CUCKOO_TABLE_KIND;
-        let layout = &view.belonging.shape.layout;
+    fn new(store: &'v OpenedStore, visit: &'f mut Visit<'f>) -> Self {
+        let (form, layout) = (store.form(), &store.belonging.shape.layout);
         Pass {
-            view,
+            store,
             visit,
-            is_table,
-            slot_bytes: layout.slot_bytes(is_table).unwrap_or(usize::MAX),
-            checked: view.checked(),
+            form,
+            slot_bytes: form.and_then(|form| form.slot_bytes(layout)),
+            checked: form.and_then(|form| form.checked(&store.file, layout)),
             runs: Vec::new(),
             open_runs: 0,
             pending: Vec::new(),
@@ -308,7 +218,7 @@ impl<'v, 'f> Pass<'v, 'f> {
 
     /// Examines the next block; `None` if the device has lost it.
     fn take(&mut self, number: u64, bytes: Option<&[u8]>) -> Result<()> {
-        let file = self.view.file;
+        let file = &self.store.file;
         self.lowest_in_block = None;
         let opened = match (bytes, &self.checked) {
             (Some(bytes), Some(checked)) => checked.open_block(file.file(), number, bytes, true),
@@ -322,10 +232,8 @@ impl<'v, 'f> Pass<'v, 'f> {
                     self.save_slots(&checked, number, bytes)?;
                 }
             }
-            Ok(block) if self.is_table || file.footer().kind != BlockForm::Stream as u8 => {
-                self.take_slots(number, block.payload)?;
-            }
-            Ok(block) => self.take_stream(number, &block)?,
+            Ok(block) if self.form == Some(BlockForm::Stream) => self.take_stream(number, &block)?,
+            Ok(block) => self.take_slots(number, block.payload)?,
         }
         if let Some(lowest) = self.lowest_in_block {
             let open = self.runs.len() - self.open_runs;
@@ -338,7 +246,7 @@ impl<'v, 'f> Pass<'v, 'f> {
     /// Records that a block is unusable, and with it a record that began before and continues in it.
     fn lose(&mut self, number: u64, damage: Damage) {
         let pending = std::mem::take(&mut self.pending);
-        let cut_key = self.view.belonging.shape.layout.decode_stream_key(&pending).ok();
+        let cut_key = self.store.belonging.shape.layout.decode_stream_key(&pending).ok();
         let cut_key = cut_key.map(bytes::Bytes::copy_from_slice);
         self.begins = None;
         let before = self.highest;
@@ -359,18 +267,18 @@ impl<'v, 'f> Pass<'v, 'f> {
         if self.runs.last().is_some_and(|run| run.blocks.end == number + 1) {
             return;
         }
-        let path = self.view.file.file().path();
+        let path = self.store.file.file().path();
         self.lose(number, Damage::new(path, DamagedPart::Records, 0, 0).because(expected, got));
     }
 
     /// Visits the slots of a damaged block that are intact themselves.
     fn save_slots(&mut self, checked: &CheckedSlots, number: u64, bytes: &[u8]) -> Result<()> {
-        let file = self.view.file.file();
+        let file = self.store.file.file();
         for (slot_number, slot) in
             checked.in_blocks(&(number..number + 1)).zip(bytes.chunks_exact(checked.stride()))
         {
             if let Ok(slot) = checked.open(file, slot_number, slot)
-                && let Some(record) = self.view.belonging.shape.layout.decode_slot(slot, self.is_table)
+                && let Some(record) = self.decode_slot(slot)
             {
                 self.take_record(&record, number..number + 1)?;
             }
@@ -381,15 +289,22 @@ impl<'v, 'f> Pass<'v, 'f> {
     }
 
     fn take_slots(&mut self, number: u64, payload: &[u8]) -> Result<()> {
-        let stride = self.checked.map_or(self.slot_bytes, |checked| checked.stride());
-        for slot in payload.chunks_exact(stride.clamp(1, payload.len() + 1)) {
-            let slot = slot.get(..self.slot_bytes).unwrap_or_default();
-            match self.view.belonging.shape.layout.decode_slot(slot, self.is_table) {
+        let Some(slot_bytes) = self.slot_bytes else {
+            self.lose_misplaced(number, "blocks of the database's records", "blocks of another kind");
+            return Ok(());
+        };
+        let stride = self.checked.map_or(slot_bytes, |checked| checked.stride());
+        for slot in payload.chunks_exact(stride) {
+            match self.decode_slot(slot.get(..slot_bytes).unwrap_or_default()) {
                 Some(record) => self.take_record(&record, number..number + 1)?,
                 None => self.lose_misplaced(number, "a record in each slot", "other bytes"),
             }
         }
         Ok(())
+    }
+
+    fn decode_slot<'s>(&self, slot: &'s [u8]) -> Option<RecordView<'s>> {
+        self.store.belonging.shape.layout.decode_slot(slot, self.form?.has_flags())
     }
 
     fn take_stream(&mut self, number: u64, block: &Block<'_>) -> Result<()> {
@@ -405,7 +320,7 @@ impl<'v, 'f> Pass<'v, 'f> {
         }
         let pending = std::mem::take(&mut self.pending);
         let (mut at, mut begins) = (0, self.begins.unwrap_or(number));
-        let layout = self.view.belonging.shape.layout;
+        let layout = self.store.belonging.shape.layout;
         let problem = loop {
             match layout.decode_stream(&pending[at..]) {
                 Ok((_, record, taken)) => {
@@ -426,7 +341,7 @@ impl<'v, 'f> Pass<'v, 'f> {
     }
 
     fn take_record(&mut self, record: &RecordView<'_>, blocks: Range<u64>) -> Result<()> {
-        let Belonging { shape, partition } = self.view.belonging;
+        let Belonging { shape, partition } = self.store.belonging;
         let placing = shape.placing;
         let whole = placing.hasher.hash(record.key);
         if whole.partition(placing.partitions_log2) as u64 != partition {
@@ -438,7 +353,7 @@ impl<'v, 'f> Pass<'v, 'f> {
             return Ok(());
         }
         let hash = whole.within_partition(placing.partitions_log2);
-        if self.view.is_in_order() && self.highest.is_some_and(|highest| hash.placement < highest) {
+        if self.store.is_in_order() && self.highest.is_some_and(|highest| hash.placement < highest) {
             self.lose_misplaced(
                 blocks.start,
                 "records in the order of their hashes",
@@ -449,7 +364,7 @@ impl<'v, 'f> Pass<'v, 'f> {
         self.highest = self.highest.max(Some(hash.placement));
         self.lowest_in_block =
             Some(self.lowest_in_block.map_or(hash.placement, |low| low.min(hash.placement)));
-        if let Err(part) = self.view.finds(hash, &blocks) {
+        if let Err(part) = self.store.finds(hash, &blocks) {
             self.not_found.get_or_insert((part, blocks.start));
         }
         self.records += 1;
@@ -457,25 +372,21 @@ impl<'v, 'f> Pass<'v, 'f> {
     }
 
     fn finish(mut self) -> Examined {
-        let footer = self.view.file.footer();
+        let footer = self.store.file.footer();
         if !self.pending.is_empty() && footer.blocks > 0 {
             self.lose_misplaced(footer.blocks - 1, "the rest of a record", "the end of the last block");
         }
-        let path = self.view.file.file().path().to_owned();
-        if self.runs.is_empty() && self.view.end_is_known && self.records != footer.records {
+        let path = self.store.file.file().path().to_owned();
+        if self.runs.is_empty() && self.store.end_is_known && self.records != footer.records {
             let damage = Damage::new(&path, DamagedPart::Records, 0, 0);
             let damage = damage.because(format!("{} records", footer.records), self.records.to_string());
             self.runs.push(Run { blocks: 0..footer.blocks, damage, before: None, after: None });
         }
-        let behind = self.highest.filter(|_| self.view.is_in_order()).unwrap_or(0);
-        let mut damage: Vec<Damage> = self.runs.into_iter().map(|run| run.told(self.view)).collect();
-        let is_there = |part| match part {
-            DamagedPart::Index => footer.index.kind != 0,
-            _ => footer.filter.kind != 0,
-        };
-        if let Some((part, block)) = self.not_found.filter(|(part, _)| is_there(*part)) {
+        let behind = self.highest.filter(|_| self.store.is_in_order()).unwrap_or(0);
+        let mut damage: Vec<Damage> = self.runs.into_iter().map(|run| run.damage_of(self.store)).collect();
+        if let Some((part, block)) = self.not_found {
             let section = if part == DamagedPart::Index { &footer.index } else { &footer.filter };
-            let (offset, length) = extent_of(section);
+            let (offset, length) = (StoreFile::section_offset(section), section.length());
             let expected = format!("an index that locates the records of block {block}");
             damage.push(Damage::new(path, part, offset, length).because(expected, "an index that does not"));
         }
@@ -484,14 +395,14 @@ impl<'v, 'f> Pass<'v, 'f> {
 }
 
 impl Run {
-    fn told(self, view: &StoreView<'_>) -> Damage {
-        let (offset, length) = view.file.extent_of(&self.blocks);
+    fn damage_of(self, store: &OpenedStore) -> Damage {
+        let (offset, length) = store.file.extent_of(&self.blocks);
         let (first, last) = match self.damage.part {
             // The placements read before the contents turned out to be foreign have no meaning.
             DamagedPart::Records => (0, u64::MAX),
-            _ => view.placements_of(&self.blocks, self.before, self.after),
+            _ => store.placements_between(self.before, self.after),
         };
-        let lost: Vec<KeyRange> = vec![view.belonging.range(first, last)];
+        let lost: Vec<KeyRange> = vec![store.belonging.range(first, last)];
         Damage { offset, length: length as u64, lost, ..self.damage }
     }
 }

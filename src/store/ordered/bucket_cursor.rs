@@ -1,4 +1,5 @@
-//! Reading a table with a perfect index in hash order. Such a table orders its records between buckets only:
+//! Reading a table with a perfect index, or a cuckoo table, in hash order. Such a table orders its records between
+//! buckets only, which are the buckets of the index or the regions of the LogStore:
 //!
 //! ```text
 //! blocks   | 9 7 8 | 2 5 1 | 3 4 6 |  file order: within a bucket the index decides
@@ -12,6 +13,7 @@ use super::OrderedTable;
 use super::index::PagedIndex;
 use crate::Result;
 use crate::device::{Purpose, with_scratch};
+use crate::index::filter::CuckooFilter;
 use crate::key::KeyHash;
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::RecordView;
@@ -20,10 +22,41 @@ use std::sync::Arc;
 /// The number of bytes by which the window grows.
 const GROWTH_BYTES: usize = 4096;
 
+/// What says where the buckets of a table are.
+#[derive(Clone)]
+pub(super) enum Buckets {
+    /// A perfect index, of which at least the outline is in memory.
+    Perfect(Arc<PagedIndex>),
+    /// The tags of a cuckoo table, whose buckets are regions.
+    Regions(Arc<CuckooFilter>),
+}
+
+impl Buckets {
+    /// Returns the bucket of a placement. Buckets ascend with placements.
+    fn bucket_of(&self, placement: u64) -> u64 {
+        match self {
+            Buckets::Perfect(index) => index.outline.bucket_of(placement) as u64,
+            Buckets::Regions(tags) => tags.settings().region_of(placement).into(),
+        }
+    }
+
+    /// Returns the first block that contains a record of the placement's bucket. `slots_per_block` is that of the
+    /// table.
+    fn first_block_of_bucket(&self, placement: u64, slots_per_block: u32) -> u64 {
+        match self {
+            Buckets::Perfect(index) => index.first_block_of_bucket(placement),
+            Buckets::Regions(tags) => {
+                let first_rank = tags.first_rank_of_region(tags.settings().region_of(placement));
+                u64::from(first_rank / slots_per_block)
+            }
+        }
+    }
+}
+
 /// The records in hash order of an [`OrderedTable`] that orders them by buckets only, read in pieces.
 pub(super) struct BucketCursor {
     table: Arc<OrderedTable>,
-    index: Arc<PagedIndex>,
+    buckets: Buckets,
     purpose: Purpose,
     piece_bytes: usize,
     slot_bytes: usize,
@@ -39,19 +72,14 @@ pub(super) struct BucketCursor {
 
 impl BucketCursor {
     /// Creates a cursor before the first record.
-    pub fn new(
-        table: &OrderedTable,
-        index: Arc<PagedIndex>,
-        purpose: Purpose,
-        piece_bytes: usize,
-    ) -> BucketCursor {
+    pub fn new(table: &OrderedTable, buckets: Buckets, purpose: Purpose, piece_bytes: usize) -> BucketCursor {
         BucketCursor {
             // The cursor needs neither index nor filter, so that they can be released while it runs.
             table: Arc::new(table.without_filter().without_index()),
-            index,
+            buckets,
             purpose,
             piece_bytes,
-            slot_bytes: table.shape.layout.slot_bytes(false).unwrap_or(1),
+            slot_bytes: table.form.slot_bytes(&table.shape.layout).unwrap_or(1),
             next_block: 0,
             slots: Vec::new(),
             free: Vec::new(),
@@ -62,9 +90,8 @@ impl BucketCursor {
 
     /// Returns whether all records of the next record's bucket have been read.
     fn is_bucket_complete(&self) -> bool {
-        let bucket = |record: Option<&(KeyHash, u32)>| {
-            record.map(|(hash, _)| self.index.outline.bucket_of(hash.placement))
-        };
+        let bucket =
+            |record: Option<&(KeyHash, u32)>| record.map(|(hash, _)| self.buckets.bucket_of(hash.placement));
         bucket(self.pending.last()) < bucket(self.pending.first())
     }
 
@@ -105,7 +132,8 @@ impl BucketCursor {
 
     fn record(&self, index: u32) -> Option<RecordView<'_>> {
         let at = index as usize * self.slot_bytes;
-        self.table.shape.layout.decode_slot(self.slots.get(at..at + self.slot_bytes)?, false)
+        let slot = self.slots.get(at..at + self.slot_bytes)?;
+        self.table.shape.layout.decode_slot(slot, self.table.form.has_flags())
     }
 
     /// Copies a slot into the window and returns its index there.
@@ -137,7 +165,7 @@ impl Cursor for BucketCursor {
 
     /// Moves to the first block of the placement's bucket. The next [`advance`](Cursor::advance) reads the bucket.
     fn seek(&mut self, placement: u64) -> Result<()> {
-        self.next_block = self.index.first_block_of_bucket(placement);
+        self.next_block = self.buckets.first_block_of_bucket(placement, self.table.slots_per_block());
         Ok(())
     }
 

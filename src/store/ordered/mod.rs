@@ -10,7 +10,10 @@
 //!  stream         | r rr rrr r|rr r rrr |     a record may span blocks
 //!  ```
 //!
-//! With a filter the same structure is the hash-ordered form of a HashStore, since it can contain deletes.
+//! With a filter the same structure is a HashStore ([`hash_store`](super::hash_store)), since a stream can contain
+//! deletes. The paper's on-flash cuckoo table is the same structure too: checked slots with flags, in the order of the
+//! slots of a LogStore, whose tags locate them. Its records are ordered between regions of the LogStore only, as those
+//! of a table with a perfect index are between buckets.
 //!
 //! Deviations: the order is that of a 64-bit hash and not of the key, because users' keys are not hashes. Records of
 //! any size need no second location for what does not fit a slot (the paper's inlining, section 4), because the index
@@ -23,7 +26,7 @@ mod pages;
 mod search;
 mod writer;
 
-use bucket_cursor::BucketCursor;
+use bucket_cursor::{BucketCursor, Buckets};
 pub(crate) use cursor::OrderedCursor;
 pub use index::{IndexKind, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
 use index::{PagedIndex, blocks_of};
@@ -40,6 +43,7 @@ use super::record::{RecordLayout, RecordProblem, RecordShape, RecordView};
 use super::slots::{CheckedSlots, checked_slots_per_block};
 use crate::Result;
 use crate::device::{AlignedBuffer, Directory, Purpose};
+use crate::index::filter::{CuckooFilter, Filter};
 use crate::key::KeyHash;
 use std::ops::Range;
 use std::sync::Arc;
@@ -54,9 +58,17 @@ pub enum BlockForm {
     Slots = 2,
     /// The same, with a checksum for each slot.
     CheckedSlots = 4,
+    /// The same, with flags, so that slots can be tombstones; in the order of the slots of a LogStore.
+    CuckooSlots = 5,
 }
 
 impl BlockForm {
+    /// Returns the form of the blocks of a store file of this kind.
+    pub(in crate::store) fn from_kind(kind: u8) -> Option<BlockForm> {
+        use BlockForm::{CheckedSlots, CuckooSlots, Slots, Stream};
+        [Stream, Slots, CheckedSlots, CuckooSlots].into_iter().find(|form| *form as u8 == kind)
+    }
+
     /// Returns the form that the file states for records of this layout.
     pub(in crate::store) fn of(file: &StoreFile, layout: &RecordLayout) -> Result<BlockForm> {
         let footer = file.footer();
@@ -69,13 +81,8 @@ impl BlockForm {
             let expected = format!("records that fit into {} blocks", footer.blocks);
             return Err(file.file().corrupt(file.length(), expected, got));
         }
-        let form = match footer.kind {
-            kind if kind == BlockForm::Stream as u8 => return Ok(BlockForm::Stream),
-            kind if kind == BlockForm::Slots as u8 => BlockForm::Slots,
-            kind if kind == BlockForm::CheckedSlots as u8 => BlockForm::CheckedSlots,
-            _ => return refused(),
-        };
-        if form.slots_in(layout, footer.block_bytes).is_none() {
+        let Some(form) = BlockForm::from_kind(footer.kind) else { return refused() };
+        if form != BlockForm::Stream && form.slots_in(layout, footer.block_bytes).is_none() {
             return refused();
         }
         let blocks_of_slots = |checked: CheckedSlots| checked.slots.div_ceil(checked.per_block());
@@ -88,14 +95,27 @@ impl BlockForm {
         }
     }
 
+    /// Returns the bytes of a slot without its checksum, if the form has slots and the layout a fixed size.
+    pub(in crate::store) fn slot_bytes(self, layout: &RecordLayout) -> Option<usize> {
+        layout.slot_bytes(self.has_flags()).filter(|bytes| self != BlockForm::Stream && *bytes > 0)
+    }
+
+    /// Returns whether slots have flags.
+    pub(in crate::store) fn has_flags(self) -> bool {
+        self == BlockForm::CuckooSlots
+    }
+
+    /// Returns whether each slot has a checksum.
+    pub(in crate::store) fn is_checked(self) -> bool {
+        matches!(self, BlockForm::CheckedSlots | BlockForm::CuckooSlots)
+    }
+
     /// Returns the number of records in a full block, if they are in slots and at least one fits.
-    fn slots_in(self, layout: &RecordLayout, block_bytes: u32) -> Option<u32> {
-        let slot_bytes = layout.slot_bytes(false).filter(|bytes| *bytes > 0)?;
-        let block_bytes = block_bytes as usize;
-        let slots = match self {
-            BlockForm::Stream => return None,
-            BlockForm::Slots => block_bytes.saturating_sub(BLOCK_HEADER_BYTES) / slot_bytes,
-            BlockForm::CheckedSlots => checked_slots_per_block(slot_bytes, block_bytes),
+    pub fn slots_in(self, layout: &RecordLayout, block_bytes: u32) -> Option<u32> {
+        let (slot_bytes, block_bytes) = (self.slot_bytes(layout)?, block_bytes as usize);
+        let slots = match self.is_checked() {
+            true => checked_slots_per_block(slot_bytes, block_bytes),
+            false => block_bytes.saturating_sub(BLOCK_HEADER_BYTES) / slot_bytes,
         };
         Some(slots as u32).filter(|slots| *slots > 0)
     }
@@ -103,7 +123,7 @@ impl BlockForm {
     /// Returns the positions of the slots of a file, if each has a checksum.
     pub(in crate::store) fn checked(self, file: &StoreFile, layout: &RecordLayout) -> Option<CheckedSlots> {
         let footer = file.footer();
-        let slot_bytes = layout.slot_bytes(false).filter(|_| self == BlockForm::CheckedSlots)?;
+        let slot_bytes = self.slot_bytes(layout).filter(|_| self.is_checked())?;
         let block_bytes = footer.block_bytes as usize;
         Some(CheckedSlots { store_tag: footer.tag, slot_bytes, block_bytes, slots: footer.records })
     }
@@ -122,7 +142,7 @@ pub struct OrderedTable {
     /// `None` if the filter is on flash or does not exist.
     filter: Option<Arc<StoreFilter>>,
     /// For a store whose records are ordered by buckets only.
-    paged: Option<Arc<PagedIndex>>,
+    buckets: Option<Buckets>,
 }
 
 /// The possible location of a record.
@@ -167,7 +187,7 @@ impl OrderedTable {
         shape: RecordShape,
     ) -> Result<OrderedTable> {
         let file = StoreFile::open(directory, name, tag)?;
-        if file.footer().index.kind == 0 {
+        if file.footer().index.kind == 0 && file.footer().kind != BlockForm::CuckooSlots as u8 {
             return Err(file.file().corrupt(file.length(), "a store with an index", "no index"));
         }
         OrderedTable::in_file(file, shape, false)
@@ -178,8 +198,11 @@ impl OrderedTable {
         let form = BlockForm::of(&file, &shape.layout)?;
         StoreFilter::check_kind(&file)?;
         let mut store = OrderedTable::of(file, shape, form);
-        if StoreIndex::is_in_buckets(store.file.footer()) {
-            store.paged = Some(Arc::new(PagedIndex::open(&store.file, store.slots_per_block())?));
+        if form == BlockForm::CuckooSlots {
+            store.buckets = Some(Buckets::Regions(Arc::new(StoreFilter::load_tags(&store.file)?)));
+        } else if StoreIndex::is_in_buckets(store.file.footer()) {
+            let paged = PagedIndex::open(&store.file, store.slots_per_block())?;
+            store.buckets = Some(Buckets::Perfect(Arc::new(paged)));
         }
         if with_index { store.with_index() } else { Ok(store) }
     }
@@ -187,7 +210,7 @@ impl OrderedTable {
     /// Returns the store with nothing in memory.
     fn of(file: StoreFile, shape: RecordShape, form: BlockForm) -> OrderedTable {
         let checked = form.checked(&file, &shape.layout);
-        OrderedTable { file: Arc::new(file), shape, form, checked, index: None, filter: None, paged: None }
+        OrderedTable { file: Arc::new(file), shape, form, checked, index: None, filter: None, buckets: None }
     }
 
     fn slots_per_block(&self) -> u32 {
@@ -202,7 +225,7 @@ impl OrderedTable {
             checked: self.checked,
             index: self.index.clone(),
             filter: self.filter.clone(),
-            paged: self.paged.clone(),
+            buckets: self.buckets.clone(),
         }
     }
 
@@ -215,7 +238,8 @@ impl OrderedTable {
         let Some((index, paged)) = StoreIndex::load(&self.file, self.form, self.slots_per_block())? else {
             return Ok(self.handle());
         };
-        Ok(OrderedTable { index: Some(Arc::new(index)), paged: paged.map(Arc::new), ..self.handle() })
+        let buckets = paged.map(|paged| Buckets::Perfect(Arc::new(paged)));
+        Ok(OrderedTable { index: Some(Arc::new(index)), buckets, ..self.handle() })
     }
 
     /// Returns the same store with its index on flash.
@@ -227,8 +251,8 @@ impl OrderedTable {
     /// [`with_index`](Self::with_index).
     pub fn with_filter(&self) -> Result<OrderedTable> {
         let filter = match &self.filter {
-            Some(filter) => Some(filter.clone()),
-            None => StoreFilter::load(&self.file)?.map(Arc::new),
+            None if !self.has_filter() => StoreFilter::load(&self.file)?.map(Arc::new),
+            filter => filter.clone(),
         };
         Ok(OrderedTable { filter, ..self.handle() })
     }
@@ -240,7 +264,7 @@ impl OrderedTable {
 
     /// Returns the same store with the index that `other`, another handle of it, has in memory.
     pub fn with_index_of(&self, other: &OrderedTable) -> OrderedTable {
-        OrderedTable { index: other.index.clone(), paged: other.paged.clone(), ..self.handle() }
+        OrderedTable { index: other.index.clone(), buckets: other.buckets.clone(), ..self.handle() }
     }
 
     /// Returns the same store with the filter that `other`, another handle of it, has in memory.
@@ -258,28 +282,45 @@ impl OrderedTable {
         let footer = self.file.footer();
         let index = StoreIndex::kind_in(footer, self.form == BlockForm::CheckedSlots);
         let filter = FilterKind::of_section(footer.filter.kind);
-        (index.map_or("none", IndexKind::name), filter.map_or("none", FilterKind::name))
+        let no_index = if self.is_cuckoo_table() { "cuckoo_table" } else { "none" };
+        (index.map_or(no_index, IndexKind::name), filter.map_or("none", FilterKind::name))
     }
 
     /// Returns whether its filter is in memory, or it has none.
     pub fn has_filter(&self) -> bool {
-        self.filter.is_some() || self.file.footer().filter.kind == 0
+        self.filter.is_some() || self.file.footer().filter.kind == 0 || self.is_cuckoo_table()
     }
 
     /// Returns whether records are ordered between buckets only. Such a store cannot be searched without a part of its
     /// index.
     pub fn is_in_buckets(&self) -> bool {
-        StoreIndex::is_in_buckets(self.file.footer())
+        self.buckets.is_some()
+    }
+
+    /// Returns whether this is a cuckoo table, whose tags are always in memory.
+    pub fn is_cuckoo_table(&self) -> bool {
+        self.form == BlockForm::CuckooSlots
     }
 
     fn paged(&self) -> Option<&PagedIndex> {
-        self.paged.as_deref()
+        match &self.buckets {
+            Some(Buckets::Perfect(paged)) => Some(paged),
+            _ => None,
+        }
+    }
+
+    /// Returns the tags of a cuckoo table.
+    fn tags(&self) -> Option<&CuckooFilter> {
+        match &self.buckets {
+            Some(Buckets::Regions(tags)) => Some(tags),
+            _ => None,
+        }
     }
 
     /// Returns the records in hash order, read `piece_bytes` at a time.
     pub fn cursor(&self, purpose: Purpose, piece_bytes: usize) -> Box<dyn Cursor> {
-        match &self.paged {
-            Some(paged) => Box::new(BucketCursor::new(self, paged.clone(), purpose, piece_bytes)),
+        match &self.buckets {
+            Some(buckets) => Box::new(BucketCursor::new(self, buckets.clone(), purpose, piece_bytes)),
             None => Box::new(OrderedCursor::new(self, purpose, piece_bytes)),
         }
     }
@@ -305,13 +346,13 @@ impl OrderedTable {
     }
 
     /// Returns the index, if it is in memory.
-    pub fn index(&self) -> Option<&StoreIndex> {
-        self.index.as_deref()
+    pub fn index(&self) -> Option<&Arc<StoreIndex>> {
+        self.index.as_ref()
     }
 
     /// Returns the filter, if it is in memory.
-    pub fn filter(&self) -> Option<&StoreFilter> {
-        self.filter.as_deref()
+    pub fn filter(&self) -> Option<&Arc<StoreFilter>> {
+        self.filter.as_ref()
     }
 
     /// Returns the settings for another index over these blocks.
@@ -340,7 +381,8 @@ impl OrderedTable {
 
     /// Returns the memory of the filter, in bytes.
     pub fn filter_bytes(&self) -> usize {
-        self.filter.as_ref().map_or(0, |filter| filter.heap_bytes())
+        let tags = self.tags().map_or(0, Filter::heap_bytes);
+        self.filter.as_ref().map_or(tags, |filter| filter.heap_bytes())
     }
 
     /// Returns the memory that dropping the index would free, in bytes.
@@ -393,9 +435,19 @@ impl OrderedTable {
         if self.filter.as_ref().is_some_and(|filter| !filter.may_contain(hash)) {
             return Ok(Located::Nowhere);
         }
-        let (units, units_per_block) = match (&self.index, self.paged()) {
+        let (units, units_per_block) = match (&self.index, &self.buckets) {
             (Some(index), _) => index.locate_units(hash),
-            (None, Some(paged)) => (paged.locate(&self.file, purpose, hash, buffer)?, paged.units_per_block),
+            (None, Some(Buckets::Perfect(paged))) => {
+                (paged.locate(&self.file, purpose, hash, buffer)?, paged.units_per_block)
+            }
+            (None, Some(Buckets::Regions(tags))) => {
+                let mut slots = slots_with_tag(tags, hash);
+                return Ok(match (slots.next(), slots.next()) {
+                    (None, _) => Located::Nowhere,
+                    (Some(slot), None) => Located::In(slot),
+                    _ => Located::Anywhere,
+                });
+            }
             (None, None) => return Ok(Located::Anywhere),
         };
         Ok(self.span(units, units_per_block).map_or(Located::Nowhere, Located::In))
@@ -411,14 +463,27 @@ impl OrderedTable {
     ) -> Result<Option<T>> {
         match self.locate(query, buffer)? {
             Located::Nowhere => Ok(None),
-            Located::In(span) => {
-                let extent = self.extent_of(&span);
-                let read = self.file.read_extent(query.purpose, extent, buffer)?;
-                let bytes = buffer.get_mut(read).unwrap_or_default();
-                Ok(self.find(span, bytes, query.key)?.map(|record| found(&record)))
-            }
-            Located::Anywhere => Search { table: self, query: *query }.run(found),
+            Located::In(span) => self.look_up_in(span, query, buffer, &mut found),
+            Located::Anywhere => match self.tags() {
+                Some(tags) => slots_with_tag(tags, query.hash)
+                    .find_map(|slot| self.look_up_in(slot, query, buffer, &mut found).transpose())
+                    .transpose(),
+                None => Search { table: self, query: *query }.run(found),
+            },
         }
+    }
+
+    /// Reads a span, and calls `found` with the record of the key, if it is there.
+    fn look_up_in<T>(
+        &self,
+        span: Span,
+        query: &Query<'_>,
+        buffer: &mut AlignedBuffer,
+        found: &mut impl FnMut(&RecordView<'_>) -> T,
+    ) -> Result<Option<T>> {
+        let read = self.file.read_extent(query.purpose, self.extent_of(&span), buffer)?;
+        let bytes = buffer.get_mut(read).unwrap_or_default();
+        Ok(self.find(span, bytes, query.key)?.map(|record| found(&record)))
     }
 
     /// Returns a block such that all records from a placement on begin in it or in later blocks: the last such block,
@@ -437,7 +502,10 @@ impl OrderedTable {
 
     /// Returns false only if the key is certainly absent. Reads nothing.
     pub fn may_contain(&self, hash: KeyHash) -> bool {
-        self.records() > 0 && self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
+        let KeyHash { placement, fingerprint } = hash;
+        self.records() > 0
+            && self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
+            && self.tags().is_none_or(|tags| tags.may_contain(placement, fingerprint))
     }
 
     /// Finds the record of a key in `bytes`, which were read from `span`. Verifies them, and joins a record that spans
@@ -486,11 +554,8 @@ impl OrderedTable {
         for number in slots.clone() {
             let slot = slot_at(number);
             let content = slot.get(..checked.slot_bytes).unwrap_or_default();
-            let Some(record) =
-                self.shape.layout.decode_slot(content, false).filter(|record| record.key == key)
-            else {
-                continue;
-            };
+            let record = self.shape.layout.decode_slot(content, self.form.has_flags());
+            let Some(record) = record.filter(|record| record.key == key) else { continue };
             if self.verifies_gets() {
                 checked.open(file, number, slot)?;
             }
@@ -521,13 +586,13 @@ impl OrderedTable {
         &self,
         payload: &'b [u8],
     ) -> std::result::Result<(RecordView<'b>, usize), RecordProblem> {
-        let Some(slot_bytes) = self.shape.layout.slot_bytes(false).filter(|_| self.form != BlockForm::Stream)
-        else {
-            return self.shape.layout.decode_stream(payload).map(|(_, record, taken)| (record, taken));
+        let RecordShape { layout, .. } = &self.shape;
+        let Some(slot_bytes) = self.form.slot_bytes(layout) else {
+            return layout.decode_stream(payload).map(|(_, record, taken)| (record, taken));
         };
         let stride = self.checked.map_or(slot_bytes, |checked| checked.stride());
         let slot = payload.get(..stride).ok_or(RecordProblem::Short(stride))?;
-        let record = slot.get(..slot_bytes).and_then(|slot| self.shape.layout.decode_slot(slot, false));
+        let record = slot.get(..slot_bytes).and_then(|slot| layout.decode_slot(slot, self.form.has_flags()));
         Ok((record.ok_or(RecordProblem::Malformed("a record of the store's size"))?, stride))
     }
 
@@ -575,6 +640,12 @@ impl OrderedTable {
         }
         None
     }
+}
+
+/// Returns the slots of a cuckoo table with the tag of a key: 1 + 2^-12 on average if the key is there, 2^-12 if not.
+fn slots_with_tag(tags: &CuckooFilter, hash: KeyHash) -> impl Iterator<Item = Span> + '_ {
+    tags.candidate_slots(hash.placement, hash.fingerprint)
+        .map(|slot| Span::Slots(slot.rank.into()..u64::from(slot.rank) + 1))
 }
 
 #[cfg(test)]

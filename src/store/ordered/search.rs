@@ -156,9 +156,7 @@ impl Search<'_> {
     fn first_key<'p>(&self, payload: &'p [u8]) -> std::result::Result<&'p [u8], RecordProblem> {
         match self.table.form() {
             BlockForm::Stream => self.table.shape.layout.decode_stream_key(payload),
-            BlockForm::Slots | BlockForm::CheckedSlots => {
-                self.table.decode(payload).map(|(record, _)| record.key)
-            }
+            _ => self.table.decode(payload).map(|(record, _)| record.key),
         }
     }
 

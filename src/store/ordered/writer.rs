@@ -1,7 +1,7 @@
 //! Writes a store in hash order, and builds its index at the same time.
 
 use super::index::{IndexKind, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
-use super::{BlockForm, OrderedTable};
+use super::{BlockForm, Buckets, OrderedTable};
 use crate::Result;
 use crate::device::{Directory, Purpose};
 use crate::index::perfect::{PerfectIndexBuilder, PerfectIndexSettings};
@@ -70,14 +70,9 @@ impl OrderedTableSettings {
     }
 
     fn expected_blocks(&self) -> u64 {
-        match self.form {
-            BlockForm::Slots | BlockForm::CheckedSlots => {
-                let slots_per_block = slots_per_block(&self.shape.layout, self.form, self.block_bytes);
-                self.expected_records.div_ceil(slots_per_block.into())
-            }
-            BlockForm::Stream => {
-                self.expected_bytes / (u64::from(self.block_bytes) - BLOCK_HEADER_BYTES as u64) + 1
-            }
+        match self.form.slots_in(&self.shape.layout, self.block_bytes) {
+            Some(slots_per_block) => self.expected_records.div_ceil(slots_per_block.into()),
+            None => self.expected_bytes / (u64::from(self.block_bytes) - BLOCK_HEADER_BYTES as u64) + 1,
         }
     }
 }
@@ -230,16 +225,13 @@ impl OrderedTableWriter {
             settings.piece_bytes,
         )?;
         let (store_tag, block_bytes) = (settings.tag, settings.block_bytes as usize);
-        let blocks = match settings.form {
-            BlockForm::CheckedSlots => {
-                let per_block = slots_per_block(&settings.shape.layout, settings.form, settings.block_bytes);
-                let block = BlockBuilder::bare(store_tag, block_bytes);
-                Blocks { file, block, store_tag, checked_per_block: Some(per_block.into()) }
-            }
-            BlockForm::Slots | BlockForm::Stream => {
-                let block = BlockBuilder::new(store_tag, block_bytes);
-                Blocks { file, block, store_tag, checked_per_block: None }
-            }
+        let blocks = if settings.form.is_checked() {
+            let per_block = slots_per_block(&settings.shape.layout, settings.form, settings.block_bytes);
+            let block = BlockBuilder::bare(store_tag, block_bytes);
+            Blocks { file, block, store_tag, checked_per_block: Some(per_block.into()) }
+        } else {
+            let block = BlockBuilder::new(store_tag, block_bytes);
+            Blocks { file, block, store_tag, checked_per_block: None }
         };
         Ok(OrderedTableWriter { settings, blocks, index, group: Group::default(), records: 0, deleted: 0 })
     }
@@ -267,11 +259,8 @@ impl OrderedTableWriter {
             self.settings.shape.layout.encode_slot(&entry.record, false, &mut bucket.slots);
             return Ok(());
         }
-        let packed = match self.settings.form {
-            BlockForm::Slots => self.settings.fill_blocks,
-            BlockForm::CheckedSlots => true,
-            BlockForm::Stream => false,
-        };
+        let form = self.settings.form;
+        let packed = form.is_checked() || (form == BlockForm::Slots && self.settings.fill_blocks);
         // Records stay in one group while the end of a block between them would make their lookups read two blocks.
         let begins_group = match self.group.records.last() {
             Some(&(last, _)) => packed || !self.index.would_share(last, placement),
@@ -280,13 +269,10 @@ impl OrderedTableWriter {
         if begins_group {
             self.place_group()?;
         }
-        match self.settings.form {
-            BlockForm::Slots | BlockForm::CheckedSlots => {
-                self.settings.shape.layout.encode_slot(&entry.record, false, &mut self.group.bytes)
-            }
-            BlockForm::Stream => {
-                self.settings.shape.layout.encode_stream(&entry.record, 0, &mut self.group.bytes)
-            }
+        let layout = &self.settings.shape.layout;
+        match form {
+            BlockForm::Stream => layout.encode_stream(&entry.record, 0, &mut self.group.bytes),
+            _ => layout.encode_slot(&entry.record, form.has_flags(), &mut self.group.bytes),
         }
         self.group.records.push((placement, self.group.bytes.len()));
         Ok(())
@@ -368,12 +354,14 @@ impl OrderedTableWriter {
             (filter_kind, &filter_bytes),
         )?;
         let OrderedTableSettings { shape, form, .. } = self.settings;
-        Ok(OrderedTable {
-            index: index.map(Arc::new),
-            filter: filter.map(Arc::new),
-            paged: paged.map(Arc::new),
-            ..OrderedTable::of(file, shape, form)
-        })
+        let (filter, buckets) = match filter {
+            Some(StoreFilter::Cuckoo(tags)) if form == BlockForm::CuckooSlots => {
+                (None, Some(Buckets::Regions(Arc::new(tags))))
+            }
+            filter => (filter, paged.map(|paged| Buckets::Perfect(Arc::new(paged)))),
+        };
+        let (index, filter) = (index.map(Arc::new), filter.map(Arc::new));
+        Ok(OrderedTable { index, filter, buckets, ..OrderedTable::of(file, shape, form) })
     }
 
     /// Ends a temporary store without an index, which only this process reads while it is open

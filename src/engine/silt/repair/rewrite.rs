@@ -4,6 +4,7 @@ use super::super::SiltSettings;
 use super::super::live::{Role, StoreEntry};
 use super::super::merge::sorted_settings;
 use super::survey::{DamagedStore, Survey};
+use crate::Result;
 use crate::device::{Directory, Purpose};
 use crate::engine::settings::SettingsTable;
 use crate::key::{Placing, random_number};
@@ -14,7 +15,6 @@ use crate::store::names::{FileName, list_files};
 use crate::store::ordered::{OrderedTableSettings, OrderedTableWriter};
 use crate::store::record::RecordShape;
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
-use crate::{Error, Result};
 
 /// The memory for sorting records, in bytes.
 const SORT_MEMORY_BYTES: usize = 32 << 20;
@@ -47,14 +47,7 @@ impl<'a> Rewriting<'a> {
     /// Writes the intact records of a store to a new one; returns `None` if there are none.
     pub fn store(&mut self, damaged: &DamagedStore, advance: &mut Advance<'_>) -> Result<Option<StoreEntry>> {
         let to_open = self.survey.to_open(damaged.partition, &damaged.entry, &damaged.name);
-        let opened = match OpenedStore::open(self.directory, &to_open) {
-            Ok(Ok(opened)) => opened,
-            Ok(Err(_)) => return Ok(None),
-            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        };
+        let Ok(opened) = OpenedStore::open(self.directory, &to_open)? else { return Ok(None) };
         let mut sort = self.sort(to_open.belonging.shape.placing)?;
         opened.examine(advance, &mut |record| sort.push(record, &mut |_, _| true))?;
         let mut sorted = sort.finish(&mut |_, _| true)?;
@@ -186,18 +179,12 @@ impl NewStore {
 
     /// Writes the rest of the store and syncs it. It is durable once the directory is synced.
     fn finish(self, rewriting: &mut Rewriting<'_>) -> Result<StoreEntry> {
-        let (role, records, file) = match self.writer {
-            NewStoreWriter::Hash(writer) => {
-                let store = writer.finish(&[])?;
-                (Role::of(&store), store.records(), store.shared_file())
-            }
-            NewStoreWriter::Sorted(writer) => {
-                let store = writer.finish(None)?;
-                (Role::Sorted, store.records(), store.shared_file())
-            }
+        let (role, store) = match self.writer {
+            NewStoreWriter::Hash(writer) => (Role::HashOrdered, writer.finish(&[])?),
+            NewStoreWriter::Sorted(writer) => (Role::Sorted, writer.finish(None)?),
         };
-        rewriting.kept_records += records;
-        file.sync(Purpose::Maintain)?;
+        rewriting.kept_records += store.records();
+        store.file().sync(Purpose::Maintain)?;
         Ok(StoreEntry { number: self.number, tag: self.tag, role })
     }
 }

@@ -1,12 +1,14 @@
 //! Finds the intact parts of a database.
 
 use super::super::live::{Manifest, PartitionEntry, StoreEntry};
-use super::super::open::{open_store, usual_kind};
+use super::super::open::{open_store, usual_form};
 use super::super::verify::{add_examined, lost_in_log};
 use super::Course;
 use crate::damage::{Damage, DamagedPart, VerifyReport};
 use crate::device::{Access, Directory};
-use crate::store::examine::{Belonging, ExaminedLog, LogToExamine, OpenedStore, StoreToOpen, Unreadable};
+use crate::store::examine::{
+    Belonging, Examined, ExaminedLog, LogToExamine, OpenedStore, StoreToOpen, Unreadable, is_damage,
+};
 use crate::store::manifest::{Header, KeptSettings};
 use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::{Error, Result};
@@ -80,19 +82,14 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Returns the common properties of the records of a partition.
-    fn belonging(&self, partition: usize) -> Belonging {
-        Belonging { shape: self.header.records(), partition: partition as u64 }
-    }
-
     /// Returns how to open a store.
     pub fn to_open<'n>(&self, partition: usize, entry: &StoreEntry, name: &'n str) -> StoreToOpen<'n> {
         StoreToOpen {
             name,
             tag: entry.tag,
-            kind: usual_kind(entry.role, &self.header),
+            form: usual_form(entry.role, &self.header),
             block_bytes: self.header.block_bytes,
-            belonging: self.belonging(partition),
+            belonging: Belonging { shape: self.header.records(), partition: partition as u64 },
         }
     }
 
@@ -105,10 +102,9 @@ impl Survey {
     ) -> Result<()> {
         let entry = self.partitions[partition].stores[age];
         let name = entry.file_name();
-        let belonging = self.belonging(partition);
         let known = self.report.damage.len();
-        match OpenedStore::open(directory, &self.to_open(partition, &entry, &name)) {
-            Ok(Ok(store)) => {
+        match OpenedStore::open(directory, &self.to_open(partition, &entry, &name))? {
+            Ok(store) => {
                 let examined = store.examine(&mut |bytes| course.advance(bytes), &mut |_| Ok(()))?;
                 add_examined(examined, age > 0, &mut self.report);
                 match open_store(directory, &self.header, &entry) {
@@ -118,23 +114,15 @@ impl Survey {
                     _ => {}
                 }
             }
-            Ok(Err(damage)) => self.lose_store(damage, &belonging, age),
-            Err(Error::Io { file, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                let damage = Damage::new(file, DamagedPart::File, 0, 0)
-                    .because("the file of a live store named by the manifest", "no such file");
-                self.lose_store(damage, &belonging, age);
+            Err(damage) => {
+                let examined = Examined { damage: vec![damage], ..Examined::default() };
+                add_examined(examined, age > 0, &mut self.report);
             }
-            Err(error) => return Err(error),
         }
         if self.report.damage.len() > known {
             self.damaged_stores.push(DamagedStore { partition, entry, name });
         }
         Ok(())
-    }
-
-    fn lose_store(&mut self, damage: Damage, belonging: &Belonging, age: usize) {
-        let lost = vec![belonging.range(0, u64::MAX)];
-        self.report.damage.push(Damage { lost, may_be_older: age > 0, ..damage });
     }
 
     fn examine_log(&mut self, directory: &Directory, course: &mut Course<'_, '_>) -> Result<()> {
@@ -180,12 +168,6 @@ fn bytes_of_stores(directory: &Directory, partitions: &[PartitionEntry]) -> Resu
         bytes += length_of(directory, &store.file_name())?;
     }
     Ok(bytes)
-}
-
-/// Returns whether an error means damage: wrong bytes, or bytes that the device has lost.
-fn is_damage(error: &Error) -> bool {
-    matches!(error, Error::Corrupt { .. } | Error::Version { .. })
-        || matches!(error, Error::Io { source, .. } if source.raw_os_error() == Some(5))
 }
 
 /// Reads the manifest or, if that is damaged, its mirror. Also returns their damage.
