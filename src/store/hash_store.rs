@@ -181,7 +181,7 @@ mod tests {
     }
 
     fn value(number: u32) -> Option<Vec<u8>> {
-        (number % 5 != 0).then(|| number.to_le_bytes().to_vec())
+        (!number.is_multiple_of(5)).then(|| number.to_le_bytes().to_vec())
     }
 
     /// Writes a cuckoo table of the records with the numbers below `count`.

@@ -40,8 +40,7 @@ pub fn run(data: &[u8]) {
         purpose: Purpose::Convert,
         piece_bytes: 4096,
     };
-    let mut writer =
-        OrderedTableWriter::create(&directory, "store", settings).expect("memory does not fail");
+    let mut writer = OrderedTableWriter::create(&directory, "store", settings).expect("memory does not fail");
     let mut keys = Vec::new();
     for number in 0..u32::from(input.u8()) {
         let key = u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes().repeat(3)[..key_length]

@@ -2,9 +2,8 @@
 
 use crate::input::{Input, directory_with};
 use crate::seal::{SECRET, commit};
-use siltstone::engine::silt::live::Manifest;
 use siltstone::key::KeyHasher;
-use siltstone::store::manifest::Header;
+use siltstone::store::manifest::{Header, Manifest};
 
 /// Runs the target.
 pub fn run(data: &[u8]) {

@@ -4,7 +4,6 @@
 
 use super::configuration::Configuration;
 use super::engine::Silt;
-use super::live::{Manifest, PartitionEntry, Role, StoreEntry};
 use super::memory_budget::{check_budget, log_slots_max};
 use super::partition::{Partition, Partitions};
 use super::policy::{POSITION_BITS_MAX, log_store_settings};
@@ -19,7 +18,7 @@ use crate::progress::Progress;
 use crate::store::hash_store::HASH_ORDER_FORM;
 use crate::store::log::{Log, LogSettings};
 use crate::store::log_store::LogStore;
-use crate::store::manifest::Header;
+use crate::store::manifest::{Header, Manifest, PartitionEntry, Role, StoreEntry};
 use crate::store::names::{FileName, list_files};
 use crate::store::ordered::{BlockForm, IndexKind, OrderedTable, OrderedTableSettings};
 use crate::{Error, Result};
@@ -54,12 +53,11 @@ impl Silt {
             check_budget(budget, 1 << header.partitions_log2)?;
         }
         let slots_max = log_slots_max(common.memory_budget, 1 << header.partitions_log2);
-        let converted = || manifest.partitions().iter().map(|partition| partition.converted_to);
         let log_settings = LogSettings {
             format: header.log_format(),
             segment_bytes: settings.log_segment_bytes,
-            from: converted().min().unwrap_or(0),
-            durable: converted().max().unwrap_or(0).max(manifest.log_synced()),
+            from: manifest.converted_to(),
+            durable: manifest.log_durable(),
         };
         let (log, recovered) = Log::open(&directory, &log_settings, progress)?;
         let partitions = manifest

@@ -6,10 +6,9 @@ use super::partition::Partitions;
 use crate::Result;
 use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
 use crate::progress::Progress;
-use crate::store::examine::{Examined, OpenedStore};
+use crate::store::examine::{Examined, ExaminedLog, OpenedStore};
 use crate::store::log::Log;
 use crate::store::manifest::Header;
-use std::ops::Range;
 
 /// Reads every block, index and filter of every store, the log and the manifest, and lists what is damaged.
 pub(super) fn verify(
@@ -45,10 +44,8 @@ pub(super) fn verify(
     }
     let from = converted_to.iter().copied().min().unwrap_or(0);
     let log = log.examine(from, &mut advance)?;
-    report.checked_records += log.records;
+    add_log(&log, header, &converted_to, &mut report);
     report.checked_bytes = total;
-    let damage = log.damage.into_iter();
-    report.damage.extend(damage.map(|(gap, damage)| lost_in_log(header, &converted_to, &gap, damage)));
     Ok(report)
 }
 
@@ -63,12 +60,15 @@ pub(super) fn add_examined(examined: Examined, has_older: bool, report: &mut Ver
     );
 }
 
-/// Returns the damage of a gap in the log with the keys whose records may have been in it: those of every partition
-/// whose records in the gap were not converted.
-pub(super) fn lost_in_log(header: &Header, converted_to: &[u64], gap: &Range<u64>, damage: Damage) -> Damage {
-    let concerned = (0..).zip(converted_to).filter(|(_, converted)| **converted < gap.end && !gap.is_empty());
-    let ranges = concerned
-        .map(|(partition, _)| KeyRange::within_partition(partition, header.partitions_log2, 0, u64::MAX));
-    let lost = KeyRange::united(ranges.collect());
-    Damage { may_be_older: !lost.is_empty(), lost, ..damage }
+/// Adds the examination of the log to a report: the keys whose records may have been in a gap are those of every
+/// partition whose records in the gap were not converted. `converted_to` has a position for each partition.
+pub(super) fn add_log(log: &ExaminedLog, header: &Header, converted_to: &[u64], report: &mut VerifyReport) {
+    report.checked_records += log.records;
+    for (gap, damage) in &log.damage {
+        let concerned = (0..).zip(converted_to).filter(|(_, to)| **to < gap.end && !gap.is_empty());
+        let ranges = concerned
+            .map(|(partition, _)| KeyRange::within_partition(partition, header.partitions_log2, 0, u64::MAX));
+        let lost = KeyRange::united(ranges.collect());
+        report.damage.push(Damage { may_be_older: !lost.is_empty(), lost, ..damage.clone() });
+    }
 }

@@ -2,10 +2,10 @@
 //!
 //! A change never modifies a view. It installs a new one, and lookups that hold the old view continue with it.
 
-use super::live::Role;
 use crate::Result;
 use crate::stats::{DegradedStore, StoreKind};
 use crate::store::log_store::FrozenLog;
+use crate::store::manifest::Role;
 use crate::store::ordered::OrderedTable;
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ impl View {
 
     /// Returns all parts that may be on flash only: of every store except for cuckoo tables.
     pub fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
-        let stores = self.stores().filter(|(_, role, _)| *role != Role::CuckooTable);
+        let stores = self.stores().filter(|(.., store)| !store.is_cuckoo_table());
         stores.flat_map(|(number, role, store)| {
             let (index_kind, filter_kind) = match role {
                 Role::Sorted => (PieceKind::SortedIndex, PieceKind::SortedFilter),

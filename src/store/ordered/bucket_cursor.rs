@@ -35,7 +35,7 @@ impl Buckets {
     /// Returns the bucket of a placement. Buckets ascend with placements.
     fn bucket_of(&self, placement: u64) -> u64 {
         match self {
-            Buckets::Perfect(index) => index.outline.bucket_of(placement) as u64,
+            Buckets::Perfect(index) => index.outline.bucket_of(placement),
             Buckets::Regions(tags) => tags.settings().region_of(placement).into(),
         }
     }

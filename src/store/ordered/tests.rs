@@ -4,6 +4,7 @@ use crate::device::{Access, Directory};
 use crate::key::{KeyHasher, Placing};
 use crate::store::StoreFileWriter;
 use crate::store::merge::{Cursor, Entry};
+use crate::store::record::RecordLayout;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -15,12 +15,12 @@
 mod rewrite;
 mod survey;
 
-use super::live::{LiveStores, Manifest};
 use super::{Silt, SiltSettings};
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::{Directory, Purpose};
 use crate::progress::Progress;
 use crate::store::log::Log;
+use crate::store::manifest::Manifest;
 use crate::store::names::{FileName, MANIFEST_NAME, MIRROR_NAME, segment_bases};
 use crate::{Error, Result};
 use rewrite::Rewriting;
@@ -84,7 +84,8 @@ fn write_anew(
     course: &mut Course<'_, '_>,
 ) -> Result<RepairReport> {
     course.total += survey.bytes_to_rewrite(directory)?;
-    let mut partitions = survey.partitions.clone();
+    let header = survey.manifest.header();
+    let mut partitions = survey.manifest.partitions().to_vec();
     let mut obsolete = Vec::new();
     for damaged in &survey.damaged_stores {
         let stores = &mut partitions[damaged.partition].stores;
@@ -107,7 +108,7 @@ fn write_anew(
         }
         partitions.iter_mut().for_each(|partition| partition.converted_to = begin);
         log_synced = begin;
-        rewriting.new_files.push(Log::begin(directory, &survey.header.log_format(), begin)?);
+        rewriting.new_files.push(Log::begin(directory, &header.log_format(), begin)?);
     }
     directory.sync(Purpose::Maintain)?;
     let names = directory.list()?;
@@ -118,7 +119,7 @@ fn write_anew(
     aside.sort_unstable();
     aside.dedup();
     let folder = directory.set_aside(&aside.iter().map(String::as_str).collect::<Vec<_>>(), SET_ASIDE)?;
-    Manifest::replace(directory, &survey.header, LiveStores { partitions }, &survey.settings, log_synced)?;
+    Manifest::replace(directory, header, partitions, survey.manifest.settings(), log_synced)?;
     let report = RepairReport {
         found: survey.report.clone(),
         set_aside: Some(directory.path_of(&folder)),

@@ -1,7 +1,6 @@
 //! Writes the intact records of damaged files to new files.
 
 use super::super::SiltSettings;
-use super::super::live::{Role, StoreEntry};
 use super::super::merge::sorted_settings;
 use super::survey::{DamagedStore, Survey};
 use crate::Result;
@@ -10,6 +9,7 @@ use crate::engine::settings::SettingsTable;
 use crate::key::{Placing, random_number};
 use crate::store::examine::{Advance, OpenedStore};
 use crate::store::hash_store::{HashStoreFormat, HashStoreSettings, HashStoreWriter};
+use crate::store::manifest::{Role, StoreEntry};
 use crate::store::merge::{Cursor, Entry};
 use crate::store::names::{FileName, list_files};
 use crate::store::ordered::{OrderedTableSettings, OrderedTableWriter};
@@ -37,10 +37,10 @@ impl<'a> Rewriting<'a> {
     /// Starts without files. New stores get numbers above those of all existing files.
     pub fn new(directory: &'a Directory, survey: &'a Survey, settings: &SiltSettings) -> Result<Self> {
         let mut settings = settings.clone();
-        settings.adopt(&survey.settings)?;
+        settings.adopt(survey.manifest.settings())?;
         let numbers = list_files(directory)?.into_iter().filter_map(FileName::store_number);
         let after = numbers.map(|number| number.saturating_add(1)).max();
-        let next_number = survey.next_number.max(after.unwrap_or(0));
+        let next_number = survey.manifest.next_number().max(after.unwrap_or(0));
         Ok(Rewriting { directory, survey, settings, next_number, new_files: Vec::new(), kept_records: 0 })
     }
 
@@ -65,7 +65,7 @@ impl<'a> Rewriting<'a> {
 
     /// Writes the intact log records that are in no store to new HashStores, and returns them with their partitions.
     pub fn log(&mut self, advance: &mut Advance<'_>) -> Result<Vec<(usize, StoreEntry)>> {
-        let bits = self.survey.header.partitions_log2;
+        let bits = self.survey.manifest.header().partitions_log2;
         let mut sorted = self.sorted_log(advance)?;
         let expected = |all: u64| (all >> bits) + 1;
         let (records, bytes) = (expected(sorted.records_max()), expected(sorted.record_bytes()));
@@ -94,7 +94,8 @@ impl<'a> Rewriting<'a> {
     }
 
     fn sorted_log(&self, advance: &mut Advance<'_>) -> Result<SortedRecords> {
-        let Survey { header, partitions, to_examine, log, .. } = self.survey;
+        let Survey { manifest, to_examine, log, .. } = self.survey;
+        let (header, partitions) = (manifest.header(), manifest.partitions());
         let mut sort = self.sort(Placing { hasher: header.hasher, partitions_log2: 0 })?;
         to_examine.records(self.directory, log.end, advance, &mut |position, record| {
             let partition = header.hasher.hash(record.key).partition(header.partitions_log2);
@@ -108,7 +109,7 @@ impl<'a> Rewriting<'a> {
 
     fn sort(&self, placing: Placing) -> Result<ExternalSort> {
         let settings = SortSettings {
-            shape: RecordShape { layout: self.survey.header.layout, placing },
+            shape: RecordShape { layout: self.survey.manifest.header().layout, placing },
             memory_bytes: SORT_MEMORY_BYTES,
             fan_in_max: FAN_IN_MAX,
             duplicates: Duplicates::LastWins,
@@ -133,7 +134,7 @@ impl NewStore {
     fn create(rewriting: &mut Rewriting<'_>, role: Role, records: u64, bytes: u64) -> Result<NewStore> {
         let (number, tag) = (rewriting.next_number, random_number()?);
         rewriting.next_number += 1;
-        let (header, settings) = (&rewriting.survey.header, &rewriting.settings);
+        let (header, settings) = (rewriting.survey.manifest.header(), &rewriting.settings);
         let name = role.file_name(number);
         rewriting.new_files.push(name.clone());
         let (purpose, piece_bytes) = (Purpose::Maintain, PIECE_BYTES);

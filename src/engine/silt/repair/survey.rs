@@ -1,15 +1,14 @@
 //! Finds the intact parts of a database.
 
-use super::super::live::{Manifest, PartitionEntry, StoreEntry};
 use super::super::open::{open_store, usual_form};
-use super::super::verify::{add_examined, lost_in_log};
+use super::super::verify::{add_examined, add_log};
 use super::Course;
 use crate::damage::{Damage, DamagedPart, VerifyReport};
 use crate::device::{Access, Directory};
 use crate::store::examine::{
     Belonging, Examined, ExaminedLog, LogToExamine, OpenedStore, StoreToOpen, Unreadable, is_damage,
 };
-use crate::store::manifest::{Header, KeptSettings};
+use crate::store::manifest::{Manifest, StoreEntry};
 use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::{Error, Result};
 
@@ -23,11 +22,7 @@ pub(super) struct DamagedStore {
 /// The state of a database.
 pub(super) struct Survey {
     pub report: VerifyReport,
-    pub header: Header,
-    pub settings: KeptSettings,
-    pub partitions: Vec<PartitionEntry>,
-    /// A number above those of all stores in the manifest.
-    pub next_number: u64,
+    pub manifest: Manifest,
     pub damaged_stores: Vec<DamagedStore>,
     pub to_examine: LogToExamine,
     pub log: ExaminedLog,
@@ -39,39 +34,20 @@ impl Survey {
     /// Reads everything, and changes nothing.
     pub fn take(directory: &Directory, course: &mut Course<'_, '_>) -> Result<Survey> {
         let (manifest, damage) = read_manifest(directory)?;
-        let (header, partitions) = (*manifest.header(), manifest.partitions().to_vec());
-        let converted = || partitions.iter().map(|partition| partition.converted_to);
-        let to_examine = LogToExamine {
-            format: header.log_format(),
-            from: converted().min().unwrap_or(0),
-            durable: converted().max().unwrap_or(0).max(manifest.log_synced()),
-        };
-        let mut report = VerifyReport {
-            hasher: Some(header.hasher),
-            checked_bytes: manifest.length(),
-            ..VerifyReport::default()
-        };
-        report.damage = damage;
+        let header = *manifest.header();
+        let (from, durable) = (manifest.converted_to(), manifest.log_durable());
+        let to_examine = LogToExamine { format: header.log_format(), from, durable };
+        let checked_bytes = manifest.length();
+        let report =
+            VerifyReport { hasher: Some(header.hasher), checked_bytes, damage, ..VerifyReport::default() };
         course.total =
-            manifest.length() + bytes_of_stores(directory, &partitions)? + to_examine.bytes(directory)?;
-        course.advance(manifest.length());
-        let next_number = manifest.next_number();
-        let log = ExaminedLog::default();
+            checked_bytes + bytes_of_stores(directory, &manifest)? + to_examine.bytes(directory)?;
+        course.advance(checked_bytes);
         let (damaged_stores, damaged_files) = (Vec::new(), Vec::new());
-        let settings = manifest.settings().clone();
-        let mut survey = Survey {
-            report,
-            header,
-            settings,
-            partitions,
-            next_number,
-            damaged_stores,
-            to_examine,
-            log,
-            damaged_files,
-        };
-        for partition in 0..survey.partitions.len() {
-            for age in 0..survey.partitions[partition].stores.len() {
+        let log = ExaminedLog::default();
+        let mut survey = Survey { report, manifest, damaged_stores, to_examine, log, damaged_files };
+        for partition in 0..survey.manifest.partitions().len() {
+            for age in 0..survey.manifest.partitions()[partition].stores.len() {
                 survey.examine_store(directory, partition, age, course)?;
             }
         }
@@ -87,9 +63,9 @@ impl Survey {
         StoreToOpen {
             name,
             tag: entry.tag,
-            form: usual_form(entry.role, &self.header),
-            block_bytes: self.header.block_bytes,
-            belonging: Belonging { shape: self.header.records(), partition: partition as u64 },
+            form: usual_form(entry.role, self.manifest.header()),
+            block_bytes: self.manifest.header().block_bytes,
+            belonging: Belonging { shape: self.manifest.header().records(), partition: partition as u64 },
         }
     }
 
@@ -100,14 +76,14 @@ impl Survey {
         age: usize,
         course: &mut Course<'_, '_>,
     ) -> Result<()> {
-        let entry = self.partitions[partition].stores[age];
+        let entry = self.manifest.partitions()[partition].stores[age];
         let name = entry.file_name();
         let known = self.report.damage.len();
         match OpenedStore::open(directory, &self.to_open(partition, &entry, &name))? {
             Ok(store) => {
                 let examined = store.examine(&mut |bytes| course.advance(bytes), &mut |_| Ok(()))?;
                 add_examined(examined, age > 0, &mut self.report);
-                match open_store(directory, &self.header, &entry) {
+                match open_store(directory, self.manifest.header(), &entry) {
                     Err(error) if is_damage(&error) && self.report.damage.len() == known => {
                         self.report.damage.push(Damage::of(&error, DamagedPart::File, store.bytes()));
                     }
@@ -128,12 +104,9 @@ impl Survey {
     fn examine_log(&mut self, directory: &Directory, course: &mut Course<'_, '_>) -> Result<()> {
         let mut advance = |bytes| course.advance(bytes);
         self.log = self.to_examine.examine(directory, Unreadable::IsDamage, &mut advance)?;
-        let converted: Vec<u64> = self.partitions.iter().map(|partition| partition.converted_to).collect();
-        let damage = self.log.damage.iter().cloned();
-        self.report
-            .damage
-            .extend(damage.map(|(gap, damage)| lost_in_log(&self.header, &converted, &gap, damage)));
-        self.report.checked_records += self.log.records;
+        let partitions = self.manifest.partitions().iter();
+        let converted_to: Vec<u64> = partitions.map(|partition| partition.converted_to).collect();
+        add_log(&self.log, self.manifest.header(), &converted_to, &mut self.report);
         self.report.torn_bytes = self.log.torn_bytes;
         Ok(())
     }
@@ -162,9 +135,9 @@ fn length_of(directory: &Directory, name: &str) -> Result<u64> {
     }
 }
 
-fn bytes_of_stores(directory: &Directory, partitions: &[PartitionEntry]) -> Result<u64> {
+fn bytes_of_stores(directory: &Directory, manifest: &Manifest) -> Result<u64> {
     let mut bytes = 0;
-    for store in partitions.iter().flat_map(|partition| &partition.stores) {
+    for store in manifest.partitions().iter().flat_map(|partition| &partition.stores) {
         bytes += length_of(directory, &store.file_name())?;
     }
     Ok(bytes)
