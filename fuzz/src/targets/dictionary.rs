@@ -34,14 +34,17 @@ pub fn run(data: &[u8]) {
 
 fn exercise(bytes: &[u8]) {
     let directory = directory_with("dictionary", bytes);
-    let Ok(dictionary) = Dictionary::options().open_in(directory, "dictionary") else { return };
-    for number in 0..20u64 {
-        let _ = dictionary.get(number.to_be_bytes());
+    for options in [Dictionary::options(), Dictionary::options().without_index()] {
+        let Ok(dictionary) = options.open_in(directory.clone(), "dictionary") else { continue };
+        for number in 0..20u64 {
+            let _ = dictionary.get(number.to_be_bytes());
+        }
+        let _ = dictionary.get_many(&[[0; 8], [1; 8], [255; 8]]);
+        assert!(dictionary.iter().take_while(Result::is_ok).count() <= bytes.len());
+        let _ = dictionary.verify(&mut |done, all| {
+            assert!(done <= all);
+            true
+        });
     }
-    let _ = dictionary.get_many(&[[0; 8], [1; 8], [255; 8]]);
-    assert!(dictionary.iter().take_while(Result::is_ok).count() <= bytes.len());
-    let _ = dictionary.verify(&mut |done, all| {
-        assert!(done <= all);
-        true
-    });
+    let _ = Dictionary::reindex_in(directory, "dictionary", DictionaryIndex::Fences, &mut |_, _| true);
 }
