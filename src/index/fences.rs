@@ -244,13 +244,13 @@ impl PlacementIndex for Fences {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::index) mod tests {
     use super::*;
-    use crate::index::testing::{Numbers, assert_golden, assert_withstands_damage};
+    use crate::index::testing::Numbers;
 
-    type Records = Vec<(u64, Range<u64>)>;
+    pub(in crate::index) type Records = Vec<(u64, Range<u64>)>;
 
-    fn built(records: &Records, expected_records: u64) -> Fences {
+    pub(in crate::index) fn built(records: &Records, expected_records: u64) -> Fences {
         let expected_blocks = records.last().map_or(0, |(_, blocks)| blocks.end);
         let mut builder = FencesBuilder::new(FencesSettings { expected_records, expected_blocks });
         for (placement, blocks) in records {
@@ -259,14 +259,12 @@ mod tests {
         builder.finish()
     }
 
-    fn encoded(fences: &Fences) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        fences.encode(&mut bytes);
-        bytes
-    }
-
     /// Places records of these sizes one after another, across block boundaries.
-    fn packed(placements: &[u64], mut size_bytes: impl FnMut() -> u64, block_bytes: u64) -> Records {
+    pub(in crate::index) fn packed(
+        placements: &[u64],
+        mut size_bytes: impl FnMut() -> u64,
+        block_bytes: u64,
+    ) -> Records {
         let mut end = 0;
         let records = placements.iter().map(|&placement| {
             let start = end;
@@ -294,10 +292,6 @@ mod tests {
             }
         }
         records
-    }
-
-    fn placements(count: usize, seed: u64) -> Vec<u64> {
-        Numbers(seed).sorted_keys(count).into_iter().map(|(placement, _)| placement).collect()
     }
 
     /// Returns the blocks with a byte of any record in the cell of this placement: those a lookup must read, and no
@@ -336,7 +330,7 @@ mod tests {
             (2_000, 90, 100),
             (500, 100_000, 64),
         ] {
-            let placements = placements(count, count as u64);
+            let placements = Numbers(count as u64).sorted_placements(count);
             let records = packed(&placements, || 1 + sizes.next() % size_max, block_bytes);
             for expected_records in [count as u64, 1, 100 * count as u64] {
                 assert_finds_all(&records, expected_records);
@@ -347,7 +341,7 @@ mod tests {
     #[test]
     fn records_of_cells_kept_within_blocks_are_read_from_one_block() {
         for records_per_block in [4, 5, 16, 64] {
-            let records = aligned(&placements(20_000, 2), records_per_block);
+            let records = aligned(&Numbers(2).sorted_placements(20_000), records_per_block);
             let fences = assert_finds_all(&records, 20_000);
             assert!(!fences.mostly_shared);
             let in_more = records.iter().filter(|(placement, _)| {
@@ -365,7 +359,7 @@ mod tests {
     #[test]
     fn they_take_few_bits_per_record() {
         for (records_per_block, bits_max) in [(4, 1.65), (16, 0.54), (64, 0.17)] {
-            let fences = built(&aligned(&placements(100_000, 3), records_per_block), 100_000);
+            let fences = built(&aligned(&Numbers(3).sorted_placements(100_000), records_per_block), 100_000);
             let bits = fences.heap_bytes() as f64 * 8.0 / 100_000.0;
             assert!(bits <= bits_max, "{records_per_block} records per block: {bits} bits per record");
         }
@@ -403,28 +397,5 @@ mod tests {
         builder.push(11, 3..4).unwrap();
         assert_eq!(builder.blocks(), 4);
         assert_eq!(builder.finish().blocks(), 4);
-    }
-
-    #[test]
-    fn fences_are_read_back_and_withstand_damage() {
-        let mut sizes = Numbers(4);
-        for (count, size_max) in [(0, 1), (1, 1), (400, 40), (400, 90)] {
-            let fences =
-                built(&packed(&placements(count, 5), || 1 + sizes.next() % size_max, 100), count as u64);
-            let bytes = encoded(&fences);
-            assert_eq!(Fences::decode(&bytes).unwrap(), fences);
-            assert_withstands_damage(&bytes, Fences::decode, |fences| {
-                for (placement, _) in Numbers(6).keys(200) {
-                    assert!(fences.locate(placement).end <= fences.blocks());
-                }
-            });
-        }
-    }
-
-    #[test]
-    fn their_bytes_are_the_golden_ones() {
-        let mut sizes = Numbers(7);
-        let fences = built(&packed(&placements(100, 8), || 1 + sizes.next() % 30, 50), 100);
-        assert_golden("fences.bin", &encoded(&fences));
     }
 }

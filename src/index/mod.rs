@@ -21,6 +21,8 @@ pub mod partial_key_cuckoo;
 pub mod perfect;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use crate::coding::DecodeError;
 

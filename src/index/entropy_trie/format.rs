@@ -1,6 +1,11 @@
 //! The bytes of an entropy-coded trie; `docs/formats/entropy_trie.md` has the diagram.
 
-use super::{Body, Coder, EntropyTrie, TrieSettings, fast::FastTrie, paper::PaperTrie};
+use super::{
+    Coder, EntropyTrie, TrieSettings,
+    bucket_index::{BucketIndex, Offsets},
+    code_string::CodeString,
+    codes::Codes,
+};
 use crate::coding::{DecodeError, Decoder};
 
 const STRUCTURE: &str = "entropy-coded trie";
@@ -28,10 +33,9 @@ impl EntropyTrie {
         out.extend_from_slice(&settings.records_per_block.to_le_bytes());
         out.extend_from_slice(&settings.expected_keys.to_le_bytes());
         out.extend_from_slice(&self.len.to_le_bytes());
-        match &self.body {
-            Body::Paper(trie) => trie.encode(out),
-            Body::Fast(trie) => trie.encode(out),
-        }
+        out.extend_from_slice(&self.bits.len().to_le_bytes());
+        self.index.encode(out);
+        out.extend_from_slice(self.bits.as_bytes());
     }
 
     /// Decodes what [`encode`](Self::encode) wrote; no bytes may follow. The trie is not rebuilt: the cost is that of
@@ -57,11 +61,11 @@ impl EntropyTrie {
         };
         settings.check().map_err(|error| decoder.unexpected("settings within their limits", error))?;
         let len = decoder.at_most((1 << 62) - 1, "a number of keys")?;
-        let body = match coder {
-            Coder::Paper => Body::Paper(PaperTrie::decode(&mut decoder, &settings, len)?),
-            Coder::Fast => Body::Fast(FastTrie::decode(&mut decoder, &settings, len)?),
-        };
+        let bit = decoder.at_most(u64::MAX / 2, "bits of code")?;
+        let index = BucketIndex::decode(&mut decoder, settings.buckets(), Offsets { position: len, bit })?;
+        let code = decoder.take(usize::try_from(bit.div_ceil(8)).unwrap_or(usize::MAX), "code")?;
+        let bits = CodeString::from_bytes(code, bit);
         decoder.end()?;
-        Ok(Self { settings, buckets: settings.buckets(), len, body })
+        Ok(Self { settings, codes: Codes::new(&settings), len, index, bits })
     }
 }

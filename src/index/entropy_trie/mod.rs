@@ -19,14 +19,33 @@
 //! the path is skipped, and its size is added up. For 1011: 3 keys are on the left (their code, `2 1`, is skipped),
 //! then 0 keys, then 1 key: record 4 of the bucket.
 //!
-//! There are two coders: `paper` writes the tries and the index of the buckets as the paper describes them; `fast`
-//! takes fewer bits (2.41 instead of 2.51 per key), and a lookup takes an eighth of the time.
+//! A subtrie has no code if it is a *leaf*: if it has one key; in a sparse trie, if its records share one block
+//! (3.1.6); and, beyond the paper, if all 64 bits of its keys are used up, that is, if its keys are equal.
+//!
+//! There are two coders. The paper's writes each trie in pre-order, with Huffman codes for small subtries and Elias
+//! gamma codes for others (ECT 3.1.4). |Left| = 0 and |Left| = |T| share a code, so a lookup of an indexed key takes
+//! the only existing subtrie without a look at its bit. The fast coder takes fewer bits, and a lookup an eighth of the
+//! time:
+//!
+//! * The subtrie on the left of the root's split is coded forward from the begin of the bucket's code, the one on the
+//!   right backward from its end. So a lookup skips subtries of one half only.
+//! * In a dense trie a subtrie of 3 to 6 keys has a joint code (`joint`), and a table (`skip`) skips subtries of up to
+//!   64 keys, several nodes per step.
+//! * Nodes above `huffman_max` have Rice codes instead of Elias gamma codes (`large`).
+//!
+//! ```text
+//! bucket   | root | left subtrie, forward -->       <-- right subtrie, backward |
+//! ```
+//!
+//! A sparse trie has no joint codes, since leaves may be anywhere in a subtrie. Neither does a *plain* bucket of a
+//! dense trie: one with equal keys, where a reader has to count depths.
 //!
 //! Deviations from the paper, common to both coders:
 //!
 //! * The bucket of a placement is the high word of its product with the number of buckets, so this number need not be a
 //!   power of two. The low word replaces the remaining bits of the placement.
-//! * Equal placements are allowed: a trie ends where the bits of its keys are used up, and such a leaf is a range.
+//! * The index of the buckets (`bucket_index`) consists of single cache lines, and takes half as many bits.
+//! * Equal placements are allowed: such a leaf is a range.
 //!
 //! Limits: it never reports that a key is absent; the number of keys must be known approximately in advance; keys that
 //! are not uniform take more memory and time, and many equal keys take time.
@@ -36,18 +55,28 @@
 mod bucket_index;
 mod builder;
 mod code_string;
-mod fast;
+mod codes;
+mod dense;
 mod format;
 mod huffman;
-mod paper;
+mod joint;
+mod large;
+mod reader;
+mod skip;
+mod stream;
 mod subtrie;
 
 pub use builder::EntropyTrieBuilder;
 
 use super::{BuildError, PlacementIndex};
-use fast::FastTrie;
-use paper::PaperTrie;
+use bucket_index::{Bucket, BucketIndex};
+use code_string::CodeString;
+use codes::Codes;
+use huffman::MERGED;
+use reader::Reader;
 use std::{fmt, ops::Range};
+use stream::Stream;
+use subtrie::Subtrie;
 
 /// The bits of a placement.
 const KEY_BITS: u32 = 64;
@@ -55,11 +84,10 @@ const KEY_BITS: u32 = 64;
 /// How tries are written as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Coder {
-    /// The paper's: pre-order, Huffman codes for small subtries, Elias gamma codes for others, and a two-level index of
-    /// the buckets.
+    /// The paper's: pre-order, Huffman codes for small subtries, Elias gamma codes for others.
     Paper,
-    /// Fewer bits and several times faster: small subtries are coded jointly, a table skips several nodes per step, a
-    /// bucket is coded from both ends, and the index of the buckets consists of cache lines.
+    /// Fewer bits and several times faster: small subtries are coded jointly, a table skips several nodes per step, and
+    /// a bucket is coded from both ends.
     #[default]
     Fast,
 }
@@ -138,15 +166,11 @@ impl TrieSettings {
 #[derive(Clone)]
 pub struct EntropyTrie {
     settings: TrieSettings,
-    buckets: u64,
+    codes: Codes,
     len: u64,
-    body: Body,
-}
-
-#[derive(Debug, Clone)]
-enum Body {
-    Paper(PaperTrie),
-    Fast(FastTrie),
+    index: BucketIndex,
+    /// The codes of the buckets, one after another.
+    bits: CodeString,
 }
 
 impl EntropyTrie {
@@ -171,28 +195,44 @@ impl EntropyTrie {
         if self.len == 0 { 0.0 } else { bytes as f64 * 8.0 / self.len as f64 }
     }
 
-    /// Returns a sparse, or sparser, version of the trie without access to the records (ECT 3.1.6). Takes about as long
-    /// as decoding every bucket once.
-    ///
-    /// # Errors
-    ///
-    /// [`BuildError::Setting`] if `records_per_block` is not a multiple of the present one: a sparse trie does not know
-    /// where in a block a record is.
-    pub fn to_sparse(&self, records_per_block: u32) -> Result<Self, BuildError> {
-        if records_per_block == 0 || !records_per_block.is_multiple_of(self.settings.records_per_block) {
-            let limit = "a multiple of the trie's";
-            return Err(BuildError::Setting {
-                name: "records_per_block",
-                got: records_per_block.into(),
-                limit,
-            });
+    /// Returns the records that may be that of `key`, the part of the placement that does not select the bucket. The
+    /// range is empty in an empty bucket.
+    fn locate_in_bucket(&self, bucket: &Bucket, key: u64) -> Range<u64> {
+        let mut forward = Stream::<false>::new(&self.bits, bucket);
+        let size = bucket.end.position - bucket.begin.position;
+        let mut subtrie = Subtrie::root(size, bucket.begin.position);
+        while subtrie.size > self.codes.unsplit_max && !self.codes.leaves.has(subtrie) && !forward.is_at_end()
+        {
+            let left = self.codes.read_node(&mut forward, subtrie.size);
+            if left == MERGED {
+                subtrie = subtrie.deeper();
+                continue;
+            }
+            let (left, right) = subtrie.split(left);
+            return if subtrie.is_right(key) {
+                self.locate_in_subtrie(Stream::<true>::new(&self.bits, bucket), bucket, key, right)
+            } else {
+                self.locate_in_subtrie(forward, bucket, key, left)
+            };
         }
-        let settings = TrieSettings { records_per_block, ..self.settings };
-        let body = match &self.body {
-            Body::Paper(trie) => Body::Paper(trie.to_sparse(&settings)),
-            Body::Fast(trie) => Body::Fast(trie.to_sparse(&settings)),
-        };
-        Ok(Self { settings, buckets: self.buckets, len: self.len, body })
+        self.locate_in_subtrie(forward, bucket, key, subtrie)
+    }
+
+    /// Returns those in the subtrie whose code comes next in the stream.
+    #[inline(always)]
+    fn locate_in_subtrie<const BACKWARD: bool>(
+        &self,
+        stream: Stream<'_, BACKWARD>,
+        bucket: &Bucket,
+        key: u64,
+        subtrie: Subtrie,
+    ) -> Range<u64> {
+        let mut reader = Reader { codes: &self.codes, stream };
+        if self.codes.has_joint && !bucket.is_plain {
+            reader.locate_joint(key, subtrie)
+        } else {
+            reader.locate(key, subtrie)
+        }
     }
 }
 
@@ -214,11 +254,8 @@ impl PlacementIndex for EntropyTrie {
         if self.len == 0 {
             return 0..0;
         }
-        let (bucket, key) = bucket_and_key(placement, self.buckets);
-        let records = match &self.body {
-            Body::Paper(trie) => trie.locate(bucket, key),
-            Body::Fast(trie) => trie.locate(bucket, key),
-        };
+        let (bucket, key) = bucket_and_key(placement, self.index.buckets());
+        let records = self.locate_in_bucket(&self.index.bucket(bucket), key);
         // An empty bucket gives an empty range, which may be at the very end.
         let first = records.start.min(self.len - 1);
         let last = records.end.saturating_sub(1).max(first);
@@ -229,12 +266,9 @@ impl PlacementIndex for EntropyTrie {
     }
 
     fn heap_bytes(&self) -> usize {
-        match &self.body {
-            Body::Paper(trie) => trie.heap_bytes(),
-            Body::Fast(trie) => trie.heap_bytes(),
-        }
+        self.index.heap_bytes() + self.bits.heap_bytes()
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::index) mod tests;

@@ -1,4 +1,4 @@
-//! Walks a trie in pre-order, independent of the code of its nodes.
+//! The shape of a trie, independent of the code of its nodes.
 
 use super::{KEY_BITS, TrieSettings, huffman::MERGED};
 use std::ops::Range;
@@ -79,78 +79,6 @@ impl Leaves {
         // Exact for 32-bit numbers: D. Lemire, O. Kaser, N. Kurz, "Faster remainder by direct computation", 2019.
         let fraction = self.reciprocal.wrapping_mul(position);
         ((u128::from(fraction) * u128::from(self.records_per_block)) >> 64) as u64
-    }
-}
-
-/// Reads the code of a trie node by node.
-pub(super) trait NodeReader {
-    /// Reads the code of a node of `size` ≥ 2 keys: [`MERGED`], or |Left|, which is less than `size`.
-    fn read(&mut self, size: u64) -> u64;
-
-    /// Returns whether the code of the bucket is used up. Only damaged bytes lead further; what is read there has no
-    /// meaning. Every node takes at least a bit, so this bounds the work on damaged bytes.
-    fn is_at_end(&self) -> bool;
-
-    /// Skips the code of a subtrie.
-    fn skip(&mut self, leaves: Leaves, subtrie: Subtrie) {
-        self.walk(leaves, subtrie, &mut |_, _| ());
-    }
-
-    /// Reads the code of a subtrie, and calls `visit` with each node and its symbol.
-    fn walk(&mut self, leaves: Leaves, mut subtrie: Subtrie, visit: &mut impl FnMut(Subtrie, u64)) {
-        // The end of the code also ends the walk, so damaged bits cannot make it endless.
-        while !leaves.has(subtrie) && !self.is_at_end() {
-            let left = self.read(subtrie.size);
-            visit(subtrie, left);
-            if left == MERGED {
-                subtrie = subtrie.deeper();
-            } else {
-                let (left, right) = subtrie.split(left);
-                self.walk(leaves, left, visit);
-                subtrie = right;
-            }
-        }
-    }
-
-    /// Returns the records that may be that of `key` in the subtrie whose code comes next.
-    fn locate(&mut self, leaves: Leaves, key: u64, mut subtrie: Subtrie) -> Range<u64> {
-        while !leaves.has(subtrie) && !self.is_at_end() {
-            let left = self.read(subtrie.size);
-            if left == MERGED {
-                subtrie = subtrie.deeper();
-                continue;
-            }
-            let (left, right) = subtrie.split(left);
-            subtrie = if subtrie.is_right(key) {
-                // The code of the left subtrie precedes that of the right one.
-                self.skip(leaves, left);
-                right
-            } else {
-                left
-            };
-        }
-        subtrie.records()
-    }
-}
-
-/// Calls `visit` with each node of the trie of the ascending `keys`, and its symbol, in pre-order.
-pub(super) fn walk_keys(
-    mut keys: &[u64],
-    leaves: Leaves,
-    mut subtrie: Subtrie,
-    visit: &mut impl FnMut(u64, u64),
-) {
-    while !leaves.has(subtrie) {
-        let left = left_len(keys, subtrie.depth);
-        visit(subtrie.size, left);
-        if left == MERGED {
-            subtrie = subtrie.deeper();
-            continue;
-        }
-        let (left_keys, right_keys) = keys.split_at(left as usize);
-        let (left, right) = subtrie.split(left);
-        walk_keys(left_keys, leaves, left, visit);
-        (keys, subtrie) = (right_keys, right);
     }
 }
 

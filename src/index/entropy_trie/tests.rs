@@ -14,7 +14,7 @@ fn uniform(count: u64) -> Vec<u64> {
     placements
 }
 
-fn build(settings: TrieSettings, placements: &[u64]) -> EntropyTrie {
+pub(in crate::index) fn build(settings: TrieSettings, placements: &[u64]) -> EntropyTrie {
     let mut builder = EntropyTrieBuilder::new(settings).unwrap();
     for &placement in placements {
         builder.push(placement).unwrap();
@@ -24,7 +24,7 @@ fn build(settings: TrieSettings, placements: &[u64]) -> EntropyTrie {
 
 /// Settings for `count` keys, with each coder.
 fn all_coders(count: u64) -> Vec<TrieSettings> {
-    [Coder::Paper]
+    [Coder::Paper, Coder::Fast]
         .map(|coder| TrieSettings { coder, expected_keys: count, ..TrieSettings::default() })
         .to_vec()
 }
@@ -94,7 +94,7 @@ fn any_small_number_of_keys_works() {
                 let trie = build(settings, &uniform(count));
                 check(&trie, &uniform(count));
                 check_bounds(&trie);
-                let sparse = trie.to_sparse(4).unwrap();
+                let sparse = build(TrieSettings { records_per_block: 4, ..settings }, &uniform(count));
                 check(&sparse, &uniform(count));
                 check_bounds(&sparse);
             }
@@ -165,35 +165,6 @@ fn placements_that_are_equal_or_not_uniform_are_located_as_well() {
 }
 
 #[test]
-fn made_sparse_later_is_the_same_as_built_sparse() {
-    for mut placements in unlikely().into_iter().chain([uniform(9_000)]) {
-        placements.sort_unstable();
-        for settings in all_coders(placements.len() as u64) {
-            let dense = build(settings, &placements);
-            for records_per_block in [1, 2, 6, 48] {
-                let bytes = |trie: &EntropyTrie| {
-                    let mut bytes = Vec::new();
-                    trie.encode(&mut bytes);
-                    bytes
-                };
-                let built = build(TrieSettings { records_per_block, ..settings }, &placements);
-                let made = dense.to_sparse(records_per_block).unwrap();
-                assert_eq!(bytes(&made), bytes(&built));
-                assert_eq!(bytes(&made.to_sparse(96).unwrap()), bytes(&dense.to_sparse(96).unwrap()));
-            }
-        }
-    }
-}
-
-#[test]
-fn a_sparse_trie_cannot_be_made_denser() {
-    let sparse = build(TrieSettings { records_per_block: 4, ..TrieSettings::default() }, &uniform(100));
-    for records_per_block in [0, 1, 2, 6] {
-        assert!(matches!(sparse.to_sparse(records_per_block), Err(BuildError::Setting { .. })));
-    }
-}
-
-#[test]
 fn placements_must_ascend() {
     let mut builder = EntropyTrieBuilder::new(TrieSettings::default()).unwrap();
     builder.push(7).unwrap();
@@ -229,81 +200,13 @@ fn memory_is_what_the_paper_says_or_less() {
     for (coder, dense_limit, sparse_limit) in [(Coder::Paper, 2.54, 0.94), (Coder::Fast, 2.43, 0.86)] {
         let dense = build(TrieSettings { coder, ..settings }, &placements);
         assert!((2.333..dense_limit).contains(&dense.bits_per_key()), "{coder:?}: {}", dense.bits_per_key());
-        let sparse = dense.to_sparse(16).unwrap();
+        let sparse = build(TrieSettings { coder, records_per_block: 16, ..settings }, &placements);
         assert!(sparse.bits_per_key() < sparse_limit, "{coder:?}: {}", sparse.bits_per_key());
     }
 }
 
-#[test]
-fn a_decoded_trie_is_the_encoded_one() {
-    for settings in all_coders(9_000) {
-        for (count, records_per_block) in [(0, 1), (1, 1), (9_000, 1), (9_000, 8), (50_000, 1)] {
-            let placements = uniform(count);
-            let mut bytes = vec![];
-            build(TrieSettings { records_per_block, ..settings }, &placements).encode(&mut bytes);
-            let trie = EntropyTrie::decode(&bytes).unwrap();
-            check(&trie, &placements);
-            let mut again = vec![];
-            trie.encode(&mut again);
-            assert_eq!(again, bytes);
-        }
-    }
-}
-
-#[test]
-fn bytes_that_are_cut_or_continued_are_refused() {
-    for settings in all_coders(2_000) {
-        let mut bytes = vec![];
-        build(settings, &uniform(2_000)).encode(&mut bytes);
-        for len in 0..bytes.len() {
-            assert!(EntropyTrie::decode(&bytes[..len]).is_err(), "{len} bytes");
-        }
-        bytes.push(0);
-        assert!(EntropyTrie::decode(&bytes).is_err());
-    }
-}
-
-#[test]
-fn damaged_bytes_give_an_error_or_ranges_within_bounds() {
-    for settings in all_coders(1_500) {
-        for (records_per_block, expected_keys) in [(1, 1_500), (1, 1), (8, 1_500), (1, 100)] {
-            let settings = TrieSettings { records_per_block, expected_keys, ..settings };
-            let mut bytes = vec![];
-            build(settings, &uniform(1_500)).encode(&mut bytes);
-            let mut survived = 0;
-            for round in 0..400u64 {
-                let mut damaged = bytes.clone();
-                for hit in 0..1 + round % 3 {
-                    let dice = placement(round * 3 + hit);
-                    // Every other damage is in the header and the index.
-                    let reach = if round % 2 == 0 { damaged.len() } else { 200.min(damaged.len()) };
-                    let at = dice as usize % reach;
-                    damaged[at] = [0, 0xff, 0x80, (dice >> 48) as u8][(dice >> 60) as usize % 4];
-                }
-                if let Ok(trie) = EntropyTrie::decode(&damaged) {
-                    survived += 1;
-                    check_bounds(&trie);
-                    check_bounds(&trie.to_sparse(trie.settings().records_per_block).unwrap());
-                }
-            }
-            assert!(survived > 0);
-        }
-    }
-}
-
-/// Compares with a file of `fixtures/`, or writes it if `SILTSTONE_BLESS` is set.
-fn check_fixture(name: &str, trie: &EntropyTrie) {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name);
-    let mut bytes = vec![];
-    trie.encode(&mut bytes);
-    if std::env::var_os("SILTSTONE_BLESS").is_some() {
-        std::fs::write(&path, &bytes).unwrap();
-    }
-    assert!(std::fs::read(&path).unwrap() == bytes, "the bytes of {name} have changed");
-}
-
-/// Enough for every kind of code, with a bucket that is far too full and equal placements.
-fn golden_placements() -> Vec<u64> {
+/// Placements whose tries have every kind of code, with a bucket that is far too full and equal placements.
+pub(in crate::index) fn of_every_code() -> Vec<u64> {
     let mut placements = uniform(1_000);
     placements.extend((0..100).map(|i| 1 << 63 | placement(i) >> 40));
     placements.extend([placement(3), placement(3), placement(4)]);
@@ -312,11 +215,9 @@ fn golden_placements() -> Vec<u64> {
 }
 
 #[test]
-fn the_bytes_stay_as_they_are() {
-    for (coder, name) in [(Coder::Paper, "entropy_trie_paper.bin"), (Coder::Fast, "entropy_trie_fast.bin")] {
-        let settings = TrieSettings { coder, bucket_keys: 80, huffman_max: 32, ..TrieSettings::default() };
-        let trie = build(TrieSettings { expected_keys: 8_000, ..settings }, &golden_placements());
-        check(&trie, &golden_placements());
-        check_fixture(name, &trie);
+fn every_kind_of_code_is_read_back() {
+    for settings in all_coders(8_000) {
+        let settings = TrieSettings { bucket_keys: 80, huffman_max: 32, ..settings };
+        check(&build(settings, &of_every_code()), &of_every_code());
     }
 }

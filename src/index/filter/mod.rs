@@ -1,7 +1,7 @@
 //! Filters: approximate sets of keys. A filter never excludes a key that is in the set.
 
-mod cuckoo;
-mod ranged;
+pub(in crate::index) mod cuckoo;
+pub(in crate::index) mod ranged;
 mod ribbon;
 
 pub use cuckoo::{CandidateSlot, CuckooFilter};

@@ -39,7 +39,7 @@ mod builder;
 mod search;
 mod shape;
 #[cfg(test)]
-mod tests;
+pub(in crate::index) mod tests;
 
 pub use builder::{PerfectIndexBuilder, PerfectIndexSettings};
 #[doc(hidden)]

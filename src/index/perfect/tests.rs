@@ -1,32 +1,33 @@
 use super::*;
 use crate::index::BuildError;
-use crate::index::testing::{Numbers, assert_golden, assert_withstands_damage};
+use crate::index::testing::Numbers;
 
-fn placements(count: usize, seed: u64) -> Vec<u64> {
-    Numbers(seed).sorted_keys(count).into_iter().map(|(placement, _)| placement).collect()
-}
-
-fn builder(target: Target, expected_records: u64) -> PerfectIndexBuilder {
+fn settings(target: Target, expected_records: u64) -> PerfectIndexSettings {
     let records_per_block = target.unit_len() as u32;
-    let settings = PerfectIndexSettings { expected_records, records_per_block, bucket_records: u32::MAX };
-    PerfectIndexBuilder::new(settings).unwrap()
+    PerfectIndexSettings { expected_records, records_per_block, bucket_records: u32::MAX }
 }
 
 /// Builds an index, and returns the unit of each key.
-fn built(target: Target, expected_keys: u64, placements: &[u64]) -> (PerfectIndex, Vec<u64>) {
-    let mut builder = builder(target, expected_keys);
+fn built(settings: PerfectIndexSettings, placements: &[u64]) -> (PerfectIndex, Vec<u64>) {
+    let mut builder = PerfectIndexBuilder::new(settings).unwrap();
     let mut units = Vec::new();
     for &placement in placements {
         units.extend(builder.push(placement).unwrap().into_iter().flatten());
     }
+    assert_eq!((builder.len(), builder.is_empty()), (placements.len() as u64, placements.is_empty()));
     let (index, last) = builder.finish();
     units.extend(last);
     (index, units)
 }
 
+pub(in crate::index) fn built_in_blocks(count: usize, records_per_block: u32) -> PerfectIndex {
+    let settings = settings(Target::of(records_per_block), count as u64);
+    built(settings, &Numbers(count as u64).sorted_placements(count)).0
+}
+
 /// Asserts that every unit is full and every key is found in its unit.
 fn assert_perfect(target: Target, expected_keys: u64, placements: &[u64]) -> PerfectIndex {
-    let (index, units) = built(target, expected_keys, placements);
+    let (index, units) = built(settings(target, expected_keys), placements);
     let mut sorted = units.clone();
     sorted.sort_unstable();
     assert!(sorted.into_iter().eq((0..placements.len() as u64).map(|key| key / target.unit_len())));
@@ -37,6 +38,7 @@ fn assert_perfect(target: Target, expected_keys: u64, placements: &[u64]) -> Per
         assert!(found.contains(&unit) && (!solved || found.end - found.start == 1), "{unit} in {found:?}");
     }
     let end = index.len().div_ceil(target.unit_len());
+    assert_eq!((index.outline().blocks(), index.is_empty()), (end, placements.is_empty()));
     for placement in (0..1_000).map(|part| part * (u64::MAX / 999)) {
         let found = index.locate(placement);
         assert!(found.end <= end && found.is_empty() == (end == 0), "{found:?} of {end}");
@@ -58,7 +60,7 @@ const TARGETS: [Target; 7] = [
 fn every_key_gets_a_place_of_its_own_whatever_their_number() {
     for target in TARGETS {
         for count in (0..20).chain([63, 64, 65, 300, 511, 512, 513, 700, 1_025, 3_000, 20_000]) {
-            let index = assert_perfect(target, count as u64, &placements(count, count as u64));
+            let index = assert_perfect(target, count as u64, &Numbers(count as u64).sorted_placements(count));
             assert_eq!(
                 index
                     .outline
@@ -75,7 +77,7 @@ fn every_key_gets_a_place_of_its_own_whatever_their_number() {
 #[test]
 fn hardly_any_bucket_needs_a_salt() {
     for target in TARGETS {
-        let index = assert_perfect(target, 100_000, &placements(100_000, 1));
+        let index = assert_perfect(target, 100_000, &Numbers(1).sorted_placements(100_000));
         assert!(index.outline.exceptions.len() < 2, "{target:?}: {:?}", index.outline.exceptions);
     }
 }
@@ -88,7 +90,7 @@ fn they_take_few_bits_per_key() {
         (Target::Blocks(16), 0.25),
         (Target::Blocks(64), 0.105),
     ] {
-        let (index, _) = built(target, 200_000, &placements(200_000, 2));
+        let (index, _) = built(settings(target, 200_000), &Numbers(2).sorted_placements(200_000));
         let bits = index.heap_bytes() as f64 * 8.0 / 200_000.0;
         assert!(bits < bits_max, "{target:?}: {bits}");
     }
@@ -97,7 +99,7 @@ fn they_take_few_bits_per_key() {
 #[test]
 fn an_estimate_of_half_or_many_times_the_keys_costs_memory_only() {
     for target in [Target::Slots, Target::Blocks(4), Target::Blocks(64)] {
-        let placements = placements(10_000, 3);
+        let placements = Numbers(3).sorted_placements(10_000);
         for expected_keys in [5_000, 40_000, 1_000_000] {
             let index = assert_perfect(target, expected_keys, &placements);
             assert!(index.outline.exceptions.iter().all(|exception| exception.solution != Solution::Ordered));
@@ -108,7 +110,7 @@ fn an_estimate_of_half_or_many_times_the_keys_costs_memory_only() {
 #[test]
 fn a_bucket_far_too_large_is_kept_in_order() {
     for target in [Target::Slots, Target::Blocks(4)] {
-        let placements = placements(10_000, 4);
+        let placements = Numbers(4).sorted_placements(10_000);
         let index = assert_perfect(target, 0, &placements);
         assert_eq!(index.outline.exceptions, [Exception { bucket: 0, solution: Solution::Ordered }].into());
         assert_eq!(index.locate(7), 0..10_000 / target.unit_len());
@@ -117,7 +119,7 @@ fn a_bucket_far_too_large_is_kept_in_order() {
 
 #[test]
 fn keys_of_one_placement_share_a_block_or_are_located_together() {
-    let mut placements = placements(3_000, 5);
+    let mut placements = Numbers(5).sorted_placements(3_000);
     placements.extend([placements[1_500]; 3]);
     placements.sort_unstable();
     let index = assert_perfect(Target::Blocks(4), 3_000, &placements);
@@ -134,8 +136,8 @@ fn keys_of_one_placement_share_a_block_or_are_located_together() {
 
 #[test]
 fn within_a_bucket_any_order_is_allowed() {
-    let mut placements = placements(5_000, 6);
-    let buckets = builder(Target::Slots, 5_000).finish().0.outline.counts.len();
+    let mut placements = Numbers(6).sorted_placements(5_000);
+    let buckets = built(settings(Target::Slots, 5_000), &[]).0.outline.counts.len();
     placements.sort_by_key(|&placement| (bucket_of(buckets, placement), placement.rotate_left(40)));
     assert!(!placements.is_sorted());
     assert_perfect(Target::Slots, 5_000, &placements);
@@ -143,7 +145,7 @@ fn within_a_bucket_any_order_is_allowed() {
 
 #[test]
 fn a_placement_of_an_earlier_bucket_is_refused() {
-    let mut builder = builder(Target::Blocks(4), 2_000);
+    let mut builder = PerfectIndexBuilder::new(settings(Target::Blocks(4), 2_000)).unwrap();
     builder.push(1 << 62).unwrap();
     assert!(builder.push(0).is_err());
     assert_eq!(builder.push(u64::MAX).unwrap(), Some(&[0][..]));
@@ -152,50 +154,12 @@ fn a_placement_of_an_earlier_bucket_is_refused() {
     assert_eq!((index.len(), units), (2, vec![0]));
 }
 
-fn built_in_blocks(count: usize, records_per_block: u32) -> (PerfectIndex, Vec<(u64, u64)>) {
-    built_with(count, records_per_block, 512)
-}
-
-fn built_with(count: usize, records_per_block: u32, bucket_records: u32) -> (PerfectIndex, Vec<(u64, u64)>) {
-    let expected_records = count as u64;
-    let settings = PerfectIndexSettings { expected_records, records_per_block, bucket_records };
-    let mut builder = PerfectIndexBuilder::new(settings).unwrap();
-    let keys = Numbers(count as u64).sorted_keys(count);
-    let mut blocks = Vec::new();
-    for &(placement, _) in &keys {
-        blocks.extend(builder.push(placement).unwrap().into_iter().flatten());
-    }
-    assert_eq!((builder.len(), builder.is_empty()), (count as u64, count == 0));
-    let (index, last) = builder.finish();
-    blocks.extend(last);
-    (index, keys.into_iter().map(|(placement, _)| placement).zip(blocks).collect())
-}
-
-fn encoded(index: &PerfectIndex) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    index.encode(&mut bytes);
-    bytes
-}
-
-#[test]
-fn a_decoded_index_finds_the_one_block_of_every_record() {
-    for (count, records_per_block) in
-        [(0, 4), (1, 4), (2, 2), (5_000, 1), (5_000, 4), (5_000, 63), (5_000, 256)]
-    {
-        let (index, records) = built_in_blocks(count, records_per_block);
-        let decoded = PerfectIndex::decode(&encoded(&index)).unwrap();
-        assert_eq!(encoded(&decoded), encoded(&index));
-        assert_eq!((decoded.len(), decoded.is_empty()), (count as u64, count == 0));
-        assert_eq!(decoded.outline().blocks(), count.div_ceil(records_per_block as usize) as u64);
-        assert!(records.iter().all(|&(placement, block)| decoded.locate(placement) == (block..block + 1)));
-    }
-}
-
 #[test]
 fn an_outline_locates_as_the_index_does_from_the_bytes_that_it_names() {
     for (count, records_per_block) in [(0, 4), (1, 4), (5_000, 1), (5_000, 4), (5_000, 63), (9_000, 256)] {
-        let (index, _) = built_in_blocks(count, records_per_block);
-        let bytes = encoded(&index);
+        let index = built_in_blocks(count, records_per_block);
+        let mut bytes = Vec::new();
+        index.encode(&mut bytes);
         let seeds_at = bytes.len() - index.outline().seeds_bytes() as usize;
         let outline = PerfectOutline::decode(&bytes[..seeds_at]).unwrap();
         assert_eq!((outline.len(), outline.blocks()), (index.len(), index.outline().blocks()));
@@ -212,30 +176,14 @@ fn an_outline_locates_as_the_index_does_from_the_bytes_that_it_names() {
 #[test]
 fn small_buckets_are_solved_too_for_a_fraction_of_a_bit() {
     for (records_per_block, bucket_records, bits_max) in [(4, 128, 0.78), (4, 64, 0.88), (16, 64, 0.52)] {
-        let (index, records) = built_with(20_000, records_per_block, bucket_records);
-        let one_block = |&(placement, block): &(u64, u64)| index.locate(placement) == (block..block + 1);
-        assert!(records.iter().all(one_block));
+        let settings = PerfectIndexSettings { expected_records: 20_000, records_per_block, bucket_records };
+        let placements = Numbers(20_000).sorted_placements(20_000);
+        let (index, blocks) = built(settings, &placements);
+        let mut records = placements.into_iter().zip(blocks);
+        assert!(records.all(|(placement, block)| index.locate(placement) == (block..block + 1)));
         let bits = index.heap_bytes() as f64 * 8.0 / 20_000.0;
         assert!(bits < bits_max, "{bits}");
-        assert_eq!(encoded(&PerfectIndex::decode(&encoded(&index)).unwrap()), encoded(&index));
     }
-}
-
-#[test]
-fn damaged_bytes_are_refused_or_harmless() {
-    for (count, records_per_block) in [(0, 4), (3, 4), (1_500, 1), (1_500, 7)] {
-        let (index, _) = built_in_blocks(count, records_per_block);
-        assert_withstands_damage(&encoded(&index), PerfectIndex::decode, |index| {
-            for (placement, _) in Numbers(1).keys(200) {
-                assert!(index.locate(placement).end <= index.outline().blocks());
-            }
-        });
-    }
-}
-
-#[test]
-fn its_bytes_are_the_golden_ones() {
-    assert_golden("block_perfect.bin", &encoded(&built_in_blocks(2_000, 16).0));
 }
 
 #[test]

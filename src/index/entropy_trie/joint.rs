@@ -18,7 +18,7 @@
 //! pairs of a symbol of the left and a symbol of the right subtrie, in order. Subtries of 1 and 2 keys have one symbol,
 //! 0.
 
-use crate::index::entropy_trie::{
+use super::{
     KEY_BITS,
     code_string::CodeWriter,
     huffman::{HuffmanCode, MERGED},

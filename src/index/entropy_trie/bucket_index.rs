@@ -1,4 +1,5 @@
-//! The fast coder's index of the buckets: 28 buckets per cache line.
+//! The index of the virtual buckets (ECT 3.1.3): where the records and the code of each bucket begin. 28 buckets per
+//! cache line.
 //!
 //! A line holds the offsets at which its first bucket begins and two bytes per bucket: how far its number of keys
 //! deviates from the average, and how far the length of its code deviates from the average for that number of keys. A
@@ -11,14 +12,14 @@
 //!                   at bit     upper.bit + bit + mean_bits(keys before i) + sum of lengths[..i]
 //! ```
 //!
-//! This takes 18.3 bits per bucket and one cache line per lookup; the paper's two-level index takes 34 bits.
+//! This takes 18.3 bits per bucket and one cache line per lookup. Deviation: the lower level of the paper's index has
+//! 16-bit offsets instead of deviations, and takes 34 bits per bucket.
 //!
 //! The offsets of a line are relative to an upper level, with an entry for every 4,096th line. A line whose numbers do
 //! not fit is *wide*: it refers to a record of 64-bit offsets instead. The averages are those of all buckets, which are
 //! known only at the end, so the index is built twice: with estimates, then with the true averages. Each copy takes 3 %
 //! of the trie's memory.
 
-use super::Offsets;
 use crate::coding::{DecodeError, Decoder};
 
 /// The buckets per line.
@@ -38,6 +39,27 @@ const MEAN_KEYS_LIMIT: u32 = 1 << 24;
 
 /// The fraction bits of the average code length per key.
 const KEY_BITS_SHIFT: u32 = 16;
+
+/// The begin or the end of a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Offsets {
+    /// The number of records before it.
+    pub position: u64,
+    /// The number of bits of code before it.
+    pub bit: u64,
+}
+
+impl Offsets {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.position.to_le_bytes());
+        out.extend_from_slice(&self.bit.to_le_bytes());
+    }
+
+    fn decode(bytes: &[u8; 16]) -> Self {
+        let number = u128::from_le_bytes(*bytes);
+        Self { position: number as u64, bit: (number >> 64) as u64 }
+    }
+}
 
 /// A line, 64 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,9 +116,17 @@ struct WideLine {
     plain: u32,
 }
 
+impl WideLine {
+    fn decode(bytes: &[u8; 16 * (LINE_BUCKETS + 1) + 4]) -> Self {
+        let (begins, plain) = bytes.as_chunks();
+        let plain = plain.iter().rev().fold(0, |plain, &byte| plain << 8 | u32::from(byte));
+        Self { begins: std::array::from_fn(|at| Offsets::decode(&begins[at])), plain }
+    }
+}
+
 /// The extent of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::index::entropy_trie) struct Bucket {
+pub(super) struct Bucket {
     pub begin: Offsets,
     pub end: Offsets,
     /// Whether the bucket is coded node by node.
@@ -131,7 +161,7 @@ impl Averages {
 
 /// The index of the buckets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::index::entropy_trie) struct LineIndex {
+pub(super) struct BucketIndex {
     averages: Averages,
     buckets: u64,
     lines: Vec<Line>,
@@ -139,10 +169,16 @@ pub(in crate::index::entropy_trie) struct LineIndex {
     wide: Vec<WideLine>,
 }
 
-impl LineIndex {
+impl BucketIndex {
+    /// Returns the number of buckets.
+    #[inline]
+    pub(super) fn buckets(&self) -> u64 {
+        self.buckets
+    }
+
     /// Returns a bucket by its number, which must exist.
     #[inline]
-    pub(in crate::index::entropy_trie) fn bucket(&self, bucket: u64) -> Bucket {
+    pub(super) fn bucket(&self, bucket: u64) -> Bucket {
         let (number, within) =
             ((bucket / LINE_BUCKETS as u64) as usize, (bucket % LINE_BUCKETS as u64) as usize);
         let line = &self.lines[number];
@@ -167,14 +203,14 @@ impl LineIndex {
     }
 
     /// Returns the heap memory, in bytes.
-    pub(in crate::index::entropy_trie) fn heap_bytes(&self) -> usize {
+    pub(super) fn heap_bytes(&self) -> usize {
         size_of::<Line>() * self.lines.capacity()
             + size_of::<Offsets>() * self.upper.capacity()
             + size_of::<WideLine>() * self.wide.capacity()
     }
 
     /// Appends the encoded index.
-    pub(in crate::index::entropy_trie) fn encode(&self, out: &mut Vec<u8>) {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.averages.keys.to_le_bytes());
         out.extend_from_slice(&self.averages.key_bits.to_le_bytes());
         out.extend_from_slice(&(self.wide.len() as u64).to_le_bytes());
@@ -196,11 +232,7 @@ impl LineIndex {
 
     /// Reads back what [`encode`](Self::encode) wrote for `buckets` buckets over `end.position` records whose code has
     /// `end.bit` bits. Afterwards every bucket begins where the one before it ends, and the last one ends there.
-    pub(in crate::index::entropy_trie) fn decode(
-        decoder: &mut Decoder<'_>,
-        buckets: u64,
-        end: Offsets,
-    ) -> Result<Self, DecodeError> {
+    pub(super) fn decode(decoder: &mut Decoder<'_>, buckets: u64, end: Offsets) -> Result<Self, DecodeError> {
         let averages =
             Averages { keys: decoder.u32("keys of a bucket")?, key_bits: decoder.u32("bits of a key")? };
         if averages.keys >= MEAN_KEYS_LIMIT {
@@ -208,20 +240,11 @@ impl LineIndex {
         }
         let lines = buckets.div_ceil(LINE_BUCKETS as u64);
         let wide = decoder.at_most(lines, "wide lines")?;
-        let upper = decoder
-            .arrays(lines.div_ceil(UPPER_LINES as u64), "offsets")?
-            .iter()
-            .map(Offsets::decode)
-            .collect();
+        let upper = decoder.arrays(lines.div_ceil(UPPER_LINES as u64), "offsets")?;
+        let upper = upper.iter().map(Offsets::decode).collect();
         let lines = decoder.arrays(lines, "lines")?.iter().map(Line::decode).collect();
-        let mut index = Self { averages, buckets, lines, upper, wide: Vec::new() };
-        for _ in 0..wide {
-            let mut begins = [Offsets::default(); LINE_BUCKETS + 1];
-            for begin in &mut begins {
-                *begin = Offsets::decode(&decoder.array("a wide line")?);
-            }
-            index.wide.push(WideLine { begins, plain: decoder.u32("a wide line")? });
-        }
+        let wide = decoder.arrays(wide, "wide lines")?.iter().map(WideLine::decode).collect();
+        let index = Self { averages, buckets, lines, upper, wide };
         index.validate(decoder, end)?;
         Ok(index)
     }
@@ -299,27 +322,27 @@ impl Line {
 
 /// Collects the offsets of the buckets, in order.
 #[derive(Debug, Clone)]
-pub(in crate::index::entropy_trie) struct LineIndexBuilder {
-    index: LineIndex,
+pub(super) struct BucketIndexBuilder {
+    index: BucketIndex,
     /// The begins of the buckets of the current line.
     begins: Vec<Offsets>,
     plain: u32,
 }
 
-impl LineIndexBuilder {
+impl BucketIndexBuilder {
     /// Makes a builder from the expected number of buckets, of records, and of bits of code.
-    pub(in crate::index::entropy_trie) fn new(buckets: u64, expected: Offsets) -> Self {
+    pub(super) fn new(buckets: u64, expected: Offsets) -> Self {
         Self::with(Averages::of(expected, buckets))
     }
 
     fn with(averages: Averages) -> Self {
         let index =
-            LineIndex { averages, buckets: 0, lines: Vec::new(), upper: Vec::new(), wide: Vec::new() };
+            BucketIndex { averages, buckets: 0, lines: Vec::new(), upper: Vec::new(), wide: Vec::new() };
         Self { index, begins: Vec::with_capacity(LINE_BUCKETS + 1), plain: 0 }
     }
 
     /// Adds the next bucket.
-    pub(in crate::index::entropy_trie) fn push(&mut self, begin: Offsets, is_plain: bool) {
+    pub(super) fn push(&mut self, begin: Offsets, is_plain: bool) {
         if self.begins.len() == LINE_BUCKETS {
             self.flush(begin);
         }
@@ -329,7 +352,7 @@ impl LineIndexBuilder {
     }
 
     /// Finishes the index; the last bucket ends at `end`.
-    pub(in crate::index::entropy_trie) fn finish(mut self, end: Offsets) -> LineIndex {
+    pub(super) fn finish(mut self, end: Offsets) -> BucketIndex {
         self.flush(end);
         let guess = self.index;
         let mut again = Self::with(Averages::of(end, guess.buckets));
@@ -363,5 +386,74 @@ impl LineIndexBuilder {
         }));
         self.begins.clear();
         self.plain = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the begins of 5,000 buckets, and the end of the last one, for buckets of `keys(bucket)` keys of 2.3
+    /// bits.
+    fn begins(keys: impl Fn(u64) -> u64) -> Vec<Offsets> {
+        let mut begin = Offsets::default();
+        let mut begins = vec![begin];
+        for bucket in 0..5_000 {
+            begin.position += keys(bucket);
+            begin.bit += keys(bucket) * 23 / 10 + bucket % 20;
+            begins.push(begin);
+        }
+        begins
+    }
+
+    /// Numbers of keys by bucket: the expected ones; none; a few buckets that are far too full or empty; and numbers
+    /// far beyond any narrow field.
+    fn all_begins() -> Vec<Vec<Offsets>> {
+        vec![
+            begins(|bucket| 200 + bucket * 7919 % 100),
+            begins(|_| 0),
+            begins(|bucket| if bucket % 701 == 0 { 70_000 } else { 256 }),
+            begins(|bucket| if bucket % 50 == 0 { 0 } else { 256 }),
+            begins(|bucket| bucket << 28),
+        ]
+    }
+
+    #[test]
+    fn it_gives_back_what_was_pushed_whatever_was_expected() {
+        for begins in all_begins() {
+            for expected in [Offsets::default(), begins[5_000], Offsets { position: 1 << 40, bit: 1 << 41 }] {
+                let mut builder = BucketIndexBuilder::new(5_000, expected);
+                for (bucket, begin) in begins[..5_000].iter().enumerate() {
+                    builder.push(*begin, bucket % 977 == 5);
+                }
+                let index = builder.finish(begins[5_000]);
+                for (bucket, ends) in begins.windows(2).enumerate() {
+                    let expected = Bucket { begin: ends[0], end: ends[1], is_plain: bucket % 977 == 5 };
+                    assert_eq!(index.bucket(bucket as u64), expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_holds_28_buckets_that_are_as_expected() {
+        let begins = begins(|bucket| 200 + bucket * 7919 % 100);
+        let mut builder = BucketIndexBuilder::new(5_000, Offsets::default());
+        begins[..5_000].iter().for_each(|begin| builder.push(*begin, false));
+        let index = builder.finish(begins[5_000]);
+        assert_eq!(index.heap_bytes(), 5_000usize.div_ceil(28) * 64 + 16);
+    }
+
+    #[test]
+    fn it_has_a_second_entry_of_the_upper_level_where_it_needs_one() {
+        let buckets = 4096 * 28 + 100;
+        let offsets = |bucket| Offsets { position: bucket * 100, bit: bucket * 230 };
+        let mut builder = BucketIndexBuilder::new(buckets, offsets(buckets));
+        (0..buckets).for_each(|bucket| builder.push(offsets(bucket), false));
+        let index = builder.finish(offsets(buckets));
+        for bucket in (0..buckets).rev().take(200) {
+            let expected = Bucket { begin: offsets(bucket), end: offsets(bucket + 1), is_plain: false };
+            assert_eq!(index.bucket(bucket), expected);
+        }
     }
 }

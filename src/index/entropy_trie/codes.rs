@@ -1,42 +1,49 @@
-//! The codes of the fast coder, and which subtrie has which.
+//! Which subtrie has which code.
 
 use super::{
-    joint::{JOINT_MAX, JointCodes, joint_codes},
-    rice,
-    skip::{SkipTable, skip_table},
-    stream::Stream,
-};
-use crate::index::entropy_trie::{
-    TrieSettings,
+    Coder, TrieSettings,
     code_string::CodeWriter,
     huffman::{self, HuffmanCode, MERGED},
-    subtrie::{Leaves, Subtrie, left_len, walk_keys},
+    joint::{JOINT_MAX, JointCodes, joint_codes},
+    large,
+    skip::{SkipTable, skip_table},
+    stream::Stream,
+    subtrie::{Leaves, Subtrie, left_len},
 };
 
-/// The largest subtrie with a joint code in a dense trie, in keys. In any trie, a bucket's code is split in two at the
-/// first node with more keys.
+/// The largest subtrie with a joint code, in keys.
 pub(super) const SMALL_MAX: u64 = JOINT_MAX as u64;
 
-/// The codes of the fast coder.
+/// The codes of a trie.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Codes {
-    /// Huffman codes of nodes, by the size of the subtrie; larger subtries have Rice codes.
+    coder: Coder,
+    /// Huffman codes of nodes, by the size of the subtrie; larger subtries have the codes of [`large`].
     nodes: &'static [HuffmanCode],
     pub joint: &'static JointCodes,
     pub skip: &'static SkipTable,
-    /// The largest subtrie that the table can skip: the largest without Rice codes.
+    /// The largest subtrie that the table can skip: the largest whose nodes all have Huffman or joint codes.
     pub skip_max: u64,
+    /// Whether subtries of up to [`SMALL_MAX`] keys have joint codes, unless their bucket is plain.
+    pub has_joint: bool,
+    /// A bucket's code is split in two at the first node with more keys than this.
+    pub unsplit_max: u64,
     pub leaves: Leaves,
 }
 
 impl Codes {
     pub(super) fn new(settings: &TrieSettings) -> Self {
+        let leaves = Leaves::new(settings);
+        let is_fast = settings.coder == Coder::Fast;
         Self {
+            coder: settings.coder,
             nodes: huffman::codes_up_to(settings.huffman_max),
             joint: joint_codes(),
             skip: skip_table(),
             skip_max: SMALL_MAX.max(settings.huffman_max.into()),
-            leaves: Leaves::new(settings),
+            has_joint: is_fast && leaves.is_dense(),
+            unsplit_max: if is_fast { SMALL_MAX } else { u64::MAX },
+            leaves,
         }
     }
 
@@ -53,7 +60,7 @@ impl Codes {
                 stream.take(len);
                 symbol
             }
-            None => rice::read(stream, size),
+            None => large::read(self.coder, stream, size),
         }
     }
 
@@ -61,13 +68,24 @@ impl Codes {
     pub(super) fn write_node(&self, writer: &mut CodeWriter, size: u64, left: u64) {
         match self.nodes.get(size as usize) {
             Some(code) => code.write(writer, left),
-            None => rice::write(writer, size, left),
+            None => large::write(self.coder, writer, size, left),
         }
     }
 
-    /// Writes a subtrie node by node.
-    pub(super) fn write_plain(&self, writer: &mut CodeWriter, keys: &[u64], subtrie: Subtrie) {
-        walk_keys(keys, self.leaves, subtrie, &mut |size, left| self.write_node(writer, size, left));
+    /// Writes a subtrie node by node, in pre-order.
+    pub(super) fn write_plain(&self, writer: &mut CodeWriter, mut keys: &[u64], mut subtrie: Subtrie) {
+        while !self.leaves.has(subtrie) {
+            let left = left_len(keys, subtrie.depth);
+            self.write_node(writer, subtrie.size, left);
+            if left == MERGED {
+                subtrie = subtrie.deeper();
+                continue;
+            }
+            let (left_keys, right_keys) = keys.split_at(left as usize);
+            let (left, right) = subtrie.split(left);
+            self.write_plain(writer, left_keys, left);
+            (keys, subtrie) = (right_keys, right);
+        }
     }
 
     /// Writes a subtrie of a dense trie in which no keys are equal.

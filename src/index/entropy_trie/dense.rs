@@ -1,27 +1,24 @@
 //! Reads a dense trie with joint codes, as nearly every lookup does.
 //!
-//! It does the same as a `NodeReader`, with fewer branches that a processor cannot predict. Keys are distinct here, so
-//! depths need not be counted.
+//! It does the same as [`Reader::locate`], with fewer branches that a processor cannot predict. Keys are distinct here,
+//! so depths need not be counted.
 
 use super::{
-    codes::{Codes, SMALL_MAX},
+    KEY_BITS,
+    code_string::PEEK_BITS,
+    codes::SMALL_MAX,
+    huffman::MERGED,
     joint::Apart,
+    reader::Reader,
     skip::{Skipped, Stack},
-    stream::Stream,
+    subtrie::Subtrie,
 };
-use crate::index::entropy_trie::{KEY_BITS, code_string::PEEK_BITS, huffman::MERGED, subtrie::Subtrie};
 use std::ops::Range;
 
-/// Reads a bucket's code in one direction.
-pub(super) struct DenseReader<'a, const BACKWARD: bool> {
-    pub codes: &'a Codes,
-    pub stream: Stream<'a, BACKWARD>,
-}
-
-impl<const BACKWARD: bool> DenseReader<'_, BACKWARD> {
+impl<const BACKWARD: bool> Reader<'_, BACKWARD> {
     /// Returns the records that may be that of `key` in the subtrie whose code comes next.
     #[inline(always)]
-    pub(super) fn locate(&mut self, key: u64, subtrie: Subtrie) -> Range<u64> {
+    pub(super) fn locate_joint(&mut self, key: u64, subtrie: Subtrie) -> Range<u64> {
         let mut key = key.unbounded_shl(subtrie.depth);
         let Subtrie { mut size, mut first, .. } = subtrie;
         loop {
@@ -34,7 +31,7 @@ impl<const BACKWARD: bool> DenseReader<'_, BACKWARD> {
                 }
                 if is_right {
                     // The key is in the right subtrie, whose code follows that of the left one.
-                    self.skip(left, KEY_BITS);
+                    self.skip_joint(left, KEY_BITS);
                     first += left;
                     size -= left;
                 } else {
@@ -57,7 +54,7 @@ impl<const BACKWARD: bool> DenseReader<'_, BACKWARD> {
         self.locate_in_pair(key, size, first)
     }
 
-    /// Completes [`locate`](Self::locate) in a single key or a pair, without a branch between the two.
+    /// Completes [`locate_joint`](Self::locate_joint) in a single key or a pair, without a branch between the two.
     #[inline(always)]
     fn locate_in_pair(&mut self, mut key: u64, size: u64, first: u64) -> Range<u64> {
         // A pair is coded as a 0 for each bit that its keys share, then a 1. The bit after those is 0 in the first key,
@@ -79,7 +76,7 @@ impl<const BACKWARD: bool> DenseReader<'_, BACKWARD> {
 
     /// Skips a subtrie. Unless bytes are damaged, it is at most `depth` nodes deep.
     #[inline(always)]
-    fn skip(&mut self, size: u64, depth: u32) {
+    fn skip_joint(&mut self, size: u64, depth: u32) {
         if size <= self.codes.skip_max {
             self.skip_stack(Stack::one(size));
         } else {
@@ -93,7 +90,7 @@ impl<const BACKWARD: bool> DenseReader<'_, BACKWARD> {
         while size > self.codes.skip_max && depth > 0 && !self.stream.is_at_end() {
             let left = self.codes.read_node(&mut self.stream, size);
             if left != MERGED {
-                self.skip(left, depth - 1);
+                self.skip_joint(left, depth - 1);
                 size -= left;
             }
         }
@@ -130,47 +127,5 @@ impl<const BACKWARD: bool> DenseReader<'_, BACKWARD> {
         if !stack.push(apart) {
             self.skip_stack(Stack::new(apart.sizes));
         }
-    }
-
-    /// Calls `visit` with each node of the subtrie whose code comes next, and its symbol.
-    pub(super) fn walk(&mut self, mut subtrie: Subtrie, visit: &mut impl FnMut(Subtrie, u64)) {
-        while !self.codes.leaves.has(subtrie) && !self.stream.is_at_end() {
-            let left = match subtrie.size {
-                2 => {
-                    let left = self.stream.peek() & 1;
-                    self.stream.take(1);
-                    left
-                }
-                size @ 3..=SMALL_MAX => {
-                    let (shape, len) = self.codes.joint.decode(size as usize, self.stream.peek());
-                    self.stream.take(len);
-                    return self.walk_shape(shape, subtrie, visit);
-                }
-                size => self.codes.read_node(&mut self.stream, size),
-            };
-            visit(subtrie, left);
-            if left == MERGED {
-                subtrie = subtrie.deeper();
-            } else {
-                let (left, right) = subtrie.split(left);
-                self.walk(left, visit);
-                subtrie = right;
-            }
-        }
-    }
-
-    fn walk_shape(&mut self, number: u8, subtrie: Subtrie, visit: &mut impl FnMut(Subtrie, u64)) {
-        let shape = *self.codes.joint.shape(number);
-        let left = u64::from(shape.left);
-        if left == MERGED && subtrie.size <= 2 {
-            return self.walk(subtrie, visit);
-        }
-        visit(subtrie, left);
-        if left == MERGED {
-            return self.walk(subtrie.deeper(), visit);
-        }
-        let (left, right) = subtrie.split(left);
-        self.walk_shape(shape.sides[0], left, visit);
-        self.walk_shape(shape.sides[1], right, visit);
     }
 }

@@ -11,12 +11,10 @@
 //! ```
 
 use super::{
-    joint::{APART_BITS, Apart, JOINT_MAX, JointCodes, joint_codes},
-    stream::Stream,
-};
-use crate::index::entropy_trie::{
     code_string::PEEK_BITS,
     huffman::{self, HuffmanCode, SIZE_MAX},
+    joint::{APART_BITS, Apart, JOINT_MAX, JointCodes, joint_codes},
+    stream::Stream,
 };
 use std::sync::LazyLock;
 
