@@ -8,9 +8,9 @@
 
 use siltstone::batch::NEVER;
 use siltstone::device::{Access, Directory};
+use siltstone::engine::silt::live::{Manifest, Role};
 use siltstone::key::KeyHasher;
 use siltstone::store::StoreFile;
-use siltstone::store::manifest::{Manifest, Role};
 use siltstone::{
     Batch, Builder, Database, Durability, Error, FilterKind, HashStoreKind, IndexKind, SiltSettings,
     WriteOptions,

@@ -8,6 +8,7 @@
 use siltstone::coding::checksum::Secret;
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
+use siltstone::engine::silt::live::{Edit, Manifest, Role, StoreEntry};
 use siltstone::index::filter::{CuckooFilter, RibbonFilter};
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 use siltstone::key::{KeyHash, KeyHasher, Placing};
@@ -15,7 +16,7 @@ use siltstone::store::block::{Block, BlockBuilder};
 use siltstone::store::hash_store::{HashStoreFormat, HashStoreSettings, HashStoreWriter};
 use siltstone::store::log::format::LogFormat;
 use siltstone::store::log::{Log, LogSettings};
-use siltstone::store::manifest::{Edit, Header, Manifest, Role, StoreEntry};
+use siltstone::store::manifest::Header;
 use siltstone::store::merge::Entry;
 use siltstone::store::ordered::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter,

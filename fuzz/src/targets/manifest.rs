@@ -2,8 +2,9 @@
 
 use crate::input::{Input, directory_with};
 use crate::seal::{SECRET, commit};
+use siltstone::engine::silt::live::Manifest;
 use siltstone::key::KeyHasher;
-use siltstone::store::manifest::{Header, Manifest};
+use siltstone::store::manifest::Header;
 
 /// Runs the target.
 pub fn run(data: &[u8]) {

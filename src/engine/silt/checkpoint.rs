@@ -39,6 +39,6 @@ fn copy_live(
     }
     // The copy has an id of its own: once either database has been written to, its log does not fit the other.
     let database_id = random_number()?;
-    log.copy_to(target, database_id, queue.manifest.converted_to(), end)?;
+    log.copy_to(target, database_id, queue.converted_to(), end)?;
     queue.manifest.write_copy(target, database_id, end)
 }

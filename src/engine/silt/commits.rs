@@ -4,13 +4,13 @@
 //! conversions need not be synced one by one: several of them, or a merge, become durable in one commit.
 
 use super::configuration::Configuration;
+use super::live::{Edit, Manifest};
 use super::settings::Mistake;
 use crate::Result;
 use crate::device::Purpose;
 use crate::health::FailStop;
 use crate::store::StoreFile;
 use crate::store::log::Log;
-use crate::store::manifest::{Edit, Manifest};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -106,9 +106,14 @@ impl CommitQueue {
         Ok(())
     }
 
+    /// Returns the position before which every partition has its records in stores.
+    pub fn converted_to(&self) -> u64 {
+        self.manifest.partitions().iter().map(|partition| partition.converted_to).min().unwrap_or(0)
+    }
+
     /// Removes the part of the log that every partition has in stores.
     pub fn release_log(&self) -> Result<()> {
-        self.log.release_before(self.manifest.converted_to())
+        self.log.release_before(self.converted_to())
     }
 }
 

@@ -3,12 +3,12 @@
 
 use super::commits::PendingConversion;
 use super::job_context::JobContext;
+use super::live::{Edit, Role, StoreEntry};
 use super::settings::Mistake;
 use crate::device::Purpose;
 use crate::key::random_number;
 use crate::store::hash_store::{HashStoreSettings, HashStoreWriter};
 use crate::store::log_store::{FrozenLog, LogCursor};
-use crate::store::manifest::{Edit, Role, StoreEntry};
 use crate::store::merge::Cursor;
 use crate::store::names::FileName;
 use crate::{Error, Result};

@@ -6,12 +6,12 @@
 
 use super::engine::Silt;
 use super::family::NUMBER;
+use super::live::Manifest;
 use crate::Result;
 use crate::device::{Access, Directory, Purpose};
 use crate::engine::CommonSettings;
 use crate::store::log::Log;
 use crate::store::log::format::SEGMENT_HEADER_BYTES;
-use crate::store::manifest::Manifest;
 use crate::store::names::FileName;
 
 impl Silt {

@@ -1,6 +1,7 @@
 //! The merge of all HashStores of a partition into its SortedStore (SILT 3.3), in one sequential pass over both.
 
 use super::job_context::JobContext;
+use super::live::{Edit, Role, StoreEntry};
 use crate::Result;
 use crate::batch::TimestampMs;
 use crate::device::Purpose;
@@ -8,7 +9,7 @@ use crate::index::filter::RangedFilterBuilder;
 use crate::key::random_number;
 use crate::store::StoreFilter;
 use crate::store::log_store::{FrozenLog, LogCursor};
-use crate::store::manifest::{Edit, Header, Role, StoreEntry};
+use crate::store::manifest::Header;
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::names::FileName;
 use crate::store::ordered::{

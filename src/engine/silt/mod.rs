@@ -29,6 +29,7 @@
 //! | `commits` | which stores are durable, and release of the log | 4 |
 //! | `memory_budget` | memory account, fail-graceful indexing | 4 |
 //! | `snapshot`, `scan`, `checkpoint`, `count`, `verify` | reads of everything | |
+//! | `live` | the live stores, as the manifest has them | |
 //! | `family`, `settings` | the engine and its settings in the table of engines | |
 //! | `create`, `open`, `reshape`, `repair` | databases that are not open | 4 |
 //!
@@ -48,6 +49,8 @@ mod engine;
 mod family;
 mod get_many;
 mod job_context;
+#[doc(hidden)]
+pub mod live;
 mod memory_budget;
 mod merge;
 mod open;

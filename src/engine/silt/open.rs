@@ -4,6 +4,7 @@
 
 use super::configuration::Configuration;
 use super::engine::Silt;
+use super::live::{Manifest, PartitionEntry, Role, StoreEntry};
 use super::memory_budget::{check_budget, log_slots_max};
 use super::partition::{Partition, Partitions};
 use super::policy::{POSITION_BITS_MAX, log_store_settings};
@@ -18,7 +19,7 @@ use crate::progress::Progress;
 use crate::store::hash_store::HASH_ORDER_FORM;
 use crate::store::log::{Log, LogSettings};
 use crate::store::log_store::LogStore;
-use crate::store::manifest::{Header, Manifest, PartitionEntry, Role, StoreEntry};
+use crate::store::manifest::Header;
 use crate::store::names::{FileName, list_files};
 use crate::store::ordered::{BlockForm, IndexKind, OrderedTable, OrderedTableSettings};
 use crate::{Error, Result};

@@ -1,11 +1,12 @@
 //! Giving another shape to a database that never held a record, so that a refused first write fixes nothing.
 
 use super::engine::Silt;
+use super::live::Manifest;
 use super::settings::SiltSettings;
 use crate::Result;
 use crate::device::Directory;
 use crate::engine::CommonSettings;
-use crate::store::manifest::{Header, Manifest};
+use crate::store::manifest::Header;
 
 impl Silt {
     /// Gives the database another header if it was created with other settings and never held a record. Returns whether

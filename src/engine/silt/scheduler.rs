@@ -2,13 +2,13 @@
 
 use super::convert::ConvertJob;
 use super::job_context::JobContext;
+use super::live::Edit;
 use super::merge::MergeJob;
 use super::policy::{Counts, Pressure};
 use crate::Result;
 use crate::batch::TimestampMs;
 use crate::compose::JobSlot;
 use crate::engine::{Background, Step};
-use crate::store::manifest::Edit;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

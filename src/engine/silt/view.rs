@@ -2,10 +2,10 @@
 //!
 //! A change never modifies a view. It installs a new one, and lookups that hold the old view continue with it.
 
+use super::live::Role;
 use crate::Result;
 use crate::stats::{DegradedStore, StoreKind};
 use crate::store::log_store::FrozenLog;
-use crate::store::manifest::Role;
 use crate::store::ordered::OrderedTable;
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The bytes of the commits of a manifest. docs/formats/manifest.md draws them.
 
-use super::{Edit, KeptSettings};
+use super::{KeptSettings, LiveState};
 use crate::coding::Reader;
 use crate::coding::checksum;
 
@@ -8,20 +8,20 @@ use crate::coding::checksum;
 pub const COMMIT_HEADER_BYTES: usize = 8;
 
 /// The changes of one commit: all of them take effect or none.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Commit {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit<E> {
     /// The log is synced up to this position.
     pub log_synced: u64,
     /// Settings that get a new value.
     pub settings: KeptSettings,
     /// The edits of the live state, in their order.
-    pub edits: Vec<Edit>,
+    pub edits: Vec<E>,
 }
 
-impl Commit {
+impl<E> Commit<E> {
     /// Appends the bytes of the commit with this sequence number. One checksum covers all edits, because the sectors of
     /// one write may become durable in any order.
-    pub fn encode(&self, sequence: u64, out: &mut Vec<u8>) {
+    pub fn encode<S: LiveState<Edit = E>>(&self, sequence: u64, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&[0; COMMIT_HEADER_BYTES]);
         out.extend_from_slice(&sequence.to_le_bytes());
@@ -32,7 +32,7 @@ impl Commit {
             out.extend_from_slice(text.as_bytes());
         }
         out.extend_from_slice(&(self.edits.len() as u32).to_le_bytes());
-        self.edits.iter().for_each(|edit| edit.encode(out));
+        self.edits.iter().for_each(|edit| S::encode(edit, out));
         let length = (out.len() - start - COMMIT_HEADER_BYTES) as u32;
         out[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
         let crc = checksum::crc32c(&out[start + 4..]);
@@ -40,7 +40,7 @@ impl Commit {
     }
 
     /// Decodes the commit with this sequence number from the start of `bytes`. Returns it with its length in bytes.
-    pub fn decode(sequence: u64, bytes: &[u8]) -> Option<(Commit, usize)> {
+    pub fn decode<S: LiveState<Edit = E>>(sequence: u64, bytes: &[u8]) -> Option<(Commit<E>, usize)> {
         let mut fields = Reader::new(bytes);
         let (crc, length) = (fields.u32()?, fields.u32()? as usize);
         let body = fields.bytes(length)?;
@@ -55,7 +55,7 @@ impl Commit {
         }
         let mut edits = Vec::new();
         for _ in 0..fields.u32()? {
-            edits.push(Edit::decode(&mut fields)?);
+            edits.push(S::decode(&mut fields)?);
         }
         let is_whole = fields.at() == length;
         is_whole.then_some((Commit { log_synced, settings, edits }, COMMIT_HEADER_BYTES + length))

@@ -6,18 +6,17 @@
 //!                             64 B     checksum, number, log synced up to, settings, edits
 //! ```
 //!
-//! What is live are the stores of each partition, and how far the log is converted. The manifest also keeps the
-//! engine's settings that outlast an opening. The mirror has the same bytes. It is read only to detect damage and to
-//! repair it.
+//! What is live differs between engines: an engine implements [`LiveState`], and the manifest applies, writes and reads
+//! its edits. The manifest also keeps the engine's settings that outlast an opening. The mirror has the same bytes. It
+//! is read only to detect damage and to repair it.
 
 mod commit;
 mod header;
-mod live;
 
 pub use commit::Commit;
 pub use header::{FORMAT_VERSION, HEADER_BYTES, Header};
-pub use live::{Edit, PartitionEntry, Role, StoreEntry};
 
+use crate::coding::Reader;
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::store::examine::RangeChecksums;
 use crate::store::log::format::POSITION_MAX;
@@ -25,6 +24,7 @@ use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::{Error, Result};
 use commit::CommitClaim;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
 /// The maximum length of a manifest, in bytes: it is read as a whole. It suffices for 200,000 live stores.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
@@ -38,56 +38,68 @@ const REWRITE_BYTES: u64 = 256 << 10;
 /// The settings that a database keeps, by name, as text.
 pub type KeptSettings = BTreeMap<String, String>;
 
+/// What is live in a database of one engine. Edits change it; the edits of a commit apply together or not at all.
+pub trait LiveState: Clone + PartialEq {
+    /// A change of the state.
+    type Edit: Clone + Debug + PartialEq;
+
+    /// Returns the state of a new database.
+    fn empty(header: &Header) -> Self;
+
+    /// Applies an edit, or returns `None` if it is impossible in this state.
+    fn apply(&mut self, edit: &Self::Edit) -> Option<()>;
+
+    /// Appends the bytes of an edit.
+    fn encode(edit: &Self::Edit, out: &mut Vec<u8>);
+
+    /// Decodes an edit.
+    fn decode(fields: &mut Reader<'_>) -> Option<Self::Edit>;
+
+    /// Returns the edits that turn an empty state into this one.
+    fn as_edits(&self) -> Vec<Self::Edit>;
+
+    /// Returns whether another state is known to be a later one of the same database.
+    fn is_older_than(&self, other: &Self) -> bool;
+
+    /// Returns the highest number of the files that an edit adds, or `None` if it adds none.
+    fn highest_added(edit: &Self::Edit) -> Option<u64>;
+}
+
 /// The sum of all commits of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct State {
-    partitions: Vec<PartitionEntry>,
+struct State<S> {
+    live: S,
     /// The log was synced up to this position.
     log_synced: u64,
     settings: KeptSettings,
 }
 
-impl State {
-    /// Returns the state of a new database.
-    fn empty(header: &Header) -> State {
-        let partitions = vec![PartitionEntry::default(); 1 << header.partitions_log2];
-        State { partitions, log_synced: 0, settings: KeptSettings::new() }
+impl<S: LiveState> State<S> {
+    fn empty(header: &Header) -> State<S> {
+        State { live: S::empty(header), log_synced: 0, settings: KeptSettings::new() }
     }
 
     /// Applies all edits of a commit; returns one that is impossible.
-    fn apply<'c>(&mut self, commit: &'c Commit) -> std::result::Result<(), &'c Edit> {
+    fn apply<'c>(&mut self, commit: &'c Commit<S::Edit>) -> std::result::Result<(), &'c S::Edit> {
         self.log_synced = self.log_synced.max(commit.log_synced);
         self.settings.extend(commit.settings.clone());
-        commit.edits.iter().try_for_each(|edit| {
-            let partition = self.partitions.get_mut(edit.partition as usize).ok_or(edit)?;
-            partition.apply(edit).ok_or(edit)
-        })
+        commit.edits.iter().try_for_each(|edit| self.live.apply(edit).ok_or(edit))
     }
 
-    /// Returns the commit that turns an empty state into this one.
-    fn as_commit(&self) -> Commit {
-        let State { partitions, log_synced, settings } = self;
-        let edits = (0..).zip(partitions).filter_map(|(number, partition)| partition.as_edit(number));
-        Commit { log_synced: *log_synced, settings: settings.clone(), edits: edits.collect() }
-    }
-
-    /// Returns whether another state is a later one of the same database: positions never decrease, also when a
-    /// manifest is rewritten.
-    fn is_older_than(&self, other: &State) -> bool {
-        let mut pairs = self.partitions.iter().zip(&other.partitions);
-        other.log_synced > self.log_synced || pairs.any(|(own, other)| other.converted_to > own.converted_to)
+    fn is_older_than(&self, other: &State<S>) -> bool {
+        other.log_synced > self.log_synced || self.live.is_older_than(&other.live)
     }
 }
 
 /// The open manifest of a database.
-pub struct Manifest {
+pub struct Manifest<S: LiveState> {
     directory: Directory,
     /// The manifest and, once it was made durable, its mirror.
     files: Vec<File>,
     header: Header,
-    state: State,
+    state: State<S>,
     /// The state after a commit that failed. Whether that commit was written is not known.
-    attempted: Option<State>,
+    attempted: Option<State<S>>,
     length: u64,
     /// A longer manifest is rewritten.
     rewrite_bytes: u64,
@@ -95,16 +107,17 @@ pub struct Manifest {
     next_number: u64,
 }
 
-impl Manifest {
+impl<S: LiveState> Manifest<S> {
     /// Creates the manifest of an empty database, durably.
     pub fn create(directory: &Directory, header: &Header) -> Result<()> {
-        write_new(directory, header, &State::empty(header)).map(drop)
+        Manifest::replace(directory, header, S::empty(header), &KeptSettings::new(), 0)
     }
 
     /// Returns the length of the manifest of an empty database, in bytes.
     pub fn empty_length() -> u64 {
         let mut bytes = Vec::new();
-        Commit::default().encode(0, &mut bytes);
+        let commit = Commit { log_synced: 0, settings: KeptSettings::new(), edits: Vec::new() };
+        commit.encode::<S>(0, &mut bytes);
         (HEADER_BYTES + bytes.len()) as u64
     }
 
@@ -112,17 +125,17 @@ impl Manifest {
     pub fn replace(
         directory: &Directory,
         header: &Header,
-        partitions: Vec<PartitionEntry>,
+        live: S,
         settings: &KeptSettings,
         log_synced: u64,
     ) -> Result<()> {
-        let state = State { partitions, log_synced, settings: settings.clone() };
+        let state = State { live, log_synced, settings: settings.clone() };
         write_new(directory, header, &state).map(drop)
     }
 
     /// Reads the manifest of a database, and changes nothing. An incomplete commit at the end is ignored: it was being
     /// written when the system crashed, and never took effect.
-    pub fn open(directory: &Directory) -> Result<Manifest> {
+    pub fn open(directory: &Directory) -> Result<Manifest<S>> {
         let names = directory.list()?;
         if names.binary_search_by(|name| (**name).cmp(MANIFEST_NAME)).is_err() {
             return Err(Error::Corrupt {
@@ -142,7 +155,7 @@ impl Manifest {
     /// Returns an error if the mirror is ahead of the manifest. The mirror is written after the manifest is synced, so
     /// the manifest has lost commits then.
     fn refuse_loss_of_mirrored(&self, directory: &Directory) -> Result<()> {
-        let Ok(mirror) = Manifest::read(directory, MIRROR_NAME) else { return Ok(()) };
+        let Ok(mirror) = Manifest::<S>::read(directory, MIRROR_NAME) else { return Ok(()) };
         if mirror.header == self.header && self.state.is_older_than(&mirror.state) {
             let expected = format!(
                 "a state as recent as the mirror's, with the log synced up to {}",
@@ -154,7 +167,7 @@ impl Manifest {
             return Ok(());
         }
         let (mut one, mut other) = (AlignedBuffer::default(), AlignedBuffer::default());
-        let read = |manifest: &Manifest, buffer: &mut AlignedBuffer| {
+        let read = |manifest: &Manifest<S>, buffer: &mut AlignedBuffer| {
             manifest.files[0].read(Purpose::Recover, 0, self.length as usize, buffer).map(drop)
         };
         read(self, &mut one)?;
@@ -167,7 +180,7 @@ impl Manifest {
     }
 
     /// Reads the manifest or the mirror, without comparing them.
-    pub fn read(directory: &Directory, name: &str) -> Result<Manifest> {
+    pub fn read(directory: &Directory, name: &str) -> Result<Manifest<S>> {
         let file = directory.open(name, Access::Buffered)?;
         // After a failed sync the page cache may contain bytes that never reached the device.
         file.drop_cache();
@@ -181,13 +194,13 @@ impl Manifest {
         let header = Header::parse(&file, bytes)?;
         let mut state = State::empty(&header);
         let (mut at, mut sequence, mut next_number) = (HEADER_BYTES, 0, 1);
-        while let Some((commit, taken)) = Commit::decode(sequence, &bytes[at..]) {
+        while let Some((commit, taken)) = Commit::decode::<S>(sequence, &bytes[at..]) {
             if commit.log_synced > POSITION_MAX {
                 let got = commit.log_synced.to_string();
                 return Err(file.corrupt(at as u64, "a position of the log up to 2^60", got));
             }
             state.apply(&commit).map_err(|edit| impossible(&file, at as u64, edit))?;
-            let added = commit.edits.iter().filter_map(Edit::highest_added);
+            let added = commit.edits.iter().filter_map(S::highest_added);
             next_number = added.map(|number| number.saturating_add(1)).fold(next_number, u64::max);
             at += taken;
             sequence += 1;
@@ -237,7 +250,7 @@ impl Manifest {
     }
 
     /// Sets the length from which the manifest is rewritten, in bytes. Default: 256 KiB.
-    pub fn rewrite_beyond(mut self, bytes: u64) -> Manifest {
+    pub fn rewrite_beyond(mut self, bytes: u64) -> Manifest<S> {
         self.rewrite_bytes = bytes;
         self
     }
@@ -247,20 +260,9 @@ impl Manifest {
         &self.header
     }
 
-    /// Returns the live state of each partition.
-    pub fn partitions(&self) -> &[PartitionEntry] {
-        &self.state.partitions
-    }
-
-    /// Returns the position before which every partition has its records in stores.
-    pub fn converted_to(&self) -> u64 {
-        self.partitions().iter().map(|partition| partition.converted_to).min().unwrap_or(0)
-    }
-
-    /// Returns a position before which the whole log was synced: what is in a store was synced in the log before.
-    pub fn log_durable(&self) -> u64 {
-        let converted = self.partitions().iter().map(|partition| partition.converted_to).max();
-        converted.unwrap_or(0).max(self.log_synced())
+    /// Returns what is live.
+    pub fn state(&self) -> &S {
+        &self.state.live
     }
 
     /// Returns the settings that the database keeps.
@@ -275,7 +277,7 @@ impl Manifest {
 
     /// Returns whether the database never had a file and released nothing of its log.
     pub fn is_unused(&self) -> bool {
-        self.next_number == 1 && self.state.partitions == State::empty(&self.header).partitions
+        self.next_number == 1 && self.state.live == S::empty(&self.header)
     }
 
     /// Returns the first number that no file had when the manifest was opened.
@@ -285,8 +287,8 @@ impl Manifest {
 
     /// Makes edits durable together, with one sync, and that the log is synced up to the position `log_synced`. The
     /// files that the edits name must have been synced; the directory is synced here.
-    pub fn commit(&mut self, edits: &[Edit], log_synced: u64) -> Result<()> {
-        if edits.iter().any(|edit| !edit.added.is_empty()) {
+    pub fn commit(&mut self, edits: &[S::Edit], log_synced: u64) -> Result<()> {
+        if edits.iter().any(|edit| S::highest_added(edit).is_some()) {
             self.directory.sync(Purpose::Manifest)?;
         }
         self.append(&Commit { log_synced, settings: KeptSettings::new(), edits: edits.to_vec() })
@@ -308,13 +310,13 @@ impl Manifest {
         self.append(&Commit { log_synced: 0, settings: settings.clone(), edits: Vec::new() })
     }
 
-    fn append(&mut self, commit: &Commit) -> Result<()> {
+    fn append(&mut self, commit: &Commit<S::Edit>) -> Result<()> {
         let mut state = self.state.clone();
         state.apply(commit).map_err(|edit| impossible(&self.files[0], self.length, edit))?;
         let attempted = self.attempted.insert(state);
         let mut bytes = Vec::new();
         let log_synced = attempted.log_synced;
-        Commit { log_synced, ..commit.clone() }.encode(self.sequence, &mut bytes);
+        Commit { log_synced, ..commit.clone() }.encode::<S>(self.sequence, &mut bytes);
         let is_long = self.length + bytes.len() as u64 > MANIFEST_BYTES_MAX;
         if self.length > self.rewrite_bytes || is_long {
             (self.files, self.length, self.sequence) = write_new(&self.directory, &self.header, attempted)?;
@@ -347,7 +349,7 @@ impl Manifest {
     pub fn check(&self) -> Result<Vec<Error>> {
         let mut wrong = Vec::new();
         for name in [MANIFEST_NAME, MIRROR_NAME] {
-            match Manifest::read(&self.directory, name) {
+            match Manifest::<S>::read(&self.directory, name) {
                 Ok(read) if self.may_be(&read) => {}
                 // A crash may have left it behind. The next opening for writing makes it equal.
                 Ok(_) if name == MIRROR_NAME && self.directory.is_read_only() => {}
@@ -370,7 +372,7 @@ impl Manifest {
         Ok(wrong)
     }
 
-    fn may_be(&self, read: &Manifest) -> bool {
+    fn may_be(&self, read: &Manifest<S>) -> bool {
         let states = [Some(&self.state), self.attempted.as_ref()];
         read.header == self.header && states.contains(&Some(&read.state))
     }
@@ -386,7 +388,7 @@ impl Manifest {
     }
 }
 
-fn impossible(file: &File, offset: u64, edit: &Edit) -> Error {
+fn impossible<E: Debug>(file: &File, offset: u64, edit: &E) -> Error {
     file.corrupt(offset, "an edit that is possible in the state before it", format!("{edit:?}"))
 }
 
@@ -440,9 +442,15 @@ fn write_whole(directory: &Directory, name: &str, bytes: &[u8]) -> Result<File> 
 
 /// Replaces the manifest and then its mirror by ones with one commit that has the whole state. Returns the files, their
 /// length and the number of the next commit.
-fn write_new(directory: &Directory, header: &Header, state: &State) -> Result<(Vec<File>, u64, u64)> {
+fn write_new<S: LiveState>(
+    directory: &Directory,
+    header: &Header,
+    state: &State<S>,
+) -> Result<(Vec<File>, u64, u64)> {
+    let State { log_synced, settings, live } = state;
+    let commit = Commit { log_synced: *log_synced, settings: settings.clone(), edits: live.as_edits() };
     let mut bytes = header.encode().to_vec();
-    state.as_commit().encode(0, &mut bytes);
+    commit.encode::<S>(0, &mut bytes);
     if bytes.len() as u64 > MANIFEST_BYTES_MAX {
         let problem =
             format!("the manifest would have {} bytes; the maximum is {MANIFEST_BYTES_MAX}", bytes.len());

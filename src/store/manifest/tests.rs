@@ -4,6 +4,7 @@ use super::*;
 use crate::coding::checksum::Secret;
 use crate::coding::checksum::work::summed_bytes;
 use crate::device::memory::MemoryDirectory;
+use crate::engine::silt::live::{Edit, LiveStores, Manifest, Role, StoreEntry};
 use crate::key::KeyHasher;
 use crate::store::record::RecordLayout;
 
@@ -38,7 +39,7 @@ fn committed_edits_are_there_again_and_a_torn_one_is_not() {
     let mut torn = Vec::new();
     let edits = vec![edit(1, &[], &[(4, Role::Sorted)])];
     let commit = Commit { log_synced: 0, settings: KeptSettings::new(), edits };
-    commit.encode(4, &mut torn);
+    commit.encode::<LiveStores>(4, &mut torn);
     file.write(Purpose::Manifest, length, &torn[..torn.len() - 1]).unwrap();
     let mut manifest = Manifest::open(&directory).unwrap();
     assert_eq!(manifest.partitions(), state);

@@ -15,12 +15,12 @@
 mod rewrite;
 mod survey;
 
+use super::live::{LiveStores, Manifest};
 use super::{Silt, SiltSettings};
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::{Directory, Purpose};
 use crate::progress::Progress;
 use crate::store::log::Log;
-use crate::store::manifest::Manifest;
 use crate::store::names::{FileName, MANIFEST_NAME, MIRROR_NAME, segment_bases};
 use crate::{Error, Result};
 use rewrite::Rewriting;
@@ -119,7 +119,7 @@ fn write_anew(
     aside.sort_unstable();
     aside.dedup();
     let folder = directory.set_aside(&aside.iter().map(String::as_str).collect::<Vec<_>>(), SET_ASIDE)?;
-    Manifest::replace(directory, header, partitions, survey.manifest.settings(), log_synced)?;
+    Manifest::replace(directory, header, LiveStores { partitions }, survey.manifest.settings(), log_synced)?;
     let report = RepairReport {
         found: survey.report.clone(),
         set_aside: Some(directory.path_of(&folder)),

@@ -1,6 +1,7 @@
 //! Writes the intact records of damaged files to new files.
 
 use super::super::SiltSettings;
+use super::super::live::{Role, StoreEntry};
 use super::super::merge::sorted_settings;
 use super::survey::{DamagedStore, Survey};
 use crate::Result;
@@ -9,7 +10,6 @@ use crate::engine::settings::SettingsTable;
 use crate::key::{Placing, random_number};
 use crate::store::examine::{Advance, OpenedStore};
 use crate::store::hash_store::{HashStoreFormat, HashStoreSettings, HashStoreWriter};
-use crate::store::manifest::{Role, StoreEntry};
 use crate::store::merge::{Cursor, Entry};
 use crate::store::names::{FileName, list_files};
 use crate::store::ordered::{OrderedTableSettings, OrderedTableWriter};

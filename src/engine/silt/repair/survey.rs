@@ -1,5 +1,6 @@
 //! Finds the intact parts of a database.
 
+use super::super::live::{Manifest, StoreEntry};
 use super::super::open::{open_store, usual_form};
 use super::super::verify::{add_examined, add_log};
 use super::Course;
@@ -8,7 +9,6 @@ use crate::device::{Access, Directory};
 use crate::store::examine::{
     Belonging, Examined, ExaminedLog, LogToExamine, OpenedStore, StoreToOpen, Unreadable, is_damage,
 };
-use crate::store::manifest::{Manifest, StoreEntry};
 use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::{Error, Result};
 

@@ -3,8 +3,8 @@
 use super::{all, contents, copy_of, memory, overwrite, repair};
 use siltstone::coding::checksum::{Secret, crc32c, crc32c_append};
 use siltstone::device::{Access, Directory};
+use siltstone::engine::silt::live::Manifest;
 use siltstone::store::log::format::LogFormat;
-use siltstone::store::manifest::Manifest;
 use siltstone::store::record::RecordView;
 use siltstone::{Database, Durability, Result, WriteOptions};
 
