@@ -115,7 +115,8 @@ mod progress;
 pub mod stats;
 #[doc(hidden)]
 pub mod store;
-mod sync;
+#[doc(hidden)]
+pub mod sync;
 
 pub use batch::{Batch, Durability, NEVER, TimestampMs};
 pub use bytes::Bytes;

@@ -4,7 +4,7 @@ use crate::key::KeyHash;
 use crate::sync::Mutex;
 
 /// How many key stripes there are. Shuttle explores every lock, so its tests have few.
-const STRIPES: usize = if cfg!(shuttle) { 8 } else { 4096 };
+const STRIPES: usize = if cfg!(shuttle) { 8 } else { 1024 };
 /// The memory of the key stripes of a database, in bytes.
 pub const KEY_STRIPES_BYTES: usize = STRIPES * size_of::<Mutex<()>>();
 /// Numbers of locks are below this.
@@ -48,7 +48,7 @@ fn with_several_locks<'a, T>(
     work()
 }
 
-/// Locks of keys: each key belongs to one of 4,096 stripes, by its hash. A write locks the stripes of its keys before
+/// Locks of keys: each key belongs to one of 1,024 stripes, by its hash. A write locks the stripes of its keys before
 /// anything else. An update holds them from before it reads its keys until its writes are in the index, so no other
 /// write to these keys comes in between, while other keys of the partition are written.
 pub(crate) struct KeyStripes(Box<[Mutex<()>]>);
@@ -79,7 +79,7 @@ mod tests {
     fn each_stripe_is_held_once_and_only_during_the_work() {
         let stripes = KeyStripes::new();
         let is_free = |number: usize| stripes.0[number].try_lock().is_some();
-        for keys in [vec![5], vec![4095, 5, 5 + 4096, 64, 0]] {
+        for keys in [vec![5], vec![4095, 5, 5 + 1024, 64, 0]] {
             stripes.with(keys.iter().map(|&key| hash(key)), || {
                 for number in 0..STRIPES {
                     let is_wanted = keys.iter().any(|&key| key as usize % STRIPES == number);

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::batch::Write;
 use crate::device::Directory;
 use crate::stats::Usage;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// The number of sets of counters. Threads are spread over them, so that few write to the same cache line.

@@ -16,9 +16,8 @@ use super::clock::Clock;
 use super::lock::DirectoryLock;
 use super::usage::UsageCounters;
 use crate::engine::{Engine, Step};
-use crate::sync::yield_now;
+use crate::sync::{Condvar, Mutex, yield_now};
 use crate::{Error, Result};
-use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -97,9 +96,9 @@ impl Workers {
             stopping: AtomicBool::new(false),
             sleepers: Mutex::new(0),
             settling: AtomicUsize::new(0),
-            work: Condvar::new(),
+            work: Condvar::default(),
             progress: Mutex::new(None),
-            progressed: Condvar::new(),
+            progressed: Condvar::default(),
             owed_ns: AtomicU64::new(0),
             delayed_writes: AtomicU64::new(0),
             delayed_ns: AtomicU64::new(0),
@@ -155,14 +154,14 @@ impl Workers {
                 continue;
             }
             self.wake();
-            let mut progress = shared.progress.lock();
+            let progress = shared.progress.lock();
             if let Some(error) = &*progress {
                 return Err(error.clone());
             }
             // Checked under the lock that a worker takes after each step, so the notification for the last one is not
             // missed.
             if shared.engine.background().has_work {
-                shared.progressed.wait_for(&mut progress, PATIENCE);
+                drop(shared.progressed.wait_for(progress, PATIENCE));
             }
         }
         shared.engine.check_writable()
@@ -221,7 +220,7 @@ impl Shared {
                 *sleepers += 1;
                 // Another thread can do the remaining work.
                 if failed || (!self.engine.background().wants_thread && !self.stopping.load(Relaxed)) {
-                    self.work.wait_for(&mut sleepers, PATIENCE);
+                    sleepers = self.work.wait_for(sleepers, PATIENCE);
                 }
                 *sleepers -= 1;
             }
@@ -237,7 +236,7 @@ impl Shared {
         let mut sleepers = self.sleepers.lock();
         if !self.stopping.load(Relaxed) && self.settling.load(Relaxed) == 0 {
             *sleepers += 1;
-            self.work.wait_for(&mut sleepers, step.mul_f64(slack.min(SLACK_MAX)).min(PATIENCE));
+            sleepers = self.work.wait_for(sleepers, step.mul_f64(slack.min(SLACK_MAX)).min(PATIENCE));
             *sleepers -= 1;
         }
     }
@@ -290,14 +289,14 @@ impl Shared {
         if self.threads == 0 {
             return self.step_or_yield();
         }
-        let mut progress = self.progress.lock();
+        let progress = self.progress.lock();
         if let Some(error) = &*progress {
             return Err(error.clone());
         }
         if self.engine.background().wants_thread {
             self.work.notify_one();
         }
-        self.progressed.wait_for(&mut progress, PATIENCE);
+        drop(self.progressed.wait_for(progress, PATIENCE));
         Ok(())
     }
 }

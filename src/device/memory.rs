@@ -1,7 +1,7 @@
 //! Files in memory, for tests and for measuring the operations of an engine.
 
 use super::{Access, DirectoryBackend, FileBackend, LOCK};
-use parking_lot::{Mutex, RwLock};
+use crate::sync::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::io::{self, Error, ErrorKind};
 use std::path::PathBuf;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::batch::TimestampMs;
 use crate::device::Pages;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 use std::sync::Arc;

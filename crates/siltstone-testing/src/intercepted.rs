@@ -2,8 +2,8 @@
 //! or hide its error.
 
 use crate::Call;
-use crate::sync::Mutex;
 use siltstone::device::{Access, DirectoryBackend, FileBackend};
+use siltstone::sync::Mutex;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -31,7 +31,6 @@ pub mod operations;
 pub mod reference;
 pub mod simulated;
 pub mod simulation;
-mod sync;
 pub mod victim;
 
 pub use engines::TestEngine;

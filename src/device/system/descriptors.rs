@@ -7,7 +7,7 @@
 
 use super::{direct, open_at};
 use crate::device::Access;
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use crate::sync::{Mutex, MutexGuard, RwLock};
 use rustix::fs::{AtFlags, OFlags, unlinkat};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;

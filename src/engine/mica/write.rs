@@ -7,9 +7,9 @@ use crate::Result;
 use crate::batch::{HashedWrite, TimestampMs, Write};
 use crate::engine::{Change, Changing, Found};
 use crate::key::Key;
+use crate::sync::MutexGuard;
 use crate::mica::{Crew, Full, Partition, Prepared, Space};
 use bytes::Bytes;
-use parking_lot::MutexGuard;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 

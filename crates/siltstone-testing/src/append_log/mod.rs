@@ -21,7 +21,6 @@ mod settings;
 
 pub use settings::{AppendLogSettings, INFO};
 
-use crate::sync::{Mutex, RwLock};
 use bytes::Bytes;
 use file::{Map, Value, apply, encode_frame};
 use siltstone::batch::{Durability, HashedWrite, NEVER, TimestampMs};
@@ -35,6 +34,7 @@ use siltstone::key::{Key, KeyHasher};
 use siltstone::stats::{RamAccount, Shape, Stats};
 use siltstone::store::manifest::{FORMAT_VERSION, Header};
 use siltstone::store::names::MANIFEST_NAME;
+use siltstone::sync::{Mutex, RwLock};
 use siltstone::{Damage, DamagedPart, Error, Progress, Result, VerifyReport};
 use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;

@@ -22,9 +22,9 @@ pub use crash::{Crash, Survival};
 pub use damage::Damage;
 pub use faults::{Call, FailingCall, Faults};
 
-use crate::sync::{Mutex, MutexGuard};
 use disk::{Disk, Inode};
 use siltstone::device::{Access, DirectoryBackend, FileBackend, LOCK, NameLocks};
+use siltstone::sync::{Mutex, MutexGuard};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
