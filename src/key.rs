@@ -101,15 +101,6 @@ pub enum KeyHasher {
     Identity,
 }
 
-/// Returns an unpredictable number.
-pub(crate) fn random_number() -> Result<u64> {
-    let mut number = [0; 8];
-    getrandom::fill(&mut number).map_err(|error| {
-        Error::io("read random bytes from", "the system")(std::io::Error::other(error.to_string()))
-    })?;
-    Ok(u64::from_le_bytes(number))
-}
-
 impl fmt::Debug for KeyHasher {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
@@ -138,11 +129,6 @@ impl KeyHasher {
             KeyHasher::Identity if key.len() < HASH_LENGTH_MIN => Err(Error::HashLength { got: key.len() }),
             _ => Ok(()),
         }
-    }
-
-    /// Returns an unpredictable seed.
-    pub(crate) fn random_seed() -> Result<[u64; 2]> {
-        Ok([random_number()?, random_number()?])
     }
 
     /// Returns a key with its hash.

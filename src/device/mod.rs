@@ -27,7 +27,7 @@ pub use file::{Directory, File};
 pub use memory::NameLocks;
 pub use system::pages::Pages;
 pub use system::{SystemDirectory, open_files_default};
-pub(crate) use system::{is_shortage, process_mark};
+pub(crate) use system::{is_shortage, process_mark, random_number};
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

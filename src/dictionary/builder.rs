@@ -3,8 +3,9 @@
 use super::format::Header;
 use super::{Dictionary, DictionaryIndex, DictionaryOptions, PIECE_BYTES, split};
 use crate::batch::{NEVER, Write};
+use crate::device::random_number;
 use crate::device::{Access, Directory, Purpose};
-use crate::key::{KeyHasher, check_key, check_key_length, check_value, check_value_length, random_number};
+use crate::key::{KeyHasher, check_key, check_key_length, check_value, check_value_length};
 use crate::progress::Progress;
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::ordered::{BlockForm, OrderedTableSettings, OrderedTableWriter};
@@ -45,7 +46,7 @@ impl Default for DictionaryBuilder {
             duplicates: Duplicates::default(),
             progress: None,
             random: || {
-                let [[seed0, seed1], [tag, _]] = [KeyHasher::random_seed()?, KeyHasher::random_seed()?];
+                let [seed0, seed1, tag] = [random_number()?, random_number()?, random_number()?];
                 Ok([seed0, seed1, tag])
             },
         }

@@ -1,7 +1,8 @@
 //! The settings that every engine understands. All but the memory budget are fixed when a database is created.
 
 use crate::coding::checksum::Secret;
-use crate::key::{HASH_LENGTH_MIN, KeyHasher, check_key_length, check_value_length, random_number};
+use crate::device::random_number;
+use crate::key::{HASH_LENGTH_MIN, KeyHasher, check_key_length, check_value_length};
 use crate::store::manifest::Header;
 use crate::store::record::RecordLayout;
 use crate::{Error, Result};
@@ -79,7 +80,7 @@ impl CommonSettings {
         Ok(match (self.hashed_keys, seed) {
             (Some(true), _) => KeyHasher::Identity,
             (_, Some(seed)) => KeyHasher::Keyed(seed),
-            (_, None) => KeyHasher::Keyed(KeyHasher::random_seed()?),
+            (_, None) => KeyHasher::Keyed([random_number()?, random_number()?]),
         })
     }
 

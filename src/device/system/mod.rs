@@ -6,6 +6,7 @@ mod file;
 mod lock;
 pub(super) mod pages;
 mod process;
+mod random;
 #[cfg_attr(
     not(all(
         feature = "io-uring",
@@ -28,6 +29,7 @@ use descriptors::Descriptors;
 pub(crate) use descriptors::is_shortage;
 use file::SystemFile;
 pub(crate) use process::process_mark;
+pub(crate) use random::random_number;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use std::fs::File;
 use std::io::{self, ErrorKind};

@@ -5,7 +5,7 @@ use super::configuration::Configuration;
 use super::partition::Partitions;
 use crate::Result;
 use crate::device::Directory;
-use crate::key::random_number;
+use crate::device::random_number;
 use crate::store::log::Log;
 
 /// Writes a consistent copy into an empty directory. Writers are locked only until the end of the log is known.

@@ -6,7 +6,7 @@ use super::job_context::JobContext;
 use super::live::{Edit, Role, StoreEntry};
 use super::settings::Mistake;
 use crate::device::Purpose;
-use crate::key::random_number;
+use crate::device::random_number;
 use crate::store::hash_store::{HashStoreSettings, HashStoreWriter};
 use crate::store::log_store::{FrozenLog, LogCursor};
 use crate::store::merge::Cursor;

@@ -121,7 +121,7 @@ impl ExternalSort {
             directory,
             settings,
             runs: Vec::new(),
-            tag: crate::key::random_number()?,
+            tag: crate::device::random_number()?,
             runs_written: 0,
             largest_record_bytes: 0,
             moved_bytes: 0,
