@@ -146,11 +146,13 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
             };
             (key.hash, key.bytes.len() + value_bytes)
         };
+        // A reference of its own for the batch: through `self` the address of the table is read again for each access.
+        let table = self.table.clone();
         let mut value_bytes = Vec::new();
         for step in 0..requests.len() + 2 * STAGE {
-            self.fetch_ahead(step, requests.len(), need);
+            table.fetch_ahead(step, requests.len(), need);
             if let Some(at) = step.checked_sub(2 * STAGE) {
-                answer(at, self.carry_out(&requests[at], now_ms, &mut value_bytes));
+                answer(at, self.carry_out(&table, &requests[at], now_ms, &mut value_bytes));
             }
         }
     }
@@ -158,6 +160,7 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
     #[inline]
     fn carry_out<'a>(
         &mut self,
+        table: &Table<S, M>,
         request: &Request<'_>,
         now_ms: TimestampMs,
         bytes: &'a mut Vec<u8>,
@@ -166,10 +169,9 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
         match request.operation {
             Operation::Get => {
                 bytes.clear();
-                match self.get_and_keep(key, now_ms, bytes) {
-                    Some(found) => Reply::Found { value: bytes, expires_at_ms: found.expires_at_ms },
-                    None => Reply::Absent,
-                }
+                let Some(found) = table.get(key, now_ms, bytes) else { return Reply::Absent };
+                self.keep(key, found);
+                Reply::Found { value: bytes, expires_at_ms: found.expires_at_ms }
             }
             Operation::Put { value, expires_at_ms } => {
                 match self.with_room(now_ms, |partition| partition.put(key, value, expires_at_ms)) {

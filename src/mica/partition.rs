@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// A partition, by default as its only owner accesses it: `A` is the access to the writers' state. It has the methods
 /// of [`Table`] besides its own.
 pub struct Partition<S: Space, M: Mode, A = OwnedState<WriterState<S>>> {
-    table: Arc<Table<S, M>>,
+    pub(super) table: Arc<Table<S, M>>,
     state: A,
 }
 
@@ -214,15 +214,22 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
         mut work: impl FnMut(&mut Self) -> Result<T, Full>,
     ) -> Result<T, Full> {
         match work(self) {
-            Err(Full::Memory | Full::Index) if self.collect_in_time(now_ms) => work(self),
+            Err(full @ (Full::Memory | Full::Index)) => self.collect_and_repeat(now_ms, full, work),
             outcome => outcome,
         }
     }
 
+    /// Not inlined, so that there is one copy of `work` where requests are executed.
     #[cold]
-    fn collect_in_time(&mut self, now_ms: TimestampMs) -> bool {
+    #[inline(never)]
+    fn collect_and_repeat<T>(
+        &mut self,
+        now_ms: TimestampMs,
+        full: Full,
+        mut work: impl FnMut(&mut Self) -> Result<T, Full>,
+    ) -> Result<T, Full> {
         let is_due = self.state.access().timer.is_due(now_ms);
-        is_due && self.collect(now_ms) > 0
+        if is_due && self.collect(now_ms) > 0 { work(self) } else { Err(full) }
     }
 
     /// Removes all expired items; returns how many. Reads the complete index.
