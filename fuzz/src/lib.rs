@@ -34,6 +34,7 @@ pub const TARGETS: &[Target] = &[
     reads("manifest", &["manifest"], targets::manifest::run),
     reads("entropy_trie", &["entropy_trie"], targets::indexes::entropy_trie),
     reads("fences", &["fences"], targets::indexes::fences),
+    reads("hash_page", &["hash_page"], targets::indexes::hash_page),
     reads("block_perfect", &["perfect_index"], targets::indexes::block_perfect),
     reads("cuckoo_filter", &["cuckoo_filter"], targets::filters::cuckoo),
     reads("ribbon_filter", &["ribbon_filter"], targets::filters::ribbon),

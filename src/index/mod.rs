@@ -6,7 +6,8 @@
 //!
 //! | structure | memory per key | returns |
 //! |---|---|---|
-//! | [`partial_key_cuckoo`] | about 5 bytes | the candidates of a key; the only one that can be changed |
+//! | [`partial_key_cuckoo`] | about 5 bytes | the candidates of a key; of a size that is fixed |
+//! | [`hash_pages`] | about 5 bytes | the candidates of a key; grows with its keys, without a limit |
 //! | [`fences`] | 0.5 bits, 16 records per block | the blocks of records of any size, in hash order |
 //! | [`perfect`] | 0.24 bits, 16 records per block | the one block (or slot) of a record of fixed size |
 //! | [`entropy_trie`] | 2.5 bits and less | the record's number, or its block, in hash order |
@@ -17,6 +18,7 @@ mod elias_fano;
 pub mod entropy_trie;
 pub mod fences;
 pub mod filter;
+pub mod hash_pages;
 pub mod partial_key_cuckoo;
 pub mod perfect;
 #[cfg(test)]

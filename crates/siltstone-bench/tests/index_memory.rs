@@ -4,6 +4,7 @@ use siltstone::index::PlacementIndex;
 use siltstone::index::entropy_trie::{Coder, EntropyTrieBuilder, TrieSettings};
 use siltstone::index::fences::{FencesBuilder, FencesSettings};
 use siltstone::index::filter::{CuckooFilter, Filter, RibbonFilter};
+use siltstone::index::hash_pages::HashPages;
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 use siltstone::index::perfect::{PerfectIndexBuilder, PerfectIndexSettings};
 use siltstone_bench::index::Sample;
@@ -96,6 +97,12 @@ fn filters_account_for_every_byte() {
         table
     };
     assert_accounts("cuckoo table", table, |table| table.heap_bytes());
+    let pages = || {
+        let mut pages = HashPages::new(36).unwrap();
+        (0..).zip(keys()).for_each(|(number, (placement, _))| pages.insert(placement, number));
+        pages
+    };
+    assert_accounts("hash pages", pages, |pages| pages.heap_bytes());
     let full = table();
     assert_accounts("cuckoo filter", || CuckooFilter::from_index(&full), |filter| filter.heap_bytes());
 }

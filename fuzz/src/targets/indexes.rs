@@ -4,6 +4,7 @@ use crate::input::Input;
 use siltstone::index::PlacementIndex;
 use siltstone::index::entropy_trie::EntropyTrie;
 use siltstone::index::fences::Fences;
+use siltstone::index::hash_pages::HashPage;
 use siltstone::index::perfect::PerfectIndex;
 
 /// The maximum ratio of a decoded index's memory to its bytes.
@@ -50,4 +51,23 @@ pub fn block_perfect(data: &[u8]) {
     let mut again = Vec::new();
     index.encode(&mut again);
     PerfectIndex::decode(&again).expect("what was encoded is decoded");
+}
+
+/// A page of hash prefixes: its entries are found again by their tags, also after a change.
+pub fn hash_page(data: &[u8]) {
+    let mut input = Input(data);
+    let number = input.u64();
+    let Ok(mut page) = HashPage::decode(input.0) else { return };
+    let tag = number >> (64 - page.tag_bits());
+    for entry in page.entries().take(64) {
+        assert!(page.candidates(entry.tag).any(|unit| unit == entry.unit), "{entry:?} is not found");
+    }
+    let before: Vec<_> = page.entries().collect();
+    page.insert(tag, 1 << 30);
+    assert_eq!(page.candidates(tag).next(), Some(1 << 30));
+    assert!(page.remove(tag, 1 << 30));
+    assert!(page.entries().eq(before), "an insertion and a removal change the other entries");
+    let mut again = Vec::new();
+    page.encode(&mut again);
+    HashPage::decode(&again).expect("what was encoded is decoded");
 }

@@ -4,6 +4,7 @@ use super::sample::{Key, Sample};
 use super::subject::{Subject, Verified};
 use siltstone::index::BuildError;
 use siltstone::index::filter::{CuckooFilter, Filter, RibbonFilter};
+use siltstone::index::hash_pages::{HashPages, UNIT_BITS_MAX};
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo, SLOTS_PER_BUCKET};
 
 /// The occupancies to which a cuckoo table is filled, tried in this order.
@@ -109,6 +110,66 @@ impl Subject for CuckooTable<'_> {
 
     fn may_contain(&self, key: Key) -> Option<bool> {
         Some(self.table.candidates(key.placement, key.fingerprint).next().is_some())
+    }
+}
+
+/// The binary logarithm of the number of shards of hash pages. In an engine each shard has a lock.
+const SHARDS_LOG2: u32 = 6;
+
+/// Growing pages from keys to their numbers, in insertion order.
+pub(super) struct ShardedPages<'a> {
+    shards: Vec<HashPages>,
+    arrived: &'a [Key],
+}
+
+impl ShardedPages<'_> {
+    /// Inserts all keys into pages that keep as many bits of a hash as let 2^-`bits` of the missing keys have a
+    /// candidate.
+    pub(super) fn new(sample: &Sample, bits: u8) -> Result<ShardedPages<'_>, BuildError> {
+        let arrived = sample.arrived();
+        let keys_log2 = sample.len().max(1).next_power_of_two().ilog2();
+        let hash_bits = (keys_log2 + u32::from(bits)).saturating_sub(SHARDS_LOG2);
+        if arrived.len() > 1 << UNIT_BITS_MAX {
+            return Err(BuildError::Setting { name: "keys", got: sample.len(), limit: "at most 2^31" });
+        }
+        let mut shards = vec![HashPages::new(hash_bits)?; 1 << SHARDS_LOG2];
+        for (number, key) in (0..).zip(arrived) {
+            shards[shard(key)].insert(key.placement << SHARDS_LOG2, number);
+        }
+        Ok(ShardedPages { shards, arrived })
+    }
+
+    #[inline]
+    fn candidates(&self, key: Key) -> impl Iterator<Item = u32> {
+        self.shards[shard(&key)].candidates(key.placement << SHARDS_LOG2)
+    }
+}
+
+fn shard(key: &Key) -> usize {
+    (key.placement >> (64 - SHARDS_LOG2)) as usize
+}
+
+impl Subject for ShardedPages<'_> {
+    fn heap_bytes(&self) -> usize {
+        self.shards.iter().map(HashPages::heap_bytes).sum()
+    }
+
+    #[inline]
+    fn look_up(&self, key: Key) -> u64 {
+        self.candidates(key).map(u64::from).sum()
+    }
+
+    fn verify(&self, _sorted: &[Key]) -> Verified {
+        let mut verified = Verified::default();
+        for (number, key) in (0..).zip(self.arrived) {
+            let candidates: Vec<_> = self.candidates(*key).collect();
+            verified.add(candidates.contains(&number), candidates.len() as u64);
+        }
+        verified
+    }
+
+    fn may_contain(&self, key: Key) -> Option<bool> {
+        Some(self.candidates(key).next().is_some())
     }
 }
 

@@ -75,6 +75,7 @@ pub fn run(structure: Structure, options: Options, sample: &Sample, settings: &S
         Structure::Fences => bench.measure(|| placed::fences(sample, items_per_block)),
         Structure::RibbonFilter => bench.measure(|| filtered::ribbon_filter(sample, bits)),
         Structure::CuckooFilter => bench.measure(|| filtered::TableFilter::new(sample, bits)),
+        Structure::HashPages => bench.measure(|| filtered::ShardedPages::new(sample, bits)),
         Structure::PartialKeyCuckoo => bench.measure(|| filtered::CuckooTable::new(sample, bits)),
         Structure::PtrHash => {
             let placements = placements();
@@ -107,6 +108,7 @@ pub fn trade_off() -> Vec<(Structure, Options)> {
     add(RibbonFilter, &[8, 12, 16].map(bits));
     add(CuckooFilter, &[12].map(bits));
     add(PartialKeyCuckoo, &[12].map(bits));
+    add(HashPages, &[12, 22].map(bits));
     add(PtrHash, &[none]);
     add(PtrHashCompact, &[none]);
     all

@@ -41,6 +41,7 @@ structures! {
     RibbonFilter, "ribbon_filter", "membership: bumped ribbon filter";
     CuckooFilter, "cuckoo_filter", "membership and slot: the tags of a partial-key cuckoo table";
     PartialKeyCuckoo, "partial_key_cuckoo", "membership and 32-bit position, of keys in any order";
+    HashPages, "hash_pages", "the same, growing with its keys: sorted pages of hash prefixes with 31-bit units";
     PtrHash, "ptr_hash", "a peer: the ptr_hash crate's minimal perfect hash, at its defaults";
     PtrHashCompact, "ptr_hash_compact", "the same, its compact form";
 }
@@ -82,7 +83,7 @@ impl Structure {
                 Options { bucket: Some(256), items_per_block: Some(1), huffman_max: Some(64), ..none }
             }
             BlockPerfect | Fences => Options { items_per_block: Some(16), ..none },
-            RibbonFilter | CuckooFilter | PartialKeyCuckoo => Options { bits: Some(12), ..none },
+            RibbonFilter | CuckooFilter | PartialKeyCuckoo | HashPages => Options { bits: Some(12), ..none },
             SlotPerfect | PtrHash | PtrHashCompact => none,
         }
     }

@@ -1,0 +1,83 @@
+//! Bits in 64-bit words that can be inserted and removed in the middle. The caller keeps the words and their regions.
+
+/// Returns the number of `width` bits, 1 to 64, that begins at bit `start`; bits after the words are 0.
+#[inline(always)]
+pub(super) fn get(words: &[u64], start: usize, width: u32) -> u64 {
+    let (word, shift) = (start / 64, start % 64);
+    let at = |word: usize| words.get(word).copied().unwrap_or(0);
+    let both = (at(word) >> shift) | ((at(word + 1) << 1) << (63 - shift));
+    both & (u64::MAX >> (64 - width))
+}
+
+/// Overwrites the `width` bits, 1 to 64, that begin at bit `start`. They are in the words, and `value` has no others.
+#[inline(always)]
+pub(super) fn set(words: &mut [u64], start: usize, width: u32, value: u64) {
+    let (word, shift) = (start / 64, start % 64);
+    let mask = u64::MAX >> (64 - width);
+    words[word] = words[word] & !(mask << shift) | value << shift;
+    if shift + width as usize > 64 {
+        let carried = 64 - shift;
+        words[word + 1] = words[word + 1] & !(mask >> carried) | value >> carried;
+    }
+}
+
+/// Moves the bits from `start` on up by `width`, 1 to 63. The highest bits of the words are lost, and the `width` bits
+/// at `start` are undefined.
+///
+/// ```text
+/// words  | a b c d | e f g h |      open(start of c, 2)
+///        | a b ? ? | c d e f |      g and h are lost
+/// ```
+pub(super) fn open(words: &mut [u64], start: usize, width: u32) {
+    let first = start / 64;
+    let keep = (1u64 << (start % 64)) - 1;
+    // Bits below `start` that this copies into the next word fall into the gap.
+    for word in (first + 1..words.len()).rev() {
+        words[word] = words[word] << width | words[word - 1] >> (64 - width);
+    }
+    words[first] = words[first] & keep | (words[first] & !keep) << width;
+}
+
+/// Moves the bits from `start + width` on down by `width`, 1 to 63, over the bits at `start`. Zeros enter at the end.
+pub(super) fn close(words: &mut [u64], start: usize, width: u32) {
+    let first = start / 64;
+    let keep = (1u64 << (start % 64)) - 1;
+    let moved = get(words, start + width as usize, 64) << (start % 64);
+    let below = words[first] & keep;
+    for word in first + 1..words.len() {
+        words[word] = get(words, word * 64 + width as usize, 64);
+    }
+    words[first] = below | moved;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::testing::Numbers;
+
+    #[test]
+    fn inserted_and_removed_bits_leave_the_others_in_order() {
+        let mut numbers = Numbers(1);
+        for width in 1..=63u32 {
+            let value = |numbers: &mut Numbers| numbers.next() >> (64 - width);
+            let mut wanted: Vec<u64> = Vec::new();
+            let mut words = vec![0; 40 * width as usize / 64 + 2];
+            for step in 0..80 {
+                let at = numbers.next() as usize % (wanted.len() + 1);
+                if step < 40 {
+                    wanted.insert(at, value(&mut numbers));
+                    open(&mut words, at * width as usize, width);
+                    set(&mut words, at * width as usize, width, wanted[at]);
+                } else {
+                    let at = at.min(wanted.len() - 1);
+                    wanted.remove(at);
+                    close(&mut words, at * width as usize, width);
+                }
+                for (at, &value) in wanted.iter().enumerate() {
+                    assert_eq!(get(&words, at * width as usize, width), value, "width {width}, step {step}");
+                }
+            }
+            assert!(words.iter().all(|&word| word == 0), "removed bits of width {width} remain");
+        }
+    }
+}

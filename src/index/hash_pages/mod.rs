@@ -1,0 +1,165 @@
+//! An index that grows with its keys and never rehashes them: sorted pages of hash prefixes, each with a *unit*, the
+//! number of the place of the record.
+//!
+//! ```text
+//! hash of a key   | 1 0 | 1 1 0 1 0 0 1 ... |          42 bits are kept
+//!                   page  tag
+//!
+//! page 00: 0010... 12, 0111... 3      the units of equal tags: the youngest first
+//! page 01: 1100... 40
+//! page 1 : 01101.. 7, 11010.. 8       not split yet: its tags have one bit more
+//! ```
+//!
+//! The first bits of a hash select the page, the rest is the tag. Pages are split one after the other (linear hashing,
+//! Litwin, VLDB 1980), by the first bit of their tags, so a split needs neither keys nor whole hashes, and the pages
+//! remain in the order of the hashes. Tags are an Elias-Fano sequence, so an index of N keys that keeps T bits of each
+//! hash takes T - log2 N + 1.7 bits and a unit per key: 5.1 bytes with T = 42. A key that is not in the index has a
+//! candidate with a probability of N / 2^T.
+//!
+//! FlashKey (V-A.1) has nodes of 36 bytes in a hash table of twice the number of keys, which is rehashed when it is
+//! full. FlashStore (III) has a cuckoo table of 6 bytes per slot, which does not grow.
+
+mod bit_array;
+mod page;
+#[cfg(test)]
+mod tests;
+
+pub use page::{Entry, HashPage, TAG_BITS_MAX, UNIT_BITS_MAX};
+
+use crate::index::BuildError;
+use page::TAG_BITS_MIN;
+use std::sync::Arc;
+
+/// A split begins when the pages have more entries than this, on average. Pages that were just split have half as many
+/// as those that are next.
+const PAGE_ENTRIES: u64 = 720;
+
+/// All pages of an index, or of a shard of one. Hashes are 64-bit numbers whose first bits are used.
+///
+/// A clone shares its pages, and a change copies a shared page, so a clone is a snapshot. It takes 8 bytes per page.
+#[derive(Debug, Clone)]
+pub struct HashPages {
+    /// The number of bits of a hash that are kept.
+    hash_bits: u32,
+    /// Pages that are not split yet are selected by this many bits.
+    level: u32,
+    /// The number of pages of this level that are split.
+    split: usize,
+    len: u64,
+    pages: Vec<Arc<HashPage>>,
+}
+
+/// Where a hash belongs: its page, and its tag there.
+struct Home {
+    page: usize,
+    tag: u64,
+}
+
+impl HashPages {
+    /// Makes an empty index that keeps `hash_bits` of each hash.
+    ///
+    /// # Errors
+    /// [`BuildError::Setting`] if these are not 18 to 41.
+    pub fn new(hash_bits: u32) -> Result<Self, BuildError> {
+        if !(2 * TAG_BITS_MIN..=TAG_BITS_MAX).contains(&hash_bits) {
+            let got = hash_bits.into();
+            return Err(BuildError::Setting { name: "hash_bits of a shard", got, limit: "18 to 41" });
+        }
+        let pages = vec![Arc::new(HashPage::new(hash_bits))];
+        Ok(HashPages { hash_bits, level: 0, split: 0, len: 0, pages })
+    }
+
+    /// Returns the number of entries.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Returns whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns the pages, in the order of the hashes.
+    pub fn pages(&self) -> &[Arc<HashPage>] {
+        &self.pages
+    }
+
+    #[inline]
+    fn home(&self, hash: u64) -> Home {
+        let kept = hash >> (64 - self.hash_bits);
+        let tag_bits = self.hash_bits - self.level;
+        let page = (kept >> tag_bits) as usize;
+        if page < self.split {
+            let tag_bits = tag_bits - 1;
+            return Home { page: (kept >> tag_bits) as usize, tag: kept & ((1 << tag_bits) - 1) };
+        }
+        Home { page: page + self.split, tag: kept & ((1 << tag_bits) - 1) }
+    }
+
+    /// Returns the units that the key with this hash may have, the one that was inserted last first. Reads some 20
+    /// adjacent words of one page, and the entries of a group.
+    #[inline]
+    pub fn candidates(&self, hash: u64) -> impl Iterator<Item = u32> {
+        let Home { page, tag } = self.home(hash);
+        self.pages[page].candidates(tag)
+    }
+
+    /// Inserts an entry before those of an equal hash, and splits a page if the pages are full. Units have at most 31
+    /// bits.
+    pub fn insert(&mut self, hash: u64, unit: u32) {
+        let Home { page, tag } = self.home(hash);
+        Arc::make_mut(&mut self.pages[page]).insert(tag, unit);
+        self.len += 1;
+        if self.len > PAGE_ENTRIES * self.pages.len() as u64 && self.hash_bits - self.level > TAG_BITS_MIN {
+            self.split_next();
+        }
+    }
+
+    /// Splits the next page. If tags have no more bits to spare, pages become longer instead.
+    fn split_next(&mut self) {
+        let page = 2 * self.split;
+        let halves = self.pages[page].split().map(Arc::new);
+        self.pages.splice(page..=page, halves);
+        self.split += 1;
+        if self.split == 1 << self.level {
+            (self.level, self.split) = (self.level + 1, 0);
+        }
+    }
+
+    /// Replaces the unit of the oldest entry with this hash and unit; its place among equal hashes stays. Returns
+    /// whether there was one.
+    pub fn replace(&mut self, hash: u64, from: u32, to: u32) -> bool {
+        let Home { page, tag } = self.home(hash);
+        Arc::make_mut(&mut self.pages[page]).replace(tag, from, to)
+    }
+
+    /// Removes the oldest entry with this hash and unit. Returns whether there was one. Memory of pages is kept: only
+    /// that of their entries is released.
+    pub fn remove(&mut self, hash: u64, unit: u32) -> bool {
+        let Home { page, tag } = self.home(hash);
+        let is_removed = Arc::make_mut(&mut self.pages[page]).remove(tag, unit);
+        self.len -= u64::from(is_removed);
+        is_removed
+    }
+
+    /// Returns the kept bits of each hash, as the first bits of a number, with the unit: in the order of the hashes, of
+    /// equal ones the youngest first.
+    pub fn entries(&self) -> impl Iterator<Item = (u64, u32)> {
+        let first_tags = self.pages.iter().scan(0u64, |next, page| {
+            let first = *next;
+            *next = first.wrapping_add(1u64.checked_shl(64 - self.hash_bits + page.tag_bits()).unwrap_or(0));
+            Some((first, page))
+        });
+        first_tags.flat_map(move |(first, page)| {
+            page.entries().map(move |Entry { tag, unit }| (first | tag << (64 - self.hash_bits), unit))
+        })
+    }
+
+    /// Returns the heap memory, in bytes. Pages that are shared with a snapshot are included.
+    pub fn heap_bytes(&self) -> usize {
+        let pages: usize = self.pages.iter().map(|page| page.heap_bytes()).sum();
+        // An `Arc` has two counters before its content.
+        let each = size_of::<HashPage>() + 2 * size_of::<usize>();
+        pages + self.pages.len() * each + self.pages.capacity() * size_of::<Arc<HashPage>>()
+    }
+}

@@ -1,0 +1,337 @@
+//! One page: sorted tags, each with the unit of its record.
+//!
+//! ```text
+//! tags of 4 bits, two groups by the first bit     0010  0101  0101 | 1000
+//! units                                              7     9     4     7
+//!
+//! counts     1 1 1 0 | 1 0              a 1 for each entry of a group, then a 0
+//! entries    010·7  101·9  101·4  000·7   the rest of the tag, then the unit
+//! ```
+//!
+//! The counts are the upper half of an Elias–Fano sequence (Elias 1974, Fano 1971) and take some 1.7 bits per entry.
+
+use super::bit_array::{close, get, open, set};
+use crate::coding::Decoder;
+use crate::index::DecodeError;
+use crate::index::bits::select_in_word;
+use std::ops::Range;
+
+const STRUCTURE: &str = "hash page";
+const MAGIC: [u8; 4] = *b"SSHP";
+const VERSION: u16 = 1;
+
+/// The binary logarithm of the number of groups.
+const GROUPS_LOG2: u32 = 9;
+const GROUPS: usize = 1 << GROUPS_LOG2;
+
+/// The minimum number of bits of a tag: those that select the group.
+pub(super) const TAG_BITS_MIN: u32 = GROUPS_LOG2;
+/// The maximum number of bits of a tag.
+pub const TAG_BITS_MAX: u32 = 41;
+/// The maximum number of bits of a unit. With a full tag, an entry has 63 bits.
+pub const UNIT_BITS_MAX: u32 = 31;
+
+/// The number of words by which the memory of a page grows.
+const GROWTH_WORDS: usize = 8;
+
+/// Sorted tags, each with a unit; of equal tags the one that was inserted last is first.
+///
+/// An entry takes the bits of the tag and of the unit, less 7.3 bits on average. An insertion or a removal moves half
+/// of the entries, some 2 KiB.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HashPage {
+    /// The counts, in whole words, then the entries.
+    words: Vec<u64>,
+    len: u32,
+    tag_bits: u8,
+    unit_bits: u8,
+}
+
+/// A tag with its unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// The tag, of as many bits as the tags of the page.
+    pub tag: u64,
+    /// The unit of the record.
+    pub unit: u32,
+}
+
+/// The entries of a group: where its counts begin, and the ranks of its entries.
+struct Group {
+    bit: usize,
+    ranks: Range<usize>,
+}
+
+impl HashPage {
+    /// Makes an empty page for tags of `tag_bits`, 9 to 41.
+    pub(super) fn new(tag_bits: u32) -> Self {
+        debug_assert!((TAG_BITS_MIN..=TAG_BITS_MAX).contains(&tag_bits), "{tag_bits} bits of a tag");
+        let words = vec![0; counts_words(0)];
+        HashPage { words, len: 0, tag_bits: tag_bits as u8, unit_bits: 1 }
+    }
+
+    /// Returns the number of entries.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Returns whether the page has no entries.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns the number of bits of a tag.
+    pub fn tag_bits(&self) -> u32 {
+        self.tag_bits.into()
+    }
+
+    fn low_bits(&self) -> u32 {
+        self.tag_bits() - GROUPS_LOG2
+    }
+
+    fn entry_bits(&self) -> u32 {
+        self.low_bits() + u32::from(self.unit_bits)
+    }
+
+    fn entries_bit(&self, rank: usize) -> usize {
+        counts_words(self.len()) * 64 + rank * self.entry_bits() as usize
+    }
+
+    /// Returns the rest of the tag and the unit of the entry with this rank.
+    #[inline]
+    fn low_and_unit(&self, rank: usize) -> (u64, u32) {
+        let entry = get(&self.words, self.entries_bit(rank), self.entry_bits());
+        (entry >> self.unit_bits, (entry & ((1 << self.unit_bits) - 1)) as u32)
+    }
+
+    /// Finds a group by counting the zeros before it: at most some 25 words.
+    #[inline]
+    fn group(&self, group: usize) -> Group {
+        let bit = if group == 0 { 0 } else { self.end_of_group(group - 1) + 1 };
+        let start = bit - group;
+        let (mut word, mut ones) = (bit / 64, 0);
+        let mut bits = !(self.words.get(word).copied().unwrap_or(0)) >> (bit % 64);
+        let mut left = 64 - bit % 64;
+        while bits == 0 && word + 1 < counts_words(self.len()) {
+            ones += left;
+            word += 1;
+            (bits, left) = (!self.words[word], 64);
+        }
+        ones += (bits.trailing_zeros() as usize).min(left);
+        Group { bit, ranks: start..start + ones }
+    }
+
+    /// Returns the position of the zero that ends a group.
+    #[inline]
+    fn end_of_group(&self, group: usize) -> usize {
+        let mut before = group;
+        for (at, word) in self.words.iter().enumerate() {
+            let zeros = word.count_zeros() as usize;
+            if before < zeros {
+                return at * 64 + select_in_word(!word, before as u32) as usize;
+            }
+            before -= zeros;
+        }
+        self.words.len() * 64
+    }
+
+    fn split_tag(&self, tag: u64) -> (usize, u64) {
+        debug_assert!(tag >> self.tag_bits == 0, "a tag of more than {} bits", self.tag_bits);
+        ((tag >> self.low_bits()) as usize, tag & ((1 << self.low_bits()) - 1))
+    }
+
+    /// Returns the units of the entries with this tag, the one that was inserted last first.
+    #[inline]
+    pub fn candidates(&self, tag: u64) -> impl Iterator<Item = u32> {
+        let (group, low) = self.split_tag(tag);
+        self.group(group)
+            .ranks
+            .map(|rank| self.low_and_unit(rank))
+            .filter_map(move |(other, unit)| if other == low { Some(unit) } else { None })
+    }
+
+    /// Inserts an entry before those of equal tag. Units have at most 31 bits.
+    pub fn insert(&mut self, tag: u64, unit: u32) {
+        self.widen_for(unit);
+        let (group, low) = self.split_tag(tag);
+        let Group { bit, mut ranks } = self.group(group);
+        let rank = ranks.find(|&rank| self.low_and_unit(rank).0 >= low).unwrap_or(ranks.end);
+        let counts = counts_words(self.len());
+        let more_counts = counts_words(self.len() + 1) - counts;
+        let entries = (self.len() + 1) * self.entry_bits() as usize;
+        self.grow_to(counts + more_counts + entries.div_ceil(64));
+        if more_counts > 0 {
+            let last = self.words.len() - 1;
+            self.words.copy_within(counts..last, counts + 1);
+            self.words[counts] = 0;
+        }
+        self.len += 1;
+        let counts = counts_words(self.len());
+        open(&mut self.words[..counts], bit, 1);
+        set(&mut self.words[..counts], bit, 1, 1);
+        let width = self.entry_bits();
+        let entries = &mut self.words[counts..];
+        open(entries, rank * width as usize, width);
+        set(entries, rank * width as usize, width, low << self.unit_bits | u64::from(unit));
+    }
+
+    /// Extends the words by zeros, with little memory to spare.
+    fn grow_to(&mut self, words: usize) {
+        if words > self.words.capacity() {
+            self.words.reserve_exact(words - self.words.len() + GROWTH_WORDS - 1);
+        }
+        self.words.resize(words.max(self.words.len()), 0);
+    }
+
+    /// Removes the entry of this tag and unit that was inserted first. Returns whether there was one.
+    pub fn remove(&mut self, tag: u64, unit: u32) -> bool {
+        let Some((bit, rank)) = self.last_of(tag, unit) else { return false };
+        let counts = counts_words(self.len());
+        close(&mut self.words[..counts], bit, 1);
+        let width = self.entry_bits();
+        close(&mut self.words[counts..], rank * width as usize, width);
+        self.len -= 1;
+        let fewer = counts_words(self.len());
+        if fewer < counts {
+            // The last word of the counts has no ones or zeros of groups left.
+            self.words.remove(fewer);
+        }
+        let words = fewer + (self.len() * width as usize).div_ceil(64);
+        self.words.truncate(words);
+        self.words.shrink_to(words + 2 * GROWTH_WORDS);
+        true
+    }
+
+    /// Replaces the unit of the entry of this tag and unit that was inserted first. Its place among equal tags stays.
+    /// Returns whether there was one.
+    pub fn replace(&mut self, tag: u64, from: u32, to: u32) -> bool {
+        self.widen_for(to);
+        let Some((_, rank)) = self.last_of(tag, from) else { return false };
+        let (start, unit_bits) = (self.entries_bit(rank), self.unit_bits.into());
+        set(&mut self.words, start, unit_bits, to.into());
+        true
+    }
+
+    /// Returns the first bit of the group of a tag, and the rank of its last entry with this unit.
+    fn last_of(&self, tag: u64, unit: u32) -> Option<(usize, usize)> {
+        let (group, low) = self.split_tag(tag);
+        let Group { bit, mut ranks } = self.group(group);
+        let rank = ranks.rfind(|&rank| self.low_and_unit(rank) == (low, unit))?;
+        Some((bit, rank))
+    }
+
+    /// Encodes the page again with wider units if `unit` needs them.
+    fn widen_for(&mut self, unit: u32) {
+        let needed = 32 - unit.leading_zeros();
+        debug_assert!(needed <= UNIT_BITS_MAX, "a unit of {needed} bits");
+        if needed > self.unit_bits.into() {
+            *self = HashPage::from_sorted(self.tag_bits(), needed, self.len(), self.entries());
+        }
+    }
+
+    /// Makes a page of `len` entries in the order of their tags.
+    fn from_sorted(tag_bits: u32, unit_bits: u32, len: usize, entries: impl Iterator<Item = Entry>) -> Self {
+        let (tag_bits, unit_bits) = (tag_bits as u8, unit_bits as u8);
+        let mut page = HashPage { words: Vec::new(), len: len as u32, tag_bits, unit_bits };
+        page.grow_to(counts_words(len) + (len * page.entry_bits() as usize).div_ceil(64));
+        let width = page.entry_bits();
+        for (rank, Entry { tag, unit }) in entries.enumerate() {
+            let (group, low) = page.split_tag(tag);
+            set(&mut page.words, group + rank, 1, 1);
+            let start = page.entries_bit(rank);
+            set(&mut page.words, start, width, low << unit_bits | u64::from(unit));
+        }
+        page
+    }
+
+    /// Divides the page by the first bit of the tags, which the tags of the two pages no longer have. The tags have at
+    /// least 10 bits.
+    pub(super) fn split(&self) -> [HashPage; 2] {
+        let tag_bits = self.tag_bits() - 1;
+        let low = self.group(GROUPS / 2).ranks.start;
+        [(0, low), (low, self.len())].map(|(start, end)| {
+            let entries = self.entries().skip(start).take(end - start);
+            let entries = entries.map(|entry| Entry { tag: entry.tag & ((1 << tag_bits) - 1), ..entry });
+            HashPage::from_sorted(tag_bits, self.unit_bits.into(), end - start, entries)
+        })
+    }
+
+    /// Returns all entries in the order of their tags.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> {
+        let (mut bit, mut group) = (0, 0u64);
+        (0..self.len()).map(move |rank| {
+            while get(&self.words, bit, 1) == 0 && (group as usize) < GROUPS - 1 {
+                (bit, group) = (bit + 1, group + 1);
+            }
+            bit += 1;
+            let (low, unit) = self.low_and_unit(rank);
+            Entry { tag: group << self.low_bits() | low, unit }
+        })
+    }
+
+    /// Returns the heap memory of the page, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.words.capacity() * size_of::<u64>()
+    }
+
+    /// Appends the encoded page (`docs/formats/hash_page.md`).
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(MAGIC);
+        out.extend(VERSION.to_le_bytes());
+        out.extend([self.tag_bits, self.unit_bits]);
+        out.extend(self.len.to_le_bytes());
+        out.extend(self.words.iter().flat_map(|word| word.to_le_bytes()));
+    }
+
+    /// Decodes what [`HashPage::encode`] wrote.
+    ///
+    /// # Errors
+    /// Bytes that the format does not allow, with their offset.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
+        let [tag_bits, unit_bits] = reader.array("bits of tags and units")?;
+        let are_allowed = (TAG_BITS_MIN..=TAG_BITS_MAX).contains(&tag_bits.into())
+            && (1..=UNIT_BITS_MAX).contains(&unit_bits.into());
+        reader.check(
+            2,
+            are_allowed,
+            || "tags of 9 to 41 bits and units of 1 to 31".into(),
+            || format!("{tag_bits} and {unit_bits}"),
+        )?;
+        let len = reader.u32("a number of entries")?;
+        let mut page = HashPage { words: Vec::new(), len, tag_bits, unit_bits };
+        let words = counts_words(page.len())
+            .saturating_add(page.len().saturating_mul(page.entry_bits() as usize).div_ceil(64));
+        page.words = reader.words(words, "counts and entries")?;
+        page.check(&reader)?;
+        reader.end()?;
+        Ok(page)
+    }
+
+    /// Checks that the counts have as many ones as there are entries, and a zero for each group, and that the tags of
+    /// a group ascend.
+    fn check(&self, reader: &Decoder<'_>) -> Result<(), DecodeError> {
+        let (counts, entries) = self.words.split_at(counts_words(self.len()));
+        let ones: usize = counts.iter().map(|word| word.count_ones() as usize).sum();
+        let bytes = size_of_val(&*self.words);
+        let wanted = || format!("{} entries in {GROUPS} groups", self.len);
+        reader.check(bytes, ones == self.len(), wanted, || format!("{ones} entries"))?;
+        let end = self.end_of_group(GROUPS - 1) + 1;
+        reader.check(bytes, end == self.len() + GROUPS, wanted, || format!("groups of {end} bits"))?;
+        let used = self.len() * self.entry_bits() as usize;
+        let is_padded = (used..entries.len() * 64).all(|bit| get(entries, bit, 1) == 0);
+        reader.check(0, is_padded, || "zero bits after the entries".into(), || "others".into())?;
+        let mut before = 0;
+        for entry in self.entries() {
+            let is_sorted = before <= entry.tag;
+            reader.check(0, is_sorted, || format!("a tag of at least {before}"), || entry.tag.to_string())?;
+            before = entry.tag;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the number of words with the counts of `len` entries.
+fn counts_words(len: usize) -> usize {
+    (len + GROUPS).div_ceil(64)
+}

@@ -1,0 +1,170 @@
+use super::*;
+use crate::index::testing::{Numbers, assert_golden, assert_withstands_damage};
+use std::collections::BTreeMap;
+
+/// What the index has to return: the units of each kept hash, the youngest first.
+#[derive(Default)]
+struct Reference {
+    units: BTreeMap<u64, Vec<u32>>,
+}
+
+impl Reference {
+    fn of(&mut self, hash: u64, hash_bits: u32) -> &mut Vec<u32> {
+        self.units.entry(hash >> (64 - hash_bits)).or_default()
+    }
+
+    fn entries(&self, hash_bits: u32) -> Vec<(u64, u32)> {
+        let each = |(&hash, units): (&u64, &Vec<u32>)| {
+            units.iter().map(move |&unit| (hash << (64 - hash_bits), unit)).collect::<Vec<_>>()
+        };
+        self.units.iter().flat_map(each).collect()
+    }
+}
+
+/// Returns a hash of few distinct values, so that many are equal, or of all values.
+fn hash(numbers: &mut Numbers, distinct: Option<u64>) -> u64 {
+    let number = numbers.next();
+    distinct.map_or(number, |distinct| crate::coding::mix(number % distinct))
+}
+
+#[test]
+fn random_changes_give_the_entries_of_a_map() {
+    for (hash_bits, distinct) in [(41, None), (36, Some(3_000)), (18, None), (18, Some(40))] {
+        let mut numbers = Numbers(hash_bits.into());
+        let mut index = HashPages::new(hash_bits).unwrap();
+        let mut reference = Reference::default();
+        for step in 0..20_000u32 {
+            let hash = hash(&mut numbers, distinct);
+            // Units grow, so pages are encoded again with wider ones.
+            let unit = (numbers.next() % (u64::from(step) * 16 + 1)) as u32;
+            let units = reference.of(hash, hash_bits);
+            match (numbers.next() % 8, units.is_empty()) {
+                (0 | 1, false) => {
+                    let at = numbers.next() as usize % units.len();
+                    let (from, last) =
+                        (units[at], units.iter().rposition(|&unit| unit == units[at]).unwrap());
+                    units[last] = unit;
+                    assert!(index.replace(hash, from, unit));
+                }
+                (2, false) => {
+                    let unit = units[numbers.next() as usize % units.len()];
+                    let last = units.iter().rposition(|&other| other == unit).unwrap();
+                    units.remove(last);
+                    assert!(index.remove(hash, unit));
+                }
+                (3, _) => assert_eq!(index.remove(hash, UNIT_MAX), units.contains(&UNIT_MAX)),
+                _ => {
+                    units.insert(0, unit);
+                    index.insert(hash, unit);
+                }
+            }
+            assert_eq!(index.candidates(hash).collect::<Vec<_>>(), *units, "step {step}, {hash_bits} bits");
+        }
+        let wanted = reference.entries(hash_bits);
+        assert_eq!(index.len(), wanted.len() as u64);
+        assert!(index.entries().eq(wanted));
+    }
+}
+
+const UNIT_MAX: u32 = (1 << UNIT_BITS_MAX) - 1;
+
+#[test]
+fn pages_are_split_so_that_none_is_much_longer_than_the_average() {
+    let (mut numbers, mut index) = (Numbers(3), HashPages::new(36).unwrap());
+    for unit in 0..200_000 {
+        index.insert(numbers.next(), unit);
+    }
+    assert_eq!(index.pages().len() as u64, 200_000_u64.div_ceil(PAGE_ENTRIES));
+    let longest = index.pages().iter().map(|page| page.len()).max().unwrap();
+    assert!(longest < 2 * PAGE_ENTRIES as usize, "a page has {longest} entries");
+    assert!(index.entries().is_sorted_by_key(|(hash, _)| hash));
+}
+
+#[test]
+fn an_entry_takes_the_bytes_that_its_bits_need() {
+    let (mut numbers, mut index) = (Numbers(4), HashPages::new(36).unwrap());
+    let count = 300_000;
+    for unit in 0..count {
+        index.insert(numbers.next(), unit);
+    }
+    // Units have 19 bits, and the tags of 36 lose some log2 (300,000 / 720) + 9 bits to the page and the group.
+    let bits = index.heap_bytes() as f64 * 8.0 / f64::from(count);
+    let wanted = 36.0 - f64::from(count).log2() + 1.75 + 19.0;
+    assert!((wanted..wanted + 2.0).contains(&bits), "{bits} bits per entry, {wanted} by the formula");
+}
+
+#[test]
+fn hashes_without_a_bit_to_spare_make_pages_longer_instead_of_splitting_them() {
+    let (mut numbers, mut index) = (Numbers(5), HashPages::new(18).unwrap());
+    for _ in 0..512 * 800 {
+        index.insert(numbers.next(), 1);
+    }
+    assert!(index.pages().len() <= 512);
+    assert!(index.pages().iter().all(|page| page.tag_bits() >= TAG_BITS_MIN));
+    assert_eq!(index.entries().count() as u64, index.len());
+}
+
+#[test]
+fn a_snapshot_keeps_its_entries_while_the_index_changes() {
+    let (mut numbers, mut index) = (Numbers(6), HashPages::new(36).unwrap());
+    let hashes: Vec<_> = (0..3_000).map(|_| numbers.next()).collect();
+    hashes.iter().for_each(|&hash| index.insert(hash, 1));
+    let snapshot = index.clone();
+    let before: Vec<_> = snapshot.entries().collect();
+    for &hash in &hashes {
+        index.replace(hash, 1, 2);
+        index.insert(hash, 3);
+    }
+    assert!(snapshot.entries().eq(before));
+    assert!(hashes.iter().all(|&hash| index.candidates(hash).eq([3, 2])));
+}
+
+#[test]
+fn hash_bits_beyond_the_limits_are_refused() {
+    for hash_bits in [17, 42] {
+        let error = HashPages::new(hash_bits).unwrap_err();
+        assert_eq!(error.to_string(), format!("hash_bits of a shard is {hash_bits}; it must be 18 to 41"));
+    }
+}
+
+/// A page with entries of equal and of different tags.
+fn page() -> HashPage {
+    let (mut numbers, mut page) = (Numbers(7), HashPage::new(27));
+    for unit in 0..300 {
+        let tag = numbers.next() >> 37;
+        page.insert(tag, unit);
+        if unit % 10 == 0 {
+            page.insert(tag, unit + 1_000);
+        }
+    }
+    page
+}
+
+#[test]
+fn an_encoded_page_is_decoded_to_the_same_entries() {
+    for page in [page(), HashPage::new(9), HashPage::new(41)] {
+        let mut bytes = Vec::new();
+        page.encode(&mut bytes);
+        let again = HashPage::decode(&bytes).unwrap();
+        assert!(again.entries().eq(page.entries()));
+        assert_eq!((again.len(), again.tag_bits()), (page.len(), page.tag_bits()));
+    }
+}
+
+#[test]
+fn the_format_is_unchanged() {
+    let mut bytes = Vec::new();
+    page().encode(&mut bytes);
+    assert_golden("hash_page.bin", &bytes);
+}
+
+#[test]
+fn damaged_pages_are_refused_or_searched_without_a_panic() {
+    let mut bytes = Vec::new();
+    page().encode(&mut bytes);
+    assert_withstands_damage(&bytes, HashPage::decode, |page| {
+        assert!(page.entries().count() == page.len());
+        let candidates = (0..1 << 9).map(|group| page.candidates(group << (page.tag_bits() - 9)).count());
+        assert!(candidates.sum::<usize>() <= page.len());
+    });
+}
