@@ -4,6 +4,7 @@
 use super::entropy_trie::{self, Coder, EntropyTrie, TrieSettings};
 use super::fences::{self, Fences};
 use super::filter::{CuckooFilter, Filter, RangedFilter, RibbonFilter, cuckoo, ranged};
+use super::hash_pages::{self, HashPage};
 use super::perfect::{self, PerfectIndex};
 use super::testing::Numbers;
 use super::{DecodeError, PlacementIndex};
@@ -100,6 +101,21 @@ fn perfect_index() -> Format {
     }
 }
 
+fn hash_page() -> Format {
+    Format {
+        golden: "hash_page.bin",
+        examples: hash_pages::tests::pages().map(|page| encoded(&page, HashPage::encode)).into(),
+        read: |bytes| {
+            let page = HashPage::decode(bytes)?;
+            assert_eq!(page.entries().count(), page.len());
+            for entry in page.entries().take(30) {
+                assert!(page.candidates(entry.tag).any(|unit| unit == entry.unit));
+            }
+            Ok(encoded(&page, HashPage::encode))
+        },
+    }
+}
+
 fn cuckoo_filter() -> Format {
     let examples =
         [(3, 2, 15, 6, 40), (1, 0, 8, 5, 0), (1, 0, 9, 5, 1), (1, 0, 15, 5, 2), (5, 3, 11, 5, 100)];
@@ -142,12 +158,13 @@ fn ranged_filter() -> Format {
     }
 }
 
-fn formats() -> [Format; 7] {
+fn formats() -> [Format; 8] {
     [
         entropy_trie("entropy_trie_paper.bin", Coder::Paper),
         entropy_trie("entropy_trie_fast.bin", Coder::Fast),
         fences(),
         perfect_index(),
+        hash_page(),
         cuckoo_filter(),
         ribbon_filter(),
         ranged_filter(),

@@ -22,7 +22,7 @@
 mod bit_array;
 mod page;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use page::{Entry, HashPage, TAG_BITS_MAX, UNIT_BITS_MAX};
 

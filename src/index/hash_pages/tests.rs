@@ -1,5 +1,5 @@
 use super::*;
-use crate::index::testing::{Numbers, assert_golden, assert_withstands_damage};
+use crate::index::testing::Numbers;
 use std::collections::BTreeMap;
 
 /// What the index has to return: the units of each kept hash, the youngest first.
@@ -127,8 +127,8 @@ fn hash_bits_beyond_the_limits_are_refused() {
     }
 }
 
-/// A page with entries of equal and of different tags.
-fn page() -> HashPage {
+/// Returns pages with entries of equal and of different tags, and with none.
+pub(in crate::index) fn pages() -> [HashPage; 3] {
     let (mut numbers, mut page) = (Numbers(7), HashPage::new(27));
     for unit in 0..300 {
         let tag = numbers.next() >> 37;
@@ -137,34 +137,5 @@ fn page() -> HashPage {
             page.insert(tag, unit + 1_000);
         }
     }
-    page
-}
-
-#[test]
-fn an_encoded_page_is_decoded_to_the_same_entries() {
-    for page in [page(), HashPage::new(9), HashPage::new(41)] {
-        let mut bytes = Vec::new();
-        page.encode(&mut bytes);
-        let again = HashPage::decode(&bytes).unwrap();
-        assert!(again.entries().eq(page.entries()));
-        assert_eq!((again.len(), again.tag_bits()), (page.len(), page.tag_bits()));
-    }
-}
-
-#[test]
-fn the_format_is_unchanged() {
-    let mut bytes = Vec::new();
-    page().encode(&mut bytes);
-    assert_golden("hash_page.bin", &bytes);
-}
-
-#[test]
-fn damaged_pages_are_refused_or_searched_without_a_panic() {
-    let mut bytes = Vec::new();
-    page().encode(&mut bytes);
-    assert_withstands_damage(&bytes, HashPage::decode, |page| {
-        assert!(page.entries().count() == page.len());
-        let candidates = (0..1 << 9).map(|group| page.candidates(group << (page.tag_bits() - 9)).count());
-        assert!(candidates.sum::<usize>() <= page.len());
-    });
+    [page, HashPage::new(9), HashPage::new(41)]
 }
