@@ -10,6 +10,15 @@ pub type TimestampMs = u64;
 /// The expiry time of a record that never expires.
 pub const NEVER: TimestampMs = 0;
 
+/// A time at which no record has expired yet.
+pub(crate) const BEFORE_ALL_EXPIRY: TimestampMs = 0;
+
+/// Returns whether a record with this expiry time has expired.
+#[inline]
+pub(crate) fn has_expired(expires_at_ms: TimestampMs, now_ms: TimestampMs) -> bool {
+    expires_at_ms != NEVER && expires_at_ms <= now_ms
+}
+
 /// What an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
 #[non_exhaustive]

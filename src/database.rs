@@ -19,7 +19,7 @@ pub use ordered::{KeyIter, OrderedDatabase};
 pub use repair::RepairOptions;
 pub use snapshot::{Iter, Snapshot};
 
-use crate::batch::{Batch, Durability, HashedWrite, TimestampMs, Write};
+use crate::batch::{BEFORE_ALL_EXPIRY, Batch, Durability, HashedWrite, TimestampMs, Write};
 use crate::damage::VerifyReport;
 use crate::engine::{Capabilities, Engine, Found, Step};
 use crate::key::{Key, KeyHasher, check_value};
@@ -120,8 +120,35 @@ impl Database {
 
     /// Returns the value of a key with its expiry time.
     pub fn get_found(&self, key: impl AsRef<[u8]>) -> Result<Option<Found>> {
+        Found::read(|value| self.get_into(key, value))
+    }
+
+    /// Appends the value of a key to `value` and returns when it expires, or [`NEVER`](crate::batch::NEVER); `None` if
+    /// the key does not exist, and `value` is as before then, as
+    /// after an error.
+    ///
+    /// Like [`get`](Database::get), but allocates nothing if `value` has the capacity.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::builder(directory.path().join("db")).open()?;
+    /// database.put("key", "value")?;
+    /// let mut value = Vec::new();
+    /// assert!(database.get_into("key", &mut value)?.is_some());
+    /// assert_eq!(value, b"value");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<Option<TimestampMs>> {
+        let start = value.len();
         let key = self.inner.key(key.as_ref())?;
-        let found = self.engine().get(key, self.inner.clock.now_ms())?;
+        // The clock is read only for a record that expires.
+        let expires_at_ms = self.engine().get_into(key, BEFORE_ALL_EXPIRY, value)?;
+        let found = expires_at_ms.filter(|expires_at_ms| !self.inner.clock.has_passed(*expires_at_ms));
+        if found.is_none() {
+            value.truncate(start);
+        }
         self.inner.usage.count_gets(1, usize::from(found.is_none()));
         Ok(found)
     }

@@ -42,6 +42,12 @@ fn a_key_has_its_last_value() {
                 };
                 let got = database.get(bed.key(number)).unwrap();
                 assert_eq!(got.as_deref(), expected.as_deref(), "{bed}, {stage:?}, key {number}");
+                let mut buffer = b"before".to_vec();
+                assert_eq!(
+                    database.get_into(bed.key(number), &mut buffer).unwrap().is_some(),
+                    expected.is_some()
+                );
+                assert_eq!(buffer, [b"before", &expected.clone().unwrap_or_default()[..]].concat());
                 assert_eq!(database.contains(bed.key(number)).unwrap(), expected.is_some());
             }
             for number in MANY..2 * MANY {
@@ -252,6 +258,9 @@ fn an_expired_record_is_absent_and_so_are_earlier_values() {
             for number in 0..300 {
                 let found = database.get_found(bed.key(number)).unwrap();
                 let expires_at_ms = found.as_ref().map(|found| found.expires_at_ms);
+                let mut buffer = b"before".to_vec();
+                assert_eq!(database.get_into(bed.key(number), &mut buffer).unwrap(), expires_at_ms);
+                assert_eq!(&buffer[6..], found.map(|found| found.value).unwrap_or_default());
                 assert_eq!(
                     expires_at_ms,
                     [None, Some(FUTURE), Some(NEVER)][number as usize % 3],
@@ -324,6 +333,7 @@ fn an_impossible_key_is_refused_by_reads_and_writes_alike() {
                 let outcomes = [
                     ("get", database.get(key).map(drop)),
                     ("get_found", database.get_found(key).map(drop)),
+                    ("get_into", database.get_into(key, &mut Vec::new()).map(drop)),
                     ("contains", database.contains(key).map(drop)),
                     ("get_many", database.get_many(&[&b"12345678"[..], key]).map(drop)),
                     ("contains_many", database.contains_many(&[key]).map(drop)),

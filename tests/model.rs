@@ -147,6 +147,9 @@ impl Run<'_> {
         let found = self.database.get_found(&key).unwrap();
         let found = found.map(|found| (found.value.to_vec(), found.expires_at_ms));
         assert_eq!(found.as_ref(), self.expected(&key));
+        let mut value = Vec::new();
+        let expires_at_ms = self.database.get_into(&key, &mut value).unwrap();
+        assert_eq!(expires_at_ms.map(|expires_at_ms| (value, expires_at_ms)), found);
         assert_eq!(self.database.contains(&key).unwrap(), found.is_some());
         assert!(found.is_none() || self.database.may_contain(&key).unwrap());
     }

@@ -18,13 +18,16 @@
 
 mod shard;
 
+use crate::batch::TimestampMs;
 use crate::key::KeyHash;
+use crate::mica::HashedKey;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use bytes::Bytes;
 use shard::{HashOf, SHARD_BYTES_MIN, Shard};
 use std::sync::OnceLock;
 
+/// The maximum number of keys whose items are fetched together.
+const KEYS_PER_BATCH: usize = 64;
 /// The number of shards: up to as many threads can use the cache at the same time.
 const SHARDS: usize = 16;
 /// The minimum size; a smaller cache keeps nothing.
@@ -32,24 +35,6 @@ const BYTES_MIN: usize = SHARDS * SHARD_BYTES_MIN * 16 / 15 + SHARDS;
 /// The share of the capacity that is left unused when logs are made, so that small changes of the capacity need no new
 /// logs. They are rebuilt when the capacity shrinks by more than this share, or grows by more than twice this share.
 const SLACK_SHARE: usize = 16;
-
-/// A value with its expiry time, in milliseconds since the Unix epoch, or 0.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CachedRecord {
-    /// The value, in memory of its own.
-    pub value: Bytes,
-    /// When the record expires.
-    pub expires_at_ms: u64,
-}
-
-/// The result of a lookup.
-#[derive(Debug)]
-pub enum Cached {
-    /// The record.
-    Hit(CachedRecord),
-    /// No record. The ticket permits inserting what the store returns.
-    Miss(Ticket),
-}
 
 /// The permission to insert what is read from the store after this moment.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +49,13 @@ impl Ticket {
     pub const NONE: Ticket = Ticket { hash: 0, version: None };
 }
 
+/// What is done with all keys of a batch before the next stage begins.
+enum Stage {
+    FetchBucket,
+    FetchItem,
+    Get,
+}
+
 /// A cache of records. A new record replaces approximately the least recently used ones; occasionally a younger one, if
 /// too many keys fall in one bucket of an index. Once the cache is full, a record is admitted only on its second miss.
 pub struct RecordCache {
@@ -75,11 +67,36 @@ pub struct RecordCache {
     log_bytes: Mutex<usize>,
 }
 
+/// Returns the number of a key's shard. Shards, stripes and buckets are chosen by different bits of the hash.
+#[inline]
+fn shard_of(hash: u64) -> usize {
+    (hash >> 32) as usize % SHARDS
+}
+
 /// Returns the hash by which the record of a key is cached.
 #[inline]
 pub fn cache_hash(hash: KeyHash) -> u64 {
     let both = (hash.placement ^ hash.fingerprint.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     both ^ both >> 32
+}
+
+/// Returns the numbers of the keys of a batch in the order of their shards, and where each shard's numbers end.
+fn by_shard(keys: &[HashedKey<'_>]) -> ([usize; KEYS_PER_BATCH], [usize; SHARDS]) {
+    let (mut order, mut ends) = ([0; KEYS_PER_BATCH], [0; SHARDS]);
+    for key in keys {
+        ends[shard_of(key.hash)] += 1;
+    }
+    let mut sum = 0;
+    for end in &mut ends {
+        // First the start of the shard's numbers, which moves to their end.
+        sum += std::mem::replace(end, sum);
+    }
+    for (number, key) in keys.iter().enumerate() {
+        let next = &mut ends[shard_of(key.hash)];
+        order[*next] = number;
+        *next += 1;
+    }
+    (order, ends)
 }
 
 impl RecordCache {
@@ -111,18 +128,59 @@ impl RecordCache {
     }
 
     fn shard(&self, hash: u64) -> Option<&Mutex<Shard>> {
-        // Shards, stripes and buckets are chosen by different bits of the hash.
-        self.shards().get((hash >> 32) as usize % SHARDS)
+        self.shards().get(shard_of(hash))
     }
 
-    /// Looks up a key. `hash` may be any hash that depends on the key alone.
+    /// Appends the value of a key to `value`, and returns when it expires, which the caller checks. Without a record
+    /// it returns the permission to insert what the store returns. `hash` may be any hash that depends on the key
+    /// alone.
     #[inline]
-    pub fn get(&self, hash: u64, key: &[u8]) -> Cached {
+    pub fn get(&self, hash: u64, key: &[u8], value: &mut Vec<u8>) -> Result<TimestampMs, Ticket> {
         let shard = self.shard(hash).filter(|_| self.capacity.load(Relaxed) > 0);
-        let Some(shard) = shard else { return Cached::Miss(Ticket { hash, version: None }) };
-        match shard.lock().get(hash, key) {
-            Ok(record) => Cached::Hit(record),
-            Err(version) => Cached::Miss(Ticket { hash, version }),
+        let Some(shard) = shard else { return Err(Ticket { hash, version: None }) };
+        shard.lock().get(hash, key, value).map_err(|version| Ticket { hash, version })
+    }
+
+    /// Looks up many keys, each as [`get`](Self::get) does: `show` receives the number of a key with its value and
+    /// expiry time, or its ticket, in any order. The misses of the processor's caches overlap: of a batch, first all
+    /// buckets are fetched, then all items, each time shard by shard.
+    pub fn get_many(
+        &self,
+        keys: &[HashedKey<'_>],
+        mut show: impl FnMut(usize, Result<(Vec<u8>, TimestampMs), Ticket>),
+    ) {
+        if self.capacity.load(Relaxed) == 0 {
+            let no_ticket = |key: &HashedKey<'_>| Ticket { hash: key.hash, version: None };
+            keys.iter().enumerate().for_each(|(number, key)| show(number, Err(no_ticket(key))));
+            return;
+        }
+        for first in (0..keys.len()).step_by(KEYS_PER_BATCH) {
+            let batch = &keys[first..keys.len().min(first + KEYS_PER_BATCH)];
+            let (order, ends) = by_shard(batch);
+            for stage in [Stage::FetchBucket, Stage::FetchItem, Stage::Get] {
+                let mut start = 0;
+                for (shard, end) in self.shards().iter().zip(ends) {
+                    let numbers = &order[start..end];
+                    start = end;
+                    if numbers.is_empty() {
+                        continue;
+                    }
+                    let mut shard = shard.lock();
+                    for number in numbers {
+                        let key = batch[*number];
+                        match stage {
+                            Stage::FetchBucket => shard.fetch_bucket(key.hash),
+                            Stage::FetchItem => shard.fetch_item(key.hash),
+                            Stage::Get => {
+                                let mut value = Vec::new();
+                                let got = shard.get(key.hash, key.bytes, &mut value);
+                                let ticket = |version| Ticket { hash: key.hash, version };
+                                show(first + number, got.map(|at_ms| (value, at_ms)).map_err(ticket));
+                            }
+                        }
+                    }
+                }
+            }
         }
     }
 

@@ -7,9 +7,8 @@
 //! Deviation: a full log admits a record only if it is missed again within as many misses as the log holds records.
 //! This keeps more of the hot set, and avoids copying when the hit rate is near zero.
 
-use super::CachedRecord;
-use crate::mica::{CacheSettings, CircularLog, Erew, Eviction, HashedKey, ItemShape, Partition};
-use bytes::Bytes;
+use crate::batch::{BEFORE_ALL_EXPIRY, TimestampMs};
+use crate::mica::{CacheSettings, CircularLog, Erew, Eviction, HashedKey, ItemShape, Partition, Value};
 
 /// The groups of keys that a write excludes together.
 const STRIPES: usize = 64;
@@ -26,6 +25,8 @@ const MEAN_SHARE: u64 = 16;
 const MEAN_RECORDS_MIN: u64 = 64;
 /// The approximate overhead of an item besides its key and value.
 const ITEM_BYTES: usize = 24;
+/// From this mean length on, in bytes, all lines of an item are fetched before it is read.
+const LONG_BYTES: u64 = 256;
 /// The factor by which the index may be too small or too large.
 const MEAN_FACTOR: u64 = 2;
 
@@ -80,21 +81,33 @@ impl Shard {
         record_bytes <= capacity.saturating_sub(PAGE_BYTES) / RECORD_SHARE
     }
 
-    /// Returns the record of a key; on a miss, the version under which it may be inserted, or `None` while its stripe
-    /// is being written.
-    pub fn get(&mut self, hash: u64, key: &[u8]) -> Result<CachedRecord, Option<u32>> {
-        // The caller checks expiry; at time 0 no item is expired.
-        const BEGINNING_MS: u64 = 0;
-        let mut value = Vec::new();
+    /// Appends the value of a key to `value`, and returns when it expires; on a miss, the version under which it may be
+    /// inserted, or `None` while its stripe is being written.
+    pub fn get(&mut self, hash: u64, key: &[u8], value: &mut Vec<u8>) -> Result<TimestampMs, Option<u32>> {
         let key = HashedKey { hash, bytes: key };
-        let found = self.log.as_mut().and_then(|log| log.items.get_and_keep(key, BEGINNING_MS, &mut value));
-        if let Some(found) = found {
+        if let Some(log) = &mut self.log
+            && let Some(found) = log.get(key, value)
+        {
             self.hits += 1;
-            return Ok(CachedRecord { value: Bytes::from(value), expires_at_ms: found.expires_at_ms });
+            return Ok(found.expires_at_ms);
         }
         self.misses += 1;
         let stripe = self.stripes[stripe_of(hash)];
         Err((stripe.under_way == 0).then_some(stripe.version))
+    }
+
+    /// Prefetches the bucket of a key.
+    pub fn fetch_bucket(&self, hash: u64) {
+        if let Some(log) = &self.log {
+            log.items.fetch_bucket(hash);
+        }
+    }
+
+    /// Prefetches the item of a key, as far as an item of mean length reaches.
+    pub fn fetch_item(&self, hash: u64) {
+        if let Some(log) = &self.log {
+            log.items.fetch_items(hash, log.mean_bytes as usize);
+        }
     }
 
     /// Returns how many lookups found their record, and how many did not.
@@ -187,6 +200,16 @@ impl Log {
             CacheSettings { buckets, log_bytes, eviction: Eviction::SecondChance, ..guess }.open().ok()?;
         let missed = vec![0; missed].into();
         Some(Log { items, mean_bytes, log_bytes, missed, records: 0, record_bytes: 0, unseen_bytes: 0 })
+    }
+
+    #[inline]
+    fn get(&mut self, key: HashedKey<'_>, value: &mut Vec<u8>) -> Option<Value> {
+        if self.mean_bytes >= LONG_BYTES {
+            // Otherwise the copy would wait for one group of lines after the other.
+            self.items.fetch_items(key.hash, self.mean_bytes as usize);
+        }
+        // The caller checks expiry.
+        self.items.get_and_keep(key, BEFORE_ALL_EXPIRY, value)
     }
 
     /// Returns whether a record is admitted: every record until the log is full; then one that is missed again before

@@ -12,10 +12,7 @@ fn hash_of(key: &[u8]) -> u64 {
 }
 
 fn ticket(cache: &RecordCache, number: u64) -> Option<Ticket> {
-    match cache.get(hash(number), &number.to_le_bytes()) {
-        Cached::Hit(_) => None,
-        Cached::Miss(ticket) => Some(ticket),
-    }
+    cache.get(hash(number), &number.to_le_bytes(), &mut Vec::new()).err()
 }
 
 fn put(cache: &RecordCache, number: u64, value: &[u8]) {
@@ -24,14 +21,11 @@ fn put(cache: &RecordCache, number: u64, value: &[u8]) {
     }
 }
 
-fn found(cache: &RecordCache, number: u64) -> Option<Bytes> {
-    match cache.get(hash(number), &number.to_le_bytes()) {
-        Cached::Hit(record) => {
-            assert_eq!(record.expires_at_ms, 7);
-            Some(record.value)
-        }
-        Cached::Miss(_) => None,
-    }
+fn found(cache: &RecordCache, number: u64) -> Option<Vec<u8>> {
+    let mut value = Vec::new();
+    let expires_at_ms = cache.get(hash(number), &number.to_le_bytes(), &mut value).ok()?;
+    assert_eq!(expires_at_ms, 7);
+    Some(value)
 }
 
 #[test]
@@ -174,6 +168,39 @@ fn a_read_that_began_before_a_write_ended_keeps_nothing() {
     assert_eq!(found(&cache, number), None, "a record that is being written is not returned");
 }
 
+#[test]
+fn many_keys_at_once_have_the_results_of_each_alone() {
+    let cache = RecordCache::new(4 << 20);
+    let numbers: Vec<u64> = (0..200).chain([3, 3, 7]).collect();
+    for number in (0..200).filter(|number| number % 3 == 0) {
+        put(&cache, number, &vec![number as u8; 20 * number as usize]);
+    }
+    let keys: Vec<[u8; 8]> = numbers.iter().map(|number| number.to_le_bytes()).collect();
+    let hashed = |(number, key)| HashedKey { hash: hash(number), bytes: key };
+    let hashed: Vec<_> = numbers.iter().copied().zip(keys.iter().map(|key| &key[..])).map(hashed).collect();
+    let mut got = vec![None; numbers.len()];
+    let mut tickets = Vec::new();
+    cache.get_many(&hashed, |at, cached| match cached {
+        Ok((value, expires_at_ms)) => got[at] = Some((value, expires_at_ms)),
+        Err(ticket) => tickets.push((at, ticket)),
+    });
+    assert_eq!(tickets.len(), got.iter().filter(|got| got.is_none()).count());
+    for (number, got) in numbers.iter().zip(&got) {
+        assert_eq!(*got, found(&cache, *number).map(|value| (value, 7)), "key {number}");
+    }
+    let (at, ticket) = tickets[0];
+    cache.insert(ticket, &keys[at], b"from the store", 7);
+    assert_eq!(found(&cache, numbers[at]).as_deref(), Some(&b"from the store"[..]));
+    let (at, ticket) = tickets[1];
+    drop(cache.write(hash(numbers[at]), &keys[at]));
+    cache.insert(ticket, &keys[at], b"outdated", 7);
+    assert_eq!(found(&cache, numbers[at]), None, "a write came between");
+    let none = RecordCache::new(0);
+    let mut misses = 0;
+    none.get_many(&hashed, |_, cached| misses += usize::from(cached.is_err()));
+    assert_eq!(misses, numbers.len());
+}
+
 /// A store of one number per key that only grows, read and written by threads as an engine does: no reader sees a
 /// number decrease.
 #[test]
@@ -184,9 +211,10 @@ fn readers_never_see_a_value_decrease() {
     let (cache, store) = (&cache, &store);
     let read = |key: usize| {
         let bytes = (key as u64).to_le_bytes();
-        match cache.get(hash(key as u64), &bytes) {
-            Cached::Hit(record) => u64::from_le_bytes(record.value[..].try_into().unwrap()),
-            Cached::Miss(ticket) => {
+        let mut cached = Vec::new();
+        match cache.get(hash(key as u64), &bytes, &mut cached) {
+            Ok(_) => u64::from_le_bytes(cached.try_into().unwrap()),
+            Err(ticket) => {
                 let value = store[key].load(Relaxed);
                 std::thread::yield_now();
                 cache.insert(ticket, &bytes, &value.to_le_bytes(), 7);

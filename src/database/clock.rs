@@ -1,6 +1,6 @@
 //! The clock of a database.
 
-use crate::batch::TimestampMs;
+use crate::batch::{NEVER, TimestampMs, has_expired};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,5 +22,11 @@ impl Clock {
             }
             Clock::Simulated(now_ms) => now_ms.load(Relaxed),
         }
+    }
+
+    /// Returns whether a record with this expiry time has expired. Reads the clock only if it may have.
+    #[inline]
+    pub fn has_passed(&self, expires_at_ms: TimestampMs) -> bool {
+        expires_at_ms != NEVER && has_expired(expires_at_ms, self.now_ms())
     }
 }

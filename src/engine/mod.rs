@@ -50,6 +50,17 @@ pub struct Found {
     pub expires_at_ms: TimestampMs,
 }
 
+impl Found {
+    /// Returns the value that `read` appends to an empty vector, if it returns its expiry time.
+    #[inline]
+    pub(crate) fn read(
+        read: impl FnOnce(&mut Vec<u8>) -> Result<Option<TimestampMs>>,
+    ) -> Result<Option<Found>> {
+        let mut value = Vec::new();
+        Ok(read(&mut value)?.map(|expires_at_ms| Found { value: Bytes::from(value), expires_at_ms }))
+    }
+}
+
 /// A key with its value, as iterators and scans return it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
@@ -150,8 +161,16 @@ pub trait Engine: Send + Sync {
     /// Returns how the engine hashes keys. Cheap.
     fn hasher(&self) -> KeyHasher;
 
+    /// Appends the value of a key to `value`, and returns when it expires. Returns `None` and appends nothing if the
+    /// key is absent or has expired; at the time 0 nothing has expired. Space that is missing in `value` is allocated
+    /// exactly.
+    fn get_into(&self, key: Key<'_>, now_ms: TimestampMs, value: &mut Vec<u8>)
+    -> Result<Option<TimestampMs>>;
+
     /// Returns the value of a key, unless it is absent or expired.
-    fn get(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<Option<Found>>;
+    fn get(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<Option<Found>> {
+        Found::read(|value| self.get_into(key, now_ms, value))
+    }
 
     /// Returns the values of several keys, in the order of the keys. The reads overlap.
     fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {

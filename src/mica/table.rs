@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Longer values are validated before they are copied: a torn read can yield any length.
 const TRUSTED_BYTES_MAX: usize = 256;
+/// The maximum number of cache lines of an item that are prefetched. The processor itself prefetches further lines.
+const FETCHED_LINES_MAX: usize = 16;
 
 /// The buckets and the items of a partition.
 pub struct Table<S, M> {
@@ -84,28 +86,27 @@ impl<S: Space, M: Mode> Table<S, M> {
     }
 
     #[inline]
-    pub(super) fn fetch_bucket(&self, hash: u64) {
+    pub(crate) fn fetch_bucket(&self, hash: u64) {
         self.buckets.words().prefetch(self.buckets.first_word(self.buckets.home(hash)));
     }
 
-    /// Prefetches the items that may be the key's, up to two cache lines of each: `bytes` is the length of key and
-    /// value, or as much of it as is known. The processor itself prefetches further lines.
+    /// Prefetches the items that may be the key's, up to [`FETCHED_LINES_MAX`] cache lines of each: `bytes` is the
+    /// length of key and value, or as much of it as is known.
     #[inline]
-    pub(super) fn fetch_items(&self, hash: u64, bytes: usize) {
+    pub(crate) fn fetch_items(&self, hash: u64, bytes: usize) {
         const LINE_WORDS: usize = BUCKET_BYTES / 8;
+        const WORDS_MAX: usize = FETCHED_LINES_MAX * LINE_WORDS;
         let words = match self.shape.fixed {
             Some((key_length, value_length)) => {
                 (key_length + value_length).div_ceil(8) as usize + usize::from(self.shape.expiring)
             }
             None => 1 + bytes.div_ceil(8),
         };
-        let further = words.clamp(1, LINE_WORDS) - 1;
-        let pages = self.space.pages();
+        let further = words.clamp(1, WORDS_MAX) - 1;
         for offset in self.buckets.candidates(self.buckets.home(hash)) {
             let first = self.space.first_word(offset);
-            pages.prefetch(first);
-            if first % LINE_WORDS + further >= LINE_WORDS {
-                pages.prefetch(first + further);
+            for line in first / LINE_WORDS..=(first + further) / LINE_WORDS {
+                self.space.pages().prefetch(line * LINE_WORDS);
             }
         }
     }

@@ -12,7 +12,7 @@
 //!
 //! `docs/formats/record.md` has both diagrams.
 
-use crate::batch::{NEVER, TimestampMs, Write};
+use crate::batch::{NEVER, TimestampMs, Write, has_expired};
 use crate::key::{KEY_LENGTH_MAX, Placing, VALUE_LENGTH_MAX, check_key_length, check_value_length};
 use crate::{Error, Result};
 use std::ops::Range;
@@ -48,7 +48,7 @@ impl<'a> From<Write<'a>> for RecordView<'a> {
 impl RecordView<'_> {
     /// Returns whether a lookup at `now_ms` finds nothing: the record is a tombstone or has expired.
     pub fn is_gone(&self, now_ms: TimestampMs) -> bool {
-        self.value.is_none() || (self.expires_at_ms != NEVER && self.expires_at_ms <= now_ms)
+        self.value.is_none() || has_expired(self.expires_at_ms, now_ms)
     }
 }
 

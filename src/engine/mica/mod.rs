@@ -127,18 +127,17 @@ impl<S: Space> Engine for Mica<S> {
 
     /// Takes no lock. If the eviction policy of a cache requires that the item is appended again, this happens unless a
     /// writer holds the partition. Under concurrent writes the policy sees a sample of the gets (dissertation 5.3.1).
-    fn get(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<Option<Found>> {
+    fn get_into(&self, key: Key<'_>, now_ms: TimestampMs, to: &mut Vec<u8>) -> Result<Option<TimestampMs>> {
         self.check_open()?;
         let (partition, key) = self.place(key);
         let shard = &self.partitions[partition];
-        let mut bytes = Vec::new();
-        let Some(value) = shard.reader.get(key, now_ms, &mut bytes) else { return Ok(None) };
+        let Some(value) = shard.reader.get(key, now_ms, to) else { return Ok(None) };
         if shard.reader.is_fading(value)
             && let Some(mut owner) = shard.owner.try_lock()
         {
             owner.keep(key, value);
         }
-        Ok(Some(Found { value: Bytes::from(bytes), expires_at_ms: value.expires_at_ms }))
+        Ok(Some(value.expires_at_ms))
     }
 
     fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {

@@ -146,9 +146,14 @@ impl Engine for Silt {
         self.configuration.placing.hasher
     }
 
-    fn get(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<Option<Found>> {
+    fn get_into(
+        &self,
+        key: Key<'_>,
+        now_ms: TimestampMs,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<TimestampMs>> {
         self.check_open()?;
-        self.reader.get(key, now_ms)
+        self.reader.get_into(key, now_ms, value)
     }
 
     fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {

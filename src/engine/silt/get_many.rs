@@ -3,15 +3,18 @@
 
 use super::reader::Reader;
 use super::stores::{Lookup, LookupContext, Stores};
+use super::view::View;
 use crate::Result;
-use crate::batch::TimestampMs;
+use crate::batch::{TimestampMs, has_expired};
+use crate::cache::{Ticket, cache_hash};
 use crate::device::{AlignedBuffer, Purpose, ReadRequest, read_batch, with_scratch};
 use crate::engine::Found;
 use crate::key::Key;
+use crate::mica::HashedKey;
 use crate::store::ordered::{self, OrderedTable, Span};
 use crate::store::record::RecordView;
 use crate::sync::atomic::AtomicU64;
-use std::ops::ControlFlow;
+use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -58,44 +61,56 @@ impl Drop for Requests<'_> {
 impl Reader {
     /// Returns the values of many keys, in the order of the keys.
     pub fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
-        self.look_up_many(keys, |key| self.start(key, now_ms))
+        let mut found = vec![None; keys.len()];
+        let mut missed = Vec::new();
+        let cache_hash = |key: &Key<'_>| cache_hash(self.configuration.route(*key).1);
+        let hashed: Vec<_> =
+            keys.iter().map(|key| HashedKey { hash: cache_hash(key), bytes: key.bytes() }).collect();
+        self.cache.get_many(&hashed, |number, cached| match cached {
+            Ok((_, expires_at_ms)) if has_expired(expires_at_ms, now_ms) => {}
+            Ok((value, expires_at_ms)) => {
+                found[number] = Some(Found { value: Bytes::from(value), expires_at_ms });
+            }
+            Err(ticket) => missed.push((number, ticket)),
+        });
+        let start = |&(number, ticket): &(usize, Ticket)| {
+            let (context, stores) = self.start(keys[number], now_ms, ticket);
+            (number, context, stores)
+        };
+        self.look_up_many(&missed, start, &mut found)?;
+        Ok(found)
     }
 
-    /// Returns the values of many keys, in the order of the keys. `start` returns the value of a key or the stores to
-    /// search.
-    pub fn look_up_many<'a>(
+    /// Looks up many keys in the stores, and sets their values in `found`. `start` returns the number of a key there,
+    /// and the stores to search.
+    pub fn look_up_many<'a, K>(
         &self,
-        keys: &[Key<'a>],
-        start: impl Fn(Key<'a>) -> ControlFlow<Option<Found>, (LookupContext<'a>, Stores)>,
-    ) -> Result<Vec<Option<Found>>> {
-        let mut found = vec![None; keys.len()];
+        keys: &[K],
+        start: impl Fn(&K) -> (usize, LookupContext<'a>, Stores),
+        found: &mut [Option<Found>],
+    ) -> Result<()> {
+        self.memory.account_for_read_buffers();
         let account = &self.memory.batch_bytes;
         let mut requests = Requests { requests: Vec::new(), held_bytes: 0, account };
         let buffer_bytes = 2 * self.block_bytes() + size_of::<PendingKey<'_>>();
         let keys_per_batch = KEYS_PER_BATCH.min(self.memory.batch_keys_max(buffer_bytes));
-        for (chunk, keys) in keys.chunks(keys_per_batch).enumerate() {
+        for keys in keys.chunks(keys_per_batch) {
             self.memory.make_room((keys.len() * buffer_bytes) as u64);
             let mut pending = Vec::with_capacity(keys.len());
-            for (index, key) in keys.iter().enumerate() {
-                let number = chunk * keys_per_batch + index;
-                let (context, stores) = match start(*key) {
-                    ControlFlow::Break(value) => {
-                        found[number] = value;
-                        continue;
-                    }
-                    ControlFlow::Continue(stores) => stores,
-                };
-                match with_scratch(|buffer| stores.look_up_young(&context, Purpose::Get, buffer))? {
-                    Lookup::Found(value) => found[number] = value,
+            for key in keys {
+                let (number, context, stores) = start(key);
+                let mut value = Vec::new();
+                match with_scratch(|buffer| stores.look_up_young(&context, buffer, &mut value))? {
+                    Lookup::Found(expires_at_ms) => found[number] = to_found(value, expires_at_ms),
                     Lookup::Absent => pending.push(PendingKey { number, context, stores, next_store: 0 }),
                 }
             }
             while !pending.is_empty() {
-                pending = read_round(pending, &mut requests.requests, &mut found)?;
+                pending = read_round(pending, &mut requests.requests, found)?;
                 requests.count();
             }
         }
-        Ok(found)
+        Ok(())
     }
 }
 
@@ -122,13 +137,18 @@ fn read_round<'a>(
     read_batch(Purpose::Get, &mut reads)?;
     let mut pending = Vec::new();
     for ((key, read), request) in reading.into_iter().zip(requests.iter_mut()) {
-        let record = read.store.find(read.span, request.bytes_mut(), key.context.key)?;
-        match record.map(|record| key.context.found(&record)) {
-            Some(Lookup::Found(value)) => found[key.number] = value,
+        let mut value = Vec::new();
+        let record = read.store.find(read.span, request.bytes_mut(), key.context.query.key)?;
+        match record.map(|record| key.context.found(&record, &mut value)) {
+            Some(Lookup::Found(expires_at_ms)) => found[key.number] = to_found(value, expires_at_ms),
             Some(Lookup::Absent) | None => pending.push(key),
         }
     }
     Ok(pending)
+}
+
+fn to_found(value: Vec<u8>, expires_at_ms: Option<TimestampMs>) -> Option<Found> {
+    expires_at_ms.map(|expires_at_ms| Found { value: Bytes::from(value), expires_at_ms })
 }
 
 /// What a lookup of a key does next.
@@ -140,7 +160,7 @@ enum Next {
 /// What is known about a key in one store before the store is read.
 enum Located {
     In(PendingRead),
-    Searched(Lookup),
+    Searched(Option<Lookup>),
 }
 
 impl PendingKey<'_> {
@@ -149,30 +169,35 @@ impl PendingKey<'_> {
         loop {
             let number = self.next_store;
             self.next_store += 1;
-            let view = self.stores.view();
-            let hash_store = view.hash_stores.get(number);
-            let store = match (hash_store, &view.sorted) {
-                (Some((_, store)), _) => store,
-                (None, Some((_, store))) if number == view.hash_stores.len() => store,
-                _ => return Ok(Next::Done(None)),
+            let View { hash_stores, sorted, .. } = &*self.stores.view;
+            let Some((_, store)) = hash_stores.iter().chain(sorted).nth(number) else {
+                return Ok(Next::Done(None));
             };
-            match with_scratch(|buffer| self.locate(store, buffer))? {
+            let mut value = Vec::new();
+            match with_scratch(|buffer| self.locate(store, buffer, &mut value))? {
                 Located::In(read) => return Ok(Next::Read(read)),
-                Located::Searched(Lookup::Found(value)) => return Ok(Next::Done(value)),
-                Located::Searched(Lookup::Absent) => {}
+                Located::Searched(Some(Lookup::Found(expires_at_ms))) => {
+                    return Ok(Next::Done(to_found(value, expires_at_ms)));
+                }
+                Located::Searched(Some(Lookup::Absent) | None) => {}
             }
         }
     }
 
     /// Finds the place of the key in a store. Where that takes reads anyway, looks the key up at once.
-    fn locate(&self, store: &Arc<OrderedTable>, buffer: &mut AlignedBuffer) -> Result<Located> {
-        let query = self.context.query(Purpose::Get);
-        Ok(match store.locate(&query, buffer)? {
-            ordered::Located::Nowhere => Located::Searched(Lookup::Absent),
+    fn locate(
+        &self,
+        store: &Arc<OrderedTable>,
+        buffer: &mut AlignedBuffer,
+        value: &mut Vec<u8>,
+    ) -> Result<Located> {
+        let query = &self.context.query;
+        Ok(match store.locate(query, buffer)? {
+            ordered::Located::Nowhere => Located::Searched(None),
             ordered::Located::In(span) => Located::In(PendingRead { store: store.clone(), span }),
             ordered::Located::Anywhere => {
-                let found = |record: &RecordView<'_>| self.context.found(record);
-                Located::Searched(store.look_up(&query, buffer, found)?.unwrap_or(Lookup::Absent))
+                let found = |record: &RecordView<'_>| self.context.found(record, value);
+                Located::Searched(store.look_up(query, buffer, found)?)
             }
         })
     }

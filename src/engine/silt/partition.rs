@@ -141,7 +141,7 @@ impl Partitions {
         // The log's view is taken under the state's lock: a segment that the state points to is released only after the
         // state has changed.
         let log = (!active.is_empty() || !view.frozen.is_empty()).then(|| self.log.view());
-        Stores::new(active, view, log)
+        Stores { active, view, log }
     }
 
     /// Returns one partition as it is now, with the log that it points into.

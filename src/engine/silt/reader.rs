@@ -6,20 +6,20 @@ use super::partition::Partitions;
 use super::stores::{LookupContext, Stores};
 use super::view::PartitionSnapshot;
 use crate::Result;
-use crate::batch::{NEVER, TimestampMs};
-use crate::cache::{Cached, CachedRecord, RecordCache, Ticket, cache_hash};
+use crate::batch::{TimestampMs, has_expired};
+use crate::cache::{RecordCache, Ticket, cache_hash};
 use crate::device::{Purpose, with_scratch};
 use crate::engine::Found;
 use crate::key::{Key, KeyHash};
+use crate::store::Query;
 use crate::store::log::LogView;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Looks keys up.
 pub(super) struct Reader {
-    configuration: Arc<Configuration>,
+    pub(super) configuration: Arc<Configuration>,
     partitions: Arc<Partitions>,
-    cache: Arc<RecordCache>,
+    pub(super) cache: Arc<RecordCache>,
     pub(super) memory: Arc<MemoryBudget>,
 }
 
@@ -39,29 +39,27 @@ impl Reader {
     }
 
     /// Returns the value of a key.
-    #[inline]
     pub fn get(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<Option<Found>> {
-        let (partition, hash) = self.configuration.route(key);
-        match self.look_up_cached(key, hash, now_ms) {
-            Ok(found) => Ok(found),
-            Err(ticket) => self.look_up(key, partition, hash, now_ms, ticket),
-        }
+        Found::read(|value| self.get_into(key, now_ms, value))
     }
 
-    /// Returns the value if the cache has the record, or else the permission to insert it.
+    /// Appends the value of a key to `value`, and returns when it expires.
     #[inline]
-    fn look_up_cached(
+    pub fn get_into(
         &self,
         key: Key<'_>,
-        hash: KeyHash,
         now_ms: TimestampMs,
-    ) -> std::result::Result<Option<Found>, Ticket> {
-        match self.cache.get(cache_hash(hash), key.bytes()) {
-            Cached::Hit(CachedRecord { value, expires_at_ms }) => {
-                let is_gone = expires_at_ms != NEVER && expires_at_ms <= now_ms;
-                Ok((!is_gone).then_some(Found { value, expires_at_ms }))
+        value: &mut Vec<u8>,
+    ) -> Result<Option<TimestampMs>> {
+        let (partition, hash) = self.configuration.route(key);
+        let start = value.len();
+        match self.cache.get(cache_hash(hash), key.bytes(), value) {
+            Ok(expires_at_ms) if has_expired(expires_at_ms, now_ms) => {
+                value.truncate(start);
+                Ok(None)
             }
-            Cached::Miss(ticket) => Err(ticket),
+            Ok(expires_at_ms) => Ok(Some(expires_at_ms)),
+            Err(ticket) => self.look_up(key, (partition, hash), now_ms, ticket, value),
         }
     }
 
@@ -70,32 +68,15 @@ impl Reader {
     fn look_up(
         &self,
         key: Key<'_>,
-        partition: usize,
-        hash: KeyHash,
+        (partition, hash): (usize, KeyHash),
         now_ms: TimestampMs,
         ticket: Ticket,
-    ) -> Result<Option<Found>> {
+        value: &mut Vec<u8>,
+    ) -> Result<Option<TimestampMs>> {
         self.memory.account_for_read_buffers();
         let stores = self.partitions.stores_of(partition, hash);
         let context = self.context(key.bytes(), hash, now_ms, ticket);
-        with_scratch(|buffer| stores.look_up(&context, Purpose::Get, buffer))
-    }
-
-    /// Returns the value if the cache has the record, or else the stores to search.
-    pub fn start<'a>(
-        &'a self,
-        key: Key<'a>,
-        now_ms: TimestampMs,
-    ) -> ControlFlow<Option<Found>, (LookupContext<'a>, Stores)> {
-        let (partition, hash) = self.configuration.route(key);
-        match self.look_up_cached(key, hash, now_ms) {
-            Ok(found) => ControlFlow::Break(found),
-            Err(ticket) => {
-                self.memory.account_for_read_buffers();
-                let stores = self.partitions.stores_of(partition, hash);
-                ControlFlow::Continue((self.context(key.bytes(), hash, now_ms, ticket), stores))
-            }
-        }
+        with_scratch(|buffer| stores.look_up(&context, buffer, value))
     }
 
     /// Returns false only if the key is certainly absent. Reads nothing from the device.
@@ -109,14 +90,16 @@ impl Reader {
         self.configuration.header.block_bytes as usize
     }
 
-    fn context<'a>(
+    /// Returns the stores to search for a key that the cache does not have.
+    pub fn start<'a>(
         &'a self,
-        key: &'a [u8],
-        hash: KeyHash,
+        key: Key<'a>,
         now_ms: TimestampMs,
         ticket: Ticket,
-    ) -> LookupContext<'a> {
-        LookupContext { key, hash, now_ms, cache: &self.cache, ticket }
+    ) -> (LookupContext<'a>, Stores) {
+        let (partition, hash) = self.configuration.route(key);
+        let stores = self.partitions.stores_of(partition, hash);
+        (self.context(key.bytes(), hash, now_ms, ticket), stores)
     }
 
     /// Returns the stores to search for a key in a snapshot. The cache is not used: it has younger records than the
@@ -130,7 +113,18 @@ impl Reader {
     ) -> (LookupContext<'a>, Stores) {
         let (partition, hash) = self.configuration.route(key);
         let PartitionSnapshot { active, view } = &partitions[partition];
-        let stores = Stores::new(active.candidates(hash), view.clone(), Some(log.clone()));
+        let stores = Stores { active: active.candidates(hash), view: view.clone(), log: Some(log.clone()) };
         (self.context(key.bytes(), hash, now_ms, Ticket::NONE), stores)
+    }
+
+    fn context<'a>(
+        &'a self,
+        key: &'a [u8],
+        hash: KeyHash,
+        now_ms: TimestampMs,
+        ticket: Ticket,
+    ) -> LookupContext<'a> {
+        let query = Query { purpose: Purpose::Get, hash, key };
+        LookupContext { query, now_ms, cache: &self.cache, ticket }
     }
 }

@@ -13,7 +13,6 @@ use crate::store::log_store::LogCursor;
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::record::RecordView;
 use bytes::Bytes;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The size of a read of each store during iteration, in bytes.
@@ -48,14 +47,20 @@ impl SiltSnapshot {
 impl Snapshot for SiltSnapshot {
     fn get(&self, key: Key<'_>) -> Result<Option<Found>> {
         let (context, stores) = self.reader.start_in_snapshot(key, self.now_ms, &self.partitions, &self.log);
-        with_scratch(|buffer| stores.look_up(&context, Purpose::Get, buffer))
+        Found::read(|value| with_scratch(|buffer| stores.look_up(&context, buffer, value)))
     }
 
     fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Found>>> {
-        self.reader.look_up_many(keys, |key| {
-            let start = self.reader.start_in_snapshot(key, self.now_ms, &self.partitions, &self.log);
-            ControlFlow::Continue(start)
-        })
+        let mut found = vec![None; keys.len()];
+        let numbers: Vec<_> = (0..keys.len()).collect();
+        let start = |&number: &usize| {
+            let key = keys[number];
+            let (context, stores) =
+                self.reader.start_in_snapshot(key, self.now_ms, &self.partitions, &self.log);
+            (number, context, stores)
+        };
+        self.reader.look_up_many(&numbers, start, &mut found)?;
+        Ok(found)
     }
 
     /// Returns all records, partition by partition, each in hash order.

@@ -197,9 +197,18 @@ impl Engine for AppendLog {
         self.header.hasher
     }
 
-    fn get(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<Option<Found>> {
+    fn get_into(
+        &self,
+        key: Key<'_>,
+        now_ms: TimestampMs,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<TimestampMs>> {
         self.check_open()?;
-        Ok(find(&self.records.read(), key.bytes(), now_ms))
+        let found = find(&self.records.read(), key.bytes(), now_ms);
+        Ok(found.map(|found| {
+            value.extend_from_slice(&found.value);
+            found.expires_at_ms
+        }))
     }
 
     fn may_contain(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<bool> {
