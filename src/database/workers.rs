@@ -40,6 +40,9 @@ const SLACK_MAX: f64 = 8.0;
 /// The interval at which a waiting thread checks for work without being woken.
 const PATIENCE: Duration = Duration::from_millis(50);
 
+/// The interval at which a caller without threads tries to continue work that is limited by its rate.
+const LIMITED_PATIENCE: Duration = Duration::from_millis(1);
+
 /// The body of a worker thread.
 type Body = Box<dyn FnOnce() + Send>;
 
@@ -252,11 +255,16 @@ impl Shared {
         self.work.notify_all();
     }
 
-    /// Executes a step of the waiting work. If another thread has that work, yields to it.
+    /// Executes a step of the waiting work. If another thread has that work, yields to it; if the work is limited by its
+    /// rate, waits a little.
     fn step_or_yield(&self) -> Result<()> {
-        let _locked = self.lock.to_work()?;
-        if self.engine.step(self.clock.now_ms())? == Step::Idle {
-            yield_now();
+        let locked = self.lock.to_work()?;
+        let outcome = self.engine.step(self.clock.now_ms())?;
+        drop(locked);
+        match outcome {
+            Step::Idle if self.engine.background().is_limited => thread::sleep(LIMITED_PATIENCE),
+            Step::Idle => yield_now(),
+            _ => {}
         }
         Ok(())
     }

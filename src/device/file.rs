@@ -19,19 +19,33 @@ pub struct Directory {
     access: Access,
     queue_depth: usize,
     skips_checksums_on_get: bool,
+    maps_appends: bool,
 }
 
 impl Directory {
     /// Makes a directory of any backend. Store files are opened with `access`.
     pub fn new(backend: impl DirectoryBackend + 'static, access: Access) -> Self {
         let (backend, counters) = (Arc::new(backend), Arc::default());
-        Directory { backend, counters, access, queue_depth: QUEUE_DEPTH, skips_checksums_on_get: false }
+        Directory {
+            backend,
+            counters,
+            access,
+            queue_depth: QUEUE_DEPTH,
+            skips_checksums_on_get: false,
+            maps_appends: true,
+        }
     }
 
     /// Sets whether lookups trust what they read from stores, without computing checksums. All other reads verify them.
     /// Default: false.
     pub fn skip_checksums_on_get(mut self, skip: bool) -> Self {
         self.skips_checksums_on_get = skip;
+        self
+    }
+
+    /// Sets whether files are appended to through a mapping, where the system supports it. Default: true.
+    pub fn map_appends(mut self, maps_appends: bool) -> Self {
+        self.maps_appends = maps_appends;
         self
     }
 
@@ -118,6 +132,7 @@ impl Directory {
             counters: self.counters.clone(),
             queue_depth: self.queue_depth,
             skips_checksums_on_get: self.skips_checksums_on_get,
+            maps_appends: self.maps_appends,
         }
     }
 
@@ -227,6 +242,7 @@ pub struct File {
     counters: Arc<IoCounters>,
     queue_depth: usize,
     skips_checksums_on_get: bool,
+    maps_appends: bool,
 }
 
 impl File {
@@ -317,6 +333,23 @@ impl File {
     pub fn write(&self, purpose: Purpose, offset: u64, bytes: &[u8]) -> Result<()> {
         self.counters.write(purpose, bytes.len());
         self.backend.write_at(offset, bytes).map_err(|error| self.failed("write", error))
+    }
+
+    /// Appends `bytes` at `offset`, after all others of the file. A read returns them, and they survive the end of the
+    /// process. Until [`end_append`](File::end_append) the file may be up to 1 MiB longer, by zeros. Real files are
+    /// mapped into memory where the system supports it, so that this is a copy instead of a system call.
+    pub fn append(&self, purpose: Purpose, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.counters.write(purpose, bytes.len());
+        let outcome = match self.maps_appends {
+            true => self.backend.append_at(offset, bytes),
+            false => self.backend.write_at(offset, bytes),
+        };
+        outcome.map_err(|error| self.failed("write", error))
+    }
+
+    /// Ends appending: the file has `length` bytes.
+    pub fn end_append(&self, length: u64) -> Result<()> {
+        self.backend.end_append(length).map_err(|error| self.failed("truncate", error))
     }
 
     /// Returns when all writes survive a power loss.

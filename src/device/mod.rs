@@ -81,6 +81,15 @@ pub trait FileBackend: Send + Sync {
     /// Writes all `bytes` at `offset`, and extends the file if necessary. The same multiples are required. After an
     /// error any part of the bytes may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Like [`write_at`](FileBackend::write_at), for bytes after all others of the file. May reserve space: the file is
+    /// then longer, by zeros, until [`end_append`](FileBackend::end_append).
+    fn append_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_at(offset, bytes)
+    }
+    /// Returns the reserved space: the file ends at `length`.
+    fn end_append(&self, _length: u64) -> io::Result<()> {
+        Ok(())
+    }
     /// Returns when all writes, and the length, survive a power loss.
     fn sync(&self) -> io::Result<()>;
     /// Hints that a range may be written to the device now. Never fails.

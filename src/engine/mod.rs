@@ -116,6 +116,8 @@ pub struct Background {
     pub has_work: bool,
     /// Some of it is not running, so one more thread would find something to do.
     pub wants_thread: bool,
+    /// All work that is pending waits for a limit of its rate: a step finds nothing to do until time has passed.
+    pub is_limited: bool,
     /// How far the work is behind the writes. 0: not behind. From 1 on, writers must wait for a step.
     pub pressure: f64,
     /// How far the work is ahead of what writes need. 0: writers wait for it or soon will. The larger it is, the longer

@@ -1,7 +1,9 @@
 //! A file of the operating system, with buffered or direct access.
 
 use super::descriptors::{Descriptors, Opened, Source};
+use super::window::Appending;
 use crate::device::{Access, Descriptor, FileBackend};
+use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -17,6 +19,7 @@ pub(super) struct SystemFile {
     descriptors: Arc<Descriptors>,
     /// 1 for access through the page cache; else the alignment of direct I/O, in bytes.
     alignment: usize,
+    appending: Mutex<Appending>,
 }
 
 impl SystemFile {
@@ -28,7 +31,7 @@ impl SystemFile {
         access: Access,
     ) -> io::Result<Self> {
         let (source, alignment) = descriptors.open(name, flags, access)?;
-        Ok(SystemFile { source, descriptors: descriptors.clone(), alignment })
+        Ok(SystemFile { source, descriptors: descriptors.clone(), alignment, appending: Mutex::default() })
     }
 
     fn file(&self) -> io::Result<Opened<'_>> {
@@ -81,9 +84,23 @@ impl FileBackend for SystemFile {
         self.file_to_write()?.write_all_at(bytes, offset)
     }
 
+    fn append_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let done = match self.alignment {
+            1 => self.appending.lock().copy(&*self.file_to_write()?, offset, bytes),
+            _ => 0,
+        };
+        if done == bytes.len() { Ok(()) } else { self.write_at(offset + done as u64, &bytes[done..]) }
+    }
+
+    fn end_append(&self, length: u64) -> io::Result<()> {
+        self.truncate(length)
+    }
+
     /// `fdatasync`, which includes the length but not the times.
     fn sync(&self) -> io::Result<()> {
-        self.descriptors.sync(&self.source)
+        self.descriptors.sync(&self.source)?;
+        self.appending.lock().synced();
+        Ok(())
     }
 
     fn start_writeback(&self, offset: u64, length: u64) {
@@ -103,6 +120,9 @@ impl FileBackend for SystemFile {
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {
+        // Nothing may be mapped after the end of the file.
+        let mut appending = self.appending.lock();
+        *appending = Appending::default();
         if length < self.length()? {
             self.file_to_write()?.set_len(length)?;
         }

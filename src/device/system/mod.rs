@@ -22,6 +22,8 @@ mod random;
     path = "no_ring.rs"
 )]
 pub(super) mod ring;
+#[cfg_attr(not(target_os = "linux"), path = "no_window.rs")]
+mod window;
 
 use super::{Access, DirectoryBackend, FileBackend, LOCK};
 use crate::{Error, Result};

@@ -392,3 +392,43 @@ fn a_forked_child_and_its_parent_read_batches_through_rings_of_their_own() {
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "status {status:#x}");
     assert!(all_right);
 }
+
+/// Lengths around those of pages, windows and copies, each appended after the others, with syncs in between.
+#[test]
+fn what_is_appended_is_read_at_once_and_the_file_ends_where_it_was_ended() {
+    const LENGTHS: [usize; 12] = [1, 63, 4032, 4096, 70_000, 9, 32 << 10, 1 << 20, 5, 20_000, 3 << 20, 700];
+    let folder = tempfile::tempdir().unwrap();
+    for maps in [true, false] {
+        let directory = Directory::system(folder.path(), Access::Buffered).unwrap().map_appends(maps);
+        let file = directory.create(&format!("appended-{maps}"), Access::Buffered).unwrap();
+        let mut expected = Vec::new();
+        for (round, length) in (0..4u8).flat_map(|round| LENGTHS.map(|length| (round, length))) {
+            let bytes = vec![round + 1; length];
+            file.append(Purpose::Log, expected.len() as u64, &bytes).unwrap();
+            expected.extend_from_slice(&bytes);
+            let mut buffer = AlignedBuffer::default();
+            let start = expected.len() - length;
+            let read = file.read(Purpose::Get, start as u64, length, &mut buffer).unwrap();
+            assert!(read == bytes, "{length} bytes at {start}");
+            if round % 2 == 1 {
+                file.sync(Purpose::Log).unwrap();
+            }
+        }
+        for small in 0..3000u32 {
+            file.append(Purpose::Log, expected.len() as u64, &small.to_le_bytes()).unwrap();
+            expected.extend_from_slice(&small.to_le_bytes());
+        }
+        let path = folder.path().join(format!("appended-{maps}"));
+        let bytes = std::fs::read(&path).unwrap();
+        assert!(bytes.starts_with(&expected) && bytes[expected.len()..].iter().all(|&byte| byte == 0));
+        for _ in 0..2 {
+            file.end_append(expected.len() as u64).unwrap();
+            assert!(std::fs::read(&path).unwrap() == expected);
+            file.append(Purpose::Log, expected.len() as u64, b"more").unwrap();
+            expected.extend_from_slice(b"more");
+        }
+        file.end_append(expected.len() as u64).unwrap();
+        drop(file);
+        assert!(std::fs::read(&path).unwrap() == expected);
+    }
+}

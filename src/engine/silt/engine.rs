@@ -330,6 +330,7 @@ impl Engine for Silt {
             if !self.log.is_synced() {
                 self.log.sync_to(self.log.end())?;
             }
+            self.log.end_append()?;
             queue.state_synced()
         })
     }

@@ -56,6 +56,7 @@ mod merge;
 mod open;
 mod partition;
 mod policy;
+mod rate;
 mod reader;
 mod repair;
 mod reshape;

@@ -46,6 +46,7 @@ impl Silt {
         let mut settings = settings.clone();
         settings.adopt(manifest.settings())?;
         settings.check_structures(&header.layout, header.block_bytes)?;
+        let directory = directory.map_appends(settings.log_mapped);
         check_stores_are_there(&directory, &manifest)?;
         if !directory.is_read_only() {
             manifest.make_durable()?;

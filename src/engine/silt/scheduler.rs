@@ -5,9 +5,11 @@ use super::job_context::JobContext;
 use super::live::Edit;
 use super::merge::MergeJob;
 use super::policy::{Counts, Pressure};
+use super::rate::Rate;
 use crate::Result;
 use crate::batch::TimestampMs;
 use crate::compose::JobSlot;
+use crate::device::Purpose;
 use crate::engine::{Background, Step};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,6 +28,10 @@ pub(super) struct Scheduler {
     slack: AtomicU64,
     has_work: AtomicBool,
     wants_thread: AtomicBool,
+    convert_rate: Rate,
+    merge_rate: Rate,
+    /// Whether the last step found only work that waits for its rate.
+    is_limited: AtomicBool,
     /// How many conversions and merges have ended.
     pub conversions: AtomicU64,
     pub merges: AtomicU64,
@@ -46,7 +52,11 @@ struct Schedule {
 impl Scheduler {
     pub fn new(context: JobContext) -> Scheduler {
         let health = context.log.health();
+        let settings = &context.configuration.settings;
         Scheduler {
+            convert_rate: Rate::new(settings.convert_bytes_per_s),
+            merge_rate: Rate::new(settings.merge_bytes_per_s),
+            is_limited: AtomicBool::new(false),
             converting: JobSlot::new(health),
             merging: JobSlot::new(health),
             schedule: Mutex::new(Schedule {
@@ -70,9 +80,11 @@ impl Scheduler {
     /// Returns the state of the background work.
     pub fn background(&self) -> Background {
         let loads = self.context.memory.has_work();
+        let is_limited = self.is_limited.load(Ordering::Relaxed);
         Background {
             has_work: self.has_work.load(Ordering::Acquire) || loads,
-            wants_thread: self.wants_thread.load(Ordering::Acquire) || loads,
+            wants_thread: self.wants_thread.load(Ordering::Acquire) && !is_limited || loads,
+            is_limited,
             pressure: f64::from_bits(self.pressure.load(Ordering::Acquire)),
             slack: f64::from_bits(self.slack.load(Ordering::Acquire)),
         }
@@ -130,11 +142,16 @@ impl Scheduler {
                 return Ok(Step::Worked);
             }
             let worked = match convert >= merge {
-                true => self.step_convert()? || self.step_merge(now_ms)?,
-                false => self.step_merge(now_ms)? || self.step_convert()?,
+                true => self.step_convert(now_ms)? || self.step_merge(now_ms)?,
+                false => self.step_merge(now_ms)? || self.step_convert(now_ms)?,
             };
+            let is_limited = !worked && self.has_limited_work(now_ms);
+            self.is_limited.store(is_limited, Ordering::Relaxed);
             if worked || memory.step_load()? == Step::Worked {
                 return Ok(Step::Worked);
+            }
+            if is_limited {
+                return Ok(Step::Idle);
             }
             let committed = commits.run(|queue| queue.commit_pending())?;
             self.refresh();
@@ -143,7 +160,48 @@ impl Scheduler {
         })
     }
 
-    fn step_convert(&self) -> Result<bool> {
+    /// Returns whether there is a conversion or a merge that waits for its rate.
+    fn has_limited_work(&self, now_ms: TimestampMs) -> bool {
+        let schedule = self.schedule.lock();
+        let converts = || schedule.converting.is_some() || self.oldest_frozen(&schedule).is_some();
+        let settings = &self.context.configuration.settings;
+        let merges = || schedule.merging.is_some() || self.counts(&schedule).choose_merge(settings).is_some();
+        !self.convert_rate.allows(now_ms) && converts() || !self.merge_rate.allows(now_ms) && merges()
+    }
+
+    /// Runs a step of a job, unless it has to wait for its rate, and charges what it reads and writes. One thread at a
+    /// time runs the jobs of a purpose.
+    fn limited(
+        &self,
+        rate: &Rate,
+        purpose: Purpose,
+        now_ms: TimestampMs,
+        step: impl FnOnce() -> Result<bool>,
+    ) -> Result<bool> {
+        let moved = || {
+            let io = self.context.configuration.directory.io().of(purpose);
+            io.read_bytes + io.write_bytes
+        };
+        if !rate.allows(now_ms) {
+            return Ok(false);
+        }
+        let before = moved();
+        let worked = step()?;
+        if worked {
+            rate.charge(now_ms, moved() - before);
+        }
+        Ok(worked)
+    }
+
+    fn step_convert(&self, now_ms: TimestampMs) -> Result<bool> {
+        self.limited(&self.convert_rate, Purpose::Convert, now_ms, || self.convert())
+    }
+
+    fn step_merge(&self, now_ms: TimestampMs) -> Result<bool> {
+        self.limited(&self.merge_rate, Purpose::Merge, now_ms, || self.merge(now_ms))
+    }
+
+    fn convert(&self) -> Result<bool> {
         let memory = &self.context.memory;
         let start = || {
             let mut schedule = self.schedule.lock();
@@ -184,7 +242,7 @@ impl Scheduler {
         oldest.min().map(|(_, number)| number)
     }
 
-    fn step_merge(&self, now_ms: TimestampMs) -> Result<bool> {
+    fn merge(&self, now_ms: TimestampMs) -> Result<bool> {
         let memory = &self.context.memory;
         self.merging.step(
             || self.start_merge(now_ms),

@@ -28,6 +28,8 @@ named_values!(HashStoreKind {
     "hash_ordered" => HashStoreKind::HashOrdered,
 });
 
+named_values!(bool, [("false", false), ("true", true)]);
+
 named_values!(
     Option<IndexKind>,
     once(("auto", None)).chain(IndexKind::ALL.map(|kind| (kind.name(), Some(kind))))
@@ -79,10 +81,21 @@ settings! {
         /// The bytes of log that may be unconverted. A LogStore is converted when it extends over half of them, or
         /// over a tenth of the data if that is more.
         log_bytes_max: u64 = 1 << 30, 4_096..=3 << 30, kept;
+        /// Whether the end of the log is mapped into memory, where the system supports it: on Linux from 5.14 with
+        /// ext4, XFS or tmpfs. A put is then a copy into the page cache instead of a system call. With `false`, every
+        /// failure of the file system is an error; with `true`, a file system that fails as a whole while the
+        /// database is written to may end the process (`SIGBUS`). What a write survives is the same.
+        log_mapped: bool = true, (), opening;
         /// The maximum size of a read or write of background work, in bytes.
         piece_bytes_max: usize = 1 << 20, 4_096..=16 << 20, opening;
         /// The approximate number of records that a step of background work moves.
         step_records: usize = 4_096, 1..=1_000_000, opening;
+        /// The most bytes that conversions read and write per second, averaged over steps; 0 for no limit. A limit comes
+        /// on top of the automatic pace. If writes need more, background work falls behind, and writers are delayed
+        /// until they are as slow as the limited work. A limit also slows down calls that wait for background work.
+        convert_bytes_per_s: u64 = 0, 0..=1 << 40, opening;
+        /// The most bytes that merges read and write per second; see `convert_bytes_per_s`.
+        merge_bytes_per_s: u64 = 0, 0..=1 << 40, opening;
         /// The number of slots of a region of the index of a LogStore, a power of two: a region is sorted in memory
         /// as a whole. Larger if there were more than about four regions.
         region_slots_max: u32 = 2_048, 16..=65_536, opening;

@@ -4,9 +4,11 @@ mod budget;
 mod count;
 mod scan;
 
+use crate::batch::{Durability, HashedWrite};
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, Purpose};
 use crate::engine::silt::{HashStoreKind, IndexKind, SiltSettings};
+use crate::engine::{CommonSettings, EngineSettings, Opening, Step};
 use crate::{Builder, Database};
 
 fn small(builder: Builder) -> Builder {
@@ -120,4 +122,45 @@ fn a_compaction_commits_idle_partitions_together() {
         directory.io().total().syncs - before
     });
     assert_eq!(syncs[0], syncs[1]);
+}
+
+#[test]
+fn limited_jobs_move_no_more_bytes_than_their_rate_and_writers_get_the_pressure() {
+    const RATE: u64 = 200_000;
+    /// More than a step moves.
+    const STEP_BYTES: u64 = 400_000;
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    let opening = Opening {
+        directory: directory.clone(),
+        common: &CommonSettings::default(),
+        create: true,
+        seed: Some([1, 2]),
+        now_ms: 0,
+        progress: &mut |_, _| true,
+    };
+    let settings = SiltSettings::default().log_slots_min(64).step_records(16);
+    let engine = settings.convert_bytes_per_s(RATE).merge_bytes_per_s(RATE).open(opening).unwrap();
+    let hasher = engine.hasher();
+    for number in 0..50_000u64 {
+        let key = key(number);
+        let write = HashedWrite::put(hasher.key(&key), &[1; 100], 0);
+        engine.write(&[write], Durability::Buffered, 0).unwrap();
+    }
+    assert!(engine.background().pressure >= 1.0);
+    for now_ms in (0..10_000).step_by(10) {
+        while engine.step(now_ms).unwrap() == Step::Worked {}
+        let background = engine.background();
+        assert!(background.has_work && background.is_limited && !background.wants_thread);
+    }
+    for purpose in [Purpose::Convert, Purpose::Merge] {
+        let io = directory.io().of(purpose);
+        let bytes = io.read_bytes + io.write_bytes;
+        assert!((5 * RATE..=10 * RATE + STEP_BYTES).contains(&bytes), "{purpose:?} {bytes}");
+    }
+    let mut now_ms = 10_000;
+    while engine.background().has_work {
+        now_ms += 100;
+        engine.step(now_ms).unwrap();
+    }
+    assert!(now_ms > 20_000 && engine.background().pressure < 1.0);
 }

@@ -34,6 +34,8 @@ const HEAD_BYTES: u64 = 16;
 const FLAGS_UNUSED: u8 = 0b0001_1100;
 /// The checksum of a longer frame is combined from those of ranges, which are computed once.
 const DIRECT_BYTES: u64 = 1 << 10;
+/// The number of bytes that are compared with zeros at a time.
+const ZEROS_BYTES: u64 = 512;
 /// After a longer gap, the first record found is not trusted.
 const GAP_BELIEVED_BYTES: u64 = 64 << 10;
 
@@ -83,7 +85,7 @@ struct Frames<'a> {
 }
 
 /// Passes every intact frame at `positions` of a segment, whose first frame has the position `base`, and the gaps
-/// between them to `see`.
+/// between them to `see`. Returns the end: all bytes after it are zeros, as in space that was reserved and not written.
 ///
 /// # Errors
 /// Errors of reading, except for data that the device has lost; those of `see`; [`Error::Interrupted`] if `advance`
@@ -96,7 +98,7 @@ pub fn examine_frames(
     positions: Range<u64>,
     advance: &mut Advance<'_>,
     see: &mut dyn FnMut(Seen<'_>) -> Result<()>,
-) -> Result<()> {
+) -> Result<u64> {
     let (window, held) = (AlignedBuffer::default(), 0..0);
     let offset_of = |position| position - base + SEGMENT_HEADER_BYTES as u64;
     let end = offset_of(positions.end);
@@ -134,6 +136,9 @@ pub fn examine_frames(
                 position
             }
             Err(_) => {
+                if frames.has_only_zeros_from(position)? {
+                    return Ok(position);
+                }
                 let (next, key) = frames.gap_from(position, advance)?;
                 let is_unreadable = frames.has_met_unreadable;
                 see(Seen::Gap { positions: position..next, key, is_unreadable })?;
@@ -145,7 +150,7 @@ pub fn examine_frames(
             return Err(Error::Interrupted);
         }
     }
-    Ok(())
+    Ok(position)
 }
 
 impl Frames<'_> {
@@ -228,6 +233,17 @@ impl Frames<'_> {
             }
         };
         Ok(Some(length).filter(|length| position + length <= end))
+    }
+
+    fn has_only_zeros_from(&mut self, mut position: u64) -> Result<bool> {
+        while position < self.end {
+            let length = ZEROS_BYTES.min(self.end - position);
+            match self.bytes(position, length)? {
+                Some(bytes) if bytes.iter().all(|&byte| byte == 0) => position += length,
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 
     /// Returns the end of the gap that begins at a position, and the key of the one damaged frame there, if it is only

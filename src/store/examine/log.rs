@@ -103,7 +103,8 @@ impl LogToExamine {
                 course.miss_segment(directory, base, is_certain(number));
             }
             let end = segment_end(&file, base)?;
-            course.segment(&file, ExaminedSegment { base, end }, is_certain(number), advance)?;
+            let reach = bases.get(number + 1).copied();
+            course.segment(&file, ExaminedSegment { base, end }, reach, is_certain(number), advance)?;
         }
         if bases.is_empty() && !follows_another {
             course.miss_segment(directory, u64::MAX, true);
@@ -131,7 +132,8 @@ impl LogToExamine {
                         course.miss_segment(directory, segment.base, true);
                     }
                     let end = segment_end(&file, segment.base)?.min(segment.end);
-                    course.segment(&file, ExaminedSegment { end, ..segment }, true, advance)?;
+                    let reach = Some(segment.end);
+                    course.segment(&file, ExaminedSegment { end, ..segment }, reach, true, advance)?;
                 }
             }
         }
@@ -290,10 +292,12 @@ impl<'a> Course<'a> {
         self.position = until;
     }
 
+    /// Examines a segment, in which there should be frames up to the position `reach`.
     fn segment(
         &mut self,
         file: &File,
         segment: ExaminedSegment,
+        reach: Option<u64>,
         is_certain: bool,
         advance: &mut Advance<'_>,
     ) -> Result<()> {
@@ -329,7 +333,10 @@ impl<'a> Course<'a> {
         self.examined.segments.push(segment);
         let before = self.examined.records;
         if start < end {
-            self.frames(file, base, start..end, advance)?;
+            let end = self.frames(file, base, start..end, reach, advance)?;
+            if let Some(last) = self.examined.segments.last_mut() {
+                last.end = end;
+            }
         }
         // A single damaged byte could state another version; but then the frames are still of this one.
         let is_damage = self.unreadable == Unreadable::IsDamage && self.examined.records > before;
@@ -340,27 +347,35 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
+    /// Examines the frames of a segment. Returns their end: what follows is reserved space.
     fn frames(
         &mut self,
         file: &File,
         base: u64,
         positions: Range<u64>,
+        reach: Option<u64>,
         advance: &mut Advance<'_>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let (format, unreadable) = (self.log.format, self.unreadable);
-        examine_frames(file, unreadable, &format, base, positions.clone(), advance, &mut |seen| {
-            self.see(file, base, seen);
-            Ok(())
-        })?;
-        self.position = positions.end;
+        let mut end =
+            examine_frames(file, unreadable, &format, base, positions.clone(), advance, &mut |seen| {
+                self.see(file, base, seen);
+                Ok(())
+            })?;
+        let reach = reach.map_or(end, |reach| reach.min(positions.end));
+        if end < reach {
+            self.see(file, base, Seen::Gap { positions: end..reach, key: None, is_unreadable: false });
+            end = reach;
+        }
+        self.position = end;
         if self.in_batch > 0 {
             let damage = Damage::new(file.path(), DamagedPart::LogFrames, 0, 0)
                 .because("the rest of a batch", "the end of the segment");
-            self.gap(positions.end..positions.end, false, damage);
+            self.gap(end..end, false, damage);
             self.in_batch = 0;
         }
-        self.whole = Whole { until: positions.end, records: self.examined.records };
-        Ok(())
+        self.whole = Whole { until: end, records: self.examined.records };
+        Ok(end)
     }
 
     fn see(&mut self, file: &File, base: u64, seen: Seen<'_>) {

@@ -33,6 +33,8 @@ use format::{LogFormat, MARKER_BYTES, SEGMENT_HEADER_BYTES};
 use segment::{Segment, Segments};
 use std::sync::Arc;
 
+/// The unit of writeback.
+const PAGE_BYTES: u64 = 4096;
 /// The maximum number of buffered bytes.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// The maximum number of bytes that are read at first for a record of unknown size.
@@ -214,16 +216,18 @@ impl Log {
             return Ok(());
         }
         let offset = tail.segment.offset_of(tail.buffer_base);
-        tail.segment.file.write(Purpose::Log, offset, &tail.buffer)?;
+        tail.segment.file.append(Purpose::Log, offset, &tail.buffer)?;
         tail.buffer_base += tail.buffer.len() as u64;
         tail.buffer.clear();
         tail.buffer.shrink_to(self.buffer_bytes_max.load(Ordering::Relaxed));
         // Only now may readers use the file: `written` is published after the write.
         self.written.store(tail.buffer_base, Ordering::Release);
         if tail.buffer_base - tail.writeback_base >= self.directory.writeback_bytes() {
+            // Without the last page, to which the next write appends.
+            let end = tail.buffer_base - tail.segment.offset_of(tail.buffer_base) % PAGE_BYTES;
             let start = tail.segment.offset_of(tail.writeback_base);
-            tail.segment.file.start_writeback(start, tail.buffer_base - tail.writeback_base);
-            tail.writeback_base = tail.buffer_base;
+            tail.segment.file.start_writeback(start, end - tail.writeback_base);
+            tail.writeback_base = end;
         }
         Ok(())
     }
@@ -231,6 +235,7 @@ impl Log {
     fn start_segment(&self, tail: &mut Tail) -> Result<()> {
         self.flush(tail)?;
         let base = tail.buffer_base;
+        tail.segment.file.end_append(tail.segment.offset_of(base))?;
         let segment = Arc::new(Self::create_segment(&self.directory, &self.format, base)?);
         tail.segment.finish(base);
         tail.segment = segment.clone();
@@ -307,6 +312,14 @@ impl Log {
     /// Writes the buffered bytes.
     pub fn write_buffered(&self) -> Result<()> {
         self.tail.run(|tail| self.flush(tail))
+    }
+
+    /// Ends the last segment where its frames end, for a log that is closed.
+    pub fn end_append(&self) -> Result<()> {
+        self.tail.run(|tail| {
+            self.flush(tail)?;
+            tail.segment.file.end_append(tail.segment.offset_of(tail.buffer_base))
+        })
     }
 
     /// Removes segments that have nothing at or after `position`, except the last one that is known to be durable.

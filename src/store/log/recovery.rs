@@ -234,3 +234,88 @@ pub(super) fn damaged(segment: &Segment, position: u64, problem: RecordProblem) 
     };
     segment.file.corrupt(segment.offset_of(position), "a record of the log", got)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Durability;
+    use crate::coding::checksum::Secret;
+    use crate::device::memory::MemoryDirectory;
+    use crate::store::record::RecordLayout;
+
+    const FORMAT: LogFormat = LogFormat {
+        layout: RecordLayout { fixed: None, expiring: false },
+        database_id: 1,
+        secret: Secret::new(2),
+    };
+
+    /// Returns a directory with a log of 30 records, whose last bytes are zeros, in several segments, and its end.
+    fn filled() -> (Directory, u64) {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let log = Log::create(&directory, FORMAT, 1000, 0).unwrap();
+        for number in 0..30u8 {
+            let record = RecordView { key: &[number], value: Some(&[0; 100]), expires_at_ms: 0 };
+            log.append([record].into_iter(), Durability::Written, |_| ()).unwrap();
+        }
+        (directory, log.end())
+    }
+
+    fn open(directory: &Directory, durable: u64) -> Result<(Arc<Log>, Recovered)> {
+        let settings = LogSettings { format: FORMAT, segment_bytes: 1000, from: 0, durable };
+        Log::open(directory, &settings, &mut |_, _| true)
+    }
+
+    fn records(log: &Log) -> Vec<u8> {
+        let mut keys = Vec::new();
+        log.scan(0, &mut |_, _| true, &mut |_, record| {
+            keys.extend_from_slice(record.key);
+            Ok(())
+        })
+        .unwrap();
+        keys
+    }
+
+    /// Appends zeros to each segment, as a crash leaves them.
+    fn reserve(directory: &Directory) {
+        for name in directory.list().unwrap() {
+            let file = directory.open(&name, Access::Buffered).unwrap();
+            file.write(Purpose::Log, file.length().unwrap(), &[0; 5000]).unwrap();
+        }
+    }
+
+    #[test]
+    fn reserved_space_is_neither_torn_nor_damaged_and_is_written_to_after_an_opening() {
+        let (directory, end) = filled();
+        assert!(directory.list().unwrap().len() > 2);
+        for durable in [0, end] {
+            reserve(&directory);
+            let (log, recovered) = open(&directory, durable).unwrap();
+            assert_eq!(recovered, Recovered { end, lost_tail_bytes: 0 });
+            assert_eq!(records(&log), (0..30).collect::<Vec<u8>>());
+        }
+        let (log, _) = open(&directory, end).unwrap();
+        let record = RecordView { key: &[30], value: Some(&[1]), expires_at_ms: 0 };
+        log.append([record].into_iter(), Durability::Written, |_| ()).unwrap();
+        drop(log);
+        assert_eq!(records(&open(&directory, end).unwrap().0), (0..31).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn zeros_in_place_of_synced_frames_are_damage_and_of_others_the_torn_end() {
+        for is_last in [true, false] {
+            let (directory, end) = filled();
+            let names = directory.list().unwrap();
+            let name = if is_last { &names[names.len() - 1] } else { &names[1] };
+            let file = directory.open(name, Access::Buffered).unwrap();
+            // The last frame of the segment; all have the same length.
+            let frame = vec![0; (end / 30) as usize];
+            file.write(Purpose::Log, file.length().unwrap() - end / 30, &frame).unwrap();
+            reserve(&directory);
+            assert!(matches!(open(&directory, end), Err(Error::Corrupt { .. })), "{name}");
+            let (log, recovered) = open(&directory, 0).unwrap();
+            assert!(recovered.end < end && (recovered.lost_tail_bytes == 0) == is_last, "{recovered:?}");
+            let found = records(&log);
+            assert_eq!(found, (0..found.len() as u8).collect::<Vec<u8>>());
+        }
+    }
+}

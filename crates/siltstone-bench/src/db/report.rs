@@ -28,6 +28,9 @@ pub struct Report {
     pub ops_per_s: f64,
     /// Microseconds per operation, as seen by one thread.
     pub micros_per_op: f64,
+    /// Microseconds of CPU time per operation of the threads that execute them, including the kernel's and that of the
+    /// benchmark itself, which makes keys and values and checks results, and without that of background work.
+    pub cpu_micros_per_op: f64,
     /// Mebibytes of keys and values per second.
     pub mb_per_s: f64,
     /// The time including the background work that writes left behind, for benchmarks that write.
@@ -91,6 +94,7 @@ impl Report {
             seconds,
             ops_per_s: per_s(seconds),
             micros_per_op: seconds * 1e6 * settings.threads as f64 / operations.max(1) as f64,
+            cpu_micros_per_op: work.cpu.as_secs_f64() * 1e6 / operations.max(1) as f64,
             mb_per_s: work.bytes as f64 / f64::from(1 << 20) / seconds.max(1e-9),
             settled_seconds,
             settled_ops_per_s: settled_seconds.map(per_s),
@@ -130,6 +134,9 @@ impl Report {
         let mut remarks = vec![];
         if let Some(settled) = self.settled_ops_per_s {
             remarks.push(format!("settled {settled:.0} ops/sec"));
+        }
+        if self.cpu_micros_per_op > 0.0 {
+            remarks.push(format!("CPU {:.2} micros/op", self.cpu_micros_per_op));
         }
         remarks.extend(self.costs.describe_writes());
         remarks.extend(self.costs.describe_reads());
@@ -177,6 +184,7 @@ mod tests {
         for field in [
             "benchmark",
             "ops_per_s",
+            "cpu_micros_per_op",
             "p50_us",
             "p99_us",
             "p999_us",

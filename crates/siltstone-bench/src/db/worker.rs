@@ -1,6 +1,7 @@
 //! One thread of a benchmark: chooses keys, times each operation, and verifies each result.
 
 use super::{Benchmark, Settings};
+use crate::clock::thread_time;
 use crate::key_set::KeySet;
 use crate::keys::{Keys, Values};
 use crate::latencies::Latencies;
@@ -31,6 +32,8 @@ pub struct Work {
     pub operations: u64,
     pub found: u64,
     pub bytes: u64,
+    /// The CPU time of the thread, including the kernel's and that of the benchmark itself.
+    pub cpu: Duration,
     pub latencies: Latencies,
 }
 
@@ -40,6 +43,7 @@ impl Work {
         self.operations += other.operations;
         self.found += other.found;
         self.bytes += other.bytes;
+        self.cpu += other.cpu;
         self.latencies.merge(&other.latencies);
     }
 }
@@ -70,6 +74,7 @@ impl<'a> Worker<'a> {
     /// Runs the share of thread `thread` in the benchmark.
     pub fn run(mut self, thread: u64) -> Result<Work> {
         use Benchmark::*;
+        let cpu = thread_time();
         let num = self.shared.settings.num;
         let reads = self.shared.settings.reads.unwrap_or(num);
         let batch_size = self.shared.settings.batch_size;
@@ -84,6 +89,7 @@ impl<'a> Worker<'a> {
             ReadSeq => self.read_all(reads),
             Compact | Settle | WaitForBackground | VerifyChecksum | Reopen | Stats | Abort => Ok(()),
         }?;
+        self.work.cpu = thread_time() - cpu;
         Ok(self.work)
     }
 

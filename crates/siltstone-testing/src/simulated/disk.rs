@@ -61,6 +61,9 @@ pub(super) struct Disk {
     elapsed_ns: u64,
 }
 
+/// The unit in which space is reserved for files that are appended to, in bytes.
+const RESERVED_BYTES: usize = 8 * SECTOR_BYTES;
+
 impl Disk {
     pub fn new(seed: u64) -> Disk {
         Disk {
@@ -341,6 +344,18 @@ impl Disk {
             return Err(self.change_failed(ErrorKind::StorageFull.into()));
         }
         failure.map_or(Ok(()), |error| Err(self.change_failed(error)))
+    }
+
+    /// Reserves space for an append that does not fit into what is reserved, if there is enough.
+    pub fn reserve(&mut self, inode: Inode, offset: u64, length: usize) -> io::Result<()> {
+        let end = (offset as usize).saturating_add(length);
+        let written = self.content(inode)?.written.len();
+        let zeros = vec![0; end.next_multiple_of(RESERVED_BYTES).saturating_sub(written)];
+        if end > written && self.fitting(inode, written, &zeros)?.len() == zeros.len() {
+            let moment = self.changes;
+            self.content(inode)?.write(moment, written, &zeros);
+        }
+        Ok(())
     }
 
     /// Returns the leading bytes of a failing write that are written.

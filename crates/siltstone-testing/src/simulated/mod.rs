@@ -252,6 +252,16 @@ impl FileBackend for SimulatedFile {
         self.aligned(offset, bytes)?.write(self.inode, offset, bytes)
     }
 
+    fn append_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut disk = self.aligned(offset, bytes)?;
+        disk.reserve(self.inode, offset, bytes.len())?;
+        disk.write(self.inode, offset, bytes)
+    }
+
+    fn end_append(&self, length: u64) -> io::Result<()> {
+        self.disk.lock().truncate(self.inode, length)
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.disk.lock().sync(self.inode)
     }

@@ -1,0 +1,149 @@
+//! Appending to a file through a mapping: a write copies into the page cache, without a system call.
+//!
+//! ```text
+//! file    | written ................. | zeros, reserved |
+//! window            |       | ready  |                      |
+//! ```
+//!
+//! Space is reserved before it is mapped, and pages are made writable before they are written to. Both calls report a
+//! file system that is full or has failed as an error, and then `pwrite` is used instead, so its errors are the only
+//! ones. One case remains: if the system has written a page to the device in the meantime, the next write to the page is
+//! a page fault, and a file system that has failed since then ends the process (`SIGBUS`). No write that was
+//! acknowledged is lost by that.
+
+use rustix::fs::{FallocateFlags, fallocate, fstatfs};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use std::ffi::c_void;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::ptr;
+
+/// The bytes that are reserved and mapped at a time, a multiple of every page size.
+const WINDOW_BYTES: usize = 1 << 20;
+/// The maximum number of bytes that are made writable at a time. Windows begin at multiples of it.
+const READY_BYTES_MAX: usize = 64 << 10;
+/// The number of bytes that are made writable after a sync. More would be written by the next sync, as zeros.
+const READY_BYTES_MIN: usize = 4 << 10;
+/// Longer writes are cheaper by `pwrite`.
+const COPIED_BYTES_MAX: usize = 32 << 10;
+
+/// The file systems that write in place: a page whose space is reserved can always be written. The numbers are those of
+/// ext4, XFS and tmpfs.
+const FILE_SYSTEMS: [u64; 3] = [0xEF53, 0x5846_5342, 0x0102_1994];
+
+/// How a file is appended to.
+#[derive(Default)]
+pub(super) enum Appending {
+    /// Nothing was appended yet.
+    #[default]
+    Unknown,
+    /// The end of the file is mapped.
+    Mapped(Window),
+    /// The system does not support this, or has refused it.
+    Refused,
+}
+
+impl Appending {
+    /// Copies the leading part of `bytes` to `offset` in the page cache. Returns its length; the rest has to be written
+    /// by a call.
+    pub fn copy(&mut self, file: &File, offset: u64, bytes: &[u8]) -> usize {
+        if bytes.len() > COPIED_BYTES_MAX {
+            return 0;
+        }
+        let mut done = 0;
+        while done < bytes.len() && !matches!(self, Appending::Refused) {
+            let at = offset + done as u64;
+            let copied = match self {
+                Appending::Mapped(window) if window.contains(at) => window.copy(at, &bytes[done..]),
+                _ => Window::open(file, at).map(|window| {
+                    *self = Appending::Mapped(window);
+                    0
+                }),
+            };
+            match copied {
+                Ok(count) => done += count,
+                Err(_) => *self = Appending::Refused,
+            }
+        }
+        done
+    }
+
+    /// Records that the file was synced: its pages are no longer known to be writable.
+    pub fn synced(&mut self) {
+        if let Appending::Mapped(window) = self {
+            window.ready = 0..0;
+            window.step = READY_BYTES_MIN;
+        }
+    }
+}
+
+/// The mapped end of a file.
+pub(super) struct Window {
+    address: *mut c_void,
+    /// The offset of the first mapped byte in the file.
+    start: u64,
+    /// The bytes that were made writable since the last sync.
+    ready: Range<usize>,
+    /// The number of bytes to make writable next.
+    step: usize,
+}
+
+// SAFETY: the mapping is memory of the process, not tied to a thread, and it is written to only through `&mut self`.
+unsafe impl Send for Window {}
+
+impl Window {
+    /// Reserves and maps the file from `offset` on.
+    fn open(file: &File, offset: u64) -> io::Result<Window> {
+        if !FILE_SYSTEMS.contains(&(fstatfs(file)?.f_type as u64)) {
+            return Err(ErrorKind::Unsupported.into());
+        }
+        let start = offset - offset % READY_BYTES_MAX as u64;
+        fallocate(file, FallocateFlags::empty(), start, WINDOW_BYTES as u64)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the system chooses free addresses.
+        let address = unsafe { mmap(ptr::null_mut(), WINDOW_BYTES, access, MapFlags::SHARED, file, start)? };
+        Ok(Window { address, start, ready: 0..0, step: READY_BYTES_MIN })
+    }
+
+    fn contains(&self, offset: u64) -> bool {
+        (self.start..self.start + WINDOW_BYTES as u64).contains(&offset)
+    }
+
+    /// Copies as many bytes to `offset`, which is in the window, as the window has space for. Returns their number.
+    fn copy(&mut self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        let from = (offset - self.start) as usize;
+        let count = bytes.len().min(WINDOW_BYTES - from);
+        if from < self.ready.start || from + count > self.ready.end {
+            self.make_ready(from, from + count)?;
+        }
+        // SAFETY: the range from `from` to `from + count` is within the mapping, and the file is not truncated while it
+        // exists. No reference to this memory is ever made, so none overlaps the source.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.address.cast::<u8>().add(from), count) };
+        Ok(count)
+    }
+
+    /// Makes the pages from `from` to at least `until` writable. Fails on systems with larger pages.
+    fn make_ready(&mut self, from: usize, until: usize) -> io::Result<()> {
+        if !(self.ready.start..=self.ready.end).contains(&from) {
+            let page = from - from % READY_BYTES_MIN;
+            self.ready = page..page;
+        }
+        let start = self.ready.end;
+        let end = (start + self.step).max(until).next_multiple_of(READY_BYTES_MIN).min(WINDOW_BYTES);
+        let address = self.address.wrapping_byte_add(start);
+        // SAFETY: the range is within the mapping, and this advice changes no contents.
+        unsafe { madvise(address, end - start, Advice::LinuxPopulateWrite)? };
+        self.ready.end = end;
+        self.step = (2 * self.step).min(READY_BYTES_MAX);
+        Ok(())
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by this window, and no reference into it exists. The call fails only for ranges
+        // that are not mapped.
+        let _ = unsafe { munmap(self.address, WINDOW_BYTES) };
+    }
+}
