@@ -255,8 +255,8 @@ impl Shared {
         self.work.notify_all();
     }
 
-    /// Executes a step of the waiting work. If another thread has that work, yields to it; if the work is limited by its
-    /// rate, waits a little.
+    /// Executes a step of the waiting work. If another thread has that work, yields to it; if the work is limited by
+    /// its rate, waits a little.
     fn step_or_yield(&self) -> Result<()> {
         let locked = self.lock.to_work()?;
         let outcome = self.engine.step(self.clock.now_ms())?;

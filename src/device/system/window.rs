@@ -7,8 +7,8 @@
 //!
 //! Space is reserved before it is mapped, and pages are made writable before they are written to. Both calls report a
 //! file system that is full or has failed as an error, and then `pwrite` is used instead, so its errors are the only
-//! ones. One case remains: if the system has written a page to the device in the meantime, the next write to the page is
-//! a page fault, and a file system that has failed since then ends the process (`SIGBUS`). No write that was
+//! ones. One case remains: if the system has written a page to the device in the meantime, the next write to the page
+//! is a page fault, and a file system that has failed since then ends the process (`SIGBUS`). No write that was
 //! acknowledged is lost by that.
 
 use rustix::fs::{FallocateFlags, fallocate, fstatfs};

@@ -90,9 +90,9 @@ settings! {
         piece_bytes_max: usize = 1 << 20, 4_096..=16 << 20, opening;
         /// The approximate number of records that a step of background work moves.
         step_records: usize = 4_096, 1..=1_000_000, opening;
-        /// The most bytes that conversions read and write per second, averaged over steps; 0 for no limit. A limit comes
-        /// on top of the automatic pace. If writes need more, background work falls behind, and writers are delayed
-        /// until they are as slow as the limited work. A limit also slows down calls that wait for background work.
+        /// The most bytes that conversions read and write per second, averaged over steps; 0 for no limit. A limit
+        /// applies besides the automatic pace. If writes need more, background work falls behind, and writers are
+        /// delayed until they are as slow as the limited work. Calls that wait for background work take longer too.
         convert_bytes_per_s: u64 = 0, 0..=1 << 40, opening;
         /// The most bytes that merges read and write per second; see `convert_bytes_per_s`.
         merge_bytes_per_s: u64 = 0, 0..=1 << 40, opening;

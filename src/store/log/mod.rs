@@ -29,7 +29,7 @@ use crate::store::record::RecordView;
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::{Error, Result};
-use format::{LogFormat, MARKER_BYTES, SEGMENT_HEADER_BYTES};
+use format::{LogFormat, MARKER_BYTES};
 use segment::{Segment, Segments};
 use std::sync::Arc;
 
@@ -348,12 +348,9 @@ impl Log {
         LogView::new(self.clone(), self.segments.read().clone())
     }
 
-    /// Returns the bytes of all segments on flash.
+    /// Returns the bytes of all segments on flash, with the space that is reserved for appending.
     pub fn disk_bytes(&self) -> u64 {
-        let segments = self.segments.read();
-        let first = segments.0.first().map_or(0, |segment| segment.base);
-        let headers = segments.0.len() * SEGMENT_HEADER_BYTES;
-        self.written.load(Ordering::Acquire) - first + headers as u64
+        self.segments.read().0.iter().map(|segment| segment.file.length().unwrap_or(0)).sum()
     }
 
     /// Returns the memory of the log, in bytes.

@@ -474,8 +474,9 @@ fn what_was_not_synced_at_the_end_of_the_log_is_no_damage() {
     drop(database);
     let directory = Directory::new(device, Access::Buffered);
     let log = directory.list().unwrap().into_iter().find(|name| name.starts_with("log-")).unwrap();
-    let length = contents(&directory, &log).len() as u64;
-    overwrite(&directory, &log, length - 100, b"torn");
+    // What follows is reserved space.
+    let last = contents(&directory, &log).iter().rposition(|&byte| byte != 0).unwrap() as u64;
+    overwrite(&directory, &log, last - 100, b"torn");
     let report = repair(&directory).unwrap();
     assert!(report.found.damage.is_empty() && report.found.torn_bytes > 900, "{report:#?}");
     let database = kind.builder().open_in(directory).unwrap();
