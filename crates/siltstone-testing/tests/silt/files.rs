@@ -482,7 +482,8 @@ fn the_end_of_the_log_is_not_lost_silently_after_a_sync_nor_much_of_it_after_syn
         drop(database);
         let log: Vec<_> = files.keys().filter(|name| name.starts_with("log-")).cloned().collect();
         // Without the space that is reserved after the last frame.
-        for bytes in log.iter().filter_map(|name| files.get_mut(name)) {
+        for name in &log {
+            let bytes = files.get_mut(name).unwrap();
             let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
             bytes.truncate(end.max(64));
         }
