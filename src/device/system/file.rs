@@ -3,7 +3,7 @@
 use super::descriptors::{Descriptors, Opened, Source};
 use super::window::Appending;
 use crate::device::{Access, Descriptor, FileBackend};
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, ErrorKind};
