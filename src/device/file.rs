@@ -3,6 +3,7 @@
 use super::LOCK;
 use super::append::WRITEBACK_BYTES;
 use super::batch::{QUEUE_DEPTH, QUEUE_DEPTH_MAX};
+use super::removal::Removals;
 use super::system::SystemDirectory;
 use super::{Access, AlignedBuffer, DirectoryBackend, FileBackend, IoCounters, IoSnapshot, Purpose};
 use crate::{Error, Result};
@@ -10,12 +11,14 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A directory of files. Cheap to clone; all clones share the counters.
 #[derive(Clone)]
 pub struct Directory {
     backend: Arc<dyn DirectoryBackend>,
     counters: Arc<IoCounters>,
+    removals: Arc<Removals>,
     access: Access,
     queue_depth: usize,
     skips_checksums_on_get: bool,
@@ -25,10 +28,10 @@ pub struct Directory {
 impl Directory {
     /// Makes a directory of any backend. Store files are opened with `access`.
     pub fn new(backend: impl DirectoryBackend + 'static, access: Access) -> Self {
-        let (backend, counters) = (Arc::new(backend), Arc::default());
         Directory {
-            backend,
-            counters,
+            backend: Arc::new(backend),
+            counters: Arc::default(),
+            removals: Arc::default(),
             access,
             queue_depth: QUEUE_DEPTH,
             skips_checksums_on_get: false,
@@ -127,9 +130,11 @@ impl Directory {
 
     fn file(&self, name: &str, backend: Box<dyn FileBackend>) -> File {
         File {
-            backend,
+            backend: backend.into(),
             path: self.path_of(name),
             counters: self.counters.clone(),
+            removals: self.removals.clone(),
+            is_removed: AtomicBool::new(false),
             queue_depth: self.queue_depth,
             skips_checksums_on_get: self.skips_checksums_on_get,
             maps_appends: self.maps_appends,
@@ -146,6 +151,26 @@ impl Directory {
     /// Removes a file.
     pub fn remove(&self, name: &str) -> Result<()> {
         self.backend.remove(name).map_err(Error::io("remove", self.path_of(name)))
+    }
+
+    /// Removes a file of this name that is open as `file`. When `file` is dropped, [`free_removed`](Self::free_removed)
+    /// frees its space in steps. Until then it may be read; nothing may read it through another handle after that.
+    pub fn remove_open(&self, name: &str, file: &File) -> Result<()> {
+        self.remove(name)?;
+        file.is_removed.store(true, Relaxed);
+        Ok(())
+    }
+
+    /// Frees some space of files that were removed by [`remove_open`](Self::remove_open) and are not read any more:
+    /// at least as much as was written since the last call, in short steps. Returns whether there was any.
+    pub fn free_removed(&self) -> Result<bool> {
+        let written_bytes = self.counters.snapshot().total().write_bytes;
+        self.removals.free(written_bytes).map_err(Error::io("truncate", self.path_of("a removed file")))
+    }
+
+    /// Returns the space that [`free_removed`](Self::free_removed) can free, in bytes.
+    pub fn unfreed_bytes(&self) -> u64 {
+        self.removals.bytes()
     }
 
     /// Renames a file, and atomically replaces an existing one.
@@ -237,9 +262,11 @@ pub(super) struct Extent {
 
 /// An open file that counts its operations and is named in errors.
 pub struct File {
-    backend: Box<dyn FileBackend>,
+    backend: Arc<dyn FileBackend>,
     path: PathBuf,
     counters: Arc<IoCounters>,
+    removals: Arc<Removals>,
+    is_removed: AtomicBool,
     queue_depth: usize,
     skips_checksums_on_get: bool,
     maps_appends: bool,
@@ -394,5 +421,13 @@ impl File {
     /// Returns an error that names this file: there is `got` at `offset` instead of `expected`.
     pub fn corrupt(&self, offset: u64, expected: impl Into<String>, got: impl Into<String>) -> Error {
         Error::Corrupt { file: self.path.clone(), offset, expected: expected.into(), got: got.into() }
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        if self.is_removed.load(Relaxed) {
+            self.removals.add(self.backend.clone());
+        }
     }
 }

@@ -139,6 +139,15 @@ impl FileBackend for InterceptedFile {
         self.hook.around(Call::Truncate, &self.name, &mut || self.file.truncate(length))
     }
 
+    fn free_removed(&self, bytes: u64) -> io::Result<u64> {
+        let mut left = 0;
+        self.hook.around(Call::Truncate, &self.name, &mut || {
+            left = self.file.free_removed(bytes)?;
+            Ok(())
+        })?;
+        Ok(left)
+    }
+
     fn length(&self) -> io::Result<u64> {
         self.file.length()
     }

@@ -1,6 +1,7 @@
 //! A file of the operating system, with buffered or direct access.
 
 use super::descriptors::{Descriptors, Opened, Source};
+use super::process::forks_made;
 use super::window::Appending;
 use crate::device::{Access, Descriptor, FileBackend};
 use crate::sync::Mutex;
@@ -8,7 +9,7 @@ use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
 /// The maximum alignment of an address that a backend may require, in bytes.
@@ -20,6 +21,8 @@ pub(super) struct SystemFile {
     /// 1 for access through the page cache; else the alignment of direct I/O, in bytes.
     alignment: usize,
     appending: Mutex<Appending>,
+    /// How many forks the process had made when the file was opened.
+    forks_made: Option<u64>,
 }
 
 impl SystemFile {
@@ -30,8 +33,10 @@ impl SystemFile {
         flags: OFlags,
         access: Access,
     ) -> io::Result<Self> {
+        let forks_made = forks_made();
         let (source, alignment) = descriptors.open(name, flags, access)?;
-        Ok(SystemFile { source, descriptors: descriptors.clone(), alignment, appending: Mutex::default() })
+        let appending = Mutex::default();
+        Ok(SystemFile { source, descriptors: descriptors.clone(), alignment, appending, forks_made })
     }
 
     fn file(&self) -> io::Result<Opened<'_>> {
@@ -127,6 +132,18 @@ impl FileBackend for SystemFile {
             self.file_to_write()?.set_len(length)?;
         }
         Ok(())
+    }
+
+    /// A checkpoint may have a link to the file, and a forked child may read it.
+    fn free_removed(&self, bytes: u64) -> io::Result<u64> {
+        let file = self.file()?;
+        let metadata = file.metadata()?;
+        if metadata.nlink() > 0 || self.forks_made.is_none() || self.forks_made != forks_made() {
+            return Ok(0);
+        }
+        let left = metadata.len().saturating_sub(bytes);
+        self.truncate(left)?;
+        Ok(left)
     }
 
     fn length(&self) -> io::Result<u64> {

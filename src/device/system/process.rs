@@ -10,27 +10,48 @@ pub(crate) fn process_mark() -> u64 {
     u64::from(std::process::id())
 }
 
+/// Returns how many children this process has made by `fork` since the first call; `None` if the system does not report
+/// forks.
+pub(super) fn forks_made() -> Option<u64> {
+    #[cfg(target_os = "linux")]
+    if linux::is_watched() {
+        return Some(linux::forks_made());
+    }
+    None
+}
+
 #[cfg(target_os = "linux")]
 mod linux {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    /// The forks that made this process, since the handlers were registered in an ancestor.
     static FORKS: AtomicU64 = AtomicU64::new(0);
+    /// The forks that this process made, and those of its ancestors before.
+    static FORKS_MADE: AtomicU64 = AtomicU64::new(0);
 
-    extern "C" fn count_fork() {
+    extern "C" fn count_in_child() {
         FORKS.fetch_add(1, Ordering::Relaxed);
+    }
+
+    extern "C" fn count_in_parent() {
+        FORKS_MADE.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn forks() -> u64 {
         FORKS.load(Ordering::Relaxed)
     }
 
+    pub(super) fn forks_made() -> u64 {
+        FORKS_MADE.load(Ordering::Relaxed)
+    }
+
     pub(super) fn is_watched() -> bool {
         static WATCHED: OnceLock<bool> = OnceLock::new();
         *WATCHED.get_or_init(|| {
-            // SAFETY: the handler is a function of this program, which lives as long as the program, and does only what
-            // is allowed in a child after a fork: it changes an atomic.
-            unsafe { libc::pthread_atfork(None, None, Some(count_fork)) == 0 }
+            // SAFETY: the handlers are functions of this program, which live as long as the program, and do only what is
+            // allowed in a child after a fork: they change an atomic.
+            unsafe { libc::pthread_atfork(None, Some(count_in_parent), Some(count_in_child)) == 0 }
         })
     }
 }

@@ -2,9 +2,12 @@ use crate::Error;
 use crate::device::{
     Access, AlignedBuffer, Appender, Directory, File, IoCount, Purpose, ReadRequest, SystemDirectory,
 };
-use std::io::ErrorKind;
+use parking_lot::RwLock;
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
 
 /// A directory on the file system of the build, which supports direct I/O more often than `/tmp`.
 pub(super) fn folder() -> tempfile::TempDir {
@@ -222,6 +225,62 @@ fn a_shared_file_is_in_both_directories() {
     assert_eq!(kind(&directory.share("data", &target).unwrap_err()), ErrorKind::AlreadyExists);
 }
 
+/// Writes a file of this many bytes and removes it, open.
+fn removed(directory: &Directory, bytes: usize) -> File {
+    let file = directory.create("removed", Access::Buffered).unwrap();
+    file.write(Purpose::Merge, 0, &pattern(bytes)).unwrap();
+    directory.remove_open("removed", &file).unwrap();
+    file
+}
+
+#[test]
+fn a_removed_file_is_readable_until_its_last_reader_is_gone_and_then_freed_step_by_step() {
+    let _no_forks = FORKS.read();
+    let folder = folder();
+    let directory = directory(folder.path());
+    let file = Arc::new(removed(&directory, 1_000_000));
+    let reader = file.clone();
+    drop(file);
+    assert_eq!((directory.list().unwrap().len(), directory.unfreed_bytes()), (0, 0));
+    assert!(!directory.free_removed().unwrap(), "there is a reader");
+    let mut buffer = AlignedBuffer::default();
+    assert_eq!(reader.read(Purpose::Get, 0, 1_000_000, &mut buffer).unwrap(), pattern(1_000_000));
+    drop(reader);
+    let mut unfreed = vec![directory.unfreed_bytes()];
+    while directory.free_removed().unwrap() {
+        unfreed.push(directory.unfreed_bytes());
+    }
+    assert_eq!(unfreed, [1_000_000, 737_856, 475_712, 213_568, 0], "each step frees 256 KiB");
+}
+
+#[test]
+fn twice_as_much_space_is_freed_as_was_written_since_the_last_time() {
+    let _no_forks = FORKS.read();
+    let folder = folder();
+    let directory = directory(folder.path());
+    let other = directory.create("other", Access::Buffered).unwrap();
+    let file = removed(&directory, 4 << 20);
+    assert!(!directory.free_removed().unwrap(), "there is a reader");
+    drop(file);
+    other.write(Purpose::Log, 0, &pattern(1 << 20)).unwrap();
+    assert!(directory.free_removed().unwrap());
+    assert_eq!(directory.unfreed_bytes(), 2 << 20);
+}
+
+#[test]
+fn a_removed_file_with_a_link_in_a_checkpoint_keeps_its_contents() {
+    let (from, to) = (folder(), folder());
+    let (directory, target) = (directory(from.path()), directory(to.path()));
+    let file = directory.create("data", Access::Buffered).unwrap();
+    file.write(Purpose::Log, 0, &pattern(1 << 20)).unwrap();
+    directory.share("data", &target).unwrap();
+    directory.remove_open("data", &file).unwrap();
+    drop(file);
+    assert!(directory.free_removed().unwrap());
+    assert_eq!(directory.unfreed_bytes(), 0);
+    assert_eq!(std::fs::read(to.path().join("data")).unwrap(), pattern(1 << 20));
+}
+
 #[test]
 fn a_copy_for_another_file_system_is_complete_and_leaves_no_other_file() {
     let (from, to) = (folder(), folder());
@@ -377,20 +436,57 @@ fn a_forked_child_and_its_parent_read_batches_through_rings_of_their_own() {
                 .all(|(read, right)| read.bytes() == right)
     };
     assert!(read_right(0));
+    let _forks = FORKS.write();
+    let child = fork(|| (0..3000).all(|_| read_right(8)));
+    let all_right = (0..3000).all(|_| read_right(0));
+    assert_succeeded(child);
+    assert!(all_right);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_forked_child_reads_files_that_its_parent_has_removed() {
+    let folder = folder();
+    let directory = directory(folder.path());
+    let _forks = FORKS.write();
+    let file = removed(&directory, 1 << 20);
+    let (mut go, mut parent) = UnixStream::pair().unwrap();
+    let child = fork(|| {
+        let mut buffer = AlignedBuffer::default();
+        parent.read_exact(&mut [0]).is_ok()
+            && file.read(Purpose::Get, 0, 1 << 20, &mut buffer).is_ok_and(|bytes| bytes == pattern(1 << 20))
+    });
+    drop(file);
+    while directory.free_removed().unwrap() {}
+    assert_eq!(directory.unfreed_bytes(), 0);
+    go.write_all(&[0]).unwrap();
+    assert_succeeded(child);
+}
+
+/// Locked by tests that fork, and shared by those that free removed files in steps, which ends for files of before.
+static FORKS: RwLock<()> = RwLock::new(());
+
+/// Makes a child process that executes `body`, which only reads and allocates, and ends. Returns its number.
+#[cfg(target_os = "linux")]
+fn fork(body: impl FnOnce() -> bool) -> i32 {
     // SAFETY: the child only reads, allocates (which the C library allows after a fork) and ends by `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let code = if (0..3000).all(|_| read_right(8)) { 0 } else { 1 };
+        let code = if body() { 0 } else { 1 };
         // SAFETY: it ends this process, whose memory is not shared, without running the code of the parent.
         unsafe { libc::_exit(code) };
     }
     assert!(child > 0);
+    child
+}
+
+/// Waits for a child process whose body has to return `true`.
+#[cfg(target_os = "linux")]
+fn assert_succeeded(child: i32) {
     let mut status = 0;
-    let all_right = (0..3000).all(|_| read_right(0));
     // SAFETY: the process is our child, and `status` is ours.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "status {status:#x}");
-    assert!(all_right);
 }
 
 /// Lengths around those of pages, windows and copies, each appended after the others, with syncs in between.

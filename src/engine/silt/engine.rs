@@ -286,7 +286,7 @@ impl Engine for Silt {
             io: self.configuration.directory.io(),
             ram,
             ram_peak,
-            disk_bytes: self.log.disk_bytes() + manifest_bytes,
+            disk_bytes: self.log.disk_bytes() + manifest_bytes + self.configuration.directory.unfreed_bytes(),
             replayed_records: self.replayed_records,
             lost_tail_bytes: self.lost_tail_bytes,
             ..Stats::default()

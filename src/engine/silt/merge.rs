@@ -211,11 +211,12 @@ impl MergeJob {
             queue.commit(vec![edit])?;
             let store = (self.number, store);
             let before = partitions.install_sorted(self.partition, &self.frozen, &self.inputs, store);
-            let merged = before.hash_stores.iter().map(|(number, _)| *number);
-            let merged = merged.filter(|number| self.inputs.contains(number)).map(FileName::HashStore);
-            let sorted = before.sorted.iter().map(|(number, _)| FileName::SortedStore(*number));
-            for name in merged.chain(sorted) {
-                configuration.directory.remove(&name.to_string())?;
+            let merged = before.hash_stores.iter().filter(|(number, _)| self.inputs.contains(number));
+            let merged = merged.map(|(number, store)| (FileName::HashStore(*number), store.file()));
+            let sorted = before.sorted.iter();
+            let sorted = sorted.map(|(number, store)| (FileName::SortedStore(*number), store.file()));
+            for (name, store) in merged.chain(sorted) {
+                configuration.directory.remove_open(&name.to_string(), store.file())?;
             }
             queue.release_log()
         })?;

@@ -16,6 +16,8 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Below this pressure, indexes and filters are read back before other work.
 const LOAD_PRESSURE_MAX: f64 = 0.5;
+/// The slack while the only work is to free the space of removed files.
+const FREEING_SLACK: f64 = 8.0;
 
 /// The jobs in progress, at most one of each kind, and the state of the queued work.
 pub(super) struct Scheduler {
@@ -79,14 +81,17 @@ impl Scheduler {
 
     /// Returns the state of the background work.
     pub fn background(&self) -> Background {
+        let has_work = self.has_work.load(Ordering::Acquire);
         let loads = self.context.memory.has_work();
+        let frees = self.context.configuration.directory.unfreed_bytes() > 0;
         let is_limited = self.is_limited.load(Ordering::Relaxed);
         Background {
-            has_work: self.has_work.load(Ordering::Acquire) || loads,
+            has_work: has_work || loads || frees,
             wants_thread: self.wants_thread.load(Ordering::Acquire) && !is_limited || loads,
             is_limited,
             pressure: f64::from_bits(self.pressure.load(Ordering::Acquire)),
-            slack: f64::from_bits(self.slack.load(Ordering::Acquire)),
+            // Nothing waits for space that is freed while there is no other work.
+            slack: if has_work { f64::from_bits(self.slack.load(Ordering::Acquire)) } else { FREEING_SLACK },
         }
     }
 
@@ -147,16 +152,18 @@ impl Scheduler {
             };
             let is_limited = !worked && self.has_limited_work(now_ms);
             self.is_limited.store(is_limited, Ordering::Relaxed);
+            // After each step, in proportion to what it wrote.
+            let freed = configuration.directory.free_removed()?;
             if worked || memory.step_load()? == Step::Worked {
                 return Ok(Step::Worked);
             }
             if is_limited {
-                return Ok(Step::Idle);
+                return Ok(if freed { Step::Worked } else { Step::Idle });
             }
             let committed = commits.run(|queue| queue.commit_pending())?;
             self.refresh();
             memory.rebalance(0);
-            Ok(if committed { Step::Worked } else { Step::Idle })
+            Ok(if committed || freed { Step::Worked } else { Step::Idle })
         })
     }
 

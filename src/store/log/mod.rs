@@ -340,7 +340,9 @@ impl Log {
             *segments = Arc::new(Segments(segments.0[released.len()..].to_vec()));
             released
         };
-        released.iter().try_for_each(|segment| self.directory.remove(&segment_name(segment.base)))
+        released
+            .iter()
+            .try_for_each(|segment| self.directory.remove_open(&segment_name(segment.base), &segment.file))
     }
 
     /// Returns the present log for reading: its segments stay readable while the view is held.

@@ -393,6 +393,19 @@ impl Disk {
         if interrupted { Err(power_lost()) } else { Ok(()) }
     }
 
+    /// Truncates a file without a name by up to `bytes`, and returns the rest. `ResourceBusy` if it may still be read.
+    pub fn free_removed(&mut self, inode: Inode, bytes: u64) -> io::Result<u64> {
+        if self.entries.values().any(|named| *named == inode) {
+            return Ok(0);
+        }
+        if self.content(inode)?.handles > 1 {
+            return Err(ErrorKind::ResourceBusy.into());
+        }
+        let left = self.length(inode)?.saturating_sub(bytes);
+        self.truncate(inode, left)?;
+        Ok(left)
+    }
+
     pub fn sync(&mut self, inode: Inode) -> io::Result<()> {
         if self.begin_change(SYNC_NS)? {
             return Err(power_lost());

@@ -274,6 +274,10 @@ impl FileBackend for SimulatedFile {
         self.disk.lock().truncate(self.inode, length)
     }
 
+    fn free_removed(&self, bytes: u64) -> io::Result<u64> {
+        self.disk.lock().free_removed(self.inode, bytes)
+    }
+
     fn length(&self) -> io::Result<u64> {
         self.disk.lock().length(self.inode)
     }
