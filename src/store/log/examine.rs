@@ -13,9 +13,10 @@ impl Log {
     pub fn examine(&self, from: u64, advance: &mut Advance<'_>) -> Result<ExaminedLog> {
         // In this order: frames written before `end` are in these segments, though later segments may be added.
         let end = self.written.load(Ordering::Acquire);
-        let segments = self.segments.read().clone();
+        let held = self.segments.read().clone();
         let segment_end = |end_of: Option<u64>| end_of.unwrap_or(end);
-        let segments: Vec<ExaminedSegment> = segments
+        // While they are held, segments that are released are not truncated.
+        let segments: Vec<ExaminedSegment> = held
             .0
             .iter()
             .map(|segment| ExaminedSegment { base: segment.base, end: segment_end(segment.end()) })
