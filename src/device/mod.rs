@@ -100,7 +100,7 @@ pub trait FileBackend: Send + Sync {
     fn drop_cache(&self) {}
     /// Truncates the file to `length` bytes; a shorter file is left unchanged.
     fn truncate(&self, length: u64) -> io::Result<()>;
-    /// Frees the last `bytes` of a file that was removed and that no other handle reads, at most its length, and returns
+    /// Frees the last `bytes` of a file that was removed and that no other handle reads, at most its length. Returns
     /// the bytes that are left. A file that another name or process may refer to is left unchanged, and 0 is returned:
     /// closing it is all that can be done. Default: the same for every file.
     fn free_removed(&self, _bytes: u64) -> io::Result<u64> {

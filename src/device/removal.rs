@@ -22,7 +22,7 @@ pub(super) struct Removals {
     files: Mutex<Vec<Arc<dyn FileBackend>>>,
     /// The lengths of `files`.
     bytes: AtomicU64,
-    /// The bytes that had been written at the last call of `free`. Locked while space is freed, by one thread at a time.
+    /// The bytes that had been written at the last call of `free`. Locked while space is freed, by one thread.
     written_bytes: Mutex<u64>,
 }
 
@@ -40,8 +40,9 @@ impl Removals {
         self.bytes.load(Relaxed)
     }
 
-    /// Frees a step, and further steps in proportion to the bytes that were written since the last call: `written_bytes`
-    /// is how many were written so far. Returns whether there was anything to free; false if another thread is freeing.
+    /// Frees a step, and further steps in proportion to the bytes that were written since the last call. All that were
+    /// written so far are `written_bytes`. Returns whether there was anything to free; false if another thread is
+    /// freeing.
     pub fn free(&self, written_bytes: u64) -> io::Result<bool> {
         let Some(mut written_before) = self.written_bytes.try_lock() else { return Ok(false) };
         let written = written_bytes.saturating_sub(*written_before);

@@ -49,7 +49,7 @@ mod linux {
     pub(super) fn is_watched() -> bool {
         static WATCHED: OnceLock<bool> = OnceLock::new();
         *WATCHED.get_or_init(|| {
-            // SAFETY: the handlers are functions of this program, which live as long as the program, and do only what is
+            // SAFETY: the handlers are functions of this program, which live as long as it does, and do only what is
             // allowed in a child after a fork: they change an atomic.
             unsafe { libc::pthread_atfork(None, Some(count_in_parent), Some(count_in_child)) == 0 }
         })
