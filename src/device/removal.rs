@@ -16,7 +16,7 @@ const STEP_BYTES: u64 = 256 << 10;
 /// written again.
 const FREED_PER_WRITTEN: u64 = 2;
 
-/// The removed files of a directory that have no readers any more, and still take space.
+/// The removed files of a directory that have no readers any more, and still take more space than one step frees.
 #[derive(Default)]
 pub(super) struct Removals {
     files: Mutex<Vec<Arc<dyn FileBackend>>>,
@@ -29,8 +29,8 @@ pub(super) struct Removals {
 impl Removals {
     /// Takes a removed file from its last reader. Does no I/O except for reading the length.
     pub fn add(&self, file: Arc<dyn FileBackend>) {
-        // If the length is unknown, closing the file frees its space.
-        let Ok(length) = file.length() else { return };
+        // Otherwise closing the file frees its space, which for a small one is a single step.
+        let Some(length) = file.length().ok().filter(|&length| length > STEP_BYTES) else { return };
         self.bytes.fetch_add(length, Relaxed);
         self.files.lock().push(file);
     }
