@@ -5,7 +5,7 @@
 //! is kept here, and the file is truncated in steps, between which reads are served.
 
 use super::FileBackend;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -2,7 +2,7 @@ use crate::Error;
 use crate::device::{
     Access, AlignedBuffer, Appender, Directory, File, IoCount, Purpose, ReadRequest, SystemDirectory,
 };
-use parking_lot::RwLock;
+use crate::sync::RwLock;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
