@@ -1,7 +1,8 @@
-//! Writes a new file sequentially, in large aligned pieces.
+//! Writes a new file sequentially, in large aligned pieces: one piece while the next one is collected.
 
+use super::queue::Ticket;
 use super::{AlignedBuffer, File, Purpose};
-use crate::Result;
+use crate::{Error, Result};
 
 /// Writeback is started in units of this many bytes, independent of the size of pieces: each request costs as much time
 /// as writing 10 KiB.
@@ -13,6 +14,11 @@ pub struct Appender {
     purpose: Purpose,
     buffer: AlignedBuffer,
     piece_bytes: usize,
+    /// The piece in flight, and the memory of its buffer.
+    in_flight: Option<(Ticket, usize)>,
+    /// The first error: after it the file is incomplete.
+    failed: Option<Error>,
+    /// The bytes that are written or in flight.
     written_bytes: u64,
     /// Writeback was started for the bytes before it.
     writeback_base: u64,
@@ -32,6 +38,8 @@ impl Appender {
             purpose,
             buffer: AlignedBuffer::with_capacity(piece_bytes),
             piece_bytes,
+            in_flight: None,
+            failed: None,
             written_bytes: position,
             writeback_base: position,
         }
@@ -43,7 +51,11 @@ impl Appender {
     }
 
     /// Appends bytes.
+    ///
+    /// # Errors
+    /// Those of writing these bytes or earlier ones. After an error, all later calls return it.
     pub fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
+        self.unless_failed(|_| Ok(()))?;
         while !bytes.is_empty() {
             let room = self.piece_bytes - self.buffer.len();
             let (now, later) = bytes.split_at(room.min(bytes.len()));
@@ -68,14 +80,50 @@ impl Appender {
         Ok(())
     }
 
+    /// Writes the buffer. An error may be that of the piece before.
     fn flush(&mut self) -> Result<()> {
-        self.file.write(self.purpose, self.written_bytes, &self.buffer)?;
-        self.written_bytes += self.buffer.len() as u64;
-        self.buffer.clear();
+        self.unless_failed(Self::write_piece)?;
         if self.written_bytes - self.writeback_base >= WRITEBACK_BYTES {
             self.start_writeback();
         }
         Ok(())
+    }
+
+    fn unless_failed(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        work(self).inspect_err(|error| self.failed = Some(error.clone()))
+    }
+
+    /// Begins to write the buffer and waits for the piece before, whose buffer is the next one. If pieces are not
+    /// overlapped, writes the buffer.
+    fn write_piece(&mut self) -> Result<()> {
+        let offset = self.written_bytes;
+        self.written_bytes += self.buffer.len() as u64;
+        if self.file.overlaps(self.purpose) {
+            let full = std::mem::take(&mut self.buffer);
+            let heap_bytes = full.heap_bytes();
+            let ticket = self.file.begin_write(self.purpose, offset, full);
+            let before = self.in_flight.replace((ticket, heap_bytes));
+            self.buffer = match before {
+                Some((ticket, _)) => self.file.finish_write(ticket)?,
+                None => AlignedBuffer::with_capacity(self.piece_bytes),
+            };
+        } else {
+            self.wait()?;
+            let piece_bytes = self.file.piece_bytes(self.purpose, self.piece_bytes);
+            for (piece, offset) in self.buffer.chunks(piece_bytes).zip((offset..).step_by(piece_bytes)) {
+                self.file.write(self.purpose, offset, piece)?;
+            }
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Waits for the piece in flight.
+    fn wait(&mut self) -> Result<()> {
+        self.in_flight.take().map_or(Ok(()), |(ticket, _)| self.file.finish_write(ticket).map(drop))
     }
 
     fn start_writeback(&mut self) {
@@ -83,18 +131,19 @@ impl Appender {
         self.writeback_base = self.written_bytes;
     }
 
-    /// Pads and writes the rest, without a sync. Returns the file and its length in bytes.
+    /// Pads and writes the rest, and waits for all writes, without a sync. Returns the file and its length in bytes.
     pub fn finish(mut self) -> Result<(File, u64)> {
         self.align(self.file.alignment() as u64)?;
         if !self.buffer.is_empty() {
             self.flush()?;
         }
+        self.unless_failed(Self::wait)?;
         self.start_writeback();
         Ok((self.file, self.written_bytes))
     }
 
-    /// Returns the memory of the buffer, in bytes.
+    /// Returns the memory of the buffers, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        self.buffer.heap_bytes()
+        self.buffer.heap_bytes() + self.in_flight.as_ref().map_or(0, |(_, heap_bytes)| *heap_bytes)
     }
 }

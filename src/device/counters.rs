@@ -90,6 +90,11 @@ impl IoCounters {
         self.cells[purpose as usize].syncs.fetch_add(1, Relaxed);
     }
 
+    /// Returns the number of reads of gets.
+    pub(super) fn gets(&self) -> u64 {
+        self.cells[Purpose::Get as usize].reads.load(Relaxed)
+    }
+
     /// Returns the present counts.
     pub fn snapshot(&self) -> IoSnapshot {
         let mut snapshot = IoSnapshot::default();

@@ -3,6 +3,7 @@
 use super::LOCK;
 use super::append::WRITEBACK_BYTES;
 use super::batch::{QUEUE_DEPTH, QUEUE_DEPTH_MAX};
+use super::queue::{Piece, PieceQueue, SHARED_PIECE_BYTES_MAX, Ticket};
 use super::removal::Removals;
 use super::system::SystemDirectory;
 use super::{Access, AlignedBuffer, DirectoryBackend, FileBackend, IoCounters, IoSnapshot, Purpose};
@@ -13,12 +14,37 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+/// The queues of background work.
+struct PieceQueues {
+    convert: PieceQueue,
+    merge: PieceQueue,
+    maintain: PieceQueue,
+}
+
+impl PieceQueues {
+    fn of(backend: &dyn DirectoryBackend) -> PieceQueues {
+        let queue = || PieceQueue::new(backend.executor());
+        PieceQueues { convert: queue(), merge: queue(), maintain: queue() }
+    }
+
+    /// Returns the queue of a purpose, if it is one of background work.
+    fn of_purpose(&self, purpose: Purpose) -> Option<&PieceQueue> {
+        match purpose {
+            Purpose::Convert => Some(&self.convert),
+            Purpose::Merge => Some(&self.merge),
+            Purpose::Maintain => Some(&self.maintain),
+            _ => None,
+        }
+    }
+}
+
 /// A directory of files. Cheap to clone; all clones share the counters.
 #[derive(Clone)]
 pub struct Directory {
     backend: Arc<dyn DirectoryBackend>,
     counters: Arc<IoCounters>,
     removals: Arc<Removals>,
+    queues: Arc<PieceQueues>,
     access: Access,
     queue_depth: usize,
     skips_checksums_on_get: bool,
@@ -28,9 +54,11 @@ pub struct Directory {
 impl Directory {
     /// Makes a directory of any backend. Store files are opened with `access`.
     pub fn new(backend: impl DirectoryBackend + 'static, access: Access) -> Self {
+        let queues = Arc::new(PieceQueues::of(&backend));
         Directory {
             backend: Arc::new(backend),
             counters: Arc::default(),
+            queues,
             removals: Arc::default(),
             access,
             queue_depth: QUEUE_DEPTH,
@@ -135,6 +163,7 @@ impl Directory {
             counters: self.counters.clone(),
             removals: self.removals.clone(),
             is_removed: AtomicBool::new(false),
+            queues: self.queues.clone(),
             queue_depth: self.queue_depth,
             skips_checksums_on_get: self.skips_checksums_on_get,
             maps_appends: self.maps_appends,
@@ -267,6 +296,7 @@ pub struct File {
     counters: Arc<IoCounters>,
     removals: Arc<Removals>,
     is_removed: AtomicBool,
+    queues: Arc<PieceQueues>,
     queue_depth: usize,
     skips_checksums_on_get: bool,
     maps_appends: bool,
@@ -377,6 +407,63 @@ impl File {
     /// Ends appending: the file has `length` bytes.
     pub fn end_append(&self, length: u64) -> Result<()> {
         self.backend.end_append(length).map_err(|error| self.failed("truncate", error))
+    }
+
+    /// Returns whether pieces of this file are overlapped now. Pieces of buffered files are not: the page cache reads
+    /// ahead and writes behind by itself.
+    pub(super) fn overlaps(&self, purpose: Purpose) -> bool {
+        let queue = self.queues.of_purpose(purpose).filter(|_| self.alignment() > 1);
+        queue.is_some_and(|queue| queue.overlaps(&self.counters))
+    }
+
+    /// Returns the length of a piece of which `wanted` bytes are wanted: less if pieces are not overlapped,
+    /// because gets wait for each.
+    pub(super) fn piece_bytes(&self, purpose: Purpose, wanted: usize) -> usize {
+        match self.alignment() == 1 || self.overlaps(purpose) {
+            true => wanted,
+            false => wanted.min(SHARED_PIECE_BYTES_MAX),
+        }
+    }
+
+    fn begin(&self, purpose: Purpose, is_write: bool, offset: u64, buffer: AlignedBuffer) -> Ticket {
+        let piece = Piece { file: self.backend.clone(), is_write, offset, buffer };
+        match self.queues.of_purpose(purpose) {
+            Some(queue) => queue.begin(piece, &self.counters),
+            None => PieceQueue::default().begin(piece, &self.counters),
+        }
+    }
+
+    /// Begins to write a buffer at `offset`, both multiples of the alignment.
+    pub(super) fn begin_write(&self, purpose: Purpose, offset: u64, buffer: AlignedBuffer) -> Ticket {
+        self.counters.write(purpose, buffer.len());
+        self.begin(purpose, true, offset, buffer)
+    }
+
+    /// Waits until a buffer is written, and returns it.
+    pub(super) fn finish_write(&self, ticket: Ticket) -> Result<AlignedBuffer> {
+        let (buffer, outcome) = ticket.wait();
+        outcome.map_err(|error| self.failed("write", error))?;
+        Ok(buffer)
+    }
+
+    /// Begins to read `length` bytes at `offset` into a buffer.
+    pub(super) fn begin_read(
+        &self,
+        purpose: Purpose,
+        offset: u64,
+        length: usize,
+        mut buffer: AlignedBuffer,
+    ) -> Result<(Ticket, Extent)> {
+        let wide = self.widen(offset, length)?;
+        self.prepare(purpose, &wide, &mut buffer);
+        Ok((self.begin(purpose, false, wide.start, buffer), wide))
+    }
+
+    /// Waits until bytes are read, and returns them.
+    pub(super) fn finish_read(&self, ticket: Ticket, wide: &Extent) -> Result<AlignedBuffer> {
+        let (buffer, outcome) = ticket.wait();
+        self.check(outcome, wide)?;
+        Ok(buffer)
     }
 
     /// Returns when all writes survive a power loss.

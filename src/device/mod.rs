@@ -16,6 +16,8 @@ mod buffer;
 mod counters;
 mod file;
 pub mod memory;
+mod queue;
+mod read_ahead;
 mod removal;
 pub mod system;
 
@@ -26,6 +28,9 @@ pub use counters::{IoCount, IoCounters, IoSnapshot, Purpose};
 pub use file::{Directory, File};
 #[doc(hidden)]
 pub use memory::NameLocks;
+#[doc(hidden)]
+pub use queue::{EndedPiece, Piece, PieceExecutor};
+pub use read_ahead::ReadAhead;
 pub use system::pages::Pages;
 pub use system::{SystemDirectory, open_files_default};
 pub(crate) use system::{is_shortage, process_mark, random_number};
@@ -112,8 +117,8 @@ pub trait FileBackend: Send + Sync {
     fn alignment(&self) -> usize {
         1
     }
-    /// Returns the descriptor that batches may read from directly; `None` if reads must use this trait.
-    fn descriptor(&self) -> Option<Descriptor<'_>> {
+    /// Returns the descriptor for reads, or also for writes, without this trait; `None` if these must use the trait.
+    fn descriptor(&self, _writes: bool) -> Option<Descriptor<'_>> {
         None
     }
 }
@@ -170,6 +175,11 @@ pub trait DirectoryBackend: Send + Sync {
     }
     /// Limits the number of open files; others are closed, and opened again when they are used.
     fn limit_open_files(&self, _max: u64) {}
+    /// Returns a new executor of pieces of background work; `None` if these are executed one after another.
+    #[doc(hidden)]
+    fn executor(&self) -> Option<Box<dyn PieceExecutor>> {
+        None
+    }
     /// Returns the number of open files and its limit, if they are counted.
     fn open_files(&self) -> Option<(u64, u64)> {
         None

@@ -3,7 +3,7 @@
 
 use crate::coding::Reader;
 use crate::coding::checksum;
-use crate::device::{AlignedBuffer, Appender, Directory, File, Purpose};
+use crate::device::{AlignedBuffer, Appender, Directory, File, Purpose, ReadAhead};
 use crate::{Error, Result};
 use std::ops::Range;
 
@@ -430,6 +430,22 @@ impl StoreFile {
             return Ok(&[]);
         }
         self.file.read(purpose, offset, length, buffer)
+    }
+
+    /// Passes the bytes of blocks from `first` on to `take`, with the number of the first of them: at least a piece and
+    /// `needed` bytes, or all that are left. Returns the number of the next block.
+    pub(super) fn read_blocks_ahead(
+        &self,
+        reader: &mut ReadAhead,
+        first: u64,
+        needed: usize,
+        mut take: impl FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<u64> {
+        let block_bytes = u64::from(self.footer.block_bytes);
+        let (start, length) = self.extent_of(&(first..self.footer.blocks));
+        let number = |offset: u64| offset / block_bytes - 1;
+        let take = |offset, bytes: &[u8]| take(number(offset), bytes);
+        Ok(number(reader.read(&self.file, start..start + length as u64, needed, take)?))
     }
 }
 

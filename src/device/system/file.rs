@@ -154,8 +154,8 @@ impl FileBackend for SystemFile {
         self.alignment
     }
 
-    fn descriptor(&self) -> Option<Descriptor<'_>> {
-        self.file().ok().map(|file| match file {
+    fn descriptor(&self, writes: bool) -> Option<Descriptor<'_>> {
+        self.descriptors.file(&self.source, writes).ok().map(|file| match file {
             Opened::Kept(file) => Descriptor::Borrowed(file.as_fd()),
             Opened::Pooled(file) => Descriptor::Shared(file),
         })

@@ -25,7 +25,7 @@ pub(super) mod ring;
 #[cfg_attr(not(target_os = "linux"), path = "no_window.rs")]
 mod window;
 
-use super::{Access, DirectoryBackend, FileBackend, LOCK};
+use super::{Access, DirectoryBackend, FileBackend, LOCK, PieceExecutor};
 use crate::{Error, Result};
 use descriptors::Descriptors;
 pub(crate) use descriptors::is_shortage;
@@ -241,6 +241,10 @@ impl DirectoryBackend for SystemDirectory {
 
     fn limit_open_files(&self, max: u64) {
         self.descriptors.limit(max);
+    }
+
+    fn executor(&self) -> Option<Box<dyn PieceExecutor>> {
+        ring::executor()
     }
 
     fn open_files(&self) -> Option<(u64, u64)> {

@@ -1,5 +1,6 @@
 //! Replaces `ring` on systems without `io_uring`: all reads are left to the file.
 
+use crate::device::PieceExecutor;
 use crate::device::batch::BatchRead;
 
 pub(in crate::device) fn is_available() -> bool {
@@ -7,3 +8,7 @@ pub(in crate::device) fn is_available() -> bool {
 }
 
 pub(in crate::device) fn read_all(_reads: &mut [BatchRead<'_>], _depth: usize) {}
+
+pub(in crate::device) fn executor() -> Option<Box<dyn PieceExecutor>> {
+    None
+}

@@ -11,11 +11,12 @@
 //! J. Axboe, "Efficient IO with io_uring", 2019.
 
 use crate::device::batch::{BatchRead, QUEUE_DEPTH_MAX};
+use crate::device::{Descriptor, EndedPiece, Piece, PieceExecutor};
 use io_uring::{IoUring, Probe, opcode, types};
 use std::cell::RefCell;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The maximum length of a read through the ring, in bytes.
 const READ_BYTES_MAX: usize = 1 << 30;
@@ -106,7 +107,7 @@ impl Flight<'_, '_> {
             if read.buffer.len() > READ_BYTES_MAX || i64::try_from(read.offset).is_err() {
                 continue;
             }
-            read.descriptor = read.file.descriptor();
+            read.descriptor = read.file.descriptor(false);
             let Some(descriptor) = &read.descriptor else { continue };
             let descriptor = descriptor.as_fd().as_raw_fd();
             let (address, length) = (read.buffer.as_mut_ptr(), read.buffer.len() as u32);
@@ -153,5 +154,153 @@ impl Flight<'_, '_> {
             self.reap();
             std::thread::yield_now();
         }
+    }
+}
+
+/// The maximum number of pieces in flight.
+const PIECES_MAX: usize = 64;
+
+/// Returns a new executor, if the system has `io_uring`.
+pub(in crate::device) fn executor() -> Option<Box<dyn PieceExecutor>> {
+    is_available().then(|| Box::new(RingExecutor::default()) as Box<dyn PieceExecutor>)
+}
+
+/// Executes pieces through a ring of its own, which is made for the first one. Another thread may wait for a piece than
+/// has begun it.
+#[derive(Default)]
+struct RingExecutor {
+    ring: Option<IoUring>,
+    /// The process that made the ring. In a forked child, pieces in flight are left to the parent.
+    process: u32,
+    /// The pieces in flight. The number of a slot identifies its entry.
+    slots: Vec<Option<InFlight>>,
+    ended: Vec<EndedPiece>,
+}
+
+struct InFlight {
+    number: u64,
+    piece: Piece,
+    /// What keeps the descriptor open, if the file does not.
+    _opened: Option<Arc<std::fs::File>>,
+}
+
+impl PieceExecutor for RingExecutor {
+    fn begin(&mut self, number: u64, mut piece: Piece) {
+        self.leave_to_parent();
+        while self.slots.iter().flatten().count() >= PIECES_MAX {
+            self.wait_in_kernel();
+        }
+        if self.ring.is_none() {
+            self.ring = IoUring::new(PIECES_MAX as u32).ok();
+            self.process = std::process::id();
+        }
+        if let Err(piece_back) = self.submit(number, piece) {
+            piece = piece_back;
+            let outcome = piece.execute();
+            self.ended.push((number, piece, outcome));
+        }
+    }
+
+    fn wait(&mut self) -> Option<EndedPiece> {
+        self.leave_to_parent();
+        while self.ended.is_empty() && self.slots.iter().any(Option::is_some) {
+            self.wait_in_kernel();
+        }
+        self.ended.pop()
+    }
+}
+
+impl RingExecutor {
+    /// Gives a piece to the kernel, or gives it back.
+    fn submit(&mut self, number: u64, piece: Piece) -> Result<(), Piece> {
+        let Some(ring) = &mut self.ring else { return Err(piece) };
+        if piece.buffer.len() > READ_BYTES_MAX || i64::try_from(piece.offset).is_err() {
+            return Err(piece);
+        }
+        let (descriptor, opened) = match piece.file.descriptor(piece.is_write) {
+            Some(Descriptor::Borrowed(descriptor)) => (descriptor.as_raw_fd(), None),
+            Some(Descriptor::Shared(file)) => (file.as_raw_fd(), Some(file)),
+            None => return Err(piece),
+        };
+        let at = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
+        if at == self.slots.len() {
+            self.slots.push(None);
+        }
+        let in_flight = self.slots[at].insert(InFlight { number, piece, _opened: opened });
+        let InFlight { piece: Piece { buffer, is_write, offset, .. }, .. } = in_flight;
+        let length = buffer.len() as u32;
+        let entry = match *is_write {
+            true => {
+                opcode::Write::new(types::Fd(descriptor), buffer.as_ptr(), length).offset(*offset).build()
+            }
+            false => {
+                opcode::Read::new(types::Fd(descriptor), buffer.as_mut_ptr(), length).offset(*offset).build()
+            }
+        };
+        // SAFETY: the slot owns the buffer and the file, which keeps the descriptor open, or the descriptor itself. It
+        // is emptied only when the kernel has completed the entry, or has not taken it and the ring is closed; if this
+        // value is dropped before, the slot is forgotten or waited for. Moving the slot does not move the bytes.
+        let pushed = unsafe { ring.submission().push(&entry.user_data(at as u64)) };
+        if pushed.is_err() {
+            return self.slots[at].take().map_or(Ok(()), |in_flight| Err(in_flight.piece));
+        }
+        // An entry that the kernel does not take now is submitted again by `wait_in_kernel`.
+        let _ = ring.submit();
+        Ok(())
+    }
+
+    /// Waits until the kernel has completed an entry, and takes all that it has completed.
+    fn wait_in_kernel(&mut self) {
+        let Some(ring) = &mut self.ring else { return self.slots.clear() };
+        // The entry that is waited for may be complete already.
+        let outcome = if ring.completion().is_empty() { ring.submit_and_wait(1).map(drop) } else { Ok(()) };
+        self.reap();
+        match outcome {
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+            Err(error) if error.kind() == ErrorKind::ResourceBusy => {}
+            Err(_) => self.abandon(),
+            Ok(()) => {}
+        }
+    }
+
+    fn reap(&mut self) {
+        let Some(ring) = &mut self.ring else { return };
+        for entry in ring.completion() {
+            let slot = self.slots.get_mut(entry.user_data() as usize).and_then(Option::take);
+            let Some(InFlight { number, piece, .. }) = slot else { continue };
+            let outcome = usize::try_from(entry.result())
+                .map_err(|_| std::io::Error::from_raw_os_error(-entry.result()));
+            self.ended.push((number, piece, outcome));
+        }
+    }
+
+    /// Waits until the kernel has completed the entries that it took, closes the ring, which can no longer wait, and
+    /// executes the others.
+    fn abandon(&mut self) {
+        while let Some(ring) = &mut self.ring
+            && self.slots.iter().flatten().count() > ring.submission().len()
+        {
+            self.reap();
+            std::thread::yield_now();
+        }
+        self.ring = None;
+        for InFlight { number, mut piece, .. } in self.slots.drain(..).flatten() {
+            let outcome = piece.execute();
+            self.ended.push((number, piece, outcome));
+        }
+    }
+
+    /// In a forked child, forgets the ring and the pieces in flight: the kernel completes them for the parent.
+    fn leave_to_parent(&mut self) {
+        if self.ring.is_some() && self.process != std::process::id() {
+            std::mem::forget(self.ring.take());
+            std::mem::forget(std::mem::take(&mut self.slots));
+        }
+    }
+}
+
+impl Drop for RingExecutor {
+    fn drop(&mut self) {
+        while self.wait().is_some() {}
     }
 }

@@ -16,5 +16,5 @@ pub use crate::store::block::BLOCK_HEADER_BYTES;
 pub use crate::store::file::{FILE_ALIGNMENT, FOOTER_BYTES, FOOTER_COPIES};
 pub use crate::store::log::format::FRAME_CRC_BYTES;
 pub use crate::store::log_store::LOG_TABLES_MAX;
-pub use crate::store::ordered::{PIECES_PER_BUCKET, UNUSED_SHARE};
+pub use crate::store::ordered::{BUCKET_BYTES_MAX, PIECES_PER_BUCKET, UNUSED_SHARE};
 pub use crate::store::record::EXPIRY_BYTES;

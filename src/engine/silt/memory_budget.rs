@@ -47,6 +47,8 @@ const LOG_SLOTS_MIN: u64 = 64;
 /// A transfer of background work, and the log's buffer, take at most one part in this many of the budget.
 const TRANSFER_SHARE: u64 = 64;
 const TRANSFER_BYTES_MIN: u64 = 4 << 10;
+/// With direct I/O a stream has twice the buffers, one of them in flight, so they are smaller by this factor.
+const BUFFERS_IN_FLIGHT: u64 = 2;
 /// The reads of `get_many` take at most one part in this many of the budget.
 const BATCH_SHARE: u64 = 16;
 /// A filter that is being built takes at most one part in this many of the budget.
@@ -197,7 +199,8 @@ impl MemoryBudget {
     pub fn transfer_bytes(&self) -> usize {
         let Configuration { settings, directory, .. } = &*self.configuration;
         let bytes = piece_bytes(settings, self.keys.load(Relaxed), directory.access());
-        bytes.min(self.transfer_bytes_max())
+        let shared = if directory.access().is_direct() { BUFFERS_IN_FLIGHT as usize } else { 1 };
+        bytes.min((self.transfer_bytes_max() / shared).max(TRANSFER_BYTES_MIN as usize))
     }
 
     /// Returns whether a filter of this size may be built.
@@ -308,8 +311,13 @@ impl MemoryBudget {
         }
         let transfer = self.transfer_bytes() as u64;
         let block = u64::from(self.configuration.header.block_bytes);
-        let convert = records * CONVERT_BYTES_PER_RECORD + 3 * transfer + 2 * block;
-        let merge = 5 * transfer + (stores + 4) * 3 * block + 2 * sorted_bytes;
+        // With direct I/O each of the streams that a job reads or writes has a piece in flight.
+        let (writing, merging_streams) = match self.configuration.directory.access().is_direct() {
+            true => (1, 3),
+            false => (0, 0),
+        };
+        let convert = records * CONVERT_BYTES_PER_RECORD + (3 + writing) * transfer + 2 * block;
+        let merge = (5 + merging_streams) * transfer + (stores + 4) * 3 * block + 2 * sorted_bytes;
         let cached = if self.cache.is_enabled() { self.cache.heap_bytes() as u64 } else { 0 };
         // The account may have changed since the pieces were counted.
         let fixed = self.account().total_bytes().saturating_sub(pieces + cached + converting + merging);

@@ -45,9 +45,10 @@ pub const PARTITIONS_PER_FROZEN: usize = 8;
 pub const FROZEN_MAX_MIN: usize = 2;
 /// The transfers of a merge have one byte per this many keys.
 pub const KEYS_PER_PIECE_BYTE: u64 = 1024;
-/// The minimum size of a transfer of a merge, in bytes: through the page cache, and with direct I/O.
+/// The minimum size of a transfer of a merge, in bytes: through the page cache, and with direct I/O, where overwriting
+/// values of 1,000 B is 20 % slower with half of it.
 pub const PIECE_BYTES_MIN: usize = 16 << 10;
-const DIRECT_PIECE_BYTES_MIN: usize = 64 << 10;
+const DIRECT_PIECE_BYTES_MIN: usize = 512 << 10;
 
 /// The counts of one partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -239,7 +240,7 @@ pub(super) fn position_bits(last: &LogStore, end: u64, slots: u32) -> u8 {
 }
 
 /// Returns the size of a merge's transfers in bytes. It grows with the data, so that the memory per key does not. With
-/// direct I/O transfers are larger, because each waits for the device, but not so large that lookups wait long for one.
+/// direct I/O transfers are larger, because the system does not collect them; while gets read, `device` divides them.
 pub(super) fn piece_bytes(settings: &SiltSettings, keys: u64, access: Access) -> usize {
     let wanted = (keys / KEYS_PER_PIECE_BYTE).next_power_of_two() as usize;
     let least = if access.is_direct() { DIRECT_PIECE_BYTES_MIN } else { PIECE_BYTES_MIN };

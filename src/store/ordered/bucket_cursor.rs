@@ -12,7 +12,7 @@
 use super::OrderedTable;
 use super::index::PagedIndex;
 use crate::Result;
-use crate::device::{Purpose, with_scratch};
+use crate::device::{Purpose, ReadAhead};
 use crate::index::filter::CuckooFilter;
 use crate::key::KeyHash;
 use crate::store::merge::{Cursor, Entry};
@@ -57,8 +57,7 @@ impl Buckets {
 pub(super) struct BucketCursor {
     table: Arc<OrderedTable>,
     buckets: Buckets,
-    purpose: Purpose,
-    piece_bytes: usize,
+    reader: ReadAhead,
     slot_bytes: usize,
     next_block: u64,
     /// The slots that have been read and not yet returned, and free ones.
@@ -77,8 +76,7 @@ impl BucketCursor {
             // The cursor needs neither index nor filter, so that they can be released while it runs.
             table: Arc::new(table.without_filter().without_index()),
             buckets,
-            purpose,
-            piece_bytes,
+            reader: ReadAhead::new(purpose, piece_bytes, table.file.footer().block_bytes as usize),
             slot_bytes: table.form.slot_bytes(&table.shape.layout).unwrap_or(1),
             next_block: 0,
             slots: Vec::new(),
@@ -100,27 +98,24 @@ impl BucketCursor {
         let table = self.table.clone();
         let file = &table.file;
         let block_bytes = file.footer().block_bytes as usize;
-        let count = (self.piece_bytes / block_bytes).max(1) as u64;
-        let blocks = self.next_block..(self.next_block + count).min(file.footer().blocks);
-        if blocks.is_empty() {
+        if self.next_block >= file.footer().blocks {
             return Ok(false);
         }
-        with_scratch(|buffer| -> Result<()> {
-            let bytes = file.read_blocks(self.purpose, blocks.clone(), buffer)?;
-            for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
+        let BucketCursor { pending, slots, free, slot_bytes, .. } = self;
+        self.next_block = file.read_blocks_ahead(&mut self.reader, self.next_block, 0, |first, bytes| {
+            for (number, bytes) in (first..).zip(bytes.chunks_exact(block_bytes)) {
                 let payload = table.block(number, bytes, true)?.payload;
-                self.pending.reserve_exact(payload.len() / self.slot_bytes);
+                pending.reserve_exact(payload.len() / *slot_bytes);
                 let mut at = 0;
                 while let Ok((record, taken)) = table.decode(&payload[at..]) {
-                    let hash = self.table.shape.placing.place(record.key);
-                    let index = self.keep(&payload[at..at + self.slot_bytes]);
-                    self.pending.push((hash, index));
+                    let hash = table.shape.placing.place(record.key);
+                    let index = keep(slots, free, &payload[at..at + *slot_bytes]);
+                    pending.push((hash, index));
                     at += taken;
                 }
             }
             Ok(())
         })?;
-        self.next_block = blocks.end;
         let mut pending = std::mem::take(&mut self.pending);
         let key = |index| self.record(index).map(|record| record.key);
         pending.sort_unstable_by(|(one_hash, one), (other_hash, other)| {
@@ -135,22 +130,22 @@ impl BucketCursor {
         let slot = self.slots.get(at..at + self.slot_bytes)?;
         self.table.shape.layout.decode_slot(slot, self.table.form.has_flags())
     }
+}
 
-    /// Copies a slot into the window and returns its index there.
-    fn keep(&mut self, slot: &[u8]) -> u32 {
-        match self.free.pop() {
-            Some(index) => {
-                let at = index as usize * slot.len();
-                self.slots[at..at + slot.len()].copy_from_slice(slot);
-                index
+/// Copies a slot into the window and returns its index there.
+fn keep(slots: &mut Vec<u8>, free: &mut Vec<u32>, slot: &[u8]) -> u32 {
+    match free.pop() {
+        Some(index) => {
+            let at = index as usize * slot.len();
+            slots[at..at + slot.len()].copy_from_slice(slot);
+            index
+        }
+        None => {
+            if slots.capacity() - slots.len() < slot.len() {
+                slots.reserve_exact(slot.len().max(GROWTH_BYTES));
             }
-            None => {
-                if self.slots.capacity() - self.slots.len() < slot.len() {
-                    self.slots.reserve_exact(slot.len().max(GROWTH_BYTES));
-                }
-                self.slots.extend_from_slice(slot);
-                (self.slots.len() / slot.len() - 1) as u32
-            }
+            slots.extend_from_slice(slot);
+            (slots.len() / slot.len() - 1) as u32
         }
     }
 }
@@ -178,5 +173,6 @@ impl Cursor for BucketCursor {
         self.slots.capacity()
             + self.free.capacity() * size_of::<u32>()
             + self.pending.capacity() * size_of::<(KeyHash, u32)>()
+            + self.reader.heap_bytes()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::OrderedTable;
 use crate::Result;
-use crate::device::{Purpose, with_scratch};
+use crate::device::{Purpose, ReadAhead};
 use crate::key::KeyHash;
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::{RecordProblem, RecordSpan};
@@ -13,8 +13,7 @@ use std::sync::Arc;
 /// The records of an [`OrderedTable`] whose records are ordered throughout, read in pieces.
 pub struct OrderedCursor {
     table: Arc<OrderedTable>,
-    purpose: Purpose,
-    piece_bytes: usize,
+    reader: ReadAhead,
     next_block: u64,
     /// The table with its index, for [`seek`](Cursor::seek). Released by the first read.
     indexed: Option<OrderedTable>,
@@ -37,8 +36,7 @@ impl OrderedCursor {
         OrderedCursor {
             // The cursor needs neither index nor filter, so that they can be released while it runs.
             table: Arc::new(table.without_filter().without_index()),
-            purpose,
-            piece_bytes,
+            reader: ReadAhead::new(purpose, piece_bytes, table.file.footer().block_bytes as usize),
             next_block: 0,
             indexed: Some(table.without_filter()),
             skips_partial_record: false,
@@ -74,31 +72,28 @@ impl OrderedCursor {
         }
         self.indexed = None;
         let missing = needed.saturating_sub(self.payload.len() - self.at);
-        let count = self.piece_bytes.max(missing).div_ceil(block_bytes).max(1) as u64;
-        let blocks = self.next_block..(self.next_block + count).min(file.footer().blocks);
         self.payload.drain(..self.at);
         let decoded = self.block_ends.partition_point(|end| *end <= self.at);
         self.block_ends.drain(..decoded);
         self.block_ends.iter_mut().for_each(|end| *end -= self.at);
         self.at = 0;
-        // One buffer per thread serves all cursors of a merge.
-        with_scratch(|buffer| -> Result<()> {
-            let bytes = file.read_blocks(self.purpose, blocks.clone(), buffer)?;
-            self.payload.reserve_exact(bytes.len());
-            for (number, bytes) in blocks.clone().zip(bytes.chunks_exact(block_bytes)) {
-                let block = self.table.block(number, bytes, true)?;
-                let skipped = match block.first_record {
-                    _ if !self.skips_partial_record => 0,
-                    Some(first_record) => first_record,
-                    None => block.payload.len(),
-                };
-                self.skips_partial_record &= block.first_record.is_none();
-                self.payload.extend_from_slice(block.payload.get(skipped..).unwrap_or_default());
-                self.block_ends.push_back(self.payload.len());
-            }
-            Ok(())
-        })?;
-        self.next_block = blocks.end;
+        let OrderedCursor { table, payload, block_ends, skips_partial_record, .. } = self;
+        self.next_block =
+            table.file.read_blocks_ahead(&mut self.reader, self.next_block, missing, |first, bytes| {
+                payload.reserve_exact(bytes.len());
+                for (number, bytes) in (first..).zip(bytes.chunks_exact(block_bytes)) {
+                    let block = table.block(number, bytes, true)?;
+                    let skipped = match block.first_record {
+                        _ if !*skips_partial_record => 0,
+                        Some(first_record) => first_record,
+                        None => block.payload.len(),
+                    };
+                    *skips_partial_record &= block.first_record.is_none();
+                    payload.extend_from_slice(block.payload.get(skipped..).unwrap_or_default());
+                    block_ends.push_back(payload.len());
+                }
+                Ok(())
+            })?;
         Ok(true)
     }
 }
@@ -132,7 +127,7 @@ impl Cursor for OrderedCursor {
     /// Finds the block by the index, or by a search if the index is not in memory.
     fn seek(&mut self, placement: u64) -> Result<()> {
         if let Some(table) = &self.indexed {
-            self.next_block = table.first_block_from(self.purpose, placement)?;
+            self.next_block = table.first_block_from(self.reader.purpose(), placement)?;
             self.skips_partial_record = self.next_block > 0;
         }
         Ok(())
@@ -144,6 +139,6 @@ impl Cursor for OrderedCursor {
     }
 
     fn heap_bytes(&self) -> usize {
-        self.payload.capacity() + self.block_ends.capacity() * size_of::<usize>()
+        self.payload.capacity() + self.block_ends.capacity() * size_of::<usize>() + self.reader.heap_bytes()
     }
 }

@@ -34,7 +34,9 @@ pub use index::{IndexKind, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
 use index::{PagedIndex, blocks_of};
 use search::Search;
 pub(crate) use writer::slots_per_block;
-pub use writer::{OrderedTableSettings, OrderedTableWriter, PIECES_PER_BUCKET, UNUSED_SHARE};
+pub use writer::{
+    BUCKET_BYTES_MAX, OrderedTableSettings, OrderedTableWriter, PIECES_PER_BUCKET, UNUSED_SHARE,
+};
 
 use super::Query;
 use super::block::{BLOCK_HEADER_BYTES, Block};

@@ -21,6 +21,8 @@ const CHECKED_SHARE: u32 = 64;
 
 /// The maximum size of a bucket of a block-perfect index, which is held in memory, in pieces.
 pub const PIECES_PER_BUCKET: usize = 4;
+/// The same in bytes, unless a piece is larger.
+pub const BUCKET_BYTES_MAX: usize = 256 << 10;
 
 /// The number of bytes by which the memory for a bucket grows.
 const GROWTH_BYTES: usize = 4096;
@@ -99,7 +101,9 @@ impl IndexBuilder {
         let Some(kind) = settings.index else { return Ok(IndexBuilder::None) };
         if kind.is_perfect() {
             let slot_bytes = settings.shape.layout.slot_bytes(false).unwrap_or(1).max(1);
-            let bucket_records = (PIECES_PER_BUCKET * settings.piece_bytes / slot_bytes) as u32;
+            let bucket_bytes_max = BUCKET_BYTES_MAX.max(settings.piece_bytes);
+            let bucket_bytes = (PIECES_PER_BUCKET * settings.piece_bytes).min(bucket_bytes_max);
+            let bucket_records = (bucket_bytes / slot_bytes) as u32;
             let records_per_block = if kind.locates_slots() { 1 } else { slots_per_block };
             let settings = PerfectIndexSettings { expected_records, records_per_block, bucket_records };
             let index = Box::new(PerfectIndexBuilder::new(settings)?);

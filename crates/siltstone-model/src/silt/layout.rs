@@ -34,6 +34,7 @@ const KEYS_PER_PIECE_BYTE: f64 = costs::KEYS_PER_PIECE_BYTE as f64;
 const PIECE_BYTES_MIN: f64 = costs::PIECE_BYTES_MIN as f64;
 const BUCKET_RECORDS: f64 = costs::BUCKET_KEYS as f64;
 const PIECES_PER_BUCKET: f64 = costs::PIECES_PER_BUCKET as f64;
+const BUCKET_BYTES_MAX: f64 = costs::BUCKET_BYTES_MAX as f64;
 const KEYS_PER_RANGE: f64 = costs::KEYS_PER_RANGE as f64;
 /// As counted by the test `the_constants_of_the_merge_policy_are_those_of_its_simulation` for 4 to 64 partitions that
 /// merge 3 to 33 HashStores at once: the first within 0.12, the others within 0.15.
@@ -340,7 +341,8 @@ impl SiltLayout {
 
     /// Returns the records of a bucket of the block-perfect index.
     fn bucket_records(&self, keys: f64, slots: f64) -> f64 {
-        let most = PIECES_PER_BUCKET * self.piece_bytes(keys) / self.slot_bytes();
+        let piece = self.piece_bytes(keys);
+        let most = (PIECES_PER_BUCKET * piece).min(BUCKET_BYTES_MAX.max(piece)) / self.slot_bytes();
         most.clamp(4.0 * slots, BUCKET_RECORDS.max(4.0 * slots))
     }
 

@@ -96,6 +96,11 @@ impl Disk {
         disk
     }
 
+    /// Returns a seed for what is not a part of the disk, without a draw from its random numbers.
+    pub fn seed(&self) -> u64 {
+        self.random.get_seed()
+    }
+
     pub fn power_off_after(&mut self, operations: u64) {
         self.power_off_at = self.changes.saturating_add(operations);
     }

@@ -15,15 +15,17 @@ mod crash;
 mod damage;
 mod disk;
 mod faults;
+mod pieces;
 #[cfg(test)]
 mod tests;
 
 pub use crash::{Crash, Survival};
 pub use damage::Damage;
 pub use faults::{Call, FailingCall, Faults};
+pub use pieces::ShuffledPieces;
 
 use disk::{Disk, Inode};
-use siltstone::device::{Access, DirectoryBackend, FileBackend, LOCK, NameLocks};
+use siltstone::device::{Access, DirectoryBackend, FileBackend, LOCK, NameLocks, PieceExecutor};
 use siltstone::sync::{Mutex, MutexGuard};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -214,6 +216,11 @@ impl DirectoryBackend for SimulatedDirectory {
 
     fn set_aside(&self, names: &[&str], folder: &str) -> io::Result<()> {
         self.disk.lock().set_aside(names, folder)
+    }
+
+    /// Pieces of direct files are executed late, in a random order, and some of them only in part.
+    fn executor(&self) -> Option<Box<dyn PieceExecutor>> {
+        Some(Box::new(ShuffledPieces::new(self.disk.lock().seed())))
     }
 
     fn path(&self) -> PathBuf {

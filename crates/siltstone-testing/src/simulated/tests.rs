@@ -1,5 +1,5 @@
 use super::*;
-use siltstone::device::{AlignedBuffer, Directory, File, LOCK, Purpose};
+use siltstone::device::{AlignedBuffer, Appender, Directory, File, LOCK, Purpose, ReadAhead};
 use std::collections::BTreeSet;
 
 fn directory(backend: &SimulatedDirectory) -> Directory {
@@ -376,4 +376,114 @@ fn direct_files_ask_for_their_alignment_and_can_be_refused() {
     assert!(directory(&refusing).create("data", Access::Direct).is_err());
     let file = directory(&refusing).create("data", Access::DirectOrBuffered).unwrap();
     assert_eq!(file.alignment(), 1);
+}
+
+const PIECE_BYTES: usize = 4096;
+
+/// Returns a directory of direct files, whose pieces are executed late, in a random order and in part.
+fn shuffled(seed: u64) -> (SimulatedDirectory, Directory) {
+    let backend = SimulatedDirectory::new(seed);
+    (backend.clone(), Directory::new(backend, Access::Direct))
+}
+
+fn append(directory: &Directory, name: &str, bytes: &[u8]) -> siltstone::Result<(File, u64)> {
+    let mut appender = Appender::new(directory.create(name, Access::Direct)?, Purpose::Merge, PIECE_BYTES);
+    let mut outcome = Ok(());
+    for chunk in bytes.chunks(1777) {
+        let appended = appender.append(chunk);
+        assert!(outcome.is_ok() || appended.is_err(), "an append after an error succeeds");
+        outcome = outcome.and(appended);
+    }
+    let finished = appender.finish();
+    outcome?;
+    finished
+}
+
+fn read_through(file: &File, length: u64) -> siltstone::Result<Vec<u8>> {
+    let mut reader = ReadAhead::new(Purpose::Merge, PIECE_BYTES, 512);
+    let (mut bytes, mut at) = (Vec::new(), 0);
+    while at < length {
+        at = reader.read(file, at..length, 0, |offset, piece| {
+            assert_eq!(offset, bytes.len() as u64);
+            bytes.extend_from_slice(piece);
+            Ok(())
+        })?;
+    }
+    Ok(bytes)
+}
+
+#[test]
+fn streams_over_late_short_and_shuffled_pieces_transfer_the_right_bytes() {
+    let mut random = fastrand::Rng::with_seed(11);
+    for seed in 0..50 {
+        let (_, directory) = shuffled(seed);
+        let contents: Vec<Vec<u8>> =
+            (0..3).map(|_| (0..random.usize(..60_000)).map(|_| random.u8(..)).collect()).collect();
+        let files: Vec<File> =
+            (0..3).map(|name| directory.create(&name.to_string(), Access::Direct).unwrap()).collect();
+        let mut appenders: Vec<_> =
+            files.into_iter().map(|file| Appender::new(file, Purpose::Merge, PIECE_BYTES)).collect();
+        for at in (0..60_000).step_by(1500) {
+            for (appender, bytes) in appenders.iter_mut().zip(&contents) {
+                appender.append(bytes.get(at..).map_or(&[], |rest| &rest[..rest.len().min(1500)])).unwrap();
+            }
+        }
+        for (appender, bytes) in appenders.into_iter().zip(&contents) {
+            let (file, length) = appender.finish().unwrap();
+            assert_eq!(read_through(&file, length).unwrap()[..bytes.len()], bytes[..], "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn an_error_of_any_piece_is_returned_and_nothing_after_it_succeeds() {
+    let bytes: Vec<u8> = (0..40_000).map(|at| (at / 7) as u8).collect();
+    let mut failures = [0, 0];
+    for after in 0..40 {
+        for (failed, call) in [Call::Write, Call::Read].into_iter().enumerate() {
+            let (backend, directory) = shuffled(after);
+            backend.set_failing_call(Some(FailingCall {
+                call: Some(call),
+                name_part: "",
+                after,
+                for_ever: false,
+            }));
+            let outcome =
+                append(&directory, "data", &bytes).and_then(|(file, length)| read_through(&file, length));
+            match outcome {
+                Ok(read) => assert_eq!(read[..bytes.len()], bytes[..]),
+                Err(_) => failures[failed] += 1,
+            }
+        }
+    }
+    assert!(failures.iter().all(|&failures| failures >= 10), "{failures:?}");
+}
+
+#[test]
+fn a_stream_that_is_dropped_with_a_piece_in_flight_executes_it() {
+    let (backend, directory) = shuffled(0);
+    let file = directory.create("data", Access::Direct).unwrap();
+    let mut appender = Appender::new(file, Purpose::Merge, PIECE_BYTES);
+    let before = backend.changes();
+    appender.append(&[7; PIECE_BYTES]).unwrap();
+    assert_eq!(backend.changes(), before);
+    drop(appender);
+    // Its outcome is ignored, so it may have been written only in part.
+    let written = contents(&backend, "data").unwrap();
+    assert!(!written.is_empty() && written.iter().all(|&byte| byte == 7));
+}
+
+#[test]
+fn while_gets_read_no_piece_is_left_in_flight() {
+    let (backend, directory) = shuffled(0);
+    let (other, _) = append(&directory, "other", &[1; 10_000]).unwrap();
+    let file = directory.create("data", Access::Direct).unwrap();
+    let mut appender = Appender::new(file, Purpose::Merge, PIECE_BYTES);
+    appender.append(&[3; PIECE_BYTES]).unwrap();
+    assert_eq!(contents(&backend, "data").unwrap(), [], "without gets, the piece is in flight");
+    for pieces in 2..10 {
+        other.read(Purpose::Get, 0, 1, &mut AlignedBuffer::default()).unwrap();
+        appender.append(&[3; PIECE_BYTES]).unwrap();
+        assert_eq!(contents(&backend, "data").unwrap(), vec![3; pieces * PIECE_BYTES]);
+    }
 }

@@ -186,6 +186,24 @@ fn an_opened_database_serves_lookups_before_its_indexes_are_read() {
 }
 
 #[test]
+fn pieces_in_flight_stay_within_the_budget() {
+    let program = std::env::current_exe().unwrap();
+    for budget in [400 << 10, 4 << 20] {
+        for (what, builder, value_bytes) in forms().into_iter().step_by(6) {
+            let folder = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
+            let directory = Directory::system(folder.path(), Access::DirectOrBuffered).unwrap();
+            let database = builder.memory_budget(budget).open_in(directory).unwrap();
+            for number in 0..KEYS {
+                database.put(key(number * 7919 % KEYS), value(number, 0, value_bytes)).unwrap();
+            }
+            database.compact().unwrap();
+            let peak = database.stats().ram_peak;
+            assert!(peak.total_bytes() <= budget, "{what}: {peak:?}");
+        }
+    }
+}
+
+#[test]
 fn absent_keys_seldom_cost_a_read_with_a_filter_on_the_last_store() {
     for fixed in [true, false] {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);

@@ -1,0 +1,316 @@
+//! Pieces of sequential streams that are read and written in the background, while their users work on other bytes.
+//!
+//! ```text
+//! merge   | work on piece 4 | wait | work on piece 5 | ..
+//! drive        | read 5 | write 3 |     | read 6 | write 4 | ..
+//! ```
+//!
+//! A directory has a queue for each purpose of background work, so that the one merge and the one conversion that run
+//! at a time do not wait for each other. A piece owns its buffer and keeps its file open until it has completed, also
+//! if its user has dropped it. A [`PieceExecutor`] of the directory's backend executes pieces, in any order: `io_uring`
+//! for real files, a random order in tests. Without one, and while gets read from the same directory, a piece is
+//! executed when it begins: a get queues behind what was given to the drive before.
+
+use super::{AlignedBuffer, FileBackend, IoCounters};
+use crate::sync::Mutex;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+/// The maximum length of a piece that is not overlapped, in bytes: a get waits 0.2 ms at most for one of this size.
+pub(super) const SHARED_PIECE_BYTES_MAX: usize = 64 << 10;
+/// Gets count as ended after this many pieces without one.
+const CHECKS_WITHOUT_GETS: u32 = 16;
+
+/// A read or a write that is executed in the background, with its own buffer.
+pub struct Piece {
+    /// The file, open as long as the piece exists.
+    pub file: Arc<dyn FileBackend>,
+    /// Whether the buffer is written to the file, or read from it.
+    pub is_write: bool,
+    /// The offset in the file, in bytes.
+    pub offset: u64,
+    /// The bytes, all of which are transferred.
+    pub buffer: AlignedBuffer,
+}
+
+impl Piece {
+    /// Executes the piece. Returns the number of bytes, as [`FileBackend::read_at`] does.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn execute(&mut self) -> io::Result<usize> {
+        match self.is_write {
+            true => self.file.write_at(self.offset, &self.buffer).map(|()| self.buffer.len()),
+            false => self.file.read_at(self.offset, &mut self.buffer),
+        }
+    }
+
+    /// Returns whether a number of transferred bytes completes it. A read may end within a block, at the end of the
+    /// file.
+    fn is_complete(&self, count: usize) -> bool {
+        count == self.buffer.len() || !self.is_write && !count.is_multiple_of(self.file.alignment())
+    }
+}
+
+/// A piece that has ended, by its number, and the number of transferred bytes or the error.
+pub type EndedPiece = (u64, Piece, io::Result<usize>);
+
+/// Executes pieces, overlapped and in any order. Dropping it ends all pieces first.
+pub trait PieceExecutor: Send {
+    /// Begins a piece. May wait for others.
+    fn begin(&mut self, number: u64, piece: Piece);
+    /// Returns a piece that has ended, and waits for one if necessary; `None` if none is left. It may have transferred
+    /// fewer bytes than requested.
+    fn wait(&mut self) -> Option<EndedPiece>;
+}
+
+/// A queue of pieces. Cheap to clone; clones share it.
+#[derive(Clone, Default)]
+pub(super) struct PieceQueue(Arc<Mutex<Queue>>);
+
+#[derive(Default)]
+struct Queue {
+    executor: Option<Box<dyn PieceExecutor>>,
+    next: u64,
+    ended: Vec<EndedPiece>,
+    /// The number of reads of gets at the last check.
+    gets: u64,
+    /// The number of further checks after which gets count as ended, if none reads in the meantime.
+    checks_left: u32,
+}
+
+/// A piece in a queue. Dropping it waits for the piece and ignores its outcome.
+pub(super) struct Ticket {
+    queue: PieceQueue,
+    /// `None` once the piece was taken.
+    number: Option<u64>,
+}
+
+impl PieceQueue {
+    /// Makes a queue. Without an executor, pieces are executed when they begin.
+    pub(super) fn new(executor: Option<Box<dyn PieceExecutor>>) -> Self {
+        PieceQueue(Arc::new(Mutex::new(Queue { executor, ..Queue::default() })))
+    }
+
+    /// Returns whether pieces are overlapped now: whether there is an executor, and no get has read from the directory
+    /// recently.
+    pub(super) fn overlaps(&self, counters: &IoCounters) -> bool {
+        self.0.lock().overlaps(counters)
+    }
+
+    /// Begins a piece.
+    pub(super) fn begin(&self, mut piece: Piece, counters: &IoCounters) -> Ticket {
+        let mut queue = self.0.lock();
+        let number = queue.next;
+        queue.next += 1;
+        let overlaps = queue.overlaps(counters);
+        match &mut queue.executor {
+            Some(executor) if overlaps => executor.begin(number, piece),
+            _ => {
+                while queue.wait_for_one() {}
+                let outcome = piece.execute();
+                queue.ended.push((number, piece, outcome));
+            }
+        }
+        Ticket { queue: self.clone(), number: Some(number) }
+    }
+}
+
+impl Queue {
+    fn overlaps(&mut self, counters: &IoCounters) -> bool {
+        let gets = counters.gets();
+        self.checks_left = match std::mem::replace(&mut self.gets, gets) == gets {
+            true => self.checks_left.saturating_sub(1),
+            false => CHECKS_WITHOUT_GETS,
+        };
+        self.executor.is_some() && self.checks_left == 0
+    }
+
+    /// Waits until a piece has ended. Returns false if none is in flight.
+    fn wait_for_one(&mut self) -> bool {
+        match self.executor.as_mut().and_then(|executor| executor.wait()) {
+            Some(ended) => self.ended.push(ended),
+            None => return false,
+        }
+        true
+    }
+
+    fn take(&mut self, number: u64) -> Option<(Piece, io::Result<usize>)> {
+        loop {
+            if let Some(at) = self.ended.iter().position(|(ended, ..)| *ended == number) {
+                let (_, piece, outcome) = self.ended.swap_remove(at);
+                return Some((piece, outcome));
+            }
+            if !self.wait_for_one() {
+                return None;
+            }
+        }
+    }
+}
+
+impl Ticket {
+    /// Waits for the piece. Returns its buffer, and the number of transferred bytes or the error.
+    pub(super) fn wait(mut self) -> (AlignedBuffer, io::Result<usize>) {
+        let taken = self.number.take().and_then(|number| self.queue.0.lock().take(number));
+        let Some((mut piece, outcome)) = taken else {
+            return (AlignedBuffer::default(), Err(io::Error::other("a piece in flight was lost")));
+        };
+        let outcome = match outcome {
+            Ok(count) if piece.is_complete(count) => Ok(count),
+            // As if nothing had been transferred: the file transfers everything, or finds the error.
+            Ok(_) => piece.execute(),
+            Err(error) if was_not_executed(&error) => piece.execute(),
+            Err(error) => Err(error),
+        };
+        (piece.buffer, outcome)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(number) = self.number.take() {
+            drop(self.queue.0.lock().take(number));
+        }
+    }
+}
+
+/// Returns whether the system gave up a piece without a failure of the device. It cancels pieces when the thread that
+/// began them ends (`ECANCELED`).
+fn was_not_executed(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock)
+        || error.raw_os_error() == Some(rustix::io::Errno::CANCELED.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Access, Appender, Directory, File, Purpose, ReadAhead, SystemDirectory};
+    use std::ops::Range;
+
+    const PIECE_BYTES: usize = 64 << 10;
+
+    fn folder() -> tempfile::TempDir {
+        let program = std::env::current_exe().unwrap();
+        tempfile::tempdir_in(program.parent().unwrap()).unwrap()
+    }
+
+    fn create(folder: &tempfile::TempDir) -> File {
+        let directory = Directory::new(SystemDirectory::open(folder.path()).unwrap(), Access::Buffered);
+        directory.create("data", Access::DirectOrBuffered).unwrap()
+    }
+
+    fn filled(byte: u8) -> AlignedBuffer {
+        let mut buffer = AlignedBuffer::default();
+        buffer.extend_from_slice(&[byte; PIECE_BYTES]);
+        buffer
+    }
+
+    fn begin(file: &File, pieces: Range<u8>) -> Vec<Ticket> {
+        let begin = |piece: u8| {
+            file.begin_write(Purpose::Merge, PIECE_BYTES as u64 * u64::from(piece), filled(piece))
+        };
+        pieces.map(begin).collect()
+    }
+
+    fn check(file: &File, pieces: u8) {
+        for piece in 0..pieces {
+            let offset = PIECE_BYTES as u64 * u64::from(piece);
+            let (ticket, extent) =
+                file.begin_read(Purpose::Merge, offset, PIECE_BYTES, AlignedBuffer::default()).unwrap();
+            assert_eq!(&file.finish_read(ticket, &extent).unwrap()[..], [piece; PIECE_BYTES]);
+        }
+    }
+
+    #[test]
+    fn more_pieces_than_fit_into_a_ring_complete_in_any_order_of_waiting() {
+        let folder = folder();
+        let file = create(&folder);
+        let mut tickets = begin(&file, 0..200);
+        fastrand::Rng::with_seed(5).shuffle(&mut tickets);
+        for ticket in tickets {
+            assert_eq!(file.finish_write(ticket).unwrap().len(), PIECE_BYTES);
+        }
+        check(&file, 200);
+    }
+
+    #[test]
+    fn pieces_that_are_dropped_in_flight_are_executed_with_their_buffers() {
+        let folder = folder();
+        let file = create(&folder);
+        drop(begin(&file, 0..20));
+        check(&file, 20);
+        // The file outlives its user, and the buffer the stream.
+        let mut appender = Appender::new(file, Purpose::Merge, PIECE_BYTES);
+        appender.append(&[7; 3 * PIECE_BYTES]).unwrap();
+        drop(appender);
+        assert_eq!(
+            std::fs::read(folder.path().join("data")).unwrap()[..3 * PIECE_BYTES],
+            [7; 3 * PIECE_BYTES]
+        );
+    }
+
+    /// The system cancels pieces of a thread that ends.
+    #[test]
+    fn pieces_outlive_the_thread_that_began_them() {
+        let folder = folder();
+        let file = create(&folder);
+        let tickets = std::thread::scope(|scope| scope.spawn(|| begin(&file, 0..50)).join().unwrap());
+        tickets.into_iter().for_each(|ticket| drop(file.finish_write(ticket).unwrap()));
+        check(&file, 50);
+    }
+
+    #[test]
+    fn a_panic_with_pieces_in_flight_leaves_complete_pieces() {
+        let folder = folder();
+        let file = create(&folder);
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _tickets = begin(&file, 0..20);
+            std::panic::resume_unwind(Box::new(()));
+        }));
+        assert!(outcome.is_err());
+        check(&file, 20);
+    }
+
+    #[test]
+    fn a_read_beyond_the_end_is_an_error_of_its_piece_only() {
+        let folder = folder();
+        let file = create(&folder);
+        begin(&file, 0..4).into_iter().for_each(|ticket| drop(file.finish_write(ticket).unwrap()));
+        let mut reader = ReadAhead::new(Purpose::Merge, PIECE_BYTES, 1);
+        let end = 6 * PIECE_BYTES as u64;
+        let mut at = 0;
+        for piece in 0..4 {
+            let take = |_, bytes: &[u8]| {
+                assert!(bytes.iter().all(|&byte| byte == piece));
+                Ok(())
+            };
+            at = reader.read(&file, at..end, 0, take).unwrap();
+        }
+        assert!(reader.read(&file, at..end, 0, |_, _| Ok(())).is_err());
+        check(&file, 4);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_forked_child_leaves_the_pieces_in_flight_to_its_parent() {
+        let folder = folder();
+        let file = create(&folder);
+        let tickets = begin(&file, 0..50);
+        // SAFETY: the child only writes and reads, allocates (which the C library allows after a fork), and ends by
+        // `_exit`.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            drop(tickets);
+            let own = begin(&file, 50..60).into_iter().all(|ticket| file.finish_write(ticket).is_ok());
+            // SAFETY: it ends this process, whose memory is not shared, without running the code of the parent.
+            unsafe { libc::_exit(if own { 0 } else { 1 }) };
+        }
+        assert!(child > 0);
+        tickets.into_iter().for_each(|ticket| drop(file.finish_write(ticket).unwrap()));
+        let mut status = 0;
+        // SAFETY: the process is our child, and `status` is ours.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "status {status:#x}");
+        check(&file, 60);
+    }
+}
