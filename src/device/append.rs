@@ -14,6 +14,8 @@ pub struct Appender {
     purpose: Purpose,
     buffer: AlignedBuffer,
     piece_bytes: usize,
+    /// The length of the piece that is being collected: less while gets wait for the drive.
+    piece_bytes_now: usize,
     /// The piece in flight, and the memory of its buffer.
     in_flight: Option<(Ticket, usize)>,
     /// The first error: after it the file is incomplete.
@@ -33,11 +35,13 @@ impl Appender {
     /// Starts at `position`, a multiple of the file's alignment, and overwrites what follows it.
     pub fn starting_at(file: File, purpose: Purpose, piece_bytes: usize, position: u64) -> Self {
         let piece_bytes = piece_bytes.next_multiple_of(file.alignment().max(1));
+        let piece_bytes_now = file.piece_bytes(purpose, piece_bytes);
         Appender {
             file,
             purpose,
             buffer: AlignedBuffer::with_capacity(piece_bytes),
             piece_bytes,
+            piece_bytes_now,
             in_flight: None,
             failed: None,
             written_bytes: position,
@@ -57,11 +61,11 @@ impl Appender {
     pub fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.unless_failed(|_| Ok(()))?;
         while !bytes.is_empty() {
-            let room = self.piece_bytes - self.buffer.len();
+            let room = self.piece_bytes_now - self.buffer.len();
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             self.buffer.extend_from_slice(now);
             bytes = later;
-            if self.buffer.len() == self.piece_bytes {
+            if self.buffer.len() == self.piece_bytes_now {
                 self.flush()?;
             }
         }
@@ -118,6 +122,7 @@ impl Appender {
             }
         }
         self.buffer.clear();
+        self.piece_bytes_now = self.file.piece_bytes(self.purpose, self.piece_bytes);
         Ok(())
     }
 

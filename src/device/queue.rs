@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 /// The maximum length of a piece that is not overlapped, in bytes: a get waits 0.2 ms at most for one of this size.
 pub(super) const SHARED_PIECE_BYTES_MAX: usize = 64 << 10;
-/// Gets count as ended after this many pieces without one.
-const CHECKS_WITHOUT_GETS: u32 = 16;
+/// Gets count as ended after this many questions, about two for each piece, without one.
+const CHECKS_WITHOUT_GETS: u32 = 64;
 
 /// A read or a write that is executed in the background, with its own buffer.
 pub struct Piece {

@@ -19,11 +19,13 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::ptr;
 
-/// The bytes that are reserved and mapped at a time, a multiple of every page size.
-const WINDOW_BYTES: usize = 1 << 20;
-/// The maximum number of bytes that are made writable at a time. Windows begin at multiples of it.
+/// The bytes that are reserved and mapped at a time: as many as the file has, within these limits.
+const WINDOW_BYTES_MIN: usize = 16 << 10;
+const WINDOW_BYTES_MAX: usize = 1 << 20;
+/// The maximum number of bytes that are made writable at a time.
 const READY_BYTES_MAX: usize = 64 << 10;
-/// The number of bytes that are made writable after a sync. More would be written by the next sync, as zeros.
+/// The number of bytes that are made writable after a sync. More would be written by the next sync, as zeros. Windows
+/// begin at multiples of it, so systems with larger pages refuse them.
 const READY_BYTES_MIN: usize = 4 << 10;
 /// Longer writes are cheaper by `pwrite`.
 const COPIED_BYTES_MAX: usize = 32 << 10;
@@ -83,6 +85,8 @@ pub(super) struct Window {
     address: *mut c_void,
     /// The offset of the first mapped byte in the file.
     start: u64,
+    /// The number of mapped bytes.
+    bytes: usize,
     /// The bytes that were made writable since the last sync.
     ready: Range<usize>,
     /// The number of bytes to make writable next.
@@ -98,22 +102,24 @@ impl Window {
         if !FILE_SYSTEMS.contains(&(fstatfs(file)?.f_type as u64)) {
             return Err(ErrorKind::Unsupported.into());
         }
-        let start = offset - offset % READY_BYTES_MAX as u64;
-        fallocate(file, FallocateFlags::empty(), start, WINDOW_BYTES as u64)?;
+        let start = offset - offset % READY_BYTES_MIN as u64;
+        let bytes = start.min(WINDOW_BYTES_MAX as u64) as usize;
+        let bytes = bytes.next_power_of_two().max(WINDOW_BYTES_MIN);
+        fallocate(file, FallocateFlags::empty(), start, bytes as u64)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the system chooses free addresses.
-        let address = unsafe { mmap(ptr::null_mut(), WINDOW_BYTES, access, MapFlags::SHARED, file, start)? };
-        Ok(Window { address, start, ready: 0..0, step: READY_BYTES_MIN })
+        let address = unsafe { mmap(ptr::null_mut(), bytes, access, MapFlags::SHARED, file, start)? };
+        Ok(Window { address, start, bytes, ready: 0..0, step: READY_BYTES_MIN })
     }
 
     fn contains(&self, offset: u64) -> bool {
-        (self.start..self.start + WINDOW_BYTES as u64).contains(&offset)
+        (self.start..self.start + self.bytes as u64).contains(&offset)
     }
 
     /// Copies as many bytes to `offset`, which is in the window, as the window has space for. Returns their number.
     fn copy(&mut self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         let from = (offset - self.start) as usize;
-        let count = bytes.len().min(WINDOW_BYTES - from);
+        let count = bytes.len().min(self.bytes - from);
         if from < self.ready.start || from + count > self.ready.end {
             self.make_ready(from, from + count)?;
         }
@@ -130,7 +136,7 @@ impl Window {
             self.ready = page..page;
         }
         let start = self.ready.end;
-        let end = (start + self.step).max(until).next_multiple_of(READY_BYTES_MIN).min(WINDOW_BYTES);
+        let end = (start + self.step).max(until).next_multiple_of(READY_BYTES_MIN).min(self.bytes);
         let address = self.address.wrapping_byte_add(start);
         // SAFETY: the range is within the mapping, and this advice changes no contents.
         unsafe { madvise(address, end - start, Advice::LinuxPopulateWrite)? };
@@ -144,6 +150,6 @@ impl Drop for Window {
     fn drop(&mut self) {
         // SAFETY: the range was mapped by this window, and no reference into it exists. The call fails only for ranges
         // that are not mapped.
-        let _ = unsafe { munmap(self.address, WINDOW_BYTES) };
+        let _ = unsafe { munmap(self.address, self.bytes) };
     }
 }
