@@ -30,6 +30,9 @@ use crate::index::BuildError;
 use page::TAG_BITS_MIN;
 use std::sync::Arc;
 
+/// The minimum number of bits of a hash that are kept.
+pub const HASH_BITS_MIN: u32 = 2 * TAG_BITS_MIN;
+
 /// A split begins when the pages have more entries than this, on average. Pages that were just split have half as many
 /// as those that are next.
 const PAGE_ENTRIES: u64 = 720;
@@ -61,7 +64,7 @@ impl HashPages {
     /// # Errors
     /// [`BuildError::Setting`] if these are not 18 to 41.
     pub fn new(hash_bits: u32) -> Result<Self, BuildError> {
-        if !(2 * TAG_BITS_MIN..=TAG_BITS_MAX).contains(&hash_bits) {
+        if !(HASH_BITS_MIN..=TAG_BITS_MAX).contains(&hash_bits) {
             let got = hash_bits.into();
             return Err(BuildError::Setting { name: "hash_bits of a shard", got, limit: "18 to 41" });
         }

@@ -4,7 +4,7 @@ use super::sample::{Key, Sample};
 use super::subject::{Subject, Verified};
 use siltstone::index::BuildError;
 use siltstone::index::filter::{CuckooFilter, Filter, RibbonFilter};
-use siltstone::index::hash_pages::{HashPages, UNIT_BITS_MAX};
+use siltstone::index::hash_pages::{HASH_BITS_MIN, HashPages, UNIT_BITS_MAX};
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo, SLOTS_PER_BUCKET};
 
 /// The occupancies to which a cuckoo table is filled, tried in this order.
@@ -124,11 +124,11 @@ pub(super) struct ShardedPages<'a> {
 
 impl ShardedPages<'_> {
     /// Inserts all keys into pages that keep as many bits of a hash as let 2^-`bits` of the missing keys have a
-    /// candidate.
+    /// candidate, or more, if that is below the minimum.
     pub(super) fn new(sample: &Sample, bits: u8) -> Result<ShardedPages<'_>, BuildError> {
         let arrived = sample.arrived();
-        let keys_log2 = sample.len().max(1).next_power_of_two().ilog2();
-        let hash_bits = (keys_log2 + u32::from(bits)).saturating_sub(SHARDS_LOG2);
+        let keys_log2 = (sample.len() as f64).log2().round() as u32;
+        let hash_bits = (keys_log2 + u32::from(bits)).saturating_sub(SHARDS_LOG2).max(HASH_BITS_MIN);
         if arrived.len() > 1 << UNIT_BITS_MAX {
             return Err(BuildError::Setting { name: "keys", got: sample.len(), limit: "at most 2^31" });
         }
