@@ -5,6 +5,9 @@
 //! leave half of a change, [`Health::run`](crate::health::Health::run) records it before the lock is released, and the
 //! next thread is refused. The locks of the standard library are not fair, so nothing may depend on the order in which
 //! waiting threads get a lock.
+//!
+//! With `--cfg thread_sanitizer` a thread that waits for a lock tries again and again: ThreadSanitizer sees the calls
+//! that the compiler inlines from the standard library, but not those in its library file, in which threads wait.
 
 #[cfg(shuttle)]
 use shuttle::sync as base;
@@ -33,6 +36,9 @@ impl<T> Mutex<T> {
     /// Waits until no other thread holds the lock, and takes it.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
+        #[cfg(thread_sanitizer)]
+        return until_taken(|| self.try_lock());
+        #[cfg(not(thread_sanitizer))]
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -62,12 +68,18 @@ impl<T> RwLock<T> {
     /// waiting writer goes first.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        #[cfg(thread_sanitizer)]
+        return until_taken(|| unless_held(self.0.try_read()));
+        #[cfg(not(thread_sanitizer))]
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until no other thread holds the lock, and takes it to write.
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        #[cfg(thread_sanitizer)]
+        return until_taken(|| self.try_write());
+        #[cfg(not(thread_sanitizer))]
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -88,14 +100,31 @@ fn unless_held<G>(outcome: TryLockResult<G>) -> Option<G> {
     }
 }
 
+/// Tries to take a lock until that succeeds.
+#[cfg(thread_sanitizer)]
+fn until_taken<G>(mut take: impl FnMut() -> Option<G>) -> G {
+    loop {
+        match take() {
+            Some(guard) => return guard,
+            None => yield_now(),
+        }
+    }
+}
+
 /// Wakes threads that wait for a change of what a [`Mutex`] protects.
 #[derive(Debug, Default)]
 pub struct Condvar(base::Condvar);
 
 impl Condvar {
-    /// Releases the lock, waits to be woken, at most for `timeout`, and takes the lock again. May also return earlier.
-    pub fn wait_for<'a, T>(&self, locked: MutexGuard<'a, T>, timeout: Duration) -> MutexGuard<'a, T> {
-        self.0.wait_timeout(locked, timeout).unwrap_or_else(PoisonError::into_inner).0
+    /// Releases the lock and waits to be woken, at most for `timeout`. May also return earlier.
+    pub fn wait_for<T>(&self, locked: MutexGuard<'_, T>, timeout: Duration) {
+        #[cfg(thread_sanitizer)]
+        {
+            drop(locked);
+            std::thread::sleep(timeout.min(Duration::from_millis(1)));
+        }
+        #[cfg(not(thread_sanitizer))]
+        drop(self.0.wait_timeout(locked, timeout).unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Wakes a waiting thread.

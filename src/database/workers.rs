@@ -164,7 +164,7 @@ impl Workers {
             // Checked under the lock that a worker takes after each step, so the notification for the last one is not
             // missed.
             if shared.engine.background().has_work {
-                drop(shared.progressed.wait_for(progress, PATIENCE));
+                shared.progressed.wait_for(progress, PATIENCE);
             }
         }
         shared.engine.check_writable()
@@ -223,7 +223,8 @@ impl Shared {
                 *sleepers += 1;
                 // Another thread can do the remaining work.
                 if failed || (!self.engine.background().wants_thread && !self.stopping.load(Relaxed)) {
-                    sleepers = self.work.wait_for(sleepers, PATIENCE);
+                    self.work.wait_for(sleepers, PATIENCE);
+                    sleepers = self.sleepers.lock();
                 }
                 *sleepers -= 1;
             }
@@ -239,8 +240,8 @@ impl Shared {
         let mut sleepers = self.sleepers.lock();
         if !self.stopping.load(Relaxed) && self.settling.load(Relaxed) == 0 {
             *sleepers += 1;
-            sleepers = self.work.wait_for(sleepers, step.mul_f64(slack.min(SLACK_MAX)).min(PATIENCE));
-            *sleepers -= 1;
+            self.work.wait_for(sleepers, step.mul_f64(slack.min(SLACK_MAX)).min(PATIENCE));
+            *self.sleepers.lock() -= 1;
         }
     }
 
@@ -304,7 +305,7 @@ impl Shared {
         if self.engine.background().wants_thread {
             self.work.notify_one();
         }
-        drop(self.progressed.wait_for(progress, PATIENCE));
+        self.progressed.wait_for(progress, PATIENCE);
         Ok(())
     }
 }

@@ -108,7 +108,7 @@ pub fn trade_off() -> Vec<(Structure, Options)> {
     add(RibbonFilter, &[8, 12, 16].map(bits));
     add(CuckooFilter, &[12].map(bits));
     add(PartialKeyCuckoo, &[12].map(bits));
-    add(HashPages, &[12, 22].map(bits));
+    add(HashPages, &[12].map(bits));
     add(PtrHash, &[none]);
     add(PtrHashCompact, &[none]);
     all
