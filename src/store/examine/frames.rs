@@ -13,7 +13,8 @@
 //! a long gap, the first record found is therefore not trusted; it only locates the next frame.
 //!
 //! A bit that flipped on its way from the device looks like damage, or like the torn end of the log. So from the first
-//! bytes that are not a frame on, everything is read twice.
+//! bytes that are not a frame on, everything is read twice. Up to there every frame is where the one before it ends, so
+//! its checksum is computed directly.
 
 use super::{Advance, RangeChecksums, read_if_readable};
 use crate::device::{AlignedBuffer, File, Purpose};
@@ -32,7 +33,7 @@ const WINDOW_BYTES: u64 = 256 << 10;
 const HEAD_BYTES: u64 = 16;
 /// Flags that no frame has.
 const FLAGS_UNUSED: u8 = 0b0001_1100;
-/// The checksum of a longer frame is combined from those of ranges, which are computed once.
+/// After damage, the checksum of a longer frame is combined from those of ranges, which are computed once.
 const DIRECT_BYTES: u64 = 1 << 10;
 /// The number of bytes that are compared with zeros at a time.
 const ZEROS_BYTES: u64 = 512;
@@ -48,6 +49,8 @@ pub enum Seen<'a> {
         positions: Range<u64>,
         /// The frame.
         frame: Frame<'a>,
+        /// Its bytes.
+        bytes: &'a [u8],
     },
     /// No intact frame.
     Gap {
@@ -78,9 +81,9 @@ struct Frames<'a> {
     window: AlignedBuffer,
     /// The positions of the bytes in the window.
     held: Range<u64>,
-    sums: RangeChecksums<'a>,
+    /// From the first damage on.
+    sums: Option<RangeChecksums<'a>>,
     read_bytes: u64,
-    reads_twice: bool,
     has_met_unreadable: bool,
 }
 
@@ -110,16 +113,17 @@ pub fn examine_frames(
         end: positions.end,
         window,
         held,
-        sums: RangeChecksums::new(file, offset_of(positions.start)..end, false),
+        sums: None,
         read_bytes: 0,
-        reads_twice: false,
         has_met_unreadable: false,
     };
     let mut position = positions.start;
     while position < positions.end {
         frames.has_met_unreadable = false;
-        frames.sums.forget_before(offset_of(position));
-        let reads_twice = frames.reads_twice;
+        let reads_twice = frames.sums.is_some();
+        if let Some(sums) = &mut frames.sums {
+            sums.forget_before(offset_of(position));
+        }
         let bytes = match frames.sound_at(position)? {
             Some(length) => frames.bytes(position, length)?.unwrap_or_default(),
             None => &[],
@@ -127,12 +131,12 @@ pub fn examine_frames(
         let next = match format.parse_frame(bytes) {
             Ok((frame, length)) => {
                 let end = position + length as u64;
-                see(Seen::Frame { positions: position..end, frame })?;
+                see(Seen::Frame { positions: position..end, frame, bytes })?;
                 end
             }
             Err(_) if !reads_twice => {
-                (frames.reads_twice, frames.held) = (true, 0..0);
-                frames.sums = RangeChecksums::new(file, offset_of(position)..end, true);
+                frames.held = 0..0;
+                frames.sums = Some(RangeChecksums::new(file, offset_of(position)..end));
                 position
             }
             Err(_) => {
@@ -188,7 +192,7 @@ impl Frames<'_> {
                 }
             }
         }
-        if self.reads_twice {
+        if self.sums.is_some() {
             self.file.confirm(offset, &self.window)?;
         }
         Ok(Some(length))
@@ -198,12 +202,14 @@ impl Frames<'_> {
     fn sound_at(&mut self, position: u64) -> Result<Option<u64>> {
         let Some(length) = self.stated_length(position)? else { return Ok(None) };
         let format = self.format;
-        if length > DIRECT_BYTES {
+        if self.sums.is_some() && length > DIRECT_BYTES {
             let head = self.bytes(position, FRAME_CRC_BYTES as u64)?;
             let stated = head.and_then(|head| head.first_chunk()).map(|crc| u32::from_le_bytes(*crc));
             let start = position - self.base + SEGMENT_HEADER_BYTES as u64;
             let covered = start + FRAME_CRC_BYTES as u64..start + length;
-            if let Some(computed) = self.sums.of(covered, format.secret.start(position))? {
+            if let Some(sums) = &mut self.sums
+                && let Some(computed) = sums.of(covered, format.secret.start(position))?
+            {
                 return Ok(Some(length).filter(|_| stated == Some(computed)));
             }
             // The device has lost a part. Reading all of it yields the right error.

@@ -168,7 +168,7 @@ impl LogToExamine {
                 positions,
                 advance,
                 &mut |seen| match seen {
-                    Seen::Frame { positions, frame: Frame::Record { record, .. } } => {
+                    Seen::Frame { positions, frame: Frame::Record { record, .. }, .. } => {
                         visit(positions.start, &record)
                     }
                     _ => Ok(()),
@@ -381,7 +381,7 @@ impl<'a> Course<'a> {
     fn see(&mut self, file: &File, base: u64, seen: Seen<'_>) {
         let (positions, key, is_unreadable) = match seen {
             Seen::Gap { positions, key, is_unreadable } => (positions, key, is_unreadable),
-            Seen::Frame { positions, frame } => {
+            Seen::Frame { positions, frame, .. } => {
                 match frame {
                     Frame::Record { batch_goes_on, .. } => {
                         self.examined.records += 1;

@@ -11,6 +11,7 @@ mod pass;
 mod ranges;
 
 pub use frames::Unreadable;
+pub(in crate::store) use frames::{Seen, examine_frames};
 pub use log::{ExaminedLog, ExaminedSegment, Found, LogToExamine};
 pub use open::{OpenedStore, StoreToOpen};
 pub use pass::Examined;

@@ -1,6 +1,9 @@
 //! Checksums of arbitrary ranges of a file. They make it possible to look for a frame at every position of a file, each
 //! of which may state any length, in time proportional to the file's length rather than its square: the checksum of a
 //! range is computed from those of the two prefixes that end where it begins and ends.
+//!
+//! All bytes are read twice, because a bit that flips on its way from the device looks like damage. A difference is an
+//! error.
 
 use super::read_if_readable;
 use crate::Result;
@@ -26,7 +29,6 @@ struct Sum {
 pub(in crate::store) struct RangeChecksums<'a> {
     file: &'a File,
     end: u64,
-    reads_twice: bool,
     /// Where the first of `sums` ends; each following one is a step further, the last one possibly less.
     first: u64,
     sums: VecDeque<Sum>,
@@ -34,18 +36,10 @@ pub(in crate::store) struct RangeChecksums<'a> {
 }
 
 impl<'a> RangeChecksums<'a> {
-    /// Makes checksums of ranges within `offsets` of a file. With `reads_twice` all bytes are read twice, and a
-    /// difference is an error.
-    pub fn new(file: &'a File, offsets: Range<u64>, reads_twice: bool) -> Self {
+    /// Makes checksums of ranges within `offsets` of a file.
+    pub fn new(file: &'a File, offsets: Range<u64>) -> Self {
         let (Range { start: first, end }, piece) = (offsets, AlignedBuffer::default());
-        RangeChecksums {
-            file,
-            end,
-            reads_twice,
-            first,
-            sums: VecDeque::from([Sum { crc: 0, lost: 0 }]),
-            piece,
-        }
+        RangeChecksums { file, end, first, sums: VecDeque::from([Sum { crc: 0, lost: 0 }]), piece }
     }
 
     /// Frees the checksums before `offset`; later ranges must not begin before it.
@@ -80,9 +74,7 @@ impl<'a> RangeChecksums<'a> {
             let wanted = PIECE_BYTES.min(self.end - from);
             match read_if_readable(self.file, from, wanted as usize, &mut self.piece)? {
                 Some(piece) => {
-                    if self.reads_twice {
-                        self.file.confirm(from, piece)?;
-                    }
+                    self.file.confirm(from, piece)?;
                     for step in piece.chunks(STEP_BYTES as usize) {
                         sum.crc = crc32c_append(sum.crc, step);
                         self.sums.push_back(sum);
@@ -138,7 +130,7 @@ mod tests {
         let file = directory.create("f", Access::Buffered).unwrap();
         let bytes: Vec<u8> = (0..700_001u32).map(|at| (at ^ at >> 9) as u8).collect();
         file.write(Purpose::Maintain, 0, &bytes).unwrap();
-        let mut sums = RangeChecksums::new(&file, 0..bytes.len() as u64, false);
+        let mut sums = RangeChecksums::new(&file, 0..bytes.len() as u64);
         let ends = [700_001, 300_000, 700_001, 5_000, 262_144, 600_123, 600_124];
         for (start, end) in [0, 1, 255, 256, 3_000, 262_100, 600_000].into_iter().zip(ends) {
             sums.forget_before(start as u64);

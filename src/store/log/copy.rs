@@ -1,7 +1,6 @@
 //! Copies a log while it is written to.
 
 use super::format::{LogFormat, SEGMENT_HEADER_BYTES};
-use super::recovery::{Scan, damaged};
 use super::{Log, segment_name};
 use crate::Result;
 use crate::device::{Access, Directory, Purpose};
@@ -26,17 +25,16 @@ impl Log {
             // Frames before `from` are not needed: the file has a hole there.
             let start = segment.base.max(from);
             let mut offset = SEGMENT_HEADER_BYTES as u64 + (start - segment.base);
-            let mut scan = Scan::new(&self.format, segment, start, until);
             let mut piece = Vec::new();
-            while let Some(outcome) = scan.advance()? {
-                outcome.map_err(|problem| damaged(segment, scan.position, problem))?;
-                piece.extend_from_slice(scan.frame_bytes());
+            segment.frames(&self.format, start..until, &mut |_| true, &mut |_, _, frame| {
+                piece.extend_from_slice(frame);
                 if piece.len() >= PIECE_BYTES {
                     file.write(Purpose::Maintain, offset, &piece)?;
                     offset += piece.len() as u64;
                     piece.clear();
                 }
-            }
+                Ok(())
+            })?;
             if !piece.is_empty() {
                 file.write(Purpose::Maintain, offset, &piece)?;
             }

@@ -7,16 +7,13 @@
 use super::format::{Frame, LogFormat};
 use super::segment::Segment;
 use super::{Log, segment_name};
-use crate::device::{Access, AlignedBuffer, Directory, Purpose};
+use crate::Result;
+use crate::device::{Access, Directory, Purpose};
 use crate::progress::Progress;
 use crate::store::examine::{ExaminedLog, ExaminedSegment, LogToExamine, Unreadable};
-use crate::store::record::{RecordProblem, RecordView};
-use crate::{Error, Result};
+use crate::store::record::RecordView;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// The bytes that a scan reads at a time.
-const WINDOW_BYTES: usize = 256 << 10;
 
 /// The result of opening a log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,7 +41,8 @@ impl Log {
     /// that are no longer needed. In a read-only directory nothing is changed, and a torn end is ignored.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if anything that was synced is damaged or missing; nothing is changed then.
+    /// [`Error::Corrupt`](crate::Error::Corrupt) if anything that was synced is damaged or missing; nothing is changed
+    /// then.
     pub fn open(
         directory: &Directory,
         settings: &LogSettings,
@@ -84,21 +82,17 @@ impl Log {
         // In this order: frames written before `end` are in these segments, though later segments may be added.
         let end = self.written.load(Ordering::Acquire);
         let segments = self.segments.read().clone();
+        let (total, mut done) = (end.saturating_sub(from), 0);
+        let mut advance = |bytes| {
+            done = total.min(done + bytes);
+            progress(done, total)
+        };
         for segment in &segments.0 {
-            let until = segment.end().unwrap_or(end);
-            if until <= from {
-                continue;
-            }
-            let mut scan = Scan::new(&self.format, segment, segment.base.max(from), until);
-            while let Some(outcome) = scan.advance()? {
-                outcome.map_err(|problem| damaged(segment, scan.position, problem))?;
-                if let Some(Frame::Record { record, .. }) = scan.frame() {
-                    visit(scan.frame_position, &record)?;
-                }
-                if scan.refilled && !progress(scan.position - from, end - from) {
-                    return Err(Error::Interrupted);
-                }
-            }
+            let positions = segment.base.max(from)..segment.end().unwrap_or(end);
+            segment.frames(&self.format, positions, &mut advance, &mut |position, frame, _| match frame {
+                Frame::Record { record, .. } => visit(position, &record),
+                Frame::SyncMarker(_) => Ok(()),
+            })?;
         }
         Ok(())
     }
@@ -148,96 +142,10 @@ fn carry_out(directory: &Directory, format: &LogFormat, examined: &ExaminedLog) 
     Ok(segments)
 }
 
-/// The frames of a segment, in order.
-pub(super) struct Scan<'a> {
-    format: &'a LogFormat,
-    segment: &'a Segment,
-    /// The position after the current frame.
-    pub position: u64,
-    /// Where the current frame begins.
-    frame_position: u64,
-    until: u64,
-    window_base: u64,
-    window: AlignedBuffer,
-    /// Whether the last step had to read.
-    refilled: bool,
-}
-
-impl<'a> Scan<'a> {
-    pub fn new(format: &'a LogFormat, segment: &'a Segment, from: u64, until: u64) -> Self {
-        Scan {
-            format,
-            segment,
-            position: from,
-            frame_position: from,
-            until,
-            window_base: from,
-            window: AlignedBuffer::default(),
-            refilled: false,
-        }
-    }
-
-    /// Moves to the next frame. Returns its length in bytes, or why there is no frame where one should be; `None` at
-    /// the end.
-    pub fn advance(&mut self) -> Result<Option<std::result::Result<usize, RecordProblem>>> {
-        self.refilled = false;
-        if self.position >= self.until {
-            return Ok(None);
-        }
-        self.frame_position = self.position;
-        let mut wanted = 1;
-        loop {
-            let start = (self.position - self.window_base) as usize;
-            if self.window.len().saturating_sub(start) < wanted {
-                let left = self.until - self.position;
-                if left < wanted as u64 {
-                    // The frame would end after the segment.
-                    return Ok(Some(Err(RecordProblem::Short(wanted))));
-                }
-                let bytes = left.min(wanted.max(WINDOW_BYTES) as u64) as usize;
-                let offset = self.segment.offset_of(self.position);
-                self.segment.file.read(Purpose::Recover, offset, bytes, &mut self.window)?;
-                self.window_base = self.position;
-                self.refilled = true;
-            }
-            let start = (self.position - self.window_base) as usize;
-            match self.format.decode_frame(self.position, &self.window[start..]) {
-                Ok((_, taken)) => {
-                    self.position += taken as u64;
-                    return Ok(Some(Ok(taken)));
-                }
-                // Reads again with at least one byte more, so the loop ends.
-                Err(RecordProblem::Short(needed)) => wanted = needed.max(wanted + 1),
-                Err(malformed) => return Ok(Some(Err(malformed))),
-            }
-        }
-    }
-
-    /// Returns the bytes of the current frame.
-    pub fn frame_bytes(&self) -> &[u8] {
-        let range =
-            (self.frame_position - self.window_base) as usize..(self.position - self.window_base) as usize;
-        self.window.get(range).unwrap_or_default()
-    }
-
-    /// Returns the current frame, whose checksum was verified.
-    fn frame(&self) -> Option<Frame<'_>> {
-        let start = (self.frame_position - self.window_base) as usize;
-        self.format.parse_frame(self.window.get(start..)?).ok().map(|(frame, _)| frame)
-    }
-}
-
-pub(super) fn damaged(segment: &Segment, position: u64, problem: RecordProblem) -> Error {
-    let got = match problem {
-        RecordProblem::Short(_) => "the end of the log",
-        RecordProblem::Malformed(_) => "bytes that are not a frame of this position",
-    };
-    segment.file.corrupt(segment.offset_of(position), "a record of the log", got)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
     use crate::batch::Durability;
     use crate::coding::checksum::Secret;
     use crate::device::memory::MemoryDirectory;

@@ -1,11 +1,13 @@
 //! The segments of a log, and reading a record by its position.
 
 use super::Log;
-use super::format::{FRAME_CRC_BYTES, Frame, SEGMENT_HEADER_BYTES};
+use super::format::{FRAME_CRC_BYTES, Frame, LogFormat, SEGMENT_HEADER_BYTES};
 use crate::Result;
 use crate::device::{AlignedBuffer, File, Purpose};
+use crate::store::examine::{Advance, Seen, Unreadable, examine_frames};
 use crate::store::record::{RecordLayout, RecordProblem, RecordSpan};
 use crate::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A file of the log.
@@ -18,6 +20,8 @@ pub(super) struct Segment {
 }
 
 const GROWS: u64 = u64::MAX;
+
+const NO_FRAME: &str = "bytes that are not a frame of this position";
 
 impl Segment {
     /// Makes the last segment of a log.
@@ -39,7 +43,39 @@ impl Segment {
     pub fn offset_of(&self, position: u64) -> u64 {
         (position - self.base).saturating_add(SEGMENT_HEADER_BYTES as u64)
     }
+
+    /// Passes every frame at these positions to `visit`, with its position and its bytes. `advance` is called with the
+    /// number of further bytes read, and returns `false` to stop.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`](crate::Error::Corrupt) if there is anything else than frames.
+    pub fn frames(
+        &self,
+        format: &LogFormat,
+        positions: Range<u64>,
+        advance: &mut Advance<'_>,
+        visit: &mut VisitFrame<'_>,
+    ) -> Result<()> {
+        if positions.is_empty() {
+            return Ok(());
+        }
+        let until = positions.end;
+        let mut see = |seen: Seen<'_>| match seen {
+            Seen::Frame { positions, frame, bytes } => visit(positions.start, frame, bytes),
+            Seen::Gap { positions, .. } => Err(self.damaged(positions.start, NO_FRAME)),
+        };
+        let end =
+            examine_frames(&self.file, Unreadable::Fails, format, self.base, positions, advance, &mut see)?;
+        if end < until { Err(self.damaged(end, NO_FRAME)) } else { Ok(()) }
+    }
+
+    fn damaged(&self, position: u64, got: &str) -> crate::Error {
+        self.file.corrupt(self.offset_of(position), "a record of the log", got)
+    }
 }
+
+/// Called with the position of a frame, with the frame and its bytes.
+type VisitFrame<'a> = dyn FnMut(u64, Frame<'_>, &[u8]) -> Result<()> + 'a;
 
 /// All segments, in the order of their positions.
 pub(super) struct Segments(pub Vec<Arc<Segment>>);
@@ -89,7 +125,7 @@ impl LogView {
                 }
                 Ok((Frame::SyncMarker(_), _)) => "a sync marker",
                 Err(RecordProblem::Short(_)) => "the end of the log",
-                Err(RecordProblem::Malformed(_)) => "bytes that are not a frame of this position",
+                Err(RecordProblem::Malformed(_)) => NO_FRAME,
             };
             return Err(self.damaged(position, got));
         }
@@ -136,7 +172,7 @@ impl LogView {
 
     fn damaged(&self, position: u64, got: &str) -> crate::Error {
         match self.segments.at(position) {
-            Some(segment) => segment.file.corrupt(segment.offset_of(position), "a record of the log", got),
+            Some(segment) => segment.damaged(position, got),
             None => self.log.path_error(format!("position {position}")),
         }
     }

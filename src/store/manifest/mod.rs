@@ -395,7 +395,7 @@ fn impossible<E: Debug>(file: &File, offset: u64, edit: &E) -> Error {
 /// Returns an error if a later commit follows the last intact one: only one incomplete commit may follow it. Takes time
 /// in proportion to the bytes after it, whatever lengths they claim.
 fn refuse_loss(file: &File, bytes: &[u8], end: usize, sequence: u64) -> Result<()> {
-    let mut sums = RangeChecksums::new(file, end as u64..bytes.len() as u64, true);
+    let mut sums = RangeChecksums::new(file, end as u64..bytes.len() as u64);
     for at in end + 1..bytes.len() {
         let Some(claim) = CommitClaim::of(&bytes[at..]) else { break };
         let start = at as u64 + 4;
