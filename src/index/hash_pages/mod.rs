@@ -49,6 +49,8 @@ pub struct HashPages {
     /// The number of pages of this level that are split.
     split: usize,
     len: u64,
+    /// The heap memory of all pages, in bytes, without that of `pages`.
+    page_bytes: usize,
     pages: Vec<Arc<HashPage>>,
 }
 
@@ -64,12 +66,42 @@ impl HashPages {
     /// # Errors
     /// [`BuildError::Setting`] if these are not 18 to 41.
     pub fn new(hash_bits: u32) -> Result<Self, BuildError> {
-        if !(HASH_BITS_MIN..=TAG_BITS_MAX).contains(&hash_bits) {
-            let got = hash_bits.into();
-            return Err(BuildError::Setting { name: "hash_bits of a shard", got, limit: "18 to 41" });
+        check_hash_bits(hash_bits)?;
+        let page = HashPage::new(hash_bits);
+        let page_bytes = page.heap_bytes();
+        Ok(HashPages { hash_bits, level: 0, split: 0, len: 0, page_bytes, pages: vec![Arc::new(page)] })
+    }
+
+    /// Makes an index of the pages that [`pages`](HashPages::pages) returned, for hashes of as many bits.
+    ///
+    /// # Errors
+    /// [`BuildError::Setting`] if the hashes have no 18 to 41 bits, or the tags of a page have another number of bits
+    /// than its place requires.
+    pub fn from_pages(hash_bits: u32, pages: Vec<HashPage>) -> Result<Self, BuildError> {
+        check_hash_bits(hash_bits)?;
+        let level = (pages.len().max(1)).ilog2();
+        let split = pages.len().max(1) - (1 << level);
+        for (number, page) in pages.iter().enumerate() {
+            let page_bits = if number < 2 * split { level + 1 } else { level };
+            if page.tag_bits() + page_bits != hash_bits {
+                let (got, limit) = (page.tag_bits().into(), "that of the place of the page");
+                return Err(BuildError::Setting { name: "bits of a tag", got, limit });
+            }
         }
-        let pages = vec![Arc::new(HashPage::new(hash_bits))];
-        Ok(HashPages { hash_bits, level: 0, split: 0, len: 0, pages })
+        let len = pages.iter().map(|page| page.len() as u64).sum();
+        let page_bytes = pages.iter().map(HashPage::heap_bytes).sum();
+        match pages.is_empty() {
+            true => Err(BuildError::Setting { name: "pages", got: 0, limit: "1 or more" }),
+            false => {
+                let pages = pages.into_iter().map(Arc::new).collect();
+                Ok(HashPages { hash_bits, level, split, len, page_bytes, pages })
+            }
+        }
+    }
+
+    /// Returns the number of bits of a hash that are kept.
+    pub fn hash_bits(&self) -> u32 {
+        self.hash_bits
     }
 
     /// Returns the number of entries.
@@ -102,27 +134,39 @@ impl HashPages {
     /// Returns the units that the key with this hash may have, the one that was inserted last first. Reads some 20
     /// adjacent words of one page, and the entries of a group.
     #[inline]
-    pub fn candidates(&self, hash: u64) -> impl Iterator<Item = u32> {
+    pub fn candidates(&self, hash: u64) -> impl Iterator<Item = u64> {
         let Home { page, tag } = self.home(hash);
         self.pages[page].candidates(tag)
     }
 
-    /// Inserts an entry before those of an equal hash, and splits a page if the pages are full. Units have at most 31
+    /// Inserts an entry before those of an equal hash, and splits a page if the pages are full. Units have at most 40
     /// bits.
-    pub fn insert(&mut self, hash: u64, unit: u32) {
-        let Home { page, tag } = self.home(hash);
-        Arc::make_mut(&mut self.pages[page]).insert(tag, unit);
+    pub fn insert(&mut self, hash: u64, unit: u64) {
+        self.change(hash, |page, tag| page.insert(tag, unit));
         self.len += 1;
         if self.len > PAGE_ENTRIES * self.pages.len() as u64 && self.hash_bits - self.level > TAG_BITS_MIN {
             self.split_next();
         }
     }
 
+    /// Changes the page of a hash, or a copy of it if a clone shares the page.
+    fn change<T>(&mut self, hash: u64, change: impl FnOnce(&mut HashPage, u64) -> T) -> T {
+        let Home { page, tag } = self.home(hash);
+        let page = &mut self.pages[page];
+        self.page_bytes -= page.heap_bytes();
+        let page = Arc::make_mut(page);
+        let result = change(page, tag);
+        self.page_bytes += page.heap_bytes();
+        result
+    }
+
     /// Splits the next page. If tags have no more bits to spare, pages become longer instead.
     fn split_next(&mut self) {
         let page = 2 * self.split;
-        let halves = self.pages[page].split().map(Arc::new);
-        self.pages.splice(page..=page, halves);
+        let halves = self.pages[page].split();
+        self.page_bytes -= self.pages[page].heap_bytes();
+        self.page_bytes += halves.iter().map(HashPage::heap_bytes).sum::<usize>();
+        self.pages.splice(page..=page, halves.map(Arc::new));
         self.split += 1;
         if self.split == 1 << self.level {
             (self.level, self.split) = (self.level + 1, 0);
@@ -131,38 +175,52 @@ impl HashPages {
 
     /// Replaces the unit of the oldest entry with this hash and unit; its place among equal hashes stays. Returns
     /// whether there was one.
-    pub fn replace(&mut self, hash: u64, from: u32, to: u32) -> bool {
-        let Home { page, tag } = self.home(hash);
-        Arc::make_mut(&mut self.pages[page]).replace(tag, from, to)
+    pub fn replace(&mut self, hash: u64, from: u64, to: u64) -> bool {
+        self.change(hash, |page, tag| page.replace(tag, from, to))
     }
 
     /// Removes the oldest entry with this hash and unit. Returns whether there was one. Memory of pages is kept: only
     /// that of their entries is released.
-    pub fn remove(&mut self, hash: u64, unit: u32) -> bool {
-        let Home { page, tag } = self.home(hash);
-        let is_removed = Arc::make_mut(&mut self.pages[page]).remove(tag, unit);
+    pub fn remove(&mut self, hash: u64, unit: u64) -> bool {
+        let is_removed = self.change(hash, |page, tag| page.remove(tag, unit));
         self.len -= u64::from(is_removed);
         is_removed
     }
 
     /// Returns the kept bits of each hash, as the first bits of a number, with the unit: in the order of the hashes, of
     /// equal ones the youngest first.
-    pub fn entries(&self) -> impl Iterator<Item = (u64, u32)> {
-        let first_tags = self.pages.iter().scan(0u64, |next, page| {
-            let first = *next;
-            *next = first.wrapping_add(1u64.checked_shl(64 - self.hash_bits + page.tag_bits()).unwrap_or(0));
-            Some((first, page))
-        });
-        first_tags.flat_map(move |(first, page)| {
-            page.entries().map(move |Entry { tag, unit }| (first | tag << (64 - self.hash_bits), unit))
-        })
+    pub fn entries(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.entries_from(0)
     }
 
-    /// Returns the heap memory, in bytes. Pages that are shared with a snapshot are included.
+    /// Like [`entries`](HashPages::entries), for the hashes whose kept bits are not below those of `hash`. Reads the
+    /// page of `hash` from its begin.
+    pub fn entries_from(&self, hash: u64) -> impl Iterator<Item = (u64, u64)> {
+        let shift = 64 - self.hash_bits;
+        let home = self.home(hash);
+        let first = (hash >> shift << shift) - (home.tag << shift);
+        let pages = self.pages[home.page..].iter().scan(first, move |next, page| {
+            let first = *next;
+            *next = first.wrapping_add(1u64.checked_shl(shift + page.tag_bits()).unwrap_or(0));
+            Some((first, page))
+        });
+        let entries = pages.flat_map(move |(first, page)| {
+            page.entries().map(move |Entry { tag, unit }| (first | tag << shift, unit))
+        });
+        entries.skip_while(move |(other, _)| other >> shift < hash >> shift)
+    }
+
+    /// Returns the heap memory, in bytes, in constant time. Pages that are shared with a snapshot are included.
     pub fn heap_bytes(&self) -> usize {
-        let pages: usize = self.pages.iter().map(|page| page.heap_bytes()).sum();
         // An `Arc` has two counters before its content.
         let each = size_of::<HashPage>() + 2 * size_of::<usize>();
-        pages + self.pages.len() * each + self.pages.capacity() * size_of::<Arc<HashPage>>()
+        self.page_bytes + self.pages.len() * each + self.pages.capacity() * size_of::<Arc<HashPage>>()
     }
+}
+
+fn check_hash_bits(hash_bits: u32) -> Result<(), BuildError> {
+    if (HASH_BITS_MIN..=TAG_BITS_MAX).contains(&hash_bits) {
+        return Ok(());
+    }
+    Err(BuildError::Setting { name: "hash_bits of a shard", got: hash_bits.into(), limit: "18 to 41" })
 }

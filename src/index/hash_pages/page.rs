@@ -28,8 +28,8 @@ const GROUPS: usize = 1 << GROUPS_LOG2;
 pub(super) const TAG_BITS_MIN: u32 = GROUPS_LOG2;
 /// The maximum number of bits of a tag.
 pub const TAG_BITS_MAX: u32 = 41;
-/// The maximum number of bits of a unit. With a full tag, an entry has 63 bits.
-pub const UNIT_BITS_MAX: u32 = 31;
+/// The maximum number of bits of a unit. With a full tag, an entry has 72 bits.
+pub const UNIT_BITS_MAX: u32 = 40;
 
 /// The number of words by which the memory of a page grows.
 const GROWTH_WORDS: usize = 8;
@@ -53,7 +53,7 @@ pub struct Entry {
     /// The tag, of as many bits as the tags of the page.
     pub tag: u64,
     /// The unit of the record.
-    pub unit: u32,
+    pub unit: u64,
 }
 
 /// The entries of a group: where its counts begin, and the ranks of its entries.
@@ -97,11 +97,23 @@ impl HashPage {
         counts_words(self.len()) * 64 + rank * self.entry_bits() as usize
     }
 
-    /// Returns the rest of the tag and the unit of the entry with this rank.
+    /// Returns the rest of the tag of the entry with this rank.
     #[inline]
-    fn low_and_unit(&self, rank: usize) -> (u64, u32) {
-        let entry = get(&self.words, self.entries_bit(rank), self.entry_bits());
-        (entry >> self.unit_bits, (entry & ((1 << self.unit_bits) - 1)) as u32)
+    fn low(&self, rank: usize) -> u64 {
+        get(&self.words, self.entries_bit(rank) + usize::from(self.unit_bits), self.low_bits())
+    }
+
+    /// Returns the unit of the entry with this rank.
+    #[inline]
+    fn unit(&self, rank: usize) -> u64 {
+        get(&self.words, self.entries_bit(rank), self.unit_bits.into())
+    }
+
+    /// Writes the entry with this rank over undefined bits.
+    fn set_entry(&mut self, rank: usize, low: u64, unit: u64) {
+        let (start, low_bits) = (self.entries_bit(rank), self.low_bits());
+        set(&mut self.words, start, self.unit_bits.into(), unit);
+        set(&mut self.words, start + usize::from(self.unit_bits), low_bits, low);
     }
 
     /// Finds a group by counting the zeros before it: at most some 25 words.
@@ -142,20 +154,18 @@ impl HashPage {
 
     /// Returns the units of the entries with this tag, the one that was inserted last first.
     #[inline]
-    pub fn candidates(&self, tag: u64) -> impl Iterator<Item = u32> {
+    pub fn candidates(&self, tag: u64) -> impl Iterator<Item = u64> {
         let (group, low) = self.split_tag(tag);
-        self.group(group)
-            .ranks
-            .map(|rank| self.low_and_unit(rank))
-            .filter_map(move |(other, unit)| if other == low { Some(unit) } else { None })
+        let ranks = self.group(group).ranks.filter(move |&rank| self.low(rank) == low);
+        ranks.map(|rank| self.unit(rank))
     }
 
-    /// Inserts an entry before those of equal tag. Units have at most 31 bits.
-    pub fn insert(&mut self, tag: u64, unit: u32) {
+    /// Inserts an entry before those of equal tag. Units have at most 40 bits.
+    pub fn insert(&mut self, tag: u64, unit: u64) {
         self.widen_for(unit);
         let (group, low) = self.split_tag(tag);
         let Group { bit, mut ranks } = self.group(group);
-        let rank = ranks.find(|&rank| self.low_and_unit(rank).0 >= low).unwrap_or(ranks.end);
+        let rank = ranks.find(|&rank| self.low(rank) >= low).unwrap_or(ranks.end);
         let counts = counts_words(self.len());
         let more_counts = counts_words(self.len() + 1) - counts;
         let entries = (self.len() + 1) * self.entry_bits() as usize;
@@ -170,9 +180,8 @@ impl HashPage {
         open(&mut self.words[..counts], bit, 1);
         set(&mut self.words[..counts], bit, 1, 1);
         let width = self.entry_bits();
-        let entries = &mut self.words[counts..];
-        open(entries, rank * width as usize, width);
-        set(entries, rank * width as usize, width, low << self.unit_bits | u64::from(unit));
+        open(&mut self.words[counts..], rank * width as usize, width);
+        self.set_entry(rank, low, unit);
     }
 
     /// Extends the words by zeros, with little memory to spare.
@@ -184,7 +193,7 @@ impl HashPage {
     }
 
     /// Removes the entry of this tag and unit that was inserted first. Returns whether there was one.
-    pub fn remove(&mut self, tag: u64, unit: u32) -> bool {
+    pub fn remove(&mut self, tag: u64, unit: u64) -> bool {
         let Some((bit, rank)) = self.last_of(tag, unit) else { return false };
         let counts = counts_words(self.len());
         close(&mut self.words[..counts], bit, 1);
@@ -204,25 +213,25 @@ impl HashPage {
 
     /// Replaces the unit of the entry of this tag and unit that was inserted first. Its place among equal tags stays.
     /// Returns whether there was one.
-    pub fn replace(&mut self, tag: u64, from: u32, to: u32) -> bool {
+    pub fn replace(&mut self, tag: u64, from: u64, to: u64) -> bool {
         self.widen_for(to);
         let Some((_, rank)) = self.last_of(tag, from) else { return false };
         let (start, unit_bits) = (self.entries_bit(rank), self.unit_bits.into());
-        set(&mut self.words, start, unit_bits, to.into());
+        set(&mut self.words, start, unit_bits, to);
         true
     }
 
     /// Returns the first bit of the group of a tag, and the rank of its last entry with this unit.
-    fn last_of(&self, tag: u64, unit: u32) -> Option<(usize, usize)> {
+    fn last_of(&self, tag: u64, unit: u64) -> Option<(usize, usize)> {
         let (group, low) = self.split_tag(tag);
         let Group { bit, mut ranks } = self.group(group);
-        let rank = ranks.rfind(|&rank| self.low_and_unit(rank) == (low, unit))?;
+        let rank = ranks.rfind(|&rank| self.low(rank) == low && self.unit(rank) == unit)?;
         Some((bit, rank))
     }
 
     /// Encodes the page again with wider units if `unit` needs them.
-    fn widen_for(&mut self, unit: u32) {
-        let needed = 32 - unit.leading_zeros();
+    fn widen_for(&mut self, unit: u64) {
+        let needed = 64 - unit.leading_zeros();
         debug_assert!(needed <= UNIT_BITS_MAX, "a unit of {needed} bits");
         if needed > self.unit_bits.into() {
             *self = HashPage::from_sorted(self.tag_bits(), needed, self.len(), self.entries());
@@ -234,12 +243,10 @@ impl HashPage {
         let (tag_bits, unit_bits) = (tag_bits as u8, unit_bits as u8);
         let mut page = HashPage { words: Vec::new(), len: len as u32, tag_bits, unit_bits };
         page.grow_to(counts_words(len) + (len * page.entry_bits() as usize).div_ceil(64));
-        let width = page.entry_bits();
         for (rank, Entry { tag, unit }) in entries.enumerate() {
             let (group, low) = page.split_tag(tag);
             set(&mut page.words, group + rank, 1, 1);
-            let start = page.entries_bit(rank);
-            set(&mut page.words, start, width, low << unit_bits | u64::from(unit));
+            page.set_entry(rank, low, unit);
         }
         page
     }
@@ -264,8 +271,7 @@ impl HashPage {
                 (bit, group) = (bit + 1, group + 1);
             }
             bit += 1;
-            let (low, unit) = self.low_and_unit(rank);
-            Entry { tag: group << self.low_bits() | low, unit }
+            Entry { tag: group << self.low_bits() | self.low(rank), unit: self.unit(rank) }
         })
     }
 
@@ -295,7 +301,7 @@ impl HashPage {
         reader.check(
             2,
             are_allowed,
-            || "tags of 9 to 41 bits and units of 1 to 31".into(),
+            || "tags of 9 to 41 bits and units of 1 to 40".into(),
             || format!("{tag_bits} and {unit_bits}"),
         )?;
         let len = reader.u32("a number of entries")?;

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 /// What the index has to return: the units of each kept hash, the youngest first.
 #[derive(Default)]
 struct Reference {
-    units: BTreeMap<u64, Vec<u32>>,
+    units: BTreeMap<u64, Vec<u64>>,
 }
 
 impl Reference {
-    fn of(&mut self, hash: u64, hash_bits: u32) -> &mut Vec<u32> {
+    fn of(&mut self, hash: u64, hash_bits: u32) -> &mut Vec<u64> {
         self.units.entry(hash >> (64 - hash_bits)).or_default()
     }
 
-    fn entries(&self, hash_bits: u32) -> Vec<(u64, u32)> {
-        let each = |(&hash, units): (&u64, &Vec<u32>)| {
+    fn entries(&self, hash_bits: u32) -> Vec<(u64, u64)> {
+        let each = |(&hash, units): (&u64, &Vec<u64>)| {
             units.iter().map(move |&unit| (hash << (64 - hash_bits), unit)).collect::<Vec<_>>()
         };
         self.units.iter().flat_map(each).collect()
@@ -29,14 +29,17 @@ fn hash(numbers: &mut Numbers, distinct: Option<u64>) -> u64 {
 
 #[test]
 fn random_changes_give_the_entries_of_a_map() {
-    for (hash_bits, distinct) in [(41, None), (36, Some(3_000)), (18, None), (18, Some(40))] {
+    // The number of bits by which units are shifted, so that some have as many as possible.
+    for (hash_bits, distinct, shift) in
+        [(41, None, 0), (41, Some(500), 21), (36, Some(3_000), 8), (18, None, 21), (18, Some(40), 0)]
+    {
         let mut numbers = Numbers(hash_bits.into());
         let mut index = HashPages::new(hash_bits).unwrap();
         let mut reference = Reference::default();
-        for step in 0..20_000u32 {
+        for step in 0..20_000u64 {
             let hash = hash(&mut numbers, distinct);
             // Units grow, so pages are encoded again with wider ones.
-            let unit = (numbers.next() % (u64::from(step) * 16 + 1)) as u32;
+            let unit = numbers.next() % (step * 16 + 1) << shift;
             let units = reference.of(hash, hash_bits);
             match (numbers.next() % 8, units.is_empty()) {
                 (0 | 1, false) => {
@@ -62,11 +65,27 @@ fn random_changes_give_the_entries_of_a_map() {
         }
         let wanted = reference.entries(hash_bits);
         assert_eq!(index.len(), wanted.len() as u64);
-        assert!(index.entries().eq(wanted));
+        assert!(index.entries().eq(wanted.iter().copied()));
+        let from = wanted[wanted.len() / 2].0;
+        assert!(index.entries_from(from).eq(wanted.iter().copied().filter(|entry| entry.0 >= from)));
+        let pages = index.pages().iter().map(|page| HashPage::clone(page)).collect();
+        assert!(HashPages::from_pages(hash_bits, pages).unwrap().entries().eq(wanted));
     }
 }
 
-const UNIT_MAX: u32 = (1 << UNIT_BITS_MAX) - 1;
+#[test]
+fn pages_in_another_order_or_for_other_hashes_are_refused() {
+    let (mut numbers, mut index) = (Numbers(9), HashPages::new(36).unwrap());
+    (0..5 * PAGE_ENTRIES).for_each(|unit| index.insert(numbers.next(), unit));
+    let pages = |count: usize| index.pages().iter().map(|page| HashPage::clone(page)).take(count).collect();
+    assert_eq!(index.pages().len(), 5);
+    assert!(HashPages::from_pages(36, pages(5)).is_ok());
+    for (hash_bits, count) in [(35, 5), (37, 5), (36, 4), (36, 3), (36, 0)] {
+        assert!(HashPages::from_pages(hash_bits, pages(count)).is_err(), "{count} pages, {hash_bits} bits");
+    }
+}
+
+const UNIT_MAX: u64 = (1 << UNIT_BITS_MAX) - 1;
 
 #[test]
 fn pages_are_split_so_that_none_is_much_longer_than_the_average() {
@@ -88,8 +107,8 @@ fn an_entry_takes_the_bytes_that_its_bits_need() {
         index.insert(numbers.next(), unit);
     }
     // Units have 19 bits, and the tags of 36 lose some log2 (300,000 / 720) + 9 bits to the page and the group.
-    let bits = index.heap_bytes() as f64 * 8.0 / f64::from(count);
-    let wanted = 36.0 - f64::from(count).log2() + 1.75 + 19.0;
+    let bits = index.heap_bytes() as f64 * 8.0 / (count as f64);
+    let wanted = 36.0 - (count as f64).log2() + 1.75 + 19.0;
     assert!((wanted..wanted + 2.0).contains(&bits), "{bits} bits per entry, {wanted} by the formula");
 }
 

@@ -4,7 +4,7 @@ use super::sample::{Key, Sample};
 use super::subject::{Subject, Verified};
 use siltstone::index::BuildError;
 use siltstone::index::filter::{CuckooFilter, Filter, RibbonFilter};
-use siltstone::index::hash_pages::{HASH_BITS_MIN, HashPages, UNIT_BITS_MAX};
+use siltstone::index::hash_pages::{HASH_BITS_MIN, HashPages};
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo, SLOTS_PER_BUCKET};
 
 /// The occupancies to which a cuckoo table is filled, tried in this order.
@@ -129,9 +129,6 @@ impl ShardedPages<'_> {
         let arrived = sample.arrived();
         let keys_log2 = (sample.len() as f64).log2().round() as u32;
         let hash_bits = (keys_log2 + u32::from(bits)).saturating_sub(SHARDS_LOG2).max(HASH_BITS_MIN);
-        if arrived.len() > 1 << UNIT_BITS_MAX {
-            return Err(BuildError::Setting { name: "keys", got: sample.len(), limit: "at most 2^31" });
-        }
         let mut shards = vec![HashPages::new(hash_bits)?; 1 << SHARDS_LOG2];
         for (number, key) in (0..).zip(arrived) {
             shards[shard(key)].insert(key.placement << SHARDS_LOG2, number);
@@ -140,7 +137,7 @@ impl ShardedPages<'_> {
     }
 
     #[inline]
-    fn candidates(&self, key: Key) -> impl Iterator<Item = u32> {
+    fn candidates(&self, key: Key) -> impl Iterator<Item = u64> {
         self.shards[shard(&key)].candidates(key.placement << SHARDS_LOG2)
     }
 }
@@ -156,7 +153,7 @@ impl Subject for ShardedPages<'_> {
 
     #[inline]
     fn look_up(&self, key: Key) -> u64 {
-        self.candidates(key).map(u64::from).sum()
+        self.candidates(key).sum()
     }
 
     fn verify(&self, _sorted: &[Key]) -> Verified {

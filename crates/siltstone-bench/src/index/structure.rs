@@ -41,7 +41,7 @@ structures! {
     RibbonFilter, "ribbon_filter", "membership: bumped ribbon filter";
     CuckooFilter, "cuckoo_filter", "membership and slot: the tags of a partial-key cuckoo table";
     PartialKeyCuckoo, "partial_key_cuckoo", "membership and 32-bit position, of keys in any order";
-    HashPages, "hash_pages", "the same, growing with its keys: sorted pages of hash prefixes with 31-bit units";
+    HashPages, "hash_pages", "the same, growing with its keys: sorted pages of hash prefixes, units of up to 40 bits";
     PtrHash, "ptr_hash", "a peer: the ptr_hash crate's minimal perfect hash, at its defaults";
     PtrHashCompact, "ptr_hash_compact", "the same, its compact form";
 }
