@@ -7,6 +7,7 @@ pub mod examine;
 mod filter;
 pub mod hash_store;
 pub mod log;
+pub mod log_index;
 pub mod log_store;
 pub mod manifest;
 pub mod merge;

@@ -39,7 +39,7 @@ fn random_changes_give_the_entries_of_a_map() {
         for step in 0..20_000u64 {
             let hash = hash(&mut numbers, distinct);
             // Units grow, so pages are encoded again with wider ones.
-            let unit = numbers.next() % (step * 16 + 1) << shift;
+            let unit = (numbers.next() % (step * 16 + 1)) << shift;
             let units = reference.of(hash, hash_bits);
             match (numbers.next() % 8, units.is_empty()) {
                 (0 | 1, false) => {

@@ -1,0 +1,197 @@
+//! The index of a log that has the data: it maps the hash of each key to the exact place of its record, its *unit*.
+//!
+//! ```text
+//! hash of a key   | 0 1 1 | 0 0 1 0 1 ... |         hash_bits are kept
+//!                   shard   hash within the shard
+//!
+//! shard           hash pages                        read under a shared lock, changed under an exclusive one
+//! ```
+//!
+//! The index follows FlashKey V-A.1 in what it maps, and is [`hash_pages`](crate::index::hash_pages) in memory. Of
+//! equal hashes the entry that was inserted last is the first, so the entries of one key are in the order of its
+//! writes. Keys are not stored: a caller reads the records of all candidates and compares keys.
+//!
+//! Callers lock the *writers* of shards from before they append a record to a log until they have changed the index.
+//! The locks in this module protect its memory only, for as long as one change takes.
+
+mod candidates;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+pub use candidates::Candidates;
+pub use snapshot::{IndexRange, IndexSnapshot};
+
+use crate::index::hash_pages::{HASH_BITS_MIN, HashPages, TAG_BITS_MAX};
+use crate::sync::RwLock;
+use crate::{Error, Result};
+
+/// The number of the place of a record, below 2^40.
+pub type Unit = u64;
+
+/// The maximum of [`LogIndexSettings::shards_log2`].
+pub const SHARDS_LOG2_MAX: u32 = 12;
+
+/// The shape of an index, which is fixed when it is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogIndexSettings {
+    /// The number of bits of a hash that are kept, 18 to 41 more than `shards_log2`. A key that is not in an index of N
+    /// entries has a candidate with a probability of N / 2^`hash_bits`.
+    pub hash_bits: u32,
+    /// The binary logarithm of the number of shards, at most 12.
+    pub shards_log2: u32,
+}
+
+impl LogIndexSettings {
+    /// Checks the limits.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] with the limit that is not kept.
+    pub fn check(&self) -> Result<()> {
+        let limits = HASH_BITS_MIN + self.shards_log2..=TAG_BITS_MAX + self.shards_log2;
+        if self.shards_log2 > SHARDS_LOG2_MAX {
+            let problem = format!("{} is more than {SHARDS_LOG2_MAX}", self.shards_log2);
+            return Err(Error::Setting { name: "shards_log2", problem });
+        }
+        if !limits.contains(&self.hash_bits) {
+            let (least, most) = limits.into_inner();
+            let problem = format!("{} bits are not {least} to {most}", self.hash_bits);
+            return Err(Error::Setting { name: "hash_bits", problem });
+        }
+        Ok(())
+    }
+
+    /// Returns the number of shards.
+    pub fn shards(&self) -> usize {
+        1 << self.shards_log2
+    }
+
+    /// Returns the shard of a hash.
+    #[inline]
+    pub fn shard_of(&self, hash: u64) -> usize {
+        match self.shards_log2 {
+            0 => 0,
+            bits => (hash >> (64 - bits)) as usize,
+        }
+    }
+
+    /// Returns the number of bits of a hash that a shard keeps.
+    fn shard_hash_bits(&self) -> u32 {
+        self.hash_bits - self.shards_log2
+    }
+
+    /// Returns the hash within its shard.
+    #[inline]
+    fn within_shard(&self, hash: u64) -> u64 {
+        hash << self.shards_log2
+    }
+
+    /// Returns the hash of which `within` is the hash within `shard`.
+    fn whole(&self, shard: usize, within: u64) -> u64 {
+        match self.shards_log2 {
+            0 => within,
+            bits => (shard as u64) << (64 - bits) | within >> bits,
+        }
+    }
+}
+
+/// The index. All methods can be called from any thread.
+pub struct LogIndex {
+    settings: LogIndexSettings,
+    shards: Box<[RwLock<HashPages>]>,
+}
+
+impl LogIndex {
+    /// Makes an empty index.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for settings outside their limits.
+    pub fn create(settings: LogIndexSettings) -> Result<LogIndex> {
+        settings.check()?;
+        let empty = HashPages::new(settings.shard_hash_bits())?;
+        let shards = (0..settings.shards()).map(|_| RwLock::new(empty.clone())).collect();
+        Ok(LogIndex { settings, shards })
+    }
+
+    /// Returns the shape of the index.
+    pub fn settings(&self) -> LogIndexSettings {
+        self.settings
+    }
+
+    /// Returns the shard of a hash, below [`shards`](LogIndex::shards).
+    #[inline]
+    pub fn shard_of(&self, hash: u64) -> usize {
+        self.settings.shard_of(hash)
+    }
+
+    /// Returns the number of shards.
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Returns the units that the key with this hash may have, the one that was inserted last first.
+    #[inline]
+    pub fn candidates(&self, hash: u64) -> Candidates {
+        let shard = self.shards[self.shard_of(hash)].read();
+        shard.candidates(self.settings.within_shard(hash)).collect()
+    }
+
+    /// Returns whether there is an entry of this hash and unit.
+    pub fn contains(&self, hash: u64, unit: Unit) -> bool {
+        let shard = self.shards[self.shard_of(hash)].read();
+        shard.candidates(self.settings.within_shard(hash)).any(|other| other == unit)
+    }
+
+    /// Inserts an entry before those of an equal hash.
+    pub fn insert(&self, hash: u64, unit: Unit) {
+        self.change(hash, |pages, hash| pages.insert(hash, unit));
+    }
+
+    /// Replaces the unit of the oldest entry of this hash and unit; its place among equal hashes stays. Returns whether
+    /// there was one.
+    pub fn replace(&self, hash: u64, from: Unit, to: Unit) -> bool {
+        self.change(hash, |pages, hash| pages.replace(hash, from, to))
+    }
+
+    /// Removes the oldest entry of this hash and unit. Returns whether there was one.
+    pub fn remove(&self, hash: u64, unit: Unit) -> bool {
+        self.change(hash, |pages, hash| pages.remove(hash, unit))
+    }
+
+    fn change<T>(&self, hash: u64, change: impl FnOnce(&mut HashPages, u64) -> T) -> T {
+        change(&mut self.shards[self.shard_of(hash)].write(), self.settings.within_shard(hash))
+    }
+
+    /// Returns the index as it is now. If the caller holds the writers of all shards, it has each batch completely or
+    /// not at all. Takes 8 bytes per page, some 0.015 per entry, and a page for each page that changes while it is
+    /// held.
+    pub fn snapshot(&self) -> IndexSnapshot {
+        let shards = self.shards.iter().map(|shard| shard.read().clone()).collect();
+        IndexSnapshot::new(self.settings, shards)
+    }
+
+    /// Returns entries in the order of their hashes, from those with the kept bits of `from` on: `limit` or, because
+    /// equal hashes are not divided, some more, or all that are left.
+    pub fn range(&self, from: u64, limit: usize) -> IndexRange {
+        let each = |number: usize, range: &mut IndexRange| {
+            range.extend(self.settings, number, &self.shards[number].read(), from, limit);
+        };
+        IndexRange::collect(self.settings, from, each)
+    }
+
+    /// Returns the number of entries.
+    pub fn len(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.read().len()).sum()
+    }
+
+    /// Returns whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the heap memory of all entries, in bytes. Takes the lock of each shard for a moment.
+    pub fn heap_bytes(&self) -> usize {
+        let shards: usize = self.shards.iter().map(|shard| shard.read().heap_bytes()).sum();
+        shards + size_of_val(&*self.shards)
+    }
+}
