@@ -24,7 +24,8 @@ pub struct FileKind {
     pub in_log: (&'static str, &'static str),
 }
 
-fn file_kinds() -> impl Iterator<Item = FileKind> {
+/// Returns the kinds of files of all engines.
+pub fn file_kinds() -> impl Iterator<Item = FileKind> {
     TestEngine::all().into_iter().flat_map(|engine| engine.file_kinds.iter().copied())
 }
 

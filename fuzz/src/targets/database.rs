@@ -4,41 +4,38 @@
 use crate::input::{Input, contents, put};
 use crate::seal::{seal_manifest, seal_segment, seal_store, secret_in};
 use siltstone::device::{Access, Directory};
+use siltstone::engine::CommonSettings;
 use siltstone::store::record::RecordLayout;
-use siltstone::{Builder, Database, HashStoreKind, IndexKind, SiltSettings};
+use siltstone::{Builder, Database};
+use siltstone_testing::flips::{FileKind, file_kinds};
 use siltstone_testing::{Damage, SimulatedDirectory};
 use std::sync::LazyLock;
 
-/// How a database is made: whether its records have a fixed size, the kind of its HashStores and its index.
-type Made = (bool, HashStoreKind, IndexKind);
+/// A database per kind of file that an engine has.
+static DATABASES: LazyLock<Vec<(FileKind, SimulatedDirectory)>> =
+    LazyLock::new(|| file_kinds().map(|kind| (kind, build(kind))).collect());
 
-const MADE: [Made; 5] = [
-    (true, HashStoreKind::CuckooTable, IndexKind::EntropyTrie),
-    (true, HashStoreKind::HashOrdered, IndexKind::BlockPerfect),
-    (true, HashStoreKind::HashOrdered, IndexKind::SlotPerfect),
-    (true, HashStoreKind::CuckooTable, IndexKind::Fences),
-    (false, HashStoreKind::HashOrdered, IndexKind::Fences),
-];
-
-static DATABASES: LazyLock<Vec<SimulatedDirectory>> = LazyLock::new(|| MADE.map(build).into());
-
-fn builder((fixed, hash_store, index): Made) -> Builder {
-    let settings = SiltSettings::default().log_slots_min(64).hash_store(hash_store).index(Some(index));
-    let builder = Database::builder("damaged").background_threads(0).seed([1, 2]).partitions(2);
-    let builder = builder.block_bytes(512).engine(settings);
-    if fixed { builder.fixed(8, 8) } else { builder }
+fn builder(kind: FileKind) -> Builder {
+    let common = CommonSettings {
+        fixed: kind.is_fixed.then_some((8, 8)),
+        partitions: Some(2),
+        block_bytes: Some(512),
+        ..CommonSettings::default()
+    };
+    let builder = Database::builder("damaged").engine((kind.settings)(&common)).common(common);
+    builder.background_threads(0).seed([1, 2])
 }
 
 /// Returns the layout of its records.
-fn layout((fixed, ..): Made) -> RecordLayout {
-    RecordLayout { fixed: fixed.then_some((8, 8)), expiring: !fixed }
+fn layout(kind: FileKind) -> RecordLayout {
+    RecordLayout { fixed: kind.is_fixed.then_some((8, 8)), expiring: !kind.is_fixed }
 }
 
 /// Makes a database with a log, HashStores and SortedStores.
-fn build(made: Made) -> SimulatedDirectory {
+fn build(kind: FileKind) -> SimulatedDirectory {
     let files = SimulatedDirectory::new(1);
     let directory = Directory::new(files.clone(), Access::Buffered);
-    let database = builder(made).open_in(directory).expect("no failure");
+    let database = builder(kind).open_in(directory).expect("no failure");
     let put = |number: u64| database.put(number.to_be_bytes(), number.to_le_bytes()).expect("no failure");
     (0..200).for_each(put);
     database.compact().expect("no failure");
@@ -50,7 +47,7 @@ fn build(made: Made) -> SimulatedDirectory {
 }
 
 /// Damages a file. Returns whether a checksum can detect it.
-fn damage(files: &SimulatedDirectory, made: Made, input: &mut Input<'_>) -> bool {
+fn damage(files: &SimulatedDirectory, kind: FileKind, input: &mut Input<'_>) -> bool {
     let names = files.names().expect("the power is on");
     let name = &names[usize::from(input.u8()) % names.len()];
     let damage = match input.u8() % 8 {
@@ -63,7 +60,7 @@ fn damage(files: &SimulatedDirectory, made: Made, input: &mut Input<'_>) -> bool
             return true;
         }
         _ => {
-            forge(files, made, name, input);
+            forge(files, kind, name, input);
             return false;
         }
     };
@@ -72,7 +69,7 @@ fn damage(files: &SimulatedDirectory, made: Made, input: &mut Input<'_>) -> bool
 }
 
 /// Changes bytes and corrects their checksums.
-fn forge(files: &SimulatedDirectory, made: Made, name: &str, input: &mut Input<'_>) {
+fn forge(files: &SimulatedDirectory, kind: FileKind, name: &str, input: &mut Input<'_>) {
     let directory = Directory::new(files.clone(), Access::Buffered);
     let mut bytes = contents(&directory, name);
     let is_there = files.names().expect("the power is on").iter().any(|name| name == "MANIFEST");
@@ -81,9 +78,9 @@ fn forge(files: &SimulatedDirectory, made: Made, name: &str, input: &mut Input<'
     let _ = match name {
         "MANIFEST" | "MANIFEST.mirror" => seal_manifest(&mut bytes),
         segment if segment.starts_with("log-") => {
-            secret_in(&manifest).and_then(|secret| seal_segment(layout(made), secret, &mut bytes))
+            secret_in(&manifest).and_then(|secret| seal_segment(layout(kind), secret, &mut bytes))
         }
-        _ => seal_store(&layout(made), &mut bytes),
+        _ => seal_store(&layout(kind), &mut bytes),
     };
     files.remove_name(name).expect("it is listed");
     put(&directory, name, &bytes);
@@ -93,17 +90,17 @@ fn forge(files: &SimulatedDirectory, made: Made, name: &str, input: &mut Input<'
 /// has all keys that were not reported as lost.
 pub fn repair(data: &[u8]) {
     let mut input = Input(data);
-    let which = usize::from(input.u8()) % MADE.len();
-    let files = DATABASES[which].crash_image();
+    let (kind, files) = &DATABASES[usize::from(input.u8()) % DATABASES.len()];
+    let (kind, files) = (*kind, files.crash_image());
     let mut honest = true;
     for _ in 0..=input.u8() % 3 {
-        honest &= damage(&files, MADE[which], &mut input);
+        honest &= damage(&files, kind, &mut input);
     }
     let directory = Directory::new(files.clone(), Access::Buffered);
     let Ok(report) = Database::repair_in(&directory, &mut |done, all| done <= all) else { return };
     let again = Database::repair_in(&directory, &mut |_, _| true).expect("it was repaired");
     assert!(again.found.damage.is_empty() || !honest, "{:?}", again.found.damage);
-    let database = match builder(MADE[which]).open_in(directory) {
+    let database = match builder(kind).open_in(directory) {
         Ok(database) => database,
         Err(error) => {
             assert!(!honest, "{error}");
@@ -123,12 +120,12 @@ pub fn repair(data: &[u8]) {
 /// The input selects a database, the number of times it is damaged, and the damage.
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
-    let which = usize::from(input.u8()) % MADE.len();
-    let files = DATABASES[which].crash_image();
+    let (kind, files) = &DATABASES[usize::from(input.u8()) % DATABASES.len()];
+    let (kind, files) = (*kind, files.crash_image());
     for _ in 0..=input.u8() % 3 {
-        damage(&files, MADE[which], &mut input);
+        damage(&files, kind, &mut input);
     }
-    let Ok(database) = builder(MADE[which]).open_in(Directory::new(files, Access::Buffered)) else { return };
+    let Ok(database) = builder(kind).open_in(Directory::new(files, Access::Buffered)) else { return };
     for number in (0..310u64).step_by(17) {
         let _ = database.get(number.to_be_bytes());
     }

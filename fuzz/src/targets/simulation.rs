@@ -1,4 +1,4 @@
-//! The engine and its model: the bytes are operations on a database, including crashes and faults.
+//! The engines and their model: the bytes are operations on a database, including crashes and faults.
 
 use crate::input::Input;
 use siltstone_testing::TestEngine;
@@ -8,13 +8,15 @@ use siltstone_testing::simulation::{Configuration, Simulation};
 /// Enough operations for a few merges and crashes.
 const OPERATIONS_MAX: usize = 200;
 
-/// Takes a seed for the configuration and the workload; then per operation a byte for its kind and two that seed its
+/// Takes a seed for the engine, the configuration and the workload; then per operation a byte for its kind and two that seed its
 /// random choices.
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let seed = input.u64();
     let mut random = fastrand::Rng::with_seed(seed);
-    let configuration = Configuration::random(&TestEngine::silt(), &mut random);
+    let engines: Vec<_> = TestEngine::persistent().collect();
+    let engine = &engines[random.usize(..engines.len())];
+    let configuration = Configuration::random(engine, &mut random);
     let first = configuration.workload(&mut random);
     let (mut workload, mut operations) = (first.clone(), Vec::new());
     while !input.is_empty() && operations.len() < OPERATIONS_MAX {

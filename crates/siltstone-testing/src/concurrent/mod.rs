@@ -13,10 +13,11 @@ mod witness;
 
 pub use plan::Plan;
 
+use crate::engines::TestEngine;
 use order::Order;
 use run::Outcome;
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
-pub use siltstone::engine::silt::Mistake;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -28,7 +29,7 @@ const STACK_BYTES: usize = 1 << 20;
 const POINTS_MAX: usize = 3_000_000;
 
 /// Counts of what happened in some runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Runs.
     pub runs: u64,
@@ -38,10 +39,8 @@ pub struct Counts {
     pub power_losses: u64,
     /// Operations of all threads that were acknowledged.
     pub operations: u64,
-    /// LogStores converted to HashStores.
-    pub conversions: u64,
-    /// Merges into a SortedStore.
-    pub merges: u64,
+    /// Background jobs, by the names of [`TestEngine::jobs`].
+    pub jobs: BTreeMap<&'static str, u64>,
 }
 
 impl Counts {
@@ -51,24 +50,24 @@ impl Counts {
         self.failed_calls += other.failed_calls;
         self.power_losses += other.power_losses;
         self.operations += other.operations;
-        self.conversions += other.conversions;
-        self.merges += other.merges;
+        other.jobs.iter().for_each(|(name, count)| *self.jobs.entry(name).or_default() += count);
     }
 }
 
 /// Returns the command that repeats a run.
-pub fn command(seed: u64) -> String {
+pub fn command(engine: &TestEngine, seed: u64) -> String {
     format!(
         "RUSTFLAGS='--cfg shuttle' cargo run --release --target-dir target/shuttle -p siltstone-testing -- \
-         simulate --threads --first {seed} --seeds 1"
+         simulate --threads --engine {} --first {seed} --seeds 1",
+        engine.info.name
     )
 }
 
 /// Runs the seeds, one after the other. `report` is called with each seed and its outcome, and returns whether to
 /// continue.
 pub fn simulate(
+    engine: &TestEngine,
     seeds: Range<u64>,
-    mistake: Option<Mistake>,
     mut report: impl FnMut(u64, Result<Counts, String>) -> bool,
 ) {
     let mut next = seeds.start;
@@ -78,11 +77,11 @@ pub fn simulate(
         let current = Arc::new(AtomicU64::new(next));
         let end = seeds.end.min(next + 64);
         let order = Order::new(next..end, current.clone());
-        let (done, seed) = (outcomes.clone(), current.clone());
+        let (done, seed, engine) = (outcomes.clone(), current.clone(), engine.clone());
         let ran = catch_unwind(AssertUnwindSafe(|| {
             Runner::new(order, config()).run(move || {
                 let seed = seed.load(Relaxed);
-                let outcome = run::run(&Plan::from_seed(seed), mistake);
+                let outcome = run::run(Plan::from_seed(&engine, seed));
                 done.lock().unwrap_or_else(PoisonError::into_inner).push((seed, outcome));
             })
         }));

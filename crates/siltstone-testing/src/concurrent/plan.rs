@@ -1,9 +1,10 @@
 //! What a seed determines: the database, the operations of each thread, the fault, and the end.
 
+use crate::engines::TestEngine;
 use crate::simulated::{Call, Crash, FailingCall};
+use crate::simulation::Omission;
 use siltstone::Durability;
-use siltstone::engine::CommonSettings;
-use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
+use siltstone::engine::{CommonSettings, EngineSettings};
 
 /// An operation of a thread. Keys are numbers of the thread's own keys, or of those that all threads share.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,11 +63,13 @@ impl Key {
 }
 
 /// The plan of a run.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Plan {
     pub(super) seed: u64,
     pub(super) common: CommonSettings,
-    pub(super) settings: SiltSettings,
+    pub(super) engine: TestEngine,
+    /// The seed of the settings of the engine.
+    settings_seed: u64,
     /// The minimum and maximum length of values, in bytes.
     pub(super) value_bytes: (usize, usize),
     pub(super) durability: Durability,
@@ -84,8 +87,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the plan of a seed.
-    pub fn from_seed(seed: u64) -> Plan {
+    /// Returns the plan of a seed for an engine.
+    pub fn from_seed(engine: &TestEngine, seed: u64) -> Plan {
         let random = &mut fastrand::Rng::with_seed(seed);
         let writers = random.usize(2..=3);
         let own_keys = random.u32(6..=24);
@@ -106,12 +109,16 @@ impl Plan {
         let (failing, power_off) = match random.u8(..8) {
             0 => (None, None),
             1 | 2 => (None, Some(random.u64(1..200))),
-            _ => (Some(failing_call(random)), None),
+            _ => (Some(failing_call(engine, random)), None),
         };
-        let common = common_settings(random, fixed.then_some((KEY_BYTES, longest)));
+        let settings_seed = random.get_seed();
+        let mut common = common_settings(random, fixed.then_some((KEY_BYTES, longest)));
+        // Removes the settings that the engine does not have.
+        (engine.draw_tiny)(&mut fastrand::Rng::with_seed(settings_seed), &mut common);
         Plan {
             seed,
-            settings: settings(random, &common),
+            engine: engine.clone(),
+            settings_seed,
             common,
             value_bytes,
             durability: [Durability::Written, Durability::Synced][random.usize(..2)],
@@ -125,12 +132,18 @@ impl Plan {
         }
     }
 
+    /// Returns the settings of the engine.
+    pub(super) fn settings(&self) -> Box<dyn EngineSettings> {
+        let mut common = self.common.clone();
+        (self.engine.draw_tiny)(&mut fastrand::Rng::with_seed(self.settings_seed), &mut common)
+    }
+
     /// Prints the plan, with a line per thread.
     pub fn describe(&self) -> String {
         let threads: Vec<_> = self.threads.iter().map(|actions| format!("  {actions:?}")).collect();
         format!(
             "{:?}\nfails: {:?}, loses power: {:?}, ends: {:?}, writes are {:?}\n{}",
-            self.settings,
+            self.settings(),
             self.failing,
             self.power_off,
             self.ending,
@@ -195,7 +208,7 @@ impl Drawn {
 }
 
 /// Returns a failure of a frequent or a rare call.
-fn failing_call(random: &mut fastrand::Rng) -> FailingCall {
+fn failing_call(engine: &TestEngine, random: &mut fastrand::Rng) -> FailingCall {
     let call = match random.u8(..8) {
         0..2 => Call::Read,
         2..4 => Call::Write,
@@ -204,7 +217,14 @@ fn failing_call(random: &mut fastrand::Rng) -> FailingCall {
     };
     let name_part = match call {
         Call::SyncDirectory => "",
-        _ => ["", "log-", ".hash", ".sorted", "MANIFEST"][random.usize(..5)],
+        _ => {
+            let synced = engine.omissions.iter().filter_map(|omission| match omission {
+                Omission::SyncOf(name_part) => Some(*name_part),
+                _ => None,
+            });
+            let parts: Vec<_> = std::iter::once("").chain(synced).collect();
+            parts[random.usize(..parts.len())]
+        }
     };
     let frequent = matches!(call, Call::Read | Call::Write | Call::Sync);
     let frequent = frequent && (name_part.is_empty() || name_part == "log-" || call == Call::Read);
@@ -220,24 +240,4 @@ fn failing_call(random: &mut fastrand::Rng) -> FailingCall {
 fn common_settings(random: &mut fastrand::Rng, fixed: Option<(usize, usize)>) -> CommonSettings {
     let partitions = Some(1 << random.u32(..3));
     CommonSettings { fixed, partitions, block_bytes: Some(512), ..CommonSettings::default() }
-}
-
-fn settings(random: &mut fastrand::Rng, common: &CommonSettings) -> SiltSettings {
-    let index = [None, Some(IndexKind::EntropyTrie), Some(IndexKind::Fences), Some(IndexKind::BlockPerfect)];
-    let hash_store = [HashStoreKind::HashOrdered, HashStoreKind::CuckooTable, HashStoreKind::HashOrdered];
-    let filter = [FilterKind::Ribbon, FilterKind::CuckooTags, FilterKind::Ribbon];
-    let settings = SiltSettings::default()
-        .merge_ratio([0.01, 0.1, 1.0][random.usize(..3)])
-        .log_slots_min(16)
-        .keys_per_log_slot(1 << random.u32(..7))
-        .hash_store(hash_store[random.usize(..3)])
-        .filter(filter[random.usize(..3)])
-        .index(index[random.usize(..4)])
-        .log_segment_bytes([512, 4096][random.usize(..2)])
-        .log_bytes_max([4096, 1 << 20][random.usize(..2)])
-        .piece_bytes_max(4096)
-        .step_records(1 << random.u32(..6))
-        .region_slots_max(16)
-        .manifest_bytes_max(1 << random.u32(..12));
-    settings.suited(common)
 }

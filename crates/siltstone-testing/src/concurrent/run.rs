@@ -8,7 +8,6 @@ use crate::reference::{Cell, Ending, Records};
 use crate::simulated::{Crash, SimulatedDirectory, Survival};
 use shuttle::thread;
 use siltstone::device::{Access, Directory};
-use siltstone::engine::silt::Mistake;
 use siltstone::{Batch, Bytes, Change, Database, Durability, Error, Iter, Step, WriteOptions};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -28,9 +27,7 @@ struct TestBed {
     users: AtomicUsize,
 }
 
-pub(super) fn run(plan: &Plan, mistake: Option<Mistake>) -> Outcome {
-    let mut plan = plan.clone();
-    plan.settings = plan.settings.mistake(mistake);
+pub(super) fn run(plan: Plan) -> Outcome {
     let device = SimulatedDirectory::new(plan.seed);
     let database = open(&plan, &device).map_err(|error| format!("the database is not created: {error}"))?;
     device.set_failing_call(plan.failing);
@@ -63,7 +60,7 @@ pub(super) fn run(plan: &Plan, mistake: Option<Mistake>) -> Outcome {
 fn open(plan: &Plan, device: &SimulatedDirectory) -> siltstone::Result<Database> {
     let clock = Arc::new(AtomicU64::new(1_000_000));
     Database::builder("simulated")
-        .engine(plan.settings.clone())
+        .engine(plan.settings())
         .common(plan.common.clone())
         .durability(plan.durability)
         .background_threads(0)
@@ -187,17 +184,16 @@ impl TestBed {
             self.verify();
         }
         let stats = self.database.stats();
-        let detail = |wanted: &str| {
-            let found = stats.details.iter().find(|(name, _)| *name == wanted);
-            found.map_or(0, |(_, count)| *count as u64)
+        let count = |job: &'static str| {
+            let found = stats.details.iter().find(|(name, _)| *name == job);
+            (job, found.map_or(0, |(_, count)| *count as u64))
         };
         let counts = Counts {
             runs: 1,
             failed_calls: u64::from(self.device.fault_count() > 0),
             power_losses: u64::from(off),
             operations: self.witness().acknowledged,
-            conversions: detail("conversions"),
-            merges: detail("merges"),
+            jobs: self.plan.engine.jobs.iter().map(|job| count(job)).collect(),
         };
         self.witness().check_order();
         let TestBed { plan, device, database, witness, .. } = self;

@@ -2,7 +2,7 @@
 
 mod silt;
 
-pub use silt::random_silt;
+pub use silt::{random_silt, tiny_silt};
 
 use crate::append_log::{self, AppendLogSettings};
 use crate::flips::FileKind;
@@ -30,6 +30,8 @@ pub struct TestEngine {
     pub small: fn(in_files: bool) -> (CommonSettings, Box<dyn EngineSettings>),
     /// Random settings, of even smaller databases.
     pub draw: Draw,
+    /// Random settings of databases with which a few threads do some dozen operations.
+    pub draw_tiny: Draw,
     /// The counters of background jobs in `Stats::details`.
     pub jobs: &'static [&'static str],
     /// The items of the RAM account that are zero while no background job runs.
@@ -78,6 +80,10 @@ impl TestEngine {
                 common.block_bytes = None;
                 MicaSettings::default().into()
             }),
+            draw_tiny: Arc::new(|_, common| {
+                common.block_bytes = None;
+                MicaSettings::default().into()
+            }),
             jobs: &[],
             job_buffers: &[],
             store_suffixes: &[],
@@ -91,10 +97,8 @@ impl TestEngine {
         TestEngine {
             info: &append_log::INFO,
             small: |_| (CommonSettings::default(), AppendLogSettings.into()),
-            draw: Arc::new(|_, common| {
-                (common.partitions, common.block_bytes, common.memory_budget) = (None, None, None);
-                AppendLogSettings.into()
-            }),
+            draw: Arc::new(draw_append_log),
+            draw_tiny: Arc::new(draw_append_log),
             jobs: &[],
             job_buffers: &[],
             store_suffixes: &[],
@@ -108,6 +112,11 @@ impl TestEngine {
             ],
         }
     }
+}
+
+fn draw_append_log(_: &mut fastrand::Rng, common: &mut CommonSettings) -> Box<dyn EngineSettings> {
+    (common.partitions, common.block_bytes, common.memory_budget) = (None, None, None);
+    AppendLogSettings.into()
 }
 
 impl fmt::Debug for TestEngine {

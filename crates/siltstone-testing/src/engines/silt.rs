@@ -78,6 +78,7 @@ impl TestEngine {
                 (common, settings.into())
             },
             draw: Arc::new(|random, common| random_silt(random, common).into()),
+            draw_tiny: Arc::new(|random, common| tiny_silt(random, common).into()),
             jobs: &["conversions", "merges"],
             job_buffers: &["convert_buffers", "merge_buffers"],
             store_suffixes: &[".hash", ".sorted"],
@@ -127,4 +128,25 @@ pub fn random_silt(random: &mut fastrand::Rng, common: &mut CommonSettings) -> S
         .filter_last_store(if of_memory.u8(..3) == 0 { of_memory.u8(1..12) } else { 0 });
     common.memory_budget = random_memory_budget(&mut of_memory);
     settings.resident_bytes_max(between(&mut of_memory, 1, 1 << 20)).suited(common)
+}
+
+/// Returns random settings of SILT with which a few dozen records pass through all stores.
+pub fn tiny_silt(random: &mut fastrand::Rng, common: &CommonSettings) -> SiltSettings {
+    let index = [None, Some(IndexKind::EntropyTrie), Some(IndexKind::Fences), Some(IndexKind::BlockPerfect)];
+    let hash_store = [HashStoreKind::HashOrdered, HashStoreKind::CuckooTable, HashStoreKind::HashOrdered];
+    let filter = [FilterKind::Ribbon, FilterKind::CuckooTags, FilterKind::Ribbon];
+    let settings = SiltSettings::default()
+        .merge_ratio([0.01, 0.1, 1.0][random.usize(..3)])
+        .log_slots_min(16)
+        .keys_per_log_slot(1 << random.u32(..7))
+        .hash_store(hash_store[random.usize(..3)])
+        .filter(filter[random.usize(..3)])
+        .index(index[random.usize(..4)])
+        .log_segment_bytes([512, 4096][random.usize(..2)])
+        .log_bytes_max([4096, 1 << 20][random.usize(..2)])
+        .piece_bytes_max(4096)
+        .step_records(1 << random.u32(..6))
+        .region_slots_max(16)
+        .manifest_bytes_max(1 << random.u32(..12));
+    settings.suited(common)
 }

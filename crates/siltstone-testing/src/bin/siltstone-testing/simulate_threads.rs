@@ -16,6 +16,7 @@ pub use scheduled::run;
 mod scheduled {
     use super::super::{Arguments, print, print_error};
     use serde_json::json;
+    use siltstone_testing::TestEngine;
     use siltstone_testing::concurrent::{Counts, Plan, command, simulate};
     use std::process::ExitCode;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -29,6 +30,7 @@ mod scheduled {
 
     /// The seeds to run, with a thread per core.
     struct Seeds {
+        engine: TestEngine,
         next: AtomicU64,
         end: u64,
         keep_going: bool,
@@ -43,7 +45,7 @@ mod scheduled {
                 if start >= self.end || self.stopped.load(Relaxed) {
                     return;
                 }
-                simulate(start..self.end.min(start + SEEDS_PER_TURN), None, |seed, outcome| {
+                simulate(&self.engine, start..self.end.min(start + SEEDS_PER_TURN), |seed, outcome| {
                     self.note(seed, outcome);
                     !self.stopped.load(Relaxed)
                 });
@@ -56,9 +58,9 @@ mod scheduled {
                 Ok(counts) => found.0.add(&counts),
                 Err(violation) => {
                     found.1 += 1;
-                    print(&format!("seed {seed}: {violation}\n{}", command(seed)));
+                    print(&format!("seed {seed}: {violation}\n{}", command(&self.engine, seed)));
                     if !self.keep_going {
-                        print(&Plan::from_seed(seed).describe());
+                        print(&Plan::from_seed(&self.engine, seed).describe());
                         self.stopped.store(true, Relaxed);
                     }
                 }
@@ -71,6 +73,7 @@ mod scheduled {
     }
 
     pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
+        let engine = arguments.engine()?;
         let count = arguments.number("--seeds")?.unwrap_or(1000);
         let first = arguments.number("--first")?.unwrap_or(0);
         let keep_going = arguments.flag("--keep-going");
@@ -78,6 +81,7 @@ mod scheduled {
         arguments.end()?;
         let began = Instant::now();
         let seeds = Seeds {
+            engine,
             next: AtomicU64::new(first),
             end: first.saturating_add(count),
             keep_going,
@@ -94,7 +98,7 @@ mod scheduled {
     }
 
     fn report(counts: &Counts, broken: u64, elapsed_s: f64, json: bool) -> String {
-        let Counts { runs, failed_calls, power_losses, operations, conversions, merges } = counts;
+        let Counts { runs, failed_calls, power_losses, operations, jobs } = counts;
         let seeds_per_s = (runs + broken) as f64 / elapsed_s;
         if json {
             let line = json!({
@@ -103,16 +107,16 @@ mod scheduled {
                 "seeds_with_failed_call": failed_calls,
                 "seeds_with_power_loss": power_losses,
                 "operations": operations,
-                "conversions": conversions,
-                "merges": merges,
+                "jobs": jobs,
                 "seeds_per_s": seeds_per_s,
             });
             return line.to_string();
         }
+        let jobs: String = jobs.iter().map(|(name, count)| format!("{count} {name}, ")).collect();
         format!(
             "{runs} seeds kept every guarantee, {broken} did not; in {failed_calls} of them a call of the device failed, \
              in {power_losses} the power was lost at work\n\
-             {operations} operations acknowledged, {conversions} conversions, {merges} merges; {seeds_per_s:.0} seeds/s"
+             {operations} operations acknowledged, {jobs}{seeds_per_s:.0} seeds/s"
         )
     }
 }
