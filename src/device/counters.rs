@@ -17,6 +17,10 @@ pub enum Purpose {
     Convert,
     /// Merging HashStores into a SortedStore.
     Merge,
+    /// Moving records together to free the space of dead ones, and finding the dead ones.
+    Collect,
+    /// Writing the changes of an index, and saving it.
+    Index,
     /// Recording the live files in the manifest.
     Manifest,
     /// Opening a database.
@@ -30,12 +34,14 @@ pub enum Purpose {
 impl Purpose {
     /// All purposes, in display order.
     #[doc(hidden)]
-    pub const ALL: [Purpose; 9] = [
+    pub const ALL: [Purpose; 11] = [
         Purpose::Get,
         Purpose::Put,
         Purpose::Log,
         Purpose::Convert,
         Purpose::Merge,
+        Purpose::Collect,
+        Purpose::Index,
         Purpose::Manifest,
         Purpose::Recover,
         Purpose::Iterate,
@@ -50,6 +56,8 @@ impl Purpose {
             Purpose::Log => "log",
             Purpose::Convert => "convert",
             Purpose::Merge => "merge",
+            Purpose::Collect => "collect",
+            Purpose::Index => "index",
             Purpose::Manifest => "manifest",
             Purpose::Recover => "recover",
             Purpose::Iterate => "iterate",

@@ -18,13 +18,15 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 struct PieceQueues {
     convert: PieceQueue,
     merge: PieceQueue,
+    collect: PieceQueue,
+    index: PieceQueue,
     maintain: PieceQueue,
 }
 
 impl PieceQueues {
     fn of(backend: &dyn DirectoryBackend) -> PieceQueues {
         let queue = || PieceQueue::new(backend.executor());
-        PieceQueues { convert: queue(), merge: queue(), maintain: queue() }
+        PieceQueues { convert: queue(), merge: queue(), collect: queue(), index: queue(), maintain: queue() }
     }
 
     /// Returns the queue of a purpose, if it is one of background work.
@@ -32,6 +34,8 @@ impl PieceQueues {
         match purpose {
             Purpose::Convert => Some(&self.convert),
             Purpose::Merge => Some(&self.merge),
+            Purpose::Collect => Some(&self.collect),
+            Purpose::Index => Some(&self.index),
             Purpose::Maintain => Some(&self.maintain),
             _ => None,
         }
