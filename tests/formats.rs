@@ -334,7 +334,7 @@ fn stores_in_hash_order() {
 fn a_log_of_two_segments() {
     let written = directory();
     let base = 0x1_0000;
-    let format = LogFormat { layout: ANY_SIZE, database_id: 0xD00D, secret: Secret::new(0x5EC2E7) };
+    let format = LogFormat::new(ANY_SIZE, 0xD00D, Secret::new(0x5EC2E7));
     let log = Log::create(&written, format, 200, base).unwrap();
     let long = [7; 200];
     let batches = [

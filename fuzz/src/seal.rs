@@ -108,7 +108,7 @@ pub fn secret_in(manifest: &[u8]) -> Option<Secret> {
 
 /// Corrects the checksums of a segment of the log: header and frames, as far as their lengths lead.
 pub fn seal_segment(layout: RecordLayout, secret: Secret, bytes: &mut [u8]) -> Option<()> {
-    let format = LogFormat { layout, database_id: 0, secret };
+    let format = LogFormat::new(layout, 0, secret);
     let header_crc = crc32c::crc32c(bytes.get(..60)?);
     set_u32(bytes, 60, header_crc);
     let base = u64_at(bytes, 24)?;

@@ -6,6 +6,7 @@
 
 use crate::Result;
 use crate::device::Directory;
+use crate::store::log::format::LogClass;
 use std::fmt;
 
 /// The name of the manifest.
@@ -28,12 +29,19 @@ pub enum FileName {
     NewManifest,
     /// A mirror that is being written.
     NewMirror,
-    /// A segment of the log, with the position of its first frame.
-    Segment(u64),
+    /// A segment of a log.
+    Segment {
+        /// What the log has.
+        class: LogClass,
+        /// The position of its first frame.
+        base: u64,
+    },
     /// A HashStore, with its number.
     HashStore(u64),
     /// A SortedStore, with its number.
     SortedStore(u64),
+    /// An index that was saved, with its number.
+    SavedIndex(u64),
 }
 
 impl fmt::Display for FileName {
@@ -43,9 +51,14 @@ impl fmt::Display for FileName {
             FileName::Mirror => to.write_str(MIRROR_NAME),
             FileName::NewManifest => to.write_str(NEW_MANIFEST_NAME),
             FileName::NewMirror => to.write_str(NEW_MIRROR_NAME),
-            FileName::Segment(base) => write!(to, "log-{base:016x}"),
+            FileName::Segment { class: LogClass::User, base } => write!(to, "log-{base:016x}"),
+            FileName::Segment { class: LogClass::Moved(number), base } => {
+                write!(to, "moved{number}-{base:016x}")
+            }
+            FileName::Segment { class: LogClass::Redo, base } => write!(to, "redo-{base:016x}"),
             FileName::HashStore(number) => write!(to, "{number:08x}.hash"),
             FileName::SortedStore(number) => write!(to, "{number:08x}.sorted"),
+            FileName::SavedIndex(number) => write!(to, "{number:08x}.index"),
         }
     }
 }
@@ -59,19 +72,22 @@ impl FileName {
             MIRROR_NAME => FileName::Mirror,
             NEW_MANIFEST_NAME => FileName::NewManifest,
             NEW_MIRROR_NAME => FileName::NewMirror,
-            _ => match (name.strip_prefix("log-"), name.split_once('.')) {
-                (Some(base), _) => FileName::Segment(number(base)?),
+            _ => match (name.split_once('-'), name.split_once('.')) {
+                (Some((log, base)), _) => {
+                    FileName::Segment { class: class_of_prefix(log)?, base: number(base)? }
+                }
                 (None, Some((store, "hash"))) => FileName::HashStore(number(store)?),
                 (None, Some((store, "sorted"))) => FileName::SortedStore(number(store)?),
+                (None, Some((store, "index"))) => FileName::SavedIndex(number(store)?),
                 _ => return None,
             },
         };
         (parsed.to_string() == name).then_some(parsed)
     }
 
-    /// Returns whether this is a segment of the log or a store.
+    /// Returns whether this is a segment of the log of class `User` or a store.
     pub fn is_log_or_store(self) -> bool {
-        self.segment_base().is_some() || self.store_number().is_some()
+        self.segment_base(LogClass::User).is_some() || self.store_number().is_some()
     }
 
     /// Returns the number of a store.
@@ -82,9 +98,25 @@ impl FileName {
         }
     }
 
-    /// Returns the position of the first frame of a segment of the log.
-    pub fn segment_base(self) -> Option<u64> {
-        if let FileName::Segment(base) = self { Some(base) } else { None }
+    /// Returns the position of the first frame of a segment of the log of a class.
+    pub fn segment_base(self, of: LogClass) -> Option<u64> {
+        match self {
+            FileName::Segment { class, base } if class == of => Some(base),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the class of the log whose segments have names that begin with this, and a hyphen.
+fn class_of_prefix(prefix: &str) -> Option<LogClass> {
+    match prefix.strip_prefix("moved") {
+        Some(number) => match LogClass::from_number(number.parse().ok()?)? {
+            moved @ LogClass::Moved(_) => Some(moved),
+            _ => None,
+        },
+        None if prefix == "log" => Some(LogClass::User),
+        None if prefix == "redo" => Some(LogClass::Redo),
+        None => None,
     }
 }
 
@@ -95,9 +127,9 @@ pub fn list_files(directory: &Directory) -> Result<Vec<FileName>> {
     Ok(files)
 }
 
-/// Returns the positions of the first frames of all segments of the log in a directory, ascending.
-pub fn segment_bases(directory: &Directory) -> Result<Vec<u64>> {
-    Ok(list_files(directory)?.into_iter().filter_map(FileName::segment_base).collect())
+/// Returns the positions of the first frames of all segments of the log of a class in a directory, ascending.
+pub fn segment_bases(directory: &Directory, class: LogClass) -> Result<Vec<u64>> {
+    Ok(list_files(directory)?.into_iter().filter_map(|name| name.segment_base(class)).collect())
 }
 
 #[cfg(test)]
@@ -108,9 +140,14 @@ mod tests {
     fn a_name_is_a_files_only_if_its_number_formats_to_it() {
         let names = [FileName::Manifest, FileName::Mirror, FileName::NewManifest, FileName::NewMirror];
         let numbers = [0, 1, 0xcafe, u32::MAX.into(), 1 << 32, u64::MAX];
-        let kinds = [FileName::Segment, FileName::HashStore, FileName::SortedStore];
+        let kinds = [FileName::HashStore, FileName::SortedStore, FileName::SavedIndex];
         let numbered = numbers.iter().flat_map(|&number| kinds.map(|kind| kind(number)));
-        for name in numbered.chain(names) {
+        let classes = (0..=u8::MAX).filter_map(LogClass::from_number);
+        let segments = classes
+            .flat_map(|class| numbers.map(|base| FileName::Segment { class, base }))
+            .collect::<Vec<_>>();
+        assert_eq!(segments.len(), 5 * numbers.len());
+        for name in numbered.chain(segments).chain(names) {
             assert_eq!(FileName::parse(&name.to_string()), Some(name));
         }
         let others = [
@@ -126,8 +163,16 @@ mod tests {
             "log-00000000000000FF",
             "log-0000000000000000.bak",
             "log-000000000000000g",
+            "moved0-0000000000000000",
+            "moved4-0000000000000000",
+            "moved7-0000000000000000",
+            "moved01-0000000000000000",
+            "moved-0000000000000000",
+            "redo-0",
+            "redo0-0000000000000000",
             "cafe.hash",
             "1.sorted",
+            "1.index",
             "+0000001.hash",
             "00000000.hash.new",
             "000000001.hash",

@@ -211,6 +211,18 @@ impl RecordLayout {
         Ok(StreamHead { flags, at, expiry_bytes, key_length, value_length })
     }
 
+    /// Returns the length of the stream form of a record.
+    pub fn stream_bytes(&self, record: &RecordView<'_>) -> usize {
+        let lengths = match self.fixed {
+            Some(_) => 0,
+            None => {
+                varint_bytes(record.key.len()) + record.value.map_or(0, |value| varint_bytes(value.len()))
+            }
+        };
+        let expiry = if record.expires_at_ms == NEVER { 0 } else { EXPIRY_BYTES };
+        1 + lengths + expiry + record.key.len() + record.value.map_or(0, <[u8]>::len)
+    }
+
     /// Returns the maximum number of bytes that the stream form adds to key and value.
     fn stream_overhead_max(&self) -> usize {
         1 + if self.fixed.is_none() { 3 + 4 } else { 0 } + if self.expiring { EXPIRY_BYTES } else { 0 }
@@ -279,6 +291,10 @@ fn push_varint(out: &mut Vec<u8>, mut number: u32) {
     out.push(number as u8);
 }
 
+fn varint_bytes(number: usize) -> usize {
+    ((usize::BITS - number.leading_zeros()).div_ceil(7) as usize).max(1)
+}
+
 fn read_varint(bytes: &[u8], at: &mut usize) -> std::result::Result<u32, RecordProblem> {
     let mut number = 0u64;
     for shift in (0..35).step_by(7) {
@@ -313,6 +329,7 @@ mod tests {
             for record in records() {
                 let mut bytes = Vec::new();
                 layout.encode_stream(&record, 0x80, &mut bytes);
+                assert_eq!(bytes.len(), layout.stream_bytes(&record));
                 let (flags, back, taken) = layout.decode_stream(&bytes).unwrap();
                 assert_eq!((flags & 0x80, back, taken), (0x80, record, bytes.len()));
                 assert_eq!(layout.decode_stream_key(&bytes).unwrap(), record.key);
@@ -337,6 +354,17 @@ mod tests {
                 assert_eq!(FIXED.decode_slot(&slot, with_flags).unwrap(), record);
                 assert_eq!(FIXED.decode_slot(&slot[1..], with_flags), None);
             }
+        }
+    }
+
+    #[test]
+    fn the_length_of_the_stream_form_is_known_before_it_is_encoded() {
+        for length in [0, 1, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152] {
+            let key = vec![1; length.clamp(1, KEY_LENGTH_MAX)];
+            let record = RecordView { key: &key, value: Some(&vec![2; length]), expires_at_ms: 5 };
+            let mut bytes = Vec::new();
+            VARIABLE.encode_stream(&record, 0, &mut bytes);
+            assert_eq!(bytes.len(), VARIABLE.stream_bytes(&record), "{length}");
         }
     }
 

@@ -3,14 +3,14 @@
 use crate::input::{Input, directory, put};
 use crate::seal::{SECRET, frame};
 use siltstone::device::{AlignedBuffer, Purpose};
-use siltstone::store::log::format::{LogFormat, SEGMENT_HEADER_BYTES};
+use siltstone::store::log::format::{LogFormat, SEGMENT_HEADER_BYTES, Slots};
 use siltstone::store::log::{Log, LogSettings};
 
 /// Runs the target.
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let layout = input.layout();
-    let format = LogFormat { layout, database_id: 7, secret: SECRET };
+    let format = LogFormat::new(layout, 7, SECRET);
     let directory = directory();
     let mut base = u64::from(input.u16());
     let settings = LogSettings {
@@ -20,7 +20,7 @@ pub fn run(data: &[u8]) {
         durable: u64::from(input.u16()),
     };
     for _ in 0..input.u8() % 4 {
-        let mut bytes = format.header(base).encode().to_vec();
+        let mut bytes = format.header(base, Slots::default()).encode().to_vec();
         for _ in 0..input.u8() % 16 {
             let position = base + (bytes.len() - SEGMENT_HEADER_BYTES) as u64;
             let length = usize::from(input.u8());

@@ -8,7 +8,7 @@ use siltstone::store::log::format::{Frame, LogFormat, SegmentHeader};
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let (layout, position) = (input.layout(), input.u64() >> 1);
-    let format = LogFormat { layout, database_id: 7, secret: SECRET };
+    let format = LogFormat::new(layout, 7, SECRET);
     let _ = SegmentHeader::decode(input.0);
     let _ = format.parse_frame(input.0);
     let _ = format.decode_frame(position, input.0);

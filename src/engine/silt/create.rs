@@ -11,7 +11,7 @@ use crate::Result;
 use crate::device::{Access, Directory, Purpose};
 use crate::engine::CommonSettings;
 use crate::store::log::Log;
-use crate::store::log::format::SEGMENT_HEADER_BYTES;
+use crate::store::log::format::{LogClass, SEGMENT_HEADER_BYTES};
 use crate::store::names::FileName;
 
 impl Silt {
@@ -42,7 +42,7 @@ impl Silt {
 /// nothing: after a loss of power a file system may show anything in place of what was not synced.
 fn is_of_creation(directory: &Directory, name: &str) -> Result<bool> {
     let written = match FileName::parse(name) {
-        Some(FileName::Segment(0)) => SEGMENT_HEADER_BYTES as u64,
+        Some(FileName::Segment { class: LogClass::User, base: 0 }) => SEGMENT_HEADER_BYTES as u64,
         Some(FileName::NewManifest) => Manifest::empty_length(),
         _ => return Ok(false),
     };

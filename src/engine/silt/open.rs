@@ -122,7 +122,9 @@ fn remove_orphans(directory: &Directory, manifest: &Manifest) -> Result<()> {
         let is_orphan = match file {
             FileName::NewManifest | FileName::NewMirror => true,
             FileName::HashStore(_) | FileName::SortedStore(_) => !live.contains(&name),
-            FileName::Manifest | FileName::Mirror | FileName::Segment(_) => false,
+            FileName::Manifest | FileName::Mirror => false,
+            // The log removes its own, and the engine has no others.
+            FileName::Segment { .. } | FileName::SavedIndex(_) => false,
         };
         if is_orphan {
             directory.remove(&name)?;

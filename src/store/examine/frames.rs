@@ -20,7 +20,7 @@ use super::{Advance, RangeChecksums, read_if_readable};
 use crate::device::{AlignedBuffer, File, Purpose};
 use crate::key::KEY_LENGTH_MAX;
 use crate::store::log::format::{
-    FLAG_FRAME, FLAG_SYNC_MARKER, FRAME_CRC_BYTES, Frame, LogFormat, MARKER_BYTES, SEGMENT_HEADER_BYTES,
+    FLAG_FRAME, FLAG_ORDER, FLAG_SYNC_MARKER, FRAME_CRC_BYTES, Frame, LogFormat, SEGMENT_HEADER_BYTES,
 };
 use crate::store::record::{EXPIRY_BYTES, RecordProblem};
 use crate::{Error, Result};
@@ -32,7 +32,7 @@ const WINDOW_BYTES: u64 = 256 << 10;
 /// The maximum length of a frame's head: checksum, flags, both lengths.
 const HEAD_BYTES: u64 = 16;
 /// Flags that no frame has.
-const FLAGS_UNUSED: u8 = 0b0001_1100;
+const FLAGS_UNUSED: u8 = 0b0000_1100;
 /// After damage, the checksum of a longer frame is combined from those of ranges, which are computed once.
 const DIRECT_BYTES: u64 = 1 << 10;
 /// The number of bytes that are compared with zeros at a time.
@@ -208,7 +208,7 @@ impl Frames<'_> {
             let start = position - self.base + SEGMENT_HEADER_BYTES as u64;
             let covered = start + FRAME_CRC_BYTES as u64..start + length;
             if let Some(sums) = &mut self.sums
-                && let Some(computed) = sums.of(covered, format.secret.start(position))?
+                && let Some(computed) = sums.of(covered, format.checksum_start(position))?
             {
                 return Ok(Some(length).filter(|_| stated == Some(computed)));
             }
@@ -226,11 +226,12 @@ impl Frames<'_> {
         let format = self.format;
         let Some(head) = self.bytes(position, head)? else { return Ok(None) };
         let Some(flags) = head.get(FRAME_CRC_BYTES) else { return Ok(None) };
-        if flags & FLAG_FRAME == 0 || flags & FLAGS_UNUSED != 0 {
+        let is_marker = flags & FLAG_SYNC_MARKER != 0;
+        if flags & FLAG_FRAME == 0 || flags & FLAGS_UNUSED != 0 || flags & FLAG_ORDER != 0 && !is_marker {
             return Ok(None);
         }
-        let length = if flags & FLAG_SYNC_MARKER != 0 {
-            MARKER_BYTES as u64
+        let length = if is_marker {
+            format.marker_bytes() as u64
         } else {
             match format.parse_frame(head) {
                 Ok((_, length)) => length as u64,
@@ -261,7 +262,8 @@ impl Frames<'_> {
                 return Ok((next, self.key_at(position, length)?));
             }
         }
-        let (mut next, mut is_guess) = (position + 1, false);
+        let unit = u64::from(self.format.unit_bytes);
+        let (mut next, mut is_guess) = (position + unit, false);
         while next < self.end {
             match self.sound_at(next)? {
                 Some(length)
@@ -271,20 +273,21 @@ impl Frames<'_> {
                     continue;
                 }
                 Some(_) => break,
-                None => (next, is_guess) = (next + 1, false),
+                None => (next, is_guess) = (next + unit, false),
             }
             if self.read_bytes >= 16 * WINDOW_BYTES && !advance(std::mem::take(&mut self.read_bytes)) {
                 return Err(Error::Interrupted);
             }
         }
-        Ok((next, None))
+        Ok((next.min(self.end), None))
     }
 
     /// Returns whether an intact frame is a sync marker. Markers are always trusted: they add no record, and without a
     /// marker that proves damage the log would be truncated there.
     fn is_marker(&mut self, position: u64) -> Result<bool> {
-        let head = self.bytes(position, MARKER_BYTES as u64)?;
-        Ok(head.and_then(|head| head.get(FRAME_CRC_BYTES)).is_some_and(|flags| flags & FLAG_SYNC_MARKER != 0))
+        let head = self.bytes(position, FRAME_CRC_BYTES as u64 + 1)?;
+        let flags = head.and_then(|head| head.get(FRAME_CRC_BYTES));
+        Ok(flags.is_some_and(|flags| flags & (FLAG_SYNC_MARKER | FLAG_ORDER) == FLAG_SYNC_MARKER))
     }
 
     /// Returns the key of the damaged frame of this length, if it can be read.
@@ -307,11 +310,8 @@ mod tests {
     use crate::device::{Access, Directory};
     use crate::store::record::{RecordLayout, RecordView};
 
-    const FORMAT: LogFormat = LogFormat {
-        layout: RecordLayout { fixed: None, expiring: false },
-        database_id: 1,
-        secret: Secret::new(2),
-    };
+    const FORMAT: LogFormat =
+        LogFormat::new(RecordLayout { fixed: None, expiring: false }, 1, Secret::new(2));
     const BASE: u64 = 1000;
 
     /// Returns the keys of the frames that are found in these bytes after a header, and the gaps.

@@ -10,9 +10,8 @@ use super::{Advance, read_if_readable};
 use crate::damage::{Damage, DamagedPart};
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::store::log::format::{
-    Frame, LOG_VERSION, LogFormat, POSITION_MAX, SEGMENT_HEADER_BYTES, SegmentHeader,
+    Frame, LOG_VERSION, LogFormat, POSITION_MAX, SEGMENT_HEADER_BYTES, SegmentHeader, Slots,
 };
-use crate::store::log::segment_name;
 use crate::store::names::segment_bases;
 use crate::store::record::RecordView;
 use crate::{Error, Result};
@@ -64,9 +63,9 @@ pub struct ExaminedLog {
 }
 
 impl ExaminedLog {
-    /// Returns the names of the needed files.
-    pub fn files(&self) -> impl Iterator<Item = String> {
-        self.segments.iter().chain(&self.torn).map(|segment| segment_name(segment.base))
+    /// Returns the names of the needed files, of a log of this format.
+    pub fn files(&self, format: &LogFormat) -> impl Iterator<Item = String> {
+        self.segments.iter().chain(&self.torn).map(|segment| format.segment_name(segment.base))
     }
 }
 
@@ -96,7 +95,7 @@ impl LogToExamine {
         let mut course = Course::new(self, unreadable, dead);
         let is_certain = |number: usize| number == 0 && !follows_another;
         for (number, &base) in bases.iter().enumerate() {
-            let file = directory.open(&segment_name(base), Access::Buffered)?;
+            let file = self.open(directory, base)?;
             // After a failed sync the page cache may contain data that never reached the device.
             file.drop_cache();
             if base > course.position {
@@ -152,11 +151,11 @@ impl LogToExamine {
         visit: &mut dyn FnMut(u64, &RecordView<'_>) -> Result<()>,
     ) -> Result<()> {
         for base in self.needed(directory)?.bases {
-            let file = directory.open(&segment_name(base), Access::Buffered)?;
+            let file = self.open(directory, base)?;
             let until = segment_end(&file, base)?.min(end);
             let positions = base.max(self.from)..until;
             let header = self.header(&file, Unreadable::IsDamage)?.0;
-            if positions.is_empty() || header.is_some_and(|header| header != self.header_of(base)) {
+            if positions.is_empty() || header.is_some_and(|found| found != self.header_of(base, header)) {
                 continue;
             }
             let unreadable = Unreadable::IsDamage;
@@ -182,18 +181,23 @@ impl LogToExamine {
     pub fn bytes(&self, directory: &Directory) -> Result<u64> {
         let mut bytes = 0;
         for base in self.needed(directory)?.bases {
-            bytes += directory.open(&segment_name(base), Access::Buffered)?.length()?;
+            bytes += self.open(directory, base)?.length()?;
         }
         Ok(bytes)
     }
 
-    fn header_of(&self, base: u64) -> SegmentHeader {
-        self.format.header(base)
+    fn open(&self, directory: &Directory, base: u64) -> Result<File> {
+        directory.open(&self.format.segment_name(base), Access::Buffered)
+    }
+
+    /// Returns the expected header of a segment. Which slots it has, only the header states.
+    fn header_of(&self, base: u64, found: Option<SegmentHeader>) -> SegmentHeader {
+        self.format.header(base, found.map_or(Slots::default(), |header| header.slots))
     }
 
     fn needed(&self, directory: &Directory) -> Result<Needed> {
-        let mut dead = segment_bases(directory)?;
-        let end_of = |base: u64| segment_end(&directory.open(&segment_name(base), Access::Buffered)?, base);
+        let mut dead = segment_bases(directory, self.format.class)?;
+        let end_of = |base: u64| segment_end(&self.open(directory, base)?, base);
         let after = dead.partition_point(|&base| base <= self.from);
         let (first, follows_another) = match dead[..after] {
             [] => (0, false),
@@ -286,8 +290,9 @@ impl<'a> Course<'a> {
         if self.log.durable > position {
             expected += &format!(", which was synced up to position {}", self.log.durable);
         }
-        let damage = Damage::new(directory.path_of(&segment_name(position)), DamagedPart::File, 0, 0)
-            .because(expected, "no such file");
+        let damage =
+            Damage::new(directory.path_of(&self.log.format.segment_name(position)), DamagedPart::File, 0, 0)
+                .because(expected, "no such file");
         self.gap(position..until, is_certain, damage);
         self.position = until;
     }
@@ -310,7 +315,7 @@ impl<'a> Course<'a> {
         }
         self.examined.files_end = self.examined.files_end.max(end);
         let (header, version, is_unreadable) = self.log.header(file, self.unreadable)?;
-        let (start, wanted) = (base.max(self.log.from), self.log.header_of(base));
+        let (start, wanted) = (base.max(self.log.from), self.log.header_of(base, header));
         if let Some(header) = header.filter(|header| *header != wanted) {
             // A crash cannot cause this: the file is a complete segment of another log.
             let told = |header: SegmentHeader| {
@@ -391,6 +396,7 @@ impl<'a> Course<'a> {
                     Frame::SyncMarker(position) => {
                         self.examined.synced = self.examined.synced.max(position);
                     }
+                    Frame::OrderMarker(_) => {}
                 }
                 if self.in_batch == 0 {
                     self.whole = Whole { until: positions.end, records: self.examined.records };
@@ -421,11 +427,16 @@ impl<'a> Course<'a> {
             Some(last) => (last.base, position - last.base + SEGMENT_HEADER_BYTES as u64),
             None => (position, 0),
         };
-        let damage = Damage::new(directory.path_of(&segment_name(base)), DamagedPart::LogFrames, offset, 0)
-            .because(
-                format!("a log that reaches position {synced}, up to which it was synced"),
-                format!("a log that ends at position {position}"),
-            );
+        let damage = Damage::new(
+            directory.path_of(&self.log.format.segment_name(base)),
+            DamagedPart::LogFrames,
+            offset,
+            0,
+        )
+        .because(
+            format!("a log that reaches position {synced}, up to which it was synced"),
+            format!("a log that ends at position {position}"),
+        );
         self.gap(position..u64::MAX, true, damage);
         self.position = synced;
     }

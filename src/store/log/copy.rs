@@ -1,7 +1,7 @@
 //! Copies a log while it is written to.
 
-use super::format::{LogFormat, SEGMENT_HEADER_BYTES};
-use super::{Log, segment_name};
+use super::Log;
+use super::format::{LogFormat, SEGMENT_HEADER_BYTES, Slots};
 use crate::Result;
 use crate::device::{Access, Directory, Purpose};
 
@@ -20,8 +20,8 @@ impl Log {
             if until < from {
                 continue;
             }
-            let file = target.create(&segment_name(segment.base), Access::Buffered)?;
-            file.write(Purpose::Maintain, 0, &format.header(segment.base).encode())?;
+            let file = target.create(&format.segment_name(segment.base), Access::Buffered)?;
+            file.write(Purpose::Maintain, 0, &format.header(segment.base, Slots::default()).encode())?;
             // Frames before `from` are not needed: the file has a hole there.
             let start = segment.base.max(from);
             let mut offset = SEGMENT_HEADER_BYTES as u64 + (start - segment.base);

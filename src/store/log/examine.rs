@@ -1,6 +1,6 @@
 //! Verifies a log that is open.
 
-use super::{Log, segment_name};
+use super::Log;
 use crate::device::Access;
 use crate::store::examine::{Advance, ExaminedLog, ExaminedSegment, Found, LogToExamine};
 use crate::{Error, Result};
@@ -29,7 +29,7 @@ impl Log {
     }
 
     fn find(&self, wanted: ExaminedSegment) -> Result<Found> {
-        match self.directory.open(&segment_name(wanted.base), Access::Buffered) {
+        match self.directory.open(&self.format.segment_name(wanted.base), Access::Buffered) {
             Ok(file) => Ok(Found::File(file)),
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
                 let segments = self.segments.read().clone();

@@ -24,12 +24,11 @@ pub use segment::LogView;
 use crate::batch::Durability;
 use crate::device::{Access, Directory, Purpose};
 use crate::health::{FailStop, Health};
-use crate::store::names::FileName;
 use crate::store::record::RecordView;
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::{Error, Result};
-use format::{LogFormat, MARKER_BYTES};
+use format::{LogFormat, Slots};
 use segment::{Segment, Segments};
 use std::sync::Arc;
 
@@ -82,11 +81,6 @@ struct Syncing {
     /// Everything from the segment with this position on is unsynced.
     from: u64,
     directory_base: u64,
-}
-
-/// Returns the name of the segment whose first frame has this position.
-pub(in crate::store) fn segment_name(base: u64) -> String {
-    FileName::Segment(base).to_string()
 }
 
 impl Log {
@@ -146,12 +140,12 @@ impl Log {
     /// Creates an empty log at `position`, which is durable once the directory is synced. Returns the name of its file.
     pub fn begin(directory: &Directory, format: &LogFormat, position: u64) -> Result<String> {
         Self::create_segment(directory, format, position)?.file.sync(Purpose::Recover)?;
-        Ok(segment_name(position))
+        Ok(format.segment_name(position))
     }
 
     fn create_segment(directory: &Directory, format: &LogFormat, base: u64) -> Result<Segment> {
-        let file = directory.create(&segment_name(base), Access::Buffered)?;
-        file.write(Purpose::Log, 0, &format.header(base).encode())?;
+        let file = directory.create(&format.segment_name(base), Access::Buffered)?;
+        file.write(Purpose::Log, 0, &format.header(base, Slots::default()).encode())?;
         Ok(Segment::new(file, base))
     }
 
@@ -291,7 +285,7 @@ impl Log {
             self.format.encode_sync_marker(position, synced, &mut tail.buffer);
             // Only this marker follows the synced position, so all records are still synced.
             if position == synced {
-                self.recordless.store(position + MARKER_BYTES as u64, Ordering::Release);
+                self.recordless.store(position + self.format.marker_bytes() as u64, Ordering::Release);
             }
             self.flush(tail)
         })
@@ -340,9 +334,9 @@ impl Log {
             *segments = Arc::new(Segments(segments.0[released.len()..].to_vec()));
             released
         };
-        released
-            .iter()
-            .try_for_each(|segment| self.directory.remove_open(&segment_name(segment.base), &segment.file))
+        released.iter().try_for_each(|segment| {
+            self.directory.remove_open(&self.format.segment_name(segment.base), &segment.file)
+        })
     }
 
     /// Returns the present log for reading: its segments stay readable while the view is held.

@@ -4,9 +4,9 @@
 //! end, and removes segments that are no longer needed. In a read-only directory the log is left unchanged, and read up
 //! to its intact end.
 
+use super::Log;
 use super::format::{Frame, LogFormat};
 use super::segment::Segment;
-use super::{Log, segment_name};
 use crate::Result;
 use crate::device::{Access, Directory, Purpose};
 use crate::progress::Progress;
@@ -60,7 +60,7 @@ impl Log {
             return Err(damage.error());
         }
         let segments = match directory.is_read_only() {
-            true => sound_segments(directory, &examined)?,
+            true => sound_segments(directory, &format, &examined)?,
             false => carry_out(directory, &format, &examined)?,
         };
         for pair in segments.windows(2) {
@@ -91,24 +91,24 @@ impl Log {
             let positions = segment.base.max(from)..segment.end().unwrap_or(end);
             segment.frames(&self.format, positions, &mut advance, &mut |position, frame, _| match frame {
                 Frame::Record { record, .. } => visit(position, &record),
-                Frame::SyncMarker(_) => Ok(()),
+                Frame::SyncMarker(_) | Frame::OrderMarker(_) => Ok(()),
             })?;
         }
         Ok(())
     }
 }
 
-fn open_segment(directory: &Directory, base: u64) -> Result<Segment> {
-    Ok(Segment::new(directory.open(&segment_name(base), Access::Buffered)?, base))
+fn open_segment(directory: &Directory, format: &LogFormat, base: u64) -> Result<Segment> {
+    Ok(Segment::new(directory.open(&format.segment_name(base), Access::Buffered)?, base))
 }
 
 /// Returns the segments with the intact part, or the one that it follows.
-fn sound_segments(directory: &Directory, examined: &ExaminedLog) -> Result<Vec<Segment>> {
+fn sound_segments(directory: &Directory, format: &LogFormat, examined: &ExaminedLog) -> Result<Vec<Segment>> {
     let bases: Vec<u64> = match (&examined.segments[..], &examined.dead[..]) {
         ([], [.., last]) => vec![*last],
         (segments, _) => segments.iter().map(|segment| segment.base).collect(),
     };
-    bases.into_iter().map(|base| open_segment(directory, base)).collect()
+    bases.into_iter().map(|base| open_segment(directory, format, base)).collect()
 }
 
 /// Truncates the torn end and removes unneeded segments, durably: torn bytes must never appear after frames that will
@@ -116,7 +116,7 @@ fn sound_segments(directory: &Directory, examined: &ExaminedLog) -> Result<Vec<S
 fn carry_out(directory: &Directory, format: &LogFormat, examined: &ExaminedLog) -> Result<Vec<Segment>> {
     let mut segments = Vec::new();
     for ExaminedSegment { base, .. } in &examined.segments {
-        segments.push(open_segment(directory, *base)?);
+        segments.push(open_segment(directory, format, *base)?);
     }
     if let (Some(last), Some(found)) = (segments.last(), examined.segments.last())
         && found.end > examined.end
@@ -125,7 +125,7 @@ fn carry_out(directory: &Directory, format: &LogFormat, examined: &ExaminedLog) 
         last.file.sync(Purpose::Recover)?;
     }
     for torn in &examined.torn {
-        directory.remove(&segment_name(torn.base))?;
+        directory.remove(&format.segment_name(torn.base))?;
     }
     if segments.is_empty() {
         segments.push(Log::create_segment(directory, format, examined.end)?);
@@ -138,7 +138,7 @@ fn carry_out(directory: &Directory, format: &LogFormat, examined: &ExaminedLog) 
     if !examined.torn.is_empty() || !examined.dead.is_empty() {
         directory.sync(Purpose::Recover)?;
     }
-    examined.dead.iter().try_for_each(|base| directory.remove(&segment_name(*base)))?;
+    examined.dead.iter().try_for_each(|base| directory.remove(&format.segment_name(*base)))?;
     Ok(segments)
 }
 
@@ -151,11 +151,8 @@ mod tests {
     use crate::device::memory::MemoryDirectory;
     use crate::store::record::RecordLayout;
 
-    const FORMAT: LogFormat = LogFormat {
-        layout: RecordLayout { fixed: None, expiring: false },
-        database_id: 1,
-        secret: Secret::new(2),
-    };
+    const FORMAT: LogFormat =
+        LogFormat::new(RecordLayout { fixed: None, expiring: false }, 1, Secret::new(2));
 
     /// Returns a directory with a log of 30 records, whose last bytes are zeros, in several segments, and its end.
     fn filled() -> (Directory, u64) {

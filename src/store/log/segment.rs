@@ -123,7 +123,7 @@ impl LogView {
                     wanted = needed;
                     continue;
                 }
-                Ok((Frame::SyncMarker(_), _)) => "a sync marker",
+                Ok((Frame::SyncMarker(_) | Frame::OrderMarker(_), _)) => "a marker",
                 Err(RecordProblem::Short(_)) => "the end of the log",
                 Err(RecordProblem::Malformed(_)) => NO_FRAME,
             };

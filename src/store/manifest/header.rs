@@ -152,7 +152,7 @@ impl Header {
 
     /// Returns what the bytes of the log depend on.
     pub fn log_format(&self) -> LogFormat {
-        LogFormat { layout: self.layout, database_id: self.database_id, secret: self.secret }
+        LogFormat::new(self.layout, self.database_id, self.secret)
     }
 
     /// Returns the shape of the records of all stores.

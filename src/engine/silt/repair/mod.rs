@@ -21,6 +21,7 @@ use crate::damage::{RepairReport, VerifyReport};
 use crate::device::{Directory, Purpose};
 use crate::progress::Progress;
 use crate::store::log::Log;
+use crate::store::log::format::LogClass;
 use crate::store::names::{FileName, MANIFEST_NAME, MIRROR_NAME, segment_bases};
 use crate::{Error, Result};
 use rewrite::Rewriting;
@@ -98,8 +99,8 @@ fn write_anew(
     }
     let mut log_synced = survey.to_examine.durable;
     if !survey.log.damage.is_empty() {
-        for base in segment_bases(directory)? {
-            obsolete.push(FileName::Segment(base).to_string());
+        for base in segment_bases(directory, LogClass::User)? {
+            obsolete.push(FileName::Segment { class: LogClass::User, base }.to_string());
         }
         // A position after all files of the old log: records found there belong to the new log.
         let begin = survey.log.files_end + 1;

@@ -118,7 +118,7 @@ impl Survey {
             bytes += length_of(directory, &store.name)?;
         }
         if !self.log.damage.is_empty() {
-            for name in self.log.files() {
+            for name in self.log.files(&self.to_examine.format) {
                 bytes += length_of(directory, &name)?;
             }
         }
