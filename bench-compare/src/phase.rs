@@ -23,6 +23,9 @@ pub enum Work {
     Overwrite,
     /// Gets and puts random existing keys, with this percentage of gets.
     Mixed(u8),
+    /// Gets random existing keys, while one more thread puts this many MB (10^6 bytes) of records per second, or as
+    /// many as it can.
+    ReadWhileWriting(Option<u32>),
     /// Reads random blocks of the store's files directly.
     Raw,
 }
@@ -40,7 +43,7 @@ pub struct Phase {
 impl Phase {
     /// Returns whether the phase writes.
     pub fn writes(&self) -> bool {
-        matches!(self.work, Work::Load | Work::Overwrite | Work::Mixed(_))
+        matches!(self.work, Work::Load | Work::Overwrite | Work::Mixed(_) | Work::ReadWhileWriting(_))
     }
 }
 
@@ -53,6 +56,8 @@ impl fmt::Display for Phase {
             Work::Miss => formatter.write_str("miss"),
             Work::Overwrite => formatter.write_str("overwrite"),
             Work::Mixed(gets) => write!(formatter, "mixed{gets}"),
+            Work::ReadWhileWriting(None) => formatter.write_str("readwhilewriting"),
+            Work::ReadWhileWriting(Some(mb)) => write!(formatter, "readwhilewriting{mb}"),
             Work::Raw => formatter.write_str("raw"),
         }?;
         if self.threads == 1 { Ok(()) } else { write!(formatter, ":{}", self.threads) }
@@ -74,8 +79,14 @@ impl FromStr for Phase {
             "miss" => Work::Miss,
             "overwrite" => Work::Overwrite,
             "raw" => Work::Raw,
-            _ => match name.strip_prefix("mixed").map(str::parse) {
-                Some(Ok(gets @ 0..=100)) => Work::Mixed(gets),
+            "readwhilewriting" => Work::ReadWhileWriting(None),
+            _ => match (name.strip_prefix("mixed"), name.strip_prefix("readwhilewriting")) {
+                (Some(gets), _) if gets.parse().is_ok_and(|gets: u8| gets <= 100) => {
+                    Work::Mixed(gets.parse()?)
+                }
+                (_, Some(mb)) if mb.parse().is_ok_and(|mb: u32| mb > 0) => {
+                    Work::ReadWhileWriting(Some(mb.parse()?))
+                }
                 _ => bail!("there is no phase {name}"),
             },
         };
@@ -108,10 +119,12 @@ mod tests {
     fn phases_are_read_as_they_are_written() {
         for text in
             ["load", "read", "read:16", "multiget", "miss:16", "overwrite", "mixed90:16", "mixed50", "raw:16"]
+                .into_iter()
+                .chain(["readwhilewriting", "readwhilewriting20:2"])
         {
             assert_eq!(text.parse::<Phase>().unwrap().to_string(), text);
         }
-        for text in ["", "reed", "read:0", "load:2", "mixed101", "read:x"] {
+        for text in ["", "reed", "read:0", "load:2", "mixed101", "read:x", "readwhilewriting0"] {
             assert!(text.parse::<Phase>().is_err(), "{text}");
         }
     }

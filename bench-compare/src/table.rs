@@ -19,6 +19,8 @@ pub enum Table {
     Small,
     /// Values of 1,000 bytes; every store with its defaults and caches of one size.
     Large,
+    /// Values of 1,000 bytes; stores that can use direct I/O, with and without it.
+    Direct,
     /// Values of 1,000 bytes; every store reads within the same few bytes of memory per key.
     Limited,
 }
@@ -38,10 +40,10 @@ pub struct Choice {
     /// The duration of reads and mixed phases, in seconds.
     #[arg(long, default_value_t = 10.0)]
     pub seconds: f64,
-    /// The number of repetitions of reads, during which the stores take turns.
+    /// The number of repetitions of reads, during which the stores take turns; of everything in the table `direct`.
     #[arg(long, default_value_t = 1)]
     pub rounds: usize,
-    /// The stores, separated by commas. Default: all.
+    /// The stores, separated by commas. Default: all, or those that can use direct I/O in the table `direct`.
     #[arg(long, value_delimiter = ',')]
     pub peers: Vec<String>,
     /// The groups of phases, separated by commas. Default: all of the table.
@@ -86,6 +88,19 @@ struct Conditions {
     measures_raw: bool,
 }
 
+/// The groups of the table `direct`.
+const DIRECT_GROUPS: [(&str, &[&str]); 4] = [
+    ("load", &["load"]),
+    ("overwrite", &["overwrite"]),
+    ("mixed", &["mixed50:16"]),
+    ("beside", &["read", "readwhilewriting20", "readwhilewriting"]),
+];
+
+/// Returns the word for buffered or direct I/O.
+fn access(direct: bool) -> &'static str {
+    if direct { "direct" } else { "buffered" }
+}
+
 const MB: u64 = 1 << 20;
 /// The minimum memory for caches and buffers of `device`, in addition to the cache itself.
 const DEVICE_SPARE_BYTES: u64 = 40 * MB;
@@ -95,6 +110,7 @@ impl Table {
         match self {
             Table::Small => "small",
             Table::Large => "large",
+            Table::Direct => "direct",
             Table::Limited => "limited",
         }
     }
@@ -137,6 +153,16 @@ impl Table {
             };
             return std::iter::once(load).chain(choice.bytes_per_key.iter().map(read)).collect();
         }
+        if self == Table::Direct {
+            return DIRECT_GROUPS
+                .iter()
+                .flat_map(|&(name, phases)| [(name, phases, false), (name, phases, true)])
+                .map(|(name, phases, direct)| Conditions {
+                    direct,
+                    ..buffered(&format!("{name}-{}", access(direct)), phases, PageCache::AsItIs)
+                })
+                .collect();
+        }
         let data_bytes = choice.keys * (choice.key_size + self.value_size(choice)) as u64;
         let memory_bytes =
             choice.memory_mb.map_or(data_bytes / 10, |mb| mb * MB).max(cache_bytes + DEVICE_SPARE_BYTES);
@@ -153,29 +179,37 @@ impl Table {
     /// Runs the table.
     pub fn run(self, choice: &Choice) -> Result<()> {
         let kinds: Vec<&Kind> = if choice.peers.is_empty() {
-            peer::KINDS.iter().collect()
+            peer::KINDS.iter().filter(|kind| kind.has_direct || self != Table::Direct).collect()
         } else {
             choice.peers.iter().map(|name| peer::by_name(name)).collect::<Result<_>>()?
         };
         let mut run = Run { table: self, choice, out: append_to(&choice.out)?, seed: choice.seed };
         if !choice.keep {
-            kinds.iter().try_for_each(|kind| run.remove(kind))?;
+            run.remove_all(&kinds)?;
         }
         let chosen = |name: &str| choice.groups.is_empty() || choice.groups.iter().any(|group| group == name);
-        for conditions in self.conditions(choice).iter().filter(|conditions| chosen(&conditions.name)) {
-            let writes =
-                conditions.phases.iter().any(|phase| phase.parse().is_ok_and(|phase: Phase| phase.writes()));
-            for round in 0..if writes { 1 } else { choice.rounds } {
-                if let (true, Some(first)) = (conditions.measures_raw, kinds.first()) {
-                    run.raw(first, conditions, round)?;
-                }
-                kinds.iter().try_for_each(|kind| run.peer(kind, conditions, round))?;
+        let conditions = self.conditions(choice);
+        let conditions: Vec<_> = conditions.iter().filter(|conditions| chosen(&conditions.name)).collect();
+        if self == Table::Direct {
+            for round in 0..choice.rounds {
+                conditions.iter().try_for_each(|conditions| run.round(&kinds, conditions, round))?;
+            }
+        } else {
+            for conditions in conditions {
+                let rounds = if conditions.writes() { 1 } else { choice.rounds };
+                (0..rounds).try_for_each(|round| run.round(&kinds, conditions, round))?;
             }
         }
         if !choice.keep {
-            kinds.iter().try_for_each(|kind| run.remove(kind))?;
+            run.remove_all(&kinds)?;
         }
         Ok(())
+    }
+}
+
+impl Conditions {
+    fn writes(&self) -> bool {
+        self.phases.iter().any(|phase| phase.parse().is_ok_and(|phase: Phase| phase.writes()))
     }
 }
 
@@ -198,17 +232,29 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn directory(&self, kind: &Kind) -> PathBuf {
-        self.choice.dir.join(format!("{}-{}", kind.name, self.table.value_size(self.choice)))
+    /// Runs the stores in turn under the same conditions.
+    fn round(&mut self, kinds: &[&Kind], conditions: &Conditions, round: usize) -> Result<()> {
+        if let (true, Some(first)) = (conditions.measures_raw, kinds.first()) {
+            self.raw(first, conditions, round)?;
+        }
+        kinds.iter().try_for_each(|kind| self.peer(kind, conditions, round))
     }
 
-    fn versions(&self, kind: &Kind) -> PathBuf {
-        self.directory(kind).with_extension("versions")
+    /// Returns the directory of a store. In the table `direct` a store has two.
+    fn directory(&self, kind: &Kind, direct: bool) -> PathBuf {
+        let access = if self.table == Table::Direct { access(direct) } else { "" };
+        self.choice.dir.join(format!("{}-{}{access}", kind.name, self.table.value_size(self.choice)))
     }
 
-    fn remove(&self, kind: &Kind) -> Result<()> {
-        let removed =
-            [std::fs::remove_dir_all(self.directory(kind)), std::fs::remove_file(self.versions(kind))];
+    fn versions(&self, kind: &Kind, direct: bool) -> PathBuf {
+        self.directory(kind, direct).with_extension("versions")
+    }
+
+    fn remove(&self, kind: &Kind, direct: bool) -> Result<()> {
+        let removed = [
+            std::fs::remove_dir_all(self.directory(kind, direct)),
+            std::fs::remove_file(self.versions(kind, direct)),
+        ];
         for outcome in removed {
             match outcome {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -220,9 +266,15 @@ impl Run<'_> {
         Ok(())
     }
 
+    fn remove_all(&self, kinds: &[&Kind]) -> Result<()> {
+        kinds
+            .iter()
+            .try_for_each(|kind| [false, true].into_iter().try_for_each(|direct| self.remove(kind, direct)))
+    }
+
     fn opening(&self, kind: &Kind, conditions: &Conditions) -> Opening {
         Opening {
-            directory: self.directory(kind),
+            directory: self.directory(kind, conditions.direct),
             keys: self.choice.keys,
             key_size: self.choice.key_size,
             value_size: self.table.value_size(self.choice),
@@ -241,7 +293,7 @@ impl Run<'_> {
             membership: None,
             seconds: self.choice.seconds,
             seed: self.seed,
-            versions: self.versions(kind),
+            versions: self.versions(kind, conditions.direct),
         })
     }
 
@@ -255,7 +307,7 @@ impl Run<'_> {
     fn peer(&mut self, kind: &Kind, conditions: &Conditions, round: usize) -> Result<()> {
         let mut order = self.order(kind, conditions)?;
         if order.phases.iter().any(|phase| phase.to_string() == "load") {
-            self.remove(kind)?;
+            self.remove(kind, conditions.direct)?;
         }
         page_cache::sync(&self.choice.dir.canonicalize().unwrap_or_else(|_| PathBuf::from(".")))?;
         let group = conditions.limit_bytes.map(Group::with_limit).transpose();

@@ -51,6 +51,14 @@ impl Bench<'_> {
         std::thread::scope(|scope| {
             let start = |thread| scope.spawn(move || Worker::new(self, thread, threads)?.run(phase.work));
             let workers: Vec<_> = (0..threads).map(start).collect();
+            let writer = match phase.work {
+                Work::ReadWhileWriting(rate) => Some(scope.spawn(move || {
+                    let random = random::stream(self.seed, threads);
+                    Worker { random, ..Worker::new(self, 0, 1)? }.write_at(rate)
+                })),
+                _ => None,
+            };
+            let workers = workers.into_iter().chain(writer);
             let mut all = Done::new()?;
             for worker in workers {
                 match worker.join() {
@@ -97,7 +105,7 @@ impl<'a> Worker<'a> {
             // The keys of successive numbers are in random order already.
             Work::Load => self.put_all(count, |_, position| position)?,
             Work::Overwrite => self.put_all(count, |worker, _| worker.random.u64(..count))?,
-            Work::Read => self.until_the_end(Self::read)?,
+            Work::Read | Work::ReadWhileWriting(_) => self.until_the_end(Self::read)?,
             Work::MultiGet => self.until_the_end(Self::read_many)?,
             Work::Miss => self.until_the_end(Self::miss)?,
             Work::Mixed(gets) => self.until_the_end(|worker| {
@@ -105,6 +113,22 @@ impl<'a> Worker<'a> {
             })?,
             Work::Raw => bail!("raw reads are not done by a store"),
         }
+        Ok(self.done)
+    }
+
+    /// Puts random records for the duration of the phase, at most `rate` MB per second.
+    fn write_at(mut self, rate: Option<u32>) -> Result<Done> {
+        let started = Instant::now();
+        let mut bytes = 0;
+        self.until_the_end(|worker| {
+            let due_s = rate.map_or(0.0, |mb_per_s| bytes as f64 / (f64::from(mb_per_s) * 1e6));
+            if let Some(early) = Duration::from_secs_f64(due_s).checked_sub(started.elapsed()) {
+                std::thread::sleep(early);
+            }
+            worker.put()?;
+            bytes += worker.record.0.len() + worker.record.1.len();
+            Ok(())
+        })?;
         Ok(self.done)
     }
 
@@ -278,7 +302,8 @@ mod tests {
     #[test]
     fn an_honest_store_passes_every_check() {
         let phases = ["load", "read:4", "multiget", "miss:2", "overwrite", "read", "mixed50:4", "read"];
-        run(Lie::None, &phases).unwrap();
+        let phases = phases.into_iter().chain(["readwhilewriting:2", "readwhilewriting1"]);
+        run(Lie::None, &phases.collect::<Vec<_>>()).unwrap();
     }
 
     #[test]

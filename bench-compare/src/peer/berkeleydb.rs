@@ -12,6 +12,7 @@ use std::time::Instant;
 pub const BERKELEYDB: Kind = Kind {
     name: "berkeleydb",
     title: "BerkeleyDB, hash",
+    has_direct: false,
     open,
     options: |opening| {
         format!(

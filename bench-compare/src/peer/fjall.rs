@@ -9,6 +9,7 @@ use std::time::Instant;
 pub const FJALL: Kind = Kind {
     name: "fjall",
     title: "Fjall",
+    has_direct: false,
     open,
     options: |opening| {
         format!(

@@ -14,6 +14,7 @@ const BLOOM_BITS: c_int = 10;
 pub const LEVELDB: Kind = Kind {
     name: "leveldb",
     title: "LevelDB",
+    has_direct: false,
     open,
     options: |opening| {
         format!(

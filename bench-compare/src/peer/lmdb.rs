@@ -16,6 +16,7 @@ const MAP_BYTES_MIN: u64 = 1 << 30;
 pub const LMDB: Kind = Kind {
     name: "lmdb",
     title: "LMDB",
+    has_direct: false,
     open,
     options: |_| {
         format!(

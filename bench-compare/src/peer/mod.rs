@@ -27,7 +27,7 @@ pub struct Opening {
     pub value_size: usize,
     /// The size of its caches, in bytes.
     pub cache_bytes: u64,
-    /// Whether reads use direct I/O, if the store supports it.
+    /// Whether reads, and writes of files other than the log, use direct I/O, if the store supports it.
     pub direct: bool,
 }
 
@@ -80,6 +80,8 @@ pub struct Kind {
     pub name: &'static str,
     /// The name in tables.
     pub title: &'static str,
+    /// Whether it can use direct I/O.
+    pub has_direct: bool,
     /// Opens or creates it.
     pub open: fn(&Opening) -> Result<Box<dyn Peer>>,
     /// The version, and the options that differ from the store's defaults.

@@ -15,6 +15,7 @@ const PUTS_PER_DURABLE_COMMIT: u64 = 100_000;
 pub const REDB: Kind = Kind {
     name: "redb",
     title: "redb",
+    has_direct: false,
     open,
     options: |opening| {
         format!(

@@ -15,6 +15,7 @@ const METADATA_BLOCK_BYTES: usize = 4096;
 pub const BLOOM: Kind = Kind {
     name: "rocksdb",
     title: "RocksDB, Bloom filter",
+    has_direct: true,
     open: |opening| open(opening, |_| {}),
     options: |opening| {
         options(opening, "Bloom filter of 10 bits per key, index and filters outside the cache")
@@ -25,6 +26,7 @@ pub const BLOOM: Kind = Kind {
 pub const LOW_RAM: Kind = Kind {
     name: "rocksdb-lowram",
     title: "RocksDB, low RAM",
+    has_direct: true,
     open: |opening| open(opening, set_low_ram),
     options: |opening| {
         options(
@@ -46,7 +48,7 @@ fn set_low_ram(table: &mut BlockBasedOptions) {
 }
 
 fn options(opening: &Opening, table: &str) -> String {
-    let direct = if opening.direct { ", direct reads" } else { "" };
+    let direct = if opening.direct { ", direct reads, flushes and compactions" } else { "" };
     let cache = opening.cache_bytes;
     format!("11.8.1: compression off, LRU cache {cache} B, {table}{direct}")
 }
@@ -62,6 +64,7 @@ fn open(opening: &Opening, adapt: fn(&mut BlockBasedOptions)) -> Result<Box<dyn 
     options.set_compression_type(DBCompressionType::None);
     options.set_block_based_table_factory(&table);
     options.set_use_direct_reads(opening.direct);
+    options.set_use_direct_io_for_flush_and_compaction(opening.direct);
     Ok(Box::new(RocksDb { database: DB::open(&options, &opening.directory)?, cache }))
 }
 

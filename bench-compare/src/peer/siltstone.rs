@@ -9,6 +9,7 @@ use std::time::Instant;
 pub const DEFAULT: Kind = Kind {
     name: "siltstone",
     title: "Siltstone",
+    has_direct: true,
     open: |opening| open(builder(opening)),
     options: |opening| options(opening, ""),
 };
@@ -17,6 +18,7 @@ pub const DEFAULT: Kind = Kind {
 pub const FIXED: Kind = Kind {
     name: "siltstone-fixed",
     title: "Siltstone, fixed size",
+    has_direct: true,
     open: |opening| open(builder(opening).fixed(opening.key_size, opening.value_size).hashed_keys()),
     options: |opening| options(opening, ", fixed, hashed_keys"),
 };

@@ -36,6 +36,8 @@ fn milliseconds(us: f64) -> String {
 }
 
 pub const OPS_PER_S: Metric = Metric { name: "ops/s", of: |row| Some(row.ops_per_s), show: whole };
+const PUTS_PER_S: Metric =
+    Metric { name: "puts/s", of: |row| Some(row.puts as f64 / row.spent.seconds), show: whole };
 pub const SETTLED: Metric = Metric { name: "settled", of: |row| row.settled_ops_per_s, show: whole };
 pub const WRITE_AMPLIFICATION: Metric = Metric { name: "WA", of: |row| row.write_amplification, show: two };
 const SYNCED: Metric = Metric { name: "on the device", of: |row| row.synced_ops_per_s, show: whole };
@@ -80,6 +82,7 @@ pub fn of(phase: &str, from_device: bool) -> Vec<&'static Metric> {
             &REPORTED_RAM,
         ],
         Work::Mixed(_) => vec![&OPS_PER_S, &SETTLED, &WRITE_AMPLIFICATION, &CPU, &GET_P999, &PUT_P999],
+        Work::ReadWhileWriting(_) => vec![&OPS_PER_S, &PUTS_PER_S, &GET_P50, &GET_P999, &CPU],
         Work::Read if from_device => {
             vec![&OPS_PER_S, &READS, &READ_BYTES, &CPU, &GET_P999, &RAM, &REPORTED_RAM, &PEAK]
         }
