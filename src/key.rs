@@ -165,20 +165,20 @@ impl KeyHasher {
     }
 }
 
-/// How keys are placed within one of the partitions of a database.
+/// Hashes the keys of a database within their partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Placing {
+pub struct PartitionHasher {
     /// The hash function.
-    pub hasher: KeyHasher,
+    pub key_hasher: KeyHasher,
     /// The binary logarithm of the number of partitions.
     pub partitions_log2: u32,
 }
 
-impl Placing {
+impl PartitionHasher {
     /// Returns the hash of a key within its partition.
     #[inline]
-    pub fn place(&self, key: &[u8]) -> KeyHash {
-        self.hasher.hash(key).within_partition(self.partitions_log2)
+    pub fn hash(&self, key: &[u8]) -> KeyHash {
+        self.key_hasher.hash(key).within_partition(self.partitions_log2)
     }
 }
 
@@ -197,9 +197,9 @@ mod tests {
     #[test]
     fn no_debug_output_shows_the_seed() {
         let hasher = KeyHasher::Keyed([0x0123_4567_89ab_cdef, 4_242_424_242_424]);
-        let placing = Placing { hasher, partitions_log2: 4 };
+        let within = PartitionHasher { key_hasher: hasher, partitions_log2: 4 };
         let report = crate::VerifyReport { hasher: Some(hasher), ..Default::default() };
-        for shown in [format!("{hasher:?}"), format!("{placing:#?}"), format!("{report:?}")] {
+        for shown in [format!("{hasher:?}"), format!("{within:#?}"), format!("{report:?}")] {
             assert!(shown.contains("Keyed(..)"), "{shown}");
             assert!(!shown.contains("4242424242424") && !shown.contains("81985529216486895"), "{shown}");
         }

@@ -11,15 +11,15 @@ use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone::engine::silt::live::{Edit, Manifest, Role, StoreEntry};
 use siltstone::index::filter::{CuckooFilter, RibbonFilter};
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
-use siltstone::key::{KeyHash, KeyHasher, Placing};
+use siltstone::key::{KeyHash, KeyHasher, PartitionHasher};
 use siltstone::store::block::{Block, BlockBuilder};
-use siltstone::store::hash_store::{HashStoreFormat, HashStoreSettings, HashStoreWriter};
+use siltstone::store::hash_store::{HashStoreFormat, HashStoreWriter};
 use siltstone::store::log::format::LogFormat;
 use siltstone::store::log::{Log, LogSettings};
 use siltstone::store::manifest::Header;
 use siltstone::store::merge::Entry;
 use siltstone::store::ordered::{
-    BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter,
+    BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
 };
 use siltstone::store::record::{RecordLayout, RecordShape, RecordView};
 use siltstone::store::{Query, StoreFile, StoreFileWriter, StoreFilter};
@@ -32,7 +32,7 @@ const ANY_SIZE: RecordLayout = RecordLayout { fixed: None, expiring: true };
 const FIXED: RecordLayout = RecordLayout { fixed: Some((8, 4)), expiring: false };
 const FIXED_EXPIRING: RecordLayout = RecordLayout { fixed: Some((3, 2)), expiring: true };
 const SEED: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
-const PLACING: Placing = Placing { hasher: KeyHasher::Keyed(SEED), partitions_log2: 2 };
+const HASHER: PartitionHasher = PartitionHasher { key_hasher: KeyHasher::Keyed(SEED), partitions_log2: 2 };
 const TAG: u64 = 9;
 const BLOCK_BYTES: u32 = 512;
 const PIECE_BYTES: usize = 4096;
@@ -202,7 +202,7 @@ fn a_store_file() {
 type Value = fn(u32) -> Option<Vec<u8>>;
 
 fn records(count: u32, value: Value) -> BTreeMap<(KeyHash, [u8; 8]), Option<Vec<u8>>> {
-    let record = |number| ((PLACING.place(&key(number)), key(number)), value(number));
+    let record = |number| ((HASHER.hash(&key(number)), key(number)), value(number));
     (0..count).map(record).collect()
 }
 
@@ -210,7 +210,7 @@ fn cuckoo_index(count: u32) -> PartialKeyCuckoo {
     let settings = CuckooSettings { regions: 3, buckets_per_region_log2: 4, tag_bits: 15 };
     let mut index = PartialKeyCuckoo::new(settings, 32).unwrap();
     for number in 0..count {
-        let hash = PLACING.place(&key(number));
+        let hash = HASHER.hash(&key(number));
         index.insert(hash.placement, hash.fingerprint, number).unwrap();
     }
     index
@@ -220,8 +220,7 @@ fn cuckoo_index(count: u32) -> PartialKeyCuckoo {
 fn a_cuckoo_table() {
     let value: Value = |number| (number % 5 != 0).then(|| number.to_le_bytes().to_vec());
     let (written, index) = (directory(), cuckoo_index(150));
-    let settings = HashStoreSettings {
-        format: HashStoreFormat::CuckooTable,
+    let settings = OrderedTableSettings {
         tag: TAG,
         shape: shape(FIXED),
         block_bytes: BLOCK_BYTES,
@@ -230,11 +229,11 @@ fn a_cuckoo_table() {
         purpose: Purpose::Convert,
         piece_bytes: PIECE_BYTES,
     };
-    let mut writer = HashStoreWriter::create(&written, "h", &settings).unwrap();
+    let mut writer = HashStoreWriter::create(&written, "h", HashStoreFormat::CuckooTable, settings).unwrap();
     for (_, _, number) in (0..3).flat_map(|region| index.region_slots(region)) {
         let value = value(number);
         let record = RecordView { key: &key(number), value: value.as_deref(), expires_at_ms: 0 };
-        writer.push(&Entry { hash: PLACING.place(record.key), record }).unwrap();
+        writer.push(&Entry { hash: HASHER.hash(record.key), record }).unwrap();
     }
     writer.finish(&[Arc::new(index)]).unwrap();
     let read = golden_directory(&written, &[("h", "cuckoo_table.bin")]);
@@ -247,11 +246,11 @@ fn a_cuckoo_table() {
 }
 
 fn shape(layout: RecordLayout) -> RecordShape {
-    RecordShape { layout, placing: PLACING }
+    RecordShape { layout, hasher: HASHER }
 }
 
 fn query(key: &[u8]) -> Query<'_> {
-    Query { purpose: Purpose::Get, hash: PLACING.place(key), key }
+    Query { purpose: Purpose::Get, hash: HASHER.hash(key), key }
 }
 
 fn value_of(record: &RecordView<'_>) -> Option<Vec<u8>> {
@@ -266,23 +265,21 @@ fn check_sorted_store(
     value: Value,
 ) {
     let (written, records) = (directory(), records(150, value));
+    let form = match filter {
+        Some(_) => TableForm { blocks: BlockForm::Stream, index: Some(index), fill_blocks: false },
+        None => TableForm::for_index(&layout, BLOCK_BYTES, Some(index)),
+    };
     let settings = OrderedTableSettings {
         tag: TAG,
         shape: shape(layout),
-        form: match filter {
-            Some(_) => BlockForm::Stream,
-            None => OrderedTableSettings::form_for(&layout, BLOCK_BYTES, Some(index)),
-        },
         block_bytes: BLOCK_BYTES,
-        index: Some(index),
-        fill_blocks: false,
         expected_records: 150,
         expected_bytes: 150 * 12,
         purpose: Purpose::Merge,
         piece_bytes: PIECE_BYTES,
     };
-    assert_eq!(settings.form != BlockForm::Stream, layout.fixed.is_some() && filter.is_none());
-    let mut writer = OrderedTableWriter::create(&written, "s", settings).unwrap();
+    assert_eq!(form.blocks != BlockForm::Stream, layout.fixed.is_some() && filter.is_none());
+    let mut writer = OrderedTableWriter::create(&written, "s", form, settings).unwrap();
     for ((hash, key), value) in &records {
         let record = RecordView { key, value: value.as_deref(), expires_at_ms: 0 };
         writer.push(&Entry { hash: *hash, record }).unwrap();
@@ -320,7 +317,7 @@ fn stores_in_hash_order() {
             .then(|| vec![number as u8; if number == 42 { 1500 } else { number as usize * 7 % 60 }])
     };
     let hashes = |count| {
-        let hash = |number| PLACING.place(&key(number));
+        let hash = |number| HASHER.hash(&key(number));
         (0..count).map(|number| (hash(number).placement, hash(number).fingerprint)).collect::<Vec<_>>()
     };
     let ribbon = StoreFilter::from(RibbonFilter::new(hashes(150), 11).unwrap());

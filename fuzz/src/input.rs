@@ -2,11 +2,11 @@
 
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
-use siltstone::key::{KeyHasher, Placing};
+use siltstone::key::{KeyHasher, PartitionHasher};
 use siltstone::store::record::RecordLayout;
 
 /// How keys are placed.
-pub const PLACING: Placing = Placing { hasher: KeyHasher::Identity, partitions_log2: 0 };
+pub const HASHER: PartitionHasher = PartitionHasher { key_hasher: KeyHasher::Identity, partitions_log2: 0 };
 
 /// Takes values from the front of the fuzzer's bytes; zeros after their end.
 pub struct Input<'a>(pub &'a [u8]);

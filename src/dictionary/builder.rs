@@ -8,7 +8,7 @@ use crate::device::{Access, Directory, Purpose};
 use crate::key::{KeyHasher, check_key, check_key_length, check_value, check_value_length};
 use crate::progress::Progress;
 use crate::store::merge::{Cursor, MergeCursor};
-use crate::store::ordered::{BlockForm, OrderedTableSettings, OrderedTableWriter};
+use crate::store::ordered::{BlockForm, OrderedTableSettings, OrderedTableWriter, TableForm};
 use crate::store::record::RecordView;
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
 use crate::{Error, Result};
@@ -143,8 +143,14 @@ impl DictionaryBuilder {
     pub fn create_in(self, directory: Directory, name: &str) -> Result<DictionaryWriter> {
         let [seed0, seed1, tag] = (self.random)()?;
         let hasher = if self.hashed_keys { KeyHasher::Identity } else { KeyHasher::Keyed([seed0, seed1]) };
-        let hasher = self.base.as_ref().map_or(hasher, |base| base.header().hasher);
-        let header = Header { fixed: self.fixed, hasher, tag, first_end: 0, key_bytes: 0, value_bytes: 0 };
+        let hasher = self.base.as_ref().map_or(hasher, |base| base.header().shape.hasher.key_hasher);
+        let header = Header {
+            shape: Header::shape_of(self.fixed, hasher),
+            tag,
+            first_end: 0,
+            key_bytes: 0,
+            value_bytes: 0,
+        };
         self.check(&header)?;
         let temporary = match &self.temporary {
             Some(path) => Directory::system(path, Access::Buffered)?,
@@ -153,7 +159,7 @@ impl DictionaryBuilder {
         let sort = ExternalSort::new(
             temporary,
             SortSettings {
-                shape: header.shape(),
+                shape: header.shape,
                 memory_bytes: self.memory_bytes,
                 fan_in_max: FAN_IN_MAX,
                 duplicates: self.duplicates,
@@ -188,7 +194,7 @@ impl DictionaryBuilder {
             }
         }
         if let Some(base) = &self.base
-            && base.header().fixed != self.fixed
+            && base.header().shape.layout.fixed != self.fixed
         {
             return refused(
                 "fixed",
@@ -196,13 +202,13 @@ impl DictionaryBuilder {
             );
         }
         if let Some(base) = &self.base
-            && (base.header().hasher == KeyHasher::Identity) != self.hashed_keys
+            && (base.header().shape.hasher.key_hasher == KeyHasher::Identity) != self.hashed_keys
         {
             let problem = "an update keeps how keys are hashed; build a new dictionary to change it".into();
             return refused("hashed_keys", problem);
         }
-        let form = OrderedTableSettings::form_for(&header.layout(), self.block_bytes, self.index.kind());
-        check_index(self.index, form)
+        let form = TableForm::for_index(&header.shape.layout, self.block_bytes, self.index.kind());
+        check_index(self.index, form.blocks)
     }
 
     /// Builds the dictionary at `path` from all records of an iterator.
@@ -270,8 +276,8 @@ impl DictionaryWriter {
 
     fn push(&mut self, write: &Write<'_>) -> Result<()> {
         check_key(write.key())?;
-        self.header.hasher.check_key(write.key())?;
-        self.header.layout().check(write)?;
+        self.header.shape.hasher.key_hasher.check_key(write.key())?;
+        self.header.shape.layout.check(write)?;
         self.sort.push(&RecordView::from(*write), &mut *self.progress)
     }
 
@@ -285,9 +291,11 @@ impl DictionaryWriter {
             self;
         let sorted = sort.finish(&mut *progress)?;
         let partial = PartialFile::new(directory.clone(), &name)?;
-        let settings = store_settings(&header, index, block_bytes, &sorted, base.as_ref());
+        let settings = store_settings(&header, block_bytes, &sorted, base.as_ref());
         let all_bytes = settings.expected_bytes;
-        let mut writer = OrderedTableWriter::create(&directory, &partial.name, settings)?;
+        let form = TableForm::for_index(&header.shape.layout, block_bytes, index.kind());
+        let form = TableForm { fill_blocks: true, ..form };
+        let mut writer = OrderedTableWriter::create(&directory, &partial.name, form, settings)?;
         let mut sources: Vec<Box<dyn Cursor>> = vec![Box::new(sorted)];
         if let Some(base) = &base {
             sources.push(Box::new(base.cursor(Purpose::Maintain)));
@@ -330,23 +338,18 @@ impl DictionaryWriter {
 
 fn store_settings(
     header: &Header,
-    index: DictionaryIndex,
     block_bytes: u32,
     sorted: &SortedRecords,
     base: Option<&Dictionary>,
 ) -> OrderedTableSettings {
-    let layout = header.layout();
     let (base_records, base_bytes) = base.map_or((0, 0), |base| {
         let info = base.info();
         (info.records, info.key_bytes.saturating_add(info.value_bytes))
     });
     OrderedTableSettings {
         tag: header.tag,
-        shape: header.shape(),
-        form: OrderedTableSettings::form_for(&layout, block_bytes, index.kind()),
+        shape: header.shape,
         block_bytes,
-        index: index.kind(),
-        fill_blocks: true,
         expected_records: base_records.saturating_add(sorted.records_max()),
         expected_bytes: base_bytes.saturating_add(sorted.record_bytes()),
         purpose: Purpose::Maintain,

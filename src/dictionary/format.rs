@@ -3,7 +3,7 @@
 use crate::coding::Reader;
 use crate::coding::checksum;
 use crate::device::{AlignedBuffer, File, Purpose};
-use crate::key::{KeyHasher, Placing, check_key_length, check_value_length};
+use crate::key::{KeyHasher, PartitionHasher, check_key_length, check_value_length};
 use crate::store::file::StoreFile;
 use crate::store::record::{RecordLayout, RecordShape};
 use crate::{Error, Result};
@@ -24,8 +24,7 @@ const HASHER_IDENTITY: u8 = 1;
 /// The header of a dictionary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
-    pub fixed: Option<(usize, usize)>,
-    pub hasher: KeyHasher,
+    pub shape: RecordShape,
     /// The random tag of the store: blocks of another dictionary are not mistaken for blocks of this one.
     pub tag: u64,
     /// The length of the file as it was built, in bytes. A later index follows.
@@ -42,30 +41,26 @@ fn no_dictionary(file: &File, found: String) -> Error {
 }
 
 impl Header {
-    pub fn layout(&self) -> RecordLayout {
-        RecordLayout { fixed: self.fixed, expiring: false }
-    }
-
-    pub fn shape(&self) -> RecordShape {
-        RecordShape { layout: self.layout(), placing: self.placing() }
-    }
-
-    /// Returns how keys are hashed.
-    pub fn placing(&self) -> Placing {
-        Placing { hasher: self.hasher, partitions_log2: 0 }
+    /// Returns the shape of a dictionary's records, which have no expiry time and are in one partition.
+    pub fn shape_of(fixed: Option<(usize, usize)>, hasher: KeyHasher) -> RecordShape {
+        RecordShape {
+            layout: RecordLayout { fixed, expiring: false },
+            hasher: PartitionHasher { key_hasher: hasher, partitions_log2: 0 },
+        }
     }
 
     /// Writes the header to the header block, after that of the store, which the checksum covers as well.
     fn encode_into(&self, block: &mut [u8; HEADER_BLOCK_BYTES]) {
-        let (hasher, [seed0, seed1]) = match self.hasher {
+        let (hasher, [seed0, seed1]) = match self.shape.hasher.key_hasher {
             KeyHasher::Keyed(seed) => (HASHER_KEYED, seed),
             KeyHasher::Identity => (HASHER_IDENTITY, [0; 2]),
         };
-        let (key_length, value_length) = self.fixed.unwrap_or_default();
+        let fixed = self.shape.layout.fixed;
+        let (key_length, value_length) = fixed.unwrap_or_default();
         let mut fields = Vec::with_capacity(CHECKSUM_AT - STORE_HEADER_BYTES);
         fields.extend_from_slice(MAGIC);
         fields.extend_from_slice(&DICTIONARY_VERSION.to_le_bytes());
-        fields.extend_from_slice(&[hasher, u8::from(self.fixed.is_some()), 0, 0]);
+        fields.extend_from_slice(&[hasher, u8::from(fixed.is_some()), 0, 0]);
         fields.extend_from_slice(&(key_length as u32).to_le_bytes());
         fields.extend_from_slice(&(value_length as u32).to_le_bytes());
         for field in [seed0, seed1, self.tag, self.first_end, self.key_bytes, self.value_bytes] {
@@ -160,8 +155,7 @@ impl Header {
             check_key_length(key_length).and(check_value_length(value_length)).ok()?;
         }
         Some(Header {
-            fixed,
-            hasher,
+            shape: Header::shape_of(fixed, hasher),
             tag: fields.u64()?,
             first_end: fields.u64()?,
             key_bytes: fields.u64()?,

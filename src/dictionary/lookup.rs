@@ -57,11 +57,11 @@ impl Dictionary {
 
     /// Returns whether a record may have this key. Keys of a wrong length need no lookup.
     fn may_have(&self, key: &[u8]) -> bool {
-        self.header().fixed.is_none_or(|(key_length, _)| key_length == key.len())
+        self.header().shape.layout.fixed.is_none_or(|(key_length, _)| key_length == key.len())
     }
 
     fn query<'a>(&self, key: &'a [u8]) -> Query<'a> {
-        Query { purpose: Purpose::Get, hash: self.header().placing().place(key), key }
+        Query { purpose: Purpose::Get, hash: self.header().shape.hasher.hash(key), key }
     }
 
     fn find<T>(&self, key: &[u8], mut found: impl FnMut(&[u8]) -> T) -> Result<Option<T>> {

@@ -198,7 +198,7 @@ impl DictionaryOptions {
         let open_until = |file, end| {
             let file = StoreFile::open_until(file, header.tag, end)?;
             header.check_against(&file)?;
-            let store = OrderedTable::in_file(file, header.shape(), !self.without_index)?;
+            let store = OrderedTable::in_file(file, header.shape, !self.without_index)?;
             if store.is_in_buckets() {
                 let end = store.file().length();
                 return Err(store.file().file().corrupt(
@@ -334,8 +334,8 @@ impl Dictionary {
             records: footer.records,
             key_bytes: header.key_bytes,
             value_bytes: header.value_bytes,
-            fixed: header.fixed,
-            hashed_keys: header.hasher == crate::key::KeyHasher::Identity,
+            fixed: header.shape.layout.fixed,
+            hashed_keys: header.shape.hasher.key_hasher == crate::key::KeyHasher::Identity,
             block_bytes: footer.block_bytes,
             blocks: footer.blocks,
             file_bytes: self.store().file().length(),

@@ -31,10 +31,10 @@ pub(super) fn verify(dictionary: &Dictionary, progress: &mut Progress<'_>) -> Re
         checked_bytes += bytes;
         progress(checked_bytes, file.length())
     };
-    let placing = header.placing();
+    let hasher = header.shape.hasher;
     let opened = OpenedStore::of(store, 0, is_first)?;
     let examined = opened.examine(&mut advance, &mut |record| {
-        records.add(placing.place(record.key), record);
+        records.add(hasher.hash(record.key), record);
         Ok(())
     })?;
     let Examined { mut damage, .. } = examined;

@@ -16,13 +16,15 @@
 //!  file               a b c d e f              record of slot s is at rank(s), the taken slots before s
 //!  ```
 
-use crate::device::{Directory, Purpose};
+use crate::device::Directory;
 use crate::index::filter::{CuckooFilter, RibbonBuilder};
 use crate::index::partial_key_cuckoo::PartialKeyCuckoo;
 use crate::store::StoreFilter;
 use crate::store::merge::Entry;
-use crate::store::ordered::{BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter};
-use crate::store::record::{RecordLayout, RecordShape};
+use crate::store::ordered::{
+    BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
+};
+use crate::store::record::RecordLayout;
 use crate::{Error, Result};
 use std::sync::Arc;
 
@@ -54,32 +56,20 @@ impl HashStoreFormat {
         self == HashStoreFormat::CuckooTable
     }
 
+    /// Returns the form of the table.
+    fn form(self) -> TableForm {
+        let (blocks, index) = match self.is_in_slot_order() {
+            true => (BlockForm::CuckooSlots, None),
+            false => (HASH_ORDER_FORM, Some(IndexKind::Fences)),
+        };
+        TableForm { blocks, index, fill_blocks: false }
+    }
+
     /// Returns whether blocks can hold records of this layout: for a cuckoo table, they must have a fixed size below a
     /// block's.
     pub fn suits(self, layout: &RecordLayout, block_bytes: u32) -> bool {
         !self.is_in_slot_order() || BlockForm::CuckooSlots.slots_in(layout, block_bytes).is_some()
     }
-}
-
-/// What a HashStore is written with.
-#[derive(Debug, Clone)]
-pub struct HashStoreSettings {
-    /// The format.
-    pub format: HashStoreFormat,
-    /// The tag of the store, drawn at random.
-    pub tag: u64,
-    /// The shape of the records.
-    pub shape: RecordShape,
-    /// The size of a block, in bytes.
-    pub block_bytes: u32,
-    /// The approximate number of records.
-    pub expected_records: u64,
-    /// The approximate number of bytes of keys and values.
-    pub expected_bytes: u64,
-    /// What the writes are for.
-    pub purpose: Purpose,
-    /// The file is written in pieces of this size, in bytes.
-    pub piece_bytes: usize,
 }
 
 /// Writes a HashStore: an immutable store of about ten thousand records, of which a partition has several.
@@ -93,31 +83,19 @@ pub struct HashStoreWriter {
 
 impl HashStoreWriter {
     /// Creates the file.
-    pub fn create(directory: &Directory, name: &str, settings: &HashStoreSettings) -> Result<Self> {
-        let HashStoreSettings { format, tag, shape, block_bytes, .. } = *settings;
-        let HashStoreSettings { expected_records, expected_bytes, purpose, piece_bytes, .. } = *settings;
-        if !format.suits(&shape.layout, block_bytes) {
+    pub fn create(
+        directory: &Directory,
+        name: &str,
+        format: HashStoreFormat,
+        settings: OrderedTableSettings,
+    ) -> Result<Self> {
+        let expected_records = settings.expected_records;
+        if !format.suits(&settings.shape.layout, settings.block_bytes) {
             let problem =
                 "a cuckoo table requires records of a fixed size, smaller than a block; leave this out";
             return Err(Error::Setting { name: "hash_store", problem: problem.into() });
         }
-        let (form, index) = match format.is_in_slot_order() {
-            true => (BlockForm::CuckooSlots, None),
-            false => (HASH_ORDER_FORM, Some(IndexKind::Fences)),
-        };
-        let table = OrderedTableSettings {
-            tag,
-            shape,
-            form,
-            block_bytes,
-            index,
-            fill_blocks: false,
-            expected_records,
-            expected_bytes,
-            purpose,
-            piece_bytes,
-        };
-        let writer = OrderedTableWriter::create(directory, name, table)?;
+        let writer = OrderedTableWriter::create(directory, name, format.form(), settings)?;
         let (filter, filter_bits) = match format {
             HashStoreFormat::CuckooTable | HashStoreFormat::CopiedTags => (None, TAG_BITS_MAX),
             HashStoreFormat::Ribbon(bits) => {
@@ -165,16 +143,17 @@ impl HashStoreWriter {
 mod tests {
     use super::*;
     use crate::device::memory::MemoryDirectory;
-    use crate::device::{Access, AlignedBuffer};
+    use crate::device::{Access, AlignedBuffer, Purpose};
     use crate::index::partial_key_cuckoo::CuckooSettings;
-    use crate::key::{KeyHash, KeyHasher, Placing};
+    use crate::key::{KeyHash, KeyHasher, PartitionHasher};
     use crate::store::Query;
-    use crate::store::record::RecordView;
+    use crate::store::record::{RecordShape, RecordView};
     use std::collections::BTreeMap;
 
     const LAYOUT: RecordLayout = RecordLayout { fixed: Some((8, 4)), expiring: false };
-    const PLACING: Placing = Placing { hasher: KeyHasher::Keyed([1, 2]), partitions_log2: 1 };
-    const SHAPE: RecordShape = RecordShape { layout: LAYOUT, placing: PLACING };
+    const HASHER: PartitionHasher =
+        PartitionHasher { key_hasher: KeyHasher::Keyed([1, 2]), partitions_log2: 1 };
+    const SHAPE: RecordShape = RecordShape { layout: LAYOUT, hasher: HASHER };
 
     fn key(number: u32) -> [u8; 8] {
         u64::from(number).to_le_bytes()
@@ -189,11 +168,10 @@ mod tests {
         let settings = CuckooSettings { regions: 3, buckets_per_region_log2: 5, tag_bits: 15 };
         let mut index = PartialKeyCuckoo::new(settings, 32).unwrap();
         for number in 0..count {
-            let hash = PLACING.place(&key(number));
+            let hash = HASHER.hash(&key(number));
             index.insert(hash.placement, hash.fingerprint, number).unwrap();
         }
-        let settings = HashStoreSettings {
-            format: HashStoreFormat::CuckooTable,
+        let settings = OrderedTableSettings {
             tag: 1,
             shape: SHAPE,
             block_bytes: 512,
@@ -202,11 +180,12 @@ mod tests {
             purpose: Purpose::Convert,
             piece_bytes: 4096,
         };
-        let mut writer = HashStoreWriter::create(directory, "1", &settings).unwrap();
+        let mut writer =
+            HashStoreWriter::create(directory, "1", HashStoreFormat::CuckooTable, settings).unwrap();
         for (_, _, number) in (0..3).flat_map(|region| index.region_slots(region)) {
             let (key, value) = (key(number), value(number));
             let record = RecordView { key: &key, value: value.as_deref(), expires_at_ms: 0 };
-            writer.push(&Entry { hash: PLACING.place(&key), record }).unwrap();
+            writer.push(&Entry { hash: HASHER.hash(&key), record }).unwrap();
         }
         writer.finish(&[Arc::new(index)]).unwrap()
     }
@@ -219,7 +198,7 @@ mod tests {
         let mut buffer = AlignedBuffer::default();
         let mut look_up = |number| {
             let key = key(number);
-            let query = Query { purpose: Purpose::Get, hash: PLACING.place(&key), key: &key };
+            let query = Query { purpose: Purpose::Get, hash: HASHER.hash(&key), key: &key };
             table.look_up(&query, &mut buffer, |record| record.value.map(<[u8]>::to_vec)).unwrap()
         };
         (0..300).for_each(|number| assert_eq!(look_up(number), Some(value(number))));
@@ -234,7 +213,7 @@ mod tests {
         for count in [0, 1, 300] {
             let table = build(&directory, count);
             let expected: BTreeMap<KeyHash, u32> =
-                (0..count).map(|number| (PLACING.place(&key(number)), number)).collect();
+                (0..count).map(|number| (HASHER.hash(&key(number)), number)).collect();
             for from in [0, 1 << 62, 1 << 63, u64::MAX] {
                 let first = KeyHash { placement: from, fingerprint: 0 };
                 let mut cursor = table.cursor(Purpose::Merge, 1024);

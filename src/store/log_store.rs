@@ -15,7 +15,7 @@
 
 use crate::device::{AlignedBuffer, Purpose};
 use crate::index::partial_key_cuckoo::{CuckooFull, CuckooSettings, PartialKeyCuckoo, Slot};
-use crate::key::{KeyHash, Placing};
+use crate::key::{KeyHash, PartitionHasher};
 use crate::store::log::LogView;
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::RecordSpan;
@@ -274,7 +274,7 @@ impl FrozenLog {
 pub struct LogCursor {
     view: LogView,
     frozen: Arc<FrozenLog>,
-    placing: Placing,
+    hasher: PartitionHasher,
     purpose: Purpose,
     next_region: u32,
     /// Records follow the slots of the index, not their hashes.
@@ -295,11 +295,11 @@ struct Ordered {
 
 impl LogCursor {
     /// Makes a cursor before the first record.
-    pub fn new(view: LogView, frozen: Arc<FrozenLog>, placing: Placing, purpose: Purpose) -> Self {
+    pub fn new(view: LogView, frozen: Arc<FrozenLog>, hasher: PartitionHasher, purpose: Purpose) -> Self {
         LogCursor {
             view,
             frozen,
-            placing,
+            hasher,
             purpose,
             next_region: 0,
             in_slot_order: false,
@@ -349,7 +349,7 @@ impl LogCursor {
                     let position = self.frozen.position(ordered.packed);
                     let span = self.view.read(self.purpose, position, &mut self.buffer)?;
                     let record = span.view(&self.buffer);
-                    let hash = self.placing.place(record.key);
+                    let hash = self.hasher.hash(record.key);
                     keyed.push((hash, record.key.to_vec(), std::cmp::Reverse(position), ordered));
                 }
                 keyed.sort_unstable_by(|one, two| two.cmp(one));
@@ -371,7 +371,7 @@ impl Cursor for LogCursor {
         }
         let Some(Ordered { packed, .. }) = self.order.pop() else { return Ok(false) };
         let span = self.view.read(self.purpose, self.frozen.position(packed), &mut self.buffer)?;
-        let hash = self.placing.place(span.view(&self.buffer).key);
+        let hash = self.hasher.hash(span.view(&self.buffer).key);
         self.current = Some((hash, span));
         Ok(true)
     }

@@ -13,7 +13,7 @@
 //! `docs/formats/record.md` has both diagrams.
 
 use crate::batch::{NEVER, TimestampMs, Write, has_expired};
-use crate::key::{KEY_LENGTH_MAX, Placing, VALUE_LENGTH_MAX, check_key_length, check_value_length};
+use crate::key::{KEY_LENGTH_MAX, PartitionHasher, VALUE_LENGTH_MAX, check_key_length, check_value_length};
 use crate::{Error, Result};
 use std::ops::Range;
 
@@ -100,7 +100,7 @@ pub struct RecordShape {
     /// How records are encoded.
     pub layout: RecordLayout,
     /// How keys are hashed.
-    pub placing: Placing,
+    pub hasher: PartitionHasher,
 }
 
 /// Why bytes are not a record.

@@ -2,20 +2,20 @@
 
 use super::settings::SiltSettings;
 use crate::device::Directory;
-use crate::key::{Key, KeyHash, Placing};
+use crate::key::{Key, KeyHash, PartitionHasher};
 use crate::store::manifest::Header;
 
 pub(super) struct Configuration {
     pub directory: Directory,
     pub settings: SiltSettings,
     pub header: Header,
-    pub placing: Placing,
+    pub hasher: PartitionHasher,
 }
 
 impl Configuration {
     pub fn new(directory: Directory, settings: SiltSettings, header: Header) -> Configuration {
-        let placing = header.records().placing;
-        Configuration { directory, settings, header, placing }
+        let hasher = header.records().hasher;
+        Configuration { directory, settings, header, hasher }
     }
 
     /// Returns the number of partitions.
@@ -26,7 +26,7 @@ impl Configuration {
     /// Returns the partition of a key and the hash of the key in it.
     #[inline]
     pub fn route(&self, key: Key<'_>) -> (usize, KeyHash) {
-        let bits = self.placing.partitions_log2;
+        let bits = self.hasher.partitions_log2;
         (key.hash().partition(bits), key.hash().within_partition(bits))
     }
 }

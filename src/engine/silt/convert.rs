@@ -7,10 +7,11 @@ use super::live::{Edit, Role, StoreEntry};
 use super::settings::Mistake;
 use crate::device::Purpose;
 use crate::device::random_number;
-use crate::store::hash_store::{HashStoreSettings, HashStoreWriter};
+use crate::store::hash_store::HashStoreWriter;
 use crate::store::log_store::{FrozenLog, LogCursor};
 use crate::store::merge::Cursor;
 use crate::store::names::FileName;
+use crate::store::ordered::OrderedTableSettings;
 use crate::{Error, Result};
 use std::sync::Arc;
 
@@ -36,8 +37,8 @@ impl ConvertJob {
         };
         let (number, tag) = (commits.take_store_number(), random_number()?);
         let name = FileName::HashStore(number).to_string();
-        let settings = HashStoreSettings {
-            format: configuration.settings.hash_store_format(),
+        let format = configuration.settings.hash_store_format();
+        let settings = OrderedTableSettings {
             tag,
             shape: configuration.header.records(),
             block_bytes: configuration.header.block_bytes,
@@ -46,9 +47,9 @@ impl ConvertJob {
             purpose: Purpose::Convert,
             piece_bytes: memory.transfer_bytes(),
         };
-        let writer = HashStoreWriter::create(&configuration.directory, &name, &settings)?;
-        let cursor = LogCursor::new(log.view(), frozen.clone(), configuration.placing, Purpose::Convert);
-        let cursor = if settings.format.is_in_slot_order() { cursor.in_slot_order() } else { cursor };
+        let writer = HashStoreWriter::create(&configuration.directory, &name, format, settings)?;
+        let cursor = LogCursor::new(log.view(), frozen.clone(), configuration.hasher, Purpose::Convert);
+        let cursor = if format.is_in_slot_order() { cursor.in_slot_order() } else { cursor };
         Ok(ConvertJob { partition, number, tag, frozen, cursor, writer })
     }
 

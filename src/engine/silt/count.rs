@@ -8,7 +8,7 @@ use super::partition::Partitions;
 use super::snapshot::cursor;
 use crate::Result;
 use crate::batch::TimestampMs;
-use crate::key::Placing;
+use crate::key::PartitionHasher;
 use crate::store::merge::Cursor;
 
 /// The number of records that are read of all partitions. If all keys are new, the standard error is 0.6 %.
@@ -19,16 +19,20 @@ const PARTITION_RECORDS_MIN: u64 = 512;
 const READ_BYTES: usize = 16 << 10;
 
 /// Returns the number of keys, about.
-pub(super) fn approximate_len(partitions: &Partitions, placing: Placing, now_ms: TimestampMs) -> Result<u64> {
+pub(super) fn approximate_len(
+    partitions: &Partitions,
+    hasher: PartitionHasher,
+    now_ms: TimestampMs,
+) -> Result<u64> {
     let sampled = (SAMPLED_RECORDS / partitions.len() as u64).max(PARTITION_RECORDS_MIN);
-    let keys = (0..partitions.len()).map(|number| count_keys(partitions, number, placing, sampled, now_ms));
+    let keys = (0..partitions.len()).map(|number| count_keys(partitions, number, hasher, sampled, now_ms));
     Ok(keys.sum::<Result<f64>>()?.round() as u64)
 }
 
 fn count_keys(
     partitions: &Partitions,
     number: usize,
-    placing: Placing,
+    hasher: PartitionHasher,
     sampled: u64,
     now_ms: TimestampMs,
 ) -> Result<f64> {
@@ -39,7 +43,7 @@ fn count_keys(
     if records == sorted {
         return Ok(sorted as f64);
     }
-    let mut cursor = cursor(placing, &snapshot, &log, now_ms, |_| READ_BYTES);
+    let mut cursor = cursor(hasher, &snapshot, &log, now_ms, |_| READ_BYTES);
     let mut keys = 0;
     while cursor.advance()? {
         if cursor.passed() >= sampled {

@@ -143,7 +143,7 @@ impl Engine for Silt {
     }
 
     fn hasher(&self) -> KeyHasher {
-        self.configuration.placing.hasher
+        self.configuration.hasher.key_hasher
     }
 
     fn get_into(
@@ -186,8 +186,8 @@ impl Engine for Silt {
 
     fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>> {
         self.check_open()?;
-        let placing = self.configuration.placing;
-        Ok(Arc::new(SiltSnapshot::take(&self.reader, &self.partitions, placing, now_ms)))
+        let hasher = self.configuration.hasher;
+        Ok(Arc::new(SiltSnapshot::take(&self.reader, &self.partitions, hasher, now_ms)))
     }
 
     fn scan(
@@ -202,7 +202,7 @@ impl Engine for Silt {
 
     fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64> {
         self.check_open()?;
-        approximate_len(&self.partitions, self.configuration.placing, now_ms)
+        approximate_len(&self.partitions, self.configuration.hasher, now_ms)
     }
 
     fn sync(&self) -> Result<()> {

@@ -365,7 +365,7 @@ impl MemoryBudget {
                 (_, false) => {}
             }
         }
-        let hash_of = |key: &[u8]| cache_hash(self.configuration.placing.place(key));
+        let hash_of = |key: &[u8]| cache_hash(self.configuration.hasher.hash(key));
         // The cache gets what the pieces leave.
         self.cache.resize(left.try_into().unwrap_or(usize::MAX), &hash_of);
         for (number, piece) in dropped {

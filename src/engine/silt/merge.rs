@@ -13,7 +13,7 @@ use crate::store::manifest::Header;
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::names::FileName;
 use crate::store::ordered::{
-    BlockForm, IndexKind, OrderedTableSettings, OrderedTableWriter, slots_per_block,
+    BlockForm, IndexKind, OrderedTableSettings, OrderedTableWriter, TableForm, slots_per_block,
 };
 use crate::store::record::RecordLayout;
 use std::ops::RangeInclusive;
@@ -47,7 +47,7 @@ pub(super) struct MergeJob {
 
 /// Returns whether an index of this kind supports records of a layout.
 pub(super) fn suits(index: IndexKind, layout: &RecordLayout, block_bytes: u32) -> bool {
-    let form = OrderedTableSettings::form_for(layout, block_bytes, Some(index));
+    let form = TableForm::for_index(layout, block_bytes, Some(index)).blocks;
     match index {
         IndexKind::Fences => true,
         _ if form == BlockForm::Stream => false,
@@ -57,30 +57,11 @@ pub(super) fn suits(index: IndexKind, layout: &RecordLayout, block_bytes: u32) -
     }
 }
 
-/// Returns the settings of a new SortedStore, without the number of its records.
-pub(super) fn sorted_settings(
-    header: &Header,
-    index: IndexKind,
-    tag: u64,
-    purpose: Purpose,
-    piece_bytes: usize,
-) -> OrderedTableSettings {
+/// Returns the form of a new SortedStore: with this index if it supports the records, otherwise with fences.
+pub(super) fn sorted_form(header: &Header, index: IndexKind) -> TableForm {
     let (layout, block_bytes) = (header.layout, header.block_bytes);
-    let index = Some(if suits(index, &layout, block_bytes) { index } else { IndexKind::Fences });
-    let form = OrderedTableSettings::form_for(&layout, block_bytes, index);
-    let (expected_records, expected_bytes) = (0, 0);
-    OrderedTableSettings {
-        tag,
-        shape: header.records(),
-        form,
-        block_bytes,
-        index,
-        fill_blocks: false,
-        expected_records,
-        expected_bytes,
-        purpose,
-        piece_bytes,
-    }
+    let index = if suits(index, &layout, block_bytes) { index } else { IndexKind::Fences };
+    TableForm::for_index(&layout, block_bytes, Some(index))
 }
 
 /// Returns the expected size of the merged store if a share of `new_key_ratio` of the young records has new keys: at
@@ -102,7 +83,7 @@ impl MergeJob {
         now_ms: TimestampMs,
     ) -> Result<Option<MergeJob>> {
         let JobContext { configuration, log, partitions, commits, memory } = context;
-        let placing = configuration.placing;
+        let hasher = configuration.hasher;
         let view = partitions.get(partition).view();
         let frozen = if with_frozen { view.frozen.clone() } else { Vec::new() };
         if view.hash_stores.is_empty() && frozen.is_empty() {
@@ -110,7 +91,7 @@ impl MergeJob {
         }
         let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
         for frozen in &frozen {
-            sources.push(Box::new(LogCursor::new(log.view(), frozen.clone(), placing, Purpose::Merge)));
+            sources.push(Box::new(LogCursor::new(log.view(), frozen.clone(), hasher, Purpose::Merge)));
         }
         let transfer_bytes = memory.transfer_bytes();
         for (_, store) in &view.hash_stores {
@@ -127,16 +108,15 @@ impl MergeJob {
             + view.hash_stores.iter().map(|(_, store)| store.file().length()).sum::<u64>();
         let sorted_bytes = view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
         let (number, tag) = (commits.take_store_number(), random_number()?);
+        let header = &configuration.header;
         let settings = OrderedTableSettings {
+            tag,
+            shape: header.records(),
+            block_bytes: header.block_bytes,
             expected_records: expected(view.sorted_records(), young, new_key_ratio),
             expected_bytes: expected(sorted_bytes, young_bytes, new_key_ratio),
-            ..sorted_settings(
-                &configuration.header,
-                configuration.settings.index_kind(),
-                tag,
-                Purpose::Merge,
-                transfer_bytes,
-            )
+            purpose: Purpose::Merge,
+            piece_bytes: transfer_bytes,
         };
         Ok(Some(MergeJob {
             partition,
@@ -153,6 +133,7 @@ impl MergeJob {
             writer: OrderedTableWriter::create(
                 &configuration.directory,
                 &FileName::SortedStore(number).to_string(),
+                sorted_form(header, configuration.settings.index_kind()),
                 settings,
             )?,
         }))

@@ -21,7 +21,7 @@ use crate::store::log::{Log, LogSettings};
 use crate::store::log_store::LogStore;
 use crate::store::manifest::Header;
 use crate::store::names::{FileName, list_files};
-use crate::store::ordered::{BlockForm, IndexKind, OrderedTable, OrderedTableSettings};
+use crate::store::ordered::{BlockForm, IndexKind, OrderedTable, TableForm};
 use crate::{Error, Result};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -146,7 +146,7 @@ pub(super) fn usual_form(role: Role, header: &Header) -> BlockForm {
         Role::HashOrdered => HASH_ORDER_FORM,
         Role::Sorted => {
             let index = Some(IndexKind::BlockPerfect);
-            OrderedTableSettings::form_for(&header.layout, header.block_bytes, index)
+            TableForm::for_index(&header.layout, header.block_bytes, index).blocks
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::batch::TimestampMs;
 use crate::device::{Purpose, with_scratch};
 use crate::engine::{Found, Record, Records, Snapshot};
-use crate::key::{Key, Placing};
+use crate::key::{Key, PartitionHasher};
 use crate::store::log::LogView;
 use crate::store::log_store::LogCursor;
 use crate::store::merge::{Cursor, MergeCursor};
@@ -24,7 +24,7 @@ pub(super) const READ_BYTES: usize = 64 << 10;
 /// does not have them: at most what the items `log_index` to `sorted_filter` had when the snapshot was taken.
 pub(super) struct SiltSnapshot {
     reader: Arc<Reader>,
-    placing: Placing,
+    hasher: PartitionHasher,
     log: LogView,
     partitions: Vec<PartitionSnapshot>,
     now_ms: TimestampMs,
@@ -36,11 +36,11 @@ impl SiltSnapshot {
     pub fn take(
         reader: &Arc<Reader>,
         partitions: &Partitions,
-        placing: Placing,
+        hasher: PartitionHasher,
         now_ms: TimestampMs,
     ) -> SiltSnapshot {
         let (partitions, log) = partitions.snapshot();
-        SiltSnapshot { reader: reader.clone(), placing, log, partitions, now_ms }
+        SiltSnapshot { reader: reader.clone(), hasher, log, partitions, now_ms }
     }
 }
 
@@ -65,9 +65,9 @@ impl Snapshot for SiltSnapshot {
 
     /// Returns all records, partition by partition, each in hash order.
     fn records(&self) -> Records {
-        let (placing, log, now_ms) = (self.placing, self.log.clone(), self.now_ms);
+        let (hasher, log, now_ms) = (self.hasher, self.log.clone(), self.now_ms);
         Box::new(self.partitions.clone().into_iter().flat_map(move |snapshot| {
-            let cursor = cursor(placing, &snapshot, &log, now_ms, |_| READ_BYTES);
+            let cursor = cursor(hasher, &snapshot, &log, now_ms, |_| READ_BYTES);
             PartitionRecords { cursor, failed: false }
         }))
     }
@@ -75,7 +75,7 @@ impl Snapshot for SiltSnapshot {
 
 /// Returns all records of a partition in hash order. `read_bytes` returns the size of a read of a store of this length.
 pub(super) fn cursor(
-    placing: Placing,
+    hasher: PartitionHasher,
     snapshot: &PartitionSnapshot,
     log: &LogView,
     now_ms: TimestampMs,
@@ -84,7 +84,7 @@ pub(super) fn cursor(
     let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
     for frozen in std::iter::once(&snapshot.active).chain(&snapshot.view.frozen) {
         let (log, frozen) = (log.clone(), frozen.clone());
-        sources.push(Box::new(LogCursor::new(log, frozen, placing, Purpose::Iterate)));
+        sources.push(Box::new(LogCursor::new(log, frozen, hasher, Purpose::Iterate)));
     }
     for (_, store) in &snapshot.view.hash_stores {
         sources.push(store.cursor(Purpose::Iterate, read_bytes(store.file().length())));

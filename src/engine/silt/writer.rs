@@ -195,7 +195,7 @@ impl Writer {
         let mut replayed = 0;
         let mut buffer = AlignedBuffer::default();
         self.log.scan(from, progress, &mut |position, record| {
-            let key = self.configuration.placing.hasher.key(record.key);
+            let key = self.configuration.hasher.key_hasher.key(record.key);
             // Records before the LogStore's start are in stores already.
             if position < starts[self.configuration.route(key).0] {
                 return Ok(());

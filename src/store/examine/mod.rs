@@ -29,7 +29,7 @@ pub type Advance<'a> = dyn FnMut(u64) -> bool + 'a;
 
 /// What the records of a store have in common.
 #[derive(Debug, Clone, Copy)]
-pub struct Belonging {
+pub struct RecordScope {
     /// The shape of the records.
     pub shape: RecordShape,
     /// The partition of all records.

@@ -1,6 +1,6 @@
 //! Opens a store of which any part may be damaged.
 
-use super::{Belonging, is_damage, read_if_readable};
+use super::{RecordScope, is_damage, read_if_readable};
 use crate::coding::Reader;
 use crate::coding::checksum;
 use crate::damage::{Damage, DamagedPart, KeyRange};
@@ -27,13 +27,13 @@ pub struct StoreToOpen<'a> {
     /// Its block size in that case, in bytes.
     pub block_bytes: u32,
     /// The common properties of its records.
-    pub belonging: Belonging,
+    pub scope: RecordScope,
 }
 
 /// A store with the parts that could be read.
 pub struct OpenedStore {
     pub(super) file: Arc<StoreFile>,
-    pub(super) belonging: Belonging,
+    pub(super) scope: RecordScope,
     pub(super) index: Option<Arc<StoreIndex>>,
     pub(super) filter: Option<Arc<StoreFilter>>,
     /// Whether the footer is known, and with it the number of records and blocks.
@@ -54,8 +54,8 @@ impl OpenedStore {
         directory: &Directory,
         wanted: &StoreToOpen<'_>,
     ) -> Result<std::result::Result<OpenedStore, Damage>> {
-        let belonging = wanted.belonging;
-        let lost = |damage: Damage| Ok(Err(Damage { lost: vec![belonging.range(0, u64::MAX)], ..damage }));
+        let scope = wanted.scope;
+        let lost = |damage: Damage| Ok(Err(Damage { lost: vec![scope.range(0, u64::MAX)], ..damage }));
         let file = match directory.open(wanted.name, directory.access()) {
             Ok(file) => file,
             Err(Error::Io { file, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
@@ -88,8 +88,7 @@ impl OpenedStore {
             }
         };
         let (index, filter) = (None, None);
-        let mut store =
-            OpenedStore { file, belonging, index, filter, end_is_known, checks_end: true, damage };
+        let mut store = OpenedStore { file, scope, index, filter, end_is_known, checks_end: true, damage };
         store.load_sections()?;
         Ok(Ok(store))
     }
@@ -103,7 +102,7 @@ impl OpenedStore {
     pub fn of(table: &OrderedTable, partition: u64, checks_end: bool) -> Result<OpenedStore> {
         let mut store = OpenedStore {
             file: table.shared_file(),
-            belonging: Belonging { shape: *table.shape(), partition },
+            scope: RecordScope { shape: *table.shape(), partition },
             index: table.index().cloned(),
             filter: table.filter().cloned(),
             end_is_known: true,
@@ -118,7 +117,7 @@ impl OpenedStore {
 
     /// Reads index and filter, and records those that are damaged.
     fn load_sections(&mut self) -> Result<()> {
-        let layout = &self.belonging.shape.layout;
+        let layout = &self.scope.shape.layout;
         // Whatever contradicts the form is an error when the store is opened for reading.
         let Ok(form) = BlockForm::of(&self.file, layout) else { return Ok(()) };
         let footer = self.file.footer();
@@ -154,10 +153,10 @@ fn intact<T>(
     })
 }
 
-impl Belonging {
+impl RecordScope {
     /// Returns the range of keys of the partition whose placements within it are from `first` to `last`.
     pub fn range(&self, first: u64, last: u64) -> KeyRange {
-        KeyRange::within_partition(self.partition, self.shape.placing.partitions_log2, first, last)
+        KeyRange::within_partition(self.partition, self.shape.hasher.partitions_log2, first, last)
     }
 }
 
@@ -204,7 +203,7 @@ fn guess_footer(file: &File, length: u64, wanted: &StoreToOpen<'_>) -> Result<St
     }
     let each = u64::from(block_bytes).max(1);
     let form = BlockForm::from_kind(kind).filter(|form| form.is_checked());
-    let checked = form.and_then(|form| form.slot_bytes(&wanted.belonging.shape.layout)).map(|slot_bytes| {
+    let checked = form.and_then(|form| form.slot_bytes(&wanted.scope.shape.layout)).map(|slot_bytes| {
         let block_bytes = block_bytes as usize;
         CheckedSlots { store_tag: wanted.tag, slot_bytes, block_bytes, slots: u64::MAX }
     });

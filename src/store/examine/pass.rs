@@ -1,6 +1,6 @@
 //! Reads all blocks of a store, damaged or not.
 
-use super::{Advance, Belonging, OpenedStore, Visit, is_damage, read_if_readable};
+use super::{Advance, OpenedStore, RecordScope, Visit, is_damage, read_if_readable};
 use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::{AlignedBuffer, Purpose};
 use crate::key::KeyHash;
@@ -68,7 +68,7 @@ impl OpenedStore {
             && let Some(footer) = examined.damage.first_mut()
         {
             // The last block found is not necessarily the last one of the store.
-            footer.lost.push(self.belonging.range(examined.behind, u64::MAX));
+            footer.lost.push(self.scope.range(examined.behind, u64::MAX));
         }
         if self.checks_end && self.end_is_known {
             match self.file.check_copy(Purpose::Maintain) {
@@ -105,7 +105,7 @@ impl OpenedStore {
         match &self.index {
             None => Ok(()),
             Some(index) => {
-                let found = index.locate(hash);
+                let found = index.locate_blocks(hash);
                 let all = found.start <= blocks.start && blocks.end <= found.end;
                 if all { Ok(()) } else { Err(DamagedPart::Index) }
             }
@@ -115,7 +115,7 @@ impl OpenedStore {
     /// Returns the slots of a cuckoo table, which its tags locate.
     fn tagged_slots(&self) -> Option<CheckedSlots> {
         let form = self.form().filter(|form| *form == BlockForm::CuckooSlots)?;
-        form.checked(&self.file, &self.belonging.shape.layout)
+        form.checked(&self.file, &self.scope.shape.layout)
     }
 
     /// Returns the range of placements that records of lost blocks may have, from those of the neighbouring blocks.
@@ -198,7 +198,7 @@ struct Pass<'v, 'f> {
 
 impl<'v, 'f> Pass<'v, 'f> {
     fn new(store: &'v OpenedStore, visit: &'f mut Visit<'f>) -> Self {
-        let (form, layout) = (store.form(), &store.belonging.shape.layout);
+        let (form, layout) = (store.form(), &store.scope.shape.layout);
         Pass {
             store,
             visit,
@@ -246,7 +246,7 @@ impl<'v, 'f> Pass<'v, 'f> {
     /// Records that a block is unusable, and with it a record that began before and continues in it.
     fn lose(&mut self, number: u64, damage: Damage) {
         let pending = std::mem::take(&mut self.pending);
-        let cut_key = self.store.belonging.shape.layout.decode_stream_key(&pending).ok();
+        let cut_key = self.store.scope.shape.layout.decode_stream_key(&pending).ok();
         let cut_key = cut_key.map(bytes::Bytes::copy_from_slice);
         self.begins = None;
         let before = self.highest;
@@ -304,7 +304,7 @@ impl<'v, 'f> Pass<'v, 'f> {
     }
 
     fn decode_slot<'s>(&self, slot: &'s [u8]) -> Option<RecordView<'s>> {
-        self.store.belonging.shape.layout.decode_slot(slot, self.form?.has_flags())
+        self.store.scope.shape.layout.decode_slot(slot, self.form?.has_flags())
     }
 
     fn take_stream(&mut self, number: u64, block: &Block<'_>) -> Result<()> {
@@ -320,7 +320,7 @@ impl<'v, 'f> Pass<'v, 'f> {
         }
         let pending = std::mem::take(&mut self.pending);
         let (mut at, mut begins) = (0, self.begins.unwrap_or(number));
-        let layout = self.store.belonging.shape.layout;
+        let layout = self.store.scope.shape.layout;
         let problem = loop {
             match layout.decode_stream(&pending[at..]) {
                 Ok((_, record, taken)) => {
@@ -341,10 +341,10 @@ impl<'v, 'f> Pass<'v, 'f> {
     }
 
     fn take_record(&mut self, record: &RecordView<'_>, blocks: Range<u64>) -> Result<()> {
-        let Belonging { shape, partition } = self.store.belonging;
-        let placing = shape.placing;
-        let whole = placing.hasher.hash(record.key);
-        if whole.partition(placing.partitions_log2) as u64 != partition {
+        let RecordScope { shape, partition } = self.store.scope;
+        let hasher = shape.hasher;
+        let whole = hasher.key_hasher.hash(record.key);
+        if whole.partition(hasher.partitions_log2) as u64 != partition {
             self.lose_misplaced(
                 blocks.start,
                 "records of the store's partition",
@@ -352,7 +352,7 @@ impl<'v, 'f> Pass<'v, 'f> {
             );
             return Ok(());
         }
-        let hash = whole.within_partition(placing.partitions_log2);
+        let hash = whole.within_partition(hasher.partitions_log2);
         if self.store.is_in_order() && self.highest.is_some_and(|highest| hash.placement < highest) {
             self.lose_misplaced(
                 blocks.start,
@@ -402,7 +402,7 @@ impl Run {
             DamagedPart::Records => (0, u64::MAX),
             _ => store.placements_between(self.before, self.after),
         };
-        let lost: Vec<KeyRange> = vec![store.belonging.range(first, last)];
+        let lost: Vec<KeyRange> = vec![store.scope.range(first, last)];
         Damage { offset, length: length as u64, lost, ..self.damage }
     }
 }

@@ -4,7 +4,7 @@
 use crate::coding::Reader;
 use crate::coding::checksum::{self, Secret};
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
-use crate::key::{KEY_LENGTH_MAX, KeyHasher, Placing, VALUE_LENGTH_MAX};
+use crate::key::{KEY_LENGTH_MAX, KeyHasher, PartitionHasher, VALUE_LENGTH_MAX};
 use crate::stats::Shape;
 use crate::store::log::format::LogFormat;
 use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
@@ -157,8 +157,8 @@ impl Header {
 
     /// Returns the shape of the records of all stores.
     pub fn records(&self) -> RecordShape {
-        let placing = Placing { hasher: self.hasher, partitions_log2: self.partitions_log2 };
-        RecordShape { layout: self.layout, placing }
+        let hasher = PartitionHasher { key_hasher: self.hasher, partitions_log2: self.partitions_log2 };
+        RecordShape { layout: self.layout, hasher }
     }
 
     fn is_possible(&self) -> bool {

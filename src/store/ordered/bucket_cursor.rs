@@ -108,7 +108,7 @@ impl BucketCursor {
                 pending.reserve_exact(payload.len() / *slot_bytes);
                 let mut at = 0;
                 while let Ok((record, taken)) = table.decode(&payload[at..]) {
-                    let hash = table.shape.placing.place(record.key);
+                    let hash = table.shape.hasher.hash(record.key);
                     let index = keep(slots, free, &payload[at..at + *slot_bytes]);
                     pending.push((hash, index));
                     at += taken;

@@ -104,7 +104,7 @@ impl Cursor for OrderedCursor {
         loop {
             let problem = match self.table.decode(&self.payload[self.at..]) {
                 Ok((record, taken)) => {
-                    let hash = self.table.shape.placing.place(record.key);
+                    let hash = self.table.shape.hasher.hash(record.key);
                     let span = RecordSpan::within(&self.payload, &record);
                     self.current = Some((hash, span));
                     self.start = self.at;

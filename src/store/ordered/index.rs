@@ -163,7 +163,7 @@ impl StoreIndexBuilder {
 pub struct StoreIndex {
     structure: Structure,
     /// The number of units per block: 1 if the units are blocks.
-    units_per_block: u64,
+    pub(super) units_per_block: u64,
 }
 
 enum Structure {
@@ -290,20 +290,18 @@ impl StoreIndex {
 
     /// Returns the blocks that may contain the record of a key.
     #[inline]
-    pub fn locate(&self, hash: KeyHash) -> Range<u64> {
-        let (units, units_per_block) = self.locate_units(hash);
-        blocks_of(units, units_per_block)
+    pub fn locate_blocks(&self, hash: KeyHash) -> Range<u64> {
+        blocks_of(self.locate(hash), self.units_per_block)
     }
 
-    /// Returns the units that may contain the record of a key, and the number of units per block.
+    /// Returns the units that may contain the record of a key.
     #[inline]
-    pub(super) fn locate_units(&self, hash: KeyHash) -> (Range<u64>, u64) {
-        let units = match &self.structure {
+    pub(super) fn locate(&self, hash: KeyHash) -> Range<u64> {
+        match &self.structure {
             Structure::EntropyTrie(trie) => trie.locate(hash.placement),
             Structure::Fences(fences) => fences.locate(hash.placement),
             Structure::Perfect(index) => index.locate(hash.placement),
-        };
-        (units, self.units_per_block)
+        }
     }
 
     /// Returns the heap memory, in bytes.

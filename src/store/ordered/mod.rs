@@ -35,7 +35,7 @@ use index::{PagedIndex, blocks_of};
 use search::Search;
 pub(crate) use writer::slots_per_block;
 pub use writer::{
-    BUCKET_BYTES_MAX, OrderedTableSettings, OrderedTableWriter, PIECES_PER_BUCKET, UNUSED_SHARE,
+    BUCKET_BYTES_MAX, OrderedTableSettings, OrderedTableWriter, PIECES_PER_BUCKET, TableForm, UNUSED_SHARE,
 };
 
 use super::Query;
@@ -362,7 +362,7 @@ impl OrderedTable {
             return Ok(Located::Nowhere);
         }
         let (units, units_per_block) = match (&self.index, &self.buckets) {
-            (Some(index), _) => index.locate_units(hash),
+            (Some(index), _) => (index.locate(hash), index.units_per_block),
             (None, Some(Buckets::Perfect(paged))) => {
                 (paged.locate(&self.file, purpose, hash, buffer)?, paged.units_per_block)
             }
@@ -421,7 +421,7 @@ impl OrderedTable {
         }
         let hash = KeyHash { placement, fingerprint: 0 };
         match self.index() {
-            Some(index) => Ok(index.locate(hash).start),
+            Some(index) => Ok(index.locate_blocks(hash).start),
             None => Search { table: self, query: Query { purpose, hash, key: &[] } }.first_block(),
         }
     }

@@ -31,8 +31,8 @@ struct Probe {
     placement: u64,
 }
 
-/// The result of examining a probe.
-enum Verdict<T> {
+/// The result of comparing the records of a probe with the key.
+enum Comparison<T> {
     Known(Option<T>),
     /// The first record of the key, if it exists, begins in this block or later.
     Later,
@@ -50,7 +50,7 @@ enum Bisected<T> {
 impl Search<'_> {
     /// Calls `found` with the record, if it exists.
     pub fn run<T>(&self, mut found: impl FnMut(&RecordView<'_>) -> T) -> Result<Option<T>> {
-        match self.bisect(|probe| self.judge(probe, &mut found))? {
+        match self.bisect(|probe| self.compare(probe, &mut found))? {
             Bisected::Known(value) => Ok(value),
             Bisected::From(Some(probe)) => self.scan(probe, found),
             Bisected::From(None) => match self.probe(0, self.table.file().footer().blocks)? {
@@ -62,10 +62,10 @@ impl Search<'_> {
 
     /// Returns a block such that all records from the placement on begin in it or in later blocks. `key` must be empty.
     pub fn first_block(&self) -> Result<u64> {
-        let bisected = self.bisect(|probe| match self.judge(probe, &mut |_| ()) {
-            Verdict::Known(_) => Verdict::Known(Some(probe.block)),
-            Verdict::Later => Verdict::Later,
-            Verdict::Earlier => Verdict::Earlier,
+        let bisected = self.bisect(|probe| match self.compare(probe, &mut |_| ()) {
+            Comparison::Known(_) => Comparison::Known(Some(probe.block)),
+            Comparison::Later => Comparison::Later,
+            Comparison::Earlier => Comparison::Earlier,
         })?;
         Ok(match bisected {
             Bisected::Known(block) => block.unwrap_or(0),
@@ -73,9 +73,9 @@ impl Search<'_> {
         })
     }
 
-    /// Examines blocks, by interpolation first, until `judge` has the result, or until the last record is found that is
-    /// the first to begin in its block and is lower than the one sought.
-    fn bisect<T>(&self, mut judge: impl FnMut(&Probe) -> Verdict<T>) -> Result<Bisected<T>> {
+    /// Examines blocks, by interpolation first, until `compare` has the result, or until the last record is found that
+    /// is the first to begin in its block and is lower than the one sought.
+    fn bisect<T>(&self, mut compare: impl FnMut(&Probe) -> Comparison<T>) -> Result<Bisected<T>> {
         let blocks = self.table.file().footer().blocks;
         // Each is a block, and the placement of the first record that begins there or the limit of all placements.
         let (mut low, mut high) = ((0, 0), (blocks, u64::MAX));
@@ -93,13 +93,13 @@ impl Search<'_> {
                 high.0 = guess;
                 continue;
             };
-            match judge(&probe) {
-                Verdict::Known(value) => return Ok(Bisected::Known(value)),
-                Verdict::Later => {
+            match compare(&probe) {
+                Comparison::Known(value) => return Ok(Bisected::Known(value)),
+                Comparison::Later => {
                     low = (probe.block, probe.placement);
                     lowest = Some(probe);
                 }
-                Verdict::Earlier => high = (guess, probe.placement),
+                Comparison::Earlier => high = (guess, probe.placement),
             }
         }
         Ok(Bisected::From(lowest))
@@ -132,7 +132,7 @@ impl Search<'_> {
                 let Some(block) = begins else { continue };
                 match self.first_key(&payload) {
                     Ok(key) => {
-                        let placement = self.table.shape.placing.place(key).placement;
+                        let placement = self.table.shape.hasher.hash(key).placement;
                         return Ok(Some(Probe { block, last_block: next - 1, payload, placement }));
                     }
                     Err(RecordProblem::Short(_)) => {}
@@ -161,24 +161,24 @@ impl Search<'_> {
     }
 
     /// Decides from the records that are completely in the payload where to continue.
-    fn judge<T>(&self, probe: &Probe, found: &mut impl FnMut(&RecordView<'_>) -> T) -> Verdict<T> {
+    fn compare<T>(&self, probe: &Probe, found: &mut impl FnMut(&RecordView<'_>) -> T) -> Comparison<T> {
         let mut payload = &probe.payload[..];
         let mut last = None;
         while let Ok((record, taken)) = self.table.decode(payload) {
             if record.key == self.query.key {
-                return Verdict::Known(Some(found(&record)));
+                return Comparison::Known(Some(found(&record)));
             }
             last = Some(record.key);
             payload = &payload[taken..];
         }
         if probe.placement >= self.query.hash.placement {
-            return Verdict::Earlier;
+            return Comparison::Earlier;
         }
         match last {
-            Some(last) if self.table.shape.placing.place(last).placement > self.query.hash.placement => {
-                Verdict::Known(None)
+            Some(last) if self.table.shape.hasher.hash(last).placement > self.query.hash.placement => {
+                Comparison::Known(None)
             }
-            _ => Verdict::Later,
+            _ => Comparison::Later,
         }
     }
 

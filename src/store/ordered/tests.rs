@@ -1,25 +1,25 @@
 use super::*;
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory};
-use crate::key::{KeyHasher, Placing};
+use crate::key::{KeyHasher, PartitionHasher};
 use crate::store::StoreFileWriter;
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::RecordLayout;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const PLACING: Placing = Placing { hasher: KeyHasher::Keyed([3, 4]), partitions_log2: 2 };
+const HASHER: PartitionHasher = PartitionHasher { key_hasher: KeyHasher::Keyed([3, 4]), partitions_log2: 2 };
 
 fn directory() -> Directory {
     Directory::new(MemoryDirectory::default(), Access::Buffered)
 }
 
 fn shape(layout: RecordLayout) -> RecordShape {
-    RecordShape { layout, placing: PLACING }
+    RecordShape { layout, hasher: HASHER }
 }
 
 fn query(key: &[u8]) -> Query<'_> {
-    Query { purpose: Purpose::Get, hash: PLACING.place(key), key }
+    Query { purpose: Purpose::Get, hash: HASHER.hash(key), key }
 }
 
 fn value_of(record: &RecordView<'_>) -> Option<Vec<u8>> {
@@ -28,14 +28,18 @@ fn value_of(record: &RecordView<'_>) -> Option<Vec<u8>> {
 
 type Records = BTreeMap<(KeyHash, Vec<u8>), Option<Vec<u8>>>;
 
-fn records(count: u64, placing: Placing, value: impl Fn(u64) -> Option<Vec<u8>>) -> Records {
+fn records(count: u64, hasher: PartitionHasher, value: impl Fn(u64) -> Option<Vec<u8>>) -> Records {
     let key = |number: u64| format!("{number:08}").into_bytes();
-    (0..count).map(|number| ((placing.place(&key(number)), key(number)), value(number))).collect()
+    (0..count).map(|number| ((hasher.hash(&key(number)), key(number)), value(number))).collect()
 }
 
-fn build(directory: &Directory, settings: OrderedTableSettings, records: &Records) -> Arc<OrderedTable> {
+fn build(
+    directory: &Directory,
+    (form, settings): (TableForm, OrderedTableSettings),
+    records: &Records,
+) -> Arc<OrderedTable> {
     let name = format!("{}", settings.tag);
-    let mut writer = OrderedTableWriter::create(directory, &name, settings).unwrap();
+    let mut writer = OrderedTableWriter::create(directory, &name, form, settings).unwrap();
     for ((hash, key), value) in records {
         let record = RecordView { key, value: value.as_deref(), expires_at_ms: 0 };
         writer.push(&Entry { hash: *hash, record }).unwrap();
@@ -43,19 +47,21 @@ fn build(directory: &Directory, settings: OrderedTableSettings, records: &Record
     Arc::new(writer.finish(None).unwrap())
 }
 
-fn settings(layout: RecordLayout, index: IndexKind, expected_records: u64) -> OrderedTableSettings {
-    OrderedTableSettings {
+fn settings(
+    layout: RecordLayout,
+    index: IndexKind,
+    expected_records: u64,
+) -> (TableForm, OrderedTableSettings) {
+    let settings = OrderedTableSettings {
         tag: 1,
         shape: shape(layout),
-        form: OrderedTableSettings::form_for(&layout, 512, Some(index)),
         block_bytes: 512,
-        index: Some(index),
         expected_records,
         expected_bytes: expected_records * 20,
         purpose: Purpose::Merge,
-        fill_blocks: false,
         piece_bytes: 4096,
-    }
+    };
+    (TableForm::for_index(&layout, 512, Some(index)), settings)
 }
 
 fn check(store: &OrderedTable, directory: &Directory, records: &Records) -> f64 {
@@ -114,9 +120,10 @@ fn every_record_of_a_fixed_size_is_found_with_one_read() {
         let per_block = if index.locates_slots() { 21 } else { 25 };
         for count in [0, 1, 2, 24, 25, 26, 5000] {
             let directory = directory();
-            let records = records(count, PLACING, |number| Some(vec![number as u8; 12]));
-            let settings = OrderedTableSettings { fill_blocks: packed, ..settings(layout, index, count) };
-            let store = build(&directory, settings, &records);
+            let records = records(count, HASHER, |number| Some(vec![number as u8; 12]));
+            let (form, settings) = settings(layout, index, count);
+            let form = TableForm { fill_blocks: packed, ..form };
+            let store = build(&directory, (form, settings), &records);
             let blocks = store.file().footer().blocks;
             let is_full = blocks == count.div_ceil(per_block);
             assert!(is_full || (index == fences && !packed && blocks > count / per_block));
@@ -135,7 +142,7 @@ fn with_an_index_that_locates_slots_only_the_record_and_its_checksum_are_read() 
         [(IndexKind::DenseTrie, 112), (IndexKind::SlotPerfect, 112), (IndexKind::BlockPerfect, 512)]
     {
         let directory = directory();
-        let records = records(2000, PLACING, |number| Some(vec![number as u8; 100]));
+        let records = records(2000, HASHER, |number| Some(vec![number as u8; 100]));
         let store = build(&directory, settings(layout, index, 2000), &records);
         let before = directory.io().of(Purpose::Get);
         for ((_, key), value) in &records {
@@ -156,9 +163,10 @@ fn a_damaged_slot_is_an_error_for_its_key_and_for_missing_keys_but_not_for_its_n
     let layout = RecordLayout { fixed: Some((8, 100)), expiring: false };
     for index in [IndexKind::SlotPerfect, IndexKind::BlockPerfect] {
         let directory = directory();
-        let records = records(40, PLACING, |number| Some(vec![number as u8; 100]));
-        let settings = OrderedTableSettings { form: BlockForm::CheckedSlots, ..settings(layout, index, 40) };
-        drop(build(&directory, settings, &records));
+        let records = records(40, HASHER, |number| Some(vec![number as u8; 100]));
+        let (form, settings) = settings(layout, index, 40);
+        let form = TableForm { blocks: BlockForm::CheckedSlots, ..form };
+        drop(build(&directory, (form, settings), &records));
         // In the value of the second slot of the second block.
         let file = directory.open("1", Access::Buffered).unwrap();
         let mut buffer = AlignedBuffer::default();
@@ -183,7 +191,7 @@ fn every_record_of_any_size_is_found_with_one_read_even_across_blocks() {
     let layout = RecordLayout { fixed: None, expiring: false };
     let directory = directory();
     let size = |number: u64| if number.is_multiple_of(97) { 5000 } else { (number * 7 % 300) as usize };
-    let records = records(3000, PLACING, |number| {
+    let records = records(3000, HASHER, |number| {
         (!number.is_multiple_of(11)).then(|| vec![number as u8; size(number)])
     });
     let store = build(&directory, settings(layout, IndexKind::Fences, 3000), &records);
@@ -199,7 +207,7 @@ fn a_wrong_estimate_of_the_number_of_records_does_not_change_results() {
     for index in [IndexKind::EntropyTrie, IndexKind::Fences, IndexKind::BlockPerfect] {
         for guess in [0, 10, 100_000] {
             let directory = directory();
-            let records = records(1000, PLACING, |number| Some(vec![number as u8; 12]));
+            let records = records(1000, HASHER, |number| Some(vec![number as u8; 12]));
             let store = build(&directory, settings(layout, index, guess), &records);
             check(&store, &directory, &records);
         }
@@ -208,7 +216,7 @@ fn a_wrong_estimate_of_the_number_of_records_does_not_change_results() {
 
 #[test]
 fn keys_whose_hashes_are_equal_are_all_found() {
-    let placing = Placing { hasher: KeyHasher::Identity, partitions_log2: 0 };
+    let hasher = PartitionHasher { key_hasher: KeyHasher::Identity, partitions_log2: 0 };
     for layout in [
         RecordLayout { fixed: Some((24, 4)), expiring: false },
         RecordLayout { fixed: None, expiring: false },
@@ -223,12 +231,12 @@ fn keys_whose_hashes_are_equal_are_all_found() {
                 key.extend_from_slice(&number.to_be_bytes());
                 key
             };
-            let records: Records = (0..400)
-                .map(|number| ((placing.place(&key(number)), key(number)), Some(vec![1; 4])))
-                .collect();
-            let shape = RecordShape { layout, placing };
-            let settings = OrderedTableSettings { shape, ..settings(layout, index, 400) };
-            let store = build(&directory, settings, &records);
+            let records: Records =
+                (0..400).map(|number| ((hasher.hash(&key(number)), key(number)), Some(vec![1; 4]))).collect();
+            let shape = RecordShape { layout, hasher };
+            let (form, settings) = settings(layout, index, 400);
+            let settings = OrderedTableSettings { shape, ..settings };
+            let store = build(&directory, (form, settings), &records);
             check(&store, &directory, &records);
         }
     }
@@ -238,7 +246,7 @@ fn keys_whose_hashes_are_equal_are_all_found() {
 fn a_flipped_bit_is_an_error_and_never_another_value() {
     let layout = RecordLayout { fixed: Some((8, 12)), expiring: false };
     let directory = directory();
-    let records = records(100, PLACING, |number| Some(vec![number as u8; 12]));
+    let records = records(100, HASHER, |number| Some(vec![number as u8; 12]));
     let store = build(&directory, settings(layout, IndexKind::Fences, 100), &records);
     let file = directory.open("1", Access::Buffered).unwrap();
     file.write(Purpose::Maintain, 512 + 100, &[0xFF; 1]).unwrap();
@@ -263,10 +271,10 @@ fn a_cursor_returns_the_blocks_of_each_record_from_which_the_same_index_can_be_b
         let layout = RecordLayout { fixed, expiring: false };
         let directory = directory();
         let records =
-            records(2000, PLACING, |number| Some(vec![3; fixed.map_or(size(number), |(_, length)| length)]));
-        let settings =
-            OrderedTableSettings { fill_blocks: true, ..settings(layout, IndexKind::Fences, 2000) };
-        let store = build(&directory, settings, &records);
+            records(2000, HASHER, |number| Some(vec![3; fixed.map_or(size(number), |(_, length)| length)]));
+        let (form, settings) = settings(layout, IndexKind::Fences, 2000);
+        let form = TableForm { fill_blocks: true, ..form };
+        let store = build(&directory, (form, settings), &records);
         let kinds = [IndexKind::Fences, IndexKind::EntropyTrie, IndexKind::DenseTrie];
         for kind in kinds.into_iter().take(if fixed.is_some() { 3 } else { 1 }) {
             let mut builder = StoreIndexBuilder::new(&store.index_settings(kind)).unwrap();
@@ -279,7 +287,7 @@ fn a_cursor_returns_the_blocks_of_each_record_from_which_the_same_index_can_be_b
             let index = builder.finish().unwrap();
             assert_eq!(index.kind(), kind);
             for ((hash, _), blocks) in records.keys().zip(&blocks) {
-                let located = index.locate(*hash);
+                let located = index.locate_blocks(*hash);
                 assert!(located.start <= blocks.start && blocks.end <= located.end, "{located:?} {blocks:?}");
                 assert!(kind == IndexKind::Fences || located == *blocks);
             }
@@ -291,7 +299,7 @@ fn a_cursor_returns_the_blocks_of_each_record_from_which_the_same_index_can_be_b
 fn a_cursor_continues_after_a_block_that_its_caller_has_read() {
     let layout = RecordLayout { fixed: None, expiring: false };
     let directory = directory();
-    let records = records(500, PLACING, |number| Some(vec![7; (number % 90) as usize]));
+    let records = records(500, HASHER, |number| Some(vec![7; (number % 90) as usize]));
     let store = build(&directory, settings(layout, IndexKind::Fences, 500), &records);
     let mut buffer = AlignedBuffer::default();
     let block = store.file().footer().blocks / 2;
@@ -318,7 +326,7 @@ fn a_cursor_continues_after_a_block_that_its_caller_has_read() {
 fn a_prefix_of_a_key_or_a_key_with_a_part_of_its_value_is_a_different_key() {
     let layout = RecordLayout { fixed: Some((8, 12)), expiring: false };
     let directory = directory();
-    let records = records(1, PLACING, |_| Some(b"value of it.".to_vec()));
+    let records = records(1, HASHER, |_| Some(b"value of it.".to_vec()));
     let store = build(&directory, settings(layout, IndexKind::Fences, 1), &records);
     for key in [&b"0000000"[..], b"00000000v"] {
         let mut buffer = AlignedBuffer::default();

@@ -27,22 +27,15 @@ pub const BUCKET_BYTES_MAX: usize = 256 << 10;
 /// The number of bytes by which the memory for a bucket grows.
 const GROWTH_BYTES: usize = 4096;
 
-/// The settings of a new store.
+/// The settings of a new store of any form.
 #[derive(Debug, Clone)]
 pub struct OrderedTableSettings {
     /// The tag of the store, a random number.
     pub tag: u64,
     /// The shape of the records.
     pub shape: RecordShape,
-    /// The form of the blocks: [`OrderedTableSettings::form_for`] returns the best one.
-    pub form: BlockForm,
     /// The size of a block, in bytes.
     pub block_bytes: u32,
-    /// The index, if there is one. Tries require slots.
-    pub index: Option<IndexKind>,
-    /// Whether every block is filled with slots, so that any other index can be built over the same blocks later (ECT
-    /// 3.1.6). Otherwise blocks are left partly empty where that saves lookups the reading of two blocks.
-    pub fill_blocks: bool,
     /// The approximate number of records.
     pub expected_records: u64,
     /// The approximate bytes of keys and values.
@@ -53,26 +46,41 @@ pub struct OrderedTableSettings {
     pub piece_bytes: usize,
 }
 
-impl OrderedTableSettings {
-    /// Returns the form for records of a layout with this index: slots if a block holds at least one record. Slots
+/// The form of a new store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableForm {
+    /// The form of the blocks.
+    pub blocks: BlockForm,
+    /// The index, if there is one. Tries require slots.
+    pub index: Option<IndexKind>,
+    /// Whether every block is filled with slots, so that any other index can be built over the same blocks later (ECT
+    /// 3.1.6). Otherwise blocks are left partly empty where that saves lookups the reading of two blocks.
+    pub fill_blocks: bool,
+}
+
+impl TableForm {
+    /// Returns the best form for records of a layout with this index: slots if a block holds at least one record. Slots
     /// have no tombstones. They have checksums if the index locates slots, so that only the slot must be read, or if
     /// checksums take hardly any space.
-    pub fn form_for(layout: &RecordLayout, block_bytes: u32, index: Option<IndexKind>) -> BlockForm {
+    pub fn for_index(layout: &RecordLayout, block_bytes: u32, index: Option<IndexKind>) -> TableForm {
         let plain = BlockForm::Slots.slots_in(layout, block_bytes);
         let checked = BlockForm::CheckedSlots.slots_in(layout, block_bytes);
         let is_packed = matches!(index, Some(IndexKind::BlockPerfect | IndexKind::EntropyTrie));
         let is_cheap = checked.unwrap_or(0) * CHECKED_SHARE >= plain.unwrap_or(0) * (CHECKED_SHARE - 1);
-        match (plain, checked) {
+        let blocks = match (plain, checked) {
             (_, Some(_)) if index.is_some_and(IndexKind::locates_slots) || (is_packed && is_cheap) => {
                 BlockForm::CheckedSlots
             }
             (Some(_), _) => BlockForm::Slots,
             _ => BlockForm::Stream,
-        }
+        };
+        TableForm { blocks, index, fill_blocks: false }
     }
+}
 
-    fn expected_blocks(&self) -> u64 {
-        match self.form.slots_in(&self.shape.layout, self.block_bytes) {
+impl OrderedTableSettings {
+    fn expected_blocks(&self, form: BlockForm) -> u64 {
+        match form.slots_in(&self.shape.layout, self.block_bytes) {
             Some(slots_per_block) => self.expected_records.div_ceil(slots_per_block.into()),
             None => self.expected_bytes / (u64::from(self.block_bytes) - BLOCK_HEADER_BYTES as u64) + 1,
         }
@@ -95,10 +103,10 @@ enum IndexBuilder {
 }
 
 impl IndexBuilder {
-    fn new(settings: &OrderedTableSettings) -> Result<Self> {
-        let slots_per_block = slots_per_block(&settings.shape.layout, settings.form, settings.block_bytes);
+    fn new(form: TableForm, settings: &OrderedTableSettings) -> Result<Self> {
+        let slots_per_block = slots_per_block(&settings.shape.layout, form.blocks, settings.block_bytes);
         let expected_records = settings.expected_records;
-        let Some(kind) = settings.index else { return Ok(IndexBuilder::None) };
+        let Some(kind) = form.index else { return Ok(IndexBuilder::None) };
         if kind.is_perfect() {
             let slot_bytes = settings.shape.layout.slot_bytes(false).unwrap_or(1).max(1);
             let bucket_bytes_max = BUCKET_BYTES_MAX.max(settings.piece_bytes);
@@ -113,7 +121,7 @@ impl IndexBuilder {
             kind,
             slots_per_block,
             expected_records,
-            expected_blocks: settings.expected_blocks(),
+            expected_blocks: settings.expected_blocks(form.blocks),
         })?)))
     }
 
@@ -200,6 +208,7 @@ impl PendingBucket {
 /// Writes records in hash order to an [`OrderedTable`].
 pub struct OrderedTableWriter {
     settings: OrderedTableSettings,
+    form: TableForm,
     blocks: Blocks,
     index: IndexBuilder,
     group: Group,
@@ -217,27 +226,40 @@ struct Group {
 
 impl OrderedTableWriter {
     /// Starts a new file.
-    pub fn create(directory: &Directory, name: &str, settings: OrderedTableSettings) -> Result<Self> {
-        let index = IndexBuilder::new(&settings)?;
+    pub fn create(
+        directory: &Directory,
+        name: &str,
+        form: TableForm,
+        settings: OrderedTableSettings,
+    ) -> Result<Self> {
+        let index = IndexBuilder::new(form, &settings)?;
         let file = StoreFileWriter::create(
             directory,
             name,
-            settings.form as u8,
+            form.blocks as u8,
             settings.tag,
             settings.block_bytes,
             settings.purpose,
             settings.piece_bytes,
         )?;
         let (store_tag, block_bytes) = (settings.tag, settings.block_bytes as usize);
-        let blocks = if settings.form.is_checked() {
-            let per_block = slots_per_block(&settings.shape.layout, settings.form, settings.block_bytes);
+        let blocks = if form.blocks.is_checked() {
+            let per_block = slots_per_block(&settings.shape.layout, form.blocks, settings.block_bytes);
             let block = BlockBuilder::bare(store_tag, block_bytes);
             Blocks { file, block, store_tag, checked_per_block: Some(per_block.into()) }
         } else {
             let block = BlockBuilder::new(store_tag, block_bytes);
             Blocks { file, block, store_tag, checked_per_block: None }
         };
-        Ok(OrderedTableWriter { settings, blocks, index, group: Group::default(), records: 0, deleted: 0 })
+        Ok(OrderedTableWriter {
+            settings,
+            form,
+            blocks,
+            index,
+            group: Group::default(),
+            records: 0,
+            deleted: 0,
+        })
     }
 
     /// Returns the number of records so far.
@@ -263,8 +285,8 @@ impl OrderedTableWriter {
             self.settings.shape.layout.encode_slot(&entry.record, false, &mut bucket.slots);
             return Ok(());
         }
-        let form = self.settings.form;
-        let packed = form.is_checked() || (form == BlockForm::Slots && self.settings.fill_blocks);
+        let form = self.form.blocks;
+        let packed = form.is_checked() || (form == BlockForm::Slots && self.form.fill_blocks);
         // Records stay in one group while the end of a block between them would make their lookups read two blocks.
         let begins_group = match self.group.records.last() {
             Some(&(last, _)) => packed || !self.index.would_share(last, placement),
@@ -288,7 +310,7 @@ impl OrderedTableWriter {
         let room = self.blocks.block.room();
         if group.bytes.len() > room {
             // A record continues in the next block only if the rest of this one is too large to waste.
-            let may_straddle = self.settings.form == BlockForm::Stream
+            let may_straddle = self.form.blocks == BlockForm::Stream
                 && room > self.settings.block_bytes as usize / UNUSED_SHARE;
             if !may_straddle && !self.blocks.block.is_empty() {
                 self.blocks.seal()?;
@@ -308,7 +330,7 @@ impl OrderedTableWriter {
 
     fn place_record(&mut self, placement: u64, mut record: &[u8]) -> Result<()> {
         let blocks = &mut self.blocks;
-        let first = if self.settings.form == BlockForm::Stream {
+        let first = if self.form.blocks == BlockForm::Stream {
             if blocks.block.room() == 0 {
                 blocks.seal()?;
             }
@@ -342,8 +364,9 @@ impl OrderedTableWriter {
                 let (index, blocks) = index.finish();
                 bucket.blocks = blocks;
                 bucket.place(&mut self.blocks)?;
-                let OrderedTableSettings { shape, form, block_bytes, .. } = &self.settings;
-                Some(StoreIndex::perfect(index, slots_per_block(&shape.layout, *form, *block_bytes)))
+                let OrderedTableSettings { shape, block_bytes, .. } = &self.settings;
+                let slots_per_block = slots_per_block(&shape.layout, self.form.blocks, *block_bytes);
+                Some(StoreIndex::perfect(index, slots_per_block))
             }
         };
         self.blocks.seal_last()?;
@@ -357,7 +380,7 @@ impl OrderedTableWriter {
             (index_kind, &index_bytes),
             (filter_kind, &filter_bytes),
         )?;
-        let OrderedTableSettings { shape, form, .. } = self.settings;
+        let (shape, form) = (self.settings.shape, self.form.blocks);
         let (filter, buckets) = match filter {
             Some(StoreFilter::Cuckoo(tags)) if form == BlockForm::CuckooSlots => {
                 (None, Some(Buckets::Regions(Arc::new(tags))))
@@ -374,7 +397,7 @@ impl OrderedTableWriter {
         self.place_group()?;
         self.blocks.seal_last()?;
         let file = self.blocks.file.finish_temporary(self.records, self.deleted)?;
-        let OrderedTableSettings { shape, form, .. } = self.settings;
+        let (shape, form) = (self.settings.shape, self.form.blocks);
         Ok(OrderedTable::of(file, shape, form))
     }
 

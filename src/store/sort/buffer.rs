@@ -46,7 +46,7 @@ impl SortBuffer {
         let step = self.limit_bytes / GROWTH_SHARE;
         grow(&mut self.bytes, record_bytes_max, step);
         grow(&mut self.places, 1, step / size_of::<Place>());
-        self.places.push((self.shape.placing.place(record.key).placement, self.bytes.len()));
+        self.places.push((self.shape.hasher.hash(record.key).placement, self.bytes.len()));
         self.shape.layout.encode_stream(record, 0, &mut self.bytes);
     }
 
@@ -60,8 +60,7 @@ impl SortBuffer {
     }
 
     fn compare_keys(&self, one: usize, other: usize) -> Ordering {
-        let key =
-            |at: usize| self.record(at).map(|record| (self.shape.placing.place(record.key), record.key));
+        let key = |at: usize| self.record(at).map(|record| (self.shape.hasher.hash(record.key), record.key));
         key(one).cmp(&key(other))
     }
 
@@ -105,7 +104,7 @@ impl Cursor for BufferCursor {
     fn advance(&mut self) -> Result<bool> {
         let place = self.buffer.places.get(self.next);
         self.current = place.and_then(|&(_, at)| self.buffer.record(at)).map(|record| {
-            (self.buffer.shape.placing.place(record.key), RecordSpan::within(&self.buffer.bytes, &record))
+            (self.buffer.shape.hasher.hash(record.key), RecordSpan::within(&self.buffer.bytes, &record))
         });
         self.next += 1;
         Ok(self.current.is_some())

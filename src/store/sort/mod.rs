@@ -20,7 +20,7 @@ use crate::device::{Directory, Purpose};
 use crate::progress::Progress;
 use crate::store::merge::{Cursor, Entry, MergeCursor};
 use crate::store::ordered::{
-    BlockForm, OrderedCursor, OrderedTable, OrderedTableSettings, OrderedTableWriter,
+    BlockForm, OrderedCursor, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
 };
 use crate::store::record::{RecordShape, RecordView};
 use crate::{Error, Result};
@@ -234,28 +234,26 @@ impl ExternalSort {
         self.runs_written += 1;
         let name = format!(".siltstone-run-{:016x}-{number}", self.tag);
         let piece_bytes = self.settings.piece_bytes();
+        let form = TableForm { blocks: BlockForm::Stream, index: None, fill_blocks: true };
         let settings = OrderedTableSettings {
             tag: self.tag.wrapping_add(number),
             shape: self.settings.shape,
-            form: BlockForm::Stream,
             block_bytes: piece_bytes.min(RUN_BLOCK_BYTES_MAX) as u32,
-            index: None,
-            fill_blocks: true,
             expected_records: 0,
             expected_bytes: 0,
             purpose: Purpose::Maintain,
             piece_bytes,
         };
-        let mut writer = OrderedTableWriter::create(&self.directory, &name, settings)?;
+        let mut writer = OrderedTableWriter::create(&self.directory, &name, form, settings)?;
         self.directory.remove(&name)?;
         let mut record_bytes = 0;
-        let mut told_bytes = 0;
+        let mut reported_bytes = 0;
         while records.advance()? {
             let Some(entry) = records.entry() else { break };
             writer.push(&entry)?;
             record_bytes += entry.record.key.len() as u64 + entry.record.value.map_or(0, <[u8]>::len) as u64;
-            if record_bytes - told_bytes >= PROGRESS_BYTES {
-                told_bytes = record_bytes;
+            if record_bytes - reported_bytes >= PROGRESS_BYTES {
+                reported_bytes = record_bytes;
                 if !progress(self.moved_bytes + record_bytes, 0) {
                     return Err(Error::Interrupted);
                 }

@@ -3,13 +3,13 @@ use crate::batch::NEVER;
 use crate::device::Access;
 use crate::device::memory::MemoryDirectory;
 use crate::key::KeyHasher;
-use crate::key::Placing;
+use crate::key::PartitionHasher;
 use crate::store::record::RecordLayout;
 use std::collections::BTreeMap;
 
-const PLACING: Placing = Placing { hasher: KeyHasher::Keyed([5, 6]), partitions_log2: 0 };
+const HASHER: PartitionHasher = PartitionHasher { key_hasher: KeyHasher::Keyed([5, 6]), partitions_log2: 0 };
 const SETTINGS: SortSettings = SortSettings {
-    shape: RecordShape { layout: RecordLayout { fixed: None, expiring: false }, placing: PLACING },
+    shape: RecordShape { layout: RecordLayout { fixed: None, expiring: false }, hasher: HASHER },
     memory_bytes: SORT_MEMORY_BYTES_MIN,
     fan_in_max: FAN_IN_MAX,
     duplicates: Duplicates::LastWins,
@@ -33,7 +33,7 @@ fn fill(sort: &mut ExternalSort, count: usize, value_length: impl Fn(&mut fastra
         let key = random.usize(..count).to_string().into_bytes();
         let value = (random.u8(..) < 230).then(|| vec![number as u8; value_length(&mut random)]);
         push(sort, &key, value.as_deref()).unwrap();
-        model.insert((sort.settings.shape.placing.place(&key), key), value);
+        model.insert((sort.settings.shape.hasher.hash(&key), key), value);
     }
     model
 }
@@ -75,8 +75,8 @@ fn records_larger_than_the_memory_are_sorted_too() {
 
 #[test]
 fn keys_with_equal_placements_are_distinguished() {
-    let placing = Placing { hasher: KeyHasher::Identity, partitions_log2: 0 };
-    let settings = SortSettings { shape: RecordShape { placing, ..SETTINGS.shape }, ..SETTINGS };
+    let hasher = PartitionHasher { key_hasher: KeyHasher::Identity, partitions_log2: 0 };
+    let settings = SortSettings { shape: RecordShape { hasher, ..SETTINGS.shape }, ..SETTINGS };
     let mut sort = ExternalSort::new(directory(), settings).unwrap();
     let mut model = Model::new();
     for number in 0..3000u32 {
@@ -84,7 +84,7 @@ fn keys_with_equal_placements_are_distinguished() {
         let key =
             [&[number as u8 % 3; 16][..], &(number.wrapping_mul(0x9E37_79B1) >> 20).to_be_bytes()].concat();
         push(&mut sort, &key, Some(&number.to_le_bytes())).unwrap();
-        model.insert((placing.place(&key), key), Some(number.to_le_bytes().to_vec()));
+        model.insert((hasher.hash(&key), key), Some(number.to_le_bytes().to_vec()));
     }
     assert!(sort.runs_written > 0);
     assert_same(sort.finish(&mut |_, _| true).unwrap(), &model);

@@ -2,14 +2,14 @@
 
 use super::super::SiltSettings;
 use super::super::live::{Role, StoreEntry};
-use super::super::merge::sorted_settings;
+use super::super::merge::sorted_form;
 use super::survey::{DamagedStore, Survey};
 use crate::Result;
 use crate::device::{Directory, Purpose, random_number};
 use crate::engine::settings::SettingsTable;
-use crate::key::Placing;
+use crate::key::PartitionHasher;
 use crate::store::examine::{Advance, OpenedStore};
-use crate::store::hash_store::{HashStoreFormat, HashStoreSettings, HashStoreWriter};
+use crate::store::hash_store::{HashStoreFormat, HashStoreWriter};
 use crate::store::merge::{Cursor, Entry};
 use crate::store::names::{FileName, list_files};
 use crate::store::ordered::{OrderedTableSettings, OrderedTableWriter};
@@ -48,7 +48,7 @@ impl<'a> Rewriting<'a> {
     pub fn store(&mut self, damaged: &DamagedStore, advance: &mut Advance<'_>) -> Result<Option<StoreEntry>> {
         let to_open = self.survey.to_open(damaged.partition, &damaged.entry, &damaged.name);
         let Ok(opened) = OpenedStore::open(self.directory, &to_open)? else { return Ok(None) };
-        let mut sort = self.sort(to_open.belonging.shape.placing)?;
+        let mut sort = self.sort(to_open.scope.shape.hasher)?;
         opened.examine(advance, &mut |record| sort.push(record, &mut |_, _| true))?;
         let mut sorted = sort.finish(&mut |_, _| true)?;
         if sorted.records_max() == 0 {
@@ -96,7 +96,7 @@ impl<'a> Rewriting<'a> {
     fn sorted_log(&self, advance: &mut Advance<'_>) -> Result<SortedRecords> {
         let Survey { manifest, to_examine, log, .. } = self.survey;
         let (header, partitions) = (manifest.header(), manifest.partitions());
-        let mut sort = self.sort(Placing { hasher: header.hasher, partitions_log2: 0 })?;
+        let mut sort = self.sort(PartitionHasher { key_hasher: header.hasher, partitions_log2: 0 })?;
         to_examine.records(self.directory, log.end, advance, &mut |position, record| {
             let partition = header.hasher.hash(record.key).partition(header.partitions_log2);
             if position < partitions[partition].converted_to {
@@ -107,9 +107,9 @@ impl<'a> Rewriting<'a> {
         sort.finish(&mut |_, _| true)
     }
 
-    fn sort(&self, placing: Placing) -> Result<ExternalSort> {
+    fn sort(&self, hasher: PartitionHasher) -> Result<ExternalSort> {
         let settings = SortSettings {
-            shape: RecordShape { layout: self.survey.manifest.header().layout, placing },
+            shape: RecordShape { layout: self.survey.manifest.header().layout, hasher },
             memory_bytes: SORT_MEMORY_BYTES,
             fan_in_max: FAN_IN_MAX,
             duplicates: Duplicates::LastWins,
@@ -137,35 +137,27 @@ impl NewStore {
         let (header, settings) = (rewriting.survey.manifest.header(), &rewriting.settings);
         let name = role.file_name(number);
         rewriting.new_files.push(name.clone());
-        let (purpose, piece_bytes) = (Purpose::Maintain, PIECE_BYTES);
+        let table = OrderedTableSettings {
+            tag,
+            shape: header.records(),
+            block_bytes: header.block_bytes,
+            expected_records: records,
+            expected_bytes: bytes,
+            purpose: Purpose::Maintain,
+            piece_bytes: PIECE_BYTES,
+        };
+        let directory = rewriting.directory;
         let writer = match role {
             Role::Sorted => {
-                let index = settings.index_kind();
-                let table = OrderedTableSettings {
-                    expected_records: records,
-                    expected_bytes: bytes,
-                    ..sorted_settings(header, index, tag, purpose, piece_bytes)
-                };
-                let writer = OrderedTableWriter::create(rewriting.directory, &name, table)?;
+                let form = sorted_form(header, settings.index_kind());
+                let writer = OrderedTableWriter::create(directory, &name, form, table)?;
                 NewStoreWriter::Sorted(Box::new(writer))
             }
             Role::CuckooTable | Role::HashOrdered => {
-                let settings = HashStoreSettings {
-                    // The LogStore no longer exists, nor its tags and slot order.
-                    format: HashStoreFormat::Ribbon(settings.filter_bits),
-                    tag,
-                    shape: header.records(),
-                    block_bytes: header.block_bytes,
-                    expected_records: records,
-                    expected_bytes: bytes,
-                    purpose,
-                    piece_bytes,
-                };
-                NewStoreWriter::Hash(Box::new(HashStoreWriter::create(
-                    rewriting.directory,
-                    &name,
-                    &settings,
-                )?))
+                // The LogStore no longer exists, nor its tags and slot order.
+                let format = HashStoreFormat::Ribbon(settings.filter_bits);
+                let writer = HashStoreWriter::create(directory, &name, format, table)?;
+                NewStoreWriter::Hash(Box::new(writer))
             }
         };
         Ok(NewStore { number, tag, writer })

@@ -7,7 +7,7 @@ use super::Course;
 use crate::damage::{Damage, DamagedPart, VerifyReport};
 use crate::device::{Access, Directory};
 use crate::store::examine::{
-    Belonging, Examined, ExaminedLog, LogToExamine, OpenedStore, StoreToOpen, Unreadable, is_damage,
+    Examined, ExaminedLog, LogToExamine, OpenedStore, RecordScope, StoreToOpen, Unreadable, is_damage,
 };
 use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::{Error, Result};
@@ -65,7 +65,7 @@ impl Survey {
             tag: entry.tag,
             form: usual_form(entry.role, self.manifest.header()),
             block_bytes: self.manifest.header().block_bytes,
-            belonging: Belonging { shape: self.manifest.header().records(), partition: partition as u64 },
+            scope: RecordScope { shape: self.manifest.header().records(), partition: partition as u64 },
         }
     }
 
