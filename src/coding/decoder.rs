@@ -91,6 +91,16 @@ impl<'a> Decoder<'a> {
         Ok(got)
     }
 
+    /// Reads a number of variable length.
+    pub(crate) fn varint(&mut self, expected: Expected) -> Result<u64, DecodeError> {
+        self.reader.varint().ok_or_else(|| self.unexpected(expected, "the end or too large a number"))
+    }
+
+    /// Returns whether all bytes were read.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.reader.at() == self.bytes.len()
+    }
+
     /// Reads `count` 64-bit words.
     pub(crate) fn words(&mut self, count: usize, expected: Expected) -> Result<Vec<u64>, DecodeError> {
         let bytes = self.take(count.saturating_mul(8), expected)?;

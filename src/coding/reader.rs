@@ -50,4 +50,22 @@ impl<'a> Reader<'a> {
     pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
+
+    /// Reads a number of variable length, with 1 to 10 bytes.
+    pub fn varint(&mut self) -> Option<u64> {
+        let (start, mut number) = (self.at, 0);
+        for shift in (0..64).step_by(7) {
+            let Some(byte) = self.u8() else { break };
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                break;
+            }
+            number |= bits << shift;
+            if byte < 0x80 {
+                return Some(number);
+            }
+        }
+        self.at = start;
+        None
+    }
 }

@@ -13,6 +13,7 @@
 //! `docs/formats/record.md` has both diagrams.
 
 use crate::batch::{NEVER, TimestampMs, Write, has_expired};
+use crate::coding::push_varint;
 use crate::key::{KEY_LENGTH_MAX, PartitionHasher, VALUE_LENGTH_MAX, check_key_length, check_value_length};
 use crate::{Error, Result};
 use std::ops::Range;
@@ -153,9 +154,9 @@ impl RecordLayout {
         }
         out.push(flags);
         if self.fixed.is_none() {
-            push_varint(out, record.key.len() as u32);
+            push_varint(out, record.key.len() as u64);
             if let Some(value) = record.value {
-                push_varint(out, value.len() as u32);
+                push_varint(out, value.len() as u64);
             }
         }
         if record.expires_at_ms != NEVER {
@@ -281,14 +282,6 @@ impl RecordLayout {
         let deleted = flags.first().is_some_and(|flags| flags & FLAG_DELETED != 0);
         Some(RecordView { key, value: (!deleted).then_some(value), expires_at_ms })
     }
-}
-
-fn push_varint(out: &mut Vec<u8>, mut number: u32) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
 }
 
 fn varint_bytes(number: usize) -> usize {

@@ -354,6 +354,19 @@ impl Log {
         self.tail.look(|tail| tail.buffer.capacity())
     }
 
+    /// Returns the error that the bytes at a position are not what was expected.
+    pub(in crate::store) fn corrupt(
+        &self,
+        position: u64,
+        expected: impl Into<String>,
+        got: impl Into<String>,
+    ) -> Error {
+        match self.segments.read().at(position) {
+            Some(segment) => segment.file.corrupt(segment.offset_of(position), expected, got),
+            None => self.path_error(format!("position {position}")),
+        }
+    }
+
     fn path_error(&self, problem: impl Into<String>) -> Error {
         Error::Corrupt {
             file: self.directory.path().join("log"),

@@ -5,6 +5,7 @@
 //!                   shard   hash within the shard
 //!
 //! shard           hash pages                        read under a shared lock, changed under an exclusive one
+//!                 operations                        that are not in the redo log yet
 //! ```
 //!
 //! The index follows FlashKey V-A.1 in what it maps, and is [`hash_pages`](crate::index::hash_pages) in memory. Of
@@ -15,16 +16,25 @@
 //! The locks in this module protect its memory only, for as long as one change takes.
 
 mod candidates;
+mod format;
+mod opening;
+mod operations;
+mod redo;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 
 pub use candidates::Candidates;
+pub use format::{CLASSES, Covered};
+pub use opening::RecoveredIndex;
+pub use redo::Flush;
 pub use snapshot::{IndexRange, IndexSnapshot};
 
 use crate::index::hash_pages::{HASH_BITS_MIN, HashPages, TAG_BITS_MAX};
 use crate::sync::RwLock;
 use crate::{Error, Result};
+use operations::{Operation, Pending};
+use redo::Redo;
 
 /// The number of the place of a record, below 2^40.
 pub type Unit = u64;
@@ -80,10 +90,11 @@ impl LogIndexSettings {
         self.hash_bits - self.shards_log2
     }
 
-    /// Returns the hash within its shard.
+    /// Returns the hash within its shard, of which only the kept bits are set.
     #[inline]
     fn within_shard(&self, hash: u64) -> u64 {
-        hash << self.shards_log2
+        let shift = 64 - self.shard_hash_bits();
+        hash << self.shards_log2 >> shift << shift
     }
 
     /// Returns the hash of which `within` is the hash within `shard`.
@@ -95,24 +106,20 @@ impl LogIndexSettings {
     }
 }
 
+/// The entries of a part of the hashes.
+struct Shard {
+    pages: HashPages,
+    pending: Pending,
+}
+
 /// The index. All methods can be called from any thread.
 pub struct LogIndex {
     settings: LogIndexSettings,
-    shards: Box<[RwLock<HashPages>]>,
+    shards: Box<[RwLock<Shard>]>,
+    redo: Redo,
 }
 
 impl LogIndex {
-    /// Makes an empty index.
-    ///
-    /// # Errors
-    /// [`Error::Setting`] for settings outside their limits.
-    pub fn create(settings: LogIndexSettings) -> Result<LogIndex> {
-        settings.check()?;
-        let empty = HashPages::new(settings.shard_hash_bits())?;
-        let shards = (0..settings.shards()).map(|_| RwLock::new(empty.clone())).collect();
-        Ok(LogIndex { settings, shards })
-    }
-
     /// Returns the shape of the index.
     pub fn settings(&self) -> LogIndexSettings {
         self.settings
@@ -133,40 +140,47 @@ impl LogIndex {
     #[inline]
     pub fn candidates(&self, hash: u64) -> Candidates {
         let shard = self.shards[self.shard_of(hash)].read();
-        shard.candidates(self.settings.within_shard(hash)).collect()
+        shard.pages.candidates(self.settings.within_shard(hash)).collect()
     }
 
     /// Returns whether there is an entry of this hash and unit.
     pub fn contains(&self, hash: u64, unit: Unit) -> bool {
         let shard = self.shards[self.shard_of(hash)].read();
-        shard.candidates(self.settings.within_shard(hash)).any(|other| other == unit)
+        shard.pages.candidates(self.settings.within_shard(hash)).any(|other| other == unit)
     }
 
     /// Inserts an entry before those of an equal hash.
     pub fn insert(&self, hash: u64, unit: Unit) {
-        self.change(hash, |pages, hash| pages.insert(hash, unit));
+        self.change(hash, |hash| Operation::insert(hash, unit));
     }
 
     /// Replaces the unit of the oldest entry of this hash and unit; its place among equal hashes stays. Returns whether
     /// there was one.
     pub fn replace(&self, hash: u64, from: Unit, to: Unit) -> bool {
-        self.change(hash, |pages, hash| pages.replace(hash, from, to))
+        self.change(hash, |hash| Operation::replace(hash, from, to))
     }
 
     /// Removes the oldest entry of this hash and unit. Returns whether there was one.
     pub fn remove(&self, hash: u64, unit: Unit) -> bool {
-        self.change(hash, |pages, hash| pages.remove(hash, unit))
+        self.change(hash, |hash| Operation::remove(hash, unit))
     }
 
-    fn change<T>(&self, hash: u64, change: impl FnOnce(&mut HashPages, u64) -> T) -> T {
-        change(&mut self.shards[self.shard_of(hash)].write(), self.settings.within_shard(hash))
+    /// Changes the shard of a hash, and keeps the operation for the redo log. Returns whether something changed.
+    fn change(&self, hash: u64, operation: impl FnOnce(u64) -> Operation) -> bool {
+        let operation = operation(self.settings.within_shard(hash));
+        let mut shard = self.shards[self.shard_of(hash)].write();
+        let is_changed = operation.apply(&mut shard.pages);
+        if is_changed {
+            shard.pending.push(operation);
+        }
+        is_changed
     }
 
     /// Returns the index as it is now. If the caller holds the writers of all shards, it has each batch completely or
     /// not at all. Takes 8 bytes per page, some 0.015 per entry, and a page for each page that changes while it is
     /// held.
     pub fn snapshot(&self) -> IndexSnapshot {
-        let shards = self.shards.iter().map(|shard| shard.read().clone()).collect();
+        let shards = self.shards.iter().map(|shard| shard.read().pages.clone()).collect();
         IndexSnapshot::new(self.settings, shards)
     }
 
@@ -174,14 +188,14 @@ impl LogIndex {
     /// equal hashes are not divided, some more, or all that are left.
     pub fn range(&self, from: u64, limit: usize) -> IndexRange {
         let each = |number: usize, range: &mut IndexRange| {
-            range.extend(self.settings, number, &self.shards[number].read(), from, limit);
+            range.extend(self.settings, number, &self.shards[number].read().pages, from, limit);
         };
         IndexRange::collect(self.settings, from, each)
     }
 
     /// Returns the number of entries.
     pub fn len(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.read().len()).sum()
+        self.shards.iter().map(|shard| shard.read().pages.len()).sum()
     }
 
     /// Returns whether there are no entries.
@@ -191,7 +205,13 @@ impl LogIndex {
 
     /// Returns the heap memory of all entries, in bytes. Takes the lock of each shard for a moment.
     pub fn heap_bytes(&self) -> usize {
-        let shards: usize = self.shards.iter().map(|shard| shard.read().heap_bytes()).sum();
+        let shards: usize = self.shards.iter().map(|shard| shard.read().pages.heap_bytes()).sum();
         shards + size_of_val(&*self.shards)
+    }
+
+    /// Returns the heap memory of the operations that are not in the redo log, in bytes. Takes the lock of each shard
+    /// for a moment.
+    pub fn pending_bytes(&self) -> usize {
+        self.shards.iter().map(|shard| shard.read().pending.heap_bytes()).sum()
     }
 }

@@ -1,0 +1,173 @@
+//! Opens an index: the operations of the redo log are applied to the saved index, or to an empty one.
+
+use super::format::{Covered, RedoHeader, decode};
+use super::operations::{Lsn, Operation, Pending};
+use super::redo::{Redo, SEGMENT_BYTES};
+use super::{LogIndex, LogIndexSettings, Shard};
+use crate::device::Directory;
+use crate::index::hash_pages::HashPages;
+use crate::progress::Progress;
+use crate::store::log::format::LogFormat;
+use crate::store::log::{Log, LogSettings, Recovered};
+use crate::sync::RwLock;
+use crate::{Error, Result};
+
+/// The number of operations that are applied together, in the order of the hashes: a page is then in the cache of the
+/// processor for all its operations. They take 24 bytes each.
+const OPERATIONS_AT_ONCE: usize = 1 << 20;
+
+/// What an opened index contains.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecoveredIndex {
+    /// The index has all records of the logs of data before these positions, and nothing of those after them.
+    pub covered: Covered,
+    /// The number of operations that were applied.
+    pub operations: u64,
+    /// The end of the redo log.
+    pub redo: Recovered,
+}
+
+/// A shard without locks, and the state from which operations are applied to it.
+pub(super) struct OpenedShard {
+    pub pages: HashPages,
+    pub lsn: Lsn,
+    waiting: Vec<Operation>,
+}
+
+impl OpenedShard {
+    pub fn new(pages: HashPages, lsn: Lsn) -> OpenedShard {
+        OpenedShard { pages, lsn, waiting: Vec::new() }
+    }
+
+    /// Applies the waiting operations. Returns `false` if an entry that one removes or replaces does not exist.
+    fn apply(&mut self) -> bool {
+        // The sort is stable: operations of one hash keep their order.
+        self.waiting.sort_by_key(|operation| operation.hash);
+        let pages = &mut self.pages;
+        self.waiting.drain(..).all(|operation| operation.apply(pages))
+    }
+}
+
+/// The course of reading the redo log.
+struct Replay<'a> {
+    settings: LogIndexSettings,
+    shards: Vec<OpenedShard>,
+    log: &'a Log,
+    /// The last record.
+    last: Option<RedoHeader>,
+    waiting: usize,
+    operations: u64,
+}
+
+impl Replay<'_> {
+    fn record(&mut self, position: u64, value: &[u8]) -> Result<()> {
+        let shards = &mut self.shards;
+        let mut count = 0;
+        let decoded = decode(&self.settings, value, &mut |header, shard, run, operation| {
+            let shard = &mut shards[shard];
+            if (header.number, run) >= (shard.lsn.record, shard.lsn.runs) {
+                shard.waiting.push(operation);
+                count += 1;
+            }
+        });
+        let header = decoded.map_err(|error| self.corrupt(position, error.expected, error.got))?;
+        self.follow(position, header)?;
+        self.waiting += count;
+        self.operations += count as u64;
+        if self.waiting >= OPERATIONS_AT_ONCE { self.apply(position) } else { Ok(()) }
+    }
+
+    /// Checks that a record is of the flush of the last one, or of the next flush, and that the first one leaves out
+    /// nothing that a shard needs.
+    fn follow(&mut self, position: u64, header: RedoHeader) -> Result<()> {
+        let least = self.shards.iter().map(|shard| shard.lsn.record).min().unwrap_or(0);
+        let allowed = match self.last {
+            Some(last) => last.number..=last.number + 1,
+            None => 0..=least,
+        };
+        if !allowed.contains(&header.number) {
+            let expected = format!("flush {} or one before it", allowed.end());
+            return Err(self.corrupt(position, expected, format!("flush {}", header.number)));
+        }
+        self.last = Some(header);
+        Ok(())
+    }
+
+    fn apply(&mut self, position: u64) -> Result<()> {
+        self.waiting = 0;
+        let is_applied = self.shards.iter_mut().all(OpenedShard::apply);
+        match is_applied {
+            true => Ok(()),
+            false => Err(self.corrupt(position, "operations on entries of the index", "others".to_string())),
+        }
+    }
+
+    /// Checks that the redo log has the flushes that the saved shards contain in part.
+    fn finish(&mut self, end: u64) -> Result<u64> {
+        self.apply(end)?;
+        let next = self.last.map_or(0, |last| last.number + 1);
+        match self.shards.iter().find(|shard| shard.lsn > Lsn { record: next, runs: 0 }) {
+            None => Ok(next),
+            Some(shard) => {
+                let expected = format!("flush {}, which the saved index contains", shard.lsn.record);
+                Err(self.corrupt(end, expected, format!("the end after {next} flushes")))
+            }
+        }
+    }
+
+    fn corrupt(&self, position: u64, expected: impl Into<String>, got: String) -> Error {
+        self.log.corrupt(position, expected, got)
+    }
+}
+
+impl LogIndex {
+    /// Makes an empty index with an empty redo log.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for settings outside their limits, and errors of the device.
+    pub fn create(directory: &Directory, settings: LogIndexSettings, format: &LogFormat) -> Result<LogIndex> {
+        let shards = empty(settings)?;
+        let log = Log::create(directory, *format, SEGMENT_BYTES, 0)?;
+        Ok(LogIndex::assemble(settings, shards, Redo::new(log.into(), 0, 0)))
+    }
+
+    /// Opens the index whose redo log was [begun](Log::begin) in a directory. In a read-only directory nothing is
+    /// changed.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if anything that was synced is damaged or missing; also those of
+    /// [`create`](LogIndex::create).
+    pub fn open(
+        directory: &Directory,
+        settings: LogIndexSettings,
+        format: &LogFormat,
+        progress: &mut Progress<'_>,
+    ) -> Result<(LogIndex, RecoveredIndex)> {
+        let shards = empty(settings)?;
+        let from = 0;
+        let log_settings = LogSettings { format: *format, segment_bytes: SEGMENT_BYTES, from, durable: from };
+        let (log, redo) = Log::open(directory, &log_settings, progress)?;
+        let mut replay = Replay { settings, shards, log: &log, last: None, waiting: 0, operations: 0 };
+        log.scan(from, progress, &mut |position, record| {
+            replay.record(position, record.value.unwrap_or_default())
+        })?;
+        let next = replay.finish(redo.end)?;
+        let covered = replay.last.map_or(Covered::default(), |last| last.covered);
+        let recovered = RecoveredIndex { covered, operations: replay.operations, redo };
+        let shards = replay.shards;
+        Ok((LogIndex::assemble(settings, shards, Redo::new(log, next, from)), recovered))
+    }
+
+    fn assemble(settings: LogIndexSettings, shards: Vec<OpenedShard>, redo: Redo) -> LogIndex {
+        let (_, next) = redo.next();
+        let shard =
+            |opened: OpenedShard| RwLock::new(Shard { pages: opened.pages, pending: Pending::new(next) });
+        LogIndex { settings, shards: shards.into_iter().map(shard).collect(), redo }
+    }
+}
+
+fn empty(settings: LogIndexSettings) -> Result<Vec<OpenedShard>> {
+    settings.check()?;
+    let pages = HashPages::new(settings.shard_hash_bits())?;
+    Ok((0..settings.shards()).map(|_| OpenedShard::new(pages.clone(), Lsn::default())).collect())
+}

@@ -1,0 +1,124 @@
+//! Changes of a shard, and those that are not in the redo log yet.
+
+use super::Unit;
+use crate::index::hash_pages::HashPages;
+
+/// In place of a unit that an operation does not have.
+const NONE: Unit = Unit::MAX;
+
+/// A kind of change. Formats contain its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Insert = 0,
+    Remove = 1,
+    Replace = 2,
+}
+
+impl Kind {
+    pub fn from_number(number: u64) -> Option<Kind> {
+        [Kind::Insert, Kind::Remove, Kind::Replace].into_iter().find(|kind| *kind as u64 == number)
+    }
+}
+
+/// A change of a shard. Its order matters only among the operations of one hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Operation {
+    /// The hash within the shard, of which only the kept bits are set.
+    pub hash: u64,
+    from: Unit,
+    to: Unit,
+}
+
+impl Operation {
+    pub fn insert(hash: u64, unit: Unit) -> Operation {
+        Operation { hash, from: NONE, to: unit }
+    }
+
+    pub fn remove(hash: u64, unit: Unit) -> Operation {
+        Operation { hash, from: unit, to: NONE }
+    }
+
+    pub fn replace(hash: u64, from: Unit, to: Unit) -> Operation {
+        Operation { hash, from, to }
+    }
+
+    pub fn kind(&self) -> Kind {
+        match (self.from, self.to) {
+            (NONE, _) => Kind::Insert,
+            (_, NONE) => Kind::Remove,
+            _ => Kind::Replace,
+        }
+    }
+
+    /// Returns the unit that is inserted or removed, and for a replacement the one that it replaces.
+    pub fn units(&self) -> (Unit, Option<Unit>) {
+        match self.kind() {
+            Kind::Insert => (self.to, None),
+            Kind::Remove => (self.from, None),
+            Kind::Replace => (self.to, Some(self.from)),
+        }
+    }
+
+    /// Returns the operation with these [`units`](Operation::units).
+    pub fn new(kind: Kind, hash: u64, unit: Unit, replaced: Unit) -> Operation {
+        match kind {
+            Kind::Insert => Operation::insert(hash, unit),
+            Kind::Remove => Operation::remove(hash, unit),
+            Kind::Replace => Operation::replace(hash, replaced, unit),
+        }
+    }
+
+    /// Changes the pages. Returns `false`, and changes nothing, if the entry to remove or replace does not exist.
+    pub fn apply(&self, pages: &mut HashPages) -> bool {
+        match self.kind() {
+            Kind::Insert => pages.insert(self.hash, self.to),
+            Kind::Remove => return pages.remove(self.hash, self.from),
+            Kind::Replace => return pages.replace(self.hash, self.from, self.to),
+        }
+        true
+    }
+}
+
+/// Operations of a shard in their order.
+pub(super) type Run = Vec<Operation>;
+
+/// The state of a shard relative to the redo log: it has the operations of all records before `record`, and of that one
+/// the first `runs` of the shard.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Lsn {
+    pub record: u64,
+    pub runs: u32,
+}
+
+/// The operations of a shard that are not in the redo log, in runs: an image of the shard contains a run or not.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    /// The number of the record to which they will belong.
+    pub record: u64,
+    runs: Vec<Run>,
+}
+
+impl Pending {
+    /// Makes an empty list for the record with this number.
+    pub fn new(record: u64) -> Pending {
+        Pending { record, ..Pending::default() }
+    }
+
+    pub fn push(&mut self, operation: Operation) {
+        match self.runs.last_mut() {
+            Some(run) => run.push(operation),
+            None => self.runs.push(vec![operation]),
+        }
+    }
+
+    /// Returns the runs; later operations belong to the next record.
+    pub fn take(&mut self) -> Vec<Run> {
+        self.record += 1;
+        std::mem::take(&mut self.runs)
+    }
+
+    pub fn heap_bytes(&self) -> usize {
+        let runs: usize = self.runs.iter().map(|run| run.capacity() * size_of::<Operation>()).sum();
+        runs + self.runs.capacity() * size_of::<Run>()
+    }
+}
