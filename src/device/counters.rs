@@ -119,6 +119,30 @@ impl IoCounters {
     }
 }
 
+/// Gets count as ended after this many checks without one.
+const CHECKS_WITHOUT_GETS: u32 = 64;
+
+/// Finds out whether gets read from a directory, for work that leaves them the drive.
+#[derive(Default)]
+pub(super) struct RecentGets {
+    /// The number of reads of gets at the last check.
+    gets: u64,
+    /// The number of further checks after which gets count as ended, if none reads in the meantime.
+    checks_left: u32,
+}
+
+impl RecentGets {
+    /// Returns whether a get has read since one of the last checks.
+    pub fn check(&mut self, counters: &IoCounters) -> bool {
+        let gets = counters.gets();
+        self.checks_left = match std::mem::replace(&mut self.gets, gets) == gets {
+            true => self.checks_left.saturating_sub(1),
+            false => CHECKS_WITHOUT_GETS,
+        };
+        self.checks_left > 0
+    }
+}
+
 /// Operations and bytes of one purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IoCount {

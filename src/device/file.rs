@@ -197,8 +197,7 @@ impl Directory {
     /// Frees some space of files that were removed by [`remove_open`](Self::remove_open) and are not read any more:
     /// at least as much as was written since the last call, in short steps. Returns whether there was any.
     pub fn free_removed(&self) -> Result<bool> {
-        let written_bytes = self.counters.snapshot().total().write_bytes;
-        self.removals.free(written_bytes).map_err(Error::io("truncate", self.path_of("a removed file")))
+        self.removals.free(&self.counters).map_err(Error::io("truncate", self.path_of("a removed file")))
     }
 
     /// Returns the space that [`free_removed`](Self::free_removed) can free, in bytes.

@@ -11,6 +11,7 @@
 //! for real files, a random order in tests. Without one, and while gets read from the same directory, a piece is
 //! executed when it begins: a get queues behind what was given to the drive before.
 
+use super::counters::RecentGets;
 use super::{AlignedBuffer, FileBackend, IoCounters};
 use crate::sync::Mutex;
 use std::io::{self, ErrorKind};
@@ -18,8 +19,6 @@ use std::sync::Arc;
 
 /// The maximum length of a piece that is not overlapped, in bytes: a get waits 0.2 ms at most for one of this size.
 pub(super) const SHARED_PIECE_BYTES_MAX: usize = 64 << 10;
-/// Gets count as ended after this many questions, about two for each piece, without one.
-const CHECKS_WITHOUT_GETS: u32 = 64;
 
 /// A read or a write that is executed in the background, with its own buffer.
 pub struct Piece {
@@ -73,10 +72,8 @@ struct Queue {
     executor: Option<Box<dyn PieceExecutor>>,
     next: u64,
     ended: Vec<EndedPiece>,
-    /// The number of reads of gets at the last check.
-    gets: u64,
-    /// The number of further checks after which gets count as ended, if none reads in the meantime.
-    checks_left: u32,
+    /// Checked about twice for each piece.
+    gets: RecentGets,
 }
 
 /// A piece in a queue. Dropping it waits for the piece and ignores its outcome.
@@ -118,12 +115,7 @@ impl PieceQueue {
 
 impl Queue {
     fn overlaps(&mut self, counters: &IoCounters) -> bool {
-        let gets = counters.gets();
-        self.checks_left = match std::mem::replace(&mut self.gets, gets) == gets {
-            true => self.checks_left.saturating_sub(1),
-            false => CHECKS_WITHOUT_GETS,
-        };
-        self.executor.is_some() && self.checks_left == 0
+        !self.gets.check(counters) && self.executor.is_some()
     }
 
     /// Waits until a piece has ended. Returns false if none is in flight.

@@ -261,10 +261,34 @@ fn twice_as_much_space_is_freed_as_was_written_since_the_last_time() {
     let other = directory.create("other", Access::Buffered).unwrap();
     let file = removed(&directory, 4 << 20);
     assert!(!directory.free_removed().unwrap(), "there is a reader");
+    file.read(Purpose::Get, 0, 1, &mut AlignedBuffer::default()).unwrap();
     drop(file);
     other.write(Purpose::Log, 0, &pattern(1 << 20)).unwrap();
     assert!(directory.free_removed().unwrap());
     assert_eq!(directory.unfreed_bytes(), 2 << 20);
+}
+
+#[test]
+fn steps_that_free_space_are_large_unless_gets_read() {
+    let _no_forks = FORKS.read();
+    let folder = folder();
+    let directory = directory(folder.path());
+    let mut small_steps = Vec::new();
+    for has_gets in [false, true, false] {
+        let file = removed(&directory, 3 << 20);
+        while directory.free_removed().unwrap() {}
+        if has_gets {
+            file.read(Purpose::Get, 0, 1, &mut AlignedBuffer::default()).unwrap();
+        }
+        drop(file);
+        assert!(directory.free_removed().unwrap());
+        small_steps.push(directory.unfreed_bytes() > 0);
+        // Gets count as ended after some calls without one.
+        for _ in 0..100 {
+            directory.free_removed().unwrap();
+        }
+    }
+    assert_eq!(small_steps, [false, true, false]);
 }
 
 #[test]
