@@ -3,6 +3,7 @@
 //! pages.
 
 pub mod block;
+pub mod data_logs;
 pub mod examine;
 mod filter;
 pub mod hash_store;

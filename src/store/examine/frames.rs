@@ -79,8 +79,9 @@ struct Frames<'a> {
     base: u64,
     end: u64,
     window: AlignedBuffer,
-    /// The positions of the bytes in the window.
+    /// The positions of the bytes in the window, and where there the first one is.
     held: Range<u64>,
+    skip: usize,
     /// From the first damage on.
     sums: Option<RangeChecksums<'a>>,
     read_bytes: u64,
@@ -113,6 +114,7 @@ pub fn examine_frames(
         end: positions.end,
         window,
         held,
+        skip: 0,
         sums: None,
         read_bytes: 0,
         has_met_unreadable: false,
@@ -176,8 +178,7 @@ impl Frames<'_> {
             };
             self.held = position..position + got as u64;
         }
-        let start = (position - self.held.start) as usize;
-        // The log's files have no alignment: the window begins with the first requested byte.
+        let start = self.skip + (position - self.held.start) as usize;
         Ok(self.window.get(start..start + length as usize))
     }
 
@@ -192,8 +193,10 @@ impl Frames<'_> {
                 }
             }
         }
+        self.skip = (offset % self.file.alignment() as u64) as usize;
         if self.sums.is_some() {
-            self.file.confirm(offset, &self.window)?;
+            let read = self.window.get(self.skip..self.skip + length).unwrap_or_default();
+            self.file.confirm(offset, read)?;
         }
         Ok(Some(length))
     }

@@ -26,6 +26,8 @@ pub struct LogToExamine {
     pub from: u64,
     /// A position before which everything is known to have been synced.
     pub durable: u64,
+    /// Whether a segment begins at `from` and is known to be durable, and all earlier ones are not part of this log.
+    pub begins_durably: bool,
 }
 
 /// An existing segment.
@@ -35,6 +37,19 @@ pub struct ExaminedSegment {
     pub base: u64,
     /// The position after its last byte.
     pub end: u64,
+    /// Its slots, by its header.
+    pub slots: Slots,
+    /// The number of its intact records at or after the begin of the needed log, without those of the torn end.
+    pub records: u64,
+    /// What the first order marker in it states.
+    pub order: Option<u64>,
+}
+
+impl ExaminedSegment {
+    /// Makes a segment that is not yet examined.
+    pub fn new(base: u64, end: u64) -> ExaminedSegment {
+        ExaminedSegment { base, end, slots: Slots::default(), records: 0, order: None }
+    }
 }
 
 /// The state of a log.
@@ -103,7 +118,7 @@ impl LogToExamine {
             }
             let end = segment_end(&file, base)?;
             let reach = bases.get(number + 1).copied();
-            course.segment(&file, ExaminedSegment { base, end }, reach, is_certain(number), advance)?;
+            course.segment(&file, ExaminedSegment::new(base, end), reach, is_certain(number), advance)?;
         }
         if bases.is_empty() && !follows_another {
             course.miss_segment(directory, u64::MAX, true);
@@ -198,6 +213,10 @@ impl LogToExamine {
     fn needed(&self, directory: &Directory) -> Result<Needed> {
         let mut dead = segment_bases(directory, self.format.class)?;
         let end_of = |base: u64| segment_end(&self.open(directory, base)?, base);
+        if self.begins_durably {
+            let bases = dead.split_off(dead.partition_point(|&base| base < self.from));
+            return Ok(Needed { dead, bases, follows_another: false });
+        }
         let after = dead.partition_point(|&base| base <= self.from);
         let (first, follows_another) = match dead[..after] {
             [] => (0, false),
@@ -306,7 +325,7 @@ impl<'a> Course<'a> {
         is_certain: bool,
         advance: &mut Advance<'_>,
     ) -> Result<()> {
-        let ExaminedSegment { base, end } = segment;
+        let ExaminedSegment { base, end, .. } = segment;
         let found = Damage::new(file.path(), DamagedPart::LogHeader, 0, SEGMENT_HEADER_BYTES as u64);
         if base > POSITION_MAX {
             let expected = format!("a position up to {POSITION_MAX}");
@@ -335,12 +354,14 @@ impl<'a> Course<'a> {
             let expected = format!("a segment with base {}", self.position);
             self.gap(start..start, true, found.because(expected, format!("a segment with base {base}")));
         }
-        self.examined.segments.push(segment);
+        let slots = header.map_or(Slots::default(), |header| header.slots);
+        self.examined.segments.push(ExaminedSegment { slots, ..segment });
         let before = self.examined.records;
         if start < end {
             let end = self.frames(file, base, start..end, reach, advance)?;
             if let Some(last) = self.examined.segments.last_mut() {
                 last.end = end;
+                last.records = self.examined.records - before;
             }
         }
         // A single damaged byte could state another version; but then the frames are still of this one.
@@ -396,7 +417,11 @@ impl<'a> Course<'a> {
                     Frame::SyncMarker(position) => {
                         self.examined.synced = self.examined.synced.max(position);
                     }
-                    Frame::OrderMarker(_) => {}
+                    Frame::OrderMarker(position) => {
+                        if let Some(last) = self.examined.segments.last_mut() {
+                            last.order.get_or_insert(position);
+                        }
+                    }
                 }
                 if self.in_batch == 0 {
                     self.whole = Whole { until: positions.end, records: self.examined.records };
@@ -461,6 +486,10 @@ impl<'a> Course<'a> {
         }
         let examined = &mut self.examined;
         examined.end = end.max(self.log.from);
+        if let Some((last, others)) = examined.segments.split_last_mut() {
+            let before: u64 = others.iter().map(|segment| segment.records).sum();
+            last.records = examined.records.saturating_sub(before);
+        }
         let in_last = examined.segments.last().map_or(0, |last| last.end.saturating_sub(examined.end));
         let in_torn = |segment: &ExaminedSegment| segment.end - segment.base;
         examined.torn_bytes = in_last + examined.torn.iter().map(in_torn).sum::<u64>();

@@ -1,7 +1,7 @@
 //! Copies a log while it is written to.
 
 use super::Log;
-use super::format::{LogFormat, SEGMENT_HEADER_BYTES, Slots};
+use super::format::{LogFormat, SEGMENT_HEADER_BYTES};
 use crate::Result;
 use crate::device::{Access, Directory, Purpose};
 
@@ -17,11 +17,12 @@ impl Log {
         let segments = self.segments.read().clone();
         for segment in segments.0.iter().filter(|segment| segment.base <= end) {
             let until = segment.end().unwrap_or(end).min(end);
-            if until < from {
+            // A checkpoint of logs of data has links to the segments before `from`.
+            if until < from || self.slots.is_some() && segment.base < from {
                 continue;
             }
             let file = target.create(&format.segment_name(segment.base), Access::Buffered)?;
-            file.write(Purpose::Maintain, 0, &format.header(segment.base, Slots::default()).encode())?;
+            file.write(Purpose::Maintain, 0, &format.header(segment.base, segment.slots).encode())?;
             // Frames before `from` are not needed: the file has a hole there.
             let start = segment.base.max(from);
             let mut offset = SEGMENT_HEADER_BYTES as u64 + (start - segment.base);

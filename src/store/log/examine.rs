@@ -19,12 +19,12 @@ impl Log {
         let segments: Vec<ExaminedSegment> = held
             .0
             .iter()
-            .map(|segment| ExaminedSegment { base: segment.base, end: segment_end(segment.end()) })
+            .map(|segment| ExaminedSegment::new(segment.base, segment_end(segment.end())))
             .filter(|segment| segment.end > from)
             .collect();
         // The part before the first of them was released since `from` was determined.
         let from = from.max(segments.first().map_or(end, |first| first.base));
-        let log = LogToExamine { format: self.format, from, durable: end };
+        let log = LogToExamine { format: self.format, from, durable: end, begins_durably: false };
         log.examine_open(&self.directory, &segments, &mut |segment| self.find(segment), advance)
     }
 

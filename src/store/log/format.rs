@@ -171,6 +171,11 @@ impl LogFormat {
         LogFormat { layout, database_id, secret, class: LogClass::User, unit_bytes: 1 }
     }
 
+    /// Returns the format of the log of another class of the same database.
+    pub const fn of(self, class: LogClass) -> LogFormat {
+        LogFormat { class, ..self }
+    }
+
     /// Returns the header of the segment whose first frame has the position `base`.
     pub fn header(&self, base: u64, slots: Slots) -> SegmentHeader {
         let LogFormat { class, unit_bytes, database_id, .. } = *self;

@@ -13,13 +13,21 @@
 //! LogStore.
 
 mod copy;
+mod data;
 mod examine;
 pub mod format;
+mod read;
 mod recovery;
 mod segment;
+mod slots;
 
+pub(in crate::store) use read::Decoded;
+pub(in crate::store) use recovery::DataSegments;
 pub use recovery::{LogSettings, Recovered};
 pub use segment::LogView;
+pub(in crate::store) use segment::Segment;
+pub(in crate::store) use slots::{SlotList, SlotTable};
+pub use slots::{UNITS_MAX, Unit};
 
 use crate::batch::Durability;
 use crate::device::{Access, Directory, Purpose};
@@ -29,15 +37,14 @@ use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::{Error, Result};
 use format::{LogFormat, Slots};
-use segment::{Segment, Segments};
+use read::READ_BYTES_GUESS;
+use segment::Segments;
 use std::sync::Arc;
 
 /// The unit of writeback.
 const PAGE_BYTES: u64 = 4096;
 /// The maximum number of buffered bytes.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
-/// The maximum number of bytes that are read at first for a record of unknown size.
-const READ_BYTES_GUESS: usize = 4096;
 
 /// The log. A lock serializes appends; reads take it only for records that are not yet written, and otherwise look up
 /// the list of segments under a shared lock.
@@ -45,6 +52,8 @@ pub struct Log {
     directory: Directory,
     format: LogFormat,
     segment_bytes: u64,
+    /// The slots of the segments of logs of data, which these share.
+    slots: Option<Arc<SlotTable>>,
     segments: RwLock<Arc<Segments>>,
     health: Arc<Health>,
     tail: FailStop<Tail>,
@@ -68,12 +77,20 @@ struct Tail {
     buffer_base: u64,
     buffer: Vec<u8>,
     writeback_base: u64,
+    /// What the last order marker in the segment states.
+    order: Option<u64>,
 }
 
 impl Tail {
     fn end(&self) -> u64 {
         self.buffer_base + self.buffer.len() as u64
     }
+}
+
+/// What the logs of a database may share.
+struct Shared {
+    health: Arc<Health>,
+    slots: Option<Arc<SlotTable>>,
 }
 
 /// What the next sync has to cover.
@@ -91,29 +108,42 @@ impl Log {
         segment_bytes: u64,
         position: u64,
     ) -> Result<Log> {
-        let segment = Self::create_segment(directory, &format, position)?;
-        Ok(Self::assemble(directory, format, segment_bytes, vec![Arc::new(segment)], position))
+        Self::create_in(directory, format, segment_bytes, position, &Arc::default())
+    }
+
+    /// Like [`create`](Log::create), with a health that logs share.
+    pub(crate) fn create_in(
+        directory: &Directory,
+        format: LogFormat,
+        segment_bytes: u64,
+        position: u64,
+        health: &Arc<Health>,
+    ) -> Result<Log> {
+        let segment = Self::create_segment(directory, &format, position, Slots::default())?;
+        let shared = Shared { health: health.clone(), slots: None };
+        Ok(Self::assemble(directory, format, segment_bytes, shared, vec![Arc::new(segment)], position))
     }
 
     fn assemble(
         directory: &Directory,
         format: LogFormat,
         segment_bytes: u64,
+        shared: Shared,
         segments: Vec<Arc<Segment>>,
         end: u64,
     ) -> Log {
         let last = segments[segments.len() - 1].clone();
         let first_base = segments[0].base;
-        let health = Arc::new(Health::default());
+        let Shared { health, slots } = shared;
+        let tail =
+            Tail { segment: last, buffer_base: end, buffer: Vec::new(), writeback_base: end, order: None };
         Log {
             directory: directory.clone(),
             format,
             segment_bytes,
+            slots,
             segments: RwLock::new(Arc::new(Segments(segments))),
-            tail: FailStop::new(
-                &health,
-                Tail { segment: last, buffer_base: end, buffer: Vec::new(), writeback_base: end },
-            ),
+            tail: FailStop::new(&health, tail),
             written: AtomicU64::new(end),
             synced: AtomicU64::new(0),
             recordless: AtomicU64::new(0),
@@ -139,14 +169,35 @@ impl Log {
 
     /// Creates an empty log at `position`, which is durable once the directory is synced. Returns the name of its file.
     pub fn begin(directory: &Directory, format: &LogFormat, position: u64) -> Result<String> {
-        Self::create_segment(directory, format, position)?.file.sync(Purpose::Recover)?;
+        Self::begin_in(directory, format, position, Slots::default())
+    }
+
+    /// Like [`begin`](Log::begin), for a log of data: the first segment has these slots.
+    pub(in crate::store) fn begin_in(
+        directory: &Directory,
+        format: &LogFormat,
+        position: u64,
+        slots: Slots,
+    ) -> Result<String> {
+        Self::create_segment(directory, format, position, slots)?.file().sync(Purpose::Recover)?;
         Ok(format.segment_name(position))
     }
 
-    fn create_segment(directory: &Directory, format: &LogFormat, base: u64) -> Result<Segment> {
+    fn create_segment(directory: &Directory, format: &LogFormat, base: u64, slots: Slots) -> Result<Segment> {
         let file = directory.create(&format.segment_name(base), Access::Buffered)?;
-        file.write(Purpose::Log, 0, &format.header(base, Slots::default()).encode())?;
-        Ok(Segment::new(file, base))
+        let header = format.header(base, slots);
+        file.write(Purpose::Log, 0, &header.encode())?;
+        Ok(Segment::new(file, &header))
+    }
+
+    /// Returns the directory.
+    pub(in crate::store) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Returns the parameters of the bytes.
+    pub(in crate::store) fn format(&self) -> &LogFormat {
+        &self.format
     }
 
     /// Returns the position of the next frame.
@@ -167,16 +218,34 @@ impl Log {
     /// Appends the records of one batch and passes the position of each to `place`. Writes them to the file, unless
     /// `durability` is `Buffered`; [`sync_to`](Log::sync_to) syncs. After an error no record of the batch counts as
     /// appended, and the log refuses all later writes and syncs.
+    #[inline]
     pub fn append<'a>(
         &self,
-        records: impl ExactSizeIterator<Item = RecordView<'a>>,
+        records: impl ExactSizeIterator<Item = RecordView<'a>> + Clone,
         durability: Durability,
         mut place: impl FnMut(u64),
     ) -> Result<u64> {
+        self.append_data(None, records, durability, |_, position, _| place(position))
+    }
+
+    /// Like [`append`](Log::append); with `order`, in a segment with an order marker of this position before the
+    /// records. Also passes the segment and the length of each frame.
+    #[inline]
+    pub(in crate::store) fn append_data<'a>(
+        &self,
+        order: Option<u64>,
+        records: impl ExactSizeIterator<Item = RecordView<'a>> + Clone,
+        durability: Durability,
+        mut place: impl FnMut(&Segment, u64, usize),
+    ) -> Result<u64> {
         self.tail.run(|tail| {
             // A batch never spans segments: the segment changes only between batches.
-            if tail.end() - tail.segment.base >= self.segment_bytes {
-                self.start_segment(tail)?;
+            match &self.slots {
+                None if tail.end() - tail.segment.base >= self.segment_bytes => {
+                    self.start_segment(tail, 0)?
+                }
+                None => {}
+                Some(_) => self.make_room(tail, order, records.clone())?,
             }
             let mut left = records.len();
             for record in records {
@@ -184,11 +253,12 @@ impl Log {
                 let position = tail.end();
                 let start = tail.buffer.len();
                 self.format.encode_record(position, &record, left > 0, &mut tail.buffer);
-                let frame_bytes = (tail.buffer.len() - start).min(READ_BYTES_GUESS);
+                let length = tail.buffer.len() - start;
+                let frame_bytes = length.min(READ_BYTES_GUESS);
                 if frame_bytes > self.frame_bytes.load(Ordering::Relaxed) {
                     self.frame_bytes.store(frame_bytes, Ordering::Relaxed);
                 }
-                place(position);
+                place(&tail.segment, position, length);
             }
             let end = tail.end();
             if durability != Durability::Buffered
@@ -210,7 +280,7 @@ impl Log {
             return Ok(());
         }
         let offset = tail.segment.offset_of(tail.buffer_base);
-        tail.segment.file.append(Purpose::Log, offset, &tail.buffer)?;
+        tail.segment.file().append(Purpose::Log, offset, &tail.buffer)?;
         tail.buffer_base += tail.buffer.len() as u64;
         tail.buffer.clear();
         tail.buffer.shrink_to(self.buffer_bytes_max.load(Ordering::Relaxed));
@@ -220,20 +290,29 @@ impl Log {
             // Without the last page, to which the next write appends.
             let end = tail.buffer_base - tail.segment.offset_of(tail.buffer_base) % PAGE_BYTES;
             let start = tail.segment.offset_of(tail.writeback_base);
-            tail.segment.file.start_writeback(start, end - tail.writeback_base);
+            tail.segment.file().start_writeback(start, end - tail.writeback_base);
             tail.writeback_base = end;
         }
         Ok(())
     }
 
-    fn start_segment(&self, tail: &mut Tail) -> Result<()> {
+    /// Starts a segment; in a log of data, with slots for `bytes`.
+    fn start_segment(&self, tail: &mut Tail, bytes: u64) -> Result<()> {
         self.flush(tail)?;
         let base = tail.buffer_base;
-        tail.segment.file.end_append(tail.segment.offset_of(base))?;
-        let segment = Arc::new(Self::create_segment(&self.directory, &self.format, base)?);
-        tail.segment.finish(base);
+        tail.segment.file().end_append(tail.segment.offset_of(base))?;
+        let slots = self.slots.as_ref().map_or(Ok(Slots::default()), |slots| slots.take(bytes))?;
+        let segment = Arc::new(Self::create_segment(&self.directory, &self.format, base, slots)?);
+        tail.segment.complete(base);
+        if let Some(slots) = &self.slots {
+            slots.add_unfinished();
+        }
         tail.segment = segment.clone();
         tail.writeback_base = base;
+        tail.order = None;
+        if let Some(slots) = &self.slots {
+            slots.add(&segment);
+        }
         let mut segments = self.segments.write();
         let mut list = segments.0.clone();
         list.push(segment);
@@ -262,7 +341,7 @@ impl Log {
             for segment in segments.0.iter().filter(|segment| segment.base < target) {
                 let end = segment.end().unwrap_or(target);
                 if end > syncing.from || segment.base >= syncing.from {
-                    segment.file.sync(Purpose::Log)?;
+                    segment.file().sync(Purpose::Log)?;
                 }
             }
             let last_base = segments.0.last().map_or(0, |segment| segment.base);
@@ -281,6 +360,7 @@ impl Log {
     /// torn end.
     fn mark(&self, synced: u64) -> Result<()> {
         self.tail.run(|tail| {
+            self.make_room_for(tail, self.format.marker_bytes() as u64)?;
             let position = tail.end();
             self.format.encode_sync_marker(position, synced, &mut tail.buffer);
             // Only this marker follows the synced position, so all records are still synced.
@@ -300,7 +380,8 @@ impl Log {
     /// Starts a new segment, unless the last one is empty, so that all earlier ones can be released once they are
     /// converted.
     pub fn start_new_segment(&self) -> Result<()> {
-        self.tail.run(|tail| if tail.end() == tail.segment.base { Ok(()) } else { self.start_segment(tail) })
+        self.tail
+            .run(|tail| if tail.end() == tail.segment.base { Ok(()) } else { self.start_segment(tail, 0) })
     }
 
     /// Writes the buffered bytes.
@@ -312,7 +393,7 @@ impl Log {
     pub fn end_append(&self) -> Result<()> {
         self.tail.run(|tail| {
             self.flush(tail)?;
-            tail.segment.file.end_append(tail.segment.offset_of(tail.buffer_base))
+            tail.segment.file().end_append(tail.segment.offset_of(tail.buffer_base))
         })
     }
 
@@ -335,7 +416,7 @@ impl Log {
             released
         };
         released.iter().try_for_each(|segment| {
-            self.directory.remove_open(&self.format.segment_name(segment.base), &segment.file)
+            self.directory.remove_open(&self.format.segment_name(segment.base), segment.file())
         })
     }
 
@@ -346,7 +427,12 @@ impl Log {
 
     /// Returns the bytes of all segments on flash, with the space that is reserved for appending.
     pub fn disk_bytes(&self) -> u64 {
-        self.segments.read().0.iter().map(|segment| segment.file.length().unwrap_or(0)).sum()
+        let segments = self.segments.read().clone();
+        let bytes = |segment: &Arc<Segment>| match segment.end().filter(|_| segment.is_finished()) {
+            Some(end) => segment.offset_of(end),
+            None => segment.file().length().unwrap_or(0),
+        };
+        segments.0.iter().map(bytes).sum()
     }
 
     /// Returns the memory of the log, in bytes.

@@ -4,11 +4,13 @@
 //! end, and removes segments that are no longer needed. In a read-only directory the log is left unchanged, and read up
 //! to its intact end.
 
-use super::Log;
-use super::format::{Frame, LogFormat};
+use super::format::{Frame, LogFormat, Slots};
 use super::segment::Segment;
+use super::slots::SlotTable;
+use super::{Log, Shared};
 use crate::Result;
 use crate::device::{Access, Directory, Purpose};
+use crate::health::Health;
 use crate::progress::Progress;
 use crate::store::examine::{ExaminedLog, ExaminedSegment, LogToExamine, Unreadable};
 use crate::store::record::RecordView;
@@ -36,6 +38,25 @@ pub struct LogSettings {
     pub durable: u64,
 }
 
+/// What the opening of a log of data knows of its segments.
+pub(in crate::store) struct DataSegments {
+    /// The slots of all logs. Those of the finished segments of all of them are taken.
+    pub slots: Arc<SlotTable>,
+    /// The finished segments of this log, ascending.
+    pub finished: Vec<Arc<Segment>>,
+}
+
+impl DataSegments {
+    /// Takes the slots of the segments that are not finished. Returns these after the finished ones.
+    fn and_open(self, segments: Vec<Arc<Segment>>) -> Result<Vec<Arc<Segment>>> {
+        self.slots.claim(&segments)?;
+        segments.iter().filter(|segment| segment.end().is_some()).for_each(|_| self.slots.add_unfinished());
+        let mut all = self.finished;
+        all.extend(segments);
+        Ok(all)
+    }
+}
+
 impl Log {
     /// Opens the log of a directory: verifies every frame from `from` on, truncates a torn end, and removes segments
     /// that are no longer needed. In a read-only directory nothing is changed, and a torn end is ignored.
@@ -48,26 +69,69 @@ impl Log {
         settings: &LogSettings,
         progress: &mut Progress<'_>,
     ) -> Result<(Arc<Log>, Recovered)> {
+        Self::open_in(directory, settings, &Arc::default(), progress)
+    }
+
+    /// Like [`open`](Log::open), with a health that logs share.
+    pub(crate) fn open_in(
+        directory: &Directory,
+        settings: &LogSettings,
+        health: &Arc<Health>,
+        progress: &mut Progress<'_>,
+    ) -> Result<(Arc<Log>, Recovered)> {
+        let shared = Shared { health: health.clone(), slots: None };
+        Self::open_with(directory, settings, shared, None, progress)
+    }
+
+    /// Opens a log of data with its finished segments. The log is needed from the end of the last segment that was ever
+    /// finished, where a durable segment begins. Segments before that which are not among the finished ones are
+    /// removed.
+    pub(in crate::store) fn open_data(
+        directory: &Directory,
+        settings: &LogSettings,
+        health: &Arc<Health>,
+        data: DataSegments,
+        progress: &mut Progress<'_>,
+    ) -> Result<(Arc<Log>, Recovered)> {
+        let shared = Shared { health: health.clone(), slots: Some(data.slots.clone()) };
+        Self::open_with(directory, settings, shared, Some(data), progress)
+    }
+
+    fn open_with(
+        directory: &Directory,
+        settings: &LogSettings,
+        shared: Shared,
+        data: Option<DataSegments>,
+        progress: &mut Progress<'_>,
+    ) -> Result<(Arc<Log>, Recovered)> {
         let LogSettings { format, segment_bytes, from, durable } = *settings;
-        let log = LogToExamine { format, from, durable };
+        let log = LogToExamine { format, from, durable, begins_durably: data.is_some() };
         let total = log.bytes(directory)?;
         let mut done = 0;
-        let examined = log.examine(directory, Unreadable::Fails, &mut |bytes| {
+        let mut examined = log.examine(directory, Unreadable::Fails, &mut |bytes| {
             done = total.min(done + bytes);
             progress(done, total)
         })?;
         if let Some((_, damage)) = examined.damage.first() {
             return Err(damage.error());
         }
+        if let Some(data) = &data {
+            let finished = &data.finished;
+            examined.dead.retain(|base| finished.binary_search_by_key(base, |segment| segment.base).is_err());
+        }
         let segments = match directory.is_read_only() {
             true => sound_segments(directory, &format, &examined)?,
             false => carry_out(directory, &format, &examined)?,
         };
         for pair in segments.windows(2) {
-            pair[0].finish(pair[1].base);
+            pair[0].complete(pair[1].base);
         }
-        let segments = segments.into_iter().map(Arc::new).collect();
-        let log = Self::assemble(directory, format, segment_bytes, segments, examined.end);
+        let segments: Vec<_> = segments.into_iter().map(Arc::new).collect();
+        let segments = match data {
+            Some(data) => data.and_open(segments)?,
+            None => segments,
+        };
+        let log = Self::assemble(directory, format, segment_bytes, shared, segments, examined.end);
         log.start_synced(durable, examined.records_end <= durable)?;
         Ok((Arc::new(log), Recovered { end: examined.end, lost_tail_bytes: examined.torn_bytes }))
     }
@@ -78,6 +142,16 @@ impl Log {
         from: u64,
         progress: &mut Progress<'_>,
         visit: &mut dyn FnMut(u64, &RecordView<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.scan_segments(from, progress, &mut |_, position, record| visit(position, record))
+    }
+
+    /// Like [`scan`](Log::scan); also passes the segment of each record.
+    pub(in crate::store) fn scan_segments(
+        &self,
+        from: u64,
+        progress: &mut Progress<'_>,
+        visit: &mut dyn FnMut(&Segment, u64, &RecordView<'_>) -> Result<()>,
     ) -> Result<()> {
         // In this order: frames written before `end` are in these segments, though later segments may be added.
         let end = self.written.load(Ordering::Acquire);
@@ -90,7 +164,7 @@ impl Log {
         for segment in &segments.0 {
             let positions = segment.base.max(from)..segment.end().unwrap_or(end);
             segment.frames(&self.format, positions, &mut advance, &mut |position, frame, _| match frame {
-                Frame::Record { record, .. } => visit(position, &record),
+                Frame::Record { record, .. } => visit(segment, position, &record),
                 Frame::SyncMarker(_) | Frame::OrderMarker(_) => Ok(()),
             })?;
         }
@@ -98,42 +172,50 @@ impl Log {
     }
 }
 
-fn open_segment(directory: &Directory, format: &LogFormat, base: u64) -> Result<Segment> {
-    Ok(Segment::new(directory.open(&format.segment_name(base), Access::Buffered)?, base))
+fn open_segment(directory: &Directory, format: &LogFormat, found: &ExaminedSegment) -> Result<Segment> {
+    let ExaminedSegment { base, slots, records, order, .. } = *found;
+    let file = directory.open(&format.segment_name(base), Access::Buffered)?;
+    let segment = Segment::new(file, &format.header(base, slots));
+    segment.records.store(records, Ordering::Relaxed);
+    if let Some(order) = order {
+        segment.order.store(order, Ordering::Relaxed);
+    }
+    Ok(segment)
 }
 
 /// Returns the segments with the intact part, or the one that it follows.
 fn sound_segments(directory: &Directory, format: &LogFormat, examined: &ExaminedLog) -> Result<Vec<Segment>> {
-    let bases: Vec<u64> = match (&examined.segments[..], &examined.dead[..]) {
-        ([], [.., last]) => vec![*last],
-        (segments, _) => segments.iter().map(|segment| segment.base).collect(),
-    };
-    bases.into_iter().map(|base| open_segment(directory, format, base)).collect()
+    match (&examined.segments[..], &examined.dead[..]) {
+        ([], [.., last]) => {
+            open_segment(directory, format, &ExaminedSegment::new(*last, *last)).map(|segment| vec![segment])
+        }
+        (segments, _) => segments.iter().map(|segment| open_segment(directory, format, segment)).collect(),
+    }
 }
 
 /// Truncates the torn end and removes unneeded segments, durably: torn bytes must never appear after frames that will
 /// be written at the end.
 fn carry_out(directory: &Directory, format: &LogFormat, examined: &ExaminedLog) -> Result<Vec<Segment>> {
     let mut segments = Vec::new();
-    for ExaminedSegment { base, .. } in &examined.segments {
-        segments.push(open_segment(directory, format, *base)?);
+    for segment in &examined.segments {
+        segments.push(open_segment(directory, format, segment)?);
     }
     if let (Some(last), Some(found)) = (segments.last(), examined.segments.last())
         && found.end > examined.end
     {
-        last.file.truncate(last.offset_of(examined.end))?;
-        last.file.sync(Purpose::Recover)?;
+        last.file().truncate(last.offset_of(examined.end))?;
+        last.file().sync(Purpose::Recover)?;
     }
     for torn in &examined.torn {
         directory.remove(&format.segment_name(torn.base))?;
     }
     if segments.is_empty() {
-        segments.push(Log::create_segment(directory, format, examined.end)?);
+        segments.push(Log::create_segment(directory, format, examined.end, Slots::default())?);
     }
     if !examined.dead.is_empty() {
         // The last dead segment is the evidence that the first live one may never have been durable: before it is
         // removed, that one must be.
-        segments[0].file.sync(Purpose::Recover)?;
+        segments[0].file().sync(Purpose::Recover)?;
     }
     if !examined.torn.is_empty() || !examined.dead.is_empty() {
         directory.sync(Purpose::Recover)?;

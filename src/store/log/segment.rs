@@ -1,32 +1,74 @@
 //! The segments of a log, and reading a record by its position.
 
 use super::Log;
-use super::format::{FRAME_CRC_BYTES, Frame, LogFormat, SEGMENT_HEADER_BYTES};
+use super::format::{Frame, LogClass, LogFormat, SEGMENT_HEADER_BYTES, SegmentHeader, Slots};
 use crate::Result;
 use crate::device::{AlignedBuffer, File, Purpose};
 use crate::store::examine::{Advance, Seen, Unreadable, examine_frames};
-use crate::store::record::{RecordLayout, RecordProblem, RecordSpan};
+use crate::store::record::{RecordLayout, RecordSpan};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A file of the log.
-pub(super) struct Segment {
-    pub file: File,
+pub(in crate::store) struct Segment {
+    /// The file, through the page cache while frames are appended.
+    file: File,
+    /// Set when the segment is finished; with the file to read from then on, if it is another one.
+    finished: OnceLock<Option<File>>,
+    /// The class of its log.
+    pub class: LogClass,
     /// The position of its first frame.
     pub base: u64,
+    /// Its slots.
+    pub slots: Slots,
     /// The position after its last frame; [`GROWS`] while it is being appended to.
     end: AtomicU64,
+    /// The number of records, dead ones included. Only logs of data count them.
+    pub records: AtomicU64,
+    /// The bytes of frames that nothing points to any more, as far as they are known.
+    pub dead_bytes: AtomicU64,
+    /// The position of the log of class `User` that states the age of its records.
+    pub order: AtomicU64,
 }
 
 const GROWS: u64 = u64::MAX;
 
-const NO_FRAME: &str = "bytes that are not a frame of this position";
+/// What is found in place of a damaged frame.
+pub(super) const NO_FRAME: &str = "bytes that are not a frame of this position";
 
 impl Segment {
     /// Makes the last segment of a log.
-    pub fn new(file: File, base: u64) -> Segment {
-        Segment { file, base, end: AtomicU64::new(GROWS) }
+    pub fn new(file: File, header: &SegmentHeader) -> Segment {
+        let SegmentHeader { class, base, slots, .. } = *header;
+        let order = if class == LogClass::User { base } else { 0 };
+        Segment {
+            file,
+            finished: OnceLock::new(),
+            class,
+            base,
+            slots,
+            end: AtomicU64::new(GROWS),
+            records: AtomicU64::new(0),
+            dead_bytes: AtomicU64::new(0),
+            order: AtomicU64::new(order),
+        }
+    }
+
+    /// Returns the file.
+    pub fn file(&self) -> &File {
+        self.finished.get().and_then(Option::as_ref).unwrap_or(&self.file)
+    }
+
+    /// Returns whether the segment is finished: complete, synced, and read with the access of the directory.
+    pub fn is_finished(&self) -> bool {
+        self.finished.get().is_some()
+    }
+
+    /// Marks a complete segment as finished. From now on it is read from `file`, if that is given.
+    pub fn set_finished(&self, file: Option<File>) {
+        // A segment is finished once: by the opening, or under the lock of syncs.
+        let _ = self.finished.set(file);
     }
 
     /// Returns the position after its last frame; `None` for the last segment, which still grows.
@@ -35,7 +77,7 @@ impl Segment {
     }
 
     /// Marks the segment as complete: another one follows.
-    pub fn finish(&self, end: u64) {
+    pub fn complete(&self, end: u64) {
         self.end.store(end, Ordering::Release);
     }
 
@@ -64,12 +106,13 @@ impl Segment {
             Seen::Frame { positions, frame, bytes } => visit(positions.start, frame, bytes),
             Seen::Gap { positions, .. } => Err(self.damaged(positions.start, NO_FRAME)),
         };
-        let end =
-            examine_frames(&self.file, Unreadable::Fails, format, self.base, positions, advance, &mut see)?;
+        let file = self.file();
+        let end = examine_frames(file, Unreadable::Fails, format, self.base, positions, advance, &mut see)?;
         if end < until { Err(self.damaged(end, NO_FRAME)) } else { Ok(()) }
     }
 
-    fn damaged(&self, position: u64, got: &str) -> crate::Error {
+    /// Returns the error that there is no record at a position.
+    pub fn damaged(&self, position: u64, got: &str) -> crate::Error {
         self.file.corrupt(self.offset_of(position), "a record of the log", got)
     }
 }
@@ -108,72 +151,9 @@ impl LogView {
     /// Reads the record at a position into `buffer`, and returns its place there. Takes one read, two for a large
     /// record of a database without fixed sizes, and none for a record that is not yet written.
     pub fn read(&self, purpose: Purpose, position: u64, buffer: &mut AlignedBuffer) -> Result<RecordSpan> {
-        let mut wanted = match self.log.format.layout.fixed {
-            Some(_) => FRAME_CRC_BYTES + self.log.format.layout.stream_bytes_max(),
-            None => match self.log.frame_bytes.load(Ordering::Relaxed) {
-                0 => super::READ_BYTES_GUESS,
-                longest => longest,
-            },
-        };
-        loop {
-            self.fetch(purpose, position, wanted, buffer)?;
-            let got = match self.log.format.decode_frame(position, buffer) {
-                Ok((Frame::Record { record, .. }, _)) => return Ok(RecordSpan::within(buffer, &record)),
-                Err(RecordProblem::Short(needed)) if buffer.len() == wanted && needed > wanted => {
-                    wanted = needed;
-                    continue;
-                }
-                Ok((Frame::SyncMarker(_) | Frame::OrderMarker(_), _)) => "a marker",
-                Err(RecordProblem::Short(_)) => "the end of the log",
-                Err(RecordProblem::Malformed(_)) => NO_FRAME,
-            };
-            return Err(self.damaged(position, got));
-        }
-    }
-
-    /// Reads up to `wanted` bytes from `position` on into `buffer`; fewer at the end of a segment.
-    fn fetch(
-        &self,
-        purpose: Purpose,
-        position: u64,
-        wanted: usize,
-        buffer: &mut AlignedBuffer,
-    ) -> Result<()> {
-        let Some(segment) = self.segments.at(position) else {
-            return Err(self.log.path_error(format!("position {position}, which was released")));
-        };
-        let written = self.log.written.load(Ordering::Acquire);
-        if position >= written && self.fetch_unwritten(position, wanted, buffer) {
-            return Ok(());
-        }
-        // In this order: if the segment still grows after `written` was read, it has everything before that position.
-        let written = self.log.written.load(Ordering::Acquire);
-        let end = segment.end().unwrap_or(written);
-        let held = end.saturating_sub(position);
-        let length = held.min(wanted as u64) as usize;
-        if length == 0 {
-            return Err(self.damaged(position, "the end of the log"));
-        }
-        // Segments are buffered files: their alignment is one byte, so the buffer has exactly the requested bytes.
-        segment.file.read(purpose, segment.offset_of(position), length, buffer)?;
-        Ok(())
-    }
-
-    fn fetch_unwritten(&self, position: u64, wanted: usize, buffer: &mut AlignedBuffer) -> bool {
-        self.log.tail.look(|tail| {
-            let Some(start) = position.checked_sub(tail.buffer_base) else { return false };
-            let Some(bytes) = tail.buffer.get(start as usize..) else { return false };
-            let bytes = &bytes[..bytes.len().min(wanted)];
-            buffer.resize(bytes.len());
-            buffer.copy_from_slice(bytes);
-            true
-        })
-    }
-
-    fn damaged(&self, position: u64, got: &str) -> crate::Error {
         match self.segments.at(position) {
-            Some(segment) => segment.damaged(position, got),
-            None => self.log.path_error(format!("position {position}")),
+            Some(segment) => self.log.read_record(segment, purpose, position, buffer),
+            None => Err(self.log.path_error(format!("position {position}, which was released"))),
         }
     }
 }

@@ -36,7 +36,7 @@ impl Survey {
         let (manifest, damage) = read_manifest(directory)?;
         let header = *manifest.header();
         let (from, durable) = (manifest.converted_to(), manifest.log_durable());
-        let to_examine = LogToExamine { format: header.log_format(), from, durable };
+        let to_examine = LogToExamine { format: header.log_format(), from, durable, begins_durably: false };
         let checked_bytes = manifest.length();
         let report =
             VerifyReport { hasher: Some(header.hasher), checked_bytes, damage, ..VerifyReport::default() };

@@ -1,0 +1,175 @@
+//! Creates and opens the logs.
+
+use super::{CLASSES, DataLogs, FinishedSegment, OPENING, Shared};
+use crate::coding::checksum::Secret;
+use crate::device::{Directory, File, ReadRequest, read_batch};
+use crate::health::Health;
+use crate::progress::Progress;
+use crate::store::log::format::{LogClass, LogFormat, SEGMENT_HEADER_BYTES, SegmentHeader, Slots};
+use crate::store::log::{DataSegments, Log, LogSettings, Segment, SlotTable};
+use crate::store::record::RecordLayout;
+use crate::{Error, Result};
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The number of headers that are read together.
+const HEADERS_MAX: usize = 64;
+
+/// The settings of the logs, which never change.
+#[derive(Debug, Clone, Copy)]
+pub struct DataLogSettings {
+    /// The layout of the records.
+    pub layout: RecordLayout,
+    /// The id of the database.
+    pub database_id: u64,
+    /// The secret that the checksums of frames start with.
+    pub secret: Secret,
+    /// The unit of the lengths of frames, in bytes: 1 to 65,536.
+    pub unit_bytes: u32,
+    /// The bytes of frames in a slot. A segment has one slot, or more for a longer batch.
+    pub segment_bytes: u64,
+    /// The number of logs of moved records: 1 to 3.
+    pub moved: u8,
+}
+
+/// The result of opening the logs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecoveredLogs {
+    /// The end of each log.
+    pub ends: [u64; CLASSES],
+    /// The incomplete bytes after all ends, which were truncated, or are ignored in a read-only directory.
+    pub lost_tail_bytes: u64,
+}
+
+impl DataLogSettings {
+    /// Returns the format of the log of class `User`.
+    pub fn format(&self) -> LogFormat {
+        let plain = LogFormat::new(self.layout, self.database_id, self.secret);
+        LogFormat { unit_bytes: self.unit_bytes, ..plain }
+    }
+
+    fn formats(&self) -> impl Iterator<Item = LogFormat> {
+        let format = self.format();
+        (0..=self.moved.min(LogClass::MOVED_MAX))
+            .filter_map(LogClass::from_number)
+            .map(move |class| format.of(class))
+    }
+}
+
+impl DataLogs {
+    /// Creates empty logs. They are durable once the directory is synced.
+    pub fn create(directory: &Directory, settings: &DataLogSettings) -> Result<()> {
+        for (format, first) in settings.formats().zip(0..) {
+            Log::begin_in(directory, &format, 0, Slots { first, count: 1 })?;
+        }
+        Ok(())
+    }
+
+    /// Opens the logs. `finished` has the finished segments that were not released, and `finished_to` where the last
+    /// finished segment of each class ended. Verifies every frame after that, truncates torn ends, and removes segments
+    /// that were released. In a read-only directory nothing is changed.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if a segment is missing, or anything that was synced is damaged. The frames of finished
+    /// segments are not read.
+    pub fn open(
+        directory: &Directory,
+        settings: &DataLogSettings,
+        finished: &[FinishedSegment],
+        finished_to: [u64; CLASSES],
+        progress: &mut Progress<'_>,
+    ) -> Result<(DataLogs, RecoveredLogs)> {
+        let slots = Arc::new(SlotTable::new(settings.unit_bytes, settings.segment_bytes));
+        let health = Arc::new(Health::default());
+        let mut segments = Vec::with_capacity(finished.len());
+        for some in finished.chunks(HEADERS_MAX) {
+            segments.extend(open_finished(directory, settings, some)?);
+        }
+        slots.claim(&segments)?;
+        let (mut logs, mut recovered) = (Vec::new(), RecoveredLogs::default());
+        for ((format, from), end) in settings.formats().zip(finished_to).zip(&mut recovered.ends) {
+            let mut finished: Vec<_> =
+                segments.iter().filter(|segment| segment.class == format.class).cloned().collect();
+            finished.sort_unstable_by_key(|segment| segment.base);
+            let log_settings =
+                LogSettings { format, segment_bytes: settings.segment_bytes, from, durable: from };
+            let data = DataSegments { slots: slots.clone(), finished };
+            let (log, found) = Log::open_data(directory, &log_settings, &health, data, progress)?;
+            *end = found.end;
+            recovered.lost_tail_bytes += found.lost_tail_bytes;
+            logs.push(log);
+        }
+        let shared = Arc::new(Shared { logs, slots });
+        let logs = DataLogs { directory: directory.clone(), format: settings.format(), health, shared };
+        Ok((logs, recovered))
+    }
+}
+
+/// Opens finished segments, with one batch of reads for their headers.
+fn open_finished(
+    directory: &Directory,
+    settings: &DataLogSettings,
+    finished: &[FinishedSegment],
+) -> Result<Vec<Arc<Segment>>> {
+    let mut files = Vec::with_capacity(finished.len());
+    for segment in finished {
+        files.push(open_file(directory, settings, segment)?);
+    }
+    let mut requests: Vec<_> = files.iter().map(|_| ReadRequest::new(0, SEGMENT_HEADER_BYTES)).collect();
+    let mut reads: Vec<_> = files.iter().map(|(file, _)| file).zip(&mut requests).collect();
+    read_batch(OPENING, &mut reads)?;
+    let mut segments = Vec::with_capacity(finished.len());
+    for (((file, header), request), wanted) in files.into_iter().zip(&requests).zip(finished) {
+        let found = SegmentHeader::decode(request.bytes()).and_then(|(_, found)| found);
+        if found != Some(header) {
+            let got = found.map_or("other bytes".into(), |found| format!("{found:?}"));
+            return Err(file.corrupt(0, format!("the header of a segment: {header:?}"), got));
+        }
+        let segment = Segment::new(file, &header);
+        segment.complete(wanted.end);
+        segment.set_finished(None);
+        segment.records.store(wanted.records, Relaxed);
+        segment.order.store(wanted.order, Relaxed);
+        segments.push(Arc::new(segment));
+    }
+    Ok(segments)
+}
+
+/// Opens the file of a finished segment. Returns its expected header as well.
+fn open_file(
+    directory: &Directory,
+    settings: &DataLogSettings,
+    wanted: &FinishedSegment,
+) -> Result<(File, SegmentHeader)> {
+    let FinishedSegment { class, base, end, slot: first, slots: count, database_id, .. } = *wanted;
+    let class = LogClass::from_number(class).filter(|_| class <= settings.moved);
+    let format = class.map(|class| LogFormat { database_id, ..settings.format().of(class) });
+    let Some(format) = format.filter(|_| base < end) else {
+        return Err(Error::Corrupt {
+            file: directory.path(),
+            offset: 0,
+            expected: "a finished segment of a log of the database".into(),
+            got: format!("{wanted:?}"),
+        });
+    };
+    let name = format.segment_name(base);
+    let file = match directory.open(&name, directory.access()) {
+        Ok(file) => file,
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            return Err(Error::Corrupt {
+                file: directory.path_of(&name),
+                offset: 0,
+                expected: "the file of a finished segment named by the manifest".into(),
+                got: "no such file".into(),
+            });
+        }
+        Err(error) => return Err(error),
+    };
+    let (length, expected) = (file.length()?, SEGMENT_HEADER_BYTES as u64 + (end - base));
+    if length < expected {
+        let got = format!("{length} bytes");
+        return Err(file.corrupt(length, format!("a segment of {expected} bytes"), got));
+    }
+    Ok((file, format.header(base, Slots { first, count })))
+}

@@ -1,0 +1,122 @@
+//! What a log of data does besides: it keeps segments within their slots, finishes them, and releases them in any
+//! order.
+
+use super::segment::{Segment, Segments};
+use super::{Log, Tail};
+use crate::Result;
+use crate::device::Purpose;
+use crate::store::record::RecordView;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Log {
+    /// Starts a segment, unless the present one has space for a batch. Writes an order marker if the segment has none
+    /// of this position.
+    pub(super) fn make_room<'a>(
+        &self,
+        tail: &mut Tail,
+        order: Option<u64>,
+        records: impl ExactSizeIterator<Item = RecordView<'a>>,
+    ) -> Result<()> {
+        let count = records.len() as u64;
+        let mut bytes: u64 = records.map(|record| self.format.record_bytes(&record) as u64).sum();
+        if order.is_some() {
+            bytes += self.format.marker_bytes() as u64;
+        }
+        self.make_room_for(tail, bytes)?;
+        if let Some(order) = order.filter(|order| tail.order != Some(*order)) {
+            if tail.order.is_none() && tail.segment.records.load(Ordering::Relaxed) == 0 {
+                tail.segment.order.store(order, Ordering::Relaxed);
+            }
+            self.format.encode_order_marker(tail.end(), order, &mut tail.buffer);
+            tail.order = Some(order);
+        }
+        tail.segment.records.fetch_add(count, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Starts a segment, unless the present one has space for these bytes. Does nothing in a log without slots.
+    pub(super) fn make_room_for(&self, tail: &mut Tail, bytes: u64) -> Result<()> {
+        let Some(slots) = &self.slots else { return Ok(()) };
+        let used = tail.end() - tail.segment.base;
+        if used + bytes <= slots.capacity(tail.segment.slots.count) {
+            return Ok(());
+        }
+        if used == 0 {
+            // Two segments with the same base would have the same name.
+            self.format.encode_sync_marker(tail.end(), self.synced(), &mut tail.buffer);
+        }
+        self.start_segment(tail, bytes)
+    }
+
+    /// Returns where the part of a segment that is written ends, and the frames behind it.
+    pub(in crate::store) fn unwritten_of(&self, segment: &Segment) -> (u64, Vec<u8>) {
+        self.tail.look(|tail| match segment.end() {
+            Some(end) => (end, Vec::new()),
+            None => (tail.buffer_base, tail.buffer.clone()),
+        })
+    }
+
+    /// Returns where the segment that grows begins: all others end there or before.
+    pub(in crate::store) fn last_base(&self) -> u64 {
+        self.tail.look(|tail| tail.segment.base)
+    }
+
+    /// Finishes the first complete segment that is not finished: makes it durable, and the existence of the next one,
+    /// and reads it with the access of the directory from then on. Returns it; `None` if there is none.
+    pub(in crate::store) fn finish_segment(&self) -> Result<Option<(Arc<Segment>, u64)>> {
+        self.syncing.run(|syncing| {
+            let segments = self.segments.read().clone();
+            let mut unfinished = segments.0.iter().filter(|segment| !segment.is_finished());
+            let Some((segment, next)) = unfinished.next().zip(unfinished.next()) else { return Ok(None) };
+            let Some(end) = segment.end() else { return Ok(None) };
+            let synced = self.synced();
+            if synced < end {
+                segment.file().sync(Purpose::Log)?;
+            }
+            if synced <= end {
+                next.file().sync(Purpose::Log)?;
+            }
+            if syncing.directory_base <= next.base {
+                self.directory.sync(Purpose::Log)?;
+                syncing.directory_base = next.base + 1;
+            }
+            // All segments before it are finished, so everything before its end is durable.
+            syncing.from = syncing.from.max(end);
+            self.synced.fetch_max(end, Ordering::AcqRel);
+            let access = self.directory.access();
+            let mut other = None;
+            if access.is_direct() {
+                other = Some(self.directory.open(&self.format.segment_name(segment.base), access)?);
+                segment.file().drop_cache();
+            }
+            segment.set_finished(other);
+            if let Some(slots) = &self.slots {
+                slots.subtract_unfinished();
+            }
+            Ok(Some((segment.clone(), end)))
+        })
+    }
+
+    /// Removes a finished segment, whose slots are free then. Returns whether there was one with this base.
+    pub(in crate::store) fn release(&self, base: u64) -> Result<bool> {
+        let released = {
+            let mut segments = self.segments.write();
+            let found = segments.0.binary_search_by_key(&base, |segment| segment.base);
+            let Some(segment) =
+                found.ok().and_then(|at| segments.0.get(at)).filter(|found| found.is_finished())
+            else {
+                return Ok(false);
+            };
+            let released = segment.clone();
+            let rest = segments.0.iter().filter(|segment| segment.base != base).cloned().collect();
+            *segments = Arc::new(Segments(rest));
+            released
+        };
+        self.directory.remove_open(&self.format.segment_name(base), released.file())?;
+        if let Some(slots) = &self.slots {
+            slots.remove(&released);
+        }
+        Ok(true)
+    }
+}
