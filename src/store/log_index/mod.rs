@@ -20,6 +20,7 @@ mod format;
 mod opening;
 mod operations;
 mod redo;
+mod saved;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -28,10 +29,13 @@ pub use candidates::Candidates;
 pub use format::{CLASSES, Covered};
 pub use opening::RecoveredIndex;
 pub use redo::Flush;
+pub use saved::{IndexSave, SaveStep, SavedIndex};
 pub use snapshot::{IndexRange, IndexSnapshot};
 
+use crate::device::Directory;
 use crate::index::hash_pages::{HASH_BITS_MIN, HashPages, TAG_BITS_MAX};
 use crate::sync::RwLock;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::{Error, Result};
 use operations::{Operation, Pending};
 use redo::Redo;
@@ -117,6 +121,9 @@ pub struct LogIndex {
     settings: LogIndexSettings,
     shards: Box<[RwLock<Shard>]>,
     redo: Redo,
+    directory: Directory,
+    /// The length of the last file to which the index was saved, in bytes.
+    saved_bytes: AtomicU64,
 }
 
 impl LogIndex {
@@ -213,5 +220,10 @@ impl LogIndex {
     /// for a moment.
     pub fn pending_bytes(&self) -> usize {
         self.shards.iter().map(|shard| shard.read().pending.heap_bytes()).sum()
+    }
+
+    /// Returns the bytes of the saved index and of the redo log on flash.
+    pub fn disk_bytes(&self) -> u64 {
+        self.saved_bytes.load(Ordering::Relaxed) + self.redo.log.disk_bytes()
     }
 }

@@ -3,6 +3,7 @@
 use super::format::{Covered, RedoHeader, decode};
 use super::operations::{Lsn, Operation, Pending};
 use super::redo::{Redo, SEGMENT_BYTES};
+use super::saved::{SavedFile, SavedIndex};
 use super::{LogIndex, LogIndexSettings, Shard};
 use crate::device::Directory;
 use crate::index::hash_pages::HashPages;
@@ -10,6 +11,7 @@ use crate::progress::Progress;
 use crate::store::log::format::LogFormat;
 use crate::store::log::{Log, LogSettings, Recovered};
 use crate::sync::RwLock;
+use crate::sync::atomic::AtomicU64;
 use crate::{Error, Result};
 
 /// The number of operations that are applied together, in the order of the hashes: a page is then in the cache of the
@@ -128,11 +130,11 @@ impl LogIndex {
     pub fn create(directory: &Directory, settings: LogIndexSettings, format: &LogFormat) -> Result<LogIndex> {
         let shards = empty(settings)?;
         let log = Log::create(directory, *format, SEGMENT_BYTES, 0)?;
-        Ok(LogIndex::assemble(settings, shards, Redo::new(log.into(), 0, 0)))
+        Ok(LogIndex::assemble(directory, settings, shards, Redo::new(log.into(), 0, 0), 0))
     }
 
-    /// Opens the index whose redo log was [begun](Log::begin) in a directory. In a read-only directory nothing is
-    /// changed.
+    /// Opens the index whose redo log was [begun](Log::begin) in a directory, from the saved index that the manifest
+    /// names, if there is one. In a read-only directory nothing is changed.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if anything that was synced is damaged or missing; also those of
@@ -141,10 +143,13 @@ impl LogIndex {
         directory: &Directory,
         settings: LogIndexSettings,
         format: &LogFormat,
+        saved: Option<SavedIndex>,
         progress: &mut Progress<'_>,
     ) -> Result<(LogIndex, RecoveredIndex)> {
-        let shards = empty(settings)?;
-        let from = 0;
+        settings.check()?;
+        let file = saved.map(|saved| SavedFile::open(directory, settings, &saved)).transpose()?;
+        let shards = file.as_ref().map_or_else(|| empty(settings), |file| file.load(progress))?;
+        let from = saved.map_or(0, |saved| saved.redo_from);
         let log_settings = LogSettings { format: *format, segment_bytes: SEGMENT_BYTES, from, durable: from };
         let (log, redo) = Log::open(directory, &log_settings, progress)?;
         let mut replay = Replay { settings, shards, log: &log, last: None, waiting: 0, operations: 0 };
@@ -155,14 +160,28 @@ impl LogIndex {
         let covered = replay.last.map_or(Covered::default(), |last| last.covered);
         let recovered = RecoveredIndex { covered, operations: replay.operations, redo };
         let shards = replay.shards;
-        Ok((LogIndex::assemble(settings, shards, Redo::new(log, next, from)), recovered))
+        let redo = Redo::new(log, next, from);
+        let saved_bytes = file.map_or(0, |file| file.length());
+        Ok((LogIndex::assemble(directory, settings, shards, redo, saved_bytes), recovered))
     }
 
-    fn assemble(settings: LogIndexSettings, shards: Vec<OpenedShard>, redo: Redo) -> LogIndex {
+    fn assemble(
+        directory: &Directory,
+        settings: LogIndexSettings,
+        shards: Vec<OpenedShard>,
+        redo: Redo,
+        saved_bytes: u64,
+    ) -> LogIndex {
         let (_, next) = redo.next();
         let shard =
             |opened: OpenedShard| RwLock::new(Shard { pages: opened.pages, pending: Pending::new(next) });
-        LogIndex { settings, shards: shards.into_iter().map(shard).collect(), redo }
+        LogIndex {
+            settings,
+            shards: shards.into_iter().map(shard).collect(),
+            redo,
+            directory: directory.clone(),
+            saved_bytes: AtomicU64::new(saved_bytes),
+        }
     }
 }
 

@@ -96,6 +96,8 @@ pub(super) struct Pending {
     /// The number of the record to which they will belong.
     pub record: u64,
     runs: Vec<Run>,
+    /// The last run is complete.
+    is_cut: bool,
 }
 
 impl Pending {
@@ -106,9 +108,16 @@ impl Pending {
 
     pub fn push(&mut self, operation: Operation) {
         match self.runs.last_mut() {
-            Some(run) => run.push(operation),
-            None => self.runs.push(vec![operation]),
+            Some(run) if !self.is_cut => run.push(operation),
+            _ => self.runs.push(vec![operation]),
         }
+        self.is_cut = false;
+    }
+
+    /// Ends the present run. Returns the state of the shard.
+    pub fn cut(&mut self) -> Lsn {
+        self.is_cut = true;
+        Lsn { record: self.record, runs: self.runs.len() as u32 }
     }
 
     /// Returns the runs; later operations belong to the next record.

@@ -21,7 +21,7 @@ use crate::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 /// The redo log starts a new segment at this size, in bytes.
-pub(super) const SEGMENT_BYTES: u64 = 16 << 20;
+pub(super) const SEGMENT_BYTES: u64 = if cfg!(test) { 8 << 10 } else { 16 << 20 };
 
 /// The redo log, and the order of flushes.
 pub(super) struct Redo {

@@ -4,6 +4,7 @@ use crate::coding::mix;
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::store::log::format::{LogClass, LogFormat, SEGMENT_HEADER_BYTES};
+use crate::store::names::FileName;
 use crate::store::record::RecordLayout;
 use std::collections::BTreeMap;
 
@@ -26,7 +27,7 @@ fn created(settings: LogIndexSettings) -> LogIndex {
 }
 
 fn open(directory: &Directory) -> Result<(LogIndex, RecoveredIndex)> {
-    LogIndex::open(directory, SETTINGS, &FORMAT, &mut |_, _| true)
+    LogIndex::open(directory, SETTINGS, &FORMAT, None, &mut |_, _| true)
 }
 
 /// What an index has to contain: the units of the kept bits of each hash, the youngest first.
@@ -143,20 +144,23 @@ fn settings_outside_their_limits_are_refused() {
     }
 }
 
-/// Flushes all operations. Returns the end of the redo log.
-fn flush(index: &LogIndex, covered: Covered) -> u64 {
+/// Flushes all operations.
+fn flush(index: &LogIndex, covered: Covered) {
     let mut flush = index.start_flush();
     flush.take_operations();
     flush.log(&covered).unwrap();
-    index.redo().end()
 }
 
-/// Returns a copy of a directory in which the only segment of the redo log ends at a position.
+/// Returns a copy of a directory in which the redo log ends at a position.
 fn copy_until(directory: &Directory, end: u64) -> Directory {
     let copy = self::directory();
     for name in directory.list().unwrap() {
         let file = directory.open(&name, Access::Buffered).unwrap();
-        let length = file.length().unwrap().min(end + SEGMENT_HEADER_BYTES as u64);
+        let mut length = file.length().unwrap();
+        if let Some(base) = FileName::parse(&name).and_then(|name| name.segment_base(LogClass::Redo)) {
+            let Some(left) = end.checked_sub(base) else { continue };
+            length = length.min(left + SEGMENT_HEADER_BYTES as u64);
+        }
         let mut buffer = AlignedBuffer::default();
         let bytes = file.read(Purpose::Maintain, 0, length as usize, &mut buffer).unwrap();
         copy.create(&name, Access::Buffered).unwrap().write(Purpose::Maintain, 0, bytes).unwrap();
@@ -164,34 +168,156 @@ fn copy_until(directory: &Directory, end: u64) -> Directory {
     copy
 }
 
-#[test]
-fn after_a_crash_the_index_is_that_of_the_last_flush_that_is_left() {
-    for seed in 0..30 {
-        let (mut numbers, mut reference) = (Numbers(seed << 32), Reference::default());
-        let mut directory = directory();
-        let mut index = LogIndex::create(&directory, SETTINGS, &FORMAT).unwrap();
-        for round in 0..4u64 {
-            let mut flushes = vec![(index.redo().end(), reference.clone(), round)];
-            for number in 0..numbers.next() % 5 {
-                (0..numbers.next() % 600).for_each(|_| change(&mut numbers, &index, &mut reference));
-                flushes.push((flush(&index, [number + 10, 1, 2, round]), reference.clone(), number + 10));
-                if numbers.next() % 3 == 0 {
-                    index.sync_redo().unwrap();
-                    flushes.drain(..flushes.len() - 1);
-                }
+/// An index that is used at random: changed, flushed, synced, saved.
+struct Use {
+    numbers: Numbers,
+    index: LogIndex,
+    reference: Reference,
+    /// The end of the redo log after each flush that a crash may leave, with what the index then has to contain.
+    flushes: Vec<(u64, Reference, Covered)>,
+    save: Option<IndexSave>,
+    committed: Option<SavedIndex>,
+    saves: u64,
+}
+
+impl Use {
+    fn new(seed: u64, directory: &Directory) -> Use {
+        let index = LogIndex::create(directory, SETTINGS, &FORMAT).unwrap();
+        let flushes = vec![(0, Reference::default(), Covered::default())];
+        let (numbers, reference) = (Numbers(seed << 32), Reference::default());
+        Use { numbers, index, reference, flushes, save: None, committed: None, saves: 0 }
+    }
+
+    fn flush(&mut self) {
+        let covered = [self.numbers.next(), self.numbers.next(), 0, 1];
+        flush(&self.index, covered);
+        self.flushes.push((self.index.redo().end(), self.reference.clone(), covered));
+    }
+
+    fn sync(&mut self) {
+        self.index.sync_redo().unwrap();
+        self.flushes.drain(..self.flushes.len() - 1);
+    }
+
+    fn step(&mut self) {
+        match self.numbers.next() % 12 {
+            0..=4 => {
+                let count = self.numbers.next() % 300;
+                (0..count).for_each(|_| change(&mut self.numbers, &self.index, &mut self.reference));
             }
-            (0..50).for_each(|_| change(&mut numbers, &index, &mut reference));
-            let (synced, end) = (flushes[0].0, index.redo().end());
-            let left = synced + numbers.next() % (end - synced + 1);
-            let (_, kept, covered) = flushes.iter().rfind(|flush| flush.0 <= left).unwrap().clone();
-            directory = copy_until(&directory, left);
-            let (opened, recovered) = open(&directory).unwrap();
-            assert!(opened.snapshot().entries().eq(kept.entries()), "seed {seed}, round {round}");
-            assert!(recovered.covered == [covered, 1, 2, round] || covered == round, "{recovered:?}");
-            assert_eq!(opened.pending_bytes(), 0);
-            (index, reference) = (opened, kept);
+            5 | 6 => self.flush(),
+            7 => self.sync(),
+            _ => self.save(),
         }
     }
+
+    fn save(&mut self) {
+        let mut save = self.save.take().unwrap_or_else(|| {
+            self.saves += 1;
+            self.index.start_save(self.saves, self.numbers.next()).unwrap()
+        });
+        match self.index.save_step(&mut save).unwrap() {
+            SaveStep::Continues => self.save = Some(save),
+            SaveStep::Flush => {
+                self.flush();
+                self.save = Some(save);
+            }
+            SaveStep::Written(saved) => {
+                self.committed = Some(saved);
+                let synced = self.index.redo().synced();
+                let kept = self.flushes.iter().rposition(|flush| flush.0 <= synced).unwrap();
+                self.flushes.drain(..kept);
+                self.index.saved(&saved).unwrap();
+            }
+        }
+    }
+
+    /// Ends the redo log somewhere after its synced part, and opens the index again.
+    fn crash(&mut self, directory: &Directory) -> Directory {
+        let (synced, end) = (self.index.redo().synced().max(self.flushes[0].0), self.index.redo().end());
+        let left = synced + self.numbers.next() % (end.saturating_sub(synced) + 1);
+        let directory = copy_until(directory, left);
+        let kept = self.flushes.iter().rposition(|flush| flush.0 <= left).unwrap();
+        self.flushes.drain(..kept);
+        self.flushes.truncate(1);
+        let (index, recovered) =
+            LogIndex::open(&directory, SETTINGS, &FORMAT, self.committed, &mut |_, _| true).unwrap();
+        assert!(index.snapshot().entries().eq(self.flushes[0].1.entries()));
+        assert_eq!(recovered.covered, self.flushes[0].2);
+        assert_eq!((index.len(), index.pending_bytes()), (index.snapshot().len(), 0));
+        (self.index, self.reference, self.save) = (index, self.flushes[0].1.clone(), None);
+        directory
+    }
+}
+
+#[test]
+fn after_a_crash_the_index_is_that_of_the_last_flush_that_is_left_whatever_was_saved_meanwhile() {
+    let mut from_saved = 0;
+    for seed in 0..40 {
+        let mut directory = directory();
+        let mut used = Use::new(seed, &directory);
+        for _ in 0..4 {
+            (0..used.numbers.next() % 80).for_each(|_| used.step());
+            directory = used.crash(&directory);
+            from_saved += u32::from(used.committed.is_some());
+        }
+    }
+    assert!(from_saved > 30, "{from_saved} openings with a saved index");
+}
+
+#[test]
+fn a_saved_index_shortens_what_an_opening_reads() {
+    let directory = directory();
+    let mut used = Use::new(1, &directory);
+    for unit in 0..20_000 {
+        used.index.insert(mix(unit), unit);
+        if unit % 1_000 == 0 {
+            flush(&used.index, Covered::default());
+        }
+    }
+    let before = used.index.redo_bytes();
+    while used.committed.is_none() {
+        used.save();
+    }
+    assert!(used.index.redo_bytes() * 5 < before, "{} of {before} bytes", used.index.redo_bytes());
+    assert!(used.index.redo().disk_bytes() < before / 2, "released segments");
+    let (opened, recovered) =
+        LogIndex::open(&directory, SETTINGS, &FORMAT, used.committed, &mut |_, _| true).unwrap();
+    assert_eq!((opened.len(), recovered.operations), (20_000, 0));
+    assert_eq!(opened.disk_bytes(), used.index.disk_bytes());
+}
+
+#[test]
+fn a_saved_index_with_damage_or_of_another_shape_or_tag_is_refused() {
+    let directory = directory();
+    let mut used = Use::new(1, &directory);
+    (0..5_000).for_each(|unit| used.index.insert(mix(unit), unit));
+    while used.committed.is_none() {
+        used.save();
+    }
+    let saved = used.committed.unwrap();
+    let open = |settings: LogIndexSettings, saved: SavedIndex| {
+        LogIndex::open(&directory, settings, &FORMAT, Some(saved), &mut |_, _| true).err()
+    };
+    assert!(open(SETTINGS, saved).is_none());
+    assert!(open(SETTINGS, SavedIndex { tag: saved.tag ^ 1, ..saved }).is_some());
+    assert!(open(LogIndexSettings { hash_bits: 25, ..SETTINGS }, saved).is_some());
+    let file = directory.open(&saved.file_name(), Access::Buffered).unwrap();
+    let length = file.length().unwrap();
+    let mut refused = 0;
+    for at in (4096..length).step_by(197) {
+        let mut byte = AlignedBuffer::default();
+        let right = file.read(Purpose::Maintain, at, 1, &mut byte).unwrap()[0];
+        file.write(Purpose::Maintain, at, &[right ^ 0x10]).unwrap();
+        match open(SETTINGS, saved) {
+            // Padding has no checksum, and an opening does not read the copy of the footer.
+            None => assert_eq!(right, if at < length - 256 { 0 } else { right }, "byte {at}"),
+            Some(Error::Corrupt { .. }) => refused += 1,
+            Some(other) => panic!("byte {at}: {other}"),
+        }
+        file.write(Purpose::Maintain, at, &[right]).unwrap();
+    }
+    assert!(refused * 197 > 15_000, "{refused} refusals of {length} bytes");
 }
 
 #[test]
@@ -218,7 +344,7 @@ fn a_redo_log_without_a_flush_or_of_another_index_is_refused() {
     let error = open(&directory).err().unwrap().to_string();
     assert!(error.contains("expected flush 0 or one before it, got flush 1"), "{error}");
     let other = LogIndexSettings { hash_bits: 25, ..SETTINGS };
-    assert!(LogIndex::open(&directory, other, &FORMAT, &mut |_, _| true).is_err());
+    assert!(LogIndex::open(&directory, other, &FORMAT, None, &mut |_, _| true).is_err());
 }
 
 #[test]
