@@ -448,7 +448,7 @@ impl Log {
         got: impl Into<String>,
     ) -> Error {
         match self.segments.read().at(position) {
-            Some(segment) => segment.file.corrupt(segment.offset_of(position), expected, got),
+            Some(segment) => segment.file().corrupt(segment.offset_of(position), expected, got),
             None => self.path_error(format!("position {position}")),
         }
     }
