@@ -22,10 +22,10 @@ pub use snapshot::{Iter, Snapshot};
 use crate::batch::{BEFORE_ALL_EXPIRY, Batch, Durability, HashedWrite, TimestampMs, Write};
 use crate::damage::VerifyReport;
 use crate::engine::{Capabilities, Engine, Found, Step};
-use crate::key::{Key, KeyHasher, check_value};
+use crate::key::{Key, KeyHasher, RecordLayout, check_value};
 use crate::progress::Progress;
 use crate::stats::{Shape, Stats};
-use crate::store::record::RecordLayout;
+
 use crate::{Error, Result};
 use bytes::Bytes;
 use clock::Clock;

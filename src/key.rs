@@ -29,6 +29,15 @@ pub fn check_value_length(length: usize) -> Result<()> {
     if length <= VALUE_LENGTH_MAX { Ok(()) } else { Err(Error::ValueLength { length }) }
 }
 
+/// What all records of a database have in common.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecordLayout {
+    /// The lengths of all keys and all values, in bytes, if they are fixed: records then store no lengths.
+    pub fixed: Option<(usize, usize)>,
+    /// Whether records of fixed lengths have space for an expiry time; other records have it as needed.
+    pub expiring: bool,
+}
+
 /// The 128-bit hash of a key, in two independent halves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash {

@@ -11,7 +11,7 @@ use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone::engine::silt::live::{Edit, Manifest, Role, StoreEntry};
 use siltstone::index::filter::{CuckooFilter, RibbonFilter};
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
-use siltstone::key::{KeyHash, KeyHasher, PartitionHasher};
+use siltstone::key::{KeyHash, KeyHasher, PartitionHasher, RecordLayout};
 use siltstone::store::block::{Block, BlockBuilder};
 use siltstone::store::hash_store::{HashStoreFormat, HashStoreWriter};
 use siltstone::store::log::format::LogFormat;
@@ -21,7 +21,7 @@ use siltstone::store::merge::Entry;
 use siltstone::store::ordered::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
 };
-use siltstone::store::record::{RecordLayout, RecordShape, RecordView};
+use siltstone::store::record::{RecordShape, RecordView};
 use siltstone::store::{Query, StoreFile, StoreFileWriter, StoreFilter};
 use siltstone::{Durability, Usage, usage_file};
 use std::collections::BTreeMap;

@@ -2,9 +2,9 @@
 
 use crate::coding::checksum::Secret;
 use crate::device::random_number;
-use crate::key::{HASH_LENGTH_MIN, KeyHasher, check_key_length, check_value_length};
+use crate::key::{HASH_LENGTH_MIN, KeyHasher, RecordLayout, check_key_length, check_value_length};
 use crate::store::manifest::Header;
-use crate::store::record::RecordLayout;
+
 use crate::{Error, Result};
 
 /// The default number of partitions.

@@ -13,7 +13,7 @@
 //! sizes have no header.
 
 use crate::batch::{NEVER, TimestampMs, has_expired};
-use crate::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
+use crate::key::{KEY_LENGTH_MAX, RecordLayout, VALUE_LENGTH_MAX};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const VALUE_SHIFT: u32 = 16;
@@ -22,15 +22,6 @@ const SLACK_SHIFT: u32 = EXPIRES_SHIFT + 1;
 const VALUE_MASK: u64 = (1 << 29) - 1;
 const SLACK_MAX: u32 = (1 << (64 - SLACK_SHIFT)) - 1;
 const _: () = assert!(KEY_LENGTH_MAX < 1 << VALUE_SHIFT && VALUE_LENGTH_MAX as u64 <= VALUE_MASK);
-
-/// What the items of a store have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ItemShape {
-    /// The lengths of all keys and all values, in bytes, if they are fixed: items then store no lengths.
-    pub fixed: Option<(u32, u32)>,
-    /// Whether items of fixed sizes have space for an expiry time; other items have it as needed.
-    pub expiring: bool,
-}
 
 /// A record to be stored.
 #[derive(Debug, Clone, Copy)]
@@ -51,14 +42,14 @@ pub(super) struct Item<'a> {
     payload: &'a [AtomicU64],
 }
 
-impl ItemShape {
+impl RecordLayout {
     /// Returns whether the record has the fixed lengths, if any, and space for its expiry time.
     #[inline]
     pub(super) fn fits(&self, record: &Record<'_>) -> bool {
         match self.fixed {
             None => true,
             Some((key_length, value_length)) => {
-                (record.key.len(), record.value.len()) == (key_length as usize, value_length as usize)
+                (record.key.len(), record.value.len()) == (key_length, value_length)
                     && (self.expiring || record.expires_at_ms == NEVER)
             }
         }
@@ -83,9 +74,7 @@ impl ItemShape {
     #[inline]
     pub(super) fn read<'a>(&self, words: &'a [AtomicU64]) -> Option<Item<'a>> {
         let (key_length, value_length, expires, slack, head) = match self.fixed {
-            Some((key_length, value_length)) => {
-                (key_length as usize, value_length as usize, self.expiring, 0, 0)
-            }
+            Some((key_length, value_length)) => (key_length, value_length, self.expiring, 0, 0),
             None => {
                 let header = words.first()?.load(Relaxed);
                 let value_length = (header >> VALUE_SHIFT & VALUE_MASK) as usize;
@@ -236,16 +225,16 @@ mod tests {
             for (fixed, expiring, expires_at_ms) in
                 [(false, false, 0), (false, false, 5), (true, false, 0), (true, true, 5), (true, true, 0)]
             {
-                let fixed = fixed.then_some((key_length as u32, value_length as u32));
-                let shape = ItemShape { fixed, expiring };
+                let fixed = fixed.then_some((key_length, value_length));
+                let layout = RecordLayout { fixed, expiring };
                 let (key, value) = (bytes(key_length, 1), bytes(value_length, 100));
                 let record = Record { key: &key, value: &value, expires_at_ms };
-                let words = shape.words_of(&record);
+                let words = layout.words_of(&record);
                 let memory = memory(words as usize + 3);
                 let slack = if fixed.is_some() { 0 } else { 3 };
-                assert!(shape.may_stand_in(words, words + slack) && shape.fits(&record));
-                shape.write(&memory, words + slack, &record);
-                let item = shape.read(&memory).unwrap();
+                assert!(layout.may_stand_in(words, words + slack) && layout.fits(&record));
+                layout.write(&memory, words + slack, &record);
+                let item = layout.read(&memory).unwrap();
                 assert_eq!((item.capacity, item.expires_at_ms), (words + slack, expires_at_ms));
                 let mut got = (Vec::new(), vec![9]);
                 item.key_into(&mut got.0);
@@ -255,7 +244,7 @@ mod tests {
                 let mut other = key;
                 *other.last_mut().unwrap() ^= 0x80;
                 assert!(!item.has_key(&other) && !item.has_key(&other[1..]));
-                assert!(shape.read(&memory[..words as usize - 1]).is_none(), "it does not fit");
+                assert!(layout.read(&memory[..words as usize - 1]).is_none(), "it does not fit");
             }
         }
     }
@@ -263,17 +252,17 @@ mod tests {
     #[test]
     fn words_that_are_no_item_reach_nowhere() {
         let memory = memory(4);
-        assert!(ItemShape::default().read(&memory).is_none());
-        assert!(ItemShape::default().read(&[]).is_none());
+        assert!(RecordLayout::default().read(&memory).is_none());
+        assert!(RecordLayout::default().read(&[]).is_none());
     }
 
     #[test]
     fn an_item_expires_at_its_time_or_never() {
-        let shape = ItemShape::default();
+        let layout = RecordLayout::default();
         let memory = memory(4);
         for (expires_at_ms, expired) in [(NEVER, false), (9, true), (10, true), (11, false)] {
-            shape.write(&memory, 4, &Record { key: b"k", value: b"v", expires_at_ms });
-            assert_eq!(shape.read(&memory).unwrap().is_expired(10), expired);
+            layout.write(&memory, 4, &Record { key: b"k", value: b"v", expires_at_ms });
+            assert_eq!(layout.read(&memory).unwrap().is_expired(10), expired);
         }
     }
 }

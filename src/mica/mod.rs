@@ -53,7 +53,6 @@ pub use batch::{Operation, Reply, Request};
 pub use buckets::{Crcw, Crew, Erew, Mode};
 pub use circular_log::{CircularLog, Eviction, Sweep};
 use collection::CollectionTimer;
-pub use item::ItemShape;
 pub(crate) use partition::Prepared;
 pub use partition::{Partition, Reader, Shared};
 pub use partition_handle::{Handle, Handles};
@@ -63,6 +62,7 @@ pub use state_access::{OwnedState, StateAccess, WriterState};
 pub use table::{Account, Table, Value};
 
 use crate::device::Pages;
+pub use crate::key::RecordLayout;
 
 /// The atomics of `buckets`. `tests/interleavings.rs` replaces them with loom's.
 mod atomic {

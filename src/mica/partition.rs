@@ -57,8 +57,8 @@ impl<S: Space, M: Mode, A> Deref for Partition<S, M, A> {
 
 impl<S: Space, M: Mode> Partition<S, M> {
     pub(super) fn new(parts: Parts<S>) -> Self {
-        let Parts { buckets, space, state, shape } = parts;
-        let table = Table { buckets, space, shape, items: AtomicU64::new(0), mode: PhantomData };
+        let Parts { buckets, space, state, layout } = parts;
+        let table = Table { buckets, space, layout, items: AtomicU64::new(0), mode: PhantomData };
         let state = WriterState { space: state, timer: CollectionTimer::default() };
         Partition { table: Arc::new(table), state: OwnedState(state) }
     }
@@ -168,21 +168,21 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
     pub fn put(&mut self, key: HashedKey<'_>, value: &[u8], expires_at_ms: TimestampMs) -> Result<(), Full> {
         let Partition { table, state } = self;
         let record = Record { key: key.bytes, value, expires_at_ms };
-        if !table.shape.fits(&record) {
+        if !table.layout.fits(&record) {
             return Err(Full::Shape);
         }
-        let words = table.shape.words_of(&record);
+        let words = table.layout.words_of(&record);
         let locked = table.lock(key.hash);
         let old = table.find_locked(&locked, key.bytes).map(|(entry, item)| (entry, item.capacity));
         if let Some((entry, capacity)) = old
-            && table.shape.may_stand_in(words, capacity)
+            && table.layout.may_stand_in(words, capacity)
             // A put is a use: where the policy counts uses, the item is appended again.
             && !table.space.is_fading(entry.offset)
         {
             // The items of a cache belong to the log, not to the bucket: other writers may overwrite them by appending.
             let _state = S::LOSSY.then(|| Self::enter(state));
             if table.space.is_live(entry.offset) {
-                table.shape.write(table.words_at(entry.offset), capacity, &record);
+                table.layout.write(table.words_at(entry.offset), capacity, &record);
                 return Ok(());
             }
         }
@@ -304,17 +304,17 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
         state: &mut A,
         record: &Record<'_>,
     ) -> Result<(Prepared, Range<u32>), Full> {
-        if !table.shape.fits(record) {
+        if !table.layout.fits(record) {
             return Err(Full::Shape);
         }
-        let words = table.shape.words_of(record);
+        let words = table.layout.words_of(record);
         let mut state = Self::enter(state);
         let offset = table.space.reserve(&mut state.space, words)?;
         let due = table.space.due(&mut state.space);
         // In a cache the lock is held until the item is written, since another append could overwrite it. In a store
         // the allocated block belongs to this writer alone.
         let _state = S::LOSSY.then_some(state);
-        table.shape.write(table.words_at(offset), words, record);
+        table.layout.write(table.words_at(offset), words, record);
         Ok((Prepared { offset, words }, due))
     }
 

@@ -5,7 +5,7 @@ use super::circular_log::{LOG_WORDS_MAX, LOG_WORDS_MULTIPLE};
 use super::partition_handle::{AnySpace, Handle, open_handles};
 use super::segregated_fits::SPACE_WORDS_MAX;
 use super::{
-    AccessMode, CircularLog, Eviction, Handles, ItemShape, Mode, Partition, SegregatedFits, Space, Sweep,
+    AccessMode, CircularLog, Eviction, Handles, Mode, Partition, RecordLayout, SegregatedFits, Space, Sweep,
 };
 use crate::device::Pages;
 use crate::{Error, Result};
@@ -21,7 +21,7 @@ const SPARE_SHARE: f64 = 0.1;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StoreSettings {
     /// What the items have in common.
-    pub shape: ItemShape,
+    pub layout: RecordLayout,
     /// The memory for items, in bytes, up to 32 GiB.
     pub item_bytes: u64,
     /// The number of main buckets of the index.
@@ -36,7 +36,7 @@ pub struct StoreSettings {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CacheSettings {
     /// What the items have in common.
-    pub shape: ItemShape,
+    pub layout: RecordLayout,
     /// The length of the log, in bytes, up to 16 GiB; rounded up to a multiple of 4 KiB.
     pub log_bytes: u64,
     /// The number of buckets of the index.
@@ -55,7 +55,7 @@ pub(super) struct Parts<S: Space> {
     pub buckets: Buckets<Pages>,
     pub space: S,
     pub state: S::State,
-    pub shape: ItemShape,
+    pub layout: RecordLayout,
 }
 
 /// Returns the number of buckets for this many items.
@@ -64,30 +64,30 @@ fn buckets_for(items: f64, load: f64) -> u32 {
 }
 
 /// Returns the bytes of an item, without its share of the index.
-fn item_bytes(shape: ItemShape, key_length: usize, value_length: usize) -> u64 {
-    u64::from(shape.words(key_length, value_length, false)) * 8
+fn item_bytes(layout: RecordLayout, key_length: usize, value_length: usize) -> u64 {
+    u64::from(layout.words(key_length, value_length, false)) * 8
 }
 
 impl StoreSettings {
     /// Returns settings for exactly this many items of these sizes.
-    pub fn for_items(shape: ItemShape, items: u64, key_length: usize, value_length: usize) -> Self {
-        let bytes = items * item_bytes(shape, key_length, value_length).max(16);
-        StoreSettings::with(shape, bytes, items as f64)
+    pub fn for_items(layout: RecordLayout, items: u64, key_length: usize, value_length: usize) -> Self {
+        let bytes = items * item_bytes(layout, key_length, value_length).max(16);
+        StoreSettings::with(layout, bytes, items as f64)
     }
 
     /// Returns settings for the items that fit in `memory_bytes`, including the index, if keys and values have
     /// `record_bytes` on average.
-    pub fn for_memory(shape: ItemShape, memory_bytes: u64, record_bytes: usize) -> Self {
-        let item = item_bytes(shape, record_bytes, 0).max(16) as f64 * (1.0 + 1.0 / 64.0);
+    pub fn for_memory(layout: RecordLayout, memory_bytes: u64, record_bytes: usize) -> Self {
+        let item = item_bytes(layout, record_bytes, 0).max(16) as f64 * (1.0 + 1.0 / 64.0);
         let items = memory_bytes as f64 / (item + BUCKET_BYTES as f64 * (1.0 + SPARE_SHARE) / STORE_LOAD);
-        StoreSettings::with(shape, (items * item) as u64, items)
+        StoreSettings::with(layout, (items * item) as u64, items)
     }
 
-    fn with(shape: ItemShape, item_bytes: u64, items: f64) -> Self {
+    fn with(layout: RecordLayout, item_bytes: u64, items: f64) -> Self {
         let buckets = buckets_for(items, STORE_LOAD);
         // A tenth, and four standard deviations of the number of full buckets.
         let spare = f64::from(buckets) * SPARE_SHARE + 1.3 * f64::from(buckets).sqrt() + 2.0;
-        StoreSettings { shape, item_bytes, buckets, spare_buckets: spare as u32, partition_bits: 0 }
+        StoreSettings { layout, item_bytes, buckets, spare_buckets: spare as u32, partition_bits: 0 }
     }
 
     /// Opens an empty partition in mode `M`. The system provides its memory as it is first touched.
@@ -115,31 +115,31 @@ impl StoreSettings {
         }
         let (space, state) = SegregatedFits::new(words)?;
         let buckets = buckets(self.buckets, self.spare_buckets, self.partition_bits)?;
-        Ok(Parts { buckets, space, state, shape: self.shape })
+        Ok(Parts { buckets, space, state, layout: self.layout })
     }
 }
 
 impl CacheSettings {
     /// Returns settings for this many items of these sizes.
-    pub fn for_items(shape: ItemShape, items: u64, key_length: usize, value_length: usize) -> Self {
-        CacheSettings::with(shape, items * item_bytes(shape, key_length, value_length), items as f64)
+    pub fn for_items(layout: RecordLayout, items: u64, key_length: usize, value_length: usize) -> Self {
+        CacheSettings::with(layout, items * item_bytes(layout, key_length, value_length), items as f64)
     }
 
     /// Returns settings for the items that fit in `memory_bytes`, including the index, if keys and values have
     /// `record_bytes` on average.
-    pub fn for_memory(shape: ItemShape, memory_bytes: u64, record_bytes: usize) -> Self {
-        let item = item_bytes(shape, record_bytes, 0) as f64;
+    pub fn for_memory(layout: RecordLayout, memory_bytes: u64, record_bytes: usize) -> Self {
+        let item = item_bytes(layout, record_bytes, 0) as f64;
         let items = memory_bytes as f64 / (item + BUCKET_BYTES as f64 / CACHE_LOAD);
-        let mut settings = CacheSettings::with(shape, 0, items);
+        let mut settings = CacheSettings::with(layout, 0, items);
         let index_bytes = u64::from(settings.buckets) * BUCKET_BYTES as u64;
         let page = LOG_WORDS_MULTIPLE * 8;
         settings.log_bytes = (memory_bytes.saturating_sub(index_bytes) / page * page).max(page);
         settings
     }
 
-    fn with(shape: ItemShape, log_bytes: u64, items: f64) -> Self {
+    fn with(layout: RecordLayout, log_bytes: u64, items: f64) -> Self {
         CacheSettings {
-            shape,
+            layout,
             log_bytes,
             buckets: buckets_for(items, CACHE_LOAD),
             eviction: Eviction::default(),
@@ -174,7 +174,7 @@ impl CacheSettings {
         }
         let buckets = buckets(self.buckets, 0, self.partition_bits)?;
         let space = CircularLog::new(words, self.offset_bits, self.buckets, self.eviction)?;
-        Ok(Parts { buckets, space, state: Sweep::default(), shape: self.shape })
+        Ok(Parts { buckets, space, state: Sweep::default(), layout: self.layout })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::buckets::{BUCKET_BYTES, Buckets, Entry, Home, Locked, Mode, Search};
 use super::item::Item;
-use super::{HashedKey, ItemShape, Space};
+use super::{HashedKey, RecordLayout, Space};
 use crate::batch::TimestampMs;
 use crate::device::Pages;
 use std::marker::PhantomData;
@@ -18,7 +18,7 @@ const FETCHED_LINES_MAX: usize = 16;
 pub struct Table<S, M> {
     pub(super) buckets: Buckets<Pages>,
     pub(super) space: S,
-    pub(super) shape: ItemShape,
+    pub(super) layout: RecordLayout,
     /// The number of items of a store.
     pub(super) items: AtomicU64,
     pub(super) mode: PhantomData<M>,
@@ -96,9 +96,9 @@ impl<S: Space, M: Mode> Table<S, M> {
     pub(crate) fn fetch_items(&self, hash: u64, bytes: usize) {
         const LINE_WORDS: usize = BUCKET_BYTES / 8;
         const WORDS_MAX: usize = FETCHED_LINES_MAX * LINE_WORDS;
-        let words = match self.shape.fixed {
+        let words = match self.layout.fixed {
             Some((key_length, value_length)) => {
-                (key_length + value_length).div_ceil(8) as usize + usize::from(self.shape.expiring)
+                (key_length + value_length).div_ceil(8) + usize::from(self.layout.expiring)
             }
             None => 1 + bytes.div_ceil(8),
         };
@@ -116,7 +116,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         if !self.space.is_live(offset) {
             return None;
         }
-        self.shape.read(self.space.pages().get(self.space.first_word(offset)..)?)
+        self.layout.read(self.space.pages().get(self.space.first_word(offset)..)?)
     }
 
     /// Appends the value of a key to `to`, and returns the value's metadata; `None` if the key is absent or has

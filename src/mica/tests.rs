@@ -21,26 +21,26 @@ fn hashed(key: &[u8], hash: fn(&[u8]) -> u64) -> HashedKey<'_> {
     HashedKey { hash: hash(key), bytes: key }
 }
 
-fn key(number: u64, shape: ItemShape) -> Vec<u8> {
-    let length = shape.fixed.map_or(1 + number as usize % 11, |(length, _)| length as usize);
+fn key(number: u64, layout: RecordLayout) -> Vec<u8> {
+    let length = layout.fixed.map_or(1 + number as usize % 11, |(length, _)| length);
     let mut key = number.to_le_bytes().to_vec();
     key.resize(length.max(2), number as u8);
     key
 }
 
-fn value(random: &mut fastrand::Rng, shape: ItemShape) -> Vec<u8> {
-    let length = match shape.fixed {
-        Some((_, length)) => length as usize,
+fn value(random: &mut fastrand::Rng, layout: RecordLayout) -> Vec<u8> {
+    let length = match layout.fixed {
+        Some((_, length)) => length,
         None if random.u32(..20) == 0 => random.usize(..1_500),
         None => random.usize(..40),
     };
     (0..length).map(|_| random.u8(..)).collect()
 }
 
-const SHAPES: [ItemShape; 3] = [
-    ItemShape { fixed: None, expiring: false },
-    ItemShape { fixed: Some((8, 8)), expiring: false },
-    ItemShape { fixed: Some((5, 14)), expiring: true },
+const LAYOUTS: [RecordLayout; 3] = [
+    RecordLayout { fixed: None, expiring: false },
+    RecordLayout { fixed: Some((8, 8)), expiring: false },
+    RecordLayout { fixed: Some((5, 14)), expiring: true },
 ];
 
 const STEPS: usize = if cfg!(miri) { 300 } else { 20_000 };
@@ -53,9 +53,9 @@ fn get<S: Space, M: Mode>(partition: &Partition<S, M>, key: HashedKey<'_>, now_m
 type Model = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
 
 /// Executes random operations on a store and a map; the store may refuse one, and then has not changed.
-fn churn<M: Mode>(shape: ItemShape, hash: fn(&[u8]) -> u64, seed: u64) -> u64 {
+fn churn<M: Mode>(layout: RecordLayout, hash: fn(&[u8]) -> u64, seed: u64) -> u64 {
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut settings = StoreSettings::for_items(shape, 300, 8, 40);
+    let mut settings = StoreSettings::for_items(layout, 300, 8, 40);
     settings.buckets = 40;
     settings.spare_buckets = 10;
     let mut store = settings.open::<M>().unwrap();
@@ -64,12 +64,12 @@ fn churn<M: Mode>(shape: ItemShape, hash: fn(&[u8]) -> u64, seed: u64) -> u64 {
     let mut refused = 0;
     for step in 0..STEPS {
         let now_ms = step as u64 / 10;
-        let name = key(random.u64(..500), shape);
+        let name = key(random.u64(..500), layout);
         let name_hashed = hashed(&name, hash);
         match random.u32(..10) {
             0..4 => {
-                let value = value(&mut random, shape);
-                let expires = shape.fixed.is_none() || shape.expiring;
+                let value = value(&mut random, layout);
+                let expires = layout.fixed.is_none() || layout.expiring;
                 let expires_at_ms =
                     if expires && random.bool() { now_ms + random.u64(1..300) } else { NEVER };
                 match store.put(name_hashed, &value, expires_at_ms) {
@@ -106,23 +106,28 @@ fn churn<M: Mode>(shape: ItemShape, hash: fn(&[u8]) -> u64, seed: u64) -> u64 {
 #[test]
 fn a_store_behaves_as_a_map_and_frees_all_its_space_after_random_churn() {
     let mut refused = 0;
-    for (seed, shape) in (0..).zip(SHAPES) {
-        refused += churn::<Erew>(shape, spread, seed);
-        refused += churn::<Crew>(shape, crowded, seed);
-        refused += churn::<Crcw>(shape, spread, seed);
+    for (seed, layout) in (0..).zip(LAYOUTS) {
+        refused += churn::<Erew>(layout, spread, seed);
+        refused += churn::<Crew>(layout, crowded, seed);
+        refused += churn::<Crcw>(layout, spread, seed);
     }
     assert!(refused > 0 || cfg!(miri), "the store was full at times");
 }
 
 /// Executes random operations on a cache and a map: an item has its last value, or is absent.
-fn cache_churn<M: Mode>(shape: ItemShape, offset_bits: u32, eviction: Eviction, seed: u64) -> (usize, usize) {
+fn cache_churn<M: Mode>(
+    layout: RecordLayout,
+    offset_bits: u32,
+    eviction: Eviction,
+    seed: u64,
+) -> (usize, usize) {
     let mut random = fastrand::Rng::with_seed(seed);
     let settings = CacheSettings {
         log_bytes: 8 << 10,
         buckets: 40,
         offset_bits,
         eviction,
-        ..CacheSettings::for_items(shape, 300, 8, 40)
+        ..CacheSettings::for_items(layout, 300, 8, 40)
     };
     let mut cache = settings.open::<M>().unwrap();
     let mut model = Model::new();
@@ -131,11 +136,11 @@ fn cache_churn<M: Mode>(shape: ItemShape, offset_bits: u32, eviction: Eviction, 
         let now_ms = step as u64 / 10;
         // Some keys are never written again: their offsets are those that wrap around.
         let keys = if random.bool() { 60 } else { 2_000 };
-        let name = key(random.u64(..keys), shape);
+        let name = key(random.u64(..keys), layout);
         let name_hashed = hashed(&name, spread);
         match random.u32(..10) {
             0..5 => {
-                let value = value(&mut random, shape);
+                let value = value(&mut random, layout);
                 cache.put(name_hashed, &value, NEVER).unwrap();
                 model.insert(name.clone(), (value, NEVER));
             }
@@ -167,21 +172,21 @@ fn cache_churn<M: Mode>(shape: ItemShape, offset_bits: u32, eviction: Eviction, 
 
 #[test]
 fn an_item_of_a_cache_has_its_last_value_or_is_absent_however_often_offsets_wrap_around() {
-    for (seed, shape) in (0..).zip(SHAPES) {
+    for (seed, layout) in (0..).zip(LAYOUTS) {
         for offset_bits in [11, 12, 14, 32] {
             for eviction in [Eviction::Fifo, Eviction::Lru, Eviction::ApproximateLru] {
-                let (hits, asked) = cache_churn::<Erew>(shape, offset_bits, eviction, seed);
+                let (hits, asked) = cache_churn::<Erew>(layout, offset_bits, eviction, seed);
                 assert!(hits < asked && hits > asked / 4, "{hits} of {asked}");
             }
         }
-        cache_churn::<Crcw>(shape, 11, Eviction::Lru, seed);
-        cache_churn::<Crew>(shape, 11, Eviction::ApproximateLru, seed);
+        cache_churn::<Crcw>(layout, 11, Eviction::Lru, seed);
+        cache_churn::<Crew>(layout, 11, Eviction::ApproximateLru, seed);
     }
 }
 
 fn small_cache(eviction: Eviction) -> Partition<CircularLog, Erew> {
-    let shape = ItemShape { fixed: Some((8, 8)), expiring: false };
-    let settings = CacheSettings { eviction, buckets: 2_000, ..CacheSettings::for_items(shape, 256, 8, 8) };
+    let layout = RecordLayout { fixed: Some((8, 8)), expiring: false };
+    let settings = CacheSettings { eviction, buckets: 2_000, ..CacheSettings::for_items(layout, 256, 8, 8) };
     settings.open().unwrap()
 }
 
@@ -229,7 +234,7 @@ fn an_update_that_fits_in_the_first_size_takes_no_space() {
     let settings = CacheSettings {
         log_bytes: 4 << 10,
         eviction: Eviction::Fifo,
-        ..CacheSettings::for_items(ItemShape::default(), 50, 8, 40)
+        ..CacheSettings::for_items(RecordLayout::default(), 50, 8, 40)
     };
     let mut cache = settings.open::<Erew>().unwrap();
     let witness = hashed(b"witness", spread);
@@ -247,13 +252,13 @@ fn an_update_that_fits_in_the_first_size_takes_no_space() {
 
 #[test]
 fn requests_of_a_batch_are_executed_in_order() {
-    let shape = ItemShape::default();
-    let mut store = StoreSettings::for_items(shape, 1_000, 8, 40).open::<Erew>().unwrap();
+    let layout = RecordLayout::default();
+    let mut store = StoreSettings::for_items(layout, 1_000, 8, 40).open::<Erew>().unwrap();
     let mut model = Model::new();
     let mut random = fastrand::Rng::with_seed(1);
-    let keys: Vec<Vec<u8>> = (0..200).map(|number| key(number, shape)).collect();
+    let keys: Vec<Vec<u8>> = (0..200).map(|number| key(number, layout)).collect();
     for size in [0, 1, 2, 11, 12, 13, 23, 24, 25, 100, 1_000] {
-        let values: Vec<Vec<u8>> = (0..size).map(|_| value(&mut random, shape)).collect();
+        let values: Vec<Vec<u8>> = (0..size).map(|_| value(&mut random, layout)).collect();
         let chosen: Vec<usize> = (0..size).map(|_| random.usize(..200)).collect();
         let requests: Vec<Request<'_>> = (0..size)
             .map(|at| {
@@ -297,7 +302,7 @@ fn requests_of_a_batch_are_executed_in_order() {
 
 #[test]
 fn a_prepared_item_is_not_found_before_it_is_published_and_leaves_nothing_if_abandoned() {
-    let mut store = StoreSettings::for_items(ItemShape::default(), 100, 8, 40).open::<Crew>().unwrap();
+    let mut store = StoreSettings::for_items(RecordLayout::default(), 100, 8, 40).open::<Crew>().unwrap();
     let keys: Vec<[u8; 2]> = (0..40u16).map(u16::to_le_bytes).collect();
     let keys: Vec<HashedKey<'_>> = keys.iter().map(|key| hashed(key, spread)).collect();
     store.put(keys[0], b"old", NEVER).unwrap();
@@ -318,14 +323,14 @@ fn a_prepared_item_is_not_found_before_it_is_published_and_leaves_nothing_if_aba
 
 #[test]
 fn what_cannot_be_stored_is_refused_and_the_previous_value_remains() {
-    let mut store = StoreSettings::for_items(ItemShape::default(), 10, 8, 40).open::<Erew>().unwrap();
+    let mut store = StoreSettings::for_items(RecordLayout::default(), 10, 8, 40).open::<Erew>().unwrap();
     let key = hashed(b"key", spread);
     store.put(key, b"old", NEVER).unwrap();
     assert_eq!(store.put(key, &[0; 5_000], NEVER), Err(Full::Item));
     let room = store.account().item_bytes as usize;
     assert_eq!(store.put(key, &vec![0; room - 20], NEVER), Err(Full::Memory));
     assert_eq!(get(&store, key, 0).unwrap(), b"old");
-    let fixed = ItemShape { fixed: Some((3, 4)), expiring: false };
+    let fixed = RecordLayout { fixed: Some((3, 4)), expiring: false };
     let mut store = StoreSettings::for_items(fixed, 10, 3, 4).open::<Erew>().unwrap();
     assert_eq!(store.put(key, b"five5", NEVER), Err(Full::Shape));
     assert_eq!(store.put(hashed(b"longer", spread), b"four", NEVER), Err(Full::Shape));
@@ -337,25 +342,25 @@ fn what_cannot_be_stored_is_refused_and_the_previous_value_remains() {
 
 #[test]
 fn a_store_made_for_a_number_of_items_holds_them() {
-    for (shape, key_length) in [(SHAPES[0], 8), (SHAPES[1], 8)] {
+    for (layout, key_length) in [(LAYOUTS[0], 8), (LAYOUTS[1], 8)] {
         for items in [1, 10, 1_000, 50_000].into_iter().filter(|items| *items <= STEPS as u64 * 3) {
-            let mut store = StoreSettings::for_items(shape, items, key_length, 8).open::<Erew>().unwrap();
+            let mut store = StoreSettings::for_items(layout, items, key_length, 8).open::<Erew>().unwrap();
             for number in 0..items {
                 store.put(hashed(&number.to_le_bytes(), spread), &number.to_le_bytes(), NEVER).unwrap();
             }
             let account = store.account();
             let bytes = account.total_bytes() as f64 / items as f64;
-            let most = if shape.fixed.is_some() { 30.0 } else { 38.0 };
+            let most = if layout.fixed.is_some() { 30.0 } else { 38.0 };
             assert!(items < 50_000 || bytes < most, "{bytes} bytes per item");
-            assert_eq!(account.item_bytes / 8, items * if shape.fixed.is_some() { 2 } else { 3 });
+            assert_eq!(account.item_bytes / 8, items * if layout.fixed.is_some() { 2 } else { 3 });
         }
     }
 }
 
 #[test]
 fn settings_outside_their_limits_are_refused() {
-    let shape = ItemShape::default();
-    let store = StoreSettings::for_items(shape, 100, 8, 8);
+    let layout = RecordLayout::default();
+    let store = StoreSettings::for_items(layout, 100, 8, 8);
     for bad in [
         StoreSettings { item_bytes: 0, ..store },
         StoreSettings { item_bytes: 1 << 40, ..store },
@@ -365,7 +370,7 @@ fn settings_outside_their_limits_are_refused() {
     ] {
         assert!(bad.open::<Erew>().is_err(), "{bad:?}");
     }
-    let cache = CacheSettings::for_items(shape, 100, 8, 8);
+    let cache = CacheSettings::for_items(layout, 100, 8, 8);
     for bad in [
         CacheSettings { log_bytes: 0, ..cache },
         CacheSettings { log_bytes: 1 << 40, ..cache },
@@ -379,8 +384,8 @@ fn settings_outside_their_limits_are_refused() {
 #[test]
 fn memory_that_is_given_is_used_and_not_exceeded() {
     for bytes in [64 << 10, 1 << 20, 5_000_000] {
-        let store = StoreSettings::for_memory(ItemShape::default(), bytes, 40).open::<Erew>().unwrap();
-        let cache = CacheSettings::for_memory(ItemShape::default(), bytes, 40).open::<Erew>().unwrap();
+        let store = StoreSettings::for_memory(RecordLayout::default(), bytes, 40).open::<Erew>().unwrap();
+        let cache = CacheSettings::for_memory(RecordLayout::default(), bytes, 40).open::<Erew>().unwrap();
         for used in [store.account().total_bytes(), cache.account().total_bytes()] {
             assert!(used as f64 <= bytes as f64 * 1.02 + 16_384.0, "{used} of {bytes}");
             assert!(used as f64 >= bytes as f64 * 0.9 - 8_192.0, "{used} of {bytes}");

@@ -19,12 +19,13 @@
 use crate::device::Directory;
 use crate::index::filter::{CuckooFilter, RibbonBuilder};
 use crate::index::partial_key_cuckoo::PartialKeyCuckoo;
+use crate::key::RecordLayout;
 use crate::store::StoreFilter;
 use crate::store::merge::Entry;
 use crate::store::ordered::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
 };
-use crate::store::record::RecordLayout;
+
 use crate::{Error, Result};
 use std::sync::Arc;
 

@@ -14,7 +14,9 @@
 
 use crate::batch::{NEVER, TimestampMs, Write, has_expired};
 use crate::coding::push_varint;
-use crate::key::{KEY_LENGTH_MAX, PartitionHasher, VALUE_LENGTH_MAX, check_key_length, check_value_length};
+use crate::key::{
+    KEY_LENGTH_MAX, PartitionHasher, RecordLayout, VALUE_LENGTH_MAX, check_key_length, check_value_length,
+};
 use crate::{Error, Result};
 use std::ops::Range;
 
@@ -84,15 +86,6 @@ impl RecordSpan {
             expires_at_ms: self.expires_at_ms,
         }
     }
-}
-
-/// What all records of a database have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecordLayout {
-    /// The lengths of keys and values, in bytes, if they are fixed.
-    pub fixed: Option<(usize, usize)>,
-    /// Whether slots have space for an expiry time.
-    pub expiring: bool,
 }
 
 /// The shape of the records of a store: how they are encoded, and how their keys are hashed.

@@ -8,7 +8,7 @@
 
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory, Purpose};
-use siltstone::mica::{Erew, ItemShape, StoreSettings};
+use siltstone::mica::{Erew, RecordLayout, StoreSettings};
 use siltstone::{Database, SiltSettings, Stats};
 use siltstone_model::{KeyStream, Mica, Popularity, SiltLayout};
 
@@ -221,10 +221,10 @@ fn a_filter_on_the_last_store_costs_what_the_model_says() {
 fn the_model_of_mica_says_what_a_partition_takes() {
     for (key_bytes, value_bytes, fixed) in [(8, 8, true), (8, 8, false), (16, 64, true), (16, 61, false)] {
         let items = 200_000;
-        let shape = ItemShape { fixed: fixed.then_some((key_bytes, value_bytes)), expiring: false };
-        let settings = StoreSettings::for_items(shape, items, key_bytes as usize, value_bytes as usize);
+        let layout = RecordLayout { fixed: fixed.then_some((key_bytes, value_bytes)), expiring: false };
+        let settings = StoreSettings::for_items(layout, items, key_bytes, value_bytes);
         let measured = settings.open::<Erew>().unwrap().account().total_bytes() as f64;
-        let predicted = Mica::siltstone(items as f64, f64::from(key_bytes + value_bytes), fixed).ram_bytes();
+        let predicted = Mica::siltstone(items as f64, (key_bytes + value_bytes) as f64, fixed).ram_bytes();
         let ratio = measured / predicted;
         assert!((0.99..1.01).contains(&ratio), "{key_bytes} + {value_bytes} B, fixed {fixed}: {ratio}");
     }

@@ -8,7 +8,8 @@ use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 use siltstone::store::Query;
 use siltstone::store::merge::Entry;
 use siltstone::store::ordered::{BlockForm, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm};
-use siltstone::store::record::{RecordLayout, RecordShape, RecordView};
+use siltstone::key::RecordLayout;
+use siltstone::store::record::{RecordShape, RecordView};
 
 /// Runs the target.
 pub fn run(data: &[u8]) {

@@ -5,7 +5,8 @@ use crate::input::{Input, contents, put};
 use crate::seal::{seal_manifest, seal_segment, seal_store, secret_in};
 use siltstone::device::{Access, Directory};
 use siltstone::engine::CommonSettings;
-use siltstone::store::record::RecordLayout;
+use siltstone::key::RecordLayout;
+
 use siltstone::{Builder, Database};
 use siltstone_testing::flips::{FileKind, file_kinds};
 use siltstone_testing::{Damage, SimulatedDirectory};

@@ -2,7 +2,8 @@
 
 use crate::input::{Input, contents, directory, directory_with};
 use crate::seal::seal_dictionary;
-use siltstone::store::record::RecordLayout;
+use siltstone::key::RecordLayout;
+
 use siltstone::{Dictionary, DictionaryIndex};
 
 /// Runs the target.

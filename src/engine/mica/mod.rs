@@ -32,7 +32,7 @@ use crate::engine::settings::SettingsTable;
 use crate::engine::{Capabilities, Changing, Engine, Found, Record, ScanLimit, ScanPage, Snapshot};
 use crate::health::Health;
 use crate::key::{Key, KeyHasher};
-use crate::mica::{Crew, HashedKey, ItemShape, Partition, Reader, Space};
+use crate::mica::{Crew, HashedKey, Partition, Reader, RecordLayout, Space};
 use crate::progress::Progress;
 use crate::stats::{RamAccount, Shape, Stats};
 use crate::sync::{Mutex, MutexGuard};
@@ -49,7 +49,7 @@ pub struct Mica<S: Space> {
     partitions: Vec<Shard<S>>,
     partition_bits: u32,
     hasher: KeyHasher,
-    shape: ItemShape,
+    layout: RecordLayout,
     settings: MicaSettings,
     writes: AtomicU64,
     user_bytes: AtomicU64,
@@ -79,7 +79,7 @@ impl<S: Space> Mica<S> {
             partitions: partitions.map(shard).collect::<Result<_>>()?,
             partition_bits: sizes.partition_bits,
             hasher,
-            shape: sizes.shape,
+            layout: sizes.layout,
             settings: settings.clone(),
             writes: AtomicU64::new(0),
             user_bytes: AtomicU64::new(0),
@@ -107,11 +107,10 @@ impl<S: Space> Engine for Mica<S> {
     }
 
     fn shape(&self) -> Shape {
-        let lengths = |(key_length, value_length): (u32, u32)| (key_length as usize, value_length as usize);
         Shape {
-            fixed: self.shape.fixed.map(lengths),
+            fixed: self.layout.fixed,
             hashed_keys: self.hasher == KeyHasher::Identity,
-            expiring: self.shape.expiring || self.shape.fixed.is_none(),
+            expiring: self.layout.expiring || self.layout.fixed.is_none(),
             partitions: 1 << self.partition_bits,
             ..Shape::default()
         }

@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::engine::family::EngineInfo;
 use crate::engine::settings::{EngineSettings, Opening, SettingInfo, SettingsTable, named_values, settings};
 use crate::key::VALUE_LENGTH_MAX;
-use crate::mica::{CacheSettings, CircularLog, Eviction, ItemShape, SegregatedFits, StoreSettings};
+use crate::mica::{CacheSettings, CircularLog, Eviction, RecordLayout, SegregatedFits, StoreSettings};
 use crate::{Error, Result};
 use std::sync::Arc;
 
@@ -48,17 +48,17 @@ pub(super) struct Sizes {
     /// The memory of a partition, in bytes.
     pub memory_bytes: u64,
     pub record_bytes: usize,
-    pub shape: ItemShape,
+    pub layout: RecordLayout,
 }
 
 impl Sizes {
     pub fn store(&self) -> StoreSettings {
-        let store = StoreSettings::for_memory(self.shape, self.memory_bytes, self.record_bytes);
+        let store = StoreSettings::for_memory(self.layout, self.memory_bytes, self.record_bytes);
         StoreSettings { partition_bits: self.partition_bits, ..store }
     }
 
     pub fn cache(&self, eviction: Eviction) -> CacheSettings {
-        let cache = CacheSettings::for_memory(self.shape, self.memory_bytes, self.record_bytes);
+        let cache = CacheSettings::for_memory(self.layout, self.memory_bytes, self.record_bytes);
         CacheSettings { partition_bits: self.partition_bits, eviction, ..cache }
     }
 }
@@ -87,11 +87,10 @@ impl MicaSettings {
             let problem = format!("{}, but `fixed` is {bytes}; leave one of them out", self.record_bytes);
             return Err(Error::Setting { name: "record_bytes", problem });
         }
-        let length = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
-        let fixed = common.fixed.map(|(key_length, value_length)| (length(key_length), length(value_length)));
-        let shape = ItemShape { fixed, expiring: common.expiring.unwrap_or(false) && fixed.is_some() };
+        let fixed = common.fixed;
+        let layout = RecordLayout { fixed, expiring: common.expiring.unwrap_or(false) && fixed.is_some() };
         let record_bytes = fixed_bytes.unwrap_or(self.record_bytes);
-        Ok(Sizes { partition_bits: partitions.ilog2(), memory_bytes, record_bytes, shape })
+        Ok(Sizes { partition_bits: partitions.ilog2(), memory_bytes, record_bytes, layout })
     }
 }
 

@@ -7,6 +7,7 @@ use crate::batch::TimestampMs;
 use crate::device::Purpose;
 use crate::device::random_number;
 use crate::index::filter::RangedFilterBuilder;
+use crate::key::RecordLayout;
 use crate::store::StoreFilter;
 use crate::store::log_store::{FrozenLog, LogCursor};
 use crate::store::manifest::Header;
@@ -15,7 +16,7 @@ use crate::store::names::FileName;
 use crate::store::ordered::{
     BlockForm, IndexKind, OrderedTableSettings, OrderedTableWriter, TableForm, slots_per_block,
 };
-use crate::store::record::RecordLayout;
+
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 

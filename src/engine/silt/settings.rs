@@ -5,10 +5,11 @@ use super::merge;
 use super::policy::open_files;
 use crate::engine::CommonSettings;
 use crate::engine::settings::{SettingsTable, named_values, settings};
+use crate::key::RecordLayout;
 use crate::store::FilterKind;
 use crate::store::hash_store::HashStoreFormat;
 use crate::store::ordered::IndexKind;
-use crate::store::record::RecordLayout;
+
 use crate::{Error, Result};
 use std::iter::once;
 

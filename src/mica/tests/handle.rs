@@ -5,11 +5,11 @@ use super::*;
 const PARTITION_BITS: u32 = 2;
 
 fn open(is_cache: bool, mode: AccessMode, threads: usize) -> crate::Result<Vec<Handles>> {
-    let (shape, partition_bits) = (ItemShape::default(), PARTITION_BITS);
+    let (layout, partition_bits) = (RecordLayout::default(), PARTITION_BITS);
     match is_cache {
-        true => CacheSettings { partition_bits, ..CacheSettings::for_items(shape, 100, 8, 8) }
+        true => CacheSettings { partition_bits, ..CacheSettings::for_items(layout, 100, 8, 8) }
             .open_handles(mode, threads),
-        false => StoreSettings { partition_bits, ..StoreSettings::for_items(shape, 100, 8, 8) }
+        false => StoreSettings { partition_bits, ..StoreSettings::for_items(layout, 100, 8, 8) }
             .open_handles(mode, threads),
     }
 }
@@ -90,7 +90,7 @@ fn a_put_that_finds_a_store_full_removes_the_expired_items() {
 
 #[test]
 fn handles_for_no_thread_or_too_many_partitions_are_refused() {
-    let store = StoreSettings::for_items(ItemShape::default(), 100, 8, 8);
+    let store = StoreSettings::for_items(RecordLayout::default(), 100, 8, 8);
     assert!(open(false, AccessMode::Erew, 0).is_err() && open(true, AccessMode::Crcw, 0).is_err());
     for partition_bits in [17, 64, u32::MAX] {
         let settings = StoreSettings { partition_bits, ..store };

@@ -2,8 +2,8 @@ use super::*;
 use crate::coding::checksum::Secret;
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, AlignedBuffer};
+use crate::key::RecordLayout;
 use crate::store::names::FileName;
-use crate::store::record::RecordLayout;
 
 const VARIABLE: RecordLayout = RecordLayout { fixed: None, expiring: false };
 const SETTINGS: DataLogSettings = DataLogSettings {

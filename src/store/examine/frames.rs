@@ -311,7 +311,8 @@ mod tests {
     use crate::coding::checksum::work::summed_bytes;
     use crate::device::memory::MemoryDirectory;
     use crate::device::{Access, Directory};
-    use crate::store::record::{RecordLayout, RecordView};
+    use crate::key::RecordLayout;
+    use crate::store::record::RecordView;
 
     const FORMAT: LogFormat =
         LogFormat::new(RecordLayout { fixed: None, expiring: false }, 1, Secret::new(2));

@@ -7,8 +7,9 @@
 
 use crate::coding::Reader;
 use crate::coding::checksum::{self, Secret};
+use crate::key::RecordLayout;
 use crate::store::names::FileName;
-use crate::store::record::{RecordLayout, RecordProblem, RecordView};
+use crate::store::record::{RecordProblem, RecordView};
 
 /// The bytes of a segment's header.
 pub const SEGMENT_HEADER_BYTES: usize = 64;

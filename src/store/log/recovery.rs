@@ -231,7 +231,7 @@ mod tests {
     use crate::batch::Durability;
     use crate::coding::checksum::Secret;
     use crate::device::memory::MemoryDirectory;
-    use crate::store::record::RecordLayout;
+    use crate::key::RecordLayout;
 
     const FORMAT: LogFormat =
         LogFormat::new(RecordLayout { fixed: None, expiring: false }, 1, Secret::new(2));

@@ -5,8 +5,7 @@ use crate::coding::checksum::Secret;
 use crate::coding::checksum::work::summed_bytes;
 use crate::device::memory::MemoryDirectory;
 use crate::engine::silt::live::{Edit, LiveStores, Manifest, Role, StoreEntry};
-use crate::key::KeyHasher;
-use crate::store::record::RecordLayout;
+use crate::key::{KeyHasher, RecordLayout};
 
 const HEADER: Header = Header {
     engine: 1,

@@ -1,9 +1,10 @@
 //! The forms of the blocks of a table, and what each needs of the records.
 
 use crate::Result;
+use crate::key::RecordLayout;
 use crate::store::block::BLOCK_HEADER_BYTES;
 use crate::store::file::StoreFile;
-use crate::store::record::RecordLayout;
+
 use crate::store::slots::{CheckedSlots, checked_slots_per_block};
 
 /// The form of the records in the blocks of a store.

@@ -1,10 +1,10 @@
 use super::*;
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory};
-use crate::key::{KeyHasher, PartitionHasher};
+use crate::key::{KeyHasher, PartitionHasher, RecordLayout};
 use crate::store::StoreFileWriter;
 use crate::store::merge::{Cursor, Entry};
-use crate::store::record::RecordLayout;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

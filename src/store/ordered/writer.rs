@@ -5,11 +5,12 @@ use super::{BlockForm, Buckets, OrderedTable};
 use crate::Result;
 use crate::device::{Directory, Purpose};
 use crate::index::perfect::{PerfectIndexBuilder, PerfectIndexSettings};
+use crate::key::RecordLayout;
 use crate::store::StoreFilter;
 use crate::store::block::{BLOCK_HEADER_BYTES, BlockBuilder};
 use crate::store::file::StoreFileWriter;
 use crate::store::merge::Entry;
-use crate::store::record::{RecordLayout, RecordShape};
+use crate::store::record::RecordShape;
 use crate::store::slots::{SLOT_CHECKSUM_BYTES, slot_checksum};
 use std::sync::Arc;
 

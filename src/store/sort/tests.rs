@@ -2,9 +2,9 @@ use super::*;
 use crate::batch::NEVER;
 use crate::device::Access;
 use crate::device::memory::MemoryDirectory;
-use crate::key::KeyHasher;
 use crate::key::PartitionHasher;
-use crate::store::record::RecordLayout;
+use crate::key::{KeyHasher, RecordLayout};
+
 use std::collections::BTreeMap;
 
 const HASHER: PartitionHasher = PartitionHasher { key_hasher: KeyHasher::Keyed([5, 6]), partitions_log2: 0 };

@@ -17,7 +17,7 @@ use crate::quantity::parse_whole;
 use crate::{Error, Result};
 use clap::Parser;
 use serde::Serialize;
-use siltstone::mica::{AccessMode, CacheSettings, Eviction, Handle, Handles, ItemShape, StoreSettings};
+use siltstone::mica::{AccessMode, CacheSettings, Eviction, Handle, Handles, RecordLayout, StoreSettings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use worker::Tally;
@@ -153,21 +153,19 @@ impl Report {
 pub fn run(settings: &Settings) -> Result<Report> {
     check(settings)?;
     let Settings { items, key_size, value_size, threads, .. } = *settings;
-    let shape = ItemShape {
-        fixed: (!settings.variable).then_some((key_size as u32, value_size as u32)),
-        expiring: false,
-    };
+    let layout =
+        RecordLayout { fixed: (!settings.variable).then_some((key_size, value_size)), expiring: false };
     let partition_bits = threads.ilog2();
     // Partitions get different numbers of items: six standard deviations are spare, if there are several.
     let share = items as f64 / threads as f64;
     let spread = if threads == 1 { 0.0 } else { 6.0 * share.sqrt() };
     let share = (share + spread) as u64 + 1;
     let handles = if settings.cache {
-        let cache = CacheSettings::for_items(shape, share, key_size, value_size);
+        let cache = CacheSettings::for_items(layout, share, key_size, value_size);
         CacheSettings { eviction: settings.eviction, partition_bits, ..cache }
             .open_handles(settings.mode, threads)
     } else {
-        let store = StoreSettings::for_items(shape, share, key_size, value_size);
+        let store = StoreSettings::for_items(layout, share, key_size, value_size);
         StoreSettings { partition_bits, ..store }.open_handles(settings.mode, threads)
     };
     measure(settings, handles?)

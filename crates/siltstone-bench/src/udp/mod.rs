@@ -18,7 +18,7 @@ use clap::Parser;
 use client::{Client, Tally};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
-use siltstone::mica::{AccessMode, Eviction, ItemShape};
+use siltstone::mica::{AccessMode, Eviction, RecordLayout};
 use siltstone_network as network;
 use siltstone_network::{Answer, ClientSettings, Command, Counts, Server, ServerSettings};
 use std::io;
@@ -255,7 +255,7 @@ fn allowed_processors() -> io::Result<Vec<usize>> {
 fn server_settings(settings: &Settings, processors: &[usize]) -> Result<(ServerSettings, usize)> {
     check(settings)?;
     let Settings { items, key_size, value_size, partitions, .. } = *settings;
-    let shape = ItemShape { fixed: Some((key_size as u32, value_size as u32)), expiring: false };
+    let layout = RecordLayout { fixed: Some((key_size, value_size)), expiring: false };
     // Index and items, with spare memory for partitions that get more than their share.
     let item_bytes = (key_size + value_size).next_multiple_of(8).max(16) as f64;
     let share = items as f64 / f64::from(partitions);
@@ -271,7 +271,7 @@ fn server_settings(settings: &Settings, processors: &[usize]) -> Result<(ServerS
         partitions,
         access: settings.mode,
         eviction: settings.cache.then_some(settings.eviction),
-        shape,
+        layout,
         memory_bytes: (of_a_partition * f64::from(partitions)) as u64,
         record_bytes: key_size + value_size,
         packet_bytes: packet_bytes_max(settings),

@@ -8,7 +8,7 @@ use crate::quantity::{parse_bytes, parse_whole};
 use anyhow::anyhow;
 use clap::Args;
 use serde_json::json;
-use siltstone::mica::{AccessMode, Eviction, ItemShape};
+use siltstone::mica::{AccessMode, Eviction, RecordLayout};
 use siltstone_bench::named::by_name;
 use siltstone_network::protocol::PACKET_BYTES_DEFAULT;
 use siltstone_network::{Server, ServerError, ServerSettings, ServerStats};
@@ -103,10 +103,6 @@ impl MicaArgs {
     }
 
     fn settings(&self) -> ServerSettings {
-        let fixed = self.fixed.map(|(key_length, value_length)| {
-            let length = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
-            (length(key_length), length(value_length))
-        });
         ServerSettings {
             address: self.listen.ip(),
             port: self.listen.port(),
@@ -114,7 +110,7 @@ impl MicaArgs {
             partitions: self.partitions.unwrap_or(self.cores.next_power_of_two() as u32),
             access: self.mode,
             eviction: self.cache.then_some(self.eviction),
-            shape: ItemShape { fixed, expiring: self.expiring },
+            layout: RecordLayout { fixed: self.fixed, expiring: self.expiring },
             memory_bytes: self.memory as u64,
             record_bytes: self.record_bytes,
             packet_bytes: self.packet_bytes,
