@@ -1,10 +1,5 @@
 //! Enumerations with names for the command line and for reports.
 
-use crate::db::Benchmark;
-use crate::index::Structure;
-use crate::mica::Table;
-use crate::udp::{Direction, Path};
-use crate::ycsb::{Distribution, Workload};
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Serializer;
@@ -20,9 +15,10 @@ pub trait Named: Copy + Send + Sync + 'static {
     fn name(self) -> &'static str;
 }
 
+/// Implements [`Named`] for types that have its constant and its method.
 macro_rules! named {
     ($($kind:ty),* $(,)?) => {
-        $(impl Named for $kind {
+        $(impl $crate::named::Named for $kind {
             const ALL: &'static [Self] = &<$kind>::ALL;
 
             fn name(self) -> &'static str {
@@ -31,22 +27,9 @@ macro_rules! named {
         })*
     };
 }
+pub(crate) use named;
 
-named!(
-    Access,
-    AccessMode,
-    Benchmark,
-    DictionaryIndex,
-    Direction,
-    Distribution,
-    Durability,
-    EngineKind,
-    Eviction,
-    Path,
-    Structure,
-    Table,
-    Workload,
-);
+named!(Access, AccessMode, DictionaryIndex, Durability, EngineKind, Eviction);
 
 /// Returns a parser of the values of `T` by name, with hyphens or underscores between words.
 pub fn by_name<T: Named>() -> impl TypedValueParser<Value = T> {

@@ -15,12 +15,6 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The notation of arguments, for the help texts.
-pub const ARGUMENT_HELP: &str = "\
-A key or a value is the text of the argument. `@FILE` is the contents of a file, `-` is standard input, and `@@…` is \
-a text that begins with one @; --literal turns all three off. Put `--` before a key or a value that begins with a \
-hyphen. With --hex or --escaped, the text or the contents are decoded.";
-
 /// The notation of keys and values in arguments.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct ArgumentArgs {

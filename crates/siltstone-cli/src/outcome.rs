@@ -17,6 +17,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub const EXIT_CODES: &str = "\
 Exit codes: 0 success; 1 not found, already present, or damaged; 2 wrong usage; 3 error; 130 interrupted.";
 
+/// The notation of arguments.
+const ARGUMENT_HELP: &str = "\
+A key or a value is the text of the argument. `@FILE` is the contents of a file, `-` is standard input, and `@@…` is \
+a text that begins with one @; --literal turns all three off. Put `--` before a key or a value that begins with a \
+hyphen. With --hex or --escaped, the text or the contents are decoded.";
+
 /// Returns the text after the flags in a command's `--help`.
 pub fn help(examples: &str) -> String {
     format!("Examples:{examples}\n\n{EXIT_CODES}")
@@ -24,7 +30,7 @@ pub fn help(examples: &str) -> String {
 
 /// [`help`] for commands with keys or values as arguments.
 pub fn help_with_arguments(examples: &str) -> String {
-    format!("Examples:{examples}\n\n{}\n\n{EXIT_CODES}", crate::input::ARGUMENT_HELP)
+    format!("Examples:{examples}\n\n{ARGUMENT_HELP}\n\n{EXIT_CODES}")
 }
 
 /// The outcome of a command without an error.

@@ -11,7 +11,7 @@
 //! the chunks of an index. The other commands refuse an index, because a record in only one of its databases would make
 //! it inconsistent.
 
-use anyhow::bail;
+use anyhow::{Context, bail, ensure};
 use std::path::{Path, PathBuf};
 
 /// The database of the chunks, in the directory of an index.
@@ -55,4 +55,15 @@ pub fn single<'a>(directory: &'a Path, command: &str) -> anyhow::Result<&'a Path
         );
     }
     Ok(directory)
+}
+
+/// Returns an error if a repair of the index was stopped before it recorded what is lost.
+pub fn check_repaired(directory: &Path) -> anyhow::Result<()> {
+    let marker = directory.join(REPAIR_INCOMPLETE);
+    ensure!(
+        !marker.try_exists().with_context(|| format!("cannot read {}", marker.display()))?,
+        "{}: a repair of this index was stopped before it was complete; run `siltstone repair {0}`",
+        directory.display()
+    );
+    Ok(())
 }

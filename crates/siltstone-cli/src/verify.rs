@@ -1,6 +1,5 @@
 //! `siltstone verify`: reads everything and reports damage.
 
-use crate::dedup;
 use crate::interrupt::Interrupt;
 use crate::open::Place;
 use crate::outcome::{Outcome, Result, complain, help};
@@ -36,7 +35,7 @@ pub fn run(args: VerifyArgs) -> Result {
     let interrupt = Interrupt::listen()?;
     let mut outcome = Outcome::Done;
     let directory = args.place.directory();
-    if let Err(stopped) = dedup::check_repaired(&directory) {
+    if let Err(stopped) = place::check_repaired(&directory) {
         complain(format_args!("{stopped}"));
         outcome = Outcome::Negative;
     }

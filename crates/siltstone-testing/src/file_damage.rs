@@ -2,7 +2,8 @@
 //! an older state. In each case no call returns a wrong value; what was synced is present or reported as lost; opening,
 //! verifying and repairing agree; and files with other names are left alone.
 
-use super::flips::{Counts, FileKind, Files, TestBed, memory, read_files};
+use super::engines::FileKind;
+use super::flips::{Counts, Files, TestBed, memory, read_files};
 
 /// The largest part of a file's end that is damaged, in bytes.
 const BLOCK_BYTES: usize = 4096;

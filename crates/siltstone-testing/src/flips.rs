@@ -1,28 +1,13 @@
 //! Single bits that flip at rest, in each kind of file, one at a time: each is detected, or harmless. No call returns a
 //! wrong value, and a repair keeps every record that the bit does not affect.
 
-use crate::TestEngine;
+use crate::engines::{FileKind, TestEngine};
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
-use siltstone::engine::{CommonSettings, EngineSettings};
+use siltstone::engine::CommonSettings;
 use siltstone::{Builder, Database, Error};
 use siltstone::{RepairReport, VerifyReport};
 use std::collections::BTreeMap;
-
-/// A kind of file, and a database that has such files.
-#[derive(Clone, Copy)]
-pub struct FileKind {
-    /// Its name.
-    pub name: &'static str,
-    /// How the names of the files begin and end.
-    pub affixes: (&'static str, &'static str),
-    /// Whether the records of the database have a fixed size.
-    pub is_fixed: bool,
-    /// The settings of the database.
-    pub settings: fn(&CommonSettings) -> Box<dyn EngineSettings>,
-    /// The setting that keeps later writes in the log.
-    pub in_log: (&'static str, &'static str),
-}
 
 /// Returns the kinds of files of all engines.
 pub fn file_kinds() -> impl Iterator<Item = FileKind> {

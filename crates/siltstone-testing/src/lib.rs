@@ -8,6 +8,7 @@
 //! | [`intercepted`] | A directory whose calls a test can delay, fail or leave out |
 //! | [`operations`] | Random operations on a database |
 //! | [`mod@reference`] | The reference model: what a database may return after these operations and crashes |
+//! | [`omission`] | Calls that an engine can omit |
 //! | [`engines`] | The engines under test, with a row per engine |
 //! | [`append_log`] | The smallest engine, the example of `docs/ENGINES.md` |
 //! | [`simulation`] | Databases that run random operations on a simulated device, compared with the model |
@@ -27,6 +28,7 @@ pub mod flips;
 mod forged;
 pub mod intercepted;
 pub mod linearizability;
+pub mod omission;
 pub mod operations;
 pub mod reference;
 pub mod simulated;

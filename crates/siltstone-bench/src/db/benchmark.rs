@@ -1,5 +1,6 @@
 //! The names and the kinds of the benchmarks.
 
+use crate::named::named;
 use std::fmt;
 
 macro_rules! benchmarks {
@@ -50,6 +51,8 @@ benchmarks! {
     Stats, "stats", "prints the database's statistics";
     Abort, "abort", "ends the process as by SIGKILL, to measure opening after a crash";
 }
+
+named!(Benchmark);
 
 impl Benchmark {
     /// The benchmarks that run by default.

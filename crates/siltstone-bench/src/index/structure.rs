@@ -1,5 +1,6 @@
 //! The names and the settings of the structures.
 
+use crate::named::named;
 use crate::quantity::parse_whole;
 use crate::{Error, Result};
 use clap::Args;
@@ -45,6 +46,8 @@ structures! {
     PtrHash, "ptr_hash", "a peer: the ptr_hash crate's minimal perfect hash, at its defaults";
     PtrHashCompact, "ptr_hash_compact", "the same, its compact form";
 }
+
+named!(Structure);
 
 impl fmt::Display for Structure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

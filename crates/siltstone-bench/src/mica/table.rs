@@ -1,6 +1,7 @@
 //! The dissertation's experiments as rows of settings: one thing is varied, the rest is as the dissertation states.
 
 use super::Settings;
+use crate::named::named;
 use siltstone::mica::AccessMode;
 
 /// What an experiment varies.
@@ -15,6 +16,8 @@ pub enum Table {
     /// The access mode of partitions (Figure 5.16).
     Modes,
 }
+
+named!(Table);
 
 /// The skew of the dissertation's workloads.
 const SKEW: f64 = 0.99;

@@ -11,7 +11,7 @@ mod client;
 mod link;
 mod trace;
 
-use crate::named::{self, by_name};
+use crate::named::{self, by_name, named};
 use crate::quantity::parse_whole;
 use crate::{Error, Result};
 use clap::Parser;
@@ -77,6 +77,8 @@ impl Path {
         }
     }
 }
+
+named!(Direction, Path);
 
 /// The settings.
 #[derive(Debug, Clone, Parser, Serialize)]

@@ -1,7 +1,7 @@
 //! Runs the two phases of a workload: loading the records, then sending the requests.
 
 use super::report::{Measured, Phase};
-use super::worker::{Shared, Work, Worker};
+use super::worker::{Shared, Work, Worker, no_order};
 use super::{Chooser, Inserts, Records, Report, Request, Settings, Workload};
 use crate::place::Place;
 use crate::{Error, Result};
@@ -42,13 +42,6 @@ pub fn run(
             .map_err(|error| Error::System("cannot write the report".to_owned(), error))?;
     }
     Ok(runner.database.close()?)
-}
-
-/// Returns the error of workload e, which scans records in key order: this engine has no key order.
-pub(super) fn no_order() -> Error {
-    Error::settings(
-        "workload e scans records in the order of their keys, and this engine has no order: choose a, b, c, d or f",
-    )
 }
 
 fn check(settings: &Settings) -> Result<()> {

@@ -34,6 +34,13 @@ impl Work {
     }
 }
 
+/// Returns the error of workload e, which scans records in key order: this engine has no key order.
+pub fn no_order() -> Error {
+    Error::settings(
+        "workload e scans records in the order of their keys, and this engine has no order: choose a, b, c, d or f",
+    )
+}
+
 pub struct Worker<'a> {
     shared: &'a Shared<'a>,
     chooser: Chooser,
@@ -88,7 +95,7 @@ impl<'a> Worker<'a> {
                 Request::Insert => self.insert(),
                 Request::Update if *write_all_fields => self.overwrite(),
                 request @ (Request::Update | Request::ReadModifyWrite) => self.modify(request),
-                Request::Scan => Err(super::runner::no_order()),
+                Request::Scan => Err(no_order()),
             }?;
         }
         Ok(self.work)

@@ -1,6 +1,7 @@
 //! The workloads by name, with the mix of their requests.
 
 use super::Distribution;
+use crate::named::named;
 use std::fmt;
 
 /// A core workload of YCSB.
@@ -19,6 +20,8 @@ pub enum Workload {
     /// Half reads, half read-modify-writes.
     F,
 }
+
+named!(Workload);
 
 /// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,7 +20,7 @@ mod walk;
 
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, complain, help, wrong_usage};
-use crate::place::{CHUNKS, FILES, PARAMETERS};
+use crate::place::{CHUNKS, FILES, PARAMETERS, check_repaired};
 use crate::quantity::parse_whole;
 use anyhow::{Context, bail, ensure};
 use catalogue::Catalogue;
@@ -28,7 +28,7 @@ use chunks::{Chunking, HashKind};
 use clap::Args;
 use indexer::Indexer;
 use recorder::Recorder;
-pub use repair::{check_repaired, repair};
+pub use repair::repair;
 use report::Report;
 use scan::Scan;
 use siltstone::device::SystemDirectory;

@@ -17,7 +17,7 @@ use super::catalogue::Catalogue;
 use crate::interrupt::Interrupt;
 use crate::place::{CHUNKS, FILES, REPAIR_INCOMPLETE};
 use crate::verify;
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use siltstone::KeyRange;
 use std::fs::{self, File};
 use std::path::Path;
@@ -47,17 +47,6 @@ pub fn repair(
         change(directory, || fs::remove_file(&marker))?;
     }
     repair_one(&chunks)?;
-    Ok(())
-}
-
-/// Returns an error if a repair of the index was stopped before it recorded what is lost.
-pub fn check_repaired(directory: &Path) -> anyhow::Result<()> {
-    let marker = directory.join(REPAIR_INCOMPLETE);
-    ensure!(
-        !marker.try_exists().with_context(|| format!("cannot read {}", marker.display()))?,
-        "{}: a repair of this index was stopped before it was complete; run `siltstone repair {0}`",
-        directory.display()
-    );
     Ok(())
 }
 

@@ -10,10 +10,9 @@ use crate::cleaning::Cleaning;
 use crate::flashkey::FlashKey;
 use crate::flashstore::FlashStore;
 use crate::mica::Mica;
-use crate::silt::SiltLayout;
 
 use super::demand::Demand;
-use super::plan::{Costs, Value};
+use super::parameters::{Candidate, Costs, Parameters, Value, count};
 use super::silt;
 use super::system::System;
 
@@ -21,39 +20,6 @@ use super::system::System;
 const OVER_PROVISIONS: [f64; 9] = [0.05, 0.07, 0.1, 0.14, 0.18, 0.25, 0.4, 0.7, 1.0];
 /// The memory of FlashKey besides its hash table: open bands and buffers.
 const FLASHKEY_BUFFER_BYTES: f64 = 1_048_576.0;
-/// Files that engines keep open besides their stores: directory, lock, manifest, and those of a command.
-pub(super) const OTHER_FILES: f64 = 16.0;
-
-/// The parameters of an engine.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Parameters {
-    /// The SILT engine's.
-    Silt(SiltLayout),
-    /// Name and value.
-    Named(Vec<(&'static str, Value)>),
-}
-
-/// An engine's parameters and their costs.
-#[derive(Debug, Clone)]
-pub(super) struct Candidate {
-    pub parameters: Parameters,
-    pub costs: Costs,
-}
-
-impl Parameters {
-    /// Returns the settings by their names in the builder and on the command line.
-    pub fn settings(&self) -> Vec<(&'static str, Value)> {
-        match self {
-            Parameters::Silt(layout) => silt::settings(layout),
-            Parameters::Named(settings) => settings.clone(),
-        }
-    }
-}
-
-pub(super) fn count(value: f64) -> Value {
-    Value::Count(value.ceil() as u64)
-}
-
 /// Returns all candidates of an engine; none if it cannot hold the data.
 pub(super) fn candidates(system: System, demand: &Demand) -> Vec<Candidate> {
     match system {

@@ -6,17 +6,20 @@
 
 mod candidates;
 mod demand;
+mod parameters;
 mod plan;
 mod silt;
 mod system;
 
 pub use demand::{Demand, Goal};
-pub use plan::{Bound, Limit, Plan, Prediction, Unfit, Value};
+pub use parameters::Value;
+pub use plan::{Bound, Limit, Plan, Prediction, Unfit};
 pub use system::System;
 
 use super::error::ModelError;
 use super::popularity::Popularity;
-use candidates::{Candidate, Parameters, candidates};
+use candidates::candidates;
+use parameters::{Candidate, Parameters};
 
 /// Costs that differ by less than this share count as equal.
 const COST_STEP: f64 = 0.003;

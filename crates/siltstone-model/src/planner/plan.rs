@@ -1,7 +1,7 @@
 //! The output of the planner.
 
-use super::candidates::Parameters;
 use super::demand::Demand;
+use super::parameters::{Costs, Parameters, Value};
 use super::system::System;
 
 /// The predicted costs of a store.
@@ -32,20 +32,6 @@ pub struct Prediction {
     /// The share of the time in which the flash is busy with gets, writes and background reads.
     pub device_busy: f64,
     /// The maximum number of open files.
-    pub open_files: f64,
-}
-
-/// The output of an engine's model, from which a [`Prediction`] is computed.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Costs {
-    pub ram_bytes: f64,
-    pub reads_per_get: f64,
-    pub reads_per_miss: f64,
-    pub read_bytes: f64,
-    pub disk_reads_per_get: f64,
-    pub write_amplification: f64,
-    pub background_reads: f64,
-    pub space_amplification: f64,
     pub open_files: f64,
 }
 
@@ -115,28 +101,6 @@ pub enum Unfit {
     NotPersistent,
     /// A [`Limit`] is exceeded.
     Exceeds(Bound),
-}
-
-/// The value of a setting.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
-#[serde(untagged)]
-pub enum Value {
-    /// A whole number.
-    Count(u64),
-    /// Any other number.
-    Ratio(f64),
-    /// The lengths of keys and of values, in bytes.
-    Lengths(u64, u64),
-}
-
-impl std::fmt::Display for Value {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Value::Count(count) => write!(f, "{count}"),
-            Value::Ratio(ratio) => write!(f, "{ratio:.3}"),
-            Value::Lengths(keys, values) => write!(f, "{keys}, {values}"),
-        }
-    }
 }
 
 /// One engine, with its best parameters for the demand.

@@ -4,9 +4,8 @@ use crate::popularity::Popularity;
 use crate::silt::{Silt, SiltLayout, Turn};
 use std::collections::HashMap;
 
-use super::candidates::{Candidate, OTHER_FILES, Parameters, count};
 use super::demand::Demand;
-use super::plan::{Costs, Value};
+use super::parameters::{Candidate, Costs, Parameters};
 
 /// Candidates for P. The smallest is always evaluated; a larger one only if each partition gets this many keys.
 const PARTITIONS: [f64; 3] = [4.0, 16.0, 64.0];
@@ -30,6 +29,8 @@ const LAST_FILTER_BITS: [f64; 4] = [0.0, 4.0, 7.0, 10.0];
 const BLOCK_BYTES: [f64; 2] = [8192.0, 16_384.0];
 /// Layouts without fixed lengths are evaluated if fixed-size records leave more than this share of a block unused.
 const UNUSED_SHARE: f64 = 0.02;
+/// Files that engines keep open besides their stores: directory, lock, manifest, and those of a command.
+const OTHER_FILES: f64 = 16.0;
 /// The points at which the share of absent keys is computed: numbers of requests, in steps of a tenth.
 const ABSENT_MIN: f64 = 0.5;
 const ABSENT_STEP: f64 = 1.1;
@@ -190,26 +191,6 @@ pub(super) fn is_standard(demand: &Demand, candidate: &Candidate) -> bool {
         }
         Parameters::Named(_) => true,
     }
-}
-
-pub(super) fn settings(layout: &SiltLayout) -> Vec<(&'static str, Value)> {
-    let mut settings = Vec::new();
-    if layout.fixed {
-        settings.push(("fixed", Value::Lengths(layout.key_bytes as u64, layout.value_bytes as u64)));
-    }
-    settings.push(("partitions", count(layout.partitions)));
-    if layout.block_bytes != SiltLayout::new(1.0, 1.0).block_bytes {
-        settings.push(("block_bytes", count(layout.block_bytes)));
-    }
-    settings.extend([
-        ("merge_ratio", Value::Ratio(layout.merge_ratio)),
-        ("filter_bits", count(layout.filter_bits)),
-        ("log_slots_min", count(layout.log_slots_min)),
-    ]);
-    if layout.last_filter_bits > 0.0 {
-        settings.push(("filter_last_store", count(layout.last_filter_bits)));
-    }
-    settings
 }
 
 /// Returns the layout for `times` as many keys, with LogStores scaled along.

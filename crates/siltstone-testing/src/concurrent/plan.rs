@@ -1,8 +1,8 @@
 //! What a seed determines: the database, the operations of each thread, the fault, and the end.
 
 use crate::engines::TestEngine;
+use crate::omission::Omission;
 use crate::simulated::{Call, Crash, FailingCall};
-use crate::simulation::Omission;
 use siltstone::Durability;
 use siltstone::engine::{CommonSettings, EngineSettings};
 

@@ -5,8 +5,7 @@ mod silt;
 pub use silt::{random_silt, tiny_silt};
 
 use crate::append_log::{self, AppendLogSettings};
-use crate::flips::FileKind;
-use crate::simulation::Omission;
+use crate::omission::Omission;
 use siltstone::EngineKind;
 use siltstone::engine::CommonSettings;
 use siltstone::engine::mica::MicaSettings;
@@ -19,6 +18,21 @@ use std::sync::Arc;
 /// Draws random settings of an engine. It may change those common settings that may differ between two openings, and
 /// removes those that the engine does not have.
 pub type Draw = Arc<dyn Fn(&mut fastrand::Rng, &mut CommonSettings) -> Box<dyn EngineSettings> + Send + Sync>;
+
+/// A kind of file, and a database that has such files.
+#[derive(Clone, Copy)]
+pub struct FileKind {
+    /// Its name.
+    pub name: &'static str,
+    /// How the names of the files begin and end.
+    pub affixes: (&'static str, &'static str),
+    /// Whether the records of the database have a fixed size.
+    pub is_fixed: bool,
+    /// The settings of the database.
+    pub settings: fn(&CommonSettings) -> Box<dyn EngineSettings>,
+    /// The setting that keeps later writes in the log.
+    pub in_log: (&'static str, &'static str),
+}
 
 /// An engine under test.
 #[derive(Clone)]

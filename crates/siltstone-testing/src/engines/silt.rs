@@ -1,8 +1,7 @@
 //! SILT's row.
 
-use super::{TestEngine, between, random_memory_budget};
-use crate::flips::FileKind;
-use crate::simulation::Omission;
+use super::{FileKind, TestEngine, between, random_memory_budget};
+use crate::omission::Omission;
 use siltstone::EngineKind;
 use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
 use siltstone::engine::{CommonSettings, EngineSettings};

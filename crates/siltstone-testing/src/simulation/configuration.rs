@@ -1,7 +1,7 @@
 //! Databases of random shapes and settings, mostly tiny, so that background work and new files are frequent.
 
-use super::omission::Omission;
 use crate::engines::TestEngine;
+use crate::omission::Omission;
 use crate::operations::{KeyNumber, Workload};
 use crate::simulated::SimulatedDirectory;
 use siltstone::batch::TimestampMs;

@@ -7,7 +7,6 @@
 
 mod checks;
 mod configuration;
-mod omission;
 mod run;
 mod shrink;
 #[cfg(test)]
@@ -15,7 +14,6 @@ mod tests;
 mod writes;
 
 pub use configuration::{Collisions, Configuration};
-pub use omission::Omission;
 pub use shrink::shrink;
 
 use super::engines::{TestEngine, random_memory_budget};

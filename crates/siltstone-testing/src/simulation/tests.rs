@@ -1,7 +1,8 @@
 //! Canaries: mistakes and omissions of the engine that simulations must find.
 
-use super::{Failure, Omission, Simulation, shrink};
+use super::{Failure, Simulation, shrink};
 use crate::engines::{TestEngine, random_silt};
+use crate::omission::Omission;
 use siltstone::engine::CommonSettings;
 use siltstone::engine::EngineSettings;
 use siltstone::engine::silt::Mistake;

@@ -24,7 +24,7 @@ pub enum Omission {
 
 impl Omission {
     /// Returns the directory without the omitted calls.
-    pub(super) fn applied_to(self, directory: SimulatedDirectory) -> Intercepted<SimulatedDirectory> {
+    pub(crate) fn applied_to(self, directory: SimulatedDirectory) -> Intercepted<SimulatedDirectory> {
         let directory = Intercepted::new(directory);
         directory.set_hook_around(move |call, name, proceed| self.around(call, name, proceed));
         directory

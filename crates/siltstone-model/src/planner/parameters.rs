@@ -1,0 +1,90 @@
+//! The parameters of an engine, and the costs that its model computes for them.
+
+use crate::silt::SiltLayout;
+
+/// The value of a setting.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A whole number.
+    Count(u64),
+    /// Any other number.
+    Ratio(f64),
+    /// The lengths of keys and of values, in bytes.
+    Lengths(u64, u64),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Value::Count(count) => write!(f, "{count}"),
+            Value::Ratio(ratio) => write!(f, "{ratio:.3}"),
+            Value::Lengths(keys, values) => write!(f, "{keys}, {values}"),
+        }
+    }
+}
+
+/// The parameters of an engine.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Parameters {
+    /// The SILT engine's.
+    Silt(SiltLayout),
+    /// Name and value.
+    Named(Vec<(&'static str, Value)>),
+}
+
+impl Parameters {
+    /// Returns the settings by their names in the builder and on the command line.
+    pub fn settings(&self) -> Vec<(&'static str, Value)> {
+        match self {
+            Parameters::Silt(layout) => silt(layout),
+            Parameters::Named(settings) => settings.clone(),
+        }
+    }
+}
+
+/// Returns the settings of the SILT engine with a layout.
+fn silt(layout: &SiltLayout) -> Vec<(&'static str, Value)> {
+    let mut settings = Vec::new();
+    if layout.fixed {
+        settings.push(("fixed", Value::Lengths(layout.key_bytes as u64, layout.value_bytes as u64)));
+    }
+    settings.push(("partitions", count(layout.partitions)));
+    if layout.block_bytes != SiltLayout::new(1.0, 1.0).block_bytes {
+        settings.push(("block_bytes", count(layout.block_bytes)));
+    }
+    settings.extend([
+        ("merge_ratio", Value::Ratio(layout.merge_ratio)),
+        ("filter_bits", count(layout.filter_bits)),
+        ("log_slots_min", count(layout.log_slots_min)),
+    ]);
+    if layout.last_filter_bits > 0.0 {
+        settings.push(("filter_last_store", count(layout.last_filter_bits)));
+    }
+    settings
+}
+
+pub(super) fn count(value: f64) -> Value {
+    Value::Count(value.ceil() as u64)
+}
+
+/// The output of an engine's model, from which a [`Prediction`](super::Prediction) is computed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Costs {
+    pub ram_bytes: f64,
+    pub reads_per_get: f64,
+    pub reads_per_miss: f64,
+    pub read_bytes: f64,
+    pub disk_reads_per_get: f64,
+    pub write_amplification: f64,
+    pub background_reads: f64,
+    pub space_amplification: f64,
+    pub open_files: f64,
+}
+
+/// An engine's parameters and their costs.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate {
+    pub parameters: Parameters,
+    pub costs: Costs,
+}
