@@ -1,12 +1,9 @@
 //! Writes a new file sequentially, in large aligned pieces: one piece while the next one is collected.
 
+use super::file::WRITEBACK_BYTES;
 use super::queue::Ticket;
 use super::{AlignedBuffer, File, Purpose};
 use crate::{Error, Result};
-
-/// Writeback is started in units of this many bytes, independent of the size of pieces: each request costs as much time
-/// as writing 10 KiB.
-pub(super) const WRITEBACK_BYTES: u64 = 1 << 20;
 
 /// Collects bytes and writes them in pieces of a fixed size; the end is padded with zeros to the alignment.
 pub struct Appender {

@@ -1,16 +1,9 @@
 //! Batches of reads, of one file or of several, overlapped by `io_uring` where the system has it.
 
 use super::system::ring;
-use super::{AlignedBuffer, Descriptor, File, FileBackend, Purpose};
+use super::{AlignedBuffer, BatchRead, File, Purpose};
 use crate::Result;
-use std::io;
 use std::ops::Range;
-
-/// The default number of reads of a batch in flight.
-pub(super) const QUEUE_DEPTH: usize = 32;
-
-/// The maximum queue depth.
-pub(super) const QUEUE_DEPTH_MAX: usize = 256;
 
 /// How batches of reads of real files are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,17 +65,6 @@ impl ReadRequest {
     pub fn heap_bytes(&self) -> usize {
         self.buffer.heap_bytes()
     }
-}
-
-/// One read of a batch, as it is passed to the system.
-pub(super) struct BatchRead<'a> {
-    pub(super) file: &'a dyn FileBackend,
-    pub(super) offset: u64,
-    pub(super) buffer: &'a mut [u8],
-    /// The descriptor that the system reads from, held during the read.
-    pub(super) descriptor: Option<Descriptor<'a>>,
-    /// The number of bytes read, once the read has completed.
-    pub(super) outcome: Option<io::Result<usize>>,
 }
 
 /// Reads from several files, overlapped up to the first one's [queue depth](super::Directory::queue_depth) where the

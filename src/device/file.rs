@@ -1,18 +1,25 @@
 //! A directory and a file as the other modules use them: operations are counted, and errors name the file.
 
-use super::LOCK;
-use super::append::WRITEBACK_BYTES;
-use super::batch::{QUEUE_DEPTH, QUEUE_DEPTH_MAX};
 use super::queue::{Piece, PieceQueue, SHARED_PIECE_BYTES_MAX, Ticket};
 use super::removal::Removals;
 use super::system::SystemDirectory;
-use super::{Access, AlignedBuffer, DirectoryBackend, FileBackend, IoCounters, IoSnapshot, Purpose};
+use super::{
+    Access, AlignedBuffer, DirectoryBackend, FileBackend, IoCounters, IoSnapshot, LOCK, Purpose,
+    QUEUE_DEPTH_MAX,
+};
 use crate::{Error, Result};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Writeback is started in units of this many bytes, independent of the size of pieces: each request costs as much time
+/// as writing 10 KiB.
+pub(super) const WRITEBACK_BYTES: u64 = 1 << 20;
+
+/// The default number of reads of a batch in flight.
+const QUEUE_DEPTH: usize = 32;
 
 /// The queues of background work.
 struct PieceQueues {

@@ -40,6 +40,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// The maximum number of reads of a batch in flight.
+const QUEUE_DEPTH_MAX: usize = 256;
+
 /// The file whose lock is the lock of the directory. It is never listed.
 pub const LOCK: &str = "LOCK";
 
@@ -138,6 +141,17 @@ impl AsFd for Descriptor<'_> {
             Descriptor::Shared(file) => file.as_fd(),
         }
     }
+}
+
+/// One read of a batch, as it is passed to the system.
+struct BatchRead<'a> {
+    file: &'a dyn FileBackend,
+    offset: u64,
+    buffer: &'a mut [u8],
+    /// The descriptor that the system reads from, held during the read.
+    descriptor: Option<Descriptor<'a>>,
+    /// The number of bytes read, once the read has completed.
+    outcome: Option<io::Result<usize>>,
 }
 
 /// The backend of a directory of files. Names have no separators.

@@ -1,6 +1,6 @@
 //! The table of engines.
 
-use super::settings::EngineSettings;
+use super::settings::{EngineInfo, EngineSettings};
 use super::{mica, silt};
 
 /// The engines.
@@ -12,17 +12,6 @@ pub enum EngineKind {
     Silt,
     /// MICA: all data in memory, as a store or as a cache.
     Mica,
-}
-
-/// The constant properties of an engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EngineInfo {
-    /// The name, as users write it.
-    pub name: &'static str,
-    /// The number in the headers of its directories. `None` for an engine that keeps all data in memory.
-    pub number: Option<u8>,
-    /// What it is for, in one line.
-    pub summary: &'static str,
 }
 
 impl EngineKind {

@@ -12,8 +12,8 @@ mod settings;
 pub mod silt;
 
 pub use common::CommonSettings;
-pub use family::{EngineInfo, EngineKind};
-pub use settings::{EngineSettings, Opening, SettingInfo};
+pub use family::EngineKind;
+pub use settings::{EngineInfo, EngineSettings, Opening, SettingInfo};
 
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;

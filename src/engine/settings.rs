@@ -7,7 +7,6 @@
 
 use super::Engine;
 use super::common::CommonSettings;
-use super::family::EngineInfo;
 use crate::batch::TimestampMs;
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::Directory;
@@ -17,6 +16,17 @@ use crate::{Error, Result};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+
+/// The constant properties of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineInfo {
+    /// The name, as users write it.
+    pub name: &'static str,
+    /// The number in the headers of its directories. `None` for an engine that keeps all data in memory.
+    pub number: Option<u8>,
+    /// What it is for, in one line.
+    pub summary: &'static str,
+}
 
 /// What an engine is given when a database is opened.
 pub struct Opening<'a, 'p> {

@@ -1,12 +1,12 @@
 //! Partitions, and the rights of threads in each mode (dissertation 5.3.1). The types enforce the modes: a write in
 //! EREW and CREW needs `&mut` of the only [`Partition`] with the writers' state, and a [`Reader`] exists in CREW only.
 
-use super::buckets::{Crcw, Crew, Entry, Locked};
+use super::buckets::{Buckets, Crcw, Crew, Entry, Locked};
 use super::item::{Item, Record};
-use super::settings::Parts;
 use super::table::{Table, Value};
 use super::{
-    CircularLog, CollectionTimer, Full, HashedKey, Mode, OwnedState, Space, StateAccess, WriterState,
+    CircularLog, CollectionTimer, Full, HashedKey, Mode, OwnedState, RecordLayout, Space, StateAccess,
+    WriterState,
 };
 use crate::batch::TimestampMs;
 use crate::device::Pages;
@@ -15,6 +15,14 @@ use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The parts of a partition, in any mode.
+pub(super) struct Parts<S: Space> {
+    pub buckets: Buckets<Pages>,
+    pub space: S,
+    pub state: S::State,
+    pub layout: RecordLayout,
+}
 
 /// A partition, by default as its only owner accesses it: `A` is the access to the writers' state. It has the methods
 /// of [`Table`] besides its own.

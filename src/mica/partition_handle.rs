@@ -2,13 +2,13 @@
 //! batch of requests, not for each request.
 
 use super::buckets::PARTITION_BITS_MAX;
-use super::settings::{Parts, setting};
+use super::partition::Parts;
 use super::{
     AccessMode, Account, CircularLog, Crew, Erew, Partition, Reader, Reply, Request, SegregatedFits, Shared,
     Space,
 };
-use crate::Result;
 use crate::batch::TimestampMs;
+use crate::{Error, Result};
 
 /// The access of one thread to one partition.
 pub struct Handle(pub(super) AnySpace);
@@ -53,7 +53,7 @@ pub(super) fn open_handles<S: Space>(
     handle: fn(AnyMode<S>) -> Handle,
 ) -> Result<Vec<Handles>> {
     if threads == 0 {
-        return Err(setting("threads", 0, "at least 1"));
+        return Err(Error::Setting { name: "threads", problem: "0 is out of range; use at least 1".into() });
     }
     let mut all: Vec<Handles> = (0..threads).map(|_| Vec::new()).collect();
     // `parts` refuses more bits.

@@ -2,11 +2,10 @@
 
 use super::buckets::{BUCKET_BYTES, Buckets, PARTITION_BITS_MAX};
 use super::circular_log::{LOG_WORDS_MAX, LOG_WORDS_MULTIPLE};
+use super::partition::Parts;
 use super::partition_handle::{AnySpace, Handle, open_handles};
 use super::segregated_fits::SPACE_WORDS_MAX;
-use super::{
-    AccessMode, CircularLog, Eviction, Handles, Mode, Partition, RecordLayout, SegregatedFits, Space, Sweep,
-};
+use super::{AccessMode, CircularLog, Eviction, Handles, Mode, Partition, RecordLayout, SegregatedFits, Sweep};
 use crate::device::Pages;
 use crate::{Error, Result};
 
@@ -48,14 +47,6 @@ pub struct CacheSettings {
     /// The width of offsets: 32, less in tests.
     #[doc(hidden)]
     pub offset_bits: u32,
-}
-
-/// The parts of a partition, in any mode.
-pub(super) struct Parts<S: Space> {
-    pub buckets: Buckets<Pages>,
-    pub space: S,
-    pub state: S::State,
-    pub layout: RecordLayout,
 }
 
 /// Returns the number of buckets for this many items.
@@ -189,6 +180,6 @@ fn buckets(main: u32, spare: u32, partition_bits: u32) -> Result<Buckets<Pages>>
     Ok(Buckets::new(pages, main, spare, partition_bits))
 }
 
-pub(super) fn setting(name: &'static str, got: u64, limit: &str) -> Error {
+fn setting(name: &'static str, got: u64, limit: &str) -> Error {
     Error::Setting { name, problem: format!("{got} is out of range; use {limit}") }
 }

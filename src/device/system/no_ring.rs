@@ -1,7 +1,6 @@
 //! Replaces `ring` on systems without `io_uring`: all reads are left to the file.
 
-use crate::device::PieceExecutor;
-use crate::device::batch::BatchRead;
+use crate::device::{BatchRead, PieceExecutor};
 
 pub(in crate::device) fn is_available() -> bool {
     false

@@ -10,8 +10,7 @@
 //!
 //! J. Axboe, "Efficient IO with io_uring", 2019.
 
-use crate::device::batch::{BatchRead, QUEUE_DEPTH_MAX};
-use crate::device::{Descriptor, EndedPiece, Piece, PieceExecutor};
+use crate::device::{BatchRead, Descriptor, EndedPiece, Piece, PieceExecutor, QUEUE_DEPTH_MAX};
 use io_uring::{IoUring, Probe, opcode, types};
 use std::cell::RefCell;
 use std::io::ErrorKind;

@@ -3,8 +3,9 @@
 use super::Mica;
 use crate::engine::CommonSettings;
 use crate::engine::Engine;
-use crate::engine::family::EngineInfo;
-use crate::engine::settings::{EngineSettings, Opening, SettingInfo, SettingsTable, named_values, settings};
+use crate::engine::settings::{
+    EngineInfo, EngineSettings, Opening, SettingInfo, SettingsTable, named_values, settings,
+};
 use crate::key::VALUE_LENGTH_MAX;
 use crate::mica::{CacheSettings, CircularLog, Eviction, RecordLayout, SegregatedFits, StoreSettings};
 use crate::{Error, Result};

@@ -5,8 +5,8 @@
 //! under its passing name, which the next creation removes.
 
 use super::engine::Silt;
-use super::family::NUMBER;
 use super::live::Manifest;
+use super::settings::NUMBER;
 use crate::Result;
 use crate::device::{Access, Directory, Purpose};
 use crate::engine::CommonSettings;

@@ -1,28 +1,18 @@
 //! SILT in the table of engines.
 
 use super::engine::Silt;
-use super::settings::SiltSettings;
+use super::policy;
+use super::settings::{INFO, SiltSettings};
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::Directory;
 use crate::engine::CommonSettings;
 use crate::engine::Engine;
-use crate::engine::family::EngineInfo;
-use crate::engine::settings::{EngineSettings, Opening, SettingInfo, SettingsTable};
+use crate::engine::settings::{EngineInfo, EngineSettings, Opening, SettingInfo, SettingsTable};
 use crate::progress::Progress;
 use crate::store::manifest::Header;
 use crate::store::names::FileName;
 use crate::{Error, Result};
 use std::sync::Arc;
-
-/// The number of the engine in headers.
-pub(super) const NUMBER: u8 = 1;
-
-/// The engine.
-pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
-    name: "silt",
-    number: Some(NUMBER),
-    summary: "data beyond memory: the least RAM per key at one flash read per get",
-};
 
 impl EngineSettings for SiltSettings {
     fn info(&self) -> &'static EngineInfo {
@@ -58,7 +48,7 @@ impl EngineSettings for SiltSettings {
     }
 
     fn open_files(&self, common: &CommonSettings, keys: u64, record_bytes: u64) -> u64 {
-        SiltSettings::open_files(self, common, keys, record_bytes)
+        policy::open_files(self, common.partitions(), keys, record_bytes)
     }
 
     fn is_half_created(&self, directory: &Directory) -> Result<bool> {

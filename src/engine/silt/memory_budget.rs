@@ -19,7 +19,9 @@
 use super::configuration::Configuration;
 use super::partition::Partitions;
 use super::policy::piece_bytes;
+use super::settings::check_budget;
 use super::view::{Piece, PieceKind};
+use crate::Result;
 use crate::cache::{RecordCache, cache_hash};
 use crate::compose::KEY_STRIPES_BYTES;
 use crate::device::scratch_bytes;
@@ -29,15 +31,11 @@ use crate::store::log::Log;
 use crate::store::ordered::OrderedTable;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use crate::{Error, Result};
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The value for no budget.
 const UNLIMITED: u64 = u64::MAX;
-/// The smallest budget, in bytes, and the addition for each partition.
-const BUDGET_MIN: u64 = 256 << 10;
-const BUDGET_MIN_PER_PARTITION: u64 = 4 << 10;
 /// The active LogStores' indexes take at most one part in this many of the budget.
 const LOG_SHARE: u64 = 8;
 /// The approximate memory of a slot of a LogStore's index, in bytes.
@@ -68,17 +66,6 @@ pub const PARTITION_BYTES: u64 = 640;
 pub(super) fn log_slots_max(budget: Option<u64>, partitions: usize) -> u32 {
     let slots = budget.unwrap_or(UNLIMITED) / LOG_SHARE / SLOT_BYTES / partitions as u64;
     slots.clamp(LOG_SLOTS_MIN, 1 << 24) as u32
-}
-
-/// Returns an error for a budget that is less than the engine requires.
-pub(super) fn check_budget(budget: u64, partitions: usize) -> Result<()> {
-    let least = BUDGET_MIN + BUDGET_MIN_PER_PARTITION * partitions as u64;
-    if budget >= least {
-        return Ok(());
-    }
-    let problem =
-        format!("{budget} bytes are too few; a database of {partitions} partitions needs {least} or more");
-    Err(Error::Setting { name: "memory_budget", problem })
 }
 
 /// The budget, and the memory that is counted against it.

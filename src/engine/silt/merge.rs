@@ -13,15 +13,9 @@ use crate::store::log_store::{FrozenLog, LogCursor};
 use crate::store::manifest::Header;
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::names::FileName;
-use crate::store::ordered::{
-    BlockForm, IndexKind, OrderedTableSettings, OrderedTableWriter, TableForm, slots_per_block,
-};
-
-use std::ops::RangeInclusive;
+use crate::store::ordered::{IndexKind, OrderedTableSettings, OrderedTableWriter, TableForm};
 use std::sync::Arc;
 
-/// The records per block that a block-perfect index supports.
-const RECORDS_PER_BLOCK: RangeInclusive<u32> = 2..=256;
 /// A step ends after this many bytes, however few records they are.
 const BYTES_PER_STEP: usize = 1 << 20;
 /// The weight of a new measurement in the smoothed share of new keys.
@@ -46,22 +40,10 @@ pub(super) struct MergeJob {
     filter: Option<RangedFilterBuilder>,
 }
 
-/// Returns whether an index of this kind supports records of a layout.
-pub(super) fn suits(index: IndexKind, layout: &RecordLayout, block_bytes: u32) -> bool {
-    let form = TableForm::for_index(layout, block_bytes, Some(index)).blocks;
-    match index {
-        IndexKind::Fences => true,
-        _ if form == BlockForm::Stream => false,
-        IndexKind::BlockPerfect => RECORDS_PER_BLOCK.contains(&slots_per_block(layout, form, block_bytes)),
-        IndexKind::SlotPerfect | IndexKind::DenseTrie => form == BlockForm::CheckedSlots,
-        IndexKind::EntropyTrie => true,
-    }
-}
-
 /// Returns the form of a new SortedStore: with this index if it supports the records, otherwise with fences.
 pub(super) fn sorted_form(header: &Header, index: IndexKind) -> TableForm {
     let (layout, block_bytes) = (header.layout, header.block_bytes);
-    let index = if suits(index, &layout, block_bytes) { index } else { IndexKind::Fences };
+    let index = if TableForm::suits(index, &layout, block_bytes) { index } else { IndexKind::Fences };
     TableForm::for_index(&layout, block_bytes, Some(index))
 }
 

@@ -75,7 +75,7 @@ mod tests;
 pub use crate::store::FilterKind;
 pub use crate::store::ordered::IndexKind;
 pub use engine::Silt;
-pub(in crate::engine) use family::INFO;
+pub(in crate::engine) use settings::INFO;
 #[doc(hidden)]
 pub use settings::Mistake;
 pub use settings::{HashStoreKind, SiltSettings};

@@ -5,12 +5,12 @@
 use super::configuration::Configuration;
 use super::engine::Silt;
 use super::live::{Manifest, PartitionEntry, Role, StoreEntry};
-use super::memory_budget::{check_budget, log_slots_max};
+use super::memory_budget::log_slots_max;
 use super::partition::{Partition, Partitions};
 use super::policy::{POSITION_BITS_MAX, log_store_settings};
 #[cfg(feature = "mistakes")]
 use super::settings::Mistake;
-use super::settings::SiltSettings;
+use super::settings::{SiltSettings, check_budget};
 use super::view::View;
 use crate::device::Directory;
 use crate::engine::CommonSettings;

@@ -1,17 +1,27 @@
 //! The settings of a SILT engine.
 
-use super::memory_budget::check_budget;
-use super::merge;
-use super::policy::open_files;
 use crate::engine::CommonSettings;
-use crate::engine::settings::{SettingsTable, named_values, settings};
+use crate::engine::settings::{EngineInfo, SettingsTable, named_values, settings};
 use crate::key::RecordLayout;
 use crate::store::FilterKind;
 use crate::store::hash_store::HashStoreFormat;
-use crate::store::ordered::IndexKind;
-
+use crate::store::ordered::{IndexKind, TableForm};
 use crate::{Error, Result};
 use std::iter::once;
+
+/// The number of the engine in headers.
+pub(super) const NUMBER: u8 = 1;
+
+/// The engine.
+pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
+    name: "silt",
+    number: Some(NUMBER),
+    summary: "data beyond memory: the least RAM per key at one flash read per get",
+};
+
+/// The smallest budget, in bytes, and the addition for each partition.
+const BUDGET_MIN: u64 = 256 << 10;
+const BUDGET_MIN_PER_PARTITION: u64 = 4 << 10;
 
 /// The form of HashStores on flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -154,11 +164,6 @@ impl SiltSettings {
         }
     }
 
-    /// Returns how many files a database with `keys` records of `record_bytes` each has open at most.
-    pub(super) fn open_files(&self, common: &CommonSettings, keys: u64, record_bytes: u64) -> u64 {
-        open_files(self, common.partitions(), keys, record_bytes)
-    }
-
     /// Returns the index of SortedStores, where it suits the records.
     pub(super) fn index_kind(&self) -> IndexKind {
         self.index.unwrap_or(IndexKind::BlockPerfect)
@@ -174,7 +179,7 @@ impl SiltSettings {
     /// Checks that the structures suit the records of a database, and each other.
     pub(super) fn check_structures(&self, layout: &RecordLayout, block_bytes: u32) -> Result<()> {
         if let Some(index) = self.index
-            && !merge::suits(index, layout, block_bytes)
+            && !TableForm::suits(index, layout, block_bytes)
         {
             let needed = match index {
                 IndexKind::BlockPerfect => "of which 2 to 256 fit in a block",
@@ -214,6 +219,17 @@ impl SiltSettings {
         }
         self
     }
+}
+
+/// Returns an error for a budget that is less than the engine requires.
+pub(super) fn check_budget(budget: u64, partitions: usize) -> Result<()> {
+    let least = BUDGET_MIN + BUDGET_MIN_PER_PARTITION * partitions as u64;
+    if budget >= least {
+        return Ok(());
+    }
+    let problem =
+        format!("{budget} bytes are too few; a database of {partitions} partitions needs {least} or more");
+    Err(Error::Setting { name: "memory_budget", problem })
 }
 
 /// Returns the error for a setting that another one overrides.

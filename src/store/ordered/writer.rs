@@ -12,6 +12,7 @@ use crate::store::file::StoreFileWriter;
 use crate::store::merge::Entry;
 use crate::store::record::RecordShape;
 use crate::store::slots::{SLOT_CHECKSUM_BYTES, slot_checksum};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// A record continues in the next block if more than one part in this many of the block would be unused otherwise.
@@ -24,6 +25,9 @@ const CHECKED_SHARE: u32 = 64;
 pub const PIECES_PER_BUCKET: usize = 4;
 /// The same in bytes, unless a piece is larger.
 pub const BUCKET_BYTES_MAX: usize = 256 << 10;
+
+/// The records per block that a block-perfect index supports.
+const RECORDS_PER_BLOCK: RangeInclusive<u32> = 2..=256;
 
 /// The number of bytes by which the memory for a bucket grows.
 const GROWTH_BYTES: usize = 4096;
@@ -76,6 +80,20 @@ impl TableForm {
             _ => BlockForm::Stream,
         };
         TableForm { blocks, index, fill_blocks: false }
+    }
+
+    /// Returns whether an index of this kind supports records of a layout.
+    pub fn suits(index: IndexKind, layout: &RecordLayout, block_bytes: u32) -> bool {
+        let form = Self::for_index(layout, block_bytes, Some(index)).blocks;
+        match index {
+            IndexKind::Fences => true,
+            _ if form == BlockForm::Stream => false,
+            IndexKind::BlockPerfect => {
+                RECORDS_PER_BLOCK.contains(&slots_per_block(layout, form, block_bytes))
+            }
+            IndexKind::SlotPerfect | IndexKind::DenseTrie => form == BlockForm::CheckedSlots,
+            IndexKind::EntropyTrie => true,
+        }
     }
 }
 
