@@ -1,9 +1,12 @@
-//! The rules of the code and of the documents, as tests: which module may import which, where files, threads, clocks
-//! and `unsafe` are allowed, how long files may be, and which words documents and comments avoid.
+//! The rules of the code and of the documents, as tests: which module may import which, that imports form no circle,
+//! where files, threads, clocks and `unsafe` are allowed, how long files may be, and which words documents and comments
+//! avoid.
 //! `docs/ARCHITECTURE.md` has the table of modules, `CONTRIBUTING.md` the reasons.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "tidy/cycles.rs"]
+mod cycles;
 #[path = "tidy/documents.rs"]
 mod documents;
 #[path = "tidy/interface.rs"]

@@ -5,7 +5,9 @@ use super::circular_log::{LOG_WORDS_MAX, LOG_WORDS_MULTIPLE};
 use super::partition::Parts;
 use super::partition_handle::{AnySpace, Handle, open_handles};
 use super::segregated_fits::SPACE_WORDS_MAX;
-use super::{AccessMode, CircularLog, Eviction, Handles, Mode, Partition, RecordLayout, SegregatedFits, Sweep};
+use super::{
+    AccessMode, CircularLog, Eviction, Handles, Mode, Partition, RecordLayout, SegregatedFits, Sweep,
+};
 use crate::device::Pages;
 use crate::{Error, Result};
 

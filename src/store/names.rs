@@ -6,7 +6,6 @@
 
 use crate::Result;
 use crate::device::Directory;
-use crate::store::log::format::LogClass;
 use std::fmt;
 
 /// The name of the manifest.
@@ -17,6 +16,42 @@ pub const MIRROR_NAME: &str = "MANIFEST.mirror";
 pub const NEW_MANIFEST_NAME: &str = "MANIFEST.new";
 /// The name of a mirror that is being written, until it replaces [`MIRROR_NAME`].
 pub const NEW_MIRROR_NAME: &str = "MANIFEST.mirror.new";
+
+/// What a log has. A database has at most one log of each class, with positions of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LogClass {
+    /// What users write.
+    User,
+    /// Records that were moved to free the space of dead ones, from 1 to [`LogClass::MOVED_MAX`].
+    Moved(u8),
+    /// Changes of an index.
+    Redo,
+}
+
+impl LogClass {
+    /// The number of classes of moved records.
+    pub const MOVED_MAX: u8 = 3;
+    const REDO: u8 = 7;
+
+    /// Returns the number of the class in files, of three bits.
+    pub const fn number(self) -> u8 {
+        match self {
+            LogClass::User => 0,
+            LogClass::Moved(number) => number,
+            LogClass::Redo => Self::REDO,
+        }
+    }
+
+    /// Returns the class with this number.
+    pub const fn from_number(number: u8) -> Option<LogClass> {
+        match number {
+            0 => Some(LogClass::User),
+            1..=Self::MOVED_MAX => Some(LogClass::Moved(number)),
+            Self::REDO => Some(LogClass::Redo),
+            _ => None,
+        }
+    }
+}
 
 /// A file of a database, by its name. Formatting it returns the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

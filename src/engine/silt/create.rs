@@ -11,8 +11,8 @@ use crate::Result;
 use crate::device::{Access, Directory, Purpose};
 use crate::engine::CommonSettings;
 use crate::store::log::Log;
-use crate::store::log::format::{LogClass, SEGMENT_HEADER_BYTES};
-use crate::store::names::FileName;
+use crate::store::log::format::SEGMENT_HEADER_BYTES;
+use crate::store::names::{FileName, LogClass};
 
 impl Silt {
     /// Returns whether the directory holds what is left of a creation that was interrupted, and nothing else.

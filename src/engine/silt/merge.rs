@@ -7,7 +7,6 @@ use crate::batch::TimestampMs;
 use crate::device::Purpose;
 use crate::device::random_number;
 use crate::index::filter::RangedFilterBuilder;
-use crate::key::RecordLayout;
 use crate::store::StoreFilter;
 use crate::store::log_store::{FrozenLog, LogCursor};
 use crate::store::manifest::Header;

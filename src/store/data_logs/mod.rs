@@ -20,8 +20,9 @@ pub use frames::Frames;
 pub use open::{DataLogSettings, RecoveredLogs};
 pub use view::DataView;
 
-use super::log::format::{LogClass, LogFormat, Slots};
+use super::log::format::{LogFormat, Slots};
 use super::log::{Log, Segment, SlotTable};
+use super::names::LogClass;
 use crate::batch::Durability;
 use crate::device::{Directory, Purpose};
 use crate::health::Health;

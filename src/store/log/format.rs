@@ -8,7 +8,7 @@
 use crate::coding::Reader;
 use crate::coding::checksum::{self, Secret};
 use crate::key::RecordLayout;
-use crate::store::names::FileName;
+use crate::store::names::{FileName, LogClass};
 use crate::store::record::{RecordProblem, RecordView};
 
 /// The bytes of a segment's header.
@@ -39,42 +39,6 @@ pub const FLAG_ORDER: u8 = 1 << 4;
 const MARKER_BYTES: usize = FRAME_CRC_BYTES + 1 + 8;
 /// The maximum of [`LogFormat::unit_bytes`].
 pub const UNIT_BYTES_MAX: u32 = 1 << 16;
-
-/// What a log has. A database has at most one log of each class, with positions of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LogClass {
-    /// What users write.
-    User,
-    /// Records that were moved to free the space of dead ones, from 1 to [`LogClass::MOVED_MAX`].
-    Moved(u8),
-    /// Changes of an index.
-    Redo,
-}
-
-impl LogClass {
-    /// The number of classes of moved records.
-    pub const MOVED_MAX: u8 = 3;
-    const REDO: u8 = 7;
-
-    /// Returns the number of the class in files, of three bits.
-    pub const fn number(self) -> u8 {
-        match self {
-            LogClass::User => 0,
-            LogClass::Moved(number) => number,
-            LogClass::Redo => Self::REDO,
-        }
-    }
-
-    /// Returns the class with this number.
-    pub const fn from_number(number: u8) -> Option<LogClass> {
-        match number {
-            0 => Some(LogClass::User),
-            1..=Self::MOVED_MAX => Some(LogClass::Moved(number)),
-            Self::REDO => Some(LogClass::Redo),
-            _ => None,
-        }
-    }
-}
 
 /// The slots of a segment: ranges of numbers of units, one after another. A log whose records are only found by their
 /// positions has none.

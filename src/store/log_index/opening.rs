@@ -1,7 +1,7 @@
 //! Opens an index: the operations of the redo log are applied to the saved index, or to an empty one.
 
 use super::format::{Covered, RedoHeader, decode};
-use super::operations::{Lsn, Operation, Pending};
+use super::operations::{Lsn, OpenedShard, Pending};
 use super::redo::{Redo, SEGMENT_BYTES};
 use super::saved::{SavedFile, SavedIndex};
 use super::{LogIndex, LogIndexSettings, Shard};
@@ -27,27 +27,6 @@ pub struct RecoveredIndex {
     pub operations: u64,
     /// The end of the redo log.
     pub redo: Recovered,
-}
-
-/// A shard without locks, and the state from which operations are applied to it.
-pub(super) struct OpenedShard {
-    pub pages: HashPages,
-    pub lsn: Lsn,
-    waiting: Vec<Operation>,
-}
-
-impl OpenedShard {
-    pub fn new(pages: HashPages, lsn: Lsn) -> OpenedShard {
-        OpenedShard { pages, lsn, waiting: Vec::new() }
-    }
-
-    /// Applies the waiting operations. Returns `false` if an entry that one removes or replaces does not exist.
-    fn apply(&mut self) -> bool {
-        // The sort is stable: operations of one hash keep their order.
-        self.waiting.sort_by_key(|operation| operation.hash);
-        let pages = &mut self.pages;
-        self.waiting.drain(..).all(|operation| operation.apply(pages))
-    }
 }
 
 /// The course of reading the redo log.

@@ -131,3 +131,24 @@ impl Pending {
         runs + self.runs.capacity() * size_of::<Run>()
     }
 }
+
+/// A shard without locks, and the state from which operations are applied to it.
+pub(super) struct OpenedShard {
+    pub pages: HashPages,
+    pub lsn: Lsn,
+    pub waiting: Vec<Operation>,
+}
+
+impl OpenedShard {
+    pub fn new(pages: HashPages, lsn: Lsn) -> OpenedShard {
+        OpenedShard { pages, lsn, waiting: Vec::new() }
+    }
+
+    /// Applies the waiting operations. Returns `false` if an entry that one removes or replaces does not exist.
+    pub fn apply(&mut self) -> bool {
+        // The sort is stable: operations of one hash keep their order.
+        self.waiting.sort_by_key(|operation| operation.hash);
+        let pages = &mut self.pages;
+        self.waiting.drain(..).all(|operation| operation.apply(pages))
+    }
+}

@@ -9,8 +9,7 @@
 //! Each shard is captured when its turn comes, so only the pages of one shard have to be copied if they change while
 //! the index is saved. Its state relative to the redo log says which operations an opening has to apply.
 
-use super::opening::OpenedShard;
-use super::operations::Lsn;
+use super::operations::{Lsn, OpenedShard};
 use super::{LogIndex, LogIndexSettings};
 use crate::coding::checksum::{crc32c, crc32c_append};
 use crate::coding::{DecodeError, Decoder};

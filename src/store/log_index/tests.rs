@@ -4,8 +4,8 @@ use crate::coding::mix;
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::key::RecordLayout;
-use crate::store::log::format::{LogClass, LogFormat, SEGMENT_HEADER_BYTES};
-use crate::store::names::FileName;
+use crate::store::log::format::{LogFormat, SEGMENT_HEADER_BYTES};
+use crate::store::names::{FileName, LogClass};
 use std::collections::BTreeMap;
 
 const SETTINGS: LogIndexSettings = LogIndexSettings { hash_bits: 24, shards_log2: 3 };
