@@ -16,8 +16,10 @@ use siltstone::store::block::{Block, BlockBuilder};
 use siltstone::store::hash_store::{HashStoreFormat, HashStoreWriter};
 use siltstone::store::log::format::LogFormat;
 use siltstone::store::log::{Log, LogSettings};
+use siltstone::store::log_index::{LogIndex, LogIndexSettings, SaveStep};
 use siltstone::store::manifest::Header;
 use siltstone::store::merge::Entry;
+use siltstone::store::names::LogClass;
 use siltstone::store::ordered::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
 };
@@ -325,6 +327,44 @@ fn stores_in_hash_order() {
     let fences = IndexKind::Fences;
     check_sorted_store("sorted_stream_ribbon.bin", ANY_SIZE, fences, Some(ribbon), any_size);
     check_sorted_store("sorted_stream_cuckoo.bin", ANY_SIZE, fences, Some(cuckoo), any_size);
+}
+
+#[test]
+fn a_saved_index_with_the_redo_log_that_follows_it() {
+    let format = LogFormat::new(ANY_SIZE, 7, Secret::new(8)).of(LogClass::Redo);
+    let (settings, directory) = (LogIndexSettings { hash_bits: 24, shards_log2: 1 }, directory());
+    let index = LogIndex::create(&directory, settings, &format, &Arc::default()).unwrap();
+    let flush = |covered| {
+        let mut flush = index.start_flush();
+        flush.take_operations();
+        flush.log(&covered).unwrap();
+    };
+    let hash = |number: u64| KeyHasher::Keyed(SEED).hash(&number.to_le_bytes()).placement;
+    (0..2_000).for_each(|number| index.insert(hash(number % 1_900), number * 3));
+    flush([6_000, 1, 2, 3]);
+    let mut save = index.start_save(3, TAG).unwrap();
+    let saved = loop {
+        match index.save_step(&mut save).unwrap() {
+            SaveStep::Flush => {
+                // Each kind of operation, also on one hash.
+                for number in 0..50 {
+                    index.insert(hash(number + 5_000), number << 30);
+                    assert!(index.replace(hash(number), number * 3, number + 7_000));
+                    assert!(index.remove(hash(number + 200), number * 3 + 600));
+                    assert!(index.remove(hash(number + 5_000), number << 30));
+                }
+                flush([7_000, 4, 5, 6]);
+            }
+            SaveStep::Continues => {}
+            SaveStep::Written(saved) => break saved,
+        }
+    };
+    let files = [("redo-0000000000000000", "redo_segment.bin"), ("00000003.index", "saved_index.bin")];
+    let read = golden_directory(&directory, &files);
+    let (opened, recovered) =
+        LogIndex::open(&read, settings, &format, Some(saved), &Arc::default(), &mut |_, _| true).unwrap();
+    assert!(opened.snapshot().entries().eq(index.snapshot().entries()));
+    assert_eq!((recovered.covered, recovered.operations), ([7_000, 4, 5, 6], 200));
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub const TARGETS: &[Target] = &[
     reads("usage", &["usage"], targets::record::counts),
     reads("log_frames", &["log"], targets::log_frames::run),
     reads("log", &["log"], targets::log::run),
+    reads("redo", &["redo"], targets::log_index::redo),
+    reads("saved_index", &["saved_index", "hash_page", "store_file"], targets::log_index::saved),
     reads("manifest", &["manifest"], targets::manifest::run),
     reads("entropy_trie", &["entropy_trie"], targets::indexes::entropy_trie),
     reads("fences", &["fences"], targets::indexes::fences),

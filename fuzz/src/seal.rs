@@ -14,6 +14,8 @@ pub const SECRET: Secret = Secret::new(0x5EC2_E7ED);
 /// The kinds of stores whose slots have checksums.
 const CHECKED_SLOTS: u8 = 4;
 const CHECKED_TABLE: u8 = 5;
+/// The kind of store whose blocks have no checksums.
+const SAVED_INDEX: u8 = 6;
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
@@ -48,7 +50,7 @@ pub fn seal_store(layout: &RecordLayout, bytes: &mut [u8]) -> Option<()> {
             set_u32(bytes, footer + crc_at, crc);
         }
     }
-    if (512..=65_536).contains(&block_bytes) {
+    if (512..=65_536).contains(&block_bytes) && bytes[12] != SAVED_INDEX {
         let slot_bytes = match bytes[12] {
             CHECKED_SLOTS => layout.slot_bytes(false),
             CHECKED_TABLE => layout.slot_bytes(true),
@@ -134,4 +136,24 @@ pub fn frame(secret: Secret, position: u64, body: &[u8]) -> Vec<u8> {
 pub fn commit(sequence: u64, body: &[u8]) -> Vec<u8> {
     let covered = [&(body.len() as u32 + 8).to_le_bytes()[..], &sequence.to_le_bytes(), body].concat();
     [&crc32c::crc32c(&covered).to_le_bytes()[..], &covered].concat()
+}
+
+/// Corrects the checksums of a saved index: those of its pages, and those of the store file.
+pub fn seal_saved_index(bytes: &mut [u8]) -> Option<()> {
+    let footer = bytes.len().checked_sub(128)?;
+    let tag = crc32c::crc32c(bytes.get(footer + 20..footer + 28)?);
+    let section = usize::try_from(u64_at(bytes, footer + 52)?).ok()?;
+    let shards_log2 = *bytes.get(section.checked_add(7)?)?;
+    let (mut at, mut page) = (section + 8, 4096usize);
+    for _ in 0..1 << (shards_log2 % 8) {
+        let pages = u32_at(bytes, at.checked_add(12)?)?;
+        at += 16;
+        for _ in 0..pages.min(1000) {
+            let end = page.checked_add(u32_at(bytes, at)? as usize)?;
+            let crc = bytes.get(page..end).map(|page| crc32c::crc32c_append(tag, page));
+            set_u32(bytes, at + 4, crc.unwrap_or_default());
+            (page, at) = (end, at + 8);
+        }
+    }
+    seal_store(&RecordLayout { fixed: None, expiring: false }, bytes)
 }

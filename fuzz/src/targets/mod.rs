@@ -8,6 +8,7 @@ pub mod filters;
 pub mod indexes;
 pub mod log;
 pub mod log_frames;
+pub mod log_index;
 pub mod manifest;
 pub mod packet;
 pub mod record;

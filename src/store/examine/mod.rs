@@ -49,7 +49,7 @@ fn is_lost(error: &Error) -> bool {
 }
 
 /// Reads bytes; `None` if two attempts have failed because the device has lost them.
-fn read_if_readable<'a>(
+pub(in crate::store) fn read_if_readable<'a>(
     file: &File,
     offset: u64,
     length: usize,

@@ -16,6 +16,7 @@
 //! The locks in this module protect its memory only, for as long as one change takes.
 
 mod candidates;
+mod examine;
 mod format;
 mod opening;
 mod operations;
@@ -26,6 +27,7 @@ mod snapshot;
 mod tests;
 
 pub use candidates::Candidates;
+pub use examine::{ExaminedIndex, IndexToExamine};
 pub use format::{CLASSES, Covered};
 pub use opening::RecoveredIndex;
 pub use redo::Flush;

@@ -6,6 +6,7 @@ use super::redo::{Redo, SEGMENT_BYTES};
 use super::saved::{SavedFile, SavedIndex};
 use super::{LogIndex, LogIndexSettings, Shard};
 use crate::device::Directory;
+use crate::health::Health;
 use crate::index::hash_pages::HashPages;
 use crate::progress::Progress;
 use crate::store::log::format::LogFormat;
@@ -13,6 +14,7 @@ use crate::store::log::{Log, LogSettings, Recovered};
 use crate::sync::RwLock;
 use crate::sync::atomic::AtomicU64;
 use crate::{Error, Result};
+use std::sync::Arc;
 
 /// The number of operations that are applied together, in the order of the hashes: a page is then in the cache of the
 /// processor for all its operations. They take 24 bytes each.
@@ -102,13 +104,18 @@ impl Replay<'_> {
 }
 
 impl LogIndex {
-    /// Makes an empty index with an empty redo log.
+    /// Makes an empty index with an empty redo log. All logs of a database have one health.
     ///
     /// # Errors
     /// [`Error::Setting`] for settings outside their limits, and errors of the device.
-    pub fn create(directory: &Directory, settings: LogIndexSettings, format: &LogFormat) -> Result<LogIndex> {
+    pub fn create(
+        directory: &Directory,
+        settings: LogIndexSettings,
+        format: &LogFormat,
+        health: &Arc<Health>,
+    ) -> Result<LogIndex> {
         let shards = empty(settings)?;
-        let log = Log::create(directory, *format, SEGMENT_BYTES, 0)?;
+        let log = Log::create_in(directory, *format, SEGMENT_BYTES, 0, health)?;
         Ok(LogIndex::assemble(directory, settings, shards, Redo::new(log.into(), 0, 0), 0))
     }
 
@@ -123,6 +130,7 @@ impl LogIndex {
         settings: LogIndexSettings,
         format: &LogFormat,
         saved: Option<SavedIndex>,
+        health: &Arc<Health>,
         progress: &mut Progress<'_>,
     ) -> Result<(LogIndex, RecoveredIndex)> {
         settings.check()?;
@@ -130,7 +138,7 @@ impl LogIndex {
         let shards = file.as_ref().map_or_else(|| empty(settings), |file| file.load(progress))?;
         let from = saved.map_or(0, |saved| saved.redo_from);
         let log_settings = LogSettings { format: *format, segment_bytes: SEGMENT_BYTES, from, durable: from };
-        let (log, redo) = Log::open(directory, &log_settings, progress)?;
+        let (log, redo) = Log::open_in(directory, &log_settings, health, progress)?;
         let mut replay = Replay { settings, shards, log: &log, last: None, waiting: 0, operations: 0 };
         log.scan(from, progress, &mut |position, record| {
             replay.record(position, record.value.unwrap_or_default())

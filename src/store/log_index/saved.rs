@@ -13,7 +13,8 @@ use super::operations::{Lsn, OpenedShard};
 use super::{LogIndex, LogIndexSettings};
 use crate::coding::checksum::{crc32c, crc32c_append};
 use crate::coding::{DecodeError, Decoder};
-use crate::device::{Directory, Purpose, ReadAhead};
+use crate::damage::KeyRange;
+use crate::device::{Directory, File, Purpose, ReadAhead};
 use crate::index::hash_pages::{HashPage, HashPages};
 use crate::progress::Progress;
 use crate::store::file::{StoreFile, StoreFileWriter};
@@ -198,10 +199,17 @@ impl LogIndex {
 
 /// A page in the file: where it begins, after the first block, its length in bytes, and its checksum.
 #[derive(Debug, Clone, Copy)]
-struct PagePlace {
+pub(super) struct PagePlace {
     offset: u64,
-    length: usize,
+    pub length: usize,
     crc: u32,
+}
+
+impl PagePlace {
+    /// Returns the offset in the file, in bytes.
+    pub fn file_offset(&self) -> u64 {
+        self.offset + u64::from(BLOCK_BYTES)
+    }
 }
 
 /// A saved index that is open for reading.
@@ -267,15 +275,46 @@ impl SavedFile {
         Ok(shards)
     }
 
+    /// Returns the file.
+    pub fn device_file(&self) -> &File {
+        self.file.file()
+    }
+
+    /// Returns an error if the copy of the footer differs.
+    pub fn check_copy(&self, purpose: Purpose) -> Result<()> {
+        self.file.check_copy(purpose)
+    }
+
+    /// Returns the places of all pages, each with the hashes that belong to it.
+    pub fn places(&self) -> impl Iterator<Item = (KeyRange, PagePlace)> {
+        let pages = self.shards.iter().enumerate().flat_map(move |(shard, (_, places))| {
+            let first = move |page| self.settings.whole(shard, first_hash(places.len(), page));
+            places.iter().enumerate().map(move |(page, place)| (first(page), *place))
+        });
+        let mut pages = pages.peekable();
+        std::iter::from_fn(move || {
+            let (first, place) = pages.next()?;
+            let last = pages.peek().map_or(u64::MAX, |(next, _)| next.saturating_sub(1));
+            Some((KeyRange { first, last }, place))
+        })
+    }
+
     /// Decodes a page.
-    fn page(&self, place: &PagePlace, bytes: &[u8]) -> Result<HashPage> {
-        let at = place.offset + u64::from(BLOCK_BYTES);
-        let file = self.file.file();
+    pub fn page(&self, place: &PagePlace, bytes: &[u8]) -> Result<HashPage> {
+        let (at, file) = (place.file_offset(), self.file.file());
         if page_checksum(self.file.footer().tag, bytes) != place.crc {
             return Err(file.corrupt(at, "a page with a correct checksum", "other bytes"));
         }
         HashPage::decode(bytes).map_err(|error| file.corrupt(at, error.expected, error.got))
     }
+}
+
+/// Returns the lowest hash of a page of a shard with this number of pages.
+fn first_hash(pages: usize, page: usize) -> u64 {
+    let level = pages.max(1).ilog2();
+    let split = pages - (1 << level).min(pages);
+    let (number, bits) = if page < 2 * split { (page, level + 1) } else { (page - split, level) };
+    (number as u64).checked_shl(64 - bits).unwrap_or(0)
 }
 
 /// Decodes the directory of a file whose blocks have `pages_bytes`.

@@ -1,12 +1,14 @@
 use super::*;
 use crate::coding::checksum::Secret;
 use crate::coding::mix;
+use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::key::RecordLayout;
 use crate::store::log::format::{LogFormat, SEGMENT_HEADER_BYTES};
 use crate::store::names::{FileName, LogClass};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const SETTINGS: LogIndexSettings = LogIndexSettings { hash_bits: 24, shards_log2: 3 };
 
@@ -23,11 +25,11 @@ fn directory() -> Directory {
 }
 
 fn created(settings: LogIndexSettings) -> LogIndex {
-    LogIndex::create(&directory(), settings, &FORMAT).unwrap()
+    LogIndex::create(&directory(), settings, &FORMAT, &Arc::default()).unwrap()
 }
 
 fn open(directory: &Directory) -> Result<(LogIndex, RecoveredIndex)> {
-    LogIndex::open(directory, SETTINGS, &FORMAT, None, &mut |_, _| true)
+    LogIndex::open(directory, SETTINGS, &FORMAT, None, &Arc::default(), &mut |_, _| true)
 }
 
 /// What an index has to contain: the units of the kept bits of each hash, the youngest first.
@@ -140,7 +142,11 @@ fn settings_outside_their_limits_are_refused() {
         [(18, 0, true), (17, 0, false), (41, 0, true), (42, 0, false), (53, 12, true), (54, 13, false)]
     {
         let settings = LogIndexSettings { hash_bits, shards_log2 };
-        assert_eq!(LogIndex::create(&directory(), settings, &FORMAT).is_ok(), is_allowed, "{settings:?}");
+        assert_eq!(
+            LogIndex::create(&directory(), settings, &FORMAT, &Arc::default()).is_ok(),
+            is_allowed,
+            "{settings:?}"
+        );
     }
 }
 
@@ -182,7 +188,7 @@ struct Use {
 
 impl Use {
     fn new(seed: u64, directory: &Directory) -> Use {
-        let index = LogIndex::create(directory, SETTINGS, &FORMAT).unwrap();
+        let index = LogIndex::create(directory, SETTINGS, &FORMAT, &Arc::default()).unwrap();
         let flushes = vec![(0, Reference::default(), Covered::default())];
         let (numbers, reference) = (Numbers(seed << 32), Reference::default());
         Use { numbers, index, reference, flushes, save: None, committed: None, saves: 0 }
@@ -241,7 +247,8 @@ impl Use {
         self.flushes.drain(..kept);
         self.flushes.truncate(1);
         let (index, recovered) =
-            LogIndex::open(&directory, SETTINGS, &FORMAT, self.committed, &mut |_, _| true).unwrap();
+            LogIndex::open(&directory, SETTINGS, &FORMAT, self.committed, &Arc::default(), &mut |_, _| true)
+                .unwrap();
         assert!(index.snapshot().entries().eq(self.flushes[0].1.entries()));
         assert_eq!(recovered.covered, self.flushes[0].2);
         assert_eq!((index.len(), index.pending_bytes()), (index.snapshot().len(), 0));
@@ -282,7 +289,8 @@ fn a_saved_index_shortens_what_an_opening_reads() {
     assert!(used.index.redo_bytes() * 5 < before, "{} of {before} bytes", used.index.redo_bytes());
     assert!(used.index.redo().disk_bytes() < before / 2, "released segments");
     let (opened, recovered) =
-        LogIndex::open(&directory, SETTINGS, &FORMAT, used.committed, &mut |_, _| true).unwrap();
+        LogIndex::open(&directory, SETTINGS, &FORMAT, used.committed, &Arc::default(), &mut |_, _| true)
+            .unwrap();
     assert_eq!((opened.len(), recovered.operations), (20_000, 0));
     assert_eq!(opened.disk_bytes(), used.index.disk_bytes());
 }
@@ -297,27 +305,77 @@ fn a_saved_index_with_damage_or_of_another_shape_or_tag_is_refused() {
     }
     let saved = used.committed.unwrap();
     let open = |settings: LogIndexSettings, saved: SavedIndex| {
-        LogIndex::open(&directory, settings, &FORMAT, Some(saved), &mut |_, _| true).err()
+        LogIndex::open(&directory, settings, &FORMAT, Some(saved), &Arc::default(), &mut |_, _| true).err()
     };
     assert!(open(SETTINGS, saved).is_none());
     assert!(open(SETTINGS, SavedIndex { tag: saved.tag ^ 1, ..saved }).is_some());
     assert!(open(LogIndexSettings { hash_bits: 25, ..SETTINGS }, saved).is_some());
     let file = directory.open(&saved.file_name(), Access::Buffered).unwrap();
     let length = file.length().unwrap();
-    let mut refused = 0;
+    let examined = || {
+        let saved = Some(saved);
+        let closed = IndexToExamine { directory: &directory, settings: SETTINGS, format: FORMAT, saved };
+        let closed = closed.examine(&mut |_| true).unwrap().damage;
+        let open = used.index.examine(saved, &mut |_| true).unwrap();
+        assert_eq!(format!("{open:?}"), format!("{closed:?}"));
+        closed
+    };
+    assert!(examined().is_empty());
+    let (mut refused, mut pages) = (0, Vec::new());
     for at in (4096..length).step_by(197) {
         let mut byte = AlignedBuffer::default();
         let right = file.read(Purpose::Maintain, at, 1, &mut byte).unwrap()[0];
         file.write(Purpose::Maintain, at, &[right ^ 0x10]).unwrap();
+        let damage = examined();
         match open(SETTINGS, saved) {
             // Padding has no checksum, and an opening does not read the copy of the footer.
-            None => assert_eq!(right, if at < length - 256 { 0 } else { right }, "byte {at}"),
-            Some(Error::Corrupt { .. }) => refused += 1,
+            None => assert_eq!(
+                (right, damage.is_empty()),
+                (if at < length - 256 { 0 } else { right }, at < length - 256)
+            ),
+            Some(Error::Corrupt { .. }) => {
+                refused += 1;
+                assert_eq!(damage.len(), 1, "byte {at}");
+                pages.extend((damage[0].part == DamagedPart::Index).then_some(damage[0].lost[0]));
+            }
             Some(other) => panic!("byte {at}: {other}"),
         }
         file.write(Purpose::Maintain, at, &[right]).unwrap();
     }
     assert!(refused * 197 > 15_000, "{refused} refusals of {length} bytes");
+    // All pages together have all hashes.
+    pages.dedup();
+    assert_eq!((pages[0].first, pages[pages.len() - 1].last), (0, u64::MAX));
+    assert!(pages.is_sorted_by(|one, other| one.last.wrapping_add(1) == other.first), "{pages:?}");
+}
+
+#[test]
+fn damage_of_the_redo_log_is_found_before_an_opening_and_while_the_index_is_open() {
+    let directory = directory();
+    let mut used = Use::new(1, &directory);
+    (0..40).for_each(|_| used.step());
+    used.flush();
+    used.index.sync_redo().unwrap();
+    let examine = || {
+        let saved = used.committed;
+        let closed = IndexToExamine { directory: &directory, settings: SETTINGS, format: FORMAT, saved };
+        let open = used.index.examine(saved, &mut |_| true).unwrap();
+        (closed.examine(&mut |_| true).unwrap(), open)
+    };
+    let (closed, open) = examine();
+    assert!(closed.damage.is_empty() && open.is_empty() && closed.torn_bytes == 0);
+    assert_eq!(closed.redo_end, used.index.redo().end());
+    let name = directory.list().unwrap().into_iter().find(|name| name.starts_with("redo")).unwrap();
+    let file = directory.open(&name, Access::Buffered).unwrap();
+    file.write(Purpose::Maintain, 500, &[7; 5]).unwrap();
+    let (closed, open) = examine();
+    for damage in [&closed.damage[..], &open] {
+        assert!(matches!(damage, [Damage { lost, may_be_older: true, .. }] if *lost == [KeyRange::ALL]));
+    }
+    let other = LogIndexSettings { hash_bits: 25, ..SETTINGS };
+    let closed = IndexToExamine { directory: &directory, settings: other, format: FORMAT, saved: None };
+    let damage = closed.examine(&mut |_| true).unwrap().damage;
+    assert!(damage.iter().any(|damage| damage.part == DamagedPart::Records), "{damage:?}");
 }
 
 #[test]
@@ -336,7 +394,7 @@ fn operations_that_were_taken_and_not_logged_end_all_writing() {
 #[test]
 fn a_redo_log_without_a_flush_or_of_another_index_is_refused() {
     let directory = directory();
-    let index = LogIndex::create(&directory, SETTINGS, &FORMAT).unwrap();
+    let index = LogIndex::create(&directory, SETTINGS, &FORMAT, &Arc::default()).unwrap();
     (0..100).for_each(|unit| index.insert(mix(unit), unit));
     // A flush that is left out.
     *index.redo.flush.lock() += 1;
@@ -344,13 +402,13 @@ fn a_redo_log_without_a_flush_or_of_another_index_is_refused() {
     let error = open(&directory).err().unwrap().to_string();
     assert!(error.contains("expected flush 0 or one before it, got flush 1"), "{error}");
     let other = LogIndexSettings { hash_bits: 25, ..SETTINGS };
-    assert!(LogIndex::open(&directory, other, &FORMAT, None, &mut |_, _| true).is_err());
+    assert!(LogIndex::open(&directory, other, &FORMAT, None, &Arc::default(), &mut |_, _| true).is_err());
 }
 
 #[test]
 fn an_operation_on_an_entry_that_does_not_exist_is_damage() {
     let directory = directory();
-    let index = LogIndex::create(&directory, SETTINGS, &FORMAT).unwrap();
+    let index = LogIndex::create(&directory, SETTINGS, &FORMAT, &Arc::default()).unwrap();
     index.shards[0].write().pending.push(Operation::remove(0, 7));
     flush(&index, Covered::default());
     assert!(matches!(open(&directory), Err(Error::Corrupt { .. })));
