@@ -132,7 +132,24 @@ pub fn with_scratch<T>(work: impl FnOnce(&mut AlignedBuffer) -> T) -> T {
     })
 }
 
-/// Returns the memory of the buffers of all threads, in bytes.
+/// Other memory of a thread, which counts with the buffers while this value exists.
+pub(super) struct CountedMemory(usize);
+
+impl CountedMemory {
+    /// Counts this many bytes.
+    pub(super) fn new(bytes: usize) -> Self {
+        SCRATCH_BYTES.fetch_add(bytes, Relaxed);
+        CountedMemory(bytes)
+    }
+}
+
+impl Drop for CountedMemory {
+    fn drop(&mut self) {
+        SCRATCH_BYTES.fetch_sub(self.0, Relaxed);
+    }
+}
+
+/// Returns the memory of the buffers of all threads, and of the stacks of the threads of this module, in bytes.
 pub fn scratch_bytes() -> usize {
     SCRATCH_BYTES.load(Relaxed)
 }

@@ -8,10 +8,9 @@
 //! A directory has a queue for each purpose of background work, so that the one merge and the one conversion that run
 //! at a time do not wait for each other. A piece owns its buffer and keeps its file open until it has completed, also
 //! if its user has dropped it. A [`PieceExecutor`] of the directory's backend executes pieces, in any order: `io_uring`
-//! for real files, a random order in tests. Without one, and while gets read from the same directory, a piece is
-//! executed when it begins: a get queues behind what was given to the drive before.
+//! for real files, or threads where the system has none; a random order in tests. Without one, and while gets read from
+//! the same directory, a piece is executed when it begins: a get queues behind what was given to the drive before.
 
-use super::counters::RecentGets;
 use super::{AlignedBuffer, FileBackend, IoCounters};
 use crate::sync::Mutex;
 use std::io::{self, ErrorKind};
@@ -280,6 +279,56 @@ mod tests {
         }
         assert!(reader.read(&file, at..end, 0, |_, _| Ok(())).is_err());
         check(&file, 4);
+    }
+
+    /// Runs the tests of this module, of which this is one, in a process in which the system refuses `io_uring`.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn where_io_uring_is_refused_threads_execute_the_pieces() {
+        use crate::device::{IoBackend, io_backend};
+        use std::os::unix::process::CommandExt;
+        const REFUSED: &str = "SILTSTONE_TEST_WITHOUT_IO_URING";
+        if std::env::var_os(REFUSED).is_some() {
+            assert_eq!(io_backend(), IoBackend::Pread);
+            let folder = folder();
+            let file = create(&folder);
+            let tickets = begin(&file, 0..20);
+            let is_ours = |task: std::fs::DirEntry| {
+                std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name == "siltstone-io\n")
+            };
+            assert!(std::fs::read_dir("/proc/self/task").unwrap().flatten().any(is_ours));
+            tickets.into_iter().for_each(|ticket| drop(file.finish_write(ticket).unwrap()));
+            return check(&file, 20);
+        }
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.arg("device::queue::tests").env(REFUSED, "");
+        // SAFETY: the function only makes system calls.
+        unsafe { command.pre_exec(refuse_io_uring) };
+        let outcome = command.output().unwrap();
+        let printed = String::from_utf8_lossy(&outcome.stdout);
+        assert!(outcome.status.success() && printed.contains("where_io_uring_is_refused"), "{printed}");
+    }
+
+    /// Makes the system refuse `io_uring` to this process, as containers do.
+    #[cfg(target_os = "linux")]
+    fn refuse_io_uring() -> io::Result<()> {
+        let word = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+        let is_equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+        let end = (libc::BPF_RET | libc::BPF_K) as u16;
+        let line = |code, k, jf| libc::sock_filter { code, jt: 0, jf, k };
+        let mut lines = [
+            line(word, 0, 0),
+            line(is_equal, libc::SYS_io_uring_setup as u32, 1),
+            line(end, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32, 0),
+            line(end, libc::SECCOMP_RET_ALLOW, 0),
+        ];
+        let filter = libc::sock_fprog { len: lines.len() as u16, filter: lines.as_mut_ptr() };
+        // SAFETY: the filter points to `lines`, which the system copies during the call.
+        let refused = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &filter) == 0
+        };
+        if refused { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     #[cfg(target_os = "linux")]

@@ -22,6 +22,7 @@ mod random;
     path = "no_ring.rs"
 )]
 pub(super) mod ring;
+mod threads;
 #[cfg_attr(not(target_os = "linux"), path = "no_window.rs")]
 mod window;
 
@@ -244,7 +245,7 @@ impl DirectoryBackend for SystemDirectory {
     }
 
     fn executor(&self) -> Option<Box<dyn PieceExecutor>> {
-        ring::executor()
+        Some(ring::executor().unwrap_or_else(threads::executor))
     }
 
     fn open_files(&self) -> Option<(u64, u64)> {
