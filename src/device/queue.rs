@@ -11,6 +11,7 @@
 //! for real files, or threads where the system has none; a random order in tests. Without one, and while gets read from
 //! the same directory, a piece is executed when it begins: a get queues behind what was given to the drive before.
 
+use super::counters::RecentGets;
 use super::{AlignedBuffer, FileBackend, IoCounters};
 use crate::sync::Mutex;
 use std::io::{self, ErrorKind};
