@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// The number of operations that are applied together, in the order of the hashes: a page is then in the cache of the
 /// processor for all its operations. They take 24 bytes each.
-const OPERATIONS_AT_ONCE: usize = 1 << 20;
+const OPERATIONS_AT_ONCE: usize = if cfg!(test) { 1 << 8 } else { 1 << 20 };
 
 /// What an opened index contains.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
