@@ -1,5 +1,6 @@
 //! A directory and a file as the other modules use them: operations are counted, and errors name the file.
 
+use super::counters::RecentGets;
 use super::queue::{Piece, PieceQueue, SHARED_PIECE_BYTES_MAX, Ticket};
 use super::removal::Removals;
 use super::system::SystemDirectory;
@@ -7,6 +8,7 @@ use super::{
     Access, AlignedBuffer, DirectoryBackend, FileBackend, IoCounters, IoSnapshot, LOCK, Purpose,
     QUEUE_DEPTH_MAX,
 };
+use crate::sync::Mutex;
 use crate::{Error, Result};
 use std::io;
 use std::ops::Range;
@@ -17,6 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Writeback is started in units of this many bytes, independent of the size of pieces: each request costs as much time
 /// as writing 10 KiB.
 pub(super) const WRITEBACK_BYTES: u64 = 1 << 20;
+/// The unit while gets read, in bytes.
+const SHARED_WRITEBACK_BYTES: u64 = 256 << 10;
 
 /// The default number of reads of a batch in flight.
 const QUEUE_DEPTH: usize = 32;
@@ -56,6 +60,8 @@ pub struct Directory {
     counters: Arc<IoCounters>,
     removals: Arc<Removals>,
     queues: Arc<PieceQueues>,
+    /// Checked for each unit of writeback.
+    gets: Arc<Mutex<RecentGets>>,
     access: Access,
     queue_depth: usize,
     skips_checksums_on_get: bool,
@@ -71,6 +77,7 @@ impl Directory {
             counters: Arc::default(),
             queues,
             removals: Arc::default(),
+            gets: Arc::default(),
             access,
             queue_depth: QUEUE_DEPTH,
             skips_checksums_on_get: false,
@@ -134,10 +141,11 @@ impl Directory {
         self.access
     }
 
-    /// Returns the unit of writeback of a buffered file, in bytes. Large units cost least; but with direct I/O lookups
-    /// queue behind each of them, so units are smaller then.
+    /// Returns the next unit of writeback of a buffered file, in bytes. Large units cost least; but with direct I/O
+    /// gets queue behind each of them, so units are smaller while gets read.
     pub fn writeback_bytes(&self) -> u64 {
-        if self.access.is_direct() { 256 << 10 } else { WRITEBACK_BYTES }
+        let leaves_drive = self.access.is_direct() && self.gets.lock().check(&self.counters);
+        if leaves_drive { SHARED_WRITEBACK_BYTES } else { WRITEBACK_BYTES }
     }
 
     /// Returns the counts of all files of this directory.
@@ -403,8 +411,9 @@ impl File {
     }
 
     /// Appends `bytes` at `offset`, after all others of the file. A read returns them, and they survive the end of the
-    /// process. Until [`end_append`](File::end_append) the file may be up to 1 MiB longer, by zeros. Real files are
-    /// mapped into memory where the system supports it, so that this is a copy instead of a system call.
+    /// process. Until [`end_append`](File::end_append) the file may be up to 1 MiB longer, by zeros. The end of
+    /// a real file is mapped into memory where the system supports it, so that this is a copy instead of a system call
+    /// if the bytes are few.
     pub fn append(&self, purpose: Purpose, offset: u64, bytes: &[u8]) -> Result<()> {
         self.counters.write(purpose, bytes.len());
         let outcome = match self.maps_appends {

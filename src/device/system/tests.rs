@@ -292,6 +292,24 @@ fn steps_that_free_space_are_large_unless_gets_read() {
 }
 
 #[test]
+fn with_direct_access_units_of_writeback_are_small_while_gets_read() {
+    let folder = folder();
+    for access in [Access::Buffered, Access::DirectOrBuffered] {
+        let directory = Directory::system(folder.path(), access).unwrap();
+        let file = directory.create(&format!("{access:?}"), Access::Buffered).unwrap();
+        file.write(Purpose::Log, 0, &pattern(10)).unwrap();
+        let before = directory.writeback_bytes();
+        file.read(Purpose::Get, 0, 1, &mut AlignedBuffer::default()).unwrap();
+        let meanwhile = directory.writeback_bytes();
+        assert_eq!(meanwhile < before, access.is_direct());
+        for _ in 0..100 {
+            directory.writeback_bytes();
+        }
+        assert_eq!(directory.writeback_bytes(), before);
+    }
+}
+
+#[test]
 fn a_removed_file_with_a_link_in_a_checkpoint_keeps_its_contents() {
     let (from, to) = (folder(), folder());
     let (directory, target) = (directory(from.path()), directory(to.path()));
@@ -516,7 +534,7 @@ fn assert_succeeded(child: i32) {
 /// Lengths around those of pages, windows and copies, each appended after the others, with syncs in between.
 #[test]
 fn what_is_appended_is_read_at_once_and_the_file_ends_where_it_was_ended() {
-    const LENGTHS: [usize; 12] = [1, 63, 4032, 4096, 70_000, 9, 32 << 10, 1 << 20, 5, 20_000, 3 << 20, 700];
+    const LENGTHS: [usize; 13] = [1, 63, 4032, 4096, 70_000, 9, 256, 257, 1 << 20, 5, 20_000, 3 << 20, 250];
     let folder = tempfile::tempdir().unwrap();
     for maps in [true, false] {
         let directory = Directory::system(folder.path(), Access::Buffered).unwrap().map_appends(maps);

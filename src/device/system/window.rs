@@ -1,4 +1,4 @@
-//! Appending to a file through a mapping: a write copies into the page cache, without a system call.
+//! Appending to a file through a mapping: a short write copies into the page cache, without a system call.
 //!
 //! ```text
 //! file    | written ................. | zeros, reserved |
@@ -27,8 +27,9 @@ const READY_BYTES_MAX: usize = 64 << 10;
 /// The number of bytes that are made writable after a sync. More would be written by the next sync, as zeros. Windows
 /// begin at multiples of it, so systems with larger pages refuse them.
 const READY_BYTES_MIN: usize = 4 << 10;
-/// Longer writes are cheaper by `pwrite`.
-const COPIED_BYTES_MAX: usize = 32 << 10;
+/// Longer writes are cheaper by `pwrite`: a copy costs less than a call, but each mapped page is made writable, and
+/// protected again when it is written to the device, which interrupts the other threads of the process.
+const COPIED_BYTES_MAX: usize = 256;
 
 /// The file systems that write in place: a page whose space is reserved can always be written. The numbers are those of
 /// ext4, XFS and tmpfs.

@@ -77,6 +77,8 @@ struct Tail {
     buffer_base: u64,
     buffer: Vec<u8>,
     writeback_base: u64,
+    /// The unit of writeback at present.
+    writeback_bytes: u64,
     /// What the last order marker in the segment states.
     order: Option<u64>,
 }
@@ -135,8 +137,14 @@ impl Log {
         let last = segments[segments.len() - 1].clone();
         let first_base = segments[0].base;
         let Shared { health, slots } = shared;
-        let tail =
-            Tail { segment: last, buffer_base: end, buffer: Vec::new(), writeback_base: end, order: None };
+        let tail = Tail {
+            segment: last,
+            buffer_base: end,
+            buffer: Vec::new(),
+            writeback_base: end,
+            writeback_bytes: directory.writeback_bytes(),
+            order: None,
+        };
         Log {
             directory: directory.clone(),
             format,
@@ -286,12 +294,13 @@ impl Log {
         tail.buffer.shrink_to(self.buffer_bytes_max.load(Ordering::Relaxed));
         // Only now may readers use the file: `written` is published after the write.
         self.written.store(tail.buffer_base, Ordering::Release);
-        if tail.buffer_base - tail.writeback_base >= self.directory.writeback_bytes() {
+        if tail.buffer_base - tail.writeback_base >= tail.writeback_bytes {
             // Without the last page, to which the next write appends.
             let end = tail.buffer_base - tail.segment.offset_of(tail.buffer_base) % PAGE_BYTES;
             let start = tail.segment.offset_of(tail.writeback_base);
             tail.segment.file().start_writeback(start, end - tail.writeback_base);
             tail.writeback_base = end;
+            tail.writeback_bytes = self.directory.writeback_bytes();
         }
         Ok(())
     }
