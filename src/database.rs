@@ -214,10 +214,9 @@ impl Database {
         self.inner.workers.admit(bytes)?;
         let locked = self.inner.lock.to_write()?;
         let durability = options.durability.unwrap_or(self.inner.durability);
-        self.engine().write(writes, durability, self.inner.clock.now_ms())?;
+        self.engine().write(writes, durability, &|| self.inner.clock.now_ms())?;
         drop(locked);
         self.inner.usage.count_writes(writes.iter().map(HashedWrite::write));
-        self.inner.workers.wake();
         Ok(())
     }
 

@@ -45,10 +45,13 @@ pub struct Health {
 
 impl Health {
     /// Returns an error if something failed before. Only a hint unless a lock of the table above is held.
+    #[inline]
     pub fn check(&self) -> Result<()> {
-        if !self.failed.load(Ordering::Acquire) {
-            return Ok(());
-        }
+        if self.failed.load(Ordering::Acquire) { self.refuse() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn refuse(&self) -> Result<()> {
         #[cfg(feature = "mistakes")]
         if self.ignores_failures.load(Ordering::Relaxed) {
             return Ok(());
@@ -57,6 +60,7 @@ impl Health {
     }
 
     /// Returns an error after [`close`](Health::close).
+    #[inline]
     pub fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }

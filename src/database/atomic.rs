@@ -283,7 +283,6 @@ impl Database {
             Ok(())
         })?;
         drop(locked);
-        inner.workers.wake();
         Ok(())
     }
 }

@@ -1,7 +1,6 @@
 //! The lock on the directory of an open database, and the permission to change its files.
 //!
 //! Every change of a file holds the lock shared. Closing waits for running changes and then releases the lock. After
-//! that no handle of the database changes anything, and another opening can take the directory.
 //! that no handle of the database changes anything, so another opening has the directory to itself.
 
 use crate::device::process_mark;

@@ -15,7 +15,7 @@
 use super::clock::Clock;
 use super::lock::DirectoryLock;
 use super::usage::UsageCounters;
-use crate::engine::{Engine, Step};
+use crate::engine::{Background, Engine, Step};
 use crate::sync::{Condvar, Mutex, yield_now};
 use crate::{Error, Result};
 use std::io;
@@ -122,9 +122,13 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Admits a write of this many bytes, possibly after a delay.
+    /// Admits a write of this many bytes, possibly after a delay. Wakes a worker if earlier writes have left work; the
+    /// work of the last write starts at the latest when the patience of a worker ends.
     pub fn admit(&self, bytes: usize) -> Result<()> {
-        let pressure = self.shared.engine.background().pressure;
+        let Background { pressure, wants_thread, .. } = self.shared.engine.background();
+        if wants_thread && self.shared.threads > 0 {
+            self.shared.wake_sleeper();
+        }
         if pressure <= PRESSURE_SLOW { Ok(()) } else { self.shared.slow(pressure, bytes) }
     }
 

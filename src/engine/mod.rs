@@ -125,6 +125,9 @@ pub struct Background {
     pub slack: f64,
 }
 
+/// Returns the time, in milliseconds since the Unix epoch. Called only where the time is needed.
+pub type Now<'a> = dyn Fn() -> TimestampMs + 'a;
+
 /// The callback of [`Engine::update_many`]: it gets the values that were found, and sets the changes.
 pub type Changing<'a> = dyn FnMut(&[Option<Found>], &mut [Change]) -> Result<()> + 'a;
 
@@ -187,7 +190,7 @@ pub trait Engine: Send + Sync {
     }
 
     /// Applies all writes or none. When it returns, they are visible and have the requested durability.
-    fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: TimestampMs) -> Result<()>;
+    fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: &Now<'_>) -> Result<()>;
 
     /// Reads the keys, calls `change` once with their values, and applies all the changes that it sets, or none. The
     /// changes are [`Change::Keep`] at first. No other write to these keys happens in between. When this returns, the

@@ -153,8 +153,13 @@ impl Item<'_> {
         let (words, tail) = (&self.payload[..whole], &key[whole * 8..]);
         let same =
             words.iter().zip(key.chunks_exact(8)).all(|(word, bytes)| word.load(Relaxed) == word_of(bytes));
-        same && (tail.is_empty()
-            || (self.payload[whole].load(Relaxed) ^ word_of(tail)) << (64 - 8 * tail.len()) == 0)
+        let unused_bits = 64 - 8 * tail.len();
+        // The last 8 bytes end with the tail, so a long key is not read byte by byte.
+        let tail_word = || match key.last_chunk::<8>() {
+            Some(last) => u64::from_le_bytes(*last) >> unused_bits,
+            None => word_of(tail),
+        };
+        same && (tail.is_empty() || (self.payload[whole].load(Relaxed) ^ tail_word()) << unused_bits == 0)
     }
 
     /// Calls `show` with the key, value and expiry time of each of these items.

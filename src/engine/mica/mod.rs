@@ -29,7 +29,7 @@ pub use settings::MicaSettings;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
 use crate::engine::settings::SettingsTable;
-use crate::engine::{Capabilities, Changing, Engine, Found, Record, ScanLimit, ScanPage, Snapshot};
+use crate::engine::{Capabilities, Changing, Engine, Found, Now, Record, ScanLimit, ScanPage, Snapshot};
 use crate::health::Health;
 use crate::key::{Key, KeyHasher};
 use crate::mica::{Crew, HashedKey, Partition, Reader, RecordLayout, Space};
@@ -181,9 +181,9 @@ impl<S: Space> Engine for Mica<S> {
         Ok(self.partitions[partition].reader.get(key, now_ms, &mut Vec::new()).is_some())
     }
 
-    fn write(&self, writes: &[HashedWrite<'_>], _durability: Durability, now_ms: TimestampMs) -> Result<()> {
+    fn write(&self, writes: &[HashedWrite<'_>], _durability: Durability, now_ms: &Now<'_>) -> Result<()> {
         self.check_writable()?;
-        self.write_all(writes, now_ms)
+        self.write_all(writes, now_ms())
     }
 
     fn update_many(

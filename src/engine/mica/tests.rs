@@ -38,7 +38,7 @@ fn put(engine: &dyn Engine, key: u32, value: &[u8], expires_at_ms: u64, now_ms: 
 
 fn write(engine: &dyn Engine, writes: &[Write<'_>], now_ms: u64) -> Result<()> {
     let writes: Vec<_> = writes.iter().map(|write| HashedWrite::new(*write, &engine.hasher())).collect();
-    engine.write(&writes, Durability::Buffered, now_ms)
+    engine.write(&writes, Durability::Buffered, &|| now_ms)
 }
 
 fn get(engine: &dyn Engine, key: u32) -> Option<Bytes> {

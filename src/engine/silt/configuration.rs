@@ -12,6 +12,15 @@ pub(super) struct Configuration {
     pub hasher: PartitionHasher,
 }
 
+/// Where a key belongs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Route {
+    /// The number of the partition.
+    pub partition: usize,
+    /// The hash of the key within the partition.
+    pub hash: KeyHash,
+}
+
 impl Configuration {
     pub fn new(directory: Directory, settings: SiltSettings, header: Header) -> Configuration {
         let hasher = header.records().hasher;
@@ -25,8 +34,8 @@ impl Configuration {
 
     /// Returns the partition of a key and the hash of the key in it.
     #[inline]
-    pub fn route(&self, key: Key<'_>) -> (usize, KeyHash) {
+    pub fn route(&self, key: Key<'_>) -> Route {
         let bits = self.hasher.partitions_log2;
-        (key.hash().partition(bits), key.hash().within_partition(bits))
+        Route { partition: key.hash().partition(bits), hash: key.hash().within_partition(bits) }
     }
 }

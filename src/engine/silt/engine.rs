@@ -20,7 +20,9 @@ use crate::cache::RecordCache;
 use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::engine::settings::SettingsTable;
-use crate::engine::{Background, Capabilities, Changing, Engine, Found, ScanLimit, ScanPage, Snapshot, Step};
+use crate::engine::{
+    Background, Capabilities, Changing, Engine, Found, Now, ScanLimit, ScanPage, Snapshot, Step,
+};
 use crate::health::Health;
 use crate::key::{Key, KeyHasher};
 use crate::progress::Progress;
@@ -167,7 +169,7 @@ impl Engine for Silt {
         Ok(self.reader.may_contain(key))
     }
 
-    fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, _now_ms: TimestampMs) -> Result<()> {
+    fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, _now_ms: &Now<'_>) -> Result<()> {
         self.check_writable()?;
         self.writer.write(writes, durability)
     }

@@ -1,12 +1,12 @@
 //! The partitions: for each its LogStore, its view and the lock of its writer.
 
-use super::configuration::Configuration;
+use super::configuration::{Configuration, Route};
 use super::policy::{self, OCCUPANCY, PartitionCounts, log_store_settings};
 use super::stores::Stores;
 use super::view::{PartitionSnapshot, View};
 use crate::compose::with_locks;
 use crate::device::{AlignedBuffer, Purpose};
-use crate::key::{Key, KeyHash};
+use crate::key::Key;
 use crate::store::log::{Log, LogView};
 use crate::store::log_store::{FrozenLog, LogStore, LogStoreSettings};
 use crate::store::ordered::OrderedTable;
@@ -132,10 +132,10 @@ impl Partitions {
         &self.partitions[number]
     }
 
-    /// Returns the stores of a partition to search for a key.
+    /// Returns the stores to search for a key.
     #[inline]
-    pub fn stores_of(&self, number: usize, hash: KeyHash) -> Stores {
-        let state = self.partitions[number].state.read();
+    pub fn stores_of(&self, Route { partition, hash }: Route) -> Stores {
+        let state = self.partitions[partition].state.read();
         let active = state.active.candidates(hash);
         let view = state.view.clone();
         // The log's view is taken under the state's lock: a segment that the state points to is released only after the
@@ -194,13 +194,16 @@ impl Partitions {
     pub fn index(
         &self,
         key: Key<'_>,
-        (number, hash): (usize, KeyHash),
+        Route { partition, hash }: Route,
         position: u64,
         buffer: &mut AlignedBuffer,
     ) -> Result<bool> {
-        let partition = &self.partitions[number];
-        let candidates = partition.state.read().active.candidates(hash);
+        let partition = &self.partitions[partition];
+        let mut state = partition.state.write();
+        let candidates = state.active.candidates(hash);
         if !candidates.is_empty() {
+            // Gets do not wait for reads of the log.
+            drop(state);
             let log = self.log.view();
             // A tag may be that of another key, so the record's key is compared. Only then is the old position
             // replaced.
@@ -211,8 +214,8 @@ impl Partitions {
                     return Ok(true);
                 }
             }
+            state = partition.state.write();
         }
-        let mut state = partition.state.write();
         if state.active.is_empty() {
             // Positions are stored as distances from the start, which the other partitions may have moved far away.
             state.active.restart(position);
@@ -229,8 +232,8 @@ impl Partitions {
     }
 
     /// Freezes the LogStore, and indexes the record in the next one. The caller holds the partition's writer.
-    pub fn freeze_and_index(&self, (number, hash): (usize, KeyHash), position: u64) -> Result<()> {
-        let mut state = self.partitions[number].state.write();
+    pub fn freeze_and_index(&self, Route { partition, hash }: Route, position: u64) -> Result<()> {
+        let mut state = self.partitions[partition].state.write();
         if !self.is_due(&state, position) {
             self.full_tables.tables.fetch_add(1, Relaxed);
             self.full_tables.records.fetch_add(state.active.len().into(), Relaxed);

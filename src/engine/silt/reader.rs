@@ -1,6 +1,6 @@
 //! Gets: from the record cache, or from the stores of the key's partition.
 
-use super::configuration::Configuration;
+use super::configuration::{Configuration, Route};
 use super::memory_budget::MemoryBudget;
 use super::partition::Partitions;
 use super::stores::{LookupContext, Stores};
@@ -51,15 +51,15 @@ impl Reader {
         now_ms: TimestampMs,
         value: &mut Vec<u8>,
     ) -> Result<Option<TimestampMs>> {
-        let (partition, hash) = self.configuration.route(key);
+        let route = self.configuration.route(key);
         let start = value.len();
-        match self.cache.get(cache_hash(hash), key.bytes(), value) {
+        match self.cache.get(cache_hash(route.hash), key.bytes(), value) {
             Ok(expires_at_ms) if has_expired(expires_at_ms, now_ms) => {
                 value.truncate(start);
                 Ok(None)
             }
             Ok(expires_at_ms) => Ok(Some(expires_at_ms)),
-            Err(ticket) => self.look_up(key, (partition, hash), now_ms, ticket, value),
+            Err(ticket) => self.look_up(key, route, now_ms, ticket, value),
         }
     }
 
@@ -68,21 +68,21 @@ impl Reader {
     fn look_up(
         &self,
         key: Key<'_>,
-        (partition, hash): (usize, KeyHash),
+        route: Route,
         now_ms: TimestampMs,
         ticket: Ticket,
         value: &mut Vec<u8>,
     ) -> Result<Option<TimestampMs>> {
         self.memory.account_for_read_buffers();
-        let stores = self.partitions.stores_of(partition, hash);
-        let context = self.context(key.bytes(), hash, now_ms, ticket);
+        let stores = self.partitions.stores_of(route);
+        let context = self.context(key.bytes(), route.hash, now_ms, ticket);
         with_scratch(|buffer| stores.look_up(&context, buffer, value))
     }
 
     /// Returns false only if the key is certainly absent. Reads nothing from the device.
     pub fn may_contain(&self, key: Key<'_>) -> bool {
-        let (partition, hash) = self.configuration.route(key);
-        self.partitions.stores_of(partition, hash).may_contain(hash)
+        let route = self.configuration.route(key);
+        self.partitions.stores_of(route).may_contain(route.hash)
     }
 
     /// Returns the size of a block on flash, in bytes.
@@ -97,9 +97,9 @@ impl Reader {
         now_ms: TimestampMs,
         ticket: Ticket,
     ) -> (LookupContext<'a>, Stores) {
-        let (partition, hash) = self.configuration.route(key);
-        let stores = self.partitions.stores_of(partition, hash);
-        (self.context(key.bytes(), hash, now_ms, ticket), stores)
+        let route = self.configuration.route(key);
+        let stores = self.partitions.stores_of(route);
+        (self.context(key.bytes(), route.hash, now_ms, ticket), stores)
     }
 
     /// Returns the stores to search for a key in a snapshot. The cache is not used: it has younger records than the
@@ -111,7 +111,7 @@ impl Reader {
         partitions: &[PartitionSnapshot],
         log: &LogView,
     ) -> (LookupContext<'a>, Stores) {
-        let (partition, hash) = self.configuration.route(key);
+        let Route { partition, hash } = self.configuration.route(key);
         let PartitionSnapshot { active, view } = &partitions[partition];
         let stores = Stores { active: active.candidates(hash), view: view.clone(), log: Some(log.clone()) };
         (self.context(key.bytes(), hash, now_ms, Ticket::NONE), stores)

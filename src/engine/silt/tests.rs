@@ -144,7 +144,7 @@ fn limited_jobs_move_no_more_bytes_than_their_rate_and_writers_get_the_pressure(
     for number in 0..50_000u64 {
         let key = key(number);
         let write = HashedWrite::put(hasher.key(&key), &[1; 100], 0);
-        engine.write(&[write], Durability::Buffered, 0).unwrap();
+        engine.write(&[write], Durability::Buffered, &|| 0).unwrap();
     }
     assert!(engine.background().pressure >= 1.0);
     for now_ms in (0..10_000).step_by(10) {

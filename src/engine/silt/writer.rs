@@ -1,7 +1,7 @@
 //! Writes: to the log, then to the index of the LogStore (SILT 3.1).
 
 use super::commits::Commits;
-use super::configuration::Configuration;
+use super::configuration::{Configuration, Route};
 use super::memory_budget::MemoryBudget;
 use super::partition::Partitions;
 use super::reader::Reader;
@@ -130,10 +130,26 @@ impl Writer {
 
     /// Appends the writes to the log and indexes them, with the writers of their partitions locked. Returns the end of
     /// the log after them. The caller holds the stripes of the keys.
-    #[inline]
     fn append(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<u64> {
-        let partition = |write: &HashedWrite<'_>| self.configuration.route(write.key()).0;
-        self.partitions.with_writers(writes.iter().map(partition), || {
+        let route = |write: &HashedWrite<'_>| self.configuration.route(write.key());
+        match writes {
+            [single] => self.append_routed(writes, &[route(single)], durability),
+            several => {
+                let routes: Vec<_> = several.iter().map(route).collect();
+                self.append_routed(writes, &routes, durability)
+            }
+        }
+    }
+
+    /// Like [`append`](Self::append), with the route of each write.
+    #[inline]
+    fn append_routed(
+        &self,
+        writes: &[HashedWrite<'_>],
+        routes: &[Route],
+        durability: Durability,
+    ) -> Result<u64> {
+        self.partitions.with_writers(routes.iter().map(|route| route.partition), || {
             let health = self.log.health();
             // A write that waited here while the database was closed is refused.
             health.check_open()?;
@@ -141,47 +157,51 @@ impl Writer {
             let user_bytes = writes.iter().map(|write| write.write().user_bytes() as u64).sum();
             self.user_bytes.fetch_add(user_bytes, Relaxed);
             // Until the records are indexed, the cache has no record of these keys.
-            let announce = |write: &HashedWrite<'_>| {
-                let (_, hash) = self.configuration.route(write.key());
-                self.cache.write(cache_hash(hash), write.key().bytes())
+            let announce = |(write, route): (&HashedWrite<'_>, &Route)| {
+                self.cache.write(cache_hash(route.hash), write.key().bytes())
             };
-            let _announced: (Option<WriteGuard<'_>>, Vec<WriteGuard<'_>>) = match writes {
+            let _announced: (Option<WriteGuard<'_>>, Vec<WriteGuard<'_>>) = match (writes, routes) {
                 _ if !self.cache.is_enabled() => Default::default(),
-                [single] => (Some(announce(single)), Vec::new()),
-                several => (None, several.iter().map(announce).collect()),
+                ([write], [route]) => (Some(announce((write, route))), Vec::new()),
+                _ => (None, writes.iter().zip(routes).map(announce).collect()),
             };
-            health.run(|| self.append_and_index(writes, durability))
+            health.run(|| self.append_and_index(writes, routes, durability))
         })
     }
 
     #[inline]
-    fn append_and_index(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<u64> {
+    fn append_and_index(
+        &self,
+        writes: &[HashedWrite<'_>],
+        routes: &[Route],
+        durability: Durability,
+    ) -> Result<u64> {
         let records = writes.iter().map(|write| RecordView::from(write.write()));
-        if let [write] = writes {
+        if let ([write], [route]) = (writes, routes) {
             let mut position = 0;
             let end = self.log.append(records, durability, |at| position = at)?;
-            with_scratch(|buffer| self.index(write.key(), position, buffer))?;
+            with_scratch(|buffer| self.index(write.key(), *route, position, buffer))?;
             return Ok(end);
         }
         let mut positions = Vec::with_capacity(writes.len());
         let end = self.log.append(records, durability, |at| positions.push(at))?;
         with_scratch(|buffer| {
-            let mut writes = writes.iter().zip(positions);
-            writes.try_for_each(|(write, position)| self.index(write.key(), position, buffer))
+            let mut writes = writes.iter().zip(routes).zip(positions);
+            writes
+                .try_for_each(|((write, route), position)| self.index(write.key(), *route, position, buffer))
         })?;
         Ok(end)
     }
 
     /// Makes the index of a LogStore point to a record that was appended to the log.
     #[inline]
-    fn index(&self, key: Key<'_>, position: u64, buffer: &mut AlignedBuffer) -> Result<()> {
-        let route = self.configuration.route(key);
+    fn index(&self, key: Key<'_>, route: Route, position: u64, buffer: &mut AlignedBuffer) -> Result<()> {
         if self.partitions.index(key, route, position, buffer)? {
             return Ok(());
         }
         // The partition's writer is locked, so its LogStore does not change while memory is freed without the state's
         // lock.
-        let table_bytes = self.partitions.get(route.0).read(|state| state.active.heap_bytes());
+        let table_bytes = self.partitions.get(route.partition).read(|state| state.active.heap_bytes());
         self.memory.make_room(table_bytes as u64);
         self.partitions.freeze_and_index(route, position)?;
         self.scheduler.refresh();
@@ -197,11 +217,12 @@ impl Writer {
         self.log.scan(from, progress, &mut |position, record| {
             let key = self.configuration.hasher.key_hasher.key(record.key);
             // Records before the LogStore's start are in stores already.
-            if position < starts[self.configuration.route(key).0] {
+            let route = self.configuration.route(key);
+            if position < starts[route.partition] {
                 return Ok(());
             }
             replayed += 1;
-            self.index(key, position, &mut buffer)
+            self.index(key, route, position, &mut buffer)
         })?;
         Ok(replayed)
     }

@@ -26,8 +26,8 @@ use file::{Map, Value, apply, encode_frame};
 use siltstone::batch::{Durability, HashedWrite, NEVER, TimestampMs};
 use siltstone::device::{Access, Directory, File, Purpose};
 use siltstone::engine::{
-    Background, Capabilities, Change, Changing, Direction, Engine, Found, KeyBounds, Ordered, PageBuilder,
-    Record, Records, ScanLimit, ScanPage, Snapshot, Step,
+    Background, Capabilities, Change, Changing, Direction, Engine, Found, KeyBounds, Now, Ordered,
+    PageBuilder, Record, Records, ScanLimit, ScanPage, Snapshot, Step,
 };
 use siltstone::health::Health;
 use siltstone::key::{Key, KeyHasher};
@@ -215,7 +215,7 @@ impl Engine for AppendLog {
         Ok(self.get(key, now_ms)?.is_some())
     }
 
-    fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, _now_ms: TimestampMs) -> Result<()> {
+    fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, _now_ms: &Now<'_>) -> Result<()> {
         self.append(&mut self.writer.lock(), writes, durability)
     }
 

@@ -278,7 +278,7 @@ fn continue_after_a_failure(silt: &Silt, durability: Durability) -> ([Option<u64
         let value = round.to_le_bytes();
         let writes = keys.iter().map(|key| Write::Put { key, value: &value, expires_at_ms: 0 });
         let writes: Vec<_> = writes.map(|write| HashedWrite::new(write, &silt.hasher())).collect();
-        let outcome = silt.write(&writes, durability, 0);
+        let outcome = silt.write(&writes, durability, &|| 0);
         if outcome.is_ok() {
             acknowledged[(round % GROUPS) as usize] = Some(round);
         }

@@ -215,7 +215,7 @@ fn a_database_on_a_read_only_medium_opens_as_a_writable_one_and_changes_nothing(
         let read = records(&silt);
         let write = siltstone::batch::Write::Put { key: b"k", value: b"v", expires_at_ms: NEVER };
         assert!(matches!(
-            silt.write(&[HashedWrite::new(write, &silt.hasher())], Durability::Written, 0),
+            silt.write(&[HashedWrite::new(write, &silt.hasher())], Durability::Written, &|| 0),
             Err(Error::ReadOnly)
         ));
         assert!(matches!(silt.sync(), Err(Error::ReadOnly)));

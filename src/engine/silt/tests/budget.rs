@@ -348,7 +348,7 @@ fn settling_after_every_put_takes_no_more_steps_than_there_are_pieces() {
         for number in 0..PUTS {
             let (key, value) = (key(number), value(number, 0, 32));
             let write = HashedWrite::put(hasher.key(&key), &value, NEVER);
-            engine.write(&[write], Durability::Buffered, 0).unwrap();
+            engine.write(&[write], Durability::Buffered, &|| 0).unwrap();
             let (mut steps, stores) = (0, engine.stats().stores.iter().map(|kind| kind.count).sum::<u64>());
             while engine.background().has_work {
                 engine.step(0).unwrap();
