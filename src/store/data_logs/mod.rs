@@ -10,12 +10,14 @@
 //! with the access of the directory from then on. A finished segment is in the manifest until it is *released*, in any
 //! order; so a log has holes. What follows the last finished segment of a class is read when the logs are opened.
 
+mod examine;
 mod frames;
 mod open;
 #[cfg(test)]
 mod tests;
 mod view;
 
+pub use examine::{DataLogsToExamine, ExaminedLogs, FoundRecord, LostPart, Version};
 pub use frames::Frames;
 pub use open::{DataLogSettings, RecoveredLogs};
 pub use view::DataView;
@@ -216,7 +218,7 @@ impl DataLogs {
                     slots,
                     records: segment.records.load(Relaxed),
                     order: segment.order.load(Relaxed),
-                    database_id: self.format.database_id,
+                    database_id: segment.database_id,
                 }));
             }
         }

@@ -50,7 +50,8 @@ impl DataLogSettings {
         LogFormat { unit_bytes: self.unit_bytes, ..plain }
     }
 
-    fn formats(&self) -> impl Iterator<Item = LogFormat> {
+    /// Returns the format of each log.
+    pub(super) fn formats(&self) -> impl Iterator<Item = LogFormat> {
         let format = self.format();
         (0..=self.moved.min(LogClass::MOVED_MAX))
             .filter_map(LogClass::from_number)

@@ -403,3 +403,160 @@ fn a_checkpoint_has_the_records_before_the_ends_under_another_id() {
     drop(copy);
     check_all(&live.open_with(&target, &settings).unwrap().0, &puts);
 }
+
+fn examined(live: &Live, directory: &Directory) -> ExaminedLogs {
+    to_examine(live, directory).examine(&mut |_| true).unwrap()
+}
+
+fn to_examine<'a>(live: &'a Live, directory: &'a Directory) -> DataLogsToExamine<'a> {
+    let Live { finished, finished_to } = live;
+    DataLogsToExamine { directory, settings: SETTINGS, finished, finished_to: *finished_to }
+}
+
+/// Returns the units of all intact records, sorted. The key of each is its number.
+fn units_of_intact(live: &Live, directory: &Directory, units_by_key: &[Unit]) -> Vec<Unit> {
+    let (logs, mut units) = (to_examine(live, directory), Vec::new());
+    logs.records(&logs.examine(&mut |_| true).unwrap(), &mut |_| true, &mut |found| {
+        let number = u32::from_le_bytes(found.record.key.try_into().unwrap());
+        // It is not known if the header is damaged.
+        assert!(found.unit.is_none_or(|unit| unit == units_by_key[number as usize]));
+        units.push(units_by_key[number as usize]);
+        Ok(())
+    })
+    .unwrap();
+    units.sort_unstable();
+    units
+}
+
+#[test]
+fn an_examination_finds_all_records_and_the_units_of_every_damaged_part() {
+    let directory = memory();
+    let logs = created(&directory, &SETTINGS);
+    let puts = fill(&logs, 300);
+    let by_key: Vec<_> = puts.iter().map(|put| put.unit).collect();
+    let mut live = Live::default();
+    live.finish_all(&logs);
+    for segment in [live.finished[0], live.finished[6]] {
+        live.release(&logs, segment.class, segment.base);
+    }
+    // The markers state that nothing is a torn end.
+    (0..).zip(logs.ends()).for_each(|(class, end)| logs.sync_to(class, end).unwrap());
+    let view = logs.view();
+    let left: Vec<_> =
+        sorted(&puts).iter().map(|put| put.unit).filter(|unit| view.segment_of(*unit).is_some()).collect();
+    let whole = logs.examine(&mut |_| true).unwrap();
+    assert_eq!((whole.damage.len(), whole.records), (0, left.len() as u64));
+    logs.end_append().unwrap();
+    let closed = examined(&live, &directory);
+    assert_eq!((closed.damage.len(), closed.records, closed.ends), (0, left.len() as u64, logs.ends()));
+    assert_eq!((closed.torn_bytes, closed.files.len()), (0, directory.list().unwrap().len()));
+    assert_eq!(units_of_intact(&live, &directory, &by_key), left);
+    // A byte of the header, one of a record, the end, the whole file; in finished and in open segments.
+    for segment in view.segments() {
+        let name =
+            FileName::Segment { class: LogClass::from_number(segment.class).unwrap(), base: segment.base };
+        let name = name.to_string();
+        let file = directory.open(&name, Access::Buffered).unwrap();
+        let length = file.length().unwrap();
+        let mut bytes = AlignedBuffer::default();
+        file.read(Purpose::Recover, 0, length as usize, &mut bytes).unwrap();
+        let write = |bytes: &[u8]| {
+            directory.remove(&name).unwrap();
+            directory.create(&name, Access::Buffered).unwrap().write(Purpose::Log, 0, bytes).unwrap();
+        };
+        let of_segment = |unit: &&Unit| view.segment_of(**unit) == Some((segment.class, segment.base));
+        let own: Vec<_> = left.iter().filter(of_segment).copied().collect();
+        let check = |what: &str, lost_max: usize| {
+            let live_logs = logs.examine(&mut |_| true).unwrap();
+            let closed = examined(&live, &directory);
+            let intact = units_of_intact(&live, &directory, &by_key);
+            let lost: Vec<_> = left.iter().filter(|unit| intact.binary_search(unit).is_err()).collect();
+            assert!(lost.len() <= lost_max, "{name}, {what}: {} lost", lost.len());
+            assert!(lost.iter().all(|unit| own.contains(unit)), "{name}, {what}");
+            for examined in [live_logs, closed] {
+                assert!(!examined.damage.is_empty() || lost.is_empty(), "{name}, {what}");
+                assert_eq!(examined.records, (left.len() - lost.len()) as u64, "{name}, {what}");
+                let is_reported = |unit: &Unit| examined.damage.iter().any(|part| part.units.contains(unit));
+                assert!(lost.iter().all(|unit| is_reported(unit)), "{name}, {what}: {:?}", examined.damage);
+            }
+            lost.len()
+        };
+        for at in [20, 64 + own.len()] {
+            let mut damaged = bytes.to_vec();
+            damaged[at] ^= 1;
+            write(&damaged);
+            // An open segment whose header states another database is none of this log.
+            check(&format!("byte {at}"), 1);
+        }
+        if segment.is_finished {
+            write(&bytes[..bytes.len() - 1]);
+            assert_eq!(check("without its end", 1), 1);
+            directory.remove(&name).unwrap();
+            assert_eq!(check("without its file", own.len()), own.len());
+            directory.create(&name, Access::Buffered).unwrap();
+        }
+        write(&bytes);
+        assert_eq!(examined(&live, &directory).damage.len(), 0);
+    }
+}
+
+#[test]
+fn the_last_version_of_a_record_is_known_without_the_index() {
+    let directory = memory();
+    let logs = created(&directory, &SETTINGS);
+    // In each round some keys are written again; then all that the first segments have is moved, as cleaning does.
+    let mut live = Live::default();
+    let mut newest = std::collections::HashMap::new();
+    let mut random = fastrand::Rng::with_seed(7);
+    for round in 0..12u32 {
+        for _ in 0..30 {
+            let (key, value) = (random.u32(..40).to_le_bytes(), round.to_le_bytes().repeat(40));
+            let record = RecordView { key: &key, value: Some(&value), expires_at_ms: 0 };
+            logs.append(USER, [record].into_iter(), Durability::Written, |unit, _| {
+                newest.insert(key, unit);
+            })
+            .unwrap();
+        }
+        live.finish_all(&logs);
+        let victim = live.finished[random.usize(..live.finished.len())];
+        let view = logs.view();
+        let mut frames = view.frames(victim.class, victim.base, Purpose::Iterate);
+        let mut moved = Vec::new();
+        let mut keep = |unit, record: &RecordView<'_>, _| {
+            if newest.get(record.key) == Some(&unit) {
+                moved.push((record.key.to_vec(), record.value.unwrap().to_vec()));
+            }
+            Ok(())
+        };
+        while frames.next_piece(1 << 20, &mut keep).unwrap() {}
+        for (key, value) in moved {
+            let record = RecordView { key: &key, value: Some(&value), expires_at_ms: 0 };
+            let class = random.u8(1..4);
+            logs.append(class, [record].into_iter(), Durability::Written, |unit, _| {
+                newest.insert(key[..].try_into().unwrap(), unit);
+            })
+            .unwrap();
+        }
+        live.release(&logs, victim.class, victim.base);
+    }
+    let closed = to_examine(&live, &directory);
+    let mut versions = std::collections::HashMap::new();
+    closed
+        .records(&closed.examine(&mut |_| true).unwrap(), &mut |_| true, &mut |found| {
+            let key: [u8; 4] = found.record.key.try_into().unwrap();
+            let value = found.record.value.unwrap().to_vec();
+            let newest: &mut (Version, Vec<u8>) =
+                versions.entry(key).or_insert((found.version, value.clone()));
+            if found.version > newest.0 {
+                *newest = (found.version, value);
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(versions.len(), newest.len());
+    let (view, mut buffer) = (logs.view(), AlignedBuffer::default());
+    for (key, unit) in newest {
+        let span = view.read(Purpose::Get, unit, &mut buffer).unwrap();
+        assert_eq!(span.view(&buffer).value, Some(&versions[&key].1[..]), "{key:?}");
+    }
+}

@@ -169,7 +169,7 @@ impl LogToExamine {
             let file = self.open(directory, base)?;
             let until = segment_end(&file, base)?.min(end);
             let positions = base.max(self.from)..until;
-            let header = self.header(&file, Unreadable::IsDamage)?.0;
+            let header = read_segment_header(&file, Unreadable::IsDamage)?.0;
             if positions.is_empty() || header.is_some_and(|found| found != self.header_of(base, header)) {
                 continue;
             }
@@ -227,22 +227,24 @@ impl LogToExamine {
         let bases = dead.split_off(first);
         Ok(Needed { dead, bases, follows_another })
     }
+}
 
-    /// Returns the header of a segment, if it is intact, the version that it states, and whether the device cannot read
-    /// it.
-    fn header(&self, file: &File, unreadable: Unreadable) -> Result<(Option<SegmentHeader>, u32, bool)> {
-        let mut buffer = AlignedBuffer::default();
-        let wanted = (SEGMENT_HEADER_BYTES as u64).min(file.length()?) as usize;
-        let bytes = match unreadable {
-            Unreadable::Fails => file.read(Purpose::Recover, 0, wanted, &mut buffer)?,
-            Unreadable::IsDamage => read_if_readable(file, 0, wanted, &mut buffer)?.unwrap_or_default(),
-        };
-        let (version, header) = SegmentHeader::decode(bytes).unwrap_or((LOG_VERSION, None));
-        if header.is_none() && !bytes.is_empty() {
-            file.confirm(0, bytes)?;
-        }
-        Ok((header, version, bytes.len() < wanted))
+/// Returns the header of a segment, if it is intact, the version that it states, and whether the device cannot read it.
+pub(in crate::store) fn read_segment_header(
+    file: &File,
+    unreadable: Unreadable,
+) -> Result<(Option<SegmentHeader>, u32, bool)> {
+    let mut buffer = AlignedBuffer::default();
+    let wanted = (SEGMENT_HEADER_BYTES as u64).min(file.length()?) as usize;
+    let bytes = match unreadable {
+        Unreadable::Fails => file.read(Purpose::Recover, 0, wanted, &mut buffer)?,
+        Unreadable::IsDamage => read_if_readable(file, 0, wanted, &mut buffer)?.unwrap_or_default(),
+    };
+    let (version, header) = SegmentHeader::decode(bytes).unwrap_or((LOG_VERSION, None));
+    if header.is_none() && !bytes.is_empty() {
+        file.confirm(0, bytes)?;
     }
+    Ok((header, version, bytes.len() < wanted))
 }
 
 /// A segment of an open log.
@@ -333,7 +335,7 @@ impl<'a> Course<'a> {
             return Ok(());
         }
         self.examined.files_end = self.examined.files_end.max(end);
-        let (header, version, is_unreadable) = self.log.header(file, self.unreadable)?;
+        let (header, version, is_unreadable) = read_segment_header(file, self.unreadable)?;
         let (start, wanted) = (base.max(self.log.from), self.log.header_of(base, header));
         if let Some(header) = header.filter(|header| *header != wanted) {
             // A crash cannot cause this: the file is a complete segment of another log.

@@ -49,6 +49,17 @@ impl Log {
         self.start_segment(tail, bytes)
     }
 
+    /// Returns the finished segments, ascending.
+    pub(in crate::store) fn finished_segments(&self) -> Vec<Arc<Segment>> {
+        let segments = self.segments.read().clone();
+        segments.0.iter().filter(|segment| segment.is_finished()).cloned().collect()
+    }
+
+    /// Returns whether there is a segment with this base, which was not released.
+    pub(in crate::store) fn has_segment(&self, base: u64) -> bool {
+        self.segments.read().0.binary_search_by_key(&base, |segment| segment.base).is_ok()
+    }
+
     /// Returns where the part of a segment that is written ends, and the frames behind it.
     pub(in crate::store) fn unwritten_of(&self, segment: &Segment) -> (u64, Vec<u8>) {
         self.tail.look(|tail| match segment.end() {

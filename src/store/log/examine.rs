@@ -32,9 +32,7 @@ impl Log {
         match self.directory.open(&self.format.segment_name(wanted.base), Access::Buffered) {
             Ok(file) => Ok(Found::File(file)),
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
-                let segments = self.segments.read().clone();
-                let is_needed = segments.0.iter().any(|segment| segment.base == wanted.base);
-                Ok(if is_needed { Found::Missing } else { Found::Released })
+                Ok(if self.has_segment(wanted.base) { Found::Missing } else { Found::Released })
             }
             Err(error) => Err(error),
         }

@@ -20,6 +20,8 @@ pub(in crate::store) struct Segment {
     finished: OnceLock<Option<File>>,
     /// The class of its log.
     pub class: LogClass,
+    /// The id of the database that wrote it.
+    pub database_id: u64,
     /// The position of its first frame.
     pub base: u64,
     /// Its slots.
@@ -42,12 +44,13 @@ pub(super) const NO_FRAME: &str = "bytes that are not a frame of this position";
 impl Segment {
     /// Makes the last segment of a log.
     pub fn new(file: File, header: &SegmentHeader) -> Segment {
-        let SegmentHeader { class, base, slots, .. } = *header;
+        let SegmentHeader { class, database_id, base, slots, .. } = *header;
         let order = if class == LogClass::User { base } else { 0 };
         Segment {
             file,
             finished: OnceLock::new(),
             class,
+            database_id,
             base,
             slots,
             end: AtomicU64::new(GROWS),

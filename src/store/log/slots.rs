@@ -175,7 +175,14 @@ impl SlotTable {
 
     /// Returns the number of the unit at a position of a segment.
     pub fn unit_of(&self, segment: &Segment, position: u64) -> Unit {
-        u64::from(segment.slots.first) * self.units_per_slot + (position - segment.base) / self.unit_bytes
+        self.unit_in(segment.slots, position - segment.base)
+    }
+
+    /// Returns the number of the unit at a distance from the first frame of a segment with these slots; at most the one
+    /// after its last unit.
+    pub fn unit_in(&self, slots: Slots, distance: u64) -> Unit {
+        let units = u64::from(slots.count) * self.units_per_slot;
+        u64::from(slots.first) * self.units_per_slot + (distance / self.unit_bytes).min(units)
     }
 
     /// Returns the segment that a unit is in, and its position in the log.
