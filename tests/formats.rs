@@ -13,6 +13,7 @@ use siltstone::index::filter::{CuckooFilter, RibbonFilter};
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 use siltstone::key::{KeyHash, KeyHasher, PartitionHasher, RecordLayout};
 use siltstone::store::block::{Block, BlockBuilder};
+use siltstone::store::data_logs::{CLASSES, DataLogSettings, DataLogs, FinishedSegment, USER};
 use siltstone::store::hash_store::{HashStoreFormat, HashStoreWriter};
 use siltstone::store::log::format::LogFormat;
 use siltstone::store::log::{Log, LogSettings};
@@ -404,6 +405,47 @@ fn a_log_of_two_segments() {
         })
         .unwrap();
     assert!(expected.next().is_none());
+}
+
+#[test]
+fn logs_of_data() {
+    let written = directory();
+    let settings = DataLogSettings {
+        layout: ANY_SIZE,
+        database_id: 0xD00D,
+        secret: Secret::new(0x5EC2E7),
+        unit_bytes: 16,
+        segment_bytes: 128,
+        moved: 1,
+    };
+    DataLogs::create(&written, &settings).unwrap();
+    let open = |directory: &Directory, finished: &[FinishedSegment], finished_to| {
+        DataLogs::open(directory, &settings, finished, finished_to, &mut |_, _| true).unwrap().0
+    };
+    let logs = open(&written, &[], [0; CLASSES]);
+    let mut expected = Vec::new();
+    let mut put = |class, key: &'static [u8], value: &[u8], expires_at_ms| {
+        let record = RecordView { key, value: Some(value), expires_at_ms };
+        logs.append(class, [record].into_iter(), Durability::Written, |unit, _| expected.push((unit, key)))
+            .unwrap();
+    };
+    put(USER, b"one", b"1", 0);
+    // This one takes a segment of two slots.
+    put(USER, b"two", &[7; 150], 0);
+    put(1, b"one", b"1", 1_700_000_000_123);
+    logs.sync_to(1, logs.ends()[1]).unwrap();
+    let finished = logs.finish_step().unwrap().unwrap();
+    let names = written.list().unwrap();
+    let [first, second, moved] = &names[..] else { panic!("{names:?}") };
+    assert!([first, second].iter().all(|name| name.starts_with("log-")) && moved.starts_with("moved1-"));
+    let files =
+        [(&first[..], "data_log_0.bin"), (&second[..], "data_log_1.bin"), (&moved[..], "moved_log.bin")];
+    let read = golden_directory(&written, &files);
+    let logs = open(&read, &[finished], [finished.end, 0, 0, 0]);
+    let (view, mut buffer) = (logs.view(), AlignedBuffer::default());
+    for (unit, key) in expected {
+        assert_eq!(view.read(Purpose::Get, unit, &mut buffer).unwrap().view(&buffer).key, key);
+    }
 }
 
 #[test]

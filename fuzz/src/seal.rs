@@ -2,8 +2,8 @@
 
 use crate::input::overwrite;
 use siltstone::coding::checksum::Secret;
-use siltstone::store::log::format::LogFormat;
 use siltstone::key::RecordLayout;
+use siltstone::store::log::format::LogFormat;
 
 use siltstone::store::slots::{SLOT_CHECKSUM_BYTES, checked_slots_per_block, slot_checksum};
 
@@ -127,7 +127,12 @@ pub fn seal_segment(layout: RecordLayout, secret: Secret, bytes: &mut [u8]) -> O
 
 /// Returns the frame of the log with this body, at this position.
 pub fn frame(secret: Secret, position: u64, body: &[u8]) -> Vec<u8> {
-    let mixed = siltstone::coding::mix(secret.number() ^ position);
+    frame_of(secret, 0, position, body)
+}
+
+/// Returns the frame of the log of a class with this body, at this position.
+pub fn frame_of(secret: Secret, class: u8, position: u64, body: &[u8]) -> Vec<u8> {
+    let mixed = siltstone::coding::mix(secret.number() ^ position ^ (u64::from(class) << 61));
     let crc = crc32c::crc32c_append(crc32c::crc32c(&mixed.to_le_bytes()), body);
     [&crc.to_le_bytes()[..], body].concat()
 }

@@ -1,12 +1,15 @@
 //! Logs of data on the simulated device: what remains of each class after crashes, with segments that are finished,
 //! released and used again.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use siltstone::coding::checksum::Secret;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
+use siltstone::mica::RecordLayout;
 use siltstone::store::data_logs::{
     CLASSES, DataLogSettings, DataLogs, DataLogsToExamine, FinishedSegment, Unit,
 };
-use siltstone::store::record::{RecordLayout, RecordView};
+use siltstone::store::record::RecordView;
 use siltstone::{Durability, Result};
 use siltstone_testing::{Crash, SimulatedDirectory};
 use std::collections::{HashMap, HashSet};
