@@ -4,7 +4,8 @@ use crate::input::{Input, directory, put};
 use crate::seal::{SECRET, frame_of};
 use siltstone::device::{AlignedBuffer, Purpose};
 use siltstone::store::data_logs::{CLASSES, DataLogSettings, DataLogs, DataLogsToExamine, FinishedSegment};
-use siltstone::store::log::format::{LogClass, SEGMENT_HEADER_BYTES, Slots};
+use siltstone::store::log::format::{SEGMENT_HEADER_BYTES, Slots};
+use siltstone::store::names::LogClass;
 
 /// Runs the target.
 pub fn run(data: &[u8]) {

@@ -302,6 +302,32 @@ fn released_segments_that_still_exist_are_removed_and_missing_ones_refused() {
 }
 
 #[test]
+fn space_behind_a_complete_segment_is_cut_off_when_it_is_finished() {
+    let directory = memory();
+    let logs = created(&directory, &SETTINGS);
+    let puts = fill(&logs, 100);
+    logs.write_buffered().unwrap();
+    assert!(logs.unfinished() > 0);
+    drop(logs);
+    let complete = "log-0000000000000000";
+    let file = directory.open(complete, Access::Buffered).unwrap();
+    file.write(Purpose::Log, file.length().unwrap(), &[0; 5000]).unwrap();
+    let mut live = Live::default();
+    let (logs, _) = live.open(&directory).unwrap();
+    let lengths = || {
+        let length = |name: &String| directory.open(name, Access::Buffered).unwrap().length().unwrap();
+        directory.list().unwrap().iter().map(length).sum::<u64>()
+    };
+    assert_eq!(logs.disk_bytes(), lengths());
+    live.finish_all(&logs);
+    assert_eq!(logs.disk_bytes(), lengths());
+    drop(logs);
+    let (logs, _) = live.open(&directory).unwrap();
+    assert_eq!(logs.disk_bytes(), lengths());
+    check_all(&logs, &puts);
+}
+
+#[test]
 fn two_segments_with_the_same_slots_are_refused() {
     let directory = memory();
     let logs = created(&directory, &SETTINGS);

@@ -82,7 +82,12 @@ impl Log {
             let Some((segment, next)) = unfinished.next().zip(unfinished.next()) else { return Ok(None) };
             let Some(end) = segment.end() else { return Ok(None) };
             let synced = self.synced();
-            if synced < end {
+            // A crash may have left reserved space, or the torn end of a batch that was cut off.
+            let (length, wanted) = (segment.file().length()?, segment.offset_of(end));
+            if length > wanted {
+                segment.file().truncate(wanted)?;
+            }
+            if synced < end || length > wanted {
                 segment.file().sync(Purpose::Log)?;
             }
             if synced <= end {
