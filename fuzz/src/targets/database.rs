@@ -8,7 +8,8 @@ use siltstone::engine::CommonSettings;
 use siltstone::key::RecordLayout;
 
 use siltstone::{Builder, Database};
-use siltstone_testing::flips::{FileKind, file_kinds};
+use siltstone_testing::engines::FileKind;
+use siltstone_testing::flips::file_kinds;
 use siltstone_testing::{Damage, SimulatedDirectory};
 use std::sync::LazyLock;
 
