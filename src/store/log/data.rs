@@ -4,7 +4,6 @@
 use super::segment::{Segment, Segments};
 use super::{Log, Tail};
 use crate::Result;
-use crate::device::Purpose;
 use crate::store::record::RecordView;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -88,13 +87,13 @@ impl Log {
                 segment.file().truncate(wanted)?;
             }
             if synced < end || length > wanted {
-                segment.file().sync(Purpose::Log)?;
+                segment.file().sync(self.format.purpose())?;
             }
             if synced <= end {
-                next.file().sync(Purpose::Log)?;
+                next.file().sync(self.format.purpose())?;
             }
             if syncing.directory_base <= next.base {
-                self.directory.sync(Purpose::Log)?;
+                self.directory.sync(self.format.purpose())?;
                 syncing.directory_base = next.base + 1;
             }
             // All segments before it are finished, so everything before its end is durable.

@@ -7,6 +7,7 @@
 
 use crate::coding::Reader;
 use crate::coding::checksum::{self, Secret};
+use crate::device::Purpose;
 use crate::key::RecordLayout;
 use crate::store::names::{FileName, LogClass};
 use crate::store::record::{RecordProblem, RecordView};
@@ -139,6 +140,15 @@ impl LogFormat {
     /// Returns the format of the log of another class of the same database.
     pub const fn of(self, class: LogClass) -> LogFormat {
         LogFormat { class, ..self }
+    }
+
+    /// Returns what writing the log is for.
+    pub fn purpose(&self) -> Purpose {
+        match self.class {
+            LogClass::User => Purpose::Log,
+            LogClass::Moved(_) => Purpose::Collect,
+            LogClass::Redo => Purpose::Index,
+        }
     }
 
     /// Returns the header of the segment whose first frame has the position `base`.

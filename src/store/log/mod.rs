@@ -194,7 +194,7 @@ impl Log {
     fn create_segment(directory: &Directory, format: &LogFormat, base: u64, slots: Slots) -> Result<Segment> {
         let file = directory.create(&format.segment_name(base), Access::Buffered)?;
         let header = format.header(base, slots);
-        file.write(Purpose::Log, 0, &header.encode())?;
+        file.write(format.purpose(), 0, &header.encode())?;
         Ok(Segment::new(file, &header))
     }
 
@@ -288,7 +288,7 @@ impl Log {
             return Ok(());
         }
         let offset = tail.segment.offset_of(tail.buffer_base);
-        tail.segment.file().append(Purpose::Log, offset, &tail.buffer)?;
+        tail.segment.file().append(self.format.purpose(), offset, &tail.buffer)?;
         tail.buffer_base += tail.buffer.len() as u64;
         tail.buffer.clear();
         tail.buffer.shrink_to(self.buffer_bytes_max.load(Ordering::Relaxed));
@@ -350,13 +350,13 @@ impl Log {
             for segment in segments.0.iter().filter(|segment| segment.base < target) {
                 let end = segment.end().unwrap_or(target);
                 if end > syncing.from || segment.base >= syncing.from {
-                    segment.file().sync(Purpose::Log)?;
+                    segment.file().sync(self.format.purpose())?;
                 }
             }
             let last_base = segments.0.last().map_or(0, |segment| segment.base);
             // The directory entry of a new segment must be durable too.
             if syncing.directory_base <= last_base {
-                self.directory.sync(Purpose::Log)?;
+                self.directory.sync(self.format.purpose())?;
                 syncing.directory_base = last_base + 1;
             }
             syncing.from = target;

@@ -293,6 +293,9 @@ fn a_saved_index_shortens_what_an_opening_reads() {
             .unwrap();
     assert_eq!((opened.len(), recovered.operations), (20_000, 0));
     assert_eq!(opened.disk_bytes(), used.index.disk_bytes());
+    let io = directory.io();
+    assert!(io.of(Purpose::Index).write_bytes > used.index.disk_bytes());
+    assert_eq!(io.of(Purpose::Log).write_bytes, 0);
 }
 
 #[test]
