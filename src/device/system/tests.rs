@@ -570,3 +570,13 @@ fn what_is_appended_is_read_at_once_and_the_file_ends_where_it_was_ended() {
         assert!(std::fs::read(&path).unwrap() == expected);
     }
 }
+
+#[test]
+fn long_appends_are_written_by_calls_and_reserve_no_space() {
+    let folder = folder();
+    let file = directory(folder.path()).create("appended", Access::Buffered).unwrap();
+    for end in (1..=20).map(|count| 1_000 * count) {
+        file.append(Purpose::Log, end - 1_000, &pattern(1_000)).unwrap();
+        assert_eq!(file.length().unwrap(), end);
+    }
+}
