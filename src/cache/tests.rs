@@ -1,5 +1,4 @@
 use super::*;
-use crate::sync::atomic::AtomicU64;
 use std::collections::HashMap;
 
 fn hash(number: u64) -> u64 {
@@ -199,51 +198,4 @@ fn many_keys_at_once_have_the_results_of_each_alone() {
     let mut misses = 0;
     none.get_many(&hashed, |_, cached| misses += usize::from(cached.is_err()));
     assert_eq!(misses, numbers.len());
-}
-
-/// A store of one number per key that only grows, read and written by threads as an engine does: no reader sees a
-/// number decrease.
-#[test]
-fn readers_never_see_a_value_decrease() {
-    const KEYS: usize = 4;
-    let cache = RecordCache::new(1 << 20);
-    let store: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
-    let (cache, store) = (&cache, &store);
-    let read = |key: usize| {
-        let bytes = (key as u64).to_le_bytes();
-        let mut cached = Vec::new();
-        match cache.get(hash(key as u64), &bytes, &mut cached) {
-            Ok(_) => u64::from_le_bytes(cached.try_into().unwrap()),
-            Err(ticket) => {
-                let value = store[key].load(Relaxed);
-                std::thread::yield_now();
-                cache.insert(ticket, &bytes, &value.to_le_bytes(), 7);
-                value
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for thread in 0..2 {
-            scope.spawn(move || {
-                for round in 1..20_000u64 {
-                    let key = (round as usize * 7 + thread * 2) % KEYS / 2 * 2 + thread;
-                    let before = read(key);
-                    let guard = cache.write(hash(key as u64), &(key as u64).to_le_bytes());
-                    let written = store[key].fetch_add(1, Relaxed) + 1;
-                    drop(guard);
-                    assert!(written > before && read(key) >= written);
-                }
-            });
-            scope.spawn(move || {
-                let mut seen = [0; KEYS];
-                for round in 0..40_000 {
-                    let key = round % KEYS;
-                    let value = read(key);
-                    assert!(value >= seen[key], "{value} after {}", seen[key]);
-                    seen[key] = value;
-                }
-            });
-        }
-    });
-    assert!(cache.hits_and_misses().0 > 0);
 }

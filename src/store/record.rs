@@ -116,6 +116,8 @@ struct StreamHead {
     value_length: Option<usize>,
 }
 
+// The type is in the documented interface of MICA, the bytes of stores are not.
+#[doc(hidden)]
 impl RecordLayout {
     /// Checks a write against the fixed lengths of the database.
     pub fn check(&self, write: &Write<'_>) -> Result<()> {
