@@ -6,6 +6,7 @@ use siltstone::device::{AlignedBuffer, Purpose};
 use siltstone::store::data_logs::{CLASSES, DataLogSettings, DataLogs, DataLogsToExamine, FinishedSegment};
 use siltstone::store::log::format::{SEGMENT_HEADER_BYTES, Slots};
 use siltstone::store::names::LogClass;
+use siltstone::store::record::RecordView;
 
 /// Runs the target.
 pub fn run(data: &[u8]) {
@@ -81,7 +82,7 @@ pub fn run(data: &[u8]) {
         let (view, mut buffer) = (logs.view(), AlignedBuffer::default());
         for segment in view.segments() {
             let mut frames = view.frames(segment.class, segment.base, Purpose::Iterate);
-            let mut read = |unit, _: &_, _| {
+            let mut read = |unit, _: &RecordView<'_>, _| {
                 assert!(view.segment_of(unit) != Some((segment.class, segment.base)) || segment.slots > 0);
                 let _ = view.read(Purpose::Get, unit, &mut buffer);
                 Ok(())
