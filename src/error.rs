@@ -198,6 +198,16 @@ pub enum Error {
         /// The first 64 bytes of the key, with non-printable bytes escaped.
         key: String,
     },
+    /// The live records would take more space than the database may have.
+    #[error(
+        "the records with their spare space would take {needed} bytes, but the capacity is {capacity} bytes; delete records, or raise `capacity`"
+    )]
+    NoRoom {
+        /// The capacity, in bytes.
+        capacity: u64,
+        /// The bytes that the records would take.
+        needed: u64,
+    },
     /// A store in memory is full.
     #[error(transparent)]
     Full(#[from] Full),

@@ -73,6 +73,7 @@
 //! | [`EngineKind`] | for | data is | paper |
 //! |---|---|---|---|
 //! | [`Silt`](EngineKind::Silt) | data beyond memory: least RAM per key at one flash read per get | durable | SILT |
+//! | [`FlashKey`](EngineKind::FlashKey) | data beyond memory: one append per put | durable | FlashKey |
 //! | [`Mica`](EngineKind::Mica) | data in memory: a store, or a cache that evicts | lost when it is closed | MICA |
 //!
 //! `Silt` is the default. SILT: Lim, Fan, Andersen, Kaminsky, SOSP 2011, and the entropy-coded tries of Lim's
@@ -133,6 +134,7 @@ pub use dictionary::{
 };
 #[doc(hidden)]
 pub use engine::EngineInfo;
+pub use engine::flashkey::{FlashKeySettings, Victim};
 pub use engine::mica::MicaSettings;
 pub use engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
 pub use engine::{Change, EngineKind, EngineSettings, Found, Record, ScanLimit, ScanPage, SettingInfo, Step};

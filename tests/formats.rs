@@ -8,6 +8,7 @@
 use siltstone::coding::checksum::Secret;
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
+use siltstone::engine::flashkey::live;
 use siltstone::engine::silt::live::{Edit, Manifest, Role, StoreEntry};
 use siltstone::index::filter::{CuckooFilter, RibbonFilter};
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
@@ -17,7 +18,7 @@ use siltstone::store::data_logs::{CLASSES, DataLogSettings, DataLogs, FinishedSe
 use siltstone::store::hash_store::{HashStoreFormat, HashStoreWriter};
 use siltstone::store::log::format::LogFormat;
 use siltstone::store::log::{Log, LogSettings};
-use siltstone::store::log_index::{LogIndex, LogIndexSettings, SaveStep};
+use siltstone::store::log_index::{LogIndex, LogIndexSettings, SaveStep, SavedIndex};
 use siltstone::store::manifest::Header;
 use siltstone::store::merge::Entry;
 use siltstone::store::names::LogClass;
@@ -491,4 +492,45 @@ fn manifests() {
         );
         assert_eq!(opened.partitions().len(), 1 << header.partitions_log2);
     }
+}
+
+#[test]
+fn manifests_of_logs_with_an_index() {
+    let header = Header {
+        engine: 3,
+        layout: FIXED,
+        hasher: KeyHasher::Keyed(SEED),
+        partitions_log2: 2,
+        block_bytes: BLOCK_BYTES,
+        database_id: 0xD00D,
+        secret: Secret::new(0x5EC2E7),
+    };
+    let written = directory();
+    live::Manifest::create(&written, &header).unwrap();
+    let mut manifest = live::Manifest::open(&written).unwrap();
+    let segment = |class, base, slot| FinishedSegment {
+        class,
+        base,
+        end: base + 700,
+        slot,
+        slots: 2,
+        records: 31,
+        order: base,
+        database_id: 0xD00D,
+    };
+    let saved = SavedIndex { number: 1, tag: TAG, redo_from: 55 };
+    let finished = [segment(0, 0, 0), segment(2, 64, 4)].map(live::Edit::Finished);
+    manifest.commit(&finished, 700).unwrap();
+    let others = [
+        live::Edit::Released { class: 0, base: 0 },
+        live::Edit::FinishedTo { class: 1, position: 99 },
+        live::Edit::Index(saved),
+    ];
+    manifest.commit(&others, 800).unwrap();
+    let read = golden_directory(&written, &[("MANIFEST", "manifest_logs.bin")]);
+    let opened = live::Manifest::open(&read).unwrap();
+    assert_eq!((opened.header(), opened.next_number(), opened.log_synced()), (&header, 2, 800));
+    let state = opened.state();
+    assert_eq!(state.finished, [segment(2, 64, 4)]);
+    assert_eq!((state.finished_to, state.index), ([700, 99, 764, 0], Some(saved)));
 }

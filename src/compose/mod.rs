@@ -1,5 +1,7 @@
 //! What engines with a log and background jobs share, between the stores and the engines.
 
+#[doc(hidden)]
+pub mod hashed_log;
 mod job_slot;
 mod locks;
 

@@ -1,7 +1,7 @@
 //! The table of engines.
 
 use super::settings::{EngineInfo, EngineSettings};
-use super::{mica, silt};
+use super::{flashkey, mica, silt};
 
 /// The engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -12,11 +12,13 @@ pub enum EngineKind {
     Silt,
     /// MICA: all data in memory, as a store or as a cache.
     Mica,
+    /// FlashKey: data beyond memory, one append per put.
+    FlashKey,
 }
 
 impl EngineKind {
     /// All engines.
-    pub const ALL: &'static [EngineKind] = &[EngineKind::Silt, EngineKind::Mica];
+    pub const ALL: &'static [EngineKind] = &[EngineKind::Silt, EngineKind::Mica, EngineKind::FlashKey];
 
     /// Returns the constant properties.
     #[doc(hidden)]
@@ -24,6 +26,7 @@ impl EngineKind {
         match self {
             EngineKind::Silt => &silt::INFO,
             EngineKind::Mica => &mica::INFO,
+            EngineKind::FlashKey => &flashkey::INFO,
         }
     }
 
@@ -33,6 +36,7 @@ impl EngineKind {
         match self {
             EngineKind::Silt => Box::new(silt::SiltSettings::default()),
             EngineKind::Mica => Box::new(mica::MicaSettings::default()),
+            EngineKind::FlashKey => Box::new(flashkey::FlashKeySettings::default()),
         }
     }
 

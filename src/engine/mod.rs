@@ -5,6 +5,7 @@
 
 mod common;
 mod family;
+pub mod flashkey;
 pub mod mica;
 mod ordered;
 mod scan;

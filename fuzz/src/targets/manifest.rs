@@ -2,6 +2,7 @@
 
 use crate::input::{Input, directory_with};
 use crate::seal::{SECRET, commit};
+use siltstone::engine::flashkey::live;
 use siltstone::engine::silt::live::Manifest;
 use siltstone::key::KeyHasher;
 use siltstone::store::manifest::Header;
@@ -9,6 +10,7 @@ use siltstone::store::manifest::Header;
 /// Runs the target.
 pub fn run(data: &[u8]) {
     let _ = Manifest::open(&directory_with("MANIFEST", data));
+    let _ = live::Manifest::open(&directory_with("MANIFEST", data));
     let mut input = Input(data);
     let header = Header {
         engine: 1,
@@ -25,6 +27,12 @@ pub fn run(data: &[u8]) {
         bytes.extend(commit(sequence, input.bytes(length)));
     }
     bytes.extend_from_slice(input.0);
+    // The same commits, as those of the other engine with a manifest.
+    if let Ok(manifest) = live::Manifest::open(&directory_with("MANIFEST", &bytes)) {
+        let live = manifest.state();
+        let mut ends = live.finished.iter().map(|segment| (segment.class, segment.end));
+        assert!(ends.all(|(class, end)| end <= live.finished_to[usize::from(class)]));
+    }
     if let Ok(manifest) = Manifest::open(&directory_with("MANIFEST", &bytes)) {
         assert_eq!(manifest.header(), &header);
         assert_eq!(manifest.partitions().len(), 1 << header.partitions_log2);

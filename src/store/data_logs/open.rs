@@ -89,6 +89,8 @@ impl DataLogs {
             segments.extend(open_finished(directory, settings, some)?);
         }
         slots.claim(&segments)?;
+        // Moved records are appended in long pieces, which a mapping does not make cheaper.
+        let unmapped = directory.clone().map_appends(false);
         let (mut logs, mut recovered) = (Vec::new(), RecoveredLogs::default());
         for ((format, from), end) in settings.formats().zip(finished_to).zip(&mut recovered.ends) {
             let mut finished: Vec<_> =
@@ -97,6 +99,7 @@ impl DataLogs {
             let log_settings =
                 LogSettings { format, segment_bytes: settings.segment_bytes, from, durable: from };
             let data = DataSegments { slots: slots.clone(), finished };
+            let directory = if format.class == LogClass::User { directory } else { &unmapped };
             let (log, found) = Log::open_data(directory, &log_settings, &health, data, progress)?;
             *end = found.end;
             recovered.lost_tail_bytes += found.lost_tail_bytes;

@@ -437,10 +437,8 @@ impl Log {
     /// Returns the bytes of all segments on flash, with the space that is reserved for appending.
     pub fn disk_bytes(&self) -> u64 {
         let segments = self.segments.read().clone();
-        let bytes = |segment: &Arc<Segment>| match segment.end().filter(|_| segment.is_finished()) {
-            Some(end) => segment.offset_of(end),
-            None => segment.file().length().unwrap_or(0),
-        };
+        // A crash may have left bytes behind the end of a segment that was finished before.
+        let bytes = |segment: &Arc<Segment>| segment.file().length().unwrap_or(0);
         segments.0.iter().map(bytes).sum()
     }
 

@@ -10,7 +10,7 @@ pub enum System {
     Engine(EngineKind),
     /// FlashStore: a working set on flash above a slower disk.
     FlashStore,
-    /// FlashKey: least writes, and scans in key order.
+    /// FlashKey as in its paper: least writes, and scans in key order.
     FlashKey,
     /// BloomStore: no index per key in memory.
     BloomStore,
@@ -24,7 +24,9 @@ impl System {
 
     /// Returns all systems, the engines first.
     pub fn all() -> impl Iterator<Item = System> {
-        let engines = EngineKind::ALL.iter().copied().map(System::Engine);
+        // The engine `flashkey` has no model of its own yet: the one here is that of its paper.
+        let modelled = EngineKind::ALL.iter().copied().filter(|kind| *kind != EngineKind::FlashKey);
+        let engines = modelled.map(System::Engine);
         engines.chain([System::FlashStore, System::FlashKey, System::BloomStore])
     }
 

@@ -1,5 +1,6 @@
 //! The engines under test. A row here is all that the suites of all engines need of a new one.
 
+mod flashkey;
 mod silt;
 
 pub use silt::{random_silt, tiny_silt};
@@ -61,7 +62,7 @@ pub struct TestEngine {
 impl TestEngine {
     /// Returns all engines.
     pub fn all() -> Vec<TestEngine> {
-        vec![TestEngine::silt(), TestEngine::mica(), TestEngine::append_log()]
+        vec![TestEngine::silt(), TestEngine::mica(), TestEngine::flashkey(), TestEngine::append_log()]
     }
 
     /// Returns the engines whose data survives the process.

@@ -1,0 +1,58 @@
+//! FlashKey's row.
+
+use super::{TestEngine, random_memory_budget};
+use crate::omission::Omission;
+use siltstone::engine::CommonSettings;
+use siltstone::{EngineKind, FlashKeySettings, Victim};
+use std::sync::Arc;
+
+impl TestEngine {
+    /// Returns the row of FlashKey.
+    pub fn flashkey() -> TestEngine {
+        TestEngine {
+            info: EngineKind::FlashKey.info(),
+            small: |in_files| {
+                let common = CommonSettings {
+                    partitions: Some(2),
+                    memory_budget: in_files.then_some(512 << 10),
+                    ..CommonSettings::default()
+                };
+                (common, FlashKeySettings::default().segment_bytes(16 << 10).into())
+            },
+            draw: Arc::new(|random, common| random_flashkey(random, common).into()),
+            draw_tiny: Arc::new(|random, common| random_flashkey(random, common).into()),
+            jobs: &["cleanings", "confirmed"],
+            job_buffers: &["clean_buffers"],
+            store_suffixes: &[],
+            file_kinds: &[],
+            omissions: &[
+                Omission::SyncOf("log-"),
+                Omission::SyncOf("MANIFEST"),
+                Omission::SyncOfTheDirectory,
+                Omission::Truncation,
+                Omission::ErrorsOfWrites,
+                Omission::ErrorsOfSyncs,
+                Omission::Removal,
+            ],
+        }
+    }
+}
+
+/// Returns random settings of FlashKey, and a random memory budget.
+fn random_flashkey(random: &mut fastrand::Rng, common: &mut CommonSettings) -> FlashKeySettings {
+    let mut of_memory = fastrand::Rng::with_seed(random.get_seed());
+    common.block_bytes = None;
+    common.memory_budget = random_memory_budget(&mut of_memory);
+    // The size of segments is fixed when the database is created, so it depends on what is fixed as well.
+    let segment_bytes = match common.fixed {
+        Some((key_length, value_length)) => 4096 << ((key_length + value_length) % 4),
+        None => 8192,
+    };
+    let victims = [Victim::CostBenefit, Victim::MostInvalid, Victim::Oldest];
+    FlashKeySettings::default()
+        .segment_bytes(segment_bytes)
+        .space([1.05, 1.1, 1.25, 2.0, 4.0][random.usize(..5)])
+        .victim(victims[random.usize(..3)])
+        .classes(random.u8(1..=3))
+        .sweep_at([0.0, 0.05, 1.0][random.usize(..3)])
+}

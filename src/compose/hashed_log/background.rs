@@ -1,0 +1,273 @@
+//! Background work: which job runs next, one bounded step at a time.
+
+use super::clean::Cleaning;
+use super::commits::{Commits, Ledger};
+use super::confirm::{Sweep, confirm};
+use super::indexed_logs::IndexedLogs;
+use super::memory::Memory;
+use super::pairs::QUEUE_MAX;
+use super::policy::{SegmentCounts, choose};
+use crate::Result;
+use crate::batch::TimestampMs;
+use crate::compose::JobSlot;
+use crate::device::random_number;
+use crate::store::data_logs::{CLASSES, SegmentInfo, USER};
+use crate::store::log_index::{IndexSave, SaveStep};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+
+/// The changes of the index are written to redo after this many bytes of the user log, or segments if these are
+/// smaller, and after this many bytes of changes.
+const FLUSH_LOG_BYTES: u64 = 64 << 20;
+const FLUSH_SEGMENTS: u64 = 2;
+const FLUSH_CHANGE_BYTES: u64 = 4 << 20;
+/// A put waits when this many segments wait to be finished, or this many times the bytes after which redo is written.
+const WAITING_SEGMENTS_MAX: f64 = 8.0;
+const WAITING_FLUSHES_MAX: f64 = 4.0;
+/// A put waits when the logs exceed their space by this share, or by this many segments if that is more.
+const EXCESS_MAX: f64 = 0.05;
+const EXCESS_SEGMENTS_MAX: u64 = 4;
+
+/// The state of the background work.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Work {
+    /// Work is pending or running.
+    pub is_pending: bool,
+    /// How far it is behind the writes; from 1 on, writers must wait.
+    pub pressure: f64,
+}
+
+/// The jobs, at most one of each kind.
+pub(crate) struct Jobs {
+    logs: Arc<IndexedLogs>,
+    commits: Arc<Commits>,
+    memory: Arc<Memory>,
+    finishing: JobSlot<()>,
+    cleaning: JobSlot<Cleaning>,
+    sweeping: JobSlot<Sweep>,
+    saving: JobSlot<IndexSave>,
+    /// The segments before these positions are cleaned if they have dead bytes: a compaction was requested.
+    compact_to: Mutex<[u64; CLASSES]>,
+    must_sweep: AtomicBool,
+    save_requested: AtomicBool,
+    is_sweeping: AtomicBool,
+    is_saving: AtomicBool,
+    /// Whether a segment is being cleaned or has to be.
+    must_clean: AtomicBool,
+    /// How far cleaning is behind.
+    clean_pressure: AtomicU64,
+    /// The number of entries, the bytes of changes that are not in redo, and whether the index has to be saved, after
+    /// the last step.
+    entries: AtomicU64,
+    pending_bytes: AtomicU64,
+    must_save: AtomicBool,
+    /// How many segments were cleaned, entries were removed because a younger one replaces them, and indexes were
+    /// saved.
+    pub cleanings: AtomicU64,
+    pub confirmed: AtomicU64,
+    pub saves: AtomicU64,
+}
+
+impl Jobs {
+    pub fn new(logs: &Arc<IndexedLogs>, commits: &Arc<Commits>, memory: &Arc<Memory>) -> Jobs {
+        let health = logs.health();
+        let jobs = Jobs {
+            logs: logs.clone(),
+            commits: commits.clone(),
+            memory: memory.clone(),
+            finishing: JobSlot::new(health),
+            cleaning: JobSlot::new(health),
+            sweeping: JobSlot::new(health),
+            saving: JobSlot::new(health),
+            compact_to: Mutex::new([0; CLASSES]),
+            must_sweep: AtomicBool::new(false),
+            save_requested: AtomicBool::new(false),
+            is_sweeping: AtomicBool::new(false),
+            is_saving: AtomicBool::new(false),
+            must_clean: AtomicBool::new(false),
+            clean_pressure: AtomicU64::new(0),
+            entries: AtomicU64::new(0),
+            pending_bytes: AtomicU64::new(0),
+            must_save: AtomicBool::new(false),
+            cleanings: AtomicU64::new(0),
+            confirmed: AtomicU64::new(0),
+            saves: AtomicU64::new(0),
+        };
+        jobs.refresh();
+        jobs
+    }
+
+    /// Returns the state of the background work. Costs some atomic loads.
+    pub fn work(&self) -> Work {
+        let unfinished = self.logs.data.unfinished() as f64 / WAITING_SEGMENTS_MAX;
+        let unflushed =
+            self.commits.uncovered_bytes() as f64 / (WAITING_FLUSHES_MAX * self.flush_bytes() as f64);
+        let clean = f64::from_bits(self.clean_pressure.load(Relaxed));
+        let is_pending = unfinished > 0.0
+            || self.must_flush()
+            || self.must_clean.load(Relaxed)
+            || self.logs.pairs.queued() > 0
+            || self.must_sweep()
+            || self.must_save()
+            || self.logs.directory.unfreed_bytes() > 0;
+        Work { is_pending, pressure: unfinished.max(unflushed).max(clean).max(self.confirm_pressure()) }
+    }
+
+    fn confirm_pressure(&self) -> f64 {
+        let pairs = self.logs.pairs.queued() + self.logs.pairs.left_out();
+        let allowed = (self.logs.settings.sweep_at * self.entries.load(Relaxed) as f64).max(QUEUE_MAX as f64);
+        pairs as f64 / (2.0 * allowed)
+    }
+
+    fn flush_bytes(&self) -> u64 {
+        FLUSH_LOG_BYTES.min(FLUSH_SEGMENTS * self.logs.settings.segment_bytes)
+    }
+
+    fn must_flush(&self) -> bool {
+        self.commits.uncovered_bytes() >= self.flush_bytes()
+            || self.pending_bytes.load(Relaxed) >= FLUSH_CHANGE_BYTES
+    }
+
+    fn must_sweep(&self) -> bool {
+        let left_out = self.logs.pairs.left_out();
+        self.must_sweep.load(Relaxed)
+            || self.is_sweeping.load(Relaxed)
+            || left_out > 0
+                && left_out as f64 > self.logs.settings.sweep_at * self.entries.load(Relaxed) as f64
+    }
+
+    fn must_save(&self) -> bool {
+        self.must_save.load(Relaxed) || self.save_requested.load(Relaxed) || self.is_saving.load(Relaxed)
+    }
+
+    /// Requests that every dead byte that is in the logs now is removed, and that the index is saved. The following
+    /// steps do it.
+    pub fn request_compaction(&self) -> Result<()> {
+        self.logs.with_all_writers(|| self.logs.data.start_new_segments())?;
+        *self.compact_to.lock() = self.logs.data.ends();
+        self.must_sweep.store(true, Relaxed);
+        self.save_requested.store(true, Relaxed);
+        self.refresh();
+        Ok(())
+    }
+
+    /// Executes one bounded piece of work. Returns whether there was any.
+    pub fn step(&self, now_ms: TimestampMs) -> Result<bool> {
+        self.logs.health().run(|| {
+            let is_behind = f64::from_bits(self.clean_pressure.load(Relaxed)) > self.confirm_pressure();
+            let worked = self.step_finish()?
+                || is_behind && self.step_clean(now_ms)?
+                || self.step_confirm()?
+                || self.step_clean(now_ms)?
+                || self.step_save()?;
+            let freed = self.logs.directory.free_removed()?;
+            self.refresh();
+            Ok(worked || freed)
+        })
+    }
+
+    /// Finishes a segment, or writes redo.
+    fn step_finish(&self) -> Result<bool> {
+        let start = || Ok((self.logs.data.unfinished() > 0 || self.must_flush()).then_some(()));
+        self.finishing.step(start, |()| {
+            if self.must_flush() {
+                self.commits.run(Ledger::flush)?;
+            } else if let Some(segment) = self.logs.data.finish_step()? {
+                self.commits.run(|ledger| ledger.finish(segment))?;
+            }
+            Ok(None)
+        })
+    }
+
+    /// Compares the records of some pairs, or searches for pairs.
+    fn step_confirm(&self) -> Result<bool> {
+        if self.must_sweep() && self.logs.pairs.queued() < QUEUE_MAX as u64 / 2 {
+            let start = || {
+                self.must_sweep.store(false, Relaxed);
+                self.is_sweeping.store(true, Relaxed);
+                Ok(Some(Sweep::begin(&self.logs)))
+            };
+            return self.sweeping.step(start, |sweep| {
+                let sweep = sweep.step(&self.logs);
+                self.is_sweeping.store(sweep.is_some(), Relaxed);
+                Ok(sweep)
+            });
+        }
+        let removed = confirm(&self.logs)?;
+        self.confirmed.fetch_add(removed.unwrap_or(0), Relaxed);
+        Ok(removed.is_some())
+    }
+
+    fn step_clean(&self, now_ms: TimestampMs) -> Result<bool> {
+        let start = || Ok(self.victim().0.map(|segment| Cleaning::begin(&self.logs, segment)));
+        self.cleaning.step(start, |cleaning| {
+            let next = cleaning.step(&self.logs, &self.commits, now_ms, &self.memory.clean_bytes)?;
+            self.cleanings.fetch_add(u64::from(next.is_none()), Relaxed);
+            Ok(next)
+        })
+    }
+
+    fn step_save(&self) -> Result<bool> {
+        let start = || {
+            if !self.must_save() {
+                return Ok(None);
+            }
+            self.is_saving.store(true, Relaxed);
+            self.save_requested.store(false, Relaxed);
+            // So that everything before it can be released.
+            self.logs.index.redo().start_new_segment()?;
+            self.logs.index.start_save(self.commits.take_number(), random_number()?).map(Some)
+        };
+        self.saving.step(start, |mut save| match self.logs.index.save_step(&mut save)? {
+            SaveStep::Continues => Ok(Some(save)),
+            SaveStep::Flush => {
+                self.commits.run(Ledger::make_index_durable)?;
+                Ok(Some(save))
+            }
+            SaveStep::Written(saved) => {
+                self.commits.run(|ledger| ledger.save(saved))?;
+                self.is_saving.store(false, Relaxed);
+                self.saves.fetch_add(1, Relaxed);
+                Ok(None)
+            }
+        })
+    }
+
+    /// Returns the segment to clean, if there is one, and how far cleaning is behind.
+    fn victim(&self) -> (Option<SegmentInfo>, f64) {
+        let settings = &self.logs.settings;
+        let user_end = self.logs.data.ends()[usize::from(USER)];
+        let mut segments = self.logs.data.view().segments();
+        segments.retain(|segment| self.commits.is_finished(segment.class, segment.base));
+        let bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
+        let dead: u64 = segments.iter().map(|segment| segment.dead.min(segment.bytes)).sum();
+        let allowed = (bytes - dead) as f64 * settings.space;
+        let excess = bytes as f64 - allowed;
+        if excess <= 0.0 {
+            let compact_to = *self.compact_to.lock();
+            segments.retain(|segment| segment.base < compact_to[usize::from(segment.class)]);
+        }
+        let counts = segments.iter().map(|segment| SegmentCounts {
+            bytes: segment.bytes,
+            dead: segment.dead.min(segment.bytes),
+            age: user_end.saturating_sub(segment.order),
+        });
+        let Some(chosen) = choose(settings.victim, &counts.collect::<Vec<_>>()) else { return (None, 0.0) };
+        let limit = (EXCESS_MAX * allowed).max((EXCESS_SEGMENTS_MAX * settings.segment_bytes) as f64);
+        (Some(segments.swap_remove(chosen)), excess.max(0.0) / limit)
+    }
+
+    /// Updates the state of the cleaning, after a step.
+    fn refresh(&self) {
+        let (victim, pressure) = self.victim();
+        self.must_clean.store(victim.is_some(), Relaxed);
+        self.clean_pressure.store(pressure.to_bits(), Relaxed);
+        let index = &self.logs.index;
+        let redo_bytes_max = self.flush_bytes().max(index.heap_bytes() as u64);
+        self.must_save.store(index.redo_bytes() > redo_bytes_max, Relaxed);
+        self.entries.store(index.len(), Relaxed);
+        self.pending_bytes.store(index.pending_bytes() as u64, Relaxed);
+        self.memory.keep_within_budget();
+    }
+}

@@ -1,0 +1,201 @@
+//! Commits: what becomes durable in which order.
+//!
+//! | what | before it |
+//! |---|---|
+//! | a redo record | the logs are synced up to where it covers them |
+//! | `Finished` | the segment is synced |
+//! | `Released` | the logs, and the redo of everything that cleaning moved, are synced |
+//! | `Index` | the redo of everything that the saved index contains is synced |
+
+use super::indexed_logs::IndexedLogs;
+use super::live::{Edit, Manifest};
+use crate::Result;
+use crate::device::{Access, Directory};
+use crate::health::FailStop;
+use crate::store::data_logs::{CLASSES, FinishedSegment, USER};
+use crate::store::log_index::SavedIndex;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// The most bytes of the synced user log that the manifest does not state. Stating it costs two more syncs.
+const UNSTATED_BYTES_MAX: u64 = 4 << 20;
+
+/// The manifest, and the order of redo records. A commit that failed is never repeated: a repeated sync succeeds
+/// without the pages that the system has dropped.
+pub(crate) struct Ledger {
+    logs: Arc<IndexedLogs>,
+    pub manifest: Manifest,
+    counts: Arc<CommitCounts>,
+}
+
+/// Returns the length of the file of a saved index, in bytes.
+pub(super) fn saved_bytes(directory: &Directory, saved: &SavedIndex) -> Result<u64> {
+    directory.open(&saved.file_name(), Access::Buffered)?.length()
+}
+
+/// The counts that are read without the lock.
+#[derive(Default)]
+struct CommitCounts {
+    /// The end of the synced user log that the manifest states.
+    stated: AtomicU64,
+    /// The end of the user log, and how far redo covers it.
+    end: AtomicU64,
+    covered: AtomicU64,
+    /// Where the last finished segment of each class ended.
+    finished_to: [AtomicU64; CLASSES],
+    next_number: AtomicU64,
+    /// The length of the saved index, in bytes.
+    saved_bytes: AtomicU64,
+}
+
+impl Ledger {
+    /// Writes the changes of the index to redo. The logs are synced first, so redo never covers what a power loss
+    /// takes. Returns up to where redo covers the logs.
+    pub fn flush(&mut self) -> Result<[u64; CLASSES]> {
+        let IndexedLogs { data, index, .. } = &*self.logs;
+        let mut flush = index.start_flush();
+        let covered = self.logs.with_all_writers(|| {
+            flush.take_operations();
+            data.ends()
+        });
+        for (class, end) in (0..).zip(covered) {
+            data.sync_to(class, end)?;
+        }
+        flush.log(&covered)?;
+        self.counts.covered.store(covered[usize::from(USER)], Ordering::Release);
+        Ok(covered)
+    }
+
+    /// Returns when the index, as it is now, survives a power loss.
+    pub fn make_index_durable(&mut self) -> Result<()> {
+        self.flush()?;
+        self.logs.index.sync_redo()
+    }
+
+    fn commit(&mut self, edit: Edit) -> Result<()> {
+        let synced = self.logs.data.synced(USER);
+        self.manifest.commit(&[edit], synced)?;
+        self.counts.stated.store(self.manifest.log_synced(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Commits that a segment, which is synced, takes no more records.
+    pub fn finish(&mut self, segment: FinishedSegment) -> Result<()> {
+        self.commit(Edit::Finished(segment))?;
+        self.counts.finished_to[usize::from(segment.class)].store(segment.end, Ordering::Release);
+        Ok(())
+    }
+
+    /// Releases a segment to which no entry points.
+    pub fn release(&mut self, class: u8, base: u64) -> Result<()> {
+        self.make_index_durable()?;
+        self.commit(Edit::Released { class, base })?;
+        self.logs.data.release(class, base)
+    }
+
+    /// Commits a saved index, which is synced, and releases the redo that it replaces and the one before.
+    pub fn save(&mut self, saved: SavedIndex) -> Result<()> {
+        let before = self.manifest.state().index;
+        let bytes = saved_bytes(&self.logs.directory, &saved)?;
+        self.commit(Edit::Index(saved))?;
+        self.counts.saved_bytes.store(bytes, Ordering::Relaxed);
+        self.logs.index.saved(&saved)?;
+        before.map_or(Ok(()), |before| self.logs.directory.remove(&before.file_name()))
+    }
+
+    /// Makes everything durable, and ends the last segment of each log where its frames end.
+    pub fn close(&mut self) -> Result<()> {
+        self.make_index_durable()?;
+        self.logs.data.end_append()?;
+        self.logs.index.redo().end_append()?;
+        self.state_synced()
+    }
+
+    /// States in the manifest how much of the user log is synced. Up to there, a missing end of the log is found.
+    pub fn state_synced(&mut self) -> Result<()> {
+        let synced = self.logs.data.synced(USER);
+        if synced > self.manifest.log_synced() {
+            self.manifest.commit(&[], synced)?;
+            self.counts.stated.store(synced, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+/// The ledger under its lock, which is taken before the writers of shards.
+pub(crate) struct Commits {
+    ledger: FailStop<Ledger>,
+    logs: Arc<IndexedLogs>,
+    counts: Arc<CommitCounts>,
+}
+
+impl Commits {
+    /// `covered` is where redo covers the logs, and `saved_bytes` the length of the saved index.
+    pub fn new(
+        logs: &Arc<IndexedLogs>,
+        manifest: Manifest,
+        covered: [u64; CLASSES],
+        saved_bytes: u64,
+    ) -> Commits {
+        let counts = Arc::new(CommitCounts {
+            finished_to: manifest.state().finished_to.map(AtomicU64::new),
+            next_number: AtomicU64::new(manifest.next_number()),
+            saved_bytes: AtomicU64::new(saved_bytes),
+            ..CommitCounts::default()
+        });
+        counts.stated.store(manifest.log_synced(), Ordering::Release);
+        counts.covered.store(covered[usize::from(USER)], Ordering::Release);
+        counts.end.store(logs.data.ends()[usize::from(USER)], Ordering::Relaxed);
+        let ledger = Ledger { logs: logs.clone(), manifest, counts: counts.clone() };
+        Commits { ledger: FailStop::new(logs.health(), ledger), logs: logs.clone(), counts }
+    }
+
+    /// Runs `work` with the ledger locked. If it fails, the database accepts no more writes.
+    pub fn run<T>(&self, work: impl FnOnce(&mut Ledger) -> Result<T>) -> Result<T> {
+        self.ledger.run(work)
+    }
+
+    /// Reads the manifest.
+    pub fn look<T>(&self, look: impl FnOnce(&Manifest) -> T) -> T {
+        self.ledger.look(|ledger| look(&ledger.manifest))
+    }
+
+    /// Returns the bytes of the manifest and the saved index on flash.
+    pub fn disk_bytes(&self) -> u64 {
+        self.look(Manifest::disk_bytes) + self.counts.saved_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns a number for a new saved index.
+    pub fn take_number(&self) -> u64 {
+        self.counts.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns whether the segment of this class and position is finished.
+    pub fn is_finished(&self, class: u8, base: u64) -> bool {
+        base < self.counts.finished_to[usize::from(class)].load(Ordering::Acquire)
+    }
+
+    /// Notes the end of the user log after an append.
+    pub fn note_end(&self, end: u64) {
+        self.counts.end.fetch_max(end, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes of the user log that redo does not cover: at an opening, they are read again.
+    pub fn uncovered_bytes(&self) -> u64 {
+        let end = self.counts.end.load(Ordering::Relaxed);
+        end.saturating_sub(self.counts.covered.load(Ordering::Acquire))
+    }
+
+    /// Calls [`Ledger::state_synced`] if some megabytes were synced since the last time; with `at_once`, if anything
+    /// was. Returns at once if a checkpoint or another commit is in progress.
+    pub fn state_synced_now_and_then(&self, at_once: bool) -> Result<()> {
+        let synced = self.logs.data.synced(USER);
+        let unstated = synced.saturating_sub(self.counts.stated.load(Ordering::Acquire));
+        let least = if at_once { 1 } else { UNSTATED_BYTES_MAX.min(self.logs.settings.segment_bytes) };
+        if unstated < least {
+            return Ok(());
+        }
+        // If the ledger is in use, its user is about to commit.
+        self.ledger.try_run(Ledger::state_synced).map(drop)
+    }
+}

@@ -1,0 +1,43 @@
+//! Entries in the order of their hashes, with their records: the youngest of each key.
+
+use super::indexed_logs::{IndexedLogs, OwnedRecord};
+use crate::Result;
+use crate::batch::TimestampMs;
+use crate::device::Purpose;
+use crate::store::data_logs::Unit;
+
+/// Records in the order of the placements of their keys.
+pub(crate) struct Groups {
+    /// The records with their placements.
+    pub records: Vec<(u64, OwnedRecord)>,
+    /// The placement with which the next ones begin; `None` at the end.
+    pub next: Option<u64>,
+}
+
+impl Groups {
+    /// Reads the records of about `entries` entries from the placement `from` on. Those of keys with equal hashes are
+    /// not divided, and some before `from` may be among them. The reads overlap.
+    pub fn read(logs: &IndexedLogs, from: u64, entries: usize, now_ms: TimestampMs) -> Result<Groups> {
+        let (range, view) = logs.look(|index| index.range(from, entries));
+        let units: Vec<Unit> = range.entries.iter().map(|(_, unit)| *unit).collect();
+        let mut read: Vec<Option<OwnedRecord>> = vec![None; units.len()];
+        view.read_many(Purpose::Iterate, &units, &mut |number, record| {
+            read[number] = Some(record.into());
+            Ok(())
+        })?;
+        let mut records: Vec<(u64, OwnedRecord)> = Vec::with_capacity(units.len());
+        let entries: Vec<_> = range.entries.iter().zip(read).collect();
+        for group in entries.chunk_by(|(one, _), (other, _)| one.0 == other.0) {
+            let start = records.len();
+            for record in group.iter().filter_map(|(_, record)| record.as_ref()) {
+                // The youngest is the first.
+                if !records[start..].iter().any(|(_, younger)| younger.key == record.key) {
+                    records.push((logs.hasher().hash(&record.key).placement, record.clone()));
+                }
+            }
+            records[start..].sort_by_key(|(placement, _)| *placement);
+        }
+        records.retain(|(_, record)| !record.view().is_gone(now_ms));
+        Ok(Groups { records, next: range.next })
+    }
+}

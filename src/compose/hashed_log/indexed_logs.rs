@@ -1,0 +1,181 @@
+//! The logs with their index, and the locks that keep both in the same order.
+
+use super::pairs::Pairs;
+use super::settings::LogSettings;
+use crate::Result;
+use crate::compose::with_locks;
+use crate::device::{AlignedBuffer, Directory, Purpose};
+use crate::health::Health;
+use crate::key::{Key, KeyHasher};
+use crate::store::data_logs::{DataLogs, DataView, Unit};
+use crate::store::log_index::LogIndex;
+use crate::store::manifest::Header;
+use crate::store::record::{RecordSpan, RecordView};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+
+/// The logs of a database and their index.
+pub(crate) struct IndexedLogs {
+    pub directory: Directory,
+    pub header: Header,
+    pub settings: LogSettings,
+    pub(super) data: Arc<DataLogs>,
+    pub(super) index: LogIndex,
+    pub(super) pairs: Pairs,
+    /// The writer of each shard of the index, locked from before a record is appended until it is indexed.
+    writers: Box<[Mutex<()>]>,
+    /// The bytes of frames that entries point to.
+    live_bytes: AtomicU64,
+}
+
+impl IndexedLogs {
+    pub fn new(
+        directory: Directory,
+        header: Header,
+        settings: LogSettings,
+        data: DataLogs,
+        index: LogIndex,
+    ) -> IndexedLogs {
+        let writers = (0..index.shards()).map(|_| Mutex::new(())).collect();
+        IndexedLogs {
+            directory,
+            header,
+            settings,
+            data: Arc::new(data),
+            index,
+            pairs: Pairs::default(),
+            writers,
+            live_bytes: AtomicU64::new(0),
+        }
+    }
+
+    pub fn health(&self) -> &Arc<Health> {
+        self.data.health()
+    }
+
+    pub fn hasher(&self) -> KeyHasher {
+        self.header.hasher
+    }
+
+    /// Returns the number of pairs of entries that are not compared yet.
+    pub fn unconfirmed(&self) -> u64 {
+        self.pairs.queued() + self.pairs.left_out()
+    }
+
+    /// Returns the bytes of all logs on flash.
+    pub fn disk_bytes(&self) -> u64 {
+        self.data.disk_bytes() + self.index.redo().disk_bytes()
+    }
+
+    /// Returns about how many keys there are: the entries, without those that may be of a key that has a younger one.
+    pub fn approximate_len(&self) -> u64 {
+        self.index.len().saturating_sub(self.unconfirmed())
+    }
+
+    /// Returns the number of shards.
+    pub fn shards(&self) -> usize {
+        self.writers.len()
+    }
+
+    /// Returns the number of entries.
+    pub fn entries(&self) -> u64 {
+        self.index.len()
+    }
+
+    /// Runs `work` while the writers of the shards of these hashes are locked.
+    #[inline]
+    pub(super) fn with_writers<T>(
+        &self,
+        hashes: impl ExactSizeIterator<Item = u64>,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        let shards = hashes.map(|hash| self.index.shard_of(hash));
+        with_locks(|shard| &self.writers[shard], shards, work)
+    }
+
+    /// Runs `work` while the writers of all shards are locked.
+    pub(super) fn with_all_writers<T>(&self, work: impl FnOnce() -> T) -> T {
+        with_locks(|shard| &self.writers[shard], 0..self.writers.len(), work)
+    }
+
+    /// Returns what `look` finds in the index, with a view of the logs at the same moment: what the entries point to
+    /// can be read in it.
+    #[inline]
+    pub(super) fn look<T>(&self, look: impl Fn(&LogIndex) -> T) -> (T, DataView) {
+        loop {
+            let view = self.data.view();
+            let found = look(&self.index);
+            // A segment that was released since the view, and whose place another one took, would be read in its
+            // stead.
+            if self.data.is_current(&view) {
+                return (found, view);
+            }
+        }
+    }
+
+    /// Notes the bytes of a frame that an entry points to from now on.
+    pub(super) fn add_live(&self, bytes: u32) {
+        self.live_bytes.fetch_add(u64::from(bytes), Relaxed);
+    }
+
+    /// Notes that no entry points to a frame any more.
+    pub(super) fn add_dead(&self, unit: Unit, bytes: u32) {
+        // The bytes at an opening are an estimate if records are of any size.
+        let subtract = |live: u64| Some(live.saturating_sub(u64::from(bytes)));
+        let _ = self.live_bytes.fetch_update(Relaxed, Relaxed, subtract);
+        self.data.add_dead(unit, u64::from(bytes));
+    }
+
+    /// Sets the bytes of frames that entries point to.
+    pub(super) fn set_live_bytes(&self, bytes: u64) {
+        self.live_bytes.store(bytes, Relaxed);
+    }
+
+    /// Returns the bytes of frames that entries point to.
+    pub fn live_bytes(&self) -> u64 {
+        self.live_bytes.load(Relaxed)
+    }
+}
+
+/// Reads the records of `units`, the youngest first, until one has this key. Returns where it is in `buffer`.
+#[inline]
+pub(super) fn find(
+    view: &DataView,
+    units: &[Unit],
+    key: Key<'_>,
+    purpose: Purpose,
+    buffer: &mut AlignedBuffer,
+) -> Result<Option<RecordSpan>> {
+    for unit in units {
+        let span = view.read(purpose, *unit, buffer)?;
+        if span.view(buffer).key == key.bytes() {
+            return Ok(Some(span));
+        }
+    }
+    Ok(None)
+}
+
+/// A record that was copied.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnedRecord {
+    pub key: Vec<u8>,
+    pub value: Option<Vec<u8>>,
+    pub expires_at_ms: u64,
+}
+
+impl From<&RecordView<'_>> for OwnedRecord {
+    fn from(record: &RecordView<'_>) -> OwnedRecord {
+        OwnedRecord {
+            key: record.key.to_vec(),
+            value: record.value.map(<[u8]>::to_vec),
+            expires_at_ms: record.expires_at_ms,
+        }
+    }
+}
+
+impl OwnedRecord {
+    pub fn view(&self) -> RecordView<'_> {
+        RecordView { key: &self.key, value: self.value.as_deref(), expires_at_ms: self.expires_at_ms }
+    }
+}

@@ -1,0 +1,54 @@
+//! A log that has all data, and an index in memory that maps the hash of each key to the exact place of its record:
+//! what FlashKey and FlashStore have in common.
+//!
+//! ```text
+//! put      append to the user log -> entry of the index -> pair, if an older entry has an equal hash
+//! get      entries of the hash, the youngest first -> one read each, until the key is equal
+//! confirm  pair -> read both records -> the same key: the older entry goes, its bytes are dead
+//! clean    segment with dead bytes -> live records to the log of their age -> segment released
+//! flush    changes of the index -> redo log, after the logs were synced up to where they are covered
+//! ```
+//!
+//! A put never waits for a read of a finished segment: it leaves the older entry, which the background compares. Until
+//! then both entries are there, and the younger one is found first.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `indexed_logs` | the logs with their index: locks of shards, lookups of one moment, live bytes |
+//! | `writer`, `reader`, `groups` | puts and deletes; gets; entries of equal hashes in order |
+//! | `pairs`, `confirm` | entries of equal hashes that are not compared yet; comparing them |
+//! | `clean`, `policy` | cleaning; which segment, and where its records go |
+//! | `live`, `commits` | what is live, as the manifest has it; redo before release |
+//! | `background`, `memory` | which job runs next; the memory account and its limit |
+//! | `snapshot`, `checkpoint`, `verify` | reads of everything |
+//! | `open`, `settings` | creating and opening |
+
+mod background;
+mod checkpoint;
+mod clean;
+mod commits;
+mod confirm;
+mod groups;
+mod indexed_logs;
+#[doc(hidden)]
+pub mod live;
+mod memory;
+mod open;
+mod pairs;
+mod policy;
+mod reader;
+mod settings;
+mod snapshot;
+mod verify;
+mod writer;
+
+pub(crate) use checkpoint::checkpoint;
+pub(crate) use groups::Groups;
+pub(crate) use indexed_logs::IndexedLogs;
+pub(crate) use live::Manifest;
+pub(crate) use memory::check_budget;
+pub(crate) use open::{Opened, create, is_half_created, open};
+pub use policy::Victim;
+pub(crate) use settings::LogSettings;
+pub(crate) use snapshot::LogSnapshot;
+pub(crate) use verify::verify;

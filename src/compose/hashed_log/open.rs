@@ -1,0 +1,239 @@
+//! Creating a database, and opening it after a clean end or a crash.
+//!
+//! The manifest lists the finished segments and the saved index. The index is the saved one with the changes of redo;
+//! the records of the user log that redo does not cover are indexed as they were when they were put. No other record is
+//! read.
+
+use super::background::Jobs;
+use super::commits::{Commits, saved_bytes};
+use super::indexed_logs::IndexedLogs;
+use super::live::{LiveLogs, Manifest};
+use super::memory::Memory;
+use super::reader::Reader;
+use super::settings::LogSettings;
+use super::writer::Writer;
+use crate::cache::RecordCache;
+use crate::device::{Access, AlignedBuffer, Directory, Purpose};
+use crate::key::RecordLayout;
+use crate::progress::Progress;
+use crate::store::data_logs::{CLASSES, DataLogSettings, DataLogs, USER};
+use crate::store::log::Log;
+use crate::store::log::format::{FRAME_CRC_BYTES, LogFormat, SEGMENT_HEADER_BYTES};
+use crate::store::log_index::{LogIndex, LogIndexSettings};
+use crate::store::manifest::{Header, KeptSettings};
+use crate::store::names::{FileName, LogClass, list_files};
+
+use crate::{Error, Result};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A frame up to this length is a unit.
+const UNIT_BYTES_MAX: usize = 128;
+/// Longer frames are divided into units of about this length.
+const UNIT_BYTES: usize = 64;
+/// The units of records of variable sizes.
+const VARIABLE_UNIT_BYTES: u32 = 16;
+
+/// The parts of an open database.
+pub(crate) struct Opened {
+    pub logs: Arc<IndexedLogs>,
+    pub cache: Arc<RecordCache>,
+    pub memory: Arc<Memory>,
+    pub commits: Arc<Commits>,
+    pub jobs: Jobs,
+    pub reader: Reader,
+    pub writer: Writer,
+    pub replayed_records: u64,
+    pub lost_tail_bytes: u64,
+}
+
+/// Returns the unit of places of records, so that a record of a fixed size wastes less than a unit.
+fn unit_bytes(layout: &RecordLayout) -> u32 {
+    if layout.fixed.is_none() {
+        return VARIABLE_UNIT_BYTES;
+    }
+    let frame_bytes = FRAME_CRC_BYTES + layout.stream_bytes_max();
+    if frame_bytes <= UNIT_BYTES_MAX {
+        return frame_bytes as u32;
+    }
+    frame_bytes.div_ceil(frame_bytes.div_ceil(UNIT_BYTES)) as u32
+}
+
+fn data_settings(header: &Header, settings: &LogSettings) -> DataLogSettings {
+    DataLogSettings {
+        layout: header.layout,
+        database_id: header.database_id,
+        secret: header.secret,
+        unit_bytes: unit_bytes(&header.layout),
+        segment_bytes: settings.segment_bytes,
+        moved: (CLASSES - 1) as u8,
+    }
+}
+
+/// Returns the format of the redo log, whose records are of any size.
+fn redo_format(header: &Header) -> LogFormat {
+    let layout = RecordLayout { fixed: None, expiring: false };
+    LogFormat { layout, class: LogClass::Redo, unit_bytes: 1, ..header.log_format() }
+}
+
+fn index_settings(header: &Header, settings: &LogSettings) -> LogIndexSettings {
+    LogIndexSettings { hash_bits: settings.hash_bits, shards_log2: header.partitions_log2 }
+}
+
+/// Creates an empty database. The remains of an interrupted creation are removed.
+pub(crate) fn create(
+    directory: &Directory,
+    header: &Header,
+    settings: &LogSettings,
+    kept: &KeptSettings,
+) -> Result<()> {
+    if is_half_created(directory)? {
+        directory.list()?.iter().try_for_each(|name| directory.remove(name))?;
+    }
+    DataLogs::create(directory, &data_settings(header, settings))?;
+    Log::begin(directory, &redo_format(header), 0)?;
+    directory.sync(Purpose::Recover)?;
+    Manifest::replace(directory, header, LiveLogs::default(), kept, 0)
+}
+
+/// Returns whether the directory holds what is left of a creation that was interrupted, and nothing else.
+pub(crate) fn is_half_created(directory: &Directory) -> Result<bool> {
+    let names = directory.list()?;
+    for name in &names {
+        let is_empty = || -> Result<bool> {
+            let length = directory.open(name, Access::Buffered)?.length()?;
+            Ok(length <= SEGMENT_HEADER_BYTES as u64)
+        };
+        let is_of_creation = match FileName::parse(name) {
+            Some(FileName::Segment { base: 0, .. }) => is_empty()?,
+            Some(FileName::NewManifest) => true,
+            _ => false,
+        };
+        if !is_of_creation {
+            return Ok(false);
+        }
+    }
+    Ok(!names.is_empty())
+}
+
+/// Opens the database with this manifest. In a read-only directory nothing is changed: a torn end of a log is ignored
+/// and not cut off.
+///
+/// # Errors
+/// [`Error::Corrupt`] for all damage of the manifest, the saved index and the redo log, and of what was appended to the
+/// logs since the redo. [`Error::Interrupted`] if `progress` returns false.
+pub(crate) fn open(
+    directory: Directory,
+    mut manifest: Manifest,
+    settings: LogSettings,
+    to_keep: &KeptSettings,
+    memory_budget: Option<u64>,
+    progress: &mut Progress<'_>,
+) -> Result<Opened> {
+    let header = *manifest.header();
+    let is_read_only = directory.is_read_only();
+    if !is_read_only {
+        manifest.make_durable()?;
+    }
+    let live = manifest.state();
+    let saved_bytes = live.index.map_or(Ok(0), |saved| saved_bytes(&directory, &saved))?;
+    let data_settings = data_settings(&header, &settings);
+    let (data, recovered) =
+        DataLogs::open(&directory, &data_settings, &live.finished, live.finished_to, progress)?;
+    let (index, redone) = LogIndex::open(
+        // The redo log is appended to in long pieces, which a mapping does not make cheaper.
+        &directory.clone().map_appends(false),
+        index_settings(&header, &settings),
+        &redo_format(&header),
+        live.index,
+        data.health(),
+        progress,
+    )?;
+    let covered = redone.covered;
+    if let Some(class) = (0..CLASSES).find(|class| covered[*class] > data.ends()[*class]) {
+        return Err(Error::Corrupt {
+            file: directory.path().join("log"),
+            offset: 0,
+            expected: format!("a log of class {class} up to {}, which redo covers", covered[class]),
+            got: format!("its end at {}", data.ends()[class]),
+        });
+    }
+    if !is_read_only {
+        manifest.mirror()?;
+        // Only now: as long as a file is missing, an apparent orphan may be what is left of it.
+        remove_orphans(&directory, &manifest)?;
+        manifest.keep(to_keep)?;
+    }
+    let logs = Arc::new(IndexedLogs::new(directory, header, settings, data, index));
+    let cache = Arc::new(RecordCache::new(0));
+    let commits = Arc::new(Commits::new(&logs, manifest, covered, saved_bytes));
+    let writer = Writer::new(&logs, &cache, &commits);
+    let replayed_records = replay(&logs, &writer, covered[usize::from(USER)])?;
+    account_for_entries(&logs);
+    let memory = Arc::new(Memory::new(&logs, &cache, memory_budget));
+    Ok(Opened {
+        jobs: Jobs::new(&logs, &commits, &memory),
+        reader: Reader::new(&logs, &cache, &memory),
+        writer,
+        replayed_records,
+        lost_tail_bytes: recovered.lost_tail_bytes,
+        logs,
+        cache,
+        memory,
+        commits,
+    })
+}
+
+/// Removes files that a crash left: saved indexes that were not complete, or that were replaced.
+fn remove_orphans(directory: &Directory, manifest: &Manifest) -> Result<()> {
+    let live = manifest.state().index.map(|saved| saved.number);
+    for file in list_files(directory)? {
+        let is_orphan = match file {
+            FileName::NewManifest | FileName::NewMirror => true,
+            FileName::SavedIndex(number) => live != Some(number),
+            _ => false,
+        };
+        if is_orphan {
+            directory.remove(&file.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// Indexes the records of the user log from `covered` on, as they were indexed when they were put. Returns how many
+/// there are.
+fn replay(logs: &IndexedLogs, writer: &Writer, covered: u64) -> Result<u64> {
+    let mut replayed = 0;
+    let mut buffer = AlignedBuffer::default();
+    logs.data.scan(USER, covered, &mut |unit, record| {
+        replayed += 1;
+        writer.replay(unit, record, &mut buffer)
+    })?;
+    Ok(replayed)
+}
+
+/// Determines the live bytes and the dead bytes of each segment from the number of entries that point to it, exactly if
+/// all records have one size. Queues the hashes of several entries.
+fn account_for_entries(logs: &IndexedLogs) {
+    let mut entries: HashMap<(u8, u64), u64> = HashMap::new();
+    let view = logs.data.view();
+    let mut previous = None;
+    for (hash, unit) in logs.index.snapshot().entries() {
+        if let Some(segment) = view.segment_of(unit) {
+            *entries.entry(segment).or_default() += 1;
+        }
+        if previous == Some(hash) {
+            logs.pairs.push(hash);
+        }
+        previous = Some(hash);
+    }
+    let mut live_bytes = 0;
+    for segment in view.segments() {
+        let entries = entries.get(&(segment.class, segment.base)).copied().unwrap_or(0);
+        let share = (entries as f64 / segment.records.max(1) as f64).min(1.0);
+        let live = (segment.bytes as f64 * share) as u64;
+        live_bytes += live;
+        logs.data.set_dead(segment.class, segment.base, segment.bytes - live);
+    }
+    logs.set_live_bytes(live_bytes);
+}

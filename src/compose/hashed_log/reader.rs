@@ -1,0 +1,155 @@
+//! Gets: from the record cache, or from the logs by the entries of the key's hash.
+
+use super::indexed_logs::{IndexedLogs, find};
+use super::memory::Memory;
+use crate::Result;
+use crate::batch::{TimestampMs, has_expired};
+use crate::cache::{RecordCache, Ticket, cache_hash};
+use crate::device::{Purpose, with_scratch};
+use crate::key::Key;
+use crate::mica::HashedKey;
+use crate::store::data_logs::{DataView, Unit};
+use crate::store::log_index::Candidates;
+use crate::store::record::RecordView;
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// The maximum number of keys that are looked up together: each may have a read in flight, with its own buffer.
+const KEYS_PER_BATCH: usize = 128;
+
+/// A value with its expiry time.
+pub(crate) type FoundValue = (Bytes, TimestampMs);
+
+/// Looks keys up.
+pub(crate) struct Reader {
+    logs: Arc<IndexedLogs>,
+    cache: Arc<RecordCache>,
+    memory: Arc<Memory>,
+}
+
+/// A key of several that is not found yet.
+pub(super) struct Wanted<'a> {
+    /// Its number among the requested keys.
+    pub number: usize,
+    pub key: Key<'a>,
+    pub units: Candidates,
+    pub ticket: Ticket,
+}
+
+impl Reader {
+    pub fn new(logs: &Arc<IndexedLogs>, cache: &Arc<RecordCache>, memory: &Arc<Memory>) -> Reader {
+        Reader { logs: logs.clone(), cache: cache.clone(), memory: memory.clone() }
+    }
+
+    /// Appends the value of a key to `value`, and returns when it expires.
+    #[inline]
+    pub fn get_into(
+        &self,
+        key: Key<'_>,
+        now_ms: TimestampMs,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<TimestampMs>> {
+        let start = value.len();
+        match self.cache.get(cache_hash(key.hash()), key.bytes(), value) {
+            Ok(expires_at_ms) if has_expired(expires_at_ms, now_ms) => {
+                value.truncate(start);
+                Ok(None)
+            }
+            Ok(expires_at_ms) => Ok(Some(expires_at_ms)),
+            Err(ticket) => self.look_up(key, now_ms, ticket, value),
+        }
+    }
+
+    /// Looks a key up in the logs. Not inlined, so that a hit in the cache does not set up the memory for it.
+    #[inline(never)]
+    fn look_up(
+        &self,
+        key: Key<'_>,
+        now_ms: TimestampMs,
+        ticket: Ticket,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<TimestampMs>> {
+        let (units, view) = self.logs.look(|index| index.candidates(key.hash().placement));
+        if units.is_empty() {
+            return Ok(None);
+        }
+        self.memory.account_for_read_buffers();
+        with_scratch(|buffer| {
+            let Some(span) = find(&view, &units, key, Purpose::Get, buffer)? else { return Ok(None) };
+            let record = span.view(buffer);
+            Ok(self.found(&record, now_ms, ticket).map(|found| {
+                value.reserve_exact(found.len());
+                value.extend_from_slice(found);
+                record.expires_at_ms
+            }))
+        })
+    }
+
+    /// Returns the value of a record that a lookup found, unless it is gone, and offers it to the cache.
+    fn found<'r>(&self, record: &RecordView<'r>, now_ms: TimestampMs, ticket: Ticket) -> Option<&'r [u8]> {
+        let value = record.value.filter(|_| !record.is_gone(now_ms))?;
+        self.cache.insert(ticket, record.key, value, record.expires_at_ms);
+        Some(value)
+    }
+
+    /// Returns false only if the key is certainly absent. Reads nothing from the device.
+    pub fn may_contain(&self, key: Key<'_>) -> bool {
+        !self.logs.index.candidates(key.hash().placement).is_empty()
+    }
+
+    /// Returns the values of several keys, in the order of the keys. The reads overlap.
+    pub fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<FoundValue>>> {
+        let mut found = vec![None; keys.len()];
+        let mut missed = Vec::new();
+        let hashed: Vec<_> =
+            keys.iter().map(|key| HashedKey { hash: cache_hash(key.hash()), bytes: key.bytes() }).collect();
+        self.cache.get_many(&hashed, |number, cached| match cached {
+            Ok((_, expires_at_ms)) if has_expired(expires_at_ms, now_ms) => {}
+            Ok((value, expires_at_ms)) => found[number] = Some((Bytes::from(value), expires_at_ms)),
+            Err(ticket) => missed.push((number, ticket)),
+        });
+        for batch in missed.chunks(KEYS_PER_BATCH) {
+            let (wanted, view) = self.logs.look(|index| {
+                let wanted = batch.iter().map(|&(number, ticket)| {
+                    let key = keys[number];
+                    Wanted { number, key, units: index.candidates(key.hash().placement), ticket }
+                });
+                wanted.collect::<Vec<_>>()
+            });
+            self.memory.account_for_read_buffers();
+            find_many(&view, wanted, &mut |wanted, record| {
+                let value = self.found(record, now_ms, wanted.ticket);
+                found[wanted.number] =
+                    value.map(|value| (Bytes::copy_from_slice(value), record.expires_at_ms));
+            })?;
+        }
+        Ok(found)
+    }
+}
+
+/// Looks several keys up in a view, in rounds: each reads one record for every key that is not found yet, all of them
+/// in flight together. Passes the records of the keys to `show`.
+pub(super) fn find_many(
+    view: &DataView,
+    mut wanted: Vec<Wanted<'_>>,
+    show: &mut dyn FnMut(&Wanted<'_>, &RecordView<'_>),
+) -> Result<()> {
+    for round in 0.. {
+        wanted.retain(|wanted| wanted.units.len() > round);
+        if wanted.is_empty() {
+            break;
+        }
+        let units: Vec<Unit> = wanted.iter().map(|wanted| wanted.units[round]).collect();
+        let mut is_found = vec![false; wanted.len()];
+        view.read_many(Purpose::Get, &units, &mut |number, record| {
+            if record.key == wanted[number].key.bytes() {
+                is_found[number] = true;
+                show(&wanted[number], record);
+            }
+            Ok(())
+        })?;
+        let mut is_found = is_found.into_iter();
+        wanted.retain(|_| !is_found.next().unwrap_or(true));
+    }
+    Ok(())
+}

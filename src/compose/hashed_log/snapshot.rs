@@ -1,0 +1,141 @@
+//! The logs and their index at one moment.
+
+use super::indexed_logs::{IndexedLogs, OwnedRecord, find};
+use super::reader::{FoundValue, Wanted, find_many};
+use crate::Result;
+use crate::batch::TimestampMs;
+use crate::cache::Ticket;
+use crate::device::{Purpose, with_scratch};
+use crate::key::{Key, KeyHasher};
+use crate::store::data_logs::{DataView, Frames, Unit};
+use crate::store::log_index::IndexSnapshot;
+use crate::store::record::RecordView;
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The bytes that an iteration reads at a time.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// The records of one moment. While it is held, the first change of a page of the index copies that page, and segments
+/// that are released keep their space.
+#[derive(Clone)]
+pub(crate) struct LogSnapshot {
+    index: Arc<IndexSnapshot>,
+    view: DataView,
+    hasher: KeyHasher,
+    now_ms: TimestampMs,
+}
+
+impl LogSnapshot {
+    /// Locks all writers for a moment.
+    pub fn take(logs: &IndexedLogs, now_ms: TimestampMs) -> LogSnapshot {
+        let (index, view) = logs.with_all_writers(|| logs.look(|index| index.snapshot()));
+        LogSnapshot { index: Arc::new(index), view, hasher: logs.hasher(), now_ms }
+    }
+
+    /// Appends the value that a key had to `value`, and returns when it expires.
+    pub fn get_into(&self, key: Key<'_>, value: &mut Vec<u8>) -> Result<Option<TimestampMs>> {
+        let units = self.index.candidates(key.hash().placement);
+        with_scratch(|buffer| {
+            let Some(span) = find(&self.view, &units, key, Purpose::Get, buffer)? else { return Ok(None) };
+            let record = span.view(buffer);
+            Ok(record.value.filter(|_| !record.is_gone(self.now_ms)).map(|found| {
+                value.extend_from_slice(found);
+                record.expires_at_ms
+            }))
+        })
+    }
+
+    /// Returns the values that several keys had. The reads overlap.
+    pub fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<FoundValue>>> {
+        let mut found = vec![None; keys.len()];
+        let wanted = keys.iter().enumerate().map(|(number, key)| {
+            let units = self.index.candidates(key.hash().placement);
+            Wanted { number, key: *key, units, ticket: Ticket::NONE }
+        });
+        find_many(&self.view, wanted.collect(), &mut |wanted, record| {
+            let value = record.value.filter(|_| !record.is_gone(self.now_ms));
+            found[wanted.number] = value.map(|value| (Bytes::copy_from_slice(value), record.expires_at_ms));
+        })?;
+        Ok(found)
+    }
+
+    /// Returns all records, segment by segment.
+    pub fn records(&self) -> SnapshotRecords {
+        let segments = self.view.segments().into_iter().map(|segment| (segment.class, segment.base));
+        SnapshotRecords {
+            segments: segments.collect(),
+            snapshot: self.clone(),
+            frames: None,
+            ready: VecDeque::new(),
+            failed: false,
+        }
+    }
+
+    /// Returns whether the snapshot has this record, which is at `unit`, and no younger one of its key.
+    fn has(&self, unit: Unit, record: &RecordView<'_>) -> Result<bool> {
+        let key = self.hasher.key(record.key);
+        let units = self.index.candidates(key.hash().placement);
+        let Some(rank) = units.iter().position(|other| *other == unit) else { return Ok(false) };
+        if rank == 0 {
+            return Ok(true);
+        }
+        with_scratch(|buffer| Ok(find(&self.view, &units[..rank], key, Purpose::Iterate, buffer)?.is_none()))
+    }
+}
+
+/// The records of a snapshot. Ends after the first error.
+pub(crate) struct SnapshotRecords {
+    snapshot: LogSnapshot,
+    /// The segments that are still to be read.
+    segments: VecDeque<(u8, u64)>,
+    frames: Option<Frames>,
+    /// Records that were read.
+    ready: VecDeque<OwnedRecord>,
+    failed: bool,
+}
+
+impl SnapshotRecords {
+    /// Reads the next piece. Returns false at the end.
+    fn read(&mut self) -> Result<bool> {
+        let frames = match self.frames.take() {
+            Some(frames) => Some(frames),
+            None => self
+                .segments
+                .pop_front()
+                .map(|(class, base)| self.snapshot.view.frames(class, base, Purpose::Iterate)),
+        };
+        let Some(mut frames) = frames else { return Ok(false) };
+        let (snapshot, ready) = (&self.snapshot, &mut self.ready);
+        let has_more = frames.next_piece(PIECE_BYTES, &mut |unit, record, _| {
+            if !record.is_gone(snapshot.now_ms) && snapshot.has(unit, record)? {
+                ready.push_back(record.into());
+            }
+            Ok(())
+        })?;
+        self.frames = has_more.then_some(frames);
+        Ok(true)
+    }
+}
+
+impl Iterator for SnapshotRecords {
+    type Item = Result<(Bytes, Bytes, TimestampMs)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.failed {
+            if let Some(OwnedRecord { key, value, expires_at_ms }) = self.ready.pop_front() {
+                return Some(Ok((Bytes::from(key), Bytes::from(value.unwrap_or_default()), expires_at_ms)));
+            }
+            match self.read() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => {
+                    self.failed = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+}

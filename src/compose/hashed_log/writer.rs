@@ -1,0 +1,229 @@
+//! Writes: to the user log, then to the index.
+
+use super::commits::Commits;
+use super::indexed_logs::IndexedLogs;
+use crate::batch::{Durability, HashedWrite, Write};
+use crate::cache::{RecordCache, WriteGuard, cache_hash};
+use crate::compose::KeyStripes;
+use crate::device::{AlignedBuffer, Purpose, with_scratch};
+use crate::key::{Key, KeyHash};
+use crate::store::data_logs::{USER, Unit};
+use crate::store::record::RecordView;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::{Error, Result};
+use std::sync::Arc;
+
+/// Appends records to the user log and indexes them.
+pub(crate) struct Writer {
+    logs: Arc<IndexedLogs>,
+    cache: Arc<RecordCache>,
+    commits: Arc<Commits>,
+    stripes: KeyStripes,
+    /// Records that were written, and their bytes of keys and values.
+    pub writes: AtomicU64,
+    pub user_bytes: AtomicU64,
+}
+
+/// A frame that was appended.
+#[derive(Debug, Clone, Copy, Default)]
+struct Appended {
+    unit: Unit,
+    bytes: u32,
+}
+
+impl Writer {
+    pub fn new(logs: &Arc<IndexedLogs>, cache: &Arc<RecordCache>, commits: &Arc<Commits>) -> Writer {
+        Writer {
+            logs: logs.clone(),
+            cache: cache.clone(),
+            commits: commits.clone(),
+            stripes: KeyStripes::new(),
+            writes: AtomicU64::new(0),
+            user_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Applies all writes or none.
+    pub fn write(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<()> {
+        let keys = writes.iter().map(|write| write.key().hash());
+        // A write waits for an update of its key that has read and not yet written. The sync needs no stripes.
+        let end = self.with_keys(keys, || self.append(writes, durability))?;
+        self.make_durable(durability, end)
+    }
+
+    /// Runs `work` while no other write to these keys is possible.
+    #[inline]
+    pub fn with_keys<T>(&self, keys: impl ExactSizeIterator<Item = KeyHash>, work: impl FnOnce() -> T) -> T {
+        self.stripes.with(keys, work)
+    }
+
+    /// Appends the writes and indexes them, with the writers of their shards locked. Returns the end of the user log
+    /// after them, or `None` if nothing had to be written. The caller is within [`with_keys`](Self::with_keys).
+    pub fn append(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<Option<u64>> {
+        let hashes = writes.iter().map(|write| write.key().hash().placement);
+        self.logs.with_writers(hashes, || {
+            let health = self.logs.health();
+            // A write that waited here while the database was closed is refused.
+            health.check_open()?;
+            self.check_room(writes)?;
+            self.writes.fetch_add(writes.len() as u64, Relaxed);
+            let user_bytes = writes.iter().map(|write| write.write().user_bytes() as u64).sum();
+            self.user_bytes.fetch_add(user_bytes, Relaxed);
+            // Until the records are indexed, the cache has no record of these keys.
+            let announce = |write: &HashedWrite<'_>| {
+                self.cache.write(cache_hash(write.key().hash()), write.key().bytes())
+            };
+            let _announced: (Option<WriteGuard<'_>>, Vec<WriteGuard<'_>>) = match writes {
+                _ if !self.cache.is_enabled() => Default::default(),
+                [single] => (Some(announce(single)), Vec::new()),
+                several => (None, several.iter().map(announce).collect()),
+            };
+            health.run(|| self.append_and_index(writes, durability))
+        })
+    }
+
+    /// Returns an error if the puts among these writes need more space than the capacity leaves.
+    fn check_room(&self, writes: &[HashedWrite<'_>]) -> Result<()> {
+        let settings = &self.logs.settings;
+        if settings.capacity == u64::MAX || writes.iter().all(is_delete) {
+            return Ok(());
+        }
+        let frames = writes
+            .iter()
+            .map(|write| u64::from(self.logs.data.frame_bytes(&RecordView::from(write.write()))));
+        let needed = (self.logs.live_bytes() + frames.sum::<u64>()) as f64 * settings.space;
+        if needed <= settings.capacity as f64 {
+            return Ok(());
+        }
+        Err(Error::NoRoom { capacity: settings.capacity, needed: needed as u64 })
+    }
+
+    #[inline]
+    fn append_and_index(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<Option<u64>> {
+        let is_absent = |write: &HashedWrite<'_>| {
+            is_delete(write) && self.logs.index.candidates(write.key().hash().placement).is_empty()
+        };
+        // The deletes of a batch with a put may be of a key that it puts.
+        if writes.iter().all(is_absent) {
+            return Ok(None);
+        }
+        let records = writes.iter().map(|write| RecordView::from(write.write()));
+        if let [write] = writes {
+            let mut appended = Appended::default();
+            let place = |unit, bytes| appended = Appended { unit, bytes };
+            let end = self.logs.data.append(USER, records, durability, place)?;
+            self.commits.note_end(end);
+            with_scratch(|buffer| self.index(write.key(), is_delete(write), appended, buffer))?;
+            return Ok(Some(end));
+        }
+        let mut appended = Vec::with_capacity(writes.len());
+        let place = |unit, bytes| appended.push(Appended { unit, bytes });
+        let end = self.logs.data.append(USER, records, durability, place)?;
+        self.commits.note_end(end);
+        with_scratch(|buffer| {
+            let mut writes = writes.iter().zip(appended);
+            writes
+                .try_for_each(|(write, appended)| self.index(write.key(), is_delete(write), appended, buffer))
+        })?;
+        Ok(Some(end))
+    }
+
+    /// Makes an entry for a record that was appended to the user log, in place of the entry of its key if that can be
+    /// found without reading a finished segment.
+    #[inline]
+    fn index(&self, key: Key<'_>, is_delete: bool, new: Appended, buffer: &mut AlignedBuffer) -> Result<()> {
+        let hash = key.hash().placement;
+        let units = self.logs.index.candidates(hash);
+        self.logs.add_live(new.bytes);
+        if units.is_empty() {
+            // What is absent needs no tombstone.
+            if is_delete {
+                self.logs.add_dead(new.unit, new.bytes)
+            } else {
+                self.logs.index.insert(hash, new.unit)
+            }
+            return Ok(());
+        }
+        let view = self.logs.data.view();
+        let (mut unread, mut replaced) = (0, None);
+        for (rank, unit) in units.iter().enumerate() {
+            if !view.is_open(*unit) {
+                unread += 1;
+                continue;
+            }
+            let span = view.read(Purpose::Put, *unit, buffer)?;
+            let record = span.view(buffer);
+            if record.key == key.bytes() {
+                replaced = Some((rank, *unit, self.logs.data.frame_bytes(&record)));
+                break;
+            }
+        }
+        let Some((rank, old, old_bytes)) = replaced else {
+            if unread == 0 && is_delete {
+                self.logs.add_dead(new.unit, new.bytes);
+                return Ok(());
+            }
+            self.logs.index.insert(hash, new.unit);
+            if unread > 0 {
+                self.logs.pairs.push(hash);
+            }
+            return Ok(());
+        };
+        if is_delete && units.len() == 1 {
+            self.logs.index.remove(hash, old);
+            self.logs.add_dead(new.unit, new.bytes);
+        } else if rank == 0 {
+            self.logs.index.replace(hash, old, new.unit);
+        } else {
+            // An entry before it may be of the same key, and must not be found before the new one.
+            self.logs.index.remove(hash, old);
+            self.logs.index.insert(hash, new.unit);
+        }
+        self.logs.add_dead(old, old_bytes);
+        if units.len() > 1 {
+            self.logs.pairs.push(hash);
+        }
+        Ok(())
+    }
+
+    /// Makes an entry for a record of the user log that no redo record covers. Only at opening.
+    pub(super) fn replay(
+        &self,
+        unit: Unit,
+        record: &RecordView<'_>,
+        buffer: &mut AlignedBuffer,
+    ) -> Result<()> {
+        let key = self.logs.hasher().key(record.key);
+        let new = Appended { unit, bytes: self.logs.data.frame_bytes(record) };
+        self.index(key, record.value.is_none(), new, buffer)
+    }
+
+    /// Returns when a write is as durable as requested. If nothing was written, everything that made that unnecessary
+    /// is.
+    pub fn make_durable(&self, durability: Durability, end: Option<u64>) -> Result<()> {
+        match (durability, end) {
+            (Durability::Synced, Some(end)) => {
+                self.logs.data.sync_to(USER, end)?;
+                self.commits.state_synced_now_and_then(false)
+            }
+            (_, Some(_)) => Ok(()),
+            (_, None) => self.make_found_durable(durability),
+        }
+    }
+
+    /// Returns when everything that can be read now is as durable as requested, whichever thread wrote it.
+    pub fn make_found_durable(&self, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Buffered => Ok(()),
+            Durability::Written => self.logs.data.write_buffered(),
+            Durability::Synced if self.logs.data.is_synced() => Ok(()),
+            Durability::Synced => {
+                self.make_durable(durability, Some(self.logs.data.ends()[usize::from(USER)]))
+            }
+        }
+    }
+}
+
+fn is_delete(write: &HashedWrite<'_>) -> bool {
+    matches!(write.write(), Write::Delete { .. })
+}

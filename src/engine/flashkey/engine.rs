@@ -1,0 +1,275 @@
+//! The engine: the parts of a log with an index, and the trait [`Engine`].
+
+use super::scan::scan;
+use super::settings::{FlashKeySettings, INFO, NUMBER};
+use super::snapshot::FlashKeySnapshot;
+use crate::batch::{Durability, HashedWrite, TimestampMs};
+use crate::compose::hashed_log::{self, LogSnapshot, Manifest, Opened};
+use crate::damage::VerifyReport;
+use crate::device::Directory;
+use crate::engine::settings::SettingsTable;
+use crate::engine::{
+    Background, Capabilities, Change, Changing, CommonSettings, Engine, Found, Now, ScanLimit, ScanPage,
+    Snapshot, Step,
+};
+use crate::key::{Key, KeyHasher};
+use crate::progress::Progress;
+use crate::stats::{Shape, Stats};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::{Error, Result};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// The FlashKey engine.
+pub struct FlashKey {
+    settings: FlashKeySettings,
+    parts: Opened,
+}
+
+impl FlashKey {
+    /// Creates an empty database.
+    pub(super) fn create(
+        directory: &Directory,
+        settings: &FlashKeySettings,
+        common: &CommonSettings,
+        seed: Option<[u64; 2]>,
+    ) -> Result<()> {
+        let header = common.header(NUMBER, seed)?;
+        hashed_log::create(directory, &header, &settings.of_logs(), &settings.to_keep_at_creation())
+    }
+
+    /// Opens a database. In a read-only directory ([`Directory::is_read_only`]) nothing is changed, and every write,
+    /// sync and compaction returns [`Error::ReadOnly`].
+    pub(super) fn open(
+        directory: Directory,
+        settings: &FlashKeySettings,
+        common: &CommonSettings,
+        progress: &mut Progress<'_>,
+    ) -> Result<FlashKey> {
+        let manifest = Manifest::open(&directory)?;
+        let header = *manifest.header();
+        common.check_against(&header)?;
+        let mut settings = settings.clone();
+        settings.adopt_kept(manifest.settings())?;
+        settings.check_limits()?;
+        if let Some(budget) = common.memory_budget {
+            hashed_log::check_budget(budget, 1 << header.partitions_log2)?;
+        }
+        let (of_logs, to_keep) = (settings.of_logs(), settings.to_keep());
+        let parts = hashed_log::open(directory, manifest, of_logs, &to_keep, common.memory_budget, progress)?;
+        Ok(FlashKey { settings, parts })
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.parts.logs.directory.is_read_only()
+    }
+
+    /// Reads the values of keys whose stripes are held, and writes the changes that `change` sets. Returns the end of
+    /// the log after them, or `None` if there are none.
+    fn change(
+        &self,
+        keys: &[Key<'_>],
+        durability: Durability,
+        now_ms: TimestampMs,
+        change: &mut Changing<'_>,
+    ) -> Result<Option<u64>> {
+        let found = self.get_many(keys, now_ms)?;
+        let mut changes = vec![Change::Keep; keys.len()];
+        change(&found, &mut changes)?;
+        let writes = keys.iter().zip(&changes);
+        let writes: Vec<_> = writes.filter_map(|(key, change)| change.to_write(*key)).collect();
+        if writes.is_empty() { Ok(None) } else { self.parts.writer.append(&writes, durability) }
+    }
+}
+
+impl Engine for FlashKey {
+    fn name(&self) -> &'static str {
+        INFO.name
+    }
+
+    fn shape(&self) -> Shape {
+        self.parts.logs.header.shape()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { persistent: true, lossy: false }
+    }
+
+    fn hasher(&self) -> KeyHasher {
+        self.parts.logs.hasher()
+    }
+
+    fn get_into(
+        &self,
+        key: Key<'_>,
+        now_ms: TimestampMs,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<TimestampMs>> {
+        self.check_open()?;
+        self.parts.reader.get_into(key, now_ms, value)
+    }
+
+    fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
+        self.check_open()?;
+        let found = self.parts.reader.get_many(keys, now_ms)?.into_iter();
+        Ok(found.map(|found| found.map(|(value, expires_at_ms)| Found { value, expires_at_ms })).collect())
+    }
+
+    fn may_contain(&self, key: Key<'_>, _now_ms: TimestampMs) -> Result<bool> {
+        self.check_open()?;
+        Ok(self.parts.reader.may_contain(key))
+    }
+
+    fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, _now_ms: &Now<'_>) -> Result<()> {
+        self.check_writable()?;
+        self.parts.writer.write(writes, durability)
+    }
+
+    fn update_many(
+        &self,
+        keys: &[Key<'_>],
+        durability: Durability,
+        now_ms: TimestampMs,
+        change: &mut Changing<'_>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        let writer = &self.parts.writer;
+        let hashes = keys.iter().map(|key| key.hash());
+        let end = writer.with_keys(hashes, || self.change(keys, durability, now_ms, change))?;
+        // Everything that was found is before the writes in the log, so it is as durable as they are.
+        writer.make_durable(durability, end)
+    }
+
+    fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>> {
+        self.check_open()?;
+        Ok(Arc::new(FlashKeySnapshot(LogSnapshot::take(&self.parts.logs, now_ms))))
+    }
+
+    fn scan(
+        &self,
+        positions: RangeInclusive<u64>,
+        limit: ScanLimit,
+        now_ms: TimestampMs,
+    ) -> Result<ScanPage> {
+        self.check_open()?;
+        scan(&self.parts.logs, positions, limit, now_ms)
+    }
+
+    fn approximate_len(&self, _now_ms: TimestampMs) -> Result<u64> {
+        self.check_open()?;
+        Ok(self.parts.logs.approximate_len())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.check_writable()?;
+        self.parts.writer.make_found_durable(Durability::Synced)?;
+        self.parts.commits.state_synced_now_and_then(true)
+    }
+
+    fn step(&self, now_ms: TimestampMs) -> Result<Step> {
+        if self.is_read_only() {
+            self.check_open()?;
+            return Ok(Step::Idle);
+        }
+        if self.check_writable().is_err() {
+            return Ok(Step::Idle);
+        }
+        Ok(if self.parts.jobs.step(now_ms)? { Step::Worked } else { Step::Idle })
+    }
+
+    fn background(&self) -> Background {
+        if self.check_writable().is_err() {
+            return Background::default();
+        }
+        let work = self.parts.jobs.work();
+        Background {
+            has_work: work.is_pending,
+            wants_thread: work.is_pending,
+            pressure: work.pressure,
+            ..Background::default()
+        }
+    }
+
+    fn check_open(&self) -> Result<()> {
+        self.parts.logs.health().check_open()
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        if self.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
+        self.parts.logs.health().check()
+    }
+
+    fn poison(&self, cause: &str) {
+        self.parts.logs.health().poison(cause);
+    }
+
+    fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
+        self.check_open()?;
+        self.parts.memory.set(bytes)
+    }
+
+    fn request_compaction(&self) -> Result<()> {
+        self.check_writable()?;
+        self.parts.jobs.request_compaction()
+    }
+
+    fn checkpoint(&self, target: &Directory) -> Result<()> {
+        self.check_writable()?;
+        hashed_log::checkpoint(&self.parts.logs, &self.parts.commits, target)
+    }
+
+    fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+        self.check_open()?;
+        hashed_log::verify(&self.parts.logs, &self.parts.commits, progress)
+    }
+
+    fn stats(&self) -> Stats {
+        let Opened { logs, cache, memory, commits, jobs, writer, .. } = &self.parts;
+        let mut stats = Stats {
+            engine: INFO.name,
+            settings: self.settings.values(),
+            shape: logs.header.shape(),
+            records: logs.entries(),
+            merged_records: logs.approximate_len(),
+            writes: writer.writes.load(Relaxed),
+            user_bytes: writer.user_bytes.load(Relaxed),
+            io: logs.directory.io(),
+            ram: memory.account(),
+            ram_peak: memory.peak(),
+            disk_bytes: logs.disk_bytes() + commits.disk_bytes() + logs.directory.unfreed_bytes(),
+            replayed_records: self.parts.replayed_records,
+            lost_tail_bytes: self.parts.lost_tail_bytes,
+            ..Stats::default()
+        };
+        let (hits, misses) = cache.hits_and_misses();
+        stats.details = vec![
+            ("partitions", logs.shards() as f64),
+            ("live_bytes", logs.live_bytes() as f64),
+            ("unconfirmed", logs.unconfirmed() as f64),
+            ("cleanings", jobs.cleanings.load(Relaxed) as f64),
+            ("confirmed", jobs.confirmed.load(Relaxed) as f64),
+            ("saves", jobs.saves.load(Relaxed) as f64),
+            ("pressure", jobs.work().pressure),
+            ("record_cache_records", cache.len() as f64),
+            ("record_cache_hits", hits as f64),
+            ("record_cache_misses", misses as f64),
+        ];
+        stats
+    }
+
+    fn reset_ram_peak(&self) {
+        self.parts.memory.reset_peak();
+    }
+
+    fn close(&self) -> Result<()> {
+        let Opened { logs, commits, .. } = &self.parts;
+        logs.health().close()?;
+        if self.is_read_only() {
+            return Ok(());
+        }
+        commits.run(|ledger| ledger.close())
+    }
+}

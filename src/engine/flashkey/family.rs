@@ -1,0 +1,48 @@
+//! FlashKey in the table of engines.
+
+use super::engine::FlashKey;
+use super::settings::{FlashKeySettings, INFO};
+use crate::Result;
+use crate::compose::hashed_log;
+use crate::device::Directory;
+use crate::engine::CommonSettings;
+use crate::engine::Engine;
+use crate::engine::settings::{EngineInfo, EngineSettings, Opening, SettingInfo, SettingsTable};
+use crate::store::manifest::Header;
+use crate::store::names::FileName;
+use std::sync::Arc;
+
+impl EngineSettings for FlashKeySettings {
+    fn info(&self) -> &'static EngineInfo {
+        &INFO
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        self.set_by_name(&INFO, name, value)
+    }
+
+    fn describe(&self) -> Vec<SettingInfo> {
+        self.describe_all()
+    }
+
+    fn check(&self, common: &CommonSettings, created: bool) -> Result<()> {
+        if created { self.check_creation(common) } else { self.check_limits() }
+    }
+
+    fn open(&self, opening: Opening<'_, '_>) -> Result<Arc<dyn Engine>> {
+        let Opening { directory, common, create, seed, now_ms: _, progress } = opening;
+        if create && Header::read(&directory)?.is_none() {
+            self.check_creation(common)?;
+            FlashKey::create(&directory, self, common, seed)?;
+        }
+        Ok(Arc::new(FlashKey::open(directory, self, common, progress)?))
+    }
+
+    fn is_half_created(&self, directory: &Directory) -> Result<bool> {
+        hashed_log::is_half_created(directory)
+    }
+
+    fn owns(&self, file_name: &str) -> bool {
+        FileName::parse(file_name).is_some_and(FileName::is_log_or_store)
+    }
+}

@@ -1,0 +1,143 @@
+//! The settings of a FlashKey engine.
+
+use crate::compose::hashed_log::{LogSettings, Victim};
+use crate::engine::CommonSettings;
+use crate::engine::settings::{EngineInfo, SettingsTable, named_values, settings};
+use crate::store::manifest::KeptSettings;
+use crate::{Error, Result};
+
+/// The number of the engine in headers.
+pub(super) const NUMBER: u8 = 3;
+
+/// The engine.
+pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
+    name: "flashkey",
+    number: Some(NUMBER),
+    summary: "data beyond memory: one append per put, no read for a missing key, 5 bytes of RAM per key",
+};
+
+named_values!(Victim {
+    "cost_benefit" => Victim::CostBenefit,
+    "most_invalid" => Victim::MostInvalid,
+    "oldest" => Victim::Oldest,
+});
+
+settings! {
+    /// The settings of the engine `flashkey`.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("db");
+    /// use siltstone::{Database, FlashKeySettings};
+    ///
+    /// let settings = FlashKeySettings::default().space(1.5).capacity(100 << 30);
+    /// let database = Database::builder(&path).engine(settings).open()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub struct FlashKeySettings {
+        /// The bytes of the logs per byte of live records. Segments are cleaned when there are more. A higher ratio
+        /// means less write amplification: uniform overwrites append 2.7 times at 1.25, and 1.5 times at 1.67. The
+        /// segments that records are being appended to come on top.
+        space: f64 = 1.25, 1.05..=4.0, kept;
+        /// The most bytes of the logs, 0 for no limit: a put fails with `Error::NoRoom` if the live records would take
+        /// more than this divided by `space`. Overwritten records count as live until the overwriting is confirmed, in
+        /// the background.
+        capacity: u64 = 0, 0..=1 << 60, kept;
+        /// The bits of a key's hash that the index keeps, fixed when the database is created. A get of a missing key
+        /// costs N / 2^bits reads, for N keys.
+        hash_bits: u8 = 38, 28..=41, kept;
+        /// Which segment is cleaned next. `most_invalid` is the paper's rule.
+        victim: Victim = Victim::CostBenefit, (), kept;
+        /// The number of logs for records that cleaning has moved, by their age. The fewer, the more often records
+        /// that are seldom overwritten are moved.
+        classes: u8 = 3, 1..=3, kept;
+        /// The size of a segment of the logs, in bytes, fixed when the database is created.
+        segment_bytes: u64 = 32 << 20, 4_096..=1 << 30, kept;
+        /// The share of keys with an unconfirmed overwriting from which the index is searched for them. Until an
+        /// overwriting is confirmed, the older record takes space and 5 bytes of memory.
+        sweep_at: f64 = 0.05, 0.0..=1.0, kept;
+    }
+    hidden {}
+}
+
+/// The settings that are fixed when a database is created.
+const FIXED: [&str; 2] = ["hash_bits", "segment_bytes"];
+
+impl FlashKeySettings {
+    /// Checks that a database can be created with these settings.
+    pub(super) fn check_creation(&self, common: &CommonSettings) -> Result<()> {
+        self.check_limits()?;
+        if common.block_bytes.is_some() {
+            let problem = "the engine `flashkey` has no blocks; leave this setting out".into();
+            return Err(Error::Setting { name: "block_bytes", problem });
+        }
+        Ok(())
+    }
+
+    /// Returns the settings that a new database keeps: those that were given, and those that never change.
+    pub(super) fn to_keep_at_creation(&self) -> KeptSettings {
+        let mut fixed = self.clone();
+        fixed.given().extend(FIXED);
+        fixed.to_keep()
+    }
+
+    /// Gives the settings that were not given the values that the database keeps.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a given value of a fixed setting that differs from that of the database.
+    pub(super) fn adopt_kept(&mut self, kept: &KeptSettings) -> Result<()> {
+        let given = self.to_keep();
+        for name in FIXED {
+            if let (Some(value), Some(has)) = (given.get(name), kept.get(name))
+                && value != has
+            {
+                let problem = format!(
+                    "the value is {value}, but the database was created with {has}; leave this setting out"
+                );
+                return Err(Error::Setting { name, problem });
+            }
+        }
+        self.adopt(kept)
+    }
+
+    /// Returns the settings of the logs and their index.
+    pub(super) fn of_logs(&self) -> LogSettings {
+        LogSettings {
+            space: self.space,
+            capacity: if self.capacity == 0 { u64::MAX } else { self.capacity },
+            hash_bits: u32::from(self.hash_bits),
+            victim: self.victim,
+            classes: self.classes,
+            segment_bytes: self.segment_bytes,
+            sweep_at: self.sweep_at,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_is_fixed_at_creation_is_kept_and_refused_if_it_differs() {
+        let created = FlashKeySettings::default().space(1.5).segment_bytes(8192);
+        let kept = created.to_keep_at_creation();
+        let names: Vec<&str> = kept.keys().map(String::as_str).collect();
+        assert_eq!(names, ["hash_bits", "segment_bytes", "space"]);
+        let mut same = FlashKeySettings::default().segment_bytes(8192).space(2.0);
+        same.adopt_kept(&kept).unwrap();
+        assert_eq!((same.segment_bytes, same.space, same.hash_bits), (8192, 2.0, 38));
+        let mut other = FlashKeySettings::default().hash_bits(40);
+        assert!(matches!(other.adopt_kept(&kept), Err(Error::Setting { name: "hash_bits", .. })));
+    }
+
+    #[test]
+    fn blocks_are_refused() {
+        let common = CommonSettings { block_bytes: Some(4096), ..CommonSettings::default() };
+        let refused = FlashKeySettings::default().check_creation(&common);
+        assert!(matches!(refused, Err(Error::Setting { name: "block_bytes", .. })));
+        assert!(FlashKeySettings::default().check_creation(&CommonSettings::default()).is_ok());
+    }
+}
