@@ -1,7 +1,7 @@
 //! FlashKey (MSST 2020): data in logs, and an index in memory that maps each key's hash to the exact place of its
 //! record. A put is one append, a get one read, and a missing key costs no read.
 //!
-//! The structures and jobs are in [`hashed_log`](crate::compose::hashed_log). Here are its settings and the trait
+//! The structures and jobs are in `compose::hashed_log`. Here are its settings and the trait
 //! `Engine`.
 //!
 //! | file | contents | paper |
