@@ -53,55 +53,64 @@ impl PieceQueues {
     }
 }
 
+/// What all files of a directory share.
+struct Shared {
+    counters: IoCounters,
+    removals: Removals,
+    queues: PieceQueues,
+    /// Checked for each unit of writeback.
+    gets: Mutex<RecentGets>,
+}
+
+/// How the files of a directory are used.
+#[derive(Clone, Copy)]
+struct Usage {
+    queue_depth: u16,
+    skips_checksums_on_get: bool,
+    maps_appends: bool,
+}
+
 /// A directory of files. Cheap to clone; all clones share the counters.
 #[derive(Clone)]
 pub struct Directory {
     backend: Arc<dyn DirectoryBackend>,
-    counters: Arc<IoCounters>,
-    removals: Arc<Removals>,
-    queues: Arc<PieceQueues>,
-    /// Checked for each unit of writeback.
-    gets: Arc<Mutex<RecentGets>>,
+    shared: Arc<Shared>,
     access: Access,
-    queue_depth: usize,
-    skips_checksums_on_get: bool,
-    maps_appends: bool,
+    usage: Usage,
 }
 
 impl Directory {
     /// Makes a directory of any backend. Store files are opened with `access`.
     pub fn new(backend: impl DirectoryBackend + 'static, access: Access) -> Self {
-        let queues = Arc::new(PieceQueues::of(&backend));
+        let queues = PieceQueues::of(&backend);
+        let (counters, removals, gets) = Default::default();
+        let shared = Shared { counters, removals, queues, gets };
+        let queue_depth = QUEUE_DEPTH as u16;
         Directory {
             backend: Arc::new(backend),
-            counters: Arc::default(),
-            queues,
-            removals: Arc::default(),
-            gets: Arc::default(),
+            shared: Arc::new(shared),
             access,
-            queue_depth: QUEUE_DEPTH,
-            skips_checksums_on_get: false,
-            maps_appends: true,
+            usage: Usage { queue_depth, skips_checksums_on_get: false, maps_appends: true },
         }
     }
 
     /// Sets whether lookups trust what they read from stores, without computing checksums. All other reads verify them.
     /// Default: false.
     pub fn skip_checksums_on_get(mut self, skip: bool) -> Self {
-        self.skips_checksums_on_get = skip;
+        self.usage.skips_checksums_on_get = skip;
         self
     }
 
     /// Sets whether files are appended to through a mapping, where the system supports it. Default: true.
     pub fn map_appends(mut self, maps_appends: bool) -> Self {
-        self.maps_appends = maps_appends;
+        self.usage.maps_appends = maps_appends;
         self
     }
 
     /// Sets how many reads of a batch are in flight, clamped to 1 to 256. With 1, reads are executed one after another
     /// by `pread`. Default: 32.
     pub fn queue_depth(mut self, depth: usize) -> Self {
-        self.queue_depth = depth.clamp(1, QUEUE_DEPTH_MAX);
+        self.usage.queue_depth = depth.clamp(1, QUEUE_DEPTH_MAX) as u16;
         self
     }
 
@@ -144,13 +153,13 @@ impl Directory {
     /// Returns the next unit of writeback of a buffered file, in bytes. Large units cost least; but with direct I/O
     /// gets queue behind each of them, so units are smaller while gets read.
     pub fn writeback_bytes(&self) -> u64 {
-        let leaves_drive = self.access.is_direct() && self.gets.lock().check(&self.counters);
+        let leaves_drive = self.access.is_direct() && self.shared.gets.lock().check(&self.shared.counters);
         if leaves_drive { SHARED_WRITEBACK_BYTES } else { WRITEBACK_BYTES }
     }
 
     /// Returns the counts of all files of this directory.
     pub fn io(&self) -> IoSnapshot {
-        self.counters.snapshot()
+        self.shared.counters.snapshot()
     }
 
     /// Returns the name of the directory in errors.
@@ -178,14 +187,10 @@ impl Directory {
     fn file(&self, name: &str, backend: Box<dyn FileBackend>) -> File {
         File {
             backend: backend.into(),
-            path: self.path_of(name),
-            counters: self.counters.clone(),
-            removals: self.removals.clone(),
+            path: self.path_of(name).into(),
+            shared: self.shared.clone(),
             is_removed: AtomicBool::new(false),
-            queues: self.queues.clone(),
-            queue_depth: self.queue_depth,
-            skips_checksums_on_get: self.skips_checksums_on_get,
-            maps_appends: self.maps_appends,
+            usage: self.usage,
         }
     }
 
@@ -212,12 +217,13 @@ impl Directory {
     /// Frees some space of files that were removed by [`remove_open`](Self::remove_open) and are not read any more:
     /// at least as much as was written since the last call, in short steps. Returns whether there was any.
     pub fn free_removed(&self) -> Result<bool> {
-        self.removals.free(&self.counters).map_err(Error::io("truncate", self.path_of("a removed file")))
+        let Shared { counters, removals, .. } = &*self.shared;
+        removals.free(counters).map_err(Error::io("truncate", self.path_of("a removed file")))
     }
 
     /// Returns the space that [`free_removed`](Self::free_removed) can free, in bytes.
     pub fn unfreed_bytes(&self) -> u64 {
-        self.removals.bytes()
+        self.shared.removals.bytes()
     }
 
     /// Renames a file, and atomically replaces an existing one.
@@ -227,7 +233,7 @@ impl Directory {
 
     /// Returns when all creations, removals and renames survive a power loss.
     pub fn sync(&self, purpose: Purpose) -> Result<()> {
-        self.counters.sync(purpose);
+        self.shared.counters.sync(purpose);
         self.backend.sync().map_err(Error::io("sync", self.path()))
     }
 
@@ -310,14 +316,10 @@ pub(super) struct Extent {
 /// An open file that counts its operations and is named in errors.
 pub struct File {
     backend: Arc<dyn FileBackend>,
-    path: PathBuf,
-    counters: Arc<IoCounters>,
-    removals: Arc<Removals>,
+    path: Box<Path>,
+    shared: Arc<Shared>,
     is_removed: AtomicBool,
-    queues: Arc<PieceQueues>,
-    queue_depth: usize,
-    skips_checksums_on_get: bool,
-    maps_appends: bool,
+    usage: Usage,
 }
 
 impl File {
@@ -333,7 +335,7 @@ impl File {
 
     /// Returns whether lookups need not verify checksums.
     pub fn skips_checksums_on_get(&self) -> bool {
-        self.skips_checksums_on_get
+        self.usage.skips_checksums_on_get
     }
 
     /// Returns the length, in bytes.
@@ -374,7 +376,7 @@ impl File {
     }
 
     pub(super) fn queue_depth(&self) -> usize {
-        self.queue_depth
+        self.usage.queue_depth.into()
     }
 
     pub(super) fn prepare<'a>(
@@ -383,7 +385,7 @@ impl File {
         wide: &Extent,
         buffer: &'a mut AlignedBuffer,
     ) -> &'a mut [u8] {
-        self.counters.read(purpose, wide.bytes);
+        self.shared.counters.read(purpose, wide.bytes);
         buffer.resize_for_overwrite(wide.bytes);
         buffer
     }
@@ -401,12 +403,12 @@ impl File {
     /// Makes an error. Names the file only here, so successful reads and writes allocate nothing.
     #[cold]
     fn failed(&self, operation: &'static str, error: io::Error) -> Error {
-        Error::io(operation, &self.path)(error)
+        Error::io(operation, &*self.path)(error)
     }
 
     /// Writes `bytes` at `offset`, both multiples of the alignment.
     pub fn write(&self, purpose: Purpose, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.counters.write(purpose, bytes.len());
+        self.shared.counters.write(purpose, bytes.len());
         self.backend.write_at(offset, bytes).map_err(|error| self.failed("write", error))
     }
 
@@ -415,8 +417,8 @@ impl File {
     /// a real file is mapped into memory where the system supports it, so that this is a copy instead of a system call
     /// if the bytes are few.
     pub fn append(&self, purpose: Purpose, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.counters.write(purpose, bytes.len());
-        let outcome = match self.maps_appends {
+        self.shared.counters.write(purpose, bytes.len());
+        let outcome = match self.usage.maps_appends {
             true => self.backend.append_at(offset, bytes),
             false => self.backend.write_at(offset, bytes),
         };
@@ -431,8 +433,8 @@ impl File {
     /// Returns whether pieces of this file are overlapped now. Pieces of buffered files are not: the page cache reads
     /// ahead and writes behind by itself.
     pub(super) fn overlaps(&self, purpose: Purpose) -> bool {
-        let queue = self.queues.of_purpose(purpose).filter(|_| self.alignment() > 1);
-        queue.is_some_and(|queue| queue.overlaps(&self.counters))
+        let queue = self.shared.queues.of_purpose(purpose).filter(|_| self.alignment() > 1);
+        queue.is_some_and(|queue| queue.overlaps(&self.shared.counters))
     }
 
     /// Returns the length of a piece of which `wanted` bytes are wanted: less if pieces are not overlapped,
@@ -446,15 +448,15 @@ impl File {
 
     fn begin(&self, purpose: Purpose, is_write: bool, offset: u64, buffer: AlignedBuffer) -> Ticket {
         let piece = Piece { file: self.backend.clone(), is_write, offset, buffer };
-        match self.queues.of_purpose(purpose) {
-            Some(queue) => queue.begin(piece, &self.counters),
-            None => PieceQueue::default().begin(piece, &self.counters),
+        match self.shared.queues.of_purpose(purpose) {
+            Some(queue) => queue.begin(piece, &self.shared.counters),
+            None => PieceQueue::default().begin(piece, &self.shared.counters),
         }
     }
 
     /// Begins to write a buffer at `offset`, both multiples of the alignment.
     pub(super) fn begin_write(&self, purpose: Purpose, offset: u64, buffer: AlignedBuffer) -> Ticket {
-        self.counters.write(purpose, buffer.len());
+        self.shared.counters.write(purpose, buffer.len());
         self.begin(purpose, true, offset, buffer)
     }
 
@@ -487,7 +489,7 @@ impl File {
 
     /// Returns when all writes survive a power loss.
     pub fn sync(&self, purpose: Purpose) -> Result<()> {
-        self.counters.sync(purpose);
+        self.shared.counters.sync(purpose);
         self.backend.sync().map_err(|error| self.failed("sync", error))
     }
 
@@ -526,14 +528,14 @@ impl File {
 
     /// Returns an error that names this file: there is `got` at `offset` instead of `expected`.
     pub fn corrupt(&self, offset: u64, expected: impl Into<String>, got: impl Into<String>) -> Error {
-        Error::Corrupt { file: self.path.clone(), offset, expected: expected.into(), got: got.into() }
+        Error::Corrupt { file: self.path.to_path_buf(), offset, expected: expected.into(), got: got.into() }
     }
 }
 
 impl Drop for File {
     fn drop(&mut self) {
         if self.is_removed.load(Relaxed) {
-            self.removals.add(self.backend.clone());
+            self.shared.removals.add(self.backend.clone());
         }
     }
 }

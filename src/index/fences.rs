@@ -151,8 +151,14 @@ impl FencesBuilder {
             let taken = exceptions.push(boundary);
             debug_assert!(taken, "boundaries ascend");
         }
-        Fences { cells: self.cells, blocks, fences, mostly_shared, exceptions: exceptions.finish() }
+        let exceptions = exceptions_in(exceptions.finish());
+        Fences { cells: self.cells, blocks, fences, mostly_shared, exceptions }
     }
+}
+
+/// Returns what is kept in memory of the exceptions: nothing if there are none, as in most small stores.
+fn exceptions_in(exceptions: EliasFano) -> Option<Box<EliasFano>> {
+    (exceptions.len() > 0).then(|| Box::new(exceptions))
 }
 
 fn cell_of(cells: u64, placement: u64) -> u64 {
@@ -169,8 +175,8 @@ pub struct Fences {
     /// The fences of all blocks but the first.
     fences: EliasFano,
     mostly_shared: bool,
-    /// The boundaries that are not of the kind of most. Boundary *j* precedes block *j*.
-    exceptions: EliasFano,
+    /// The boundaries that are not of the kind of most, if there are any. Boundary *j* precedes block *j*.
+    exceptions: Option<Box<EliasFano>>,
 }
 
 impl Fences {
@@ -186,7 +192,10 @@ impl Fences {
         out.push(self.mostly_shared.into());
         out.extend(self.blocks.to_le_bytes());
         self.fences.encode(out);
-        self.exceptions.encode(out);
+        match &self.exceptions {
+            Some(exceptions) => exceptions.encode(out),
+            None => EliasFanoBuilder::new(0, self.blocks.max(1)).finish().encode(out),
+        }
     }
 
     /// Decodes what [`Fences::encode`] wrote.
@@ -216,11 +225,12 @@ impl Fences {
             || end.to_string(),
         )?;
         reader.end()?;
+        let exceptions = exceptions_in(exceptions);
         Ok(Self { cells: fences.end(), blocks, fences, mostly_shared: mostly_shared == 1, exceptions })
     }
 
     fn is_shared(&self, boundary: u64) -> bool {
-        self.mostly_shared != self.exceptions.contains(boundary)
+        self.mostly_shared != self.exceptions.as_ref().is_some_and(|exceptions| exceptions.contains(boundary))
     }
 }
 
@@ -239,7 +249,7 @@ impl PlacementIndex for Fences {
     }
 
     fn heap_bytes(&self) -> usize {
-        self.fences.heap_bytes() + self.exceptions.heap_bytes()
+        self.fences.heap_bytes() + self.exceptions.as_ref().map_or(0, |exceptions| exceptions.heap_bytes())
     }
 }
 

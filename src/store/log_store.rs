@@ -28,6 +28,9 @@ pub const LOG_TABLES_MAX: usize = 4;
 /// The maximum number of entries with the same tag and buckets in one table.
 const CANDIDATES_A_TABLE: usize = 8;
 
+/// More candidates of one key are rare: two records with the same tag in each of two tables.
+const CANDIDATES_FEW: usize = 4;
+
 /// The settings of a LogStore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogStoreSettings {
@@ -75,10 +78,14 @@ pub struct LogCandidate {
 }
 
 /// The candidates of a key, the youngest first.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct LogCandidates {
-    candidates: [LogCandidate; LOG_TABLES_MAX * CANDIDATES_A_TABLE],
+    /// The candidates, if they are few, and how many there are. Most lookups return none, and copying empty places
+    /// would cost more than the search.
+    few: [LogCandidate; CANDIDATES_FEW],
     len: usize,
+    /// All candidates, if they are many.
+    many: Vec<LogCandidate>,
 }
 
 impl LogCandidates {
@@ -89,7 +96,28 @@ impl LogCandidates {
 
     /// Returns the candidates, the youngest first.
     pub fn iter(&self) -> impl Iterator<Item = LogCandidate> + '_ {
-        self.candidates[..self.len].iter().copied()
+        let few = self.few.iter().take(if self.many.is_empty() { self.len } else { 0 });
+        few.chain(&self.many).copied()
+    }
+
+    fn push(&mut self, candidate: LogCandidate) {
+        if let Some(place) = self.few.get_mut(self.len) {
+            *place = candidate;
+        } else {
+            if self.many.is_empty() {
+                self.many.extend(self.few);
+            }
+            self.many.push(candidate);
+        }
+        self.len += 1;
+    }
+
+    fn sort(&mut self) {
+        let place = |candidate: &LogCandidate| std::cmp::Reverse(candidate.position);
+        if self.len > 1 {
+            self.few[..self.len.min(CANDIDATES_FEW)].sort_unstable_by_key(place);
+            self.many.sort_unstable_by_key(place);
+        }
     }
 }
 
@@ -98,12 +126,10 @@ fn candidates_of(tables: &[Arc<PartialKeyCuckoo>], start: u64, hash: KeyHash) ->
     for (table, index) in (0..).zip(tables).filter(|(_, index)| !index.is_empty()) {
         for candidate in index.candidates(hash.placement, hash.fingerprint).take(CANDIDATES_A_TABLE) {
             let slot = LogSlot { table, slot: candidate.slot };
-            found.candidates[found.len] =
-                LogCandidate { slot, position: start + u64::from(candidate.position) };
-            found.len += 1;
+            found.push(LogCandidate { slot, position: start + u64::from(candidate.position) });
         }
     }
-    found.candidates[..found.len].sort_unstable_by_key(|candidate| std::cmp::Reverse(candidate.position));
+    found.sort();
     found
 }
 

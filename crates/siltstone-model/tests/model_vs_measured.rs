@@ -19,8 +19,8 @@ const READS_TOLERANCE: f64 = 0.01;
 const RAM_TOLERANCE: f64 = 0.05;
 /// The peak of memory of a store that is written as fast as it accepts writes, relative to the model's. The memory
 /// report includes the read buffers of all threads of the process; a database with two workers has three.
-const RAM_PEAK_SHARE: std::ops::RangeInclusive<f64> = 0.90..=1.06;
-const READ_BUFFERS_BYTES: u64 = 3 * 16_384;
+const RAM_PEAK_SHARE: std::ops::RangeInclusive<f64> = 0.87..=1.06;
+const READ_BUFFERS_BYTES: u64 = 3 * 8_192;
 /// Puts per key during which the peak is measured.
 const PEAK_ROUNDS: u64 = 2;
 /// Puts per key that are counted.

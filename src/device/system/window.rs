@@ -42,7 +42,7 @@ pub(super) enum Appending {
     #[default]
     Unknown,
     /// The end of the file is mapped.
-    Mapped(Window),
+    Mapped(Box<Window>),
     /// The system does not support this, or has refused it.
     Refused,
 }
@@ -60,7 +60,7 @@ impl Appending {
             let copied = match self {
                 Appending::Mapped(window) if window.contains(at) => window.copy(at, &bytes[done..]),
                 _ => Window::open(file, at).map(|window| {
-                    *self = Appending::Mapped(window);
+                    *self = Appending::Mapped(Box::new(window));
                     0
                 }),
             };

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! budget = required memory                   LogStores' indexes, buffers, the peak of a conversion and of a merge,
-//!                                            0.9 KiB per store
+//!                                            0.75 KiB per store
 //!        + pieces that are also on flash     1. indexes of HashStores    2. indexes of SortedStores
 //!                                            3. filters of HashStores    4. filters of SortedStores
 //!        + record cache                      the rest
@@ -58,9 +58,9 @@ const DECODED_SHARE: u64 = 16;
 /// Memory for changes between two readings of the memory report, such as the buffers of new threads, in bytes.
 const SLACK_BYTES: u64 = 32 << 10;
 /// The memory of an open store besides its index and filter, in bytes: handle, name, entries in lists.
-pub const STORE_BYTES: u64 = 928;
+pub const STORE_BYTES: u64 = 768;
 /// The memory of a partition besides its stores, in bytes: locks, lists, the state of its LogStore.
-pub const PARTITION_BYTES: u64 = 640;
+pub const PARTITION_BYTES: u64 = 1024;
 
 /// Returns the maximum number of slots of a LogStore under a budget.
 pub(super) fn log_slots_max(budget: Option<u64>, partitions: usize) -> u32 {

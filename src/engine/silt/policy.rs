@@ -24,6 +24,11 @@ pub const HASH_STORES_MAX: usize = 48;
 pub const SLOTS_PER_RECORD_OF_SMALL: u64 = 16;
 /// A LogStore may span one part in this many of the data, even if that is more log than allowed otherwise.
 pub const LOG_PART_OF_DATA: u64 = 10;
+/// This many of the smallest LogStores are added to the bound for each partition, for databases of few LogStores: small
+/// LogStores take less memory, and the bound makes up for the records that they do not hold.
+pub const LOG_STORES_ADDED: f64 = 0.125;
+/// The bound is at least this many of them for each partition.
+pub const LOG_STORES_MIN: f64 = 0.5;
 /// The share by which the bound may be exceeded before writers have to wait.
 const EXCESS_MAX: f64 = 0.1;
 /// HashStores hold at most this share of the keys that only they are assumed to have. Without this limit a store that
@@ -44,10 +49,10 @@ pub const PARTITIONS_PER_FROZEN: usize = 8;
 /// The minimum of the same.
 pub const FROZEN_MAX_MIN: usize = 2;
 /// The transfers of a merge have one byte per this many keys.
-pub const KEYS_PER_PIECE_BYTE: u64 = 1024;
+pub const KEYS_PER_PIECE_BYTE: u64 = 2048;
 /// The minimum size of a transfer of a merge, in bytes: through the page cache, and with direct I/O, where overwriting
 /// values of 1,000 B is 20 % slower with half of it.
-pub const PIECE_BYTES_MIN: usize = 16 << 10;
+pub const PIECE_BYTES_MIN: usize = 8 << 10;
 const DIRECT_PIECE_BYTES_MIN: usize = 512 << 10;
 
 /// The counts of one partition.
@@ -116,9 +121,10 @@ impl Counts {
     /// Returns the maximum number of records in all HashStores together.
     pub fn hash_records_max(&self, settings: &SiltSettings) -> f64 {
         let partitions = self.partitions.len() as f64;
-        let floor = f64::from(settings.log_slots_min) * OCCUPANCY * partitions / 2.0;
+        let log_stores = f64::from(settings.log_slots_min) * OCCUPANCY * partitions;
         let share = settings.merge_ratio * (partitions + 1.0) / (2.0 * partitions);
-        (share * self.sorted_keys() + share.min(UNMERGED_SHARE_MAX) * self.new_keys()).max(floor)
+        let of_keys = share * self.sorted_keys() + share.min(UNMERGED_SHARE_MAX) * self.new_keys();
+        (of_keys + LOG_STORES_ADDED * log_stores).max(LOG_STORES_MIN * log_stores)
     }
 
     /// Returns the number of HashStore records that are not merged yet.
@@ -265,9 +271,9 @@ mod tests {
 
     #[test]
     fn the_fullest_partition_is_merged_once_the_bound_is_reached() {
-        // d·P = 0.3 · 4000 = 1200, so the bound is 1200 · 5 / 8 = 750.
-        assert_eq!(counts(&[100, 300, 200, 150], 1000).choose_merge(&settings()), None);
-        assert_eq!(counts(&[100, 301, 200, 150], 1000).choose_merge(&settings()), Some(1));
+        // d·P = 0.3 · 4000 = 1200, so the bound is 1200 · 5 / 8 = 750, and an eighth of a LogStore per partition, 7.
+        assert_eq!(counts(&[100, 307, 200, 150], 1000).choose_merge(&settings()), None);
+        assert_eq!(counts(&[100, 308, 200, 150], 1000).choose_merge(&settings()), Some(1));
     }
 
     /// Before the first merge all records are taken to be new keys.
@@ -335,7 +341,7 @@ mod tests {
 
     #[test]
     fn writers_as_slow_as_the_merge_are_not_delayed() {
-        let mut counts = counts(&[300, 300, 200, 50], 1000);
+        let mut counts = counts(&[300, 300, 205, 50], 1000);
         assert!(counts.pressure(&settings()).merge >= 1.0);
         counts.merged_records = 100;
         assert_eq!(counts.pressure(&settings()).merge, 0.0);
@@ -347,7 +353,8 @@ mod tests {
         assert_eq!(counts.slack(&settings()), 0.0);
         counts.merged_records = 200;
         let log_store = 16.0 * OCCUPANCY;
-        assert_eq!(counts.slack(&settings()), (750.0 - 600.0) / log_store);
+        let bound = 750.0 + LOG_STORES_ADDED * 4.0 * log_store;
+        assert_eq!(counts.slack(&settings()), (bound - 600.0) / log_store);
         counts.partitions[2].frozen = 1;
         assert_eq!(counts.slack(&settings()), 0.0);
     }

@@ -69,7 +69,7 @@ settings! {
         /// The bits of a tag in the LogStore (k), and in the filters of HashStores that are copies of these tags.
         tag_bits: u8 = 15, 8..=15, kept;
         /// The minimum number of slots of the LogStore of a partition. It grows with the data.
-        log_slots_min: u32 = 4_096, 16..=1 << 24, kept;
+        log_slots_min: u32 = 3_072, 16..=1 << 24, kept;
         /// The number of keys per slot of all LogStores: LogStores grow with the data.
         keys_per_log_slot: u32 = 100, 1..=1_000_000, kept;
         /// The form of HashStores on flash. Cuckoo tables require fixed-size records.
@@ -77,13 +77,13 @@ settings! {
         /// The filter of HashStores in hash order. Cuckoo tables have their tags.
         filter: FilterKind = FilterKind::Ribbon, (), kept;
         /// The bits of ribbon filters: the false-positive rate of a HashStore is 2^-bits.
-        filter_bits: u8 = 11, 1..=32, kept;
+        filter_bits: u8 = 10, 1..=32, kept;
         /// The index of SortedStores. All except fences require fixed-size records. `auto`, or `None`: `block_perfect`
         /// where it suits the records, else fences. With `slot_perfect`, gets read fewer bytes, and the index takes 0.1
         /// to 0.2 bytes more per key.
         index: Option<IndexKind> = None, (), kept;
         /// The bits of a filter per SortedStore, for lookups of missing keys: its false-positive rate is 2^-bits. 0
-        /// for none. With 8 bits, a lookup of a missing key costs at most 0.01 reads, including the false positives
+        /// for none. With 8 bits, a lookup of a missing key costs about 0.02 reads, including the false positives
         /// of HashStores, and the filter takes 8.4 bits of memory per key. Merges build it: an existing store gets
         /// one in its next merge. Under a memory budget it is the first structure that stays on flash.
         filter_last_store: u8 = 0, 0..=32, kept;
@@ -109,7 +109,7 @@ settings! {
         merge_bytes_per_s: u64 = 0, 0..=1 << 40, opening;
         /// The number of slots of a region of the index of a LogStore, a power of two: a region is sorted in memory
         /// as a whole. Larger if there were more than about four regions.
-        region_slots_max: u32 = 2_048, 16..=65_536, opening;
+        region_slots_max: u32 = 1_024, 16..=65_536, opening;
         /// A longer manifest is rewritten, in bytes.
         manifest_bytes_max: u64 = 256 << 10, 0..=2 << 20, opening;
     }

@@ -167,7 +167,8 @@ pub struct StoreIndex {
 }
 
 enum Structure {
-    EntropyTrie(EntropyTrie),
+    /// In a box, because tries are larger than the fences of the many HashStores.
+    EntropyTrie(Box<EntropyTrie>),
     Fences(Fences),
     Perfect(PerfectIndex),
 }
@@ -175,7 +176,7 @@ enum Structure {
 impl StoreIndex {
     fn trie(trie: EntropyTrie, slots_per_block: u32) -> StoreIndex {
         let units_per_block = u64::from((slots_per_block / trie.settings().records_per_block.max(1)).max(1));
-        StoreIndex { structure: Structure::EntropyTrie(trie), units_per_block }
+        StoreIndex { structure: Structure::EntropyTrie(Box::new(trie)), units_per_block }
     }
 
     fn fences(fences: Fences) -> StoreIndex {

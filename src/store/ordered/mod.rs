@@ -35,7 +35,8 @@ use index::{PagedIndex, blocks_of};
 use search::Search;
 pub(crate) use writer::slots_per_block;
 pub use writer::{
-    BUCKET_BYTES_MAX, OrderedTableSettings, OrderedTableWriter, PIECES_PER_BUCKET, TableForm, UNUSED_SHARE,
+    BUCKET_BYTES_MAX, BUCKET_RECORDS_MIN, OrderedTableSettings, OrderedTableWriter, PIECES_PER_BUCKET_MAX,
+    PIECES_PER_BUCKET_MIN, TableForm, UNUSED_SHARE,
 };
 
 use super::Query;
@@ -59,7 +60,7 @@ pub struct OrderedTable {
     shape: RecordShape,
     form: BlockForm,
     /// The positions of the slots, if each has a checksum.
-    checked: Option<CheckedSlots>,
+    checked: Option<Box<CheckedSlots>>,
     /// `None` if the index is on flash or does not exist.
     index: Option<Arc<StoreIndex>>,
     /// `None` if the filter is on flash or does not exist.
@@ -135,7 +136,7 @@ impl OrderedTable {
 
     /// Returns the store with nothing in memory.
     fn of(file: StoreFile, shape: RecordShape, form: BlockForm) -> OrderedTable {
-        let checked = form.checked(&file, &shape.layout);
+        let checked = form.checked(&file, &shape.layout).map(Box::new);
         OrderedTable { file: Arc::new(file), shape, form, checked, index: None, filter: None, buckets: None }
     }
 
@@ -148,7 +149,7 @@ impl OrderedTable {
             file: self.file.clone(),
             shape: self.shape,
             form: self.form,
-            checked: self.checked,
+            checked: self.checked.clone(),
             index: self.index.clone(),
             filter: self.filter.clone(),
             buckets: self.buckets.clone(),
@@ -516,7 +517,7 @@ impl OrderedTable {
         let Some(slot_bytes) = self.form.slot_bytes(layout) else {
             return layout.decode_stream(payload).map(|(_, record, taken)| (record, taken));
         };
-        let stride = self.checked.map_or(slot_bytes, |checked| checked.stride());
+        let stride = self.checked.as_ref().map_or(slot_bytes, |checked| checked.stride());
         let slot = payload.get(..stride).ok_or(RecordProblem::Short(stride))?;
         let record = slot.get(..slot_bytes).and_then(|slot| layout.decode_slot(slot, self.form.has_flags()));
         Ok((record.ok_or(RecordProblem::Malformed("a record of the store's size"))?, stride))

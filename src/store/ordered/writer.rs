@@ -21,9 +21,13 @@ pub const UNUSED_SHARE: usize = 32;
 /// Slots get their own checksums if these take at most one part in this many of the space.
 const CHECKED_SHARE: u32 = 64;
 
-/// The maximum size of a bucket of a block-perfect index, which is held in memory, in pieces.
-pub const PIECES_PER_BUCKET: usize = 4;
-/// The same in bytes, unless a piece is larger.
+/// The size of a bucket of a block-perfect index, which a merge holds in memory twice, in pieces: the minimum, which
+/// applies to small records, and the maximum.
+pub const PIECES_PER_BUCKET_MIN: usize = 2;
+pub const PIECES_PER_BUCKET_MAX: usize = 4;
+/// The records of a bucket that the maximum should admit. Each bucket takes 11 bits of the index.
+pub const BUCKET_RECORDS_MIN: usize = 64;
+/// The maximum size of a bucket in bytes, unless a piece is larger.
 pub const BUCKET_BYTES_MAX: usize = 256 << 10;
 
 /// The records per block that a block-perfect index supports.
@@ -129,7 +133,10 @@ impl IndexBuilder {
         if kind.is_perfect() {
             let slot_bytes = settings.shape.layout.slot_bytes(false).unwrap_or(1).max(1);
             let bucket_bytes_max = BUCKET_BYTES_MAX.max(settings.piece_bytes);
-            let bucket_bytes = (PIECES_PER_BUCKET * settings.piece_bytes).min(bucket_bytes_max);
+            let pieces = |count| count * settings.piece_bytes;
+            let bucket_bytes = (BUCKET_RECORDS_MIN * slot_bytes)
+                .clamp(pieces(PIECES_PER_BUCKET_MIN), pieces(PIECES_PER_BUCKET_MAX))
+                .min(bucket_bytes_max);
             let bucket_records = (bucket_bytes / slot_bytes) as u32;
             let records_per_block = if kind.locates_slots() { 1 } else { slots_per_block };
             let settings = PerfectIndexSettings { expected_records, records_per_block, bucket_records };

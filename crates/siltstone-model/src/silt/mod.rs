@@ -40,6 +40,8 @@ pub struct Silt {
     pub merge_keys: f64,
     /// The smallest d of a store that is being filled and still has few keys.
     pub merge_keys_min: f64,
+    /// The part of d that does not grow with the keys. 0 in the paper.
+    pub merge_keys_added: f64,
     /// The number of HashStores by which a merge exceeds d: only whole HashStores are merged, and the contents of
     /// LogStores do not count when a merge becomes due. 0 in the paper.
     pub merge_excess_stores: f64,
@@ -118,6 +120,7 @@ impl Silt {
             partitions,
             merge_keys,
             merge_keys_min: 0.0,
+            merge_keys_added: 0.0,
             merge_excess_stores: 0.0,
             merge_logged_stores: 0.0,
             partial_stores: 0.0,
@@ -307,14 +310,15 @@ impl Silt {
 
     /// Returns the keys of HashStores and LogStores when a merge becomes due, in a growing store of this many keys.
     fn unmerged(&self, keys: f64) -> f64 {
-        let share = self.held(self.merge_keys) / self.keys;
+        let added = self.held(self.merge_keys_added.min(self.merge_keys));
+        let share = (self.held(self.merge_keys) - added) / self.keys;
         // If merges take few keys, the LogStores hold less, and so do merges: a few iterations find both.
         let mut logged = self.turn_at_worst().keys / 2.0;
         let mut unmerged = 0.0;
         for _ in 0..LOGGED_ROUNDS {
             // The LogStore whose conversion made the merge due is empty, and its keys are beyond the bound. On average
             // both are half a LogStore, and cancel out.
-            unmerged = (share * (keys - logged)).max(self.held(self.merge_keys_min)) + logged;
+            unmerged = (share * (keys - logged) + added).max(self.held(self.merge_keys_min)) + logged;
             logged = self.logged(2.0 * unmerged / (self.partitions + 1.0));
         }
         unmerged
