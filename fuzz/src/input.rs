@@ -4,7 +4,6 @@ use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone::key::{KeyHasher, PartitionHasher, RecordLayout};
 
-
 /// How keys are placed.
 pub const HASHER: PartitionHasher = PartitionHasher { key_hasher: KeyHasher::Identity, partitions_log2: 0 };
 

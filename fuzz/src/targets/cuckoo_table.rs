@@ -1,14 +1,16 @@
 //! A cuckoo table with changed bytes and corrected checksums: opening, lookups, iteration.
 
-use crate::input::{Input, HASHER, contents, directory, directory_with};
+use crate::input::{HASHER, Input, contents, directory, directory_with};
 use crate::seal::seal_store;
 use siltstone::device::{AlignedBuffer, Purpose};
 use siltstone::index::filter::CuckooFilter;
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
+use siltstone::key::RecordLayout;
 use siltstone::store::Query;
 use siltstone::store::merge::Entry;
-use siltstone::store::ordered::{BlockForm, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm};
-use siltstone::key::RecordLayout;
+use siltstone::store::ordered::{
+    BlockForm, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
+};
 use siltstone::store::record::{RecordShape, RecordView};
 
 /// Runs the target.
@@ -38,7 +40,8 @@ pub fn run(data: &[u8]) {
         purpose: Purpose::Convert,
         piece_bytes: 4096,
     };
-    let mut writer = OrderedTableWriter::create(&directory, "store", form, settings).expect("memory does not fail");
+    let mut writer =
+        OrderedTableWriter::create(&directory, "store", form, settings).expect("memory does not fail");
     let mut keys = Vec::new();
     for number in 0..u32::from(input.u8()) {
         let key = u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes().repeat(3)[..key_length]

@@ -1,6 +1,6 @@
 //! A table in hash order with changed bytes and corrected checksums: opening, lookups, iteration.
 
-use crate::input::{Input, HASHER, contents, directory, directory_with};
+use crate::input::{HASHER, Input, contents, directory, directory_with};
 use crate::seal::seal_store;
 use siltstone::device::{AlignedBuffer, Purpose};
 use siltstone::store::Query;
