@@ -8,7 +8,7 @@ mod beds;
 
 use beds::{Bed, MANY, all_beds, beds, contents, expected, fill};
 use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
-use siltstone::{Batch, DamagedPart, Database, Error, RepairOptions, WriteOptions};
+use siltstone::{Batch, DamagedPart, Database, Error, FlashKeySettings, RepairOptions, WriteOptions};
 use std::path::Path;
 
 /// In the far future, in milliseconds since the Unix epoch.
@@ -285,4 +285,28 @@ fn directories_without_a_database_or_in_use_are_named() {
             1
         );
     }
+}
+
+#[test]
+fn a_closed_database_of_flashkey_is_verified_without_a_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = FlashKeySettings::default().segment_bytes(8192);
+    let database = Database::builder(folder.path()).engine(settings).background_threads(0).open().unwrap();
+    for number in 0..500u32 {
+        database.put(number.to_be_bytes(), [1; 100]).unwrap();
+    }
+    database.settle().unwrap();
+    database.close().unwrap();
+    drop(database);
+    let report = Database::verify_closed(folder.path(), &mut |_, _| true).unwrap();
+    assert_eq!((report.checked_records, report.damage.len()), (500, 0));
+    let segment = folder.path().join("log-0000000000000000");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[1000] ^= 1;
+    std::fs::write(&segment, &bytes).unwrap();
+    let report = Database::verify_closed(folder.path(), &mut |_, _| true).unwrap();
+    assert_eq!((report.checked_records, report.damage.len()), (499, 1));
+    assert_eq!(std::fs::read(&segment).unwrap(), bytes);
+    let repair = Database::repair(folder.path(), &RepairOptions::default(), &mut |_, _| true);
+    assert!(matches!(repair, Err(Error::Unsupported { engine: "flashkey", .. })), "{repair:?}");
 }

@@ -77,13 +77,13 @@ settings! {
         /// The filter of HashStores in hash order. Cuckoo tables have their tags.
         filter: FilterKind = FilterKind::Ribbon, (), kept;
         /// The bits of ribbon filters: the false-positive rate of a HashStore is 2^-bits.
-        filter_bits: u8 = 10, 1..=32, kept;
+        filter_bits: u8 = 11, 1..=32, kept;
         /// The index of SortedStores. All except fences require fixed-size records. `auto`, or `None`: `block_perfect`
         /// where it suits the records, else fences. With `slot_perfect`, gets read fewer bytes, and the index takes 0.1
         /// to 0.2 bytes more per key.
         index: Option<IndexKind> = None, (), kept;
         /// The bits of a filter per SortedStore, for lookups of missing keys: its false-positive rate is 2^-bits. 0
-        /// for none. With 8 bits, a lookup of a missing key costs about 0.02 reads, including the false positives
+        /// for none. With 8 bits, a lookup of a missing key costs at most 0.01 reads, including the false positives
         /// of HashStores, and the filter takes 8.4 bits of memory per key. Merges build it: an existing store gets
         /// one in its next merge. Under a memory budget it is the first structure that stays on flash.
         filter_last_store: u8 = 0, 0..=32, kept;

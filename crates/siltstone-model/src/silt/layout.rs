@@ -495,7 +495,7 @@ mod tests {
         let (plain, filtered) = (plain.silt(1e8).unwrap(), filtered.silt(1e8).unwrap());
         let bits = 8.0 * (filtered.ram_bytes_per_key() - plain.ram_bytes_per_key());
         near(bits, 7.5, 0.03);
-        assert!(plain.reads_per_miss() > 1.0 && filtered.reads_per_miss() < 0.03);
+        assert!(plain.reads_per_miss() > 1.0 && filtered.reads_per_miss() < 0.02);
         assert_eq!(filtered.reads_per_get_at_worst(), plain.reads_per_get_at_worst());
         assert!(filtered.writes_at_worst().total() > plain.writes_at_worst().total());
     }
