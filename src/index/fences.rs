@@ -249,7 +249,9 @@ impl PlacementIndex for Fences {
     }
 
     fn heap_bytes(&self) -> usize {
-        self.fences.heap_bytes() + self.exceptions.as_ref().map_or(0, |exceptions| exceptions.heap_bytes())
+        let exceptions = self.exceptions.as_ref();
+        let exceptions = exceptions.map_or(0, |list| size_of::<EliasFano>() + list.heap_bytes());
+        self.fences.heap_bytes() + exceptions
     }
 }
 

@@ -308,7 +308,7 @@ impl StoreIndex {
     /// Returns the heap memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
         match &self.structure {
-            Structure::EntropyTrie(trie) => trie.heap_bytes(),
+            Structure::EntropyTrie(trie) => size_of_val(&**trie) + trie.heap_bytes(),
             Structure::Fences(fences) => fences.heap_bytes(),
             Structure::Perfect(index) => index.heap_bytes(),
         }
