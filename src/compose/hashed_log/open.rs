@@ -96,24 +96,25 @@ pub(crate) fn create(
     Manifest::replace(directory, header, LiveLogs::default(), kept, 0)
 }
 
-/// Returns whether the directory holds what is left of a creation that was interrupted, and nothing else.
+/// Returns whether the directory holds what is left of a creation that was interrupted, and nothing else: first segments
+/// as long as their headers, or empty, and a manifest only after the redo log, which is made before it.
 pub(crate) fn is_half_created(directory: &Directory) -> Result<bool> {
     let names = directory.list()?;
+    let (mut has_redo, mut has_manifest) = (false, false);
     for name in &names {
-        let is_empty = || -> Result<bool> {
-            let length = directory.open(name, Access::Buffered)?.length()?;
-            Ok(length <= SEGMENT_HEADER_BYTES as u64)
-        };
-        let is_of_creation = match FileName::parse(name) {
-            Some(FileName::Segment { base: 0, .. }) => is_empty()?,
-            Some(FileName::NewManifest) => true,
-            _ => false,
-        };
-        if !is_of_creation {
-            return Ok(false);
+        match FileName::parse(name) {
+            Some(FileName::Segment { class, base: 0 }) => {
+                let length = directory.open(name, Access::Buffered)?.length()?;
+                if length != 0 && length != SEGMENT_HEADER_BYTES as u64 {
+                    return Ok(false);
+                }
+                has_redo |= class == LogClass::Redo;
+            }
+            Some(FileName::NewManifest) => has_manifest = true,
+            _ => return Ok(false),
         }
     }
-    Ok(!names.is_empty())
+    Ok(!names.is_empty() && (has_redo || !has_manifest))
 }
 
 /// Opens the database with this manifest. In a read-only directory nothing is changed: a torn end of a log is ignored
