@@ -32,7 +32,11 @@ struct Live {
 }
 
 impl Cleaning {
+    /// Begins to clean a finished segment.
     pub fn begin(logs: &IndexedLogs, segment: SegmentInfo) -> Cleaning {
+        // A record is indexed after it was appended, with its writer locked. Once all writers were locked, each record
+        // of the segment was indexed, so one without an entry is dead.
+        logs.with_all_writers(|| ());
         let user_end = logs.data.ends()[usize::from(USER)];
         let age = user_end.saturating_sub(segment.order);
         let class = class_of(age, logs.live_bytes(), logs.settings.classes);

@@ -114,6 +114,8 @@ impl LogIndex {
 
     /// Returns the bytes of the redo log that an opening reads.
     pub fn redo_bytes(&self) -> u64 {
-        self.redo.log.end() - self.redo.from.load(Ordering::Acquire)
+        // In this order: the log has ended behind this position before it was stored.
+        let from = self.redo.from.load(Ordering::Acquire);
+        self.redo.log.end() - from
     }
 }
