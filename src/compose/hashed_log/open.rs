@@ -96,8 +96,8 @@ pub(crate) fn create(
     Manifest::replace(directory, header, LiveLogs::default(), kept, 0)
 }
 
-/// Returns whether the directory holds what is left of a creation that was interrupted, and nothing else: first segments
-/// as long as their headers, or empty, and a manifest only after the redo log, which is made before it.
+/// Returns whether the directory holds what is left of a creation that was interrupted, and nothing else: first
+/// segments as long as their headers, or empty, and a manifest only after the redo log, which is made before it.
 pub(crate) fn is_half_created(directory: &Directory) -> Result<bool> {
     let names = directory.list()?;
     let (mut has_redo, mut has_manifest) = (false, false);
