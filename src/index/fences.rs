@@ -33,6 +33,9 @@ const VERSION: u16 = 1;
 /// More cells lengthen fences (1 bit per fence for twice as many); with fewer, more records share a cell with a fence.
 const CELLS_PER_RECORD: u64 = 4;
 
+/// The memory of the list of exceptions besides its numbers, in bytes. Fences of one kind of boundary have no list.
+pub const EXCEPTIONS_BYTES: usize = size_of::<EliasFano>();
+
 /// The maximum number of blocks.
 pub const BLOCKS_MAX: u64 = LEN_MAX;
 
@@ -250,7 +253,7 @@ impl PlacementIndex for Fences {
 
     fn heap_bytes(&self) -> usize {
         let exceptions = self.exceptions.as_ref();
-        let exceptions = exceptions.map_or(0, |list| size_of::<EliasFano>() + list.heap_bytes());
+        let exceptions = exceptions.map_or(0, |list| EXCEPTIONS_BYTES + list.heap_bytes());
         self.fences.heap_bytes() + exceptions
     }
 }

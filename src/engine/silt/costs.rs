@@ -10,6 +10,7 @@ pub use super::policy::{
 };
 pub use crate::compose::KEY_STRIPES_BYTES;
 pub use crate::engine::common::{BLOCK_BYTES_DEFAULT, PARTITIONS_DEFAULT};
+pub use crate::index::fences::EXCEPTIONS_BYTES;
 pub use crate::index::filter::KEYS_PER_RANGE;
 pub use crate::index::perfect::BUCKET_KEYS;
 pub use crate::store::block::BLOCK_HEADER_BYTES;

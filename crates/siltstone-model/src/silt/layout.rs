@@ -19,6 +19,7 @@ const UNUSED_SHARE: f64 = costs::UNUSED_SHARE as f64;
 const LOG_TABLES: f64 = costs::LOG_TABLES_MAX as f64;
 const TABLES_SLOTS_MIN: f64 = costs::TABLES_SLOTS_MIN as f64;
 const REGIONS: f64 = costs::REGIONS as f64;
+const EXCEPTIONS_BYTES: f64 = costs::EXCEPTIONS_BYTES as f64;
 const OPEN_STORE_BYTES: f64 = costs::STORE_BYTES as f64;
 const PARTITION_BYTES: f64 = costs::PARTITION_BYTES as f64;
 const HASH_STORES_MAX: f64 = costs::HASH_STORES_MAX as f64;
@@ -331,7 +332,10 @@ impl SiltLayout {
         // The rest of a block is equally likely to have any length below that of the record that does not fit.
         let unused = if record <= unused_max { record / 2.0 } else { unused_max * unused_max / 2.0 / record };
         let blocks = records * record / (self.payload_bytes() - unused);
-        self.file(blocks, fences_bytes(records, blocks) + filter_bytes)
+        let file = self.file(blocks, fences_bytes(records, blocks) + filter_bytes);
+        // Records that span blocks share some boundaries of blocks and not others.
+        let exceptions_bytes = if record > unused_max { EXCEPTIONS_BYTES } else { 0.0 };
+        StoreFile { ram_bytes: file.ram_bytes + exceptions_bytes, ..file }
     }
 
     /// Returns a file with a block for the header and, on average, half a block that the last records do not fill. The
