@@ -209,8 +209,10 @@ fn crates_import_only_the_public_interface() {
     for source in sources("crates").into_iter().filter(|source| !is_testing(&source.path)) {
         for path in paths_after(&source.code, "siltstone::") {
             let is_hidden = ["store", "engine"].contains(&first_of(&path));
-            // The model computes with the settings and the constants of the engine.
-            let may = source.path.starts_with("crates/siltstone-model/") && is_within(&path, "engine::silt");
+            // The model computes with the settings and the constants of the engines.
+            let engines = ["engine::silt", "engine::flashkey"];
+            let may = source.path.starts_with("crates/siltstone-model/")
+                && engines.iter().any(|engine| is_within(&path, engine));
             if is_hidden && !may {
                 violations.push(format!("{}: `siltstone::{path}` is not public interface", source.path));
             }

@@ -27,8 +27,11 @@
 //!   Σ B · (1 − e^−λp/B) / (1 − e^−λp) = capacity
 
 use super::error::ModelError;
-use super::popularity::Popularity;
+use super::popularity::{Group, Popularity};
 use super::root::increasing_root;
+
+/// Newton's method has the double's precision after as many steps.
+const NEWTON_STEPS: u32 = 8;
 
 /// The steady state of such a log. Popular keys are not separated from others.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
@@ -50,9 +53,7 @@ impl Cleaning {
     /// begins with the keys that were cleaned, so that a put of such a key replaces its copy.
     pub fn buffered(popularity: &Popularity, room: f64, buffers: f64) -> Result<Self, ModelError> {
         let keys = popularity.keys();
-        if room.is_nan() || room <= keys {
-            return Err(ModelError { name: "room", got: room, limit: "above the number of keys" });
-        }
+        check_room(room, keys)?;
         let puts_per_lap = increasing_root(room - keys, 2.0 * (room - keys), |puts| {
             let groups = popularity.groups().iter().zip(&popularity.rates);
             groups
@@ -86,6 +87,58 @@ impl Cleaning {
         });
         older.sum()
     }
+}
+
+/// The least that a cleaned log can write if the put rate of each key is known: keys of equal rate have a log of their
+/// own, and the space is divided among these logs so that all of them together append the least.
+///
+/// If a lap of the log of a key takes y of its puts, that key takes y / (1 − e^−y) of the space and costs
+/// q / (1 − e^−y) appends per put, for a probability q of being put. The sum of the second over all keys is least, for
+/// a given sum of the first, where each key has q / λ = e^y − 1 − y.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Separation {
+    /// The items appended per put.
+    pub appends_per_put: f64,
+}
+
+impl Separation {
+    /// Computes the least for a log of `room` items, which must exceed the number of keys.
+    pub fn least(popularity: &Popularity, room: f64) -> Result<Self, ModelError> {
+        let keys = popularity.keys();
+        check_room(room, keys)?;
+        let inverse = increasing_root(room - keys, keys, |inverse| {
+            let of_group = |group: &Group| {
+                let lap = puts_in_lap(group.probability * inverse);
+                group.keys * superfluous(lap, lap)
+            };
+            popularity.groups().iter().map(of_group).sum()
+        });
+        let appends = |group: &Group| {
+            let lap = puts_in_lap(group.probability * inverse);
+            group.keys * group.probability / -(-lap).exp_m1()
+        };
+        Ok(Separation { appends_per_put: popularity.groups().iter().map(appends).sum() })
+    }
+}
+
+/// Returns y with e^y − 1 − y = `value`.
+fn puts_in_lap(value: f64) -> f64 {
+    // Both are upper bounds, from which Newton's method descends to the root.
+    let mut y = (2.0 * value).sqrt().min((2.0 * (value + 1.0)).ln());
+    for _ in 0..NEWTON_STEPS {
+        if y < 1e-4 {
+            break;
+        }
+        y -= (y.exp_m1() - y - value) / y.exp_m1();
+    }
+    y
+}
+
+fn check_room(room: f64, keys: f64) -> Result<(), ModelError> {
+    if room.is_nan() || room <= keys {
+        return Err(ModelError { name: "room", got: room, limit: "above the number of keys" });
+    }
+    Ok(())
 }
 
 /// Returns the appends of one key in a lap, minus one: `puts` / (1 − e^−x) − 1. The series avoids cancellation near 0.
@@ -150,10 +203,41 @@ mod tests {
         }
     }
 
+    /// Appends per put of 10^7 keys: uniform, then the oldest end first and the least for four skews.
+    #[test]
+    fn appends_per_put_are_those_of_the_table_in_the_documentation() {
+        let table = [
+            (0.11, 5.22, [(0.6, 5.68, 4.40), (0.8, 6.62, 3.35), (0.99, 8.17, 1.99), (1.2, 9.51, 1.16)]),
+            (0.18, 3.46, [(0.6, 3.82, 2.97), (0.8, 4.44, 2.35), (0.99, 5.40, 1.56), (1.2, 6.22, 1.09)]),
+            (0.25, 2.69, [(0.6, 2.99, 2.35), (0.8, 3.46, 1.91), (0.99, 4.17, 1.38), (1.2, 4.76, 1.06)]),
+            (0.43, 1.87, [(0.6, 2.09, 1.68), (0.8, 2.39, 1.46), (0.99, 2.83, 1.19), (1.2, 3.18, 1.03)]),
+            (0.67, 1.48, [(0.6, 1.65, 1.37), (0.8, 1.85, 1.24), (0.99, 2.15, 1.10), (1.2, 2.40, 1.01)]),
+        ];
+        let near = |got: f64, expected: f64, case: &str| {
+            assert!((got - expected).abs() <= 0.01, "{case}: {got} for {expected}");
+        };
+        for (provision, of_uniform, of_skews) in table {
+            let room = 1e7 * (1.0 + provision);
+            let uniform = Popularity::uniform(10_000_000).unwrap();
+            let oldest = Cleaning::steady(&uniform, room).unwrap().appends_per_put;
+            let least = Separation::least(&uniform, room).unwrap().appends_per_put;
+            near(oldest, of_uniform, "uniform, oldest first");
+            near(least, oldest, "keys of equal rate gain nothing by separation");
+            for (skew, of_oldest, of_least) in of_skews {
+                let zipf = Popularity::zipf(10_000_000, skew).unwrap();
+                let oldest = Cleaning::steady(&zipf, room).unwrap().appends_per_put;
+                let least = Separation::least(&zipf, room).unwrap().appends_per_put;
+                near(oldest, of_oldest, &format!("Zipf {skew}, {provision}, oldest first"));
+                near(least, of_least, &format!("Zipf {skew}, {provision}, least"));
+            }
+        }
+    }
+
     #[test]
     fn a_log_without_spare_capacity_is_refused() {
         let popularity = Popularity::uniform(100).unwrap();
         assert!(Cleaning::steady(&popularity, 100.0).is_err());
+        assert!(Separation::least(&popularity, 100.0).is_err());
         assert!(Cleaning::steady(&popularity, f64::NAN).is_err());
         assert!((Cleaning::steady(&popularity, 1e6).unwrap().appends_per_put - 1.0).abs() < 1e-9);
     }

@@ -19,15 +19,15 @@ use std::sync::Arc;
 
 /// The changes of the index are written to redo after this many bytes of the user log, or segments if these are
 /// smaller, and after this many bytes of changes.
-const FLUSH_LOG_BYTES: u64 = 64 << 20;
-const FLUSH_SEGMENTS: u64 = 2;
-const FLUSH_CHANGE_BYTES: u64 = 4 << 20;
+pub const FLUSH_LOG_BYTES: u64 = 64 << 20;
+pub const FLUSH_SEGMENTS: u64 = 2;
+pub const FLUSH_CHANGE_BYTES: u64 = 4 << 20;
 /// A put waits when this many segments wait to be finished, or this many times the bytes after which redo is written.
-const WAITING_SEGMENTS_MAX: f64 = 8.0;
+pub const WAITING_SEGMENTS_MAX: f64 = 8.0;
 const WAITING_FLUSHES_MAX: f64 = 4.0;
 /// A put waits when the logs exceed their space by this share, or by this many segments if that is more.
-const EXCESS_MAX: f64 = 0.05;
-const EXCESS_SEGMENTS_MAX: u64 = 4;
+pub const EXCESS_MAX: f64 = 0.05;
+pub const EXCESS_SEGMENTS_MAX: u64 = 4;
 
 /// The state of the background work.
 #[derive(Debug, Clone, Copy, Default)]

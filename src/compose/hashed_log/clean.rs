@@ -11,7 +11,7 @@ use crate::store::record::RecordView;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The bytes that a step reads of a segment.
-const PIECE_BYTES: usize = 1 << 20;
+pub const PIECE_BYTES: usize = 1 << 20;
 /// The maximum number of bytes of records that are appended together, unless one record has more.
 const APPEND_BYTES: u64 = 64 << 10;
 

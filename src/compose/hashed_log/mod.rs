@@ -22,12 +22,15 @@
 //! | `background`, `memory` | which job runs next; the memory account and its limit |
 //! | `snapshot`, `checkpoint`, `verify` | reads of everything |
 //! | `open`, `settings` | creating and opening |
+//! | `costs` | the constants from which a model computes what a database costs |
 
 mod background;
 mod checkpoint;
 mod clean;
 mod commits;
 mod confirm;
+#[doc(hidden)]
+pub mod costs;
 mod groups;
 mod indexed_logs;
 #[doc(hidden)]

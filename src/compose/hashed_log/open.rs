@@ -48,7 +48,7 @@ pub(crate) struct Opened {
 }
 
 /// Returns the unit of places of records, so that a record of a fixed size wastes less than a unit.
-fn unit_bytes(layout: &RecordLayout) -> u32 {
+pub fn unit_bytes(layout: &RecordLayout) -> u32 {
     if layout.fixed.is_none() {
         return VARIABLE_UNIT_BYTES;
     }

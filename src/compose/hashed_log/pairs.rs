@@ -6,7 +6,7 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::collections::VecDeque;
 
 /// The maximum number of hashes that are queued.
-pub(super) const QUEUE_MAX: usize = 65_536;
+pub const QUEUE_MAX: usize = 65_536;
 
 /// The queue of hashes whose entries are to be compared. It is bounded: pairs that find it full are only counted, and
 /// found again by a search of the index, a *sweep*.

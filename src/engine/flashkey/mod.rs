@@ -14,6 +14,8 @@
 //! page by page. The older record of a key is found in the background. Cleaned records move to logs of their age, not
 //! to the log of puts. The index is recovered from its saved copy and a log of changes, never from the data.
 
+#[doc(hidden)]
+pub mod costs;
 mod engine;
 mod family;
 mod scan;

@@ -24,7 +24,7 @@ mod page;
 #[cfg(test)]
 pub(super) mod tests;
 
-pub use page::{Entry, HashPage, TAG_BITS_MAX, UNIT_BITS_MAX};
+pub use page::{Entry, GROUPS_LOG2, GROWTH_WORDS, HashPage, PAGE_HEADER_BYTES, TAG_BITS_MAX, UNIT_BITS_MAX};
 
 use crate::index::BuildError;
 use page::TAG_BITS_MIN;
@@ -35,7 +35,13 @@ pub const HASH_BITS_MIN: u32 = 2 * TAG_BITS_MIN;
 
 /// A split begins when the pages have more entries than this, on average. Pages that were just split have half as many
 /// as those that are next.
-const PAGE_ENTRIES: u64 = 720;
+pub const PAGE_ENTRIES: u64 = 720;
+
+/// The memory of a page besides its words, in bytes: an `Arc` has two counters before its content. The list
+/// of pages takes [`PAGE_LINK_BYTES`] more for each, and up to twice as many of them.
+pub const PAGE_BYTES: usize = size_of::<HashPage>() + 2 * size_of::<usize>();
+/// The memory of an element of the list of pages, in bytes.
+pub const PAGE_LINK_BYTES: usize = size_of::<Arc<HashPage>>();
 
 /// All pages of an index, or of a shard of one. Hashes are 64-bit numbers whose first bits are used.
 ///
@@ -212,9 +218,7 @@ impl HashPages {
 
     /// Returns the heap memory, in bytes, in constant time. Pages that are shared with a snapshot are included.
     pub fn heap_bytes(&self) -> usize {
-        // An `Arc` has two counters before its content.
-        let each = size_of::<HashPage>() + 2 * size_of::<usize>();
-        self.page_bytes + self.pages.len() * each + self.pages.capacity() * size_of::<Arc<HashPage>>()
+        self.page_bytes + self.pages.len() * PAGE_BYTES + self.pages.capacity() * PAGE_LINK_BYTES
     }
 }
 

@@ -20,8 +20,11 @@ const STRUCTURE: &str = "hash page";
 const MAGIC: [u8; 4] = *b"SSHP";
 const VERSION: u16 = 1;
 
+/// The bytes of an encoded page before its words.
+pub const PAGE_HEADER_BYTES: usize = 12;
+
 /// The binary logarithm of the number of groups.
-const GROUPS_LOG2: u32 = 9;
+pub const GROUPS_LOG2: u32 = 9;
 const GROUPS: usize = 1 << GROUPS_LOG2;
 
 /// The minimum number of bits of a tag: those that select the group.
@@ -32,7 +35,7 @@ pub const TAG_BITS_MAX: u32 = 41;
 pub const UNIT_BITS_MAX: u32 = 40;
 
 /// The number of words by which the memory of a page grows.
-const GROWTH_WORDS: usize = 8;
+pub const GROWTH_WORDS: usize = 8;
 
 /// Sorted tags, each with a unit; of equal tags the one that was inserted last is first.
 ///

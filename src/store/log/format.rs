@@ -37,7 +37,7 @@ pub const FLAG_SYNC_MARKER: u8 = 1 << 5;
 pub const FLAG_ORDER: u8 = 1 << 4;
 
 /// The bytes of a marker without padding.
-const MARKER_BYTES: usize = FRAME_CRC_BYTES + 1 + 8;
+pub const MARKER_BYTES: usize = FRAME_CRC_BYTES + 1 + 8;
 /// The maximum of [`LogFormat::unit_bytes`].
 pub const UNIT_BYTES_MAX: u32 = 1 << 16;
 

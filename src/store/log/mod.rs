@@ -26,8 +26,8 @@ pub(in crate::store) use recovery::DataSegments;
 pub use recovery::{LogSettings, Recovered};
 pub use segment::LogView;
 pub(in crate::store) use segment::Segment;
+pub use slots::{SEGMENT_BYTES, UNITS_MAX, Unit};
 pub(in crate::store) use slots::{SlotList, SlotTable};
-pub use slots::{UNITS_MAX, Unit};
 
 use crate::batch::Durability;
 use crate::device::{Access, Directory, Purpose};
@@ -44,7 +44,7 @@ use std::sync::Arc;
 /// The unit of writeback.
 const PAGE_BYTES: u64 = 4096;
 /// The maximum number of buffered bytes.
-const BUFFER_BYTES_MAX: usize = 64 << 10;
+pub const BUFFER_BYTES_MAX: usize = 64 << 10;
 
 /// The log. A lock serializes appends; reads take it only for records that are not yet written, and otherwise look up
 /// the list of segments under a shared lock.

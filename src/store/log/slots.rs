@@ -19,6 +19,9 @@ pub type Unit = u64;
 /// All units are below this.
 pub const UNITS_MAX: Unit = 1 << 40;
 
+/// The memory of a segment in the list, in bytes.
+pub const SEGMENT_BYTES: usize = size_of::<Segment>() + size_of::<Option<Arc<Segment>>>();
+
 /// The slots of a database, and the segments that have them.
 pub(in crate::store) struct SlotTable {
     unit_bytes: u64,

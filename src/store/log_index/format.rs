@@ -17,6 +17,9 @@ const VERSION: u16 = 1;
 /// A record of more bytes is followed by another one with the same number, for other shards.
 const RECORD_BYTES: usize = 1 << 20;
 
+/// The bytes of a record of the redo log before its operations.
+pub const REDO_HEADER_BYTES: usize = 16 + 8 * CLASSES;
+
 /// The number of logs of data: that of each class.
 pub const CLASSES: usize = 1 + LogClass::MOVED_MAX as usize;
 

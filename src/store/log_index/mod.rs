@@ -28,10 +28,14 @@ mod tests;
 
 pub use candidates::Candidates;
 pub use examine::{ExaminedIndex, IndexToExamine};
-pub use format::{CLASSES, Covered};
+pub use format::{CLASSES, Covered, REDO_HEADER_BYTES};
 pub use opening::RecoveredIndex;
+pub use operations::OPERATION_BYTES;
 pub use redo::Flush;
-pub use saved::{IndexSave, SaveStep, SavedIndex};
+pub use saved::{
+    BLOCK_BYTES as SAVED_BLOCK_BYTES, IndexSave, PLACE_BYTES as SAVED_PAGE_BYTES,
+    SHARD_BYTES as SAVED_SHARD_BYTES, SaveStep, SavedIndex,
+};
 pub use snapshot::{IndexRange, IndexSnapshot};
 
 use crate::device::Directory;
@@ -117,6 +121,9 @@ struct Shard {
     pages: HashPages,
     pending: Pending,
 }
+
+/// The memory of a shard besides its pages and its operations, in bytes.
+pub const SHARD_BYTES: usize = size_of::<RwLock<Shard>>();
 
 /// The index. All methods can be called from any thread.
 pub struct LogIndex {

@@ -6,6 +6,9 @@ use crate::index::hash_pages::HashPages;
 /// In place of a unit that an operation does not have.
 const NONE: Unit = Unit::MAX;
 
+/// The memory of an operation that is not in the redo log, in bytes.
+pub const OPERATION_BYTES: usize = size_of::<Operation>();
+
 /// A kind of change. Formats contain its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {

@@ -25,7 +25,11 @@ use crate::{Error, Result};
 /// The kind of the store file, and of its index section.
 const STORE_KIND: u8 = 6;
 const SECTION_KIND: u8 = 5;
-const BLOCK_BYTES: u32 = 4096;
+/// The bytes of a block, and of the header.
+pub const BLOCK_BYTES: u32 = 4096;
+/// The bytes of the directory for each shard, and for each page.
+pub const SHARD_BYTES: usize = 16;
+pub const PLACE_BYTES: usize = 8;
 /// The bytes of a write and of a read.
 const PIECE_BYTES: usize = 1 << 20;
 /// The bytes of pages that a step encodes: in tests those of a page, so that changes come in between.

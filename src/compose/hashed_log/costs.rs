@@ -1,0 +1,24 @@
+//! The constants of the formats and of the policy from which a model computes what a database costs.
+//!
+//! `siltstone-model` reads them, so that no number is written twice.
+
+pub use super::background::{
+    EXCESS_MAX, EXCESS_SEGMENTS_MAX, FLUSH_CHANGE_BYTES, FLUSH_LOG_BYTES, FLUSH_SEGMENTS,
+    WAITING_SEGMENTS_MAX,
+};
+pub use super::clean::PIECE_BYTES as CLEAN_PIECE_BYTES;
+pub use super::open::unit_bytes;
+pub use super::pairs::QUEUE_MAX;
+pub use super::policy::{SegmentCounts, choose, class_of};
+pub use crate::compose::KEY_STRIPES_BYTES;
+pub use crate::index::hash_pages::{
+    GROUPS_LOG2, GROWTH_WORDS, PAGE_BYTES, PAGE_ENTRIES, PAGE_HEADER_BYTES, PAGE_LINK_BYTES,
+};
+pub use crate::store::data_logs::CLASSES;
+pub use crate::store::file::{FILE_ALIGNMENT, FOOTER_BYTES, FOOTER_COPIES};
+pub use crate::store::log::format::{FRAME_CRC_BYTES, MARKER_BYTES, SEGMENT_HEADER_BYTES};
+pub use crate::store::log::{BUFFER_BYTES_MAX, SEGMENT_BYTES};
+pub use crate::store::log_index::{
+    OPERATION_BYTES, REDO_HEADER_BYTES, SAVED_BLOCK_BYTES, SAVED_PAGE_BYTES, SAVED_SHARD_BYTES, SHARD_BYTES,
+};
+pub use crate::store::record::EXPIRY_BYTES;
