@@ -11,9 +11,11 @@ use crate::worker::{Bench, Done};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use siltstone_bench::keys::{Keys, Values};
+use siltstone_bench::ycsb::Inserts;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU8;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// The content of the page cache, of the store's files, before the store is opened.
@@ -34,6 +36,8 @@ pub struct Order {
     pub peer: String,
     /// How the store is opened.
     pub opening: Opening,
+    /// Whether keys are in the order in which the load puts them.
+    pub sequential: bool,
     /// The phases to run.
     pub phases: Vec<Phase>,
     /// The page cache before the first phase.
@@ -50,6 +54,9 @@ pub struct Order {
 
 /// The seed of all values: every child must know which bytes are correct.
 const VALUES_SEED: u64 = 301;
+
+/// The time between two samples of the space that a store takes.
+const SAMPLES_EVERY: Duration = Duration::from_millis(100);
 
 /// Executes an order and prints a line of JSON per phase.
 pub fn run(order: &Order) -> Result<()> {
@@ -83,10 +90,17 @@ fn end_with_parent() {
 fn read_versions(order: &Order) -> Result<Vec<AtomicU8>> {
     let bytes = match std::fs::read(&order.versions) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => vec![0; order.opening.keys as usize],
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            vec![0; keys_max(&order.opening) as usize]
+        }
         Err(error) => return Err(error).context("cannot read the versions"),
     };
     Ok(bytes.into_iter().map(AtomicU8::new).collect())
+}
+
+/// Returns the number of keys: those of the records, and as many that a phase may insert.
+fn keys_max(opening: &Opening) -> u64 {
+    2 * opening.keys
 }
 
 fn report(row: &Row) -> Result<()> {
@@ -103,14 +117,18 @@ fn run_raw(order: &Order) -> Result<()> {
         let duration = Duration::from_secs_f64(order.seconds);
         let done = raw::run(&order.opening.directory, phase.threads as u64, duration, order.seed)?;
         let spent = Reading::of_process_and(&device)?.since(&before);
-        report(&Measured { phase: *phase, done, spent, settled: None, synced: spent }.row(&order.opening))?;
+        report(
+            &Measured { phase: *phase, done, spent, settled: None, synced: spent, disk_bytes_max: None }
+                .row(&order.opening),
+        )?;
     }
     Ok(())
 }
 
 fn run_peer(order: &Order, versions: &[AtomicU8]) -> Result<()> {
     let opening = &order.opening;
-    let keys = Keys::new(opening.key_size, opening.keys, true)?;
+    let keys = Keys::new(opening.key_size, keys_max(opening), !order.sequential)?;
+    let inserts = Inserts::new(opening.keys);
     let values = Values::new(opening.value_size, VALUES_SEED);
     let device = Device::under(&opening.directory)?;
     let empty = Memory::now()?;
@@ -123,6 +141,7 @@ fn run_peer(order: &Order, versions: &[AtomicU8]) -> Result<()> {
         let bench = Bench {
             peer: &*peer,
             keys: &keys,
+            inserts: &inserts,
             values: &values,
             versions,
             duration: Duration::from_secs_f64(order.seconds),
@@ -147,15 +166,42 @@ fn run_peer(order: &Order, versions: &[AtomicU8]) -> Result<()> {
 fn measure(bench: &Bench<'_>, phase: Phase, opening: &Opening, device: &Device) -> Result<Measured> {
     let before = Reading::of_process_and(device)?;
     let started = Instant::now();
-    let done = bench.run(phase)?;
-    let spent = Reading::of_process_and(device)?.since(&before);
-    let mut settled = None;
-    if phase.writes() {
-        settled = Some((bench.peer.settle()? - started).as_secs_f64());
-        page_cache::sync(&opening.directory)?;
+    if !phase.writes() {
+        let done = bench.run(phase)?;
+        let spent = Reading::of_process_and(device)?.since(&before);
+        return Ok(Measured { phase, done, spent, settled: None, synced: spent, disk_bytes_max: None });
     }
+    let (measured, disk_bytes_max) = with_most_space(&opening.directory, || -> Result<_> {
+        let done = bench.run(phase)?;
+        let spent = Reading::of_process_and(device)?.since(&before);
+        let settled = Some((bench.peer.settle()? - started).as_secs_f64());
+        Ok((done, spent, settled))
+    });
+    let (done, spent, settled) = measured?;
+    page_cache::sync(&opening.directory)?;
     let synced = Reading::of_process_and(device)?.since(&before);
-    Ok(Measured { phase, done, spent, settled, synced })
+    Ok(Measured { phase, done, spent, settled, synced, disk_bytes_max: Some(disk_bytes_max) })
+}
+
+/// Does `work`, and returns the most bytes that the files of a directory took meanwhile.
+fn with_most_space<T>(directory: &Path, work: impl FnOnce() -> T) -> (T, u64) {
+    let (ended, end) = channel::<()>();
+    std::thread::scope(|scope| {
+        let sampler = scope.spawn(move || {
+            let mut most = 0;
+            loop {
+                let ends = end.recv_timeout(SAMPLES_EVERY) != Err(RecvTimeoutError::Timeout);
+                // A file may be removed while the directory is listed.
+                most = most.max(disk_bytes(directory).unwrap_or(0));
+                if ends {
+                    return most;
+                }
+            }
+        });
+        let outcome = work();
+        drop(ended);
+        (outcome, sampler.join().unwrap_or(0))
+    })
 }
 
 struct Measured {
@@ -165,6 +211,7 @@ struct Measured {
     /// When no background work was left, in seconds from the start.
     settled: Option<f64>,
     synced: Spent,
+    disk_bytes_max: Option<u64>,
 }
 
 impl Measured {
@@ -193,6 +240,8 @@ impl Measured {
             write_amplification: amplification(self.synced.write_bytes),
             device_write_amplification: amplification(self.synced.device_write_bytes),
             space_amplification: disk_bytes(&opening.directory).unwrap_or(0) as f64 / data_bytes,
+            space_amplification_max: self.disk_bytes_max.map(|bytes| bytes as f64 / data_bytes),
+            space_given: opening.space,
             load_average: load_average(),
             spent: self.spent,
             spent_synced: self.synced,

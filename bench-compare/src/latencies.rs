@@ -33,7 +33,14 @@ impl Latencies {
     pub fn quantiles(&self) -> Quantiles {
         let quantile =
             |share| if self.0.is_empty() { 0.0 } else { self.0.value_at_quantile(share) as f64 / 1e3 };
-        Quantiles { p50: quantile(0.5), p99: quantile(0.99), p999: quantile(0.999), max: quantile(1.0) }
+        Quantiles {
+            mean: if self.0.is_empty() { 0.0 } else { self.0.mean() / 1e3 },
+            p50: quantile(0.5),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            p9999: quantile(0.9999),
+            max: quantile(1.0),
+        }
     }
 }
 
@@ -48,7 +55,9 @@ mod tests {
         (501..=1000).for_each(|micros| high.record(Duration::from_micros(micros)));
         low.merge(&high).unwrap();
         let quantiles = low.quantiles();
-        for (got, expected) in [(quantiles.p50, 500.0), (quantiles.p99, 990.0), (quantiles.max, 1000.0)] {
+        for (got, expected) in
+            [(quantiles.mean, 500.0), (quantiles.p50, 500.0), (quantiles.p99, 990.0), (quantiles.max, 1000.0)]
+        {
             assert!((got / expected - 1.0).abs() < 0.02, "{expected}: {got}");
         }
     }

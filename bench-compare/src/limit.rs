@@ -2,7 +2,6 @@
 //!
 //! A process is charged for what it touches after it has joined, so a child that joins late is charged for the store,
 //! but not for its code or the benchmark's own tables.
-//! store alone, and not for its code or the bench's own tables.
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};

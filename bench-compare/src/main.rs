@@ -78,6 +78,7 @@ fn list_peers() {
         value_size: 0,
         cache_bytes: 64 << 20,
         direct: false,
+        space: None,
     };
     for kind in &peer::KINDS {
         println!("{:>16}  {}: {}", kind.name, kind.title, (kind.options)(&opening));

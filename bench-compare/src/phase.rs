@@ -2,6 +2,7 @@
 
 use anyhow::{Error, bail};
 use serde::{Deserialize, Serialize};
+use siltstone_bench::ycsb::{Request, Workload};
 use std::fmt;
 use std::str::FromStr;
 
@@ -19,23 +20,28 @@ pub enum Work {
     MultiGet,
     /// Gets random absent keys.
     Miss,
-    /// Puts random keys, as many times as there are keys.
-    Overwrite,
+    /// Puts random keys, this many times as many as there are keys.
+    Overwrite(u8),
     /// Gets and puts random existing keys, with this percentage of gets.
     Mixed(u8),
     /// Gets random existing keys, while one more thread puts this many MB (10^6 bytes) of records per second, or as
     /// many as it can.
     ReadWhileWriting(Option<u32>),
+    /// Sends the requests of a workload of YCSB. An update writes the whole record.
+    Ycsb(Workload),
     /// Reads random blocks of the store's files directly.
     Raw,
 }
 
-/// A phase: its work and its number of threads. Written as `read:16`; the default is one thread.
+/// A phase: its work, the popularity of keys and its number of threads. Written as `read-zipf:16`; the defaults are keys
+/// of equal popularity and one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Phase {
     /// The work of every thread.
     pub work: Work,
+    /// Whether the popularity of keys is YCSB's Zipf distribution.
+    pub zipf: bool,
     /// The number of threads.
     pub threads: usize,
 }
@@ -43,7 +49,11 @@ pub struct Phase {
 impl Phase {
     /// Returns whether the phase writes.
     pub fn writes(&self) -> bool {
-        matches!(self.work, Work::Load | Work::Overwrite | Work::Mixed(_) | Work::ReadWhileWriting(_))
+        match self.work {
+            Work::Load | Work::Overwrite(_) | Work::Mixed(_) | Work::ReadWhileWriting(_) => true,
+            Work::Ycsb(workload) => workload.share(Request::Read) < 1.0,
+            Work::Read | Work::MultiGet | Work::Miss | Work::Raw => false,
+        }
     }
 }
 
@@ -54,12 +64,17 @@ impl fmt::Display for Phase {
             Work::Read => formatter.write_str("read"),
             Work::MultiGet => formatter.write_str("multiget"),
             Work::Miss => formatter.write_str("miss"),
-            Work::Overwrite => formatter.write_str("overwrite"),
+            Work::Overwrite(1) => formatter.write_str("overwrite"),
+            Work::Overwrite(laps) => write!(formatter, "overwrite{laps}"),
             Work::Mixed(gets) => write!(formatter, "mixed{gets}"),
             Work::ReadWhileWriting(None) => formatter.write_str("readwhilewriting"),
             Work::ReadWhileWriting(Some(mb)) => write!(formatter, "readwhilewriting{mb}"),
+            Work::Ycsb(workload) => write!(formatter, "ycsb-{workload}"),
             Work::Raw => formatter.write_str("raw"),
         }?;
+        if self.zipf {
+            formatter.write_str("-zipf")?;
+        }
         if self.threads == 1 { Ok(()) } else { write!(formatter, ":{}", self.threads) }
     }
 }
@@ -72,29 +87,46 @@ impl FromStr for Phase {
             Some((name, threads)) => (name, threads.parse()?),
             None => (text, 1),
         };
+        let (name, zipf) = match name.strip_suffix("-zipf") {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
         let work = match name {
             "load" => Work::Load,
             "read" => Work::Read,
             "multiget" => Work::MultiGet,
             "miss" => Work::Miss,
-            "overwrite" => Work::Overwrite,
+            "overwrite" => Work::Overwrite(1),
             "raw" => Work::Raw,
             "readwhilewriting" => Work::ReadWhileWriting(None),
-            _ => match (name.strip_prefix("mixed"), name.strip_prefix("readwhilewriting")) {
-                (Some(gets), _) if gets.parse().is_ok_and(|gets: u8| gets <= 100) => {
-                    Work::Mixed(gets.parse()?)
-                }
-                (_, Some(mb)) if mb.parse().is_ok_and(|mb: u32| mb > 0) => {
-                    Work::ReadWhileWriting(Some(mb.parse()?))
-                }
-                _ => bail!("there is no phase {name}"),
+            _ => match with_parameter(name) {
+                Some(work) => work,
+                None => bail!("there is no phase {name}"),
             },
         };
-        if threads == 0 || (threads > 1 && matches!(work, Work::Load | Work::Overwrite)) {
+        if threads == 0 || (threads > 1 && matches!(work, Work::Load | Work::Overwrite(_))) {
             bail!("{name} is not done by {threads} threads");
         }
-        Ok(Phase { work, threads })
+        if zipf && matches!(work, Work::Load | Work::Miss | Work::Ycsb(_) | Work::Raw) {
+            bail!("{name} has no popularity of its own");
+        }
+        Ok(Phase { work, zipf, threads })
     }
+}
+
+/// Returns the work of a name that ends with a parameter.
+fn with_parameter(name: &str) -> Option<Work> {
+    let number = |prefix: &str| name.strip_prefix(prefix)?.parse::<u32>().ok();
+    if let Some(name) = name.strip_prefix("ycsb-") {
+        return Workload::ALL.into_iter().find(|workload| workload.name() == name).map(Work::Ycsb);
+    }
+    if let Some(mb) = number("readwhilewriting") {
+        return (mb > 0).then_some(Work::ReadWhileWriting(Some(mb)));
+    }
+    if let Some(laps) = number("overwrite") {
+        return u8::try_from(laps).ok().filter(|laps| *laps > 1).map(Work::Overwrite);
+    }
+    u8::try_from(number("mixed")?).ok().filter(|gets| *gets <= 100).map(Work::Mixed)
 }
 
 impl From<Phase> for String {
@@ -120,11 +152,28 @@ mod tests {
         for text in
             ["load", "read", "read:16", "multiget", "miss:16", "overwrite", "mixed90:16", "mixed50", "raw:16"]
                 .into_iter()
-                .chain(["readwhilewriting", "readwhilewriting20:2"])
+                .chain([
+                    "readwhilewriting",
+                    "readwhilewriting20:2",
+                    "overwrite2-zipf",
+                    "read-zipf:16",
+                    "ycsb-d:16",
+                ])
         {
             assert_eq!(text.parse::<Phase>().unwrap().to_string(), text);
         }
-        for text in ["", "reed", "read:0", "load:2", "mixed101", "read:x", "readwhilewriting0"] {
+        for text in [
+            "",
+            "reed",
+            "read:0",
+            "load:2",
+            "mixed101",
+            "read:x",
+            "readwhilewriting0",
+            "overwrite1",
+            "load-zipf",
+            "ycsb-g",
+        ] {
             assert!(text.parse::<Phase>().is_err(), "{text}");
         }
     }

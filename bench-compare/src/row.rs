@@ -59,6 +59,10 @@ pub struct Row {
     pub device_write_amplification: Option<f64>,
     /// Bytes on the device per byte of the records.
     pub space_amplification: f64,
+    /// The largest of these during a phase that writes, sampled ten times per second.
+    pub space_amplification_max: Option<f64>,
+    /// The space that the store had to keep to, if one was given.
+    pub space_given: Option<f64>,
     /// Heap and stacks, without what was in use before the store was opened, in bytes.
     pub ram_bytes: u64,
     /// The same per key.
@@ -83,12 +87,16 @@ pub struct Row {
 /// Latencies in microseconds.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Quantiles {
+    /// The mean.
+    pub mean: f64,
     /// The median.
     pub p50: f64,
     /// The 99th percentile.
     pub p99: f64,
     /// The 99.9th percentile.
     pub p999: f64,
+    /// The 99.99th percentile.
+    pub p9999: f64,
     /// The maximum.
     pub max: f64,
 }

@@ -23,6 +23,11 @@ pub enum Table {
     Direct,
     /// Values of 1,000 bytes; every store reads within the same few bytes of memory per key.
     Limited,
+    /// Values of 1,000 bytes; the workloads of FlashKey's paper on every store, and after each store on `flashkey`, which
+    /// has to keep to the space that this store took.
+    EqualSpace,
+    /// Values of 1,000 bytes; the workloads of YCSB, with direct I/O where a store supports it.
+    Ycsb,
 }
 
 /// The options of a table.
@@ -40,10 +45,11 @@ pub struct Choice {
     /// The duration of reads and mixed phases, in seconds.
     #[arg(long, default_value_t = 10.0)]
     pub seconds: f64,
-    /// The number of repetitions of reads, during which the stores take turns; of everything in the table `direct`.
+    /// The number of repetitions of reads, during which the stores take turns; of everything in the tables `direct`,
+    /// `equal-space` and `ycsb`.
     #[arg(long, default_value_t = 1)]
     pub rounds: usize,
-    /// The stores, separated by commas. Default: all, or those that can use direct I/O in the table `direct`.
+    /// The stores, separated by commas. Default: all of the table.
     #[arg(long, value_delimiter = ',')]
     pub peers: Vec<String>,
     /// The groups of phases, separated by commas. Default: all of the table.
@@ -96,6 +102,19 @@ const DIRECT_GROUPS: [(&str, &[&str]); 4] = [
     ("beside", &["read", "readwhilewriting20", "readwhilewriting"]),
 ];
 
+/// The workloads 1 to 5 of FlashKey's paper (Table II), and overwriting with popular keys. The paper's second one of these
+/// writes twice as many records as there are keys.
+const PAPER_PHASES: &[&str] =
+    &["load", "read", "overwrite2", "readwhilewriting", "readwhilewriting:3", "overwrite2-zipf"];
+/// The phase after which a store's space is that which FlashKey has to keep to.
+const SPACE_AFTER: &str = "overwrite2";
+/// The peers that FlashKey is compared with at equal space.
+const EQUAL_SPACE_PEERS: [&str; 6] =
+    ["siltstone", "rocksdb", "rocksdb-blob", "fjall", "fjall-blob", "leveldb"];
+/// The workloads of YCSB, in the order that its authors recommend. None of these stores scans.
+const YCSB_PHASES: &[&str] = &["load", "ycsb-a:4", "ycsb-b:4", "ycsb-c:4", "ycsb-f:4", "ycsb-d:4"];
+const YCSB_PEERS: [&str; 6] = ["siltstone", "flashkey", "rocksdb", "rocksdb-blob", "fjall", "fjall-blob"];
+
 /// Returns the word for buffered or direct I/O.
 fn access(direct: bool) -> &'static str {
     if direct { "direct" } else { "buffered" }
@@ -112,6 +131,8 @@ impl Table {
             Table::Large => "large",
             Table::Direct => "direct",
             Table::Limited => "limited",
+            Table::EqualSpace => "equal-space",
+            Table::Ycsb => "ycsb",
         }
     }
 
@@ -163,6 +184,14 @@ impl Table {
                 })
                 .collect();
         }
+        let whole =
+            |name: &str, phases| Conditions { direct: true, ..buffered(name, phases, PageCache::AsItIs) };
+        if self == Table::EqualSpace {
+            return EQUAL_SPACE_PEERS.iter().map(|name| whole(name, PAPER_PHASES)).collect();
+        }
+        if self == Table::Ycsb {
+            return vec![whole("ycsb", YCSB_PHASES)];
+        }
         let data_bytes = choice.keys * (choice.key_size + self.value_size(choice)) as u64;
         let memory_bytes =
             choice.memory_mb.map_or(data_bytes / 10, |mb| mb * MB).max(cache_bytes + DEVICE_SPARE_BYTES);
@@ -176,23 +205,38 @@ impl Table {
         ]
     }
 
+    fn kinds(self, choice: &Choice) -> Result<Vec<&'static Kind>> {
+        let names = |names: &[&str]| names.iter().map(|name| peer::by_name(name)).collect();
+        match self {
+            _ if !choice.peers.is_empty() => choice.peers.iter().map(|name| peer::by_name(name)).collect(),
+            Table::Direct => Ok(peer::KINDS.iter().filter(|kind| kind.has_direct).collect()),
+            Table::EqualSpace => names(&EQUAL_SPACE_PEERS),
+            Table::Ycsb => names(&YCSB_PEERS),
+            Table::Small | Table::Large | Table::Limited => Ok(peer::KINDS.iter().collect()),
+        }
+    }
+
     /// Runs the table.
     pub fn run(self, choice: &Choice) -> Result<()> {
-        let kinds: Vec<&Kind> = if choice.peers.is_empty() {
-            peer::KINDS.iter().filter(|kind| kind.has_direct || self != Table::Direct).collect()
-        } else {
-            choice.peers.iter().map(|name| peer::by_name(name)).collect::<Result<_>>()?
-        };
-        let mut run = Run { table: self, choice, out: append_to(&choice.out)?, seed: choice.seed };
+        let kinds = self.kinds(choice)?;
+        let mut run =
+            Run { table: self, choice, out: append_to(&choice.out)?, seed: choice.seed, space: None };
         if !choice.keep {
             run.remove_all(&kinds)?;
         }
         let chosen = |name: &str| choice.groups.is_empty() || choice.groups.iter().any(|group| group == name);
         let conditions = self.conditions(choice);
         let conditions: Vec<_> = conditions.iter().filter(|conditions| chosen(&conditions.name)).collect();
-        if self == Table::Direct {
+        if matches!(self, Table::Direct | Table::Ycsb) {
             for round in 0..choice.rounds {
                 conditions.iter().try_for_each(|conditions| run.round(&kinds, conditions, round))?;
+            }
+        } else if self == Table::EqualSpace {
+            for round in 0..choice.rounds {
+                for kind in &kinds {
+                    let conditions = conditions.iter().find(|conditions| conditions.name == kind.name);
+                    conditions.map_or(Ok(()), |conditions| run.equal_space(kind, conditions, round))?;
+                }
             }
         } else {
             for conditions in conditions {
@@ -229,15 +273,30 @@ struct Run<'a> {
     choice: &'a Choice,
     out: File,
     seed: u64,
+    /// The space that the store has to keep to.
+    space: Option<f64>,
 }
 
 impl Run<'_> {
+    /// Runs a store, and then FlashKey within the space that this store took.
+    fn equal_space(&mut self, kind: &Kind, conditions: &Conditions, round: usize) -> Result<()> {
+        let rows = self.peer(kind, conditions, round)?;
+        self.remove(kind, conditions.direct)?;
+        let after = rows.iter().find(|row| row.phase == SPACE_AFTER && row.failure.is_none());
+        let Some(after) = after else { return Ok(()) };
+        self.space = Some(after.space_amplification);
+        let flashkey = peer::by_name("flashkey")?;
+        self.peer(flashkey, conditions, round)?;
+        self.space = None;
+        self.remove(flashkey, conditions.direct)
+    }
+
     /// Runs the stores in turn under the same conditions.
     fn round(&mut self, kinds: &[&Kind], conditions: &Conditions, round: usize) -> Result<()> {
         if let (true, Some(first)) = (conditions.measures_raw, kinds.first()) {
             self.raw(first, conditions, round)?;
         }
-        kinds.iter().try_for_each(|kind| self.peer(kind, conditions, round))
+        kinds.iter().try_for_each(|kind| self.peer(kind, conditions, round).map(|_| ()))
     }
 
     /// Returns the directory of a store. In the table `direct` a store has two.
@@ -280,6 +339,7 @@ impl Run<'_> {
             value_size: self.table.value_size(self.choice),
             cache_bytes: conditions.cache_bytes,
             direct: conditions.direct,
+            space: self.space,
         }
     }
 
@@ -288,6 +348,7 @@ impl Run<'_> {
         Ok(Order {
             peer: kind.name.to_owned(),
             opening: self.opening(kind, conditions),
+            sequential: self.table == Table::EqualSpace,
             phases: phases?,
             page_cache: conditions.page_cache,
             membership: None,
@@ -301,10 +362,10 @@ impl Run<'_> {
     fn raw(&mut self, kind: &Kind, conditions: &Conditions, round: usize) -> Result<()> {
         let phases = ["raw", "raw:16"].iter().map(|phase| phase.parse()).collect::<Result<_>>()?;
         let order = Order { peer: "raw".to_owned(), phases, ..self.order(kind, conditions)? };
-        self.carry_out(order, conditions, round, None, "random direct reads of 4 KiB")
+        self.carry_out(order, conditions, round, None, "random direct reads of 4 KiB").map(|_| ())
     }
 
-    fn peer(&mut self, kind: &Kind, conditions: &Conditions, round: usize) -> Result<()> {
+    fn peer(&mut self, kind: &Kind, conditions: &Conditions, round: usize) -> Result<Vec<Row>> {
         let mut order = self.order(kind, conditions)?;
         if order.phases.iter().any(|phase| phase.to_string() == "load") {
             self.remove(kind, conditions.direct)?;
@@ -324,7 +385,7 @@ impl Run<'_> {
         round: usize,
         group: Option<&Group>,
         options: &str,
-    ) -> Result<()> {
+    ) -> Result<Vec<Row>> {
         self.seed += 100;
         let complete = |row: Row| Row {
             table: self.table.name().to_owned(),
@@ -356,11 +417,11 @@ impl Run<'_> {
             eprintln!("{}", summary(&row));
             rows.push(row);
         }
-        for row in rows {
-            serde_json::to_writer(&mut self.out, &row)?;
+        for row in &rows {
+            serde_json::to_writer(&mut self.out, row)?;
             self.out.write_all(b"\n")?;
         }
-        Ok(())
+        Ok(rows)
     }
 }
 

@@ -6,13 +6,17 @@ use crate::phase::{MULTIGET_KEYS, Phase, Work};
 use anyhow::{Result, bail, ensure};
 use siltstone_bench::keys::{Keys, Values};
 use siltstone_bench::random::{self, Rng};
+use siltstone_bench::ycsb::{Chooser, Distribution, Inserts, Request, Workload};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// The state that all threads of all phases share.
 pub struct Bench<'a> {
     pub peer: &'a dyn Peer,
+    /// The keys of records, and of those that a phase may insert.
     pub keys: &'a Keys,
+    /// The records that exist once the store is loaded.
+    pub inserts: &'a Inserts,
     pub values: &'a Values,
     /// The version of each key's value, modulo 256: each key is written by one thread at a time.
     pub versions: &'a [AtomicU8],
@@ -49,13 +53,21 @@ impl Bench<'_> {
     pub fn run(&self, phase: Phase) -> Result<Done> {
         let threads = phase.threads as u64;
         std::thread::scope(|scope| {
-            let start = |thread| scope.spawn(move || Worker::new(self, thread, threads)?.run(phase.work));
+            let chooser = self.chooser(phase);
+            let worker = |thread, threads| Worker::new(self, chooser.clone(), thread, threads);
+            let start = |thread| {
+                let worker = worker(thread, threads);
+                scope.spawn(move || worker?.run(phase.work))
+            };
             let workers: Vec<_> = (0..threads).map(start).collect();
             let writer = match phase.work {
-                Work::ReadWhileWriting(rate) => Some(scope.spawn(move || {
-                    let random = random::stream(self.seed, threads);
-                    Worker { random, ..Worker::new(self, 0, 1)? }.write_at(rate)
-                })),
+                Work::ReadWhileWriting(rate) => {
+                    let worker = worker(0, 1);
+                    Some(scope.spawn(move || {
+                        let random = random::stream(self.seed, threads);
+                        Worker { random, ..worker? }.write_at(rate)
+                    }))
+                }
                 _ => None,
             };
             let workers = workers.into_iter().chain(writer);
@@ -68,6 +80,20 @@ impl Bench<'_> {
             }
             Ok(all)
         })
+    }
+
+    /// Returns the number of records.
+    fn records(&self) -> u64 {
+        self.inserts.last() + 1
+    }
+
+    fn chooser(&self, phase: Phase) -> Chooser {
+        let distribution = match phase.work {
+            Work::Ycsb(workload) => workload.distribution(),
+            _ if phase.zipf => Distribution::Zipfian,
+            _ => Distribution::Uniform,
+        };
+        Chooser::new(distribution, self.records(), 0)
     }
 
     /// Checks that a value is the last one that was put, or one whose put had not returned when it was read. `before`
@@ -83,6 +109,7 @@ impl Bench<'_> {
 
 struct Worker<'a> {
     bench: &'a Bench<'a>,
+    chooser: Chooser,
     thread: u64,
     threads: u64,
     random: Rng,
@@ -93,24 +120,25 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(bench: &'a Bench<'a>, thread: u64, threads: u64) -> Result<Self> {
+    fn new(bench: &'a Bench<'a>, chooser: Chooser, thread: u64, threads: u64) -> Result<Self> {
         let random = random::stream(bench.seed, thread);
         let (record, key, value) = (Record::default(), vec![], vec![]);
-        Ok(Worker { bench, thread, threads, random, record, key, value, done: Done::new()? })
+        Ok(Worker { bench, chooser, thread, threads, random, record, key, value, done: Done::new()? })
     }
 
     fn run(mut self, work: Work) -> Result<Done> {
-        let count = self.bench.keys.count();
+        let count = self.bench.records();
         match work {
             // The keys of successive numbers are in random order already.
             Work::Load => self.put_all(count, |_, position| position)?,
-            Work::Overwrite => self.put_all(count, |worker, _| worker.random.u64(..count))?,
+            Work::Overwrite(laps) => self.put_all(count * u64::from(laps), |worker, _| worker.choose())?,
             Work::Read | Work::ReadWhileWriting(_) => self.until_the_end(Self::read)?,
             Work::MultiGet => self.until_the_end(Self::read_many)?,
             Work::Miss => self.until_the_end(Self::miss)?,
             Work::Mixed(gets) => self.until_the_end(|worker| {
                 if worker.random.u64(..100) < u64::from(gets) { worker.read() } else { worker.put() }
             })?,
+            Work::Ycsb(workload) => self.until_the_end(|worker| worker.request(workload))?,
             Work::Raw => bail!("raw reads are not done by a store"),
         }
         Ok(self.done)
@@ -142,8 +170,39 @@ impl<'a> Worker<'a> {
 
     /// Returns a random key that only this thread writes.
     fn own_number(&mut self) -> u64 {
-        let own = self.bench.keys.count() / self.threads;
-        self.random.u64(..own) * self.threads + self.thread
+        let number = self.choose();
+        let own = number - number % self.threads + self.thread;
+        if own < self.bench.records() { own } else { own.saturating_sub(self.threads) }
+    }
+
+    /// Returns a random existing key, by the popularity of the phase.
+    fn choose(&mut self) -> u64 {
+        self.chooser.choose(self.bench.inserts.last(), &mut self.random)
+    }
+
+    /// Sends one request of a workload.
+    fn request(&mut self, workload: Workload) -> Result<()> {
+        match workload.request(self.random.f64()) {
+            Request::Read => self.read(),
+            Request::Update => self.put(),
+            Request::Insert => self.insert(),
+            Request::ReadModifyWrite => {
+                let number = self.own_number();
+                self.read_number(number)?;
+                self.put_number(number)?;
+                self.done.operations -= 1;
+                Ok(())
+            }
+            Request::Scan => bail!("the stores are not scanned"),
+        }
+    }
+
+    fn insert(&mut self) -> Result<()> {
+        let number = self.bench.inserts.begin();
+        ensure!(number < self.bench.keys.count(), "all keys that may be inserted exist");
+        self.put_number(number)?;
+        self.bench.inserts.end(number);
+        Ok(())
     }
 
     /// Puts `count` records. No other thread reads or writes meanwhile, so versions may be updated before their puts.
@@ -186,6 +245,10 @@ impl<'a> Worker<'a> {
 
     fn put(&mut self) -> Result<()> {
         let number = self.own_number();
+        self.put_number(number)
+    }
+
+    fn put_number(&mut self, number: u64) -> Result<()> {
         let mut record = std::mem::take(&mut self.record);
         let version = self.make_record(number, &mut record);
         self.write(std::slice::from_ref(&record))?;
@@ -195,7 +258,11 @@ impl<'a> Worker<'a> {
     }
 
     fn read(&mut self) -> Result<()> {
-        let number = self.random.u64(..self.bench.keys.count());
+        let number = self.choose();
+        self.read_number(number)
+    }
+
+    fn read_number(&mut self, number: u64) -> Result<()> {
         self.bench.keys.write(number, &mut self.key);
         let before = self.bench.versions[number as usize].load(Relaxed);
         let value = &mut self.value;
@@ -211,8 +278,7 @@ impl<'a> Worker<'a> {
     }
 
     fn read_many(&mut self) -> Result<()> {
-        let count = self.bench.keys.count();
-        let numbers: Vec<u64> = (0..MULTIGET_KEYS).map(|_| self.random.u64(..count)).collect();
+        let numbers: Vec<u64> = (0..MULTIGET_KEYS).map(|_| self.choose()).collect();
         let mut keys = vec![vec![]; numbers.len()];
         let before: Vec<u8> =
             numbers.iter().map(|number| self.bench.versions[*number as usize].load(Relaxed)).collect();
@@ -290,19 +356,33 @@ mod tests {
 
     fn run(lie: Lie, phases: &[&str]) -> Result<()> {
         let peer = Map { records: Mutex::default(), lie };
-        let keys = Keys::new(20, KEYS, true).unwrap();
+        let keys = Keys::new(20, 100 * KEYS, true).unwrap();
+        let inserts = Inserts::new(KEYS);
         let values = Values::new(44, 1);
-        let versions: Vec<AtomicU8> = (0..KEYS).map(|_| AtomicU8::new(0)).collect();
+        let versions: Vec<AtomicU8> = (0..100 * KEYS).map(|_| AtomicU8::new(0)).collect();
         let duration = Duration::from_millis(5);
-        let bench =
-            Bench { peer: &peer, keys: &keys, values: &values, versions: &versions, duration, seed: 7 };
+        let bench = Bench {
+            peer: &peer,
+            keys: &keys,
+            inserts: &inserts,
+            values: &values,
+            versions: &versions,
+            duration,
+            seed: 7,
+        };
         phases.iter().try_for_each(|phase| bench.run(phase.parse()?).map(|_| ()))
     }
 
     #[test]
     fn an_honest_store_passes_every_check() {
         let phases = ["load", "read:4", "multiget", "miss:2", "overwrite", "read", "mixed50:4", "read"];
-        let phases = phases.into_iter().chain(["readwhilewriting:2", "readwhilewriting1"]);
+        let phases = phases.into_iter().chain([
+            "readwhilewriting:2",
+            "readwhilewriting1",
+            "overwrite2-zipf",
+            "mixed50-zipf:4",
+        ]);
+        let phases = phases.chain(["ycsb-a:4", "ycsb-b:4", "ycsb-c:4", "ycsb-f:4", "read"]);
         run(Lie::None, &phases.collect::<Vec<_>>()).unwrap();
     }
 

@@ -29,6 +29,8 @@ pub struct Opening {
     pub cache_bytes: u64,
     /// Whether reads, and writes of files other than the log, use direct I/O, if the store supports it.
     pub direct: bool,
+    /// The bytes on the device per byte of the records that the store has to keep to, if it supports that.
+    pub space: Option<f64>,
 }
 
 /// A record of a batch.
@@ -89,12 +91,15 @@ pub struct Kind {
 }
 
 /// All stores, in display order.
-pub const KINDS: [Kind; 9] = [
+pub const KINDS: [Kind; 12] = [
     siltstone::DEFAULT,
     siltstone::FIXED,
+    siltstone::FLASHKEY,
     rocksdb::BLOOM,
     rocksdb::LOW_RAM,
+    rocksdb::BLOB,
     fjall::FJALL,
+    fjall::SEPARATED,
     leveldb::LEVELDB,
     lmdb::LMDB,
     redb::REDB,

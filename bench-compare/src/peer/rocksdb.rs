@@ -1,4 +1,4 @@
-//! RocksDB: with a Bloom filter of 10 bits per key, and configured for little memory.
+//! RocksDB: with a Bloom filter of 10 bits per key, configured for little memory, and with its values in blob files.
 
 use super::{Kind, Opening, Peer, Record};
 use anyhow::Result;
@@ -16,7 +16,7 @@ pub const BLOOM: Kind = Kind {
     name: "rocksdb",
     title: "RocksDB, Bloom filter",
     has_direct: true,
-    open: |opening| open(opening, |_| {}),
+    open: |opening| open(opening, |_| {}, |_| {}),
     options: |opening| {
         options(opening, "Bloom filter of 10 bits per key, index and filters outside the cache")
     },
@@ -27,7 +27,7 @@ pub const LOW_RAM: Kind = Kind {
     name: "rocksdb-lowram",
     title: "RocksDB, low RAM",
     has_direct: true,
-    open: |opening| open(opening, set_low_ram),
+    open: |opening| open(opening, set_low_ram, |_| {}),
     options: |opening| {
         options(
             opening,
@@ -36,6 +36,37 @@ pub const LOW_RAM: Kind = Kind {
         )
     },
 };
+
+/// With values of at least [`BLOB_BYTES_MIN`] in blob files, and their garbage collection.
+pub const BLOB: Kind = Kind {
+    name: "rocksdb-blob",
+    title: "RocksDB, BlobDB",
+    has_direct: true,
+    open: |opening| open(opening, |_| {}, set_blobs),
+    options: |opening| {
+        options(
+            opening,
+            "Bloom filter of 10 bits per key, index and filters outside the cache, values of 256 B and more in blob \
+             files of 16 MiB, their garbage collection on for the older half and forced at 25 % of garbage",
+        )
+    },
+};
+
+/// The size from which a value is in a blob file, in bytes.
+const BLOB_BYTES_MIN: u64 = 256;
+/// The size of a blob file: small enough that the data have several of each age.
+const BLOB_FILE_BYTES: u64 = 16 << 20;
+const BLOB_AGE_CUTOFF: f64 = 0.5;
+const BLOB_GARBAGE_MAX: f64 = 0.25;
+
+fn set_blobs(options: &mut Options) {
+    options.set_enable_blob_files(true);
+    options.set_min_blob_size(BLOB_BYTES_MIN);
+    options.set_blob_file_size(BLOB_FILE_BYTES);
+    options.set_enable_blob_gc(true);
+    options.set_blob_gc_age_cutoff(BLOB_AGE_CUTOFF);
+    options.set_blob_gc_force_threshold(BLOB_GARBAGE_MAX);
+}
 
 fn set_low_ram(table: &mut BlockBasedOptions) {
     table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
@@ -53,7 +84,11 @@ fn options(opening: &Opening, table: &str) -> String {
     format!("11.8.1: compression off, LRU cache {cache} B, {table}{direct}")
 }
 
-fn open(opening: &Opening, adapt: fn(&mut BlockBasedOptions)) -> Result<Box<dyn Peer>> {
+fn open(
+    opening: &Opening,
+    adapt: fn(&mut BlockBasedOptions),
+    separate: fn(&mut Options),
+) -> Result<Box<dyn Peer>> {
     let cache = Cache::new_lru_cache(opening.cache_bytes as usize);
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&cache);
@@ -63,6 +98,7 @@ fn open(opening: &Opening, adapt: fn(&mut BlockBasedOptions)) -> Result<Box<dyn 
     options.create_if_missing(true);
     options.set_compression_type(DBCompressionType::None);
     options.set_block_based_table_factory(&table);
+    separate(&mut options);
     options.set_use_direct_reads(opening.direct);
     options.set_use_direct_io_for_flush_and_compaction(opening.direct);
     Ok(Box::new(RocksDb { database: DB::open(&options, &opening.directory)?, cache }))

@@ -1,8 +1,8 @@
-//! Siltstone: with its defaults, and configured for records of one size with hashed keys.
+//! Siltstone: the engine `silt` with its defaults and for records of one size with hashed keys, and the engine `flashkey`.
 
 use super::{Kind, Opening, Peer};
 use anyhow::Result;
-use siltstone::{Access, Builder, Database};
+use siltstone::{Access, Builder, Database, FlashKeySettings};
 use std::time::Instant;
 
 /// With its defaults.
@@ -22,6 +22,43 @@ pub const FIXED: Kind = Kind {
     open: |opening| open(builder(opening).fixed(opening.key_size, opening.value_size).hashed_keys()),
     options: |opening| options(opening, ", fixed, hashed_keys"),
 };
+
+/// The engine `flashkey` with its defaults, or within a given space.
+pub const FLASHKEY: Kind = Kind {
+    name: "flashkey",
+    title: "Siltstone, FlashKey",
+    has_direct: true,
+    open: |opening| open(builder(opening).engine(flashkey(opening))),
+    options: |opening| {
+        let FlashKeySettings { space, segment_bytes, .. } = flashkey(opening);
+        options(opening, &format!(", flashkey, space {space:.3}, segments of {segment_bytes} B"))
+    },
+};
+
+/// The segments of a log that the data should have at least, so that open segments are a small part of the space.
+const SEGMENTS_MIN: u64 = 128;
+/// The smallest size of a segment, in bytes.
+const SEGMENT_BYTES_MIN: u64 = 1 << 20;
+/// The bytes of a frame in addition to its record, at most: header and padding.
+const FRAME_BYTES: f64 = 16.0;
+/// The bytes per key of the saved index and the log of its changes.
+const INDEX_BYTES: f64 = 20.0;
+/// The open segments, full to one half.
+const OPEN_SEGMENTS: f64 = 2.0;
+
+/// Returns the settings of `flashkey`. Its own `space` is the ratio of the logs without their open segments; a given
+/// space is that of all files, so the others are subtracted.
+fn flashkey(opening: &Opening) -> FlashKeySettings {
+    let settings = FlashKeySettings::default();
+    let Some(space) = opening.space else { return settings };
+    let record_bytes = (opening.key_size + opening.value_size) as f64;
+    let data_bytes = opening.keys * (opening.key_size + opening.value_size) as u64;
+    let segment_bytes = (data_bytes / SEGMENTS_MIN).max(SEGMENT_BYTES_MIN).next_power_of_two();
+    let segment_bytes = segment_bytes.min(settings.segment_bytes);
+    let open_bytes = OPEN_SEGMENTS * segment_bytes as f64 / opening.keys as f64;
+    let logs = (space * record_bytes - open_bytes - INDEX_BYTES) / (record_bytes + FRAME_BYTES);
+    settings.segment_bytes(segment_bytes).space(logs.clamp(1.05, 4.0))
+}
 
 fn builder(opening: &Opening) -> Builder {
     let access = if opening.direct { Access::DirectOrBuffered } else { Access::Buffered };

@@ -1,7 +1,7 @@
 //! Tables as Markdown: one per phase, with a line per store.
 
-use super::Section;
 use super::metrics::{self, whole};
+use super::{Section, equal_space};
 use crate::peer;
 use std::fmt::Write;
 
@@ -16,6 +16,9 @@ pub fn write(sections: &[Section]) -> String {
             options(&mut text, section);
         }
         heading(&mut text, section);
+        if section.table == equal_space::TABLE {
+            equal_space::write(&mut text, section);
+        }
         for phase in section.phases() {
             phase_table(&mut text, section, phase);
         }
@@ -23,7 +26,7 @@ pub fn write(sections: &[Section]) -> String {
     text
 }
 
-fn title(name: &str) -> &str {
+pub fn title(name: &str) -> &str {
     peer::by_name(name).map_or(name, |kind| kind.title)
 }
 

@@ -1,5 +1,6 @@
 //! Tables and plots of results: medians of equal runs.
 
+mod equal_space;
 mod markdown;
 mod metrics;
 mod plots;

@@ -2,6 +2,7 @@
 //!
 //! - [`db`]: the benchmarks of a database, under db_bench's names.
 //! - [`ycsb`]: the core workloads of YCSB.
+//! - [`papers`]: the experiments of papers on a database.
 //! - [`trace`]: recorded traces, and replaying them.
 //! - [`index`]: the benchmarks of the index structures.
 //! - [`device`]: the benchmark of the device below a database.
@@ -29,6 +30,7 @@ pub mod keys;
 pub mod latencies;
 pub mod mica;
 pub mod named;
+pub mod papers;
 pub mod place;
 pub mod quantity;
 pub mod random;

@@ -68,6 +68,11 @@ impl IndexedLogs {
         self.data.disk_bytes() + self.index.redo().disk_bytes()
     }
 
+    /// Returns the bytes of the logs of data on flash.
+    pub fn data_bytes(&self) -> u64 {
+        self.data.disk_bytes()
+    }
+
     /// Returns about how many keys there are: the entries, without those that may be of a key that has a younger one.
     pub fn approximate_len(&self) -> u64 {
         self.index.len().saturating_sub(self.unconfirmed())

@@ -247,6 +247,7 @@ impl Engine for FlashKey {
         let (hits, misses) = cache.hits_and_misses();
         stats.details = vec![
             ("partitions", logs.shards() as f64),
+            ("log_bytes", logs.data_bytes() as f64),
             ("live_bytes", logs.live_bytes() as f64),
             ("unconfirmed", logs.unconfirmed() as f64),
             ("cleanings", jobs.cleanings.load(Relaxed) as f64),

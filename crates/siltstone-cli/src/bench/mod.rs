@@ -7,6 +7,7 @@ mod device;
 mod dict;
 mod index;
 mod mica;
+mod paper;
 mod trace;
 mod udp;
 mod ycsb;
@@ -41,6 +42,7 @@ enum What {
     Dict(dict::DictArgs),
     Mica(mica::MicaArgs),
     Udp(udp::UdpArgs),
+    Paper(Box<paper::PaperArgs>),
 }
 
 pub fn run(args: BenchArgs) -> Result {
@@ -53,6 +55,7 @@ pub fn run(args: BenchArgs) -> Result {
         What::Dict(args) => dict::run(args),
         What::Mica(args) => mica::run(args),
         What::Udp(args) => udp::run(args),
+        What::Paper(args) => paper::run(*args),
     }
 }
 

@@ -1,0 +1,175 @@
+//! Cleaning of FlashKey's logs: how much is written per put, by victim, classes, skew and space, beside theory.
+
+use super::flashkey::tuning;
+use super::{Figure, Settings};
+use crate::chart::{Axis, Chart, Series, Style};
+use crate::keys::{Keys, Values};
+use crate::place::Place;
+use crate::{Error, Result};
+use siltstone::device::Purpose;
+use siltstone::{Builder, Database, Stats};
+use siltstone_model::{Cleaning, KeyStream, Popularity};
+use std::sync::atomic::Ordering::Relaxed;
+
+const VALUE_BYTES: usize = 40;
+const SPACES: [f64; 2] = [1.18, 1.43];
+/// The share of keys with an unconfirmed overwriting from which they are confirmed, unless another is set: the records
+/// that are not known to be dead take space and are moved, which no theory has.
+const SWEEP_AT: f64 = 0.01;
+
+/// One combination.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// The rule that chooses a segment.
+    pub victim: String,
+    /// The number of logs for moved records.
+    pub classes: u8,
+    /// The skew of the overwritten keys.
+    pub skew: f64,
+    /// The bytes of the logs per byte of live records.
+    pub space: f64,
+}
+
+/// Returns all combinations of the settings.
+pub fn cases(settings: &Settings) -> Vec<Case> {
+    let spaces = if settings.space.is_empty() { &SPACES[..] } else { &settings.space };
+    let mut cases = Vec::new();
+    for (&space, &skew) in spaces.iter().flat_map(|space| settings.skew.iter().map(move |skew| (space, skew)))
+    {
+        for victim in &settings.victim {
+            let of_classes = |&classes: &u8| Case { victim: victim.clone(), classes, skew, space };
+            cases.extend(settings.classes.iter().map(of_classes));
+        }
+    }
+    cases
+}
+
+impl Case {
+    fn name(&self) -> String {
+        let Case { victim, classes, skew, space } = self;
+        format!("{victim}, classes {classes}, skew {skew}, space {space}")
+    }
+
+    /// Overwrites records, and returns how many are appended per put in the second half. Theory is that of a log cleaned
+    /// from its oldest end, in the same space.
+    pub(super) fn run(&self, settings: &Settings, place: &Place) -> Result<Figure> {
+        let popularity = match self.skew {
+            0.0 => Popularity::uniform(settings.num),
+            skew => Popularity::zipf(settings.num, skew),
+        };
+        let model = |error: siltstone_model::ModelError| Error::settings(error.to_string());
+        let popularity = popularity.map_err(model)?;
+        let mut stream = KeyStream::new(&popularity, settings.seed).map_err(model)?;
+        let database = self.open(settings, place)?;
+        let mut writer = Writer::new(settings, &database)?;
+        stream.every_key().try_for_each(|key| writer.put(key))?;
+        let counted_from = settings.laps / 2;
+        let (mut before, mut puts_before) = (database.stats(), writer.puts);
+        let mut log_bytes = Vec::new();
+        for lap in 0..settings.laps {
+            if settings.stop.load(Relaxed) {
+                break;
+            }
+            if lap == counted_from {
+                (before, puts_before) = (database.stats(), writer.puts);
+            }
+            stream.by_ref().take(settings.num as usize).try_for_each(|key| writer.put(key))?;
+            if lap >= counted_from {
+                log_bytes.push(detail(&database.stats(), "log_bytes"));
+            }
+        }
+        let after = database.stats();
+        let io = after.io - before.io;
+        let (put, moved) = (io.of(Purpose::Log).write_bytes, io.of(Purpose::Collect).write_bytes);
+        database.close()?;
+        place.clear()?;
+        let frame_bytes = put as f64 / (writer.puts - puts_before).max(1) as f64;
+        let room = log_bytes.iter().sum::<f64>() / log_bytes.len().max(1) as f64 / frame_bytes;
+        let theory = Cleaning::steady(&popularity, room).map(|cleaning| cleaning.appends_per_put).ok();
+        let measured = (put + moved) as f64 / put.max(1) as f64;
+        Ok(Figure { source: "appends per put", what: self.name(), paper: None, theory, measured })
+    }
+
+    fn open(&self, settings: &Settings, place: &Place) -> Result<Database> {
+        let value_size = settings.value_size.unwrap_or(VALUE_BYTES);
+        let data_bytes = settings.num * (settings.key_size + value_size) as u64;
+        let engine = [
+            ("victim", self.victim.clone()),
+            ("classes", self.classes.to_string()),
+            ("space", self.space.to_string()),
+            ("sweep_at", SWEEP_AT.to_string()),
+        ];
+        let builder: Builder = Database::builder(place.directory()).fixed(settings.key_size, value_size);
+        Ok(tuning(settings, data_bytes, &engine).apply(builder.partitions(1)).open()?)
+    }
+}
+
+fn detail(stats: &Stats, name: &str) -> f64 {
+    stats.details.iter().find(|(other, _)| *other == name).map_or(0.0, |(_, value)| *value)
+}
+
+/// Puts records and counts them.
+struct Writer<'a> {
+    database: &'a Database,
+    keys: Keys,
+    values: Values,
+    puts: u64,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(settings: &Settings, database: &'a Database) -> Result<Self> {
+        let keys = Keys::new(settings.key_size, settings.num, false)?;
+        let values = Values::new(settings.value_size.unwrap_or(VALUE_BYTES), settings.seed);
+        Ok(Writer { database, keys, values, puts: 0, key: Vec::new(), value: Vec::new() })
+    }
+
+    fn put(&mut self, number: u32) -> Result<()> {
+        let number = u64::from(number);
+        self.keys.write(number, &mut self.key);
+        self.values.write(number, self.puts, &mut self.value);
+        self.puts += 1;
+        Ok(self.database.put(&self.key, &self.value)?)
+    }
+}
+
+/// Draws the appends per put over the space, with a line per victim, classes and skew and one of theory per skew.
+pub fn chart(measured: &[(Case, Figure)]) -> Chart {
+    let mut series: Vec<Series> = Vec::new();
+    let mut add = |name: String, style: Style, point: (f64, f64)| match series
+        .iter_mut()
+        .find(|series| series.name == name)
+    {
+        Some(series) if !series.points.contains(&point) => series.points.push(point),
+        Some(_) => {}
+        None => series.push(Series { name, points: vec![point], style }),
+    };
+    for (Case { victim, classes, skew, space }, figure) in measured {
+        let name = format!("{victim}, classes {classes}, skew {skew}");
+        add(name, Style::Line, (*space, figure.measured));
+        if let Some(theory) = figure.theory {
+            add(format!("oldest first, theory, skew {skew}"), Style::FaintLine, (*space, theory));
+        }
+    }
+    let axis = |label: &str| Axis { label: label.to_owned(), logarithmic: false };
+    Chart {
+        title: "Records appended per put".to_owned(),
+        x: axis("bytes of the logs per byte of live records"),
+        y: axis("appends per put"),
+        series,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_are_all_combinations() {
+        let settings = Settings { space: vec![1.2, 1.5], ..Settings::default() };
+        let cases = cases(&settings);
+        assert_eq!(cases.len(), 2 * 3 * 2 * 2);
+        assert!(cases.iter().all(|case| cases.iter().filter(|other| *other == case).count() == 1));
+    }
+}

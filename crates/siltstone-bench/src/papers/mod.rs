@@ -1,0 +1,182 @@
+//! The experiments of papers on a Siltstone database, with the papers' own figures beside what is measured.
+//!
+//! The comparisons with other stores are in `bench-compare`, which is a workspace of its own.
+
+mod cleaning;
+mod flashkey;
+
+use crate::named::{by_name, named};
+use crate::place::Place;
+use crate::quantity::{parse_time, parse_whole};
+use crate::tuning::SettingArgs;
+use crate::{Error, Result};
+use clap::Parser;
+use serde::Serialize;
+use siltstone::Access;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+pub use cleaning::{Case, cases, chart};
+
+/// An experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Experiment {
+    /// The workloads of Table II: Figures 3 to 6, Tables V and VI.
+    FlashkeyWorkloads,
+    /// The workloads of YCSB: Table III and Figure 7.
+    FlashkeyYcsb,
+    /// Cleaning by victim, classes, skew and space.
+    FlashkeyCleaning,
+}
+
+impl Experiment {
+    /// All experiments.
+    pub const ALL: [Experiment; 3] =
+        [Experiment::FlashkeyWorkloads, Experiment::FlashkeyYcsb, Experiment::FlashkeyCleaning];
+
+    /// Returns the name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Experiment::FlashkeyWorkloads => "flashkey_workloads",
+            Experiment::FlashkeyYcsb => "flashkey_ycsb",
+            Experiment::FlashkeyCleaning => "flashkey_cleaning",
+        }
+    }
+
+    /// Returns a description of one line.
+    pub fn about(self) -> &'static str {
+        match self {
+            Experiment::FlashkeyWorkloads => "FlashKey: Table II's workloads; Figures 3 to 6, Tables V, VI",
+            Experiment::FlashkeyYcsb => "FlashKey: YCSB A, B, C, F and D; Table III and Figure 7",
+            Experiment::FlashkeyCleaning => "FlashKey: cleaning by victim, classes, skew and space",
+        }
+    }
+}
+
+named!(Experiment);
+
+/// The settings. Those that are not given are the experiment's.
+#[derive(Debug, Clone, Parser, Serialize)]
+pub struct Settings {
+    /// Number of keys; the paper has 50e6 [default: 100e3]
+    #[arg(long, default_value_t = 100_000, value_parser = parse_whole::<u64>)]
+    pub num: u64,
+    /// Length of the keys, in bytes
+    #[arg(long, default_value_t = 16, value_parser = parse_whole::<usize>)]
+    pub key_size: usize,
+    /// Length of the values, in bytes [default: 1024, 1000 of YCSB, 40 of cleaning]
+    #[arg(long, value_parser = parse_whole::<usize>)]
+    pub value_size: Option<usize>,
+    /// Bytes of the logs per byte of live records: a list for cleaning [default: 1.7 as RocksDB in the paper, 1.23 of
+    /// YCSB, 1.18 and 1.43 of cleaning]
+    #[arg(long, value_delimiter = ',', value_name = "RATIO,…")]
+    pub space: Vec<f64>,
+    /// Cleaning: rules that choose a segment
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…",
+          default_values = ["most_invalid", "cost_benefit"])]
+    pub victim: Vec<String>,
+    /// Cleaning: numbers of logs for moved records
+    #[arg(long, value_delimiter = ',', value_name = "NUMBER,…", default_values_t = [1, 3])]
+    pub classes: Vec<u8>,
+    /// Cleaning: skews of the overwritten keys; 0 is uniform
+    #[arg(long, value_delimiter = ',', value_name = "THETA,…", default_values_t = [0.0, 0.6, 0.99])]
+    pub skew: Vec<f64>,
+    /// Cleaning: overwrites per key; the first half is not counted
+    #[arg(long, default_value_t = 10, value_parser = parse_whole::<u64>)]
+    pub laps: u64,
+    /// End each workload after this time, such as 10s
+    #[arg(long, value_parser = parse_time)]
+    #[serde(skip)]
+    pub duration: Option<Duration>,
+    /// Directory of the database [default: a temporary directory]
+    #[arg(long, value_name = "DIR")]
+    #[serde(skip)]
+    pub db: Option<PathBuf>,
+    /// How files are read and written
+    #[arg(long, default_value = Access::default().name(), value_parser = by_name::<Access>())]
+    #[serde(skip)]
+    pub access: Access,
+    /// Further settings of the engine.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub more: SettingArgs,
+    /// Seed of the random keys, orders and values
+    #[arg(long, default_value_t = 301, value_parser = parse_whole::<u64>)]
+    pub seed: u64,
+    /// Ends the experiment when it becomes true.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        crate::named::defaults()
+    }
+}
+
+/// A figure: the paper's, that of a model, and what was measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct Figure {
+    /// Where the paper has it, or the workload.
+    pub source: &'static str,
+    /// What it is, with its unit.
+    pub what: String,
+    /// The paper's value, if it states one.
+    pub paper: Option<f64>,
+    /// The value of a model, if there is one.
+    pub theory: Option<f64>,
+    /// The measured value.
+    pub measured: f64,
+}
+
+impl Figure {
+    /// Returns the heads of the columns.
+    pub fn header() -> String {
+        format!("{:18} {:52} {:>9} {:>9} {:>11}", "source", "what", "paper", "theory", "measured")
+    }
+
+    /// Formats the figure as a line below the [`header`](Self::header).
+    pub fn line(&self) -> String {
+        let show = |value: Option<f64>| value.map_or(String::new(), crate::accounts::number_as_text);
+        let theory = self.theory.map_or(String::new(), |theory| format!("{theory:.2}"));
+        let measured = match self.measured {
+            large if large >= 1000.0 => format!("{large:.0}"),
+            small => format!("{small:.3}"),
+        };
+        format!("{:18} {:52} {:>9} {theory:>9} {measured:>11}", self.source, self.what, show(self.paper))
+    }
+}
+
+/// Receives figures as soon as they are measured.
+pub type OnFigure<'a> = &'a mut dyn FnMut(&Figure) -> std::io::Result<()>;
+
+/// Runs an experiment.
+///
+/// # Errors
+/// The first error ends it, as does a wrong result.
+pub fn run(
+    experiment: Experiment,
+    settings: &Settings,
+    place: &Place,
+    on_figure: OnFigure<'_>,
+) -> Result<()> {
+    place.check_empty()?;
+    match experiment {
+        Experiment::FlashkeyWorkloads => flashkey::workloads(settings, place, on_figure),
+        Experiment::FlashkeyYcsb => flashkey::ycsb(settings, place, on_figure),
+        Experiment::FlashkeyCleaning => {
+            for case in cases(settings) {
+                let figure = case.run(settings, place)?;
+                report(on_figure, &figure)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+fn report(on_figure: OnFigure<'_>, figure: &Figure) -> Result<()> {
+    on_figure(figure).map_err(|error| Error::System("cannot write the figure".to_owned(), error))
+}

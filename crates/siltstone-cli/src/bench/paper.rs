@@ -1,0 +1,65 @@
+//! `siltstone bench paper`: the experiments of papers.
+
+use super::Session;
+use crate::outcome::{Result, help};
+use crate::output::deliver_charts;
+use anyhow::bail;
+use clap::Args;
+use siltstone_bench::chart;
+use siltstone_bench::named::by_name;
+use siltstone_bench::papers::{self, Experiment, Figure, Settings};
+use siltstone_bench::place::Place;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "
+  siltstone bench paper flashkey-workloads --access direct-or-buffered
+  siltstone bench paper flashkey-workloads --num 50e6 --db DIR --space 1.24
+  siltstone bench paper flashkey-cleaning --skew 0,0.99 --space 1.11,1.18,1.25,1.43,1.67 --plot cleaning.svg";
+
+/// Run the experiments of papers, with the papers' figures beside what is measured
+///
+/// The defaults are small and take about a minute. The charts of papers that compare stores are drawn by bench-compare.
+#[derive(Args)]
+#[command(after_help = help_with_experiments())]
+pub struct PaperArgs {
+    /// Experiment
+    #[arg(value_parser = by_name::<Experiment>(), hide_possible_values = true)]
+    experiment: Experiment,
+    /// Cleaning: draw the appends per put over the space into this file
+    #[arg(long, value_name = "FILE.svg|html", value_parser = chart::parse_path)]
+    plot: Option<PathBuf>,
+    /// Print one line of JSON per figure
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+fn help_with_experiments() -> String {
+    let line = |experiment: &Experiment| {
+        format!("  {:<20}{}\n", experiment.name().replace('_', "-"), experiment.about())
+    };
+    let names: String = Experiment::ALL.iter().map(line).collect();
+    format!("Experiments:\n{names}\n{}", help(EXAMPLES))
+}
+
+pub fn run(args: PaperArgs) -> Result {
+    let PaperArgs { experiment, plot, json, mut settings } = args;
+    if plot.is_some() && experiment != Experiment::FlashkeyCleaning {
+        bail!("only flashkey-cleaning has a chart of its own");
+    }
+    let place = Place::prepare(settings.db.as_deref())?;
+    let session = Session::begin(place, json, &format!("{} records", settings.num))?;
+    settings.stop = session.interrupt.flag();
+    let mut measured: Vec<Figure> = Vec::new();
+    papers::run(experiment, &settings, &session.place, &mut |figure| {
+        let header = if measured.is_empty() { Figure::header() + "\n" } else { String::new() };
+        measured.push(figure.clone());
+        session.print(figure, || header + &figure.line() + "\n")
+    })?;
+    if let Some(path) = &plot {
+        let of_cases: Vec<_> = papers::cases(&settings).into_iter().zip(measured).collect();
+        deliver_charts(path, "Cleaning of FlashKey's logs", &[papers::chart(&of_cases)])?;
+    }
+    Ok(session.end())
+}
