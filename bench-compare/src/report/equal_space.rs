@@ -1,7 +1,6 @@
-//! The table `equal-space`: the figures of FlashKey's paper, each store beside FlashKey.
+//! The table `equal-space`: the figures of FlashKey's paper, each store next to FlashKey.
 
 use super::Section;
-use super::markdown::title;
 use super::metrics::{
     GET_MEAN, GET_P50, GET_P9999, Metric, PUT_SETTLED, READ_AMPLIFICATION, SPACE, WRITE_AMPLIFICATION,
 };
@@ -50,13 +49,13 @@ const FIGURES: [Figure; 17] = [
     figure("overwrite, Zipf 0.99", "overwrite2-zipf", &WRITE_AMPLIFICATION, "", ""),
 ];
 
-/// Appends the table of a section: a store, FlashKey, and the quotient beside that of the paper.
+/// Appends the table of a section: a store, FlashKey, and the quotient next to that of the paper.
 pub fn write(text: &mut String, section: &Section) {
     let Some(peer) = section.peers().into_iter().find(|peer| *peer == section.group) else { return };
     let _ = writeln!(
         text,
         "| | | {} | FlashKey | quotient | of the paper |\n|---|---|---:|---:|---:|---:|",
-        title(peer)
+        super::title(peer)
     );
     for Figure { workload, phase, metric, rocksdb, leveldb } in &FIGURES {
         let of = |peer| section.median(peer, phase, metric);
@@ -80,7 +79,7 @@ mod tests {
     use crate::row::Row;
 
     #[test]
-    fn a_store_is_beside_flashkey_with_the_quotient_of_the_paper() {
+    fn the_quotient_of_the_paper_is_next_to_that_of_a_store_and_flashkey() {
         let row = |peer: &str, write_amplification| Row {
             table: TABLE.to_owned(),
             group: "rocksdb".to_owned(),

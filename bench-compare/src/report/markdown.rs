@@ -1,8 +1,7 @@
 //! Tables as Markdown: one per phase, with a line per store.
 
 use super::metrics::{self, whole};
-use super::{Section, equal_space};
-use crate::peer;
+use super::{Section, equal_space, title};
 use std::fmt::Write;
 
 /// Returns all tables.
@@ -24,10 +23,6 @@ pub fn write(sections: &[Section]) -> String {
         }
     }
     text
-}
-
-pub fn title(name: &str) -> &str {
-    peer::by_name(name).map_or(name, |kind| kind.title)
 }
 
 fn options(text: &mut String, section: &Section) {

@@ -5,6 +5,7 @@ mod markdown;
 mod metrics;
 mod plots;
 
+use crate::peer;
 use crate::row::Row;
 use anyhow::{Context, Result};
 use metrics::Metric;
@@ -97,6 +98,11 @@ impl Section {
         let raw = phase.split_once(':').map_or("raw".to_owned(), |(_, threads)| format!("raw:{threads}"));
         self.median("raw", &raw, &metrics::OPS_PER_S)
     }
+}
+
+/// Returns the title of a store.
+fn title(name: &str) -> &str {
+    peer::by_name(name).map_or(name, |kind| kind.title)
 }
 
 fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {

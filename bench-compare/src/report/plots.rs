@@ -1,8 +1,7 @@
 //! Plots as SVG: bars per store, and gets over the available memory.
 
-use super::Section;
 use super::metrics::{Metric, OPS_PER_S, SETTLED, WRITE_AMPLIFICATION};
-use crate::peer;
+use super::{Section, title};
 use anyhow::Result;
 use siltstone_bench::chart::{self, Axis, Bar, BarChart, Chart, Series, Style};
 use std::fs;
@@ -50,16 +49,12 @@ fn bytes_per_key(section: &Section) -> Option<f64> {
     section.group.strip_suffix(" B per key")?.parse().ok()
 }
 
-fn title_of(name: &str) -> &str {
-    peer::by_name(name).map_or(name, |kind| kind.title)
-}
-
 /// Returns a bar per store. Gets are compared with the reads of the device itself.
 fn bars(section: &Section, phase: &str, metric: &Metric, title: String) -> BarChart {
     let bar = |peer| {
         let value = section.median(peer, phase, metric)?;
         Some(Bar {
-            name: title_of(peer).to_owned(),
+            name: title(peer).to_owned(),
             value,
             text: (metric.show)(value),
             highlighted: peer.starts_with("siltstone"),
@@ -86,9 +81,8 @@ fn gets_over_memory(sections: &[&Section]) -> Chart {
         }
     };
     let peers = sections[0].peers().into_iter();
-    let mut all: Vec<Series> = peers
-        .map(|peer| series(title_of(peer), &|section| section.median(peer, phase, &OPS_PER_S)))
-        .collect();
+    let mut all: Vec<Series> =
+        peers.map(|peer| series(title(peer), &|section| section.median(peer, phase, &OPS_PER_S))).collect();
     all.push(series("the device itself", &|section| section.raw_ops_per_s(phase)));
     let axis = |label: &str, logarithmic| Axis { label: label.to_owned(), logarithmic };
     Chart {

@@ -1,4 +1,4 @@
-//! Cleaning of FlashKey's logs: how much is written per put, by victim, classes, skew and space, beside theory.
+//! Cleaning of FlashKey's logs: how much is written per put, by victim, classes, skew and space, and by theory.
 
 use super::flashkey::tuning;
 use super::{Figure, Settings};
@@ -12,10 +12,14 @@ use siltstone_model::{Cleaning, KeyStream, Popularity};
 use std::sync::atomic::Ordering::Relaxed;
 
 const VALUE_BYTES: usize = 40;
-const SPACES: [f64; 2] = [1.18, 1.43];
+const SPACES: [f64; 1] = [1.25];
 /// The share of keys with an unconfirmed overwriting from which they are confirmed, unless another is set: the records
 /// that are not known to be dead take space and are moved, which no theory has.
 const SWEEP_AT: f64 = 0.01;
+
+/// Background work is waited for this many times per overwriting of all records, so that the space is what it is set
+/// to.
+const SETTLED_PER_LAP: u64 = 8;
 
 /// One combination.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,8 +38,8 @@ pub struct Case {
 pub fn cases(settings: &Settings) -> Vec<Case> {
     let spaces = if settings.space.is_empty() { &SPACES[..] } else { &settings.space };
     let mut cases = Vec::new();
-    for (&space, &skew) in spaces.iter().flat_map(|space| settings.skew.iter().map(move |skew| (space, skew)))
-    {
+    let of_space = |space| settings.skew.iter().map(move |skew| (space, skew));
+    for (&space, &skew) in spaces.iter().flat_map(of_space) {
         for victim in &settings.victim {
             let of_classes = |&classes: &u8| Case { victim: victim.clone(), classes, skew, space };
             cases.extend(settings.classes.iter().map(of_classes));
@@ -50,8 +54,8 @@ impl Case {
         format!("{victim}, classes {classes}, skew {skew}, space {space}")
     }
 
-    /// Overwrites records, and returns how many are appended per put in the second half. Theory is that of a log cleaned
-    /// from its oldest end, in the same space.
+    /// Overwrites records, and returns how many are appended per put in the second half. Theory is that of a log
+    /// cleaned from its oldest end, in the same space.
     pub(super) fn run(&self, settings: &Settings, place: &Place) -> Result<Figure> {
         let popularity = match self.skew {
             0.0 => Popularity::uniform(settings.num),
@@ -73,9 +77,13 @@ impl Case {
             if lap == counted_from {
                 (before, puts_before) = (database.stats(), writer.puts);
             }
-            stream.by_ref().take(settings.num as usize).try_for_each(|key| writer.put(key))?;
-            if lap >= counted_from {
-                log_bytes.push(detail(&database.stats(), "log_bytes"));
+            for _ in 0..SETTLED_PER_LAP {
+                let puts = settings.num.div_ceil(SETTLED_PER_LAP) as usize;
+                stream.by_ref().take(puts).try_for_each(|key| writer.put(key))?;
+                database.settle()?;
+                if lap >= counted_from {
+                    log_bytes.push(detail(&database.stats(), "log_bytes"));
+                }
             }
         }
         let after = database.stats();

@@ -17,7 +17,7 @@ const VALUE_BYTES: usize = 1024;
 const VALUE_BYTES_YCSB: usize = 1000;
 /// The data have at least this many segments, so that open ones are a small part of the space.
 const SEGMENTS_MIN: u64 = 128;
-const SEGMENT_BYTES: [u64; 2] = [64 << 10, 32 << 20];
+const SEGMENT_BYTES: [u64; 2] = [4 << 10, 32 << 20];
 /// The share of gets whose latency is the tail in Figure 6.
 const TAIL: f64 = 0.99999;
 

@@ -1,4 +1,4 @@
-//! The experiments of papers on a Siltstone database, with the papers' own figures beside what is measured.
+//! The experiments of papers on a Siltstone database, with the papers' own figures next to what is measured.
 //!
 //! The comparisons with other stores are in `bench-compare`, which is a workspace of its own.
 
@@ -70,7 +70,7 @@ pub struct Settings {
     #[arg(long, value_parser = parse_whole::<usize>)]
     pub value_size: Option<usize>,
     /// Bytes of the logs per byte of live records: a list for cleaning [default: 1.7 as RocksDB in the paper, 1.23 of
-    /// YCSB, 1.18 and 1.43 of cleaning]
+    /// YCSB, 1.25 of cleaning]
     #[arg(long, value_delimiter = ',', value_name = "RATIO,…")]
     pub space: Vec<f64>,
     /// Cleaning: rules that choose a segment
@@ -84,7 +84,7 @@ pub struct Settings {
     #[arg(long, value_delimiter = ',', value_name = "THETA,…", default_values_t = [0.0, 0.6, 0.99])]
     pub skew: Vec<f64>,
     /// Cleaning: overwrites per key; the first half is not counted
-    #[arg(long, default_value_t = 10, value_parser = parse_whole::<u64>)]
+    #[arg(long, default_value_t = 6, value_parser = parse_whole::<u64>)]
     pub laps: u64,
     /// End each workload after this time, such as 10s
     #[arg(long, value_parser = parse_time)]

@@ -14,11 +14,13 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "
   siltstone bench paper flashkey-workloads --access direct-or-buffered
   siltstone bench paper flashkey-workloads --num 50e6 --db DIR --space 1.24
+  siltstone bench paper flashkey-cleaning --db /dev/shm/cleaning --num 1e6
   siltstone bench paper flashkey-cleaning --skew 0,0.99 --space 1.11,1.18,1.25,1.43,1.67 --plot cleaning.svg";
 
-/// Run the experiments of papers, with the papers' figures beside what is measured
+/// Run the experiments of papers, with the papers' figures next to what is measured
 ///
-/// The defaults are small and take about a minute. The charts of papers that compare stores are drawn by bench-compare.
+/// The defaults are small and take a minute or two. Cleaning is counted, not timed, so a directory in memory gives the
+/// same figures sooner. The charts of papers that compare stores are drawn by bench-compare.
 #[derive(Args)]
 #[command(after_help = help_with_experiments())]
 pub struct PaperArgs {
