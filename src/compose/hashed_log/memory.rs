@@ -38,6 +38,8 @@ pub(crate) struct Memory {
     read_bytes: AtomicUsize,
     /// The memory of a piece that is being cleaned, in bytes.
     pub(super) clean_bytes: AtomicU64,
+    /// The memory of a sweep, in bytes.
+    pub(super) sweep_bytes: AtomicU64,
     /// The account at its peak.
     peak: Mutex<RamAccount>,
 }
@@ -53,6 +55,7 @@ impl Memory {
             budget: AtomicU64::new(budget.unwrap_or(UNLIMITED)),
             read_bytes: AtomicUsize::new(0),
             clean_bytes: AtomicU64::new(0),
+            sweep_bytes: AtomicU64::new(0),
             peak: Mutex::default(),
         };
         memory.keep_within_budget();
@@ -99,6 +102,7 @@ impl Memory {
         account.add("log_buffers", (self.logs.data.heap_bytes() + self.logs.index.pending_bytes()) as u64);
         account.add("confirm_queue", self.logs.pairs.heap_bytes() as u64);
         account.add("clean_buffers", self.clean_bytes.load(Relaxed));
+        account.add("sweep", self.sweep_bytes.load(Relaxed));
         account.add("read_buffers", scratch_bytes() as u64);
         account.add("locks", (KEY_STRIPES_BYTES + self.logs.shards() * size_of::<Mutex<()>>()) as u64);
         account

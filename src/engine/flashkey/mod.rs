@@ -21,6 +21,8 @@ mod family;
 mod scan;
 mod settings;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 pub use crate::compose::hashed_log::Victim;
 #[doc(hidden)]
