@@ -33,6 +33,7 @@ pub const TARGETS: &[Target] = &[
     reads("log", &["log"], targets::log::run),
     reads("redo", &["redo"], targets::log_index::redo),
     reads("saved_index", &["saved_index", "hash_page", "store_file"], targets::log_index::saved),
+    reads("key_run", &["key_run", "store_file", "block"], targets::key_run::run),
     reads("data_logs", &["log"], targets::data_logs::run),
     reads("manifest", &["manifest"], targets::manifest::run),
     reads("entropy_trie", &["entropy_trie"], targets::indexes::entropy_trie),

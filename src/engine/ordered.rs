@@ -6,21 +6,13 @@ use crate::batch::TimestampMs;
 use bytes::Bytes;
 use std::ops::Bound;
 
+pub use crate::store::ordered_keys::Direction;
+
 /// The first and the last key of a range.
 pub type KeyBounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// Keys in the order of a range, each with its own outcome.
 pub type Keys = Box<dyn Iterator<Item = Result<Bytes>> + Send>;
-
-/// The order in which a range returns its records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Direction {
-    /// From the lowest key on.
-    #[default]
-    Ascending,
-    /// From the highest key on.
-    Descending,
-}
 
 /// Records in the order of their keys, which are compared byte by byte.
 pub trait Ordered: Send + Sync {

@@ -14,6 +14,7 @@ pub mod manifest;
 pub mod merge;
 pub mod names;
 pub mod ordered;
+pub mod ordered_keys;
 pub mod record;
 pub mod slots;
 pub mod sort;

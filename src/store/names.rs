@@ -77,6 +77,8 @@ pub enum FileName {
     SortedStore(u64),
     /// An index that was saved, with its number.
     SavedIndex(u64),
+    /// A run of keys in their order, with its number.
+    KeyRun(u64),
 }
 
 impl fmt::Display for FileName {
@@ -94,6 +96,7 @@ impl fmt::Display for FileName {
             FileName::HashStore(number) => write!(to, "{number:08x}.hash"),
             FileName::SortedStore(number) => write!(to, "{number:08x}.sorted"),
             FileName::SavedIndex(number) => write!(to, "{number:08x}.index"),
+            FileName::KeyRun(number) => write!(to, "{number:08x}.keys"),
         }
     }
 }
@@ -114,6 +117,7 @@ impl FileName {
                 (None, Some((store, "hash"))) => FileName::HashStore(number(store)?),
                 (None, Some((store, "sorted"))) => FileName::SortedStore(number(store)?),
                 (None, Some((store, "index"))) => FileName::SavedIndex(number(store)?),
+                (None, Some((store, "keys"))) => FileName::KeyRun(number(store)?),
                 _ => return None,
             },
         };
@@ -175,7 +179,7 @@ mod tests {
     fn a_name_is_a_files_only_if_its_number_formats_to_it() {
         let names = [FileName::Manifest, FileName::Mirror, FileName::NewManifest, FileName::NewMirror];
         let numbers = [0, 1, 0xcafe, u32::MAX.into(), 1 << 32, u64::MAX];
-        let kinds = [FileName::HashStore, FileName::SortedStore, FileName::SavedIndex];
+        let kinds = [FileName::HashStore, FileName::SortedStore, FileName::SavedIndex, FileName::KeyRun];
         let numbered = numbers.iter().flat_map(|&number| kinds.map(|kind| kind(number)));
         let classes = (0..=u8::MAX).filter_map(LogClass::from_number);
         let segments = classes
@@ -208,6 +212,7 @@ mod tests {
             "cafe.hash",
             "1.sorted",
             "1.index",
+            "1.keys",
             "+0000001.hash",
             "00000000.hash.new",
             "000000001.hash",

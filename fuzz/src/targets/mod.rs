@@ -7,6 +7,7 @@ pub mod dictionary;
 pub mod directory;
 pub mod filters;
 pub mod indexes;
+pub mod key_run;
 pub mod log;
 pub mod log_frames;
 pub mod log_index;

@@ -124,7 +124,7 @@ fn remove_orphans(directory: &Directory, manifest: &Manifest) -> Result<()> {
             FileName::HashStore(_) | FileName::SortedStore(_) => !live.contains(&name),
             FileName::Manifest | FileName::Mirror => false,
             // The log removes its own, and the engine has no others.
-            FileName::Segment { .. } | FileName::SavedIndex(_) => false,
+            FileName::Segment { .. } | FileName::SavedIndex(_) | FileName::KeyRun(_) => false,
         };
         if is_orphan {
             directory.remove(&name)?;

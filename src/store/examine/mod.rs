@@ -45,6 +45,11 @@ pub fn is_damage(error: &Error) -> bool {
     matches!(error, Error::Corrupt { .. } | Error::Version { .. }) || is_lost(error)
 }
 
+/// Returns whether an error means that a file does not exist.
+pub fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+}
+
 fn is_lost(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.raw_os_error() == Some(EIO))
 }

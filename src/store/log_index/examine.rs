@@ -9,7 +9,9 @@ use super::saved::{SavedFile, SavedIndex};
 use super::{LogIndex, LogIndexSettings};
 use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::{AlignedBuffer, Directory, Purpose};
-use crate::store::examine::{Advance, ExaminedLog, LogToExamine, Unreadable, is_damage, read_if_readable};
+use crate::store::examine::{
+    Advance, ExaminedLog, LogToExamine, Unreadable, is_damage, is_missing, read_if_readable,
+};
 use crate::store::file::FOOTER_BYTES;
 use crate::store::log::format::{LogFormat, SEGMENT_HEADER_BYTES};
 use crate::{Error, Result};
@@ -139,8 +141,4 @@ fn examine_saved(
         checked => checked?,
     }
     Ok(damage)
-}
-
-fn is_missing(error: &Error) -> bool {
-    matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
 }

@@ -1,0 +1,169 @@
+//! The keys of several tables and runs in one order.
+
+use super::batch::Batch;
+use super::memtable::Memtable;
+use super::run::Run;
+use super::{Direction, KeyState};
+use crate::Result;
+use crate::device::Purpose;
+use std::ops::{Bound, Range, RangeBounds};
+use std::sync::Arc;
+
+/// The keys that are read at once from a table in memory.
+const TABLE_KEYS: usize = 128;
+
+/// A range of keys.
+pub type OwnedBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+fn borrowed((start, end): &OwnedBounds) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice))
+}
+
+/// Returns whether no key can be within the bounds.
+fn is_empty(bounds: &OwnedBounds) -> bool {
+    match borrowed(bounds) {
+        (Bound::Included(start), Bound::Included(end)) => start > end,
+        (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end) | Bound::Excluded(end)) => {
+            start >= end
+        }
+        _ => false,
+    }
+}
+
+/// Where keys come from.
+#[derive(Clone)]
+pub(super) enum Origin {
+    Table(Arc<Memtable>),
+    Run(Arc<Run>),
+}
+
+/// The keys of one origin within a range.
+struct Source {
+    origin: Origin,
+    /// What is still to be read: keys of a table, or pages of a run.
+    left: OwnedBounds,
+    pages: Range<usize>,
+    has_more: bool,
+    /// The pages of the next read. Each read has twice as many as the one before.
+    pages_at_once: usize,
+    batch: Batch,
+}
+
+/// How a cursor reads.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reading {
+    pub direction: Direction,
+    /// States are those at the end of this epoch.
+    pub epoch: u64,
+    pub purpose: Purpose,
+    /// The most pages of a run that are read at once, and those of the first read.
+    pub pages_max: usize,
+    pub pages_min: usize,
+}
+
+impl Source {
+    fn new(origin: Origin, bounds: &OwnedBounds, pages_at_once: usize) -> Source {
+        let pages = match &origin {
+            Origin::Table(_) => 0..0,
+            Origin::Run(run) => run.pages_within(borrowed(bounds)),
+        };
+        let left = bounds.clone();
+        Source { origin, left, pages, has_more: true, pages_at_once, batch: Batch::default() }
+    }
+
+    /// Reads until there is a key, or none is left.
+    fn fill(&mut self, reading: &Reading, bounds: &OwnedBounds) -> Result<()> {
+        while self.has_more && self.batch.first().is_none() {
+            self.batch.clear();
+            match &self.origin {
+                Origin::Table(table) => {
+                    let (batch, left) = (&mut self.batch, borrowed(&self.left));
+                    self.has_more = table.read(left, reading.direction, reading.epoch, TABLE_KEYS, batch);
+                    if let Some(last) = self.batch.last().map(<[u8]>::to_vec) {
+                        match reading.direction {
+                            Direction::Ascending => self.left.0 = Bound::Excluded(last),
+                            Direction::Descending => self.left.1 = Bound::Excluded(last),
+                        }
+                    }
+                }
+                Origin::Run(run) => {
+                    let count = self.pages_at_once.min(self.pages.len());
+                    let Range { start, end } = self.pages;
+                    let pages = match reading.direction {
+                        Direction::Ascending => start..start + count,
+                        Direction::Descending => end - count..end,
+                    };
+                    self.pages = match reading.direction {
+                        Direction::Ascending => pages.end..end,
+                        Direction::Descending => start..pages.start,
+                    };
+                    self.pages_at_once = (2 * self.pages_at_once).min(reading.pages_max);
+                    self.has_more = !self.pages.is_empty();
+                    run.read(reading.purpose, pages, &mut self.batch)?;
+                    self.batch.arrange(reading.direction, |key| {
+                        RangeBounds::<[u8]>::contains(&borrowed(bounds), key)
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A cursor over keys, each once, with its state in the youngest origin that has it.
+pub(super) struct Cursor {
+    /// The youngest first.
+    sources: Vec<Source>,
+    bounds: OwnedBounds,
+    reading: Reading,
+    /// The present key.
+    key: Vec<u8>,
+}
+
+impl Cursor {
+    /// Begins a range of the keys of some origins, the youngest first.
+    pub fn new(origins: impl IntoIterator<Item = Origin>, bounds: OwnedBounds, reading: Reading) -> Cursor {
+        let origins = origins.into_iter().take_while(|_| !is_empty(&bounds));
+        let sources = origins.map(|origin| Source::new(origin, &bounds, reading.pages_min)).collect();
+        Cursor { sources, bounds, reading, key: Vec::new() }
+    }
+
+    /// Returns the next key. After an error the cursor is to be dropped.
+    pub fn next(&mut self) -> Result<Option<(&[u8], KeyState)>> {
+        let mut first: Option<usize> = None;
+        for number in 0..self.sources.len() {
+            self.sources[number].fill(&self.reading, &self.bounds)?;
+            let Some((key, _)) = self.sources[number].batch.first() else { continue };
+            let is_before = match first.and_then(|first| self.sources[first].batch.first()) {
+                None => true,
+                Some((other, _)) if self.reading.direction == Direction::Ascending => key < other,
+                Some((other, _)) => key > other,
+            };
+            if is_before {
+                first = Some(number);
+            }
+        }
+        let Some(first) = first else { return Ok(None) };
+        let mut state = KeyState::Unknown;
+        self.key.clear();
+        for source in &mut self.sources[first..] {
+            let Some((key, own)) = source.batch.first() else { continue };
+            if self.key.is_empty() {
+                self.key.extend_from_slice(key);
+            } else if key != self.key {
+                continue;
+            }
+            if state == KeyState::Unknown {
+                state = own;
+            }
+            source.batch.pop_first();
+        }
+        Ok(Some((&self.key, state)))
+    }
+
+    /// Returns the memory, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let batches: usize = self.sources.iter().map(|source| source.batch.heap_bytes()).sum();
+        batches + self.key.capacity()
+    }
+}

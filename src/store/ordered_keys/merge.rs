@@ -1,0 +1,168 @@
+//! Merging runs: which, and in bounded steps.
+
+use super::cursor::{Cursor, Origin, Reading};
+use super::run::{Run, RunWriter};
+use super::{Direction, KeyRun, KeyState};
+use crate::Result;
+use crate::device::{Directory, Purpose};
+use std::ops::{Bound, Range};
+use std::sync::Arc;
+
+/// This many runs of about the same number of keys are merged.
+const RUNS_PER_MERGE: usize = 4;
+/// The keys that a step merges: in tests few, so that changes come in between.
+const STEP_KEYS: usize = if cfg!(test) { 50 } else { 20_000 };
+
+/// Returns the size class of a run: runs of a class have numbers of keys that differ by less than a factor of 4.
+fn class_of(keys: u64) -> u32 {
+    keys.max(1).ilog2() / 2
+}
+
+/// Returns which of the runs with these numbers of keys, the oldest first, to merge next: the youngest ones up to a
+/// class of which there are four. What is merged is adjacent in age, so the order of operations remains.
+pub(super) fn choose(keys: &[u64]) -> Option<Range<usize>> {
+    let classes: Vec<u32> = keys.iter().rev().map(|&keys| class_of(keys)).collect();
+    (0..=u64::BITS / 2).find_map(|class| {
+        let prefix = classes.iter().take_while(|&&other| other <= class);
+        let of_class = prefix.clone().filter(|&&other| other == class).count();
+        (of_class >= RUNS_PER_MERGE).then(|| keys.len() - prefix.count()..keys.len())
+    })
+}
+
+/// Returns how many runs with these numbers of keys wait for a merge, besides those that a merge of their class has.
+pub(super) fn waiting(keys: &[u64]) -> usize {
+    let of_class = |class| keys.iter().filter(|&&keys| class_of(keys) == class).count();
+    (0..=u64::BITS / 2).map(|class| of_class(class).saturating_sub(RUNS_PER_MERGE)).sum()
+}
+
+/// Runs that are being merged. If it is dropped, an incomplete file is left.
+pub struct KeyMerge {
+    cursor: Cursor,
+    directory: Directory,
+    added: KeyRun,
+    /// The oldest and the youngest of the runs that are merged.
+    replaced: (u64, u64),
+    /// Whether there is no older run: deleted keys are not needed any more.
+    is_oldest: bool,
+    writer: Option<RunWriter>,
+    piece_bytes: usize,
+}
+
+impl KeyMerge {
+    pub(super) fn begin(
+        directory: &Directory,
+        runs: &[Arc<Run>],
+        is_oldest: bool,
+        added: KeyRun,
+        piece_bytes: usize,
+    ) -> KeyMerge {
+        let pages = (piece_bytes / 4096).max(1);
+        let reading = Reading {
+            direction: Direction::Ascending,
+            epoch: u64::MAX,
+            purpose: Purpose::Merge,
+            pages_max: pages,
+            pages_min: pages,
+        };
+        let origins = runs.iter().rev().map(|run| Origin::Run(run.clone()));
+        let number = |run: Option<&Arc<Run>>| run.map_or(0, |run| run.run.number);
+        KeyMerge {
+            cursor: Cursor::new(origins, (Bound::Unbounded, Bound::Unbounded), reading),
+            directory: directory.clone(),
+            added,
+            replaced: (number(runs.first()), number(runs.last())),
+            is_oldest,
+            writer: None,
+            piece_bytes,
+        }
+    }
+
+    /// Merges some keys. `is_gone` returns true only for keys that have no record any more. Returns `None` as long as
+    /// keys are left. After an error the merge is to be dropped.
+    pub fn step(&mut self, is_gone: &dyn Fn(&[u8]) -> bool) -> Result<Option<MergedRuns>> {
+        for _ in 0..STEP_KEYS {
+            let Some((key, state)) = self.cursor.next()? else {
+                let run = self.writer.take().map(|writer| writer.finish(Purpose::Merge)).transpose()?;
+                return Ok(Some(MergedRuns { replaced: self.replaced, run: run.map(Arc::new) }));
+            };
+            let is_dropped = self.is_oldest
+                && match state {
+                    KeyState::Live => false,
+                    KeyState::Expiring => is_gone(key),
+                    KeyState::Deleted | KeyState::Unknown => true,
+                };
+            if !is_dropped {
+                let (directory, piece_bytes) = (&self.directory, self.piece_bytes);
+                let create = || RunWriter::create(directory, self.added, Purpose::Merge, piece_bytes);
+                begun(&mut self.writer, create)?.push(key, state)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the memory, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.cursor.heap_bytes() + self.writer.as_ref().map_or(0, RunWriter::heap_bytes)
+    }
+}
+
+/// Returns the writer, which is begun with the first key: a run without keys has no file.
+pub(super) fn begun(
+    writer: &mut Option<RunWriter>,
+    create: impl FnOnce() -> Result<RunWriter>,
+) -> Result<&mut RunWriter> {
+    match writer {
+        Some(writer) => Ok(writer),
+        none => Ok(none.insert(create()?)),
+    }
+}
+
+/// The result of a merge, which takes effect after a commit.
+pub struct MergedRuns {
+    /// The numbers of the oldest and the youngest of the runs that were merged.
+    pub replaced: (u64, u64),
+    pub(super) run: Option<Arc<Run>>,
+}
+
+impl MergedRuns {
+    /// Returns the new run; `None` if no key is left.
+    pub fn added(&self) -> Option<KeyRun> {
+        self.run.as_ref().map(|run| run.run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_runs_of_a_size_are_merged_with_the_younger_ones() {
+        assert_eq!(choose(&[]), None);
+        assert_eq!(choose(&[100, 100, 100]), None);
+        assert_eq!(choose(&[1000, 100, 100, 100, 100]), Some(1..5));
+        assert_eq!(choose(&[9000, 1000, 1000, 1000, 1000, 100, 1]), Some(1..7));
+        assert_eq!(choose(&[100, 100, 1000, 100, 100]), None, "older ones do not count across a larger one");
+    }
+
+    #[test]
+    fn runs_wait_if_there_are_more_than_a_merge_takes() {
+        assert_eq!(waiting(&[1000, 1000, 1000, 1000, 100, 100, 100, 100]), 0);
+        assert_eq!(waiting(&[1000, 100, 100, 100, 100, 100, 100, 1]), 2);
+    }
+
+    #[test]
+    fn the_number_of_runs_grows_with_the_logarithm_of_their_keys() {
+        let (mut runs, mut written, flushes) = (Vec::new(), 0, 1000);
+        for _ in 0..flushes {
+            runs.extend([100]);
+            while let Some(range) = choose(&runs) {
+                let keys: u64 = runs[range.clone()].iter().sum();
+                written += keys;
+                runs.splice(range, [keys]);
+            }
+        }
+        assert_eq!(runs.iter().sum::<u64>(), 100 * flushes);
+        assert!(runs.len() <= 3 * 5, "{runs:?}");
+        assert!(written <= 5 * 100 * flushes, "{written}");
+    }
+}

@@ -1,0 +1,343 @@
+//! A run: an immutable file of keys in their order. `docs/formats/key_run.md` has the diagrams.
+//!
+//! Keys are in *pages*. A page begins in a new block, and has one block unless its only key is longer. Within a page a
+//! key is stored without the bytes that it shares with the one before. In memory is a *separator* per page: the first
+//! bytes of its first key, as many as distinguish it from the last key of the page before.
+
+use super::batch::Batch;
+use super::{KeyRun, KeyState};
+use crate::Result;
+use crate::coding::{Reader, push_varint};
+use crate::device::{AlignedBuffer, Directory, Purpose, with_scratch};
+use crate::key::KEY_LENGTH_MAX;
+use crate::store::block::{BLOCK_HEADER_BYTES, Block, BlockBuilder};
+use crate::store::file::{StoreFile, StoreFileWriter};
+use std::ops::{Bound, Range};
+
+/// The kind of the store file, and of its index section.
+const STORE_KIND: u8 = 7;
+const SECTION_KIND: u8 = 6;
+const BLOCK_BYTES: usize = 4096;
+/// The bytes of keys in a page, unless a single key has more.
+const PAGE_BYTES: usize = BLOCK_BYTES - BLOCK_HEADER_BYTES;
+/// The lowest two bits of the number before a key are its state.
+const STATE_BITS: u32 = 2;
+
+/// The separators of the pages, in memory.
+#[derive(Default)]
+struct Separators {
+    bytes: Vec<u8>,
+    /// For each page, where its separator ends, and its first block.
+    pages: Vec<(usize, u64)>,
+}
+
+impl Separators {
+    fn get(&self, page: usize) -> &[u8] {
+        let start = page.checked_sub(1).map_or(0, |before| self.pages[before].0);
+        &self.bytes[start..self.pages[page].0]
+    }
+
+    fn push(&mut self, separator: &[u8], first_block: u64) {
+        self.bytes.extend_from_slice(separator);
+        self.pages.push((self.bytes.len(), first_block));
+    }
+
+    /// Returns the only page that may have a key.
+    fn page_of(&self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.pages.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.get(middle) <= key { low = middle + 1 } else { high = middle }
+        }
+        low.saturating_sub(1)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        push_varint(&mut out, self.pages.len() as u64);
+        for (page, (_, block)) in self.pages.iter().enumerate() {
+            let separator = self.get(page);
+            push_varint(&mut out, *block);
+            push_varint(&mut out, separator.len() as u64);
+            out.extend_from_slice(separator);
+        }
+        out
+    }
+
+    /// Decodes the separators of pages with this number of blocks.
+    fn decode(bytes: &[u8], blocks: u64) -> Option<Separators> {
+        let mut reader = Reader::new(bytes);
+        let mut separators = Separators::default();
+        for page in 0..reader.varint()? {
+            let block = reader.varint()?;
+            let length = usize::try_from(reader.varint()?).ok()?;
+            let separator = reader.bytes(length)?;
+            let is_after = match separators.pages.last() {
+                None => block == 0 && separator.is_empty(),
+                Some((_, before)) => {
+                    *before < block && separators.get(separators.pages.len() - 1) < separator
+                }
+            };
+            if !is_after || block >= blocks || page >= blocks {
+                return None;
+            }
+            separators.push(separator, block);
+        }
+        let is_whole = reader.at() == bytes.len() && !separators.pages.is_empty();
+        is_whole.then_some(separators)
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.bytes.capacity() + self.pages.capacity() * size_of::<(usize, u64)>()
+    }
+}
+
+/// Returns the number of bytes that two keys share at their begin.
+fn shared(one: &[u8], other: &[u8]) -> usize {
+    one.iter().zip(other).take_while(|(one, other)| one == other).count()
+}
+
+/// Writes a run.
+pub(super) struct RunWriter {
+    run: KeyRun,
+    file: StoreFileWriter,
+    block: BlockBuilder,
+    /// The bytes of the page that is being filled.
+    page: Vec<u8>,
+    last: Vec<u8>,
+    separators: Separators,
+    keys: u64,
+    deleted: u64,
+}
+
+impl RunWriter {
+    pub fn create(
+        directory: &Directory,
+        run: KeyRun,
+        purpose: Purpose,
+        piece_bytes: usize,
+    ) -> Result<RunWriter> {
+        let (name, block_bytes) = (run.file_name(), BLOCK_BYTES as u32);
+        let file = StoreFileWriter::create(
+            directory,
+            &name,
+            STORE_KIND,
+            run.tag,
+            block_bytes,
+            purpose,
+            piece_bytes,
+        )?;
+        Ok(RunWriter {
+            run,
+            file,
+            block: BlockBuilder::new(run.tag, BLOCK_BYTES),
+            page: Vec::new(),
+            last: Vec::new(),
+            separators: Separators::default(),
+            keys: 0,
+            deleted: 0,
+        })
+    }
+
+    /// Adds the next key.
+    pub fn push(&mut self, key: &[u8], state: KeyState) -> Result<()> {
+        let same = shared(&self.last, key);
+        let start = self.page.len();
+        if start > 0 {
+            self.encode(same, key, state);
+            if self.page.len() > PAGE_BYTES {
+                self.page.truncate(start);
+                self.seal_page()?;
+            }
+        }
+        if self.page.is_empty() {
+            let distinct = if self.keys == 0 { 0 } else { same + 1 };
+            self.separators.push(&key[..distinct], self.file.next_block());
+            self.encode(0, key, state);
+        }
+        self.keys += 1;
+        self.deleted += u64::from(state == KeyState::Deleted);
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        Ok(())
+    }
+
+    fn encode(&mut self, same: usize, key: &[u8], state: KeyState) {
+        let rest = &key[same..];
+        push_varint(&mut self.page, same as u64);
+        push_varint(&mut self.page, (rest.len() as u64) << STATE_BITS | state as u64);
+        self.page.extend_from_slice(rest);
+    }
+
+    fn seal_page(&mut self) -> Result<()> {
+        let mut rest = &self.page[..];
+        self.block.begin_record();
+        while !rest.is_empty() {
+            let taken = self.block.fill(rest);
+            rest = &rest[taken..];
+            let file = &mut self.file;
+            self.block.seal(file.next_block(), |block| file.append_block(block))?;
+        }
+        self.page.clear();
+        Ok(())
+    }
+
+    /// Writes the rest, and syncs the file. It has at least one key.
+    pub fn finish(mut self, purpose: Purpose) -> Result<Run> {
+        self.seal_page()?;
+        let section = self.separators.encode();
+        let file = self.file.finish(self.keys, self.deleted, (SECTION_KIND, &section), (0, &[]))?;
+        file.sync(purpose)?;
+        self.separators.bytes.shrink_to_fit();
+        self.separators.pages.shrink_to_fit();
+        Ok(Run { run: self.run, file, separators: self.separators })
+    }
+
+    /// Returns the memory, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.file.heap_bytes()
+            + self.block.heap_bytes()
+            + self.page.capacity()
+            + self.last.capacity()
+            + self.separators.heap_bytes()
+    }
+}
+
+/// A run that is open for reading.
+pub(super) struct Run {
+    pub run: KeyRun,
+    file: StoreFile,
+    separators: Separators,
+}
+
+impl Run {
+    /// Opens the file and reads its separators.
+    pub fn open(directory: &Directory, run: KeyRun) -> Result<Run> {
+        let file = StoreFile::open(directory, &run.file_name(), run.tag)?;
+        let footer = file.footer();
+        let (kind, section) = (footer.kind, footer.index.kind);
+        if (kind, section, footer.block_bytes) != (STORE_KIND, SECTION_KIND, BLOCK_BYTES as u32) {
+            let got = format!(
+                "a store of kind {kind} with an index of kind {section} and blocks of {} bytes",
+                footer.block_bytes
+            );
+            return Err(file.file().corrupt(0, "a run of keys", got));
+        }
+        let bytes = file.read_section(&footer.index, Purpose::Recover)?;
+        let Some(separators) = Separators::decode(&bytes, footer.blocks) else {
+            let at = StoreFile::section_offset(&footer.index);
+            return Err(file.file().corrupt(at, "ascending separators of pages", "other bytes"));
+        };
+        Ok(Run { run, file, separators })
+    }
+
+    /// Returns the number of keys, with those that are deleted.
+    pub fn keys(&self) -> u64 {
+        self.file.footer().records
+    }
+
+    /// Returns the file.
+    pub fn file(&self) -> &StoreFile {
+        &self.file
+    }
+
+    /// Returns the memory, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.separators.heap_bytes()
+    }
+
+    /// Returns the number of pages.
+    pub fn pages(&self) -> usize {
+        self.separators.pages.len()
+    }
+
+    /// Returns the only page that may have a key.
+    pub fn page_of(&self, key: &[u8]) -> usize {
+        self.separators.page_of(key)
+    }
+
+    /// Returns the pages that may have keys within the bounds.
+    pub fn pages_within(&self, (start, end): (Bound<&[u8]>, Bound<&[u8]>)) -> Range<usize> {
+        let page_of = |bound: Bound<&[u8]>| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => Some(self.separators.page_of(key)),
+            Bound::Unbounded => None,
+        };
+        page_of(start).unwrap_or(0)..page_of(end).map_or(self.pages(), |last| last + 1)
+    }
+
+    /// Returns the blocks of some pages.
+    pub fn blocks_of(&self, pages: &Range<usize>) -> Range<u64> {
+        let first_block = |page: usize| {
+            self.separators.pages.get(page).map_or(self.file.footer().blocks, |(_, block)| *block)
+        };
+        first_block(pages.start)..first_block(pages.end)
+    }
+
+    /// Appends the keys of some pages to `batch`, in ascending order. One read.
+    pub fn read(&self, purpose: Purpose, pages: Range<usize>, batch: &mut Batch) -> Result<()> {
+        with_scratch(|buffer: &mut AlignedBuffer| {
+            let blocks = self.blocks_of(&pages);
+            let bytes = self.file.read_blocks(purpose, blocks.clone(), buffer)?;
+            let mut long = Vec::new();
+            for page in pages {
+                let of_page = self.blocks_of(&(page..page + 1));
+                let start = (of_page.start - blocks.start) as usize * BLOCK_BYTES;
+                let end = (of_page.end - blocks.start) as usize * BLOCK_BYTES;
+                let of_page_bytes = bytes.get(start..end).unwrap_or_default();
+                self.decode_page(of_page.start, of_page_bytes, &mut long, batch)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Decodes a page from its blocks. `long` is memory for one of several blocks.
+    fn decode_page(
+        &self,
+        first_block: u64,
+        bytes: &[u8],
+        long: &mut Vec<u8>,
+        batch: &mut Batch,
+    ) -> Result<()> {
+        let file = self.file.file();
+        let open = |number: u64, bytes| Block::open(file, self.run.tag, number, bytes, true);
+        let payload = if bytes.len() <= BLOCK_BYTES {
+            open(first_block, bytes)?.payload
+        } else {
+            long.clear();
+            for (number, block) in (first_block..).zip(bytes.chunks(BLOCK_BYTES)) {
+                long.extend_from_slice(open(number, block)?.payload);
+            }
+            long
+        };
+        decode_keys(payload, batch).ok_or_else(|| {
+            let offset = (first_block + 1) * BLOCK_BYTES as u64;
+            file.corrupt(offset, "a page of ascending keys", "other bytes")
+        })
+    }
+}
+
+/// Decodes the keys of a page, in ascending order.
+fn decode_keys(payload: &[u8], batch: &mut Batch) -> Option<()> {
+    let mut reader = Reader::new(payload);
+    let mut last: Vec<u8> = Vec::new();
+    while reader.at() < payload.len() {
+        // A page of several blocks has one key, so few bytes never make many long keys.
+        if payload.len() > PAGE_BYTES && !last.is_empty() {
+            return None;
+        }
+        let same = usize::try_from(reader.varint()?).ok()?;
+        let head = reader.varint()?;
+        let state = KeyState::from_number(head & ((1 << STATE_BITS) - 1))?;
+        let length = usize::try_from(head >> STATE_BITS).ok()?;
+        let rest = reader.bytes(length)?;
+        let begin = last.get(..same)?;
+        let is_after = rest > &last[same..];
+        if !is_after || same + length > KEY_LENGTH_MAX {
+            return None;
+        }
+        batch.push_parts(begin, rest, state);
+        last.truncate(same);
+        last.extend_from_slice(rest);
+    }
+    (!last.is_empty()).then_some(())
+}
