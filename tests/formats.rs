@@ -25,10 +25,12 @@ use siltstone::store::names::LogClass;
 use siltstone::store::ordered::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
 };
+use siltstone::store::ordered_keys::{self, Direction, KeyRun, KeyState, OrderedKeys};
 use siltstone::store::record::{RecordShape, RecordView};
 use siltstone::store::{Query, StoreFile, StoreFileWriter, StoreFilter};
 use siltstone::{Durability, Usage, usage_file};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -370,6 +372,30 @@ fn a_saved_index_with_the_redo_log_that_follows_it() {
 }
 
 #[test]
+fn a_run_of_keys() {
+    let (directory, run) = (directory(), KeyRun { number: 7, tag: TAG });
+    let keys = OrderedKeys::open(&directory, &[], None).unwrap();
+    let states = [KeyState::Live, KeyState::Live, KeyState::Expiring];
+    for number in 0..1_500u64 {
+        keys.insert(format!("user:{:06}", number * 77).as_bytes(), states[number as usize % 3]);
+    }
+    keys.insert(&[b'v'; 9_000], KeyState::Live);
+    keys.seal();
+    assert_eq!(keys.write_sealed(run).unwrap().unwrap().added(), Some(run));
+    let read = golden_directory(&directory, &[("00000007.keys", "key_run.bin")]);
+    assert!(ordered_keys::examine(&read, &[run], &mut |_| true).unwrap().is_empty());
+    let opened = OrderedKeys::open(&read, &[run], None).unwrap();
+    let all = |keys: &OrderedKeys| {
+        let mut range = keys.snapshot().range((Bound::Unbounded, Bound::Unbounded), Direction::Ascending);
+        let mut found = Vec::new();
+        while range.read(1_000, &mut found).unwrap() {}
+        found
+    };
+    assert_eq!(all(&opened).len(), 1_501);
+    assert_eq!(all(&opened), all(&keys));
+}
+
+#[test]
 fn a_log_of_two_segments() {
     let written = directory();
     let base = 0x1_0000;
@@ -519,18 +545,24 @@ fn manifests_of_logs_with_an_index() {
         database_id: 0xD00D,
     };
     let saved = SavedIndex { number: 1, tag: TAG, redo_from: 55 };
+    let run = |number| KeyRun { number, tag: TAG ^ number };
+    let keys = |number, replaced| live::Edit::Keys { added: Some(run(number)), replaced, flushed_to: 650 };
     let finished = [segment(0, 0, 0), segment(2, 64, 4)].map(live::Edit::Finished);
     manifest.commit(&finished, 700).unwrap();
     let others = [
         live::Edit::Released { class: 0, base: 0 },
         live::Edit::FinishedTo { class: 1, position: 99 },
         live::Edit::Index(saved),
+        keys(2, None),
+        keys(3, None),
+        keys(4, Some((2, 2))),
     ];
     manifest.commit(&others, 800).unwrap();
     let read = golden_directory(&written, &[("MANIFEST", "manifest_logs.bin")]);
     let opened = live::Manifest::open(&read).unwrap();
-    assert_eq!((opened.header(), opened.next_number(), opened.log_synced()), (&header, 2, 800));
+    assert_eq!((opened.header(), opened.next_number(), opened.log_synced()), (&header, 5, 800));
     let state = opened.state();
     assert_eq!(state.finished, [segment(2, 64, 4)]);
     assert_eq!((state.finished_to, state.index), ([700, 99, 764, 0], Some(saved)));
+    assert_eq!((&state.key_runs[..], state.keys_flushed_to), (&[run(4), run(3)][..], 650));
 }

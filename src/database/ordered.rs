@@ -15,7 +15,8 @@ pub struct OrderedDatabase<'a> {
 }
 
 impl Database {
-    /// Returns access in key order; `None` if the engine does not keep this order. SILT and MICA do not.
+    /// Returns access in key order; `None` if the engine does not keep this order. FlashKey keeps it if the database
+    /// was created with its setting `ordered`. SILT and MICA do not.
     pub fn ordered(&self) -> Option<OrderedDatabase<'_>> {
         let ordered = self.engine().ordered()?;
         Some(OrderedDatabase { database: self, ordered, direction: Direction::Ascending })
@@ -41,9 +42,7 @@ impl OrderedDatabase<'_> {
     /// # Errors
     /// See [`Database::iter`].
     pub fn range_keys<'k>(&self, keys: impl RangeBounds<&'k [u8]>) -> Result<KeyIter> {
-        let bounds = (keys.start_bound().cloned(), keys.end_bound().cloned());
-        let keys = self.ordered.range_keys(bounds, self.direction, self.database.inner.clock.now_ms())?;
-        Ok(KeyIter { keys, _database: self.database.clone() })
+        self.keys_within((keys.start_bound().cloned(), keys.end_bound().cloned()))
     }
 
     /// Returns the current records whose keys begin with `prefix`.
@@ -54,6 +53,21 @@ impl OrderedDatabase<'_> {
         let end = prefix_end(prefix);
         let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         self.range_within((Bound::Included(prefix), end))
+    }
+
+    /// Returns the current keys that begin with `prefix`. Reads no values if the engine can avoid it.
+    ///
+    /// # Errors
+    /// See [`Database::iter`].
+    pub fn prefix_keys(&self, prefix: &[u8]) -> Result<KeyIter> {
+        let end = prefix_end(prefix);
+        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        self.keys_within((Bound::Included(prefix), end))
+    }
+
+    fn keys_within(&self, bounds: KeyBounds<'_>) -> Result<KeyIter> {
+        let keys = self.ordered.range_keys(bounds, self.direction, self.database.inner.clock.now_ms())?;
+        Ok(KeyIter { keys, _database: self.database.clone() })
     }
 
     fn range_within(&self, bounds: KeyBounds<'_>) -> Result<Iter> {

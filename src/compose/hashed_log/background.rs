@@ -2,17 +2,18 @@
 
 use super::clean::Cleaning;
 use super::commits::{Commits, Ledger};
-use super::confirm::confirm;
+use super::confirm::{Sweep, confirm};
 use super::indexed_logs::IndexedLogs;
 use super::memory::Memory;
+use super::pairs::QUEUE_MAX;
 use super::policy::{SegmentCounts, choose};
-use super::sweep::Sweep;
 use crate::Result;
 use crate::batch::TimestampMs;
 use crate::compose::JobSlot;
 use crate::device::random_number;
 use crate::store::data_logs::{CLASSES, SegmentInfo, USER};
 use crate::store::log_index::{IndexSave, SaveStep};
+use crate::store::ordered_keys::KeyMerge;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -22,14 +23,18 @@ use std::sync::Arc;
 pub const FLUSH_LOG_BYTES: u64 = 64 << 20;
 pub const FLUSH_SEGMENTS: u64 = 2;
 pub const FLUSH_CHANGE_BYTES: u64 = 4 << 20;
+/// Keys in memory are written to a run after this many bytes of the user log, or segments if these are smaller: an
+/// opening reads as many.
+const KEY_LOG_BYTES: u64 = 256 << 20;
+const KEY_SEGMENTS: u64 = 8;
+/// A put waits when the keys in memory exceed their memory by this factor.
+const KEY_FULLNESS_MAX: f64 = 2.0;
 /// A put waits when this many segments wait to be finished, or this many times the bytes after which redo is written.
 pub const WAITING_SEGMENTS_MAX: f64 = 8.0;
 const WAITING_FLUSHES_MAX: f64 = 4.0;
 /// A put waits when the logs exceed their space by this share, or by this many segments if that is more.
 pub const EXCESS_MAX: f64 = 0.05;
 pub const EXCESS_SEGMENTS_MAX: u64 = 4;
-/// A put waits when the redo is this many times as long as at the begin of a save.
-const REDO_MAX: f64 = 2.0;
 
 /// The state of the background work.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,13 +43,6 @@ pub(crate) struct Work {
     pub is_pending: bool,
     /// How far it is behind the writes; from 1 on, writers must wait.
     pub pressure: f64,
-}
-
-/// The kinds of jobs that are executed in the order in which they are behind.
-enum Job {
-    Confirm,
-    Clean,
-    Save,
 }
 
 /// The jobs, at most one of each kind.
@@ -56,28 +54,36 @@ pub(crate) struct Jobs {
     cleaning: JobSlot<Cleaning>,
     sweeping: JobSlot<Sweep>,
     saving: JobSlot<IndexSave>,
+    merging: JobSlot<KeyMerge>,
     /// The segments before these positions are cleaned if they have dead bytes: a compaction was requested.
     compact_to: Mutex<[u64; CLASSES]>,
-    must_search: AtomicBool,
     must_sweep: AtomicBool,
     save_requested: AtomicBool,
+    /// The keys in memory have to be written to a run, then all runs merged: a compaction was requested.
+    flush_keys_requested: AtomicBool,
+    merge_keys_requested: AtomicBool,
+    is_merging: AtomicBool,
+    /// Whether runs have to be merged, and how far that is behind.
+    must_merge: AtomicBool,
+    merge_pressure: AtomicU64,
     is_sweeping: AtomicBool,
     is_saving: AtomicBool,
     /// Whether a segment is being cleaned or has to be.
     must_clean: AtomicBool,
     /// How far cleaning is behind.
     clean_pressure: AtomicU64,
-    /// The number of entries, and the bytes of changes that are not in redo, after the last step.
+    /// The number of entries, the bytes of changes that are not in redo, and whether the index has to be saved, after
+    /// the last step.
     entries: AtomicU64,
     pending_bytes: AtomicU64,
-    /// The bytes of redo per byte of it at which the index is saved.
-    redo_share: AtomicU64,
-    /// How many segments were cleaned, entries were removed because a younger one replaces them, sweeps were completed,
-    /// and indexes were saved.
+    must_save: AtomicBool,
+    /// How many segments were cleaned, entries were removed because a younger one replaces them, and indexes were
+    /// saved.
     pub cleanings: AtomicU64,
     pub confirmed: AtomicU64,
-    pub sweeps: AtomicU64,
     pub saves: AtomicU64,
+    /// How many merges of keys have ended.
+    pub key_merges: AtomicU64,
 }
 
 impl Jobs {
@@ -91,21 +97,26 @@ impl Jobs {
             cleaning: JobSlot::new(health),
             sweeping: JobSlot::new(health),
             saving: JobSlot::new(health),
+            merging: JobSlot::new(health),
             compact_to: Mutex::new([0; CLASSES]),
-            must_search: AtomicBool::new(!logs.index.is_empty()),
             must_sweep: AtomicBool::new(false),
             save_requested: AtomicBool::new(false),
+            flush_keys_requested: AtomicBool::new(false),
+            merge_keys_requested: AtomicBool::new(false),
+            is_merging: AtomicBool::new(false),
+            must_merge: AtomicBool::new(false),
+            merge_pressure: AtomicU64::new(0),
             is_sweeping: AtomicBool::new(false),
             is_saving: AtomicBool::new(false),
             must_clean: AtomicBool::new(false),
             clean_pressure: AtomicU64::new(0),
             entries: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
-            redo_share: AtomicU64::new(0),
+            must_save: AtomicBool::new(false),
             cleanings: AtomicU64::new(0),
             confirmed: AtomicU64::new(0),
-            sweeps: AtomicU64::new(0),
             saves: AtomicU64::new(0),
+            key_merges: AtomicU64::new(0),
         };
         jobs.refresh();
         jobs
@@ -114,9 +125,8 @@ impl Jobs {
     /// Returns the state of the background work. Costs some atomic loads.
     pub fn work(&self) -> Work {
         let unfinished = self.logs.data.unfinished() as f64 / WAITING_SEGMENTS_MAX;
-        let uncovered = self.commits.uncovered_bytes() as f64 / self.flush_bytes() as f64;
-        let pending = self.pending_bytes.load(Relaxed) as f64 / FLUSH_CHANGE_BYTES as f64;
-        let unflushed = uncovered.max(pending) / WAITING_FLUSHES_MAX;
+        let unflushed =
+            self.commits.uncovered_bytes() as f64 / (WAITING_FLUSHES_MAX * self.flush_bytes() as f64);
         let clean = f64::from_bits(self.clean_pressure.load(Relaxed));
         let is_pending = unfinished > 0.0
             || self.must_flush()
@@ -124,19 +134,17 @@ impl Jobs {
             || self.logs.pairs.queued() > 0
             || self.must_sweep()
             || self.must_save()
+            || self.must_flush_keys()
+            || self.must_merge_keys()
             || self.logs.directory.unfreed_bytes() > 0;
-        let later = clean.max(self.confirm_pressure()).max(self.save_pressure());
-        Work { is_pending, pressure: unfinished.max(unflushed).max(later) }
-    }
-
-    fn save_pressure(&self) -> f64 {
-        f64::from_bits(self.redo_share.load(Relaxed)) / REDO_MAX
+        let keys = self.flush_keys_pressure().max(f64::from_bits(self.merge_pressure.load(Relaxed)));
+        let pressure = unfinished.max(unflushed).max(clean).max(keys).max(self.confirm_pressure());
+        Work { is_pending, pressure }
     }
 
     fn confirm_pressure(&self) -> f64 {
         let pairs = self.logs.pairs.queued() + self.logs.pairs.left_out();
-        let allowed = (self.logs.settings.sweep_at * self.entries.load(Relaxed) as f64)
-            .max(self.logs.pairs.queue_max() as f64);
+        let allowed = (self.logs.settings.sweep_at * self.entries.load(Relaxed) as f64).max(QUEUE_MAX as f64);
         pairs as f64 / (2.0 * allowed)
     }
 
@@ -149,19 +157,38 @@ impl Jobs {
             || self.pending_bytes.load(Relaxed) >= FLUSH_CHANGE_BYTES
     }
 
+    /// Returns how many times as many keys are in memory as should be, or bytes of the user log that an opening reads
+    /// to find them.
+    fn unflushed_keys(&self) -> f64 {
+        let Some(keys) = &self.logs.keys else { return 0.0 };
+        let log_bytes = KEY_LOG_BYTES.min(KEY_SEGMENTS * self.logs.settings.segment_bytes);
+        keys.fullness().max(self.commits.unflushed_key_bytes() as f64 / log_bytes as f64)
+    }
+
+    fn flush_keys_pressure(&self) -> f64 {
+        self.unflushed_keys() / KEY_FULLNESS_MAX
+    }
+
+    fn must_flush_keys(&self) -> bool {
+        self.flush_keys_requested.load(Relaxed) || self.unflushed_keys() >= 1.0
+    }
+
+    fn must_merge_keys(&self) -> bool {
+        self.must_merge.load(Relaxed)
+            || self.is_merging.load(Relaxed)
+            || self.merge_keys_requested.load(Relaxed)
+    }
+
     fn must_sweep(&self) -> bool {
         let left_out = self.logs.pairs.left_out();
         self.must_sweep.load(Relaxed)
-            || self.must_search.load(Relaxed)
             || self.is_sweeping.load(Relaxed)
             || left_out > 0
                 && left_out as f64 > self.logs.settings.sweep_at * self.entries.load(Relaxed) as f64
     }
 
     fn must_save(&self) -> bool {
-        f64::from_bits(self.redo_share.load(Relaxed)) > 1.0
-            || self.save_requested.load(Relaxed)
-            || self.is_saving.load(Relaxed)
+        self.must_save.load(Relaxed) || self.save_requested.load(Relaxed) || self.is_saving.load(Relaxed)
     }
 
     /// Requests that every dead byte that is in the logs now is removed, and that the index is saved. The following
@@ -171,6 +198,10 @@ impl Jobs {
         *self.compact_to.lock() = self.logs.data.ends();
         self.must_sweep.store(true, Relaxed);
         self.save_requested.store(true, Relaxed);
+        if self.logs.keys.is_some() {
+            self.flush_keys_requested.store(true, Relaxed);
+            self.merge_keys_requested.store(true, Relaxed);
+        }
         self.refresh();
         Ok(())
     }
@@ -178,41 +209,32 @@ impl Jobs {
     /// Executes one bounded piece of work. Returns whether there was any.
     pub fn step(&self, now_ms: TimestampMs) -> Result<bool> {
         self.logs.health().run(|| {
-            let worked = self.step_finish()? || self.step_most_urgent(now_ms)?;
+            let is_behind = f64::from_bits(self.clean_pressure.load(Relaxed)) > self.confirm_pressure();
+            let worked = self.step_finish()?
+                || is_behind && self.step_clean(now_ms)?
+                || self.are_keys_behind() && self.step_merge_keys()?
+                || self.step_confirm()?
+                || self.step_clean(now_ms)?
+                || self.step_merge_keys()?
+                || self.step_save()?;
             let freed = self.logs.directory.free_removed()?;
             self.refresh();
             Ok(worked || freed)
         })
     }
 
-    /// Executes a step of the job that is furthest behind.
-    fn step_most_urgent(&self, now_ms: TimestampMs) -> Result<bool> {
-        let clean_pressure = f64::from_bits(self.clean_pressure.load(Relaxed));
-        let mut jobs = [
-            (self.confirm_pressure(), Job::Confirm),
-            (clean_pressure, Job::Clean),
-            (self.save_pressure(), Job::Save),
-        ];
-        jobs.sort_by(|one, other| other.0.total_cmp(&one.0));
-        for (_, job) in jobs {
-            let worked = match job {
-                Job::Confirm => self.step_confirm()?,
-                Job::Clean => self.step_clean(now_ms)?,
-                Job::Save => self.step_save()?,
-            };
-            if worked {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// Finishes a segment, or writes redo.
     fn step_finish(&self) -> Result<bool> {
-        let start = || Ok((self.logs.data.unfinished() > 0 || self.must_flush()).then_some(()));
+        let start = || {
+            let is_needed = self.logs.data.unfinished() > 0 || self.must_flush() || self.must_flush_keys();
+            Ok(is_needed.then_some(()))
+        };
         self.finishing.step(start, |()| {
             if self.must_flush() {
                 self.commits.run(Ledger::flush)?;
+            } else if self.must_flush_keys() {
+                self.commits.run(Ledger::flush_keys)?;
+                self.flush_keys_requested.store(false, Relaxed);
             } else if let Some(segment) = self.logs.data.finish_step()? {
                 self.commits.run(|ledger| ledger.finish(segment))?;
             }
@@ -220,35 +242,19 @@ impl Jobs {
         })
     }
 
-    /// Sweeps, or compares the records of some pairs.
+    /// Compares the records of some pairs, or searches for pairs.
     fn step_confirm(&self) -> Result<bool> {
-        let start = || {
-            if !self.must_sweep() {
-                return Ok(None);
-            }
-            self.is_sweeping.store(true, Relaxed);
-            // The pairs of a database that was opened are not known.
-            let sweep = if self.must_search.swap(false, Relaxed) {
-                Sweep::search(&self.logs)
-            } else {
+        if self.must_sweep() && self.logs.pairs.queued() < QUEUE_MAX as u64 / 2 {
+            let start = || {
                 self.must_sweep.store(false, Relaxed);
-                Sweep::begin(&self.logs)
+                self.is_sweeping.store(true, Relaxed);
+                Ok(Some(Sweep::begin(&self.logs)))
             };
-            sweep.map(Some)
-        };
-        let has_swept = self.sweeping.step(start, |sweep| {
-            let is_sweep = !sweep.is_search();
-            let (sweep, removed) = sweep.step(&self.logs)?;
-            self.confirmed.fetch_add(removed, Relaxed);
-            self.memory.sweep_bytes.store(sweep.as_ref().map_or(0, Sweep::heap_bytes) as u64, Relaxed);
-            if sweep.is_none() {
-                self.sweeps.fetch_add(u64::from(is_sweep), Relaxed);
-                self.is_sweeping.store(false, Relaxed);
-            }
-            Ok(sweep)
-        })?;
-        if has_swept {
-            return Ok(true);
+            return self.sweeping.step(start, |sweep| {
+                let sweep = sweep.step(&self.logs);
+                self.is_sweeping.store(sweep.is_some(), Relaxed);
+                Ok(sweep)
+            });
         }
         let removed = confirm(&self.logs)?;
         self.confirmed.fetch_add(removed.unwrap_or(0), Relaxed);
@@ -261,6 +267,42 @@ impl Jobs {
             let next = cleaning.step(&self.logs, &self.commits, now_ms, &self.memory.clean_bytes)?;
             self.cleanings.fetch_add(u64::from(next.is_none()), Relaxed);
             Ok(next)
+        })
+    }
+
+    fn are_keys_behind(&self) -> bool {
+        let pressure = f64::from_bits(self.merge_pressure.load(Relaxed));
+        pressure > self.confirm_pressure() && pressure > f64::from_bits(self.clean_pressure.load(Relaxed))
+    }
+
+    /// Merges some keys of runs.
+    fn step_merge_keys(&self) -> Result<bool> {
+        let Some(keys) = &self.logs.keys else { return Ok(false) };
+        let start = || {
+            // A compaction merges what was in memory as well.
+            let all = self.merge_keys_requested.load(Relaxed) && !self.flush_keys_requested.load(Relaxed);
+            let records = self.logs.index.len();
+            if all {
+                self.merge_keys_requested.store(false, Relaxed);
+            }
+            if !all && !keys.must_merge(records) {
+                return Ok(None);
+            }
+            let merge = keys.start_merge(all, records, self.commits.new_run()?);
+            self.is_merging.store(merge.is_some(), Relaxed);
+            Ok(merge)
+        };
+        let is_gone =
+            |key: &[u8]| self.logs.index.candidates(self.logs.hasher().hash(key).placement).is_empty();
+        self.merging.step(start, |mut merge| {
+            let merged = merge.step(&is_gone)?;
+            self.memory.key_merge_bytes.store(merge.heap_bytes() as u64, Relaxed);
+            let Some(merged) = merged else { return Ok(Some(merge)) };
+            self.commits.run(|ledger| ledger.merge_keys(merged))?;
+            self.memory.key_merge_bytes.store(0, Relaxed);
+            self.is_merging.store(false, Relaxed);
+            self.key_merges.fetch_add(1, Relaxed);
+            Ok(None)
         })
     }
 
@@ -320,11 +362,14 @@ impl Jobs {
         self.must_clean.store(victim.is_some(), Relaxed);
         self.clean_pressure.store(pressure.to_bits(), Relaxed);
         let index = &self.logs.index;
-        let saved_at = self.flush_bytes().max(index.heap_bytes() as u64);
-        let redo_share = index.redo_bytes() as f64 / saved_at as f64;
-        self.redo_share.store(redo_share.to_bits(), Relaxed);
+        let redo_bytes_max = self.flush_bytes().max(index.heap_bytes() as u64);
+        self.must_save.store(index.redo_bytes() > redo_bytes_max, Relaxed);
         self.entries.store(index.len(), Relaxed);
         self.pending_bytes.store(index.pending_bytes() as u64, Relaxed);
+        if let Some(keys) = &self.logs.keys {
+            self.must_merge.store(keys.must_merge(index.len()), Relaxed);
+            self.merge_pressure.store(keys.pressure().to_bits(), Relaxed);
+        }
         self.memory.keep_within_budget();
     }
 }

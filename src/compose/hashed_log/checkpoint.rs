@@ -29,6 +29,9 @@ fn copy_live(logs: &IndexedLogs, ledger: &Ledger, covered: &Ends, target: &Direc
     if let Some(saved) = live.index {
         logs.directory.share(&saved.file_name(), target)?;
     }
+    for run in &live.key_runs {
+        logs.directory.share(&run.file_name(), target)?;
+    }
     logs.data.copy_to(target, database_id, &live.finished, &live.finished_to, covered)?;
     let redo = logs.index.redo();
     redo.copy_to(target, database_id, live.index.map_or(0, |saved| saved.redo_from), redo.end())?;

@@ -5,20 +5,25 @@
 //! | a redo record | the logs are synced up to where it covers them |
 //! | `Finished` | the segment is synced |
 //! | `Released` | the logs, and the redo of everything that cleaning moved, are synced |
+//! | `Keys` | the run is synced, and the user log up to where the runs have its keys |
 //! | `Index` | the redo of everything that the saved index contains is synced |
 
 use super::indexed_logs::IndexedLogs;
 use super::live::{Edit, Manifest};
 use crate::Result;
-use crate::device::{Access, Directory};
+use crate::device::{Access, Directory, random_number};
 use crate::health::FailStop;
 use crate::store::data_logs::{CLASSES, FinishedSegment, USER};
 use crate::store::log_index::SavedIndex;
+use crate::store::ordered_keys::{KeyRun, MergedRuns};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// The most bytes of the synced user log that the manifest does not state. Stating it costs two more syncs.
 const UNSTATED_BYTES_MAX: u64 = 4 << 20;
+
+/// The most bytes of the user log whose keys are read again after a clean end.
+const UNFLUSHED_AT_CLOSE_BYTES: u64 = 16 << 20;
 
 /// The manifest, and the order of redo records. A commit that failed is never repeated: a repeated sync succeeds
 /// without the pages that the system has dropped.
@@ -41,11 +46,25 @@ struct CommitCounts {
     /// The end of the user log, and how far redo covers it.
     end: AtomicU64,
     covered: AtomicU64,
+    /// The keys of the user log up to here are in runs.
+    keys_flushed_to: AtomicU64,
     /// Where the last finished segment of each class ended.
     finished_to: [AtomicU64; CLASSES],
     next_number: AtomicU64,
     /// The length of the saved index, in bytes.
     saved_bytes: AtomicU64,
+}
+
+impl CommitCounts {
+    /// Returns a number for a new file.
+    fn take_number(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns the number and the tag of a new run of keys.
+    fn new_run(&self) -> Result<KeyRun> {
+        Ok(KeyRun { number: self.take_number(), tag: random_number()? })
+    }
 }
 
 impl Ledger {
@@ -86,8 +105,45 @@ impl Ledger {
         Ok(())
     }
 
-    /// Releases a segment to which no entry points.
+    /// Writes the keys in memory to a run, if keys are kept in order. The user log is synced first, so that new records
+    /// never take positions whose keys seem to be in runs already.
+    pub fn flush_keys(&mut self) -> Result<()> {
+        let Some(keys) = &self.logs.keys else { return Ok(()) };
+        let flushed_to = self.logs.with_all_writers(|| {
+            keys.seal();
+            self.logs.data.ends()[usize::from(USER)]
+        });
+        let flushed = keys.write_sealed(self.counts.new_run()?)?;
+        self.logs.data.sync_to(USER, flushed_to)?;
+        let added = flushed.as_ref().and_then(|flushed| flushed.added());
+        if flushed_to > self.manifest.state().keys_flushed_to {
+            self.commit(Edit::Keys { added, replaced: None, flushed_to })?;
+        }
+        if let (Some(keys), Some(flushed)) = (&self.logs.keys, flushed) {
+            keys.flushed(flushed);
+        }
+        self.counts.keys_flushed_to.store(flushed_to, Ordering::Release);
+        Ok(())
+    }
+
+    /// Commits merged runs of keys, and removes those that they replace.
+    pub fn merge_keys(&mut self, merged: MergedRuns) -> Result<()> {
+        let flushed_to = self.manifest.state().keys_flushed_to;
+        let (added, replaced) = (merged.added(), Some(merged.replaced));
+        self.commit(Edit::Keys { added, replaced, flushed_to })?;
+        self.logs.keys.as_ref().map_or(Ok(()), |keys| keys.merged(merged))
+    }
+
+    /// Releases a segment to which no entry points. At an opening, the keys that are not in runs are found in the user
+    /// log, so those of the segment are written to a run before.
     pub fn release(&mut self, class: u8, base: u64) -> Result<()> {
+        let live = self.manifest.state();
+        let is_unflushed = |segment: &FinishedSegment| {
+            (segment.class, segment.base) == (USER, base) && segment.end > live.keys_flushed_to
+        };
+        if class == USER && live.finished.iter().any(is_unflushed) {
+            self.flush_keys()?;
+        }
         self.make_index_durable()?;
         self.commit(Edit::Released { class, base })?;
         self.logs.data.release(class, base)
@@ -105,6 +161,10 @@ impl Ledger {
 
     /// Makes everything durable, and ends the last segment of each log where its frames end.
     pub fn close(&mut self) -> Result<()> {
+        let end = self.logs.data.ends()[usize::from(USER)];
+        if end - self.manifest.state().keys_flushed_to > UNFLUSHED_AT_CLOSE_BYTES {
+            self.flush_keys()?;
+        }
         self.make_index_durable()?;
         self.logs.data.end_append()?;
         self.logs.index.redo().end_append()?;
@@ -141,6 +201,7 @@ impl Commits {
             finished_to: manifest.state().finished_to.map(AtomicU64::new),
             next_number: AtomicU64::new(manifest.next_number()),
             saved_bytes: AtomicU64::new(saved_bytes),
+            keys_flushed_to: AtomicU64::new(manifest.state().keys_flushed_to),
             ..CommitCounts::default()
         });
         counts.stated.store(manifest.log_synced(), Ordering::Release);
@@ -167,7 +228,18 @@ impl Commits {
 
     /// Returns a number for a new saved index.
     pub fn take_number(&self) -> u64 {
-        self.counts.next_number.fetch_add(1, Ordering::Relaxed)
+        self.counts.take_number()
+    }
+
+    /// Returns the number and the tag of a new run of keys.
+    pub fn new_run(&self) -> Result<KeyRun> {
+        self.counts.new_run()
+    }
+
+    /// Returns the bytes of the user log whose keys are not in runs: at an opening, they are read again.
+    pub fn unflushed_key_bytes(&self) -> u64 {
+        let end = self.counts.end.load(Ordering::Relaxed);
+        end.saturating_sub(self.counts.keys_flushed_to.load(Ordering::Acquire))
     }
 
     /// Returns whether the segment of this class and position is finished.

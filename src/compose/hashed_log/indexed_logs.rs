@@ -3,6 +3,7 @@
 use super::pairs::Pairs;
 use super::settings::LogSettings;
 use crate::Result;
+use crate::batch::NEVER;
 use crate::compose::with_locks;
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::health::Health;
@@ -10,6 +11,7 @@ use crate::key::{Key, KeyHasher};
 use crate::store::data_logs::{DataLogs, DataView, Unit};
 use crate::store::log_index::LogIndex;
 use crate::store::manifest::Header;
+use crate::store::ordered_keys::{KeyState, OrderedKeys};
 use crate::store::record::{RecordSpan, RecordView};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,6 +24,8 @@ pub(crate) struct IndexedLogs {
     pub settings: LogSettings,
     pub(super) data: Arc<DataLogs>,
     pub(super) index: LogIndex,
+    /// The keys in order, if the database keeps them.
+    pub(super) keys: Option<OrderedKeys>,
     pub(super) pairs: Pairs,
     /// The writer of each shard of the index, locked from before a record is appended until it is indexed.
     writers: Box<[Mutex<()>]>,
@@ -36,6 +40,7 @@ impl IndexedLogs {
         settings: LogSettings,
         data: DataLogs,
         index: LogIndex,
+        keys: Option<OrderedKeys>,
     ) -> IndexedLogs {
         let writers = (0..index.shards()).map(|_| Mutex::new(())).collect();
         IndexedLogs {
@@ -44,7 +49,8 @@ impl IndexedLogs {
             settings,
             data: Arc::new(data),
             index,
-            pairs: Pairs::new(settings.segment_bytes),
+            keys,
+            pairs: Pairs::default(),
             writers,
             live_bytes: AtomicU64::new(0),
         }
@@ -65,7 +71,13 @@ impl IndexedLogs {
 
     /// Returns the bytes of all logs on flash.
     pub fn disk_bytes(&self) -> u64 {
-        self.data.disk_bytes() + self.index.redo().disk_bytes()
+        let keys = self.keys.as_ref().map_or(0, OrderedKeys::disk_bytes);
+        self.data.disk_bytes() + self.index.redo().disk_bytes() + keys
+    }
+
+    /// Returns the number of runs of keys in order, and of keys in them.
+    pub fn key_runs(&self) -> (u64, u64) {
+        self.keys.as_ref().map_or((0, 0), OrderedKeys::run_counts)
     }
 
     /// Returns the bytes of the logs of data on flash.
@@ -86,6 +98,19 @@ impl IndexedLogs {
     /// Returns the number of entries.
     pub fn entries(&self) -> u64 {
         self.index.len()
+    }
+
+    /// Notes an operation for the order of the keys. The writer of the key's shard is locked.
+    #[inline]
+    pub(super) fn note_key(&self, record: &RecordView<'_>) {
+        if let Some(keys) = &self.keys {
+            let state = match (record.value, record.expires_at_ms) {
+                (None, _) => KeyState::Deleted,
+                (Some(_), NEVER) => KeyState::Live,
+                (Some(_), _) => KeyState::Expiring,
+            };
+            keys.insert(record.key, state);
+        }
     }
 
     /// Runs `work` while the writers of the shards of these hashes are locked.
@@ -159,14 +184,6 @@ pub(super) fn find(
         }
     }
     Ok(None)
-}
-
-/// Where a record of a key was read: its unit and segment, and the length of its frame.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
-    pub unit: Unit,
-    pub segment: Option<(u8, u64)>,
-    pub bytes: u32,
 }
 
 /// A record that was copied.

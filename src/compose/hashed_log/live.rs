@@ -1,11 +1,12 @@
 //! What is live in a database whose data is in logs, as its manifest keeps it: the finished segments of each class,
-//! where the last one ended, and the saved index.
+//! where the last one ended, the saved index, and the runs of keys in order.
 
 use crate::coding::Reader;
 use crate::store::data_logs::{CLASSES, FinishedSegment};
 use crate::store::log::format::POSITION_MAX;
 use crate::store::log_index::SavedIndex;
 use crate::store::manifest::{self, Header, LiveState};
+use crate::store::ordered_keys::KeyRun;
 
 /// The manifest of a database whose data is in logs.
 pub type Manifest = manifest::Manifest<LiveLogs>;
@@ -19,6 +20,10 @@ pub struct LiveLogs {
     pub finished_to: [u64; CLASSES],
     /// The saved index, if there is one.
     pub index: Option<SavedIndex>,
+    /// The runs of keys, the oldest first.
+    pub key_runs: Vec<KeyRun>,
+    /// The keys of the user log before this position are in them.
+    pub keys_flushed_to: u64,
 }
 
 /// A change of what is live.
@@ -42,12 +47,22 @@ pub enum Edit {
     },
     /// The saved index that replaces the one before.
     Index(SavedIndex),
+    /// A new run of keys, or none because no key is left in the runs that it replaces.
+    Keys {
+        /// The run.
+        added: Option<KeyRun>,
+        /// The oldest and the youngest of the adjacent runs that it replaces. It is the youngest if it replaces none.
+        replaced: Option<(u64, u64)>,
+        /// The keys of the user log before this position are in the runs.
+        flushed_to: u64,
+    },
 }
 
 const KIND_FINISHED: u8 = 1;
 const KIND_RELEASED: u8 = 2;
 const KIND_FINISHED_TO: u8 = 3;
 const KIND_INDEX: u8 = 4;
+const KIND_KEYS: u8 = 5;
 
 impl LiveLogs {
     /// Returns where the finished segment with this class and position is in the list, or where it would be.
@@ -74,6 +89,29 @@ impl LiveLogs {
         *finished_to = segment.end;
         let at = self.find(segment.class, segment.base).err()?;
         self.finished.insert(at, *segment);
+        Some(())
+    }
+
+    fn change_keys(
+        &mut self,
+        added: Option<KeyRun>,
+        replaced: Option<(u64, u64)>,
+        flushed_to: u64,
+    ) -> Option<()> {
+        let rank = |number| self.key_runs.iter().position(|run| run.number == number);
+        let ranks = match replaced {
+            None => self.key_runs.len()..self.key_runs.len(),
+            Some((oldest, youngest)) => {
+                let (oldest, youngest) = (rank(oldest)?, rank(youngest)?);
+                (oldest <= youngest).then_some(oldest..youngest + 1)?
+            }
+        };
+        let is_new = added.is_none_or(|added| rank(added.number).is_none());
+        if !is_new || !(self.keys_flushed_to..=POSITION_MAX).contains(&flushed_to) {
+            return None;
+        }
+        self.key_runs.splice(ranks, added);
+        self.keys_flushed_to = flushed_to;
         Some(())
     }
 }
@@ -107,6 +145,9 @@ impl LiveState for LiveLogs {
                 }
                 self.index = Some(*saved);
             }
+            Edit::Keys { added, replaced, flushed_to } => {
+                self.change_keys(*added, *replaced, *flushed_to)?;
+            }
         }
         Some(())
     }
@@ -135,6 +176,16 @@ impl LiveState for LiveLogs {
             Edit::Index(SavedIndex { number, tag, redo_from }) => {
                 push(KIND_INDEX, &[*number, *tag, *redo_from]);
             }
+            Edit::Keys { added, replaced, flushed_to } => {
+                push(KIND_KEYS, &[*flushed_to]);
+                let added = added.map(|added| (added.number, added.tag));
+                for pair in [added, *replaced] {
+                    out.push(u8::from(pair.is_some()));
+                    let (one, other) = pair.unwrap_or_default();
+                    out.extend_from_slice(&one.to_le_bytes());
+                    out.extend_from_slice(&other.to_le_bytes());
+                }
+            }
         }
     }
 
@@ -159,6 +210,16 @@ impl LiveState for LiveLogs {
                 let (number, tag, redo_from) = (fields.u64()?, fields.u64()?, fields.u64()?);
                 Edit::Index(SavedIndex { number, tag, redo_from })
             }
+            KIND_KEYS => {
+                let flushed_to = fields.u64()?;
+                let mut pair = || {
+                    let is_some = fields.u8()? == 1;
+                    let pair = (fields.u64()?, fields.u64()?);
+                    Some(is_some.then_some(pair))
+                };
+                let added = pair()?.map(|(number, tag)| KeyRun { number, tag });
+                Edit::Keys { added, replaced: pair()?, flushed_to }
+            }
             _ => return None,
         })
     }
@@ -167,24 +228,33 @@ impl LiveState for LiveLogs {
         let finished = self.finished.iter().copied().map(Edit::Finished);
         let positions = (0..).zip(self.finished_to).filter(|(_, position)| *position > 0);
         let finished_to = positions.map(|(class, position)| Edit::FinishedTo { class, position });
-        finished.chain(finished_to).chain(self.index.map(Edit::Index)).collect()
+        let flushed_to = self.keys_flushed_to;
+        let runs = self.key_runs.iter().map(|run| Some(*run));
+        // Keys that were all deleted leave no run.
+        let none = (flushed_to > 0 && self.key_runs.is_empty()).then_some(None);
+        let keys = runs.chain(none).map(|added| Edit::Keys { added, replaced: None, flushed_to });
+        finished.chain(finished_to).chain(self.index.map(Edit::Index)).chain(keys).collect()
     }
 
     /// Positions and numbers never decrease, and a segment that was released does not come back.
     fn is_older_than(&self, other: &LiveLogs) -> bool {
         let number = |state: &LiveLogs| state.index.map(|saved| saved.number);
+        let last_run = |state: &LiveLogs| state.key_runs.iter().map(|run| run.number).max();
         let is_released = |segment: &FinishedSegment| {
             segment.end <= other.finished_to[usize::from(segment.class) % CLASSES]
                 && other.find(segment.class, segment.base).is_err()
         };
         self.finished_to.iter().zip(&other.finished_to).any(|(own, other)| other > own)
             || number(other) > number(self)
+            || other.keys_flushed_to > self.keys_flushed_to
+            || last_run(other) > last_run(self)
             || self.finished.iter().any(is_released)
     }
 
     fn highest_added(edit: &Edit) -> Option<u64> {
         match edit {
             Edit::Index(saved) => Some(saved.number),
+            Edit::Keys { added, .. } => added.map(|run| run.number),
             _ => None,
         }
     }
@@ -199,6 +269,14 @@ mod tests {
         FinishedSegment { class, base, end, slot, slots: 2, records, order, database_id: 5 }
     }
 
+    fn run(number: u64) -> KeyRun {
+        KeyRun { number, tag: number << 20 }
+    }
+
+    fn keys(number: u64, replaced: Option<(u64, u64)>, flushed_to: u64) -> Edit {
+        Edit::Keys { added: Some(run(number)), replaced, flushed_to }
+    }
+
     fn filled() -> LiveLogs {
         let mut live = LiveLogs::default();
         let edits = [
@@ -210,6 +288,10 @@ mod tests {
             Edit::Finished(segment(0, 210, 300, 0)),
             Edit::Finished(segment(1, 5, 6, 6)),
             Edit::Released { class: 1, base: 5 },
+            keys(4, None, 80),
+            keys(5, None, 80),
+            keys(6, None, 90),
+            keys(7, Some((4, 5)), 90),
         ];
         edits.iter().for_each(|edit| live.apply(edit).unwrap());
         live
@@ -219,15 +301,22 @@ mod tests {
     fn the_edits_of_a_state_make_the_same_state_from_their_bytes() {
         let live = filled();
         assert_eq!(live.finished, [segment(0, 100, 210, 4), segment(0, 210, 300, 0), segment(2, 0, 90, 2)]);
-        let mut again = LiveLogs::default();
-        for edit in live.as_edits() {
-            let mut bytes = Vec::new();
-            LiveLogs::encode(&edit, &mut bytes);
-            assert_eq!(LiveLogs::decode(&mut Reader::new(&bytes)), Some(edit));
-            assert!((0..bytes.len()).all(|end| LiveLogs::decode(&mut Reader::new(&bytes[..end])).is_none()));
-            again.apply(&edit).unwrap();
+        assert_eq!((&live.key_runs[..], live.keys_flushed_to), (&[run(7), run(6)][..], 90));
+        let mut empty = live.clone();
+        empty.apply(&Edit::Keys { added: None, replaced: Some((7, 6)), flushed_to: 95 }).unwrap();
+        for live in [live, empty] {
+            let mut again = LiveLogs::default();
+            for edit in live.as_edits() {
+                let mut bytes = Vec::new();
+                LiveLogs::encode(&edit, &mut bytes);
+                assert_eq!(LiveLogs::decode(&mut Reader::new(&bytes)), Some(edit));
+                assert!(
+                    (0..bytes.len()).all(|end| LiveLogs::decode(&mut Reader::new(&bytes[..end])).is_none())
+                );
+                again.apply(&edit).unwrap();
+            }
+            assert_eq!(again, live);
         }
-        assert_eq!(again, live);
         assert_eq!(LiveLogs::decode(&mut Reader::new(&[9; 64])), None);
     }
 
@@ -247,6 +336,11 @@ mod tests {
             Edit::FinishedTo { class: 4, position: 1 },
             Edit::Index(SavedIndex { number: 3, tag: 8, redo_from: 60 }),
             Edit::Index(SavedIndex { number: 4, tag: 8, redo_from: 49 }),
+            keys(6, None, 100),
+            keys(8, None, 89),
+            keys(8, Some((6, 7)), 100),
+            keys(8, Some((7, 5)), 100),
+            keys(8, None, POSITION_MAX + 1),
         ];
         for edit in refused {
             assert_eq!(filled().apply(&edit), None, "{edit:?}");
@@ -260,6 +354,9 @@ mod tests {
             Edit::Finished(segment(3, 0, 10, 9)),
             Edit::Released { class: 2, base: 0 },
             Edit::Index(SavedIndex { number: 4, tag: 8, redo_from: 50 }),
+            keys(8, None, 90),
+            keys(8, Some((7, 6)), 90),
+            Edit::Keys { added: None, replaced: None, flushed_to: 91 },
         ] {
             let mut later = first.clone();
             later.apply(&edit).unwrap();

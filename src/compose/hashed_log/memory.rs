@@ -5,6 +5,7 @@ use crate::cache::{RecordCache, cache_hash};
 use crate::compose::KEY_STRIPES_BYTES;
 use crate::device::scratch_bytes;
 use crate::stats::RamAccount;
+use crate::store::ordered_keys::OrderedKeys;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::{Error, Result};
@@ -38,8 +39,8 @@ pub(crate) struct Memory {
     read_bytes: AtomicUsize,
     /// The memory of a piece that is being cleaned, in bytes.
     pub(super) clean_bytes: AtomicU64,
-    /// The memory of a sweep, in bytes.
-    pub(super) sweep_bytes: AtomicU64,
+    /// The memory of a merge of keys, in bytes.
+    pub(super) key_merge_bytes: AtomicU64,
     /// The account at its peak.
     peak: Mutex<RamAccount>,
 }
@@ -55,7 +56,7 @@ impl Memory {
             budget: AtomicU64::new(budget.unwrap_or(UNLIMITED)),
             read_bytes: AtomicUsize::new(0),
             clean_bytes: AtomicU64::new(0),
-            sweep_bytes: AtomicU64::new(0),
+            key_merge_bytes: AtomicU64::new(0),
             peak: Mutex::default(),
         };
         memory.keep_within_budget();
@@ -69,6 +70,9 @@ impl Memory {
             self.logs.with_all_writers(|| self.cache.enable());
         }
         self.budget.store(budget.unwrap_or(UNLIMITED), Relaxed);
+        if let Some(keys) = &self.logs.keys {
+            keys.set_budget(budget);
+        }
         self.keep_within_budget();
         Ok(())
     }
@@ -100,9 +104,11 @@ impl Memory {
         let mut account = RamAccount::default();
         account.add("index", self.logs.index.heap_bytes() as u64);
         account.add("log_buffers", (self.logs.data.heap_bytes() + self.logs.index.pending_bytes()) as u64);
+        let keys = self.logs.keys.as_ref().map_or(0, OrderedKeys::heap_bytes);
+        account.add("ordered_keys", keys as u64);
+        account.add("key_merge_buffers", self.key_merge_bytes.load(Relaxed));
         account.add("confirm_queue", self.logs.pairs.heap_bytes() as u64);
         account.add("clean_buffers", self.clean_bytes.load(Relaxed));
-        account.add("sweep", self.sweep_bytes.load(Relaxed));
         account.add("read_buffers", scratch_bytes() as u64);
         account.add("locks", (KEY_STRIPES_BYTES + self.logs.shards() * size_of::<Mutex<()>>()) as u64);
         account

@@ -1,8 +1,8 @@
 //! Creating a database, and opening it after a clean end or a crash.
 //!
 //! The manifest lists the finished segments and the saved index. The index is the saved one with the changes of redo;
-//! the records of the user log that redo does not cover are indexed as they were when they were put. No other record is
-//! read.
+//! the records of the user log that redo does not cover are indexed as they were when they were put. If keys are
+//! kept in order, the user log is also read from where their runs end. No other record is read.
 
 use super::background::Jobs;
 use super::commits::{Commits, saved_bytes};
@@ -22,8 +22,10 @@ use crate::store::log::format::{FRAME_CRC_BYTES, LogFormat, SEGMENT_HEADER_BYTES
 use crate::store::log_index::{LogIndex, LogIndexSettings};
 use crate::store::manifest::{Header, KeptSettings};
 use crate::store::names::{FileName, LogClass, list_files};
+use crate::store::ordered_keys::OrderedKeys;
 
 use crate::{Error, Result};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A frame up to this length is a unit.
@@ -150,25 +152,27 @@ pub(crate) fn open(
         progress,
     )?;
     let covered = redone.covered;
-    if let Some(class) = (0..CLASSES).find(|class| covered[*class] > data.ends()[*class]) {
-        return Err(Error::Corrupt {
-            file: directory.path().join("log"),
-            offset: 0,
-            expected: format!("a log of class {class} up to {}, which redo covers", covered[class]),
-            got: format!("its end at {}", data.ends()[class]),
-        });
-    }
+    check_ends(&directory, &data, covered, live.keys_flushed_to)?;
+    let flushed_to = live.keys_flushed_to;
+    let keys = settings.ordered.then(|| OrderedKeys::open(&directory, &live.key_runs, memory_budget));
+    let keys = keys.transpose()?;
     if !is_read_only {
         manifest.mirror()?;
         // Only now: as long as a file is missing, an apparent orphan may be what is left of it.
         remove_orphans(&directory, &manifest)?;
         manifest.keep(to_keep)?;
     }
-    let logs = Arc::new(IndexedLogs::new(directory, header, settings, data, index));
+    let logs = Arc::new(IndexedLogs::new(directory, header, settings, data, index, keys));
     let cache = Arc::new(RecordCache::new(0));
     let commits = Arc::new(Commits::new(&logs, manifest, covered, saved_bytes));
     let writer = Writer::new(&logs, &cache, &commits);
     let replayed_records = replay(&logs, &writer, covered[usize::from(USER)])?;
+    if logs.keys.is_some() {
+        logs.data.scan(USER, flushed_to, &mut |_, record| {
+            logs.note_key(record);
+            Ok(())
+        })?;
+    }
     account_for_entries(&logs);
     let memory = Arc::new(Memory::new(&logs, &cache, memory_budget));
     Ok(Opened {
@@ -184,13 +188,35 @@ pub(crate) fn open(
     })
 }
 
-/// Removes files that a crash left: saved indexes that were not complete, or that were replaced.
+/// Returns an error if a log ends before what redo covers, or before what the runs of keys have.
+fn check_ends(
+    directory: &Directory,
+    data: &DataLogs,
+    covered: [u64; CLASSES],
+    keys_flushed_to: u64,
+) -> Result<()> {
+    let mut needed = covered;
+    needed[usize::from(USER)] = needed[usize::from(USER)].max(keys_flushed_to);
+    match (0..CLASSES).find(|class| needed[*class] > data.ends()[*class]) {
+        None => Ok(()),
+        Some(class) => Err(Error::Corrupt {
+            file: directory.path().join("log"),
+            offset: 0,
+            expected: format!("a log of class {class} up to {}, which redo or keys cover", needed[class]),
+            got: format!("its end at {}", data.ends()[class]),
+        }),
+    }
+}
+
+/// Removes files that a crash left: saved indexes and runs of keys that were not complete, or that were replaced.
 fn remove_orphans(directory: &Directory, manifest: &Manifest) -> Result<()> {
-    let live = manifest.state().index.map(|saved| saved.number);
+    let state = manifest.state();
+    let live = state.index.map(|saved| saved.number);
     for file in list_files(directory)? {
         let is_orphan = match file {
             FileName::NewManifest | FileName::NewMirror => true,
             FileName::SavedIndex(number) => live != Some(number),
+            FileName::KeyRun(number) => state.key_runs.iter().all(|run| run.number != number),
             _ => false,
         };
         if is_orphan {
@@ -213,13 +239,23 @@ fn replay(logs: &IndexedLogs, writer: &Writer, covered: u64) -> Result<u64> {
 }
 
 /// Determines the live bytes and the dead bytes of each segment from the number of entries that point to it, exactly if
-/// all records have one size.
+/// all records have one size. Queues the hashes of several entries.
 fn account_for_entries(logs: &IndexedLogs) {
-    let entries = logs.index.entries_per_slot(logs.data.units_per_slot());
+    let mut entries: HashMap<(u8, u64), u64> = HashMap::new();
+    let view = logs.data.view();
+    let mut previous = None;
+    for (hash, unit) in logs.index.snapshot().entries() {
+        if let Some(segment) = view.segment_of(unit) {
+            *entries.entry(segment).or_default() += 1;
+        }
+        if previous == Some(hash) {
+            logs.pairs.push(hash);
+        }
+        previous = Some(hash);
+    }
     let mut live_bytes = 0;
-    for segment in logs.data.view().segments() {
-        let slots = segment.slot as usize..(segment.slot + segment.slots) as usize;
-        let entries: u64 = slots.filter_map(|slot| entries.get(slot)).sum();
+    for segment in view.segments() {
+        let entries = entries.get(&(segment.class, segment.base)).copied().unwrap_or(0);
         let share = (entries as f64 / segment.records.max(1) as f64).min(1.0);
         let live = (segment.bytes as f64 * share) as u64;
         live_bytes += live;

@@ -19,4 +19,6 @@ pub(crate) struct LogSettings {
     pub segment_bytes: u64,
     /// The share of keys with an unconfirmed overwriting from which the index is searched for them.
     pub sweep_at: f64,
+    /// Whether the keys are kept in order as well.
+    pub ordered: bool,
 }

@@ -9,6 +9,7 @@ use crate::device::{Purpose, with_scratch};
 use crate::key::{Key, KeyHasher};
 use crate::store::data_logs::{DataView, Frames, Unit};
 use crate::store::log_index::IndexSnapshot;
+use crate::store::ordered_keys::KeysSnapshot;
 use crate::store::record::RecordView;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -34,6 +35,20 @@ impl LogSnapshot {
         LogSnapshot { index: Arc::new(index), view, hasher: logs.hasher(), now_ms }
     }
 
+    /// Also returns the keys in order of the same moment, if the database keeps them.
+    pub fn take_ordered(logs: &IndexedLogs, now_ms: TimestampMs) -> Option<(LogSnapshot, KeysSnapshot)> {
+        let keys = logs.keys.as_ref()?;
+        let ((index, view), keys) =
+            logs.with_all_writers(|| (logs.look(|index| index.snapshot()), keys.snapshot()));
+        let snapshot = LogSnapshot { index: Arc::new(index), view, hasher: logs.hasher(), now_ms };
+        Some((snapshot, keys))
+    }
+
+    /// Returns how keys are hashed.
+    pub fn hasher(&self) -> KeyHasher {
+        self.hasher
+    }
+
     /// Appends the value that a key had to `value`, and returns when it expires.
     pub fn get_into(&self, key: Key<'_>, value: &mut Vec<u8>) -> Result<Option<TimestampMs>> {
         let units = self.index.candidates(key.hash().placement);
@@ -54,7 +69,7 @@ impl LogSnapshot {
             let units = self.index.candidates(key.hash().placement);
             Wanted { number, key: *key, units, ticket: Ticket::NONE }
         });
-        find_many(&self.view, wanted.collect(), &mut |wanted, _, record| {
+        find_many(&self.view, wanted.collect(), &mut |wanted, record| {
             let value = record.value.filter(|_| !record.is_gone(self.now_ms));
             found[wanted.number] = value.map(|value| (Bytes::copy_from_slice(value), record.expires_at_ms));
         })?;

@@ -9,6 +9,7 @@ use crate::progress::Progress;
 use crate::store::data_logs::{DataView, SegmentInfo};
 use crate::store::examine::Advance;
 use crate::store::log_index::IndexSnapshot;
+use crate::store::ordered_keys::{self, OrderedKeys};
 use crate::{Error, Result};
 
 /// The bytes of frames that are checked at a time.
@@ -31,7 +32,8 @@ pub(crate) fn verify(
     let (index, view) = logs.look(|index| index.snapshot());
     let segments = view.segments();
     let frames: u64 = segments.iter().map(|segment| segment.bytes).sum();
-    let total = commits.disk_bytes() + logs.index.redo().disk_bytes() + frames;
+    let keys = logs.keys.as_ref().map_or(0, OrderedKeys::disk_bytes);
+    let total = commits.disk_bytes() + logs.index.redo().disk_bytes() + keys + frames;
     let mut done = report.checked_bytes;
     let mut advance = |bytes: u64| {
         done = (done + bytes).min(total);
@@ -41,6 +43,9 @@ pub(crate) fn verify(
     report.damage.extend(
         commits.look(|manifest: &Manifest| logs.index.examine(manifest.state().index, &mut advance))?,
     );
+    report.damage.extend(commits.look(|manifest: &Manifest| {
+        ordered_keys::examine(&logs.directory, &manifest.state().key_runs, &mut advance)
+    })?);
     for segment in segments {
         match read_segment(&view, &segment, &mut advance) {
             Ok(records) => report.checked_records += records,

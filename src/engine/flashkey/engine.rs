@@ -4,13 +4,13 @@ use super::scan::scan;
 use super::settings::{FlashKeySettings, INFO, NUMBER};
 use super::snapshot::FlashKeySnapshot;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
-use crate::compose::hashed_log::{self, FoundValue, LogSnapshot, Manifest, Opened, Place};
+use crate::compose::hashed_log::{self, LogSnapshot, Manifest, Opened};
 use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::engine::settings::SettingsTable;
 use crate::engine::{
-    Background, Capabilities, Change, Changing, CommonSettings, Engine, Found, Now, ScanLimit, ScanPage,
-    Snapshot, Step,
+    Background, Capabilities, Change, Changing, CommonSettings, Engine, Found, Now, Ordered, ScanLimit,
+    ScanPage, Snapshot, Step,
 };
 use crate::key::{Key, KeyHasher};
 use crate::progress::Progress;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// The FlashKey engine.
 pub struct FlashKey {
     settings: FlashKeySettings,
-    parts: Opened,
+    pub(super) parts: Opened,
 }
 
 impl FlashKey {
@@ -73,21 +73,13 @@ impl FlashKey {
         now_ms: TimestampMs,
         change: &mut Changing<'_>,
     ) -> Result<Option<u64>> {
-        let mut places = vec![None; keys.len()];
-        let place = &mut |number: usize, place| places[number] = Some(place);
-        let found = to_found(self.parts.reader.find_places(keys, now_ms, place)?);
+        let found = self.get_many(keys, now_ms)?;
         let mut changes = vec![Change::Keep; keys.len()];
         change(&found, &mut changes)?;
-        let writes = keys.iter().zip(&changes).zip(places);
-        let (writes, places): (Vec<_>, Vec<Option<Place>>) =
-            writes.filter_map(|((key, change), place)| Some((change.to_write(*key)?, place))).unzip();
-        if writes.is_empty() { Ok(None) } else { self.parts.writer.append(&writes, &places, durability) }
+        let writes = keys.iter().zip(&changes);
+        let writes: Vec<_> = writes.filter_map(|(key, change)| change.to_write(*key)).collect();
+        if writes.is_empty() { Ok(None) } else { self.parts.writer.append(&writes, durability) }
     }
-}
-
-fn to_found(found: Vec<Option<FoundValue>>) -> Vec<Option<Found>> {
-    let to_found = |(value, expires_at_ms)| Found { value, expires_at_ms };
-    found.into_iter().map(|found| found.map(to_found)).collect()
 }
 
 impl Engine for FlashKey {
@@ -119,7 +111,8 @@ impl Engine for FlashKey {
 
     fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
         self.check_open()?;
-        Ok(to_found(self.parts.reader.get_many(keys, now_ms)?))
+        let found = self.parts.reader.get_many(keys, now_ms)?.into_iter();
+        Ok(found.map(|found| found.map(|(value, expires_at_ms)| Found { value, expires_at_ms })).collect())
     }
 
     fn may_contain(&self, key: Key<'_>, _now_ms: TimestampMs) -> Result<bool> {
@@ -160,6 +153,10 @@ impl Engine for FlashKey {
     ) -> Result<ScanPage> {
         self.check_open()?;
         scan(&self.parts.logs, positions, limit, now_ms)
+    }
+
+    fn ordered(&self) -> Option<&dyn Ordered> {
+        self.settings.ordered.then_some(self)
     }
 
     fn approximate_len(&self, _now_ms: TimestampMs) -> Result<u64> {
@@ -259,8 +256,10 @@ impl Engine for FlashKey {
             ("unconfirmed", logs.unconfirmed() as f64),
             ("cleanings", jobs.cleanings.load(Relaxed) as f64),
             ("confirmed", jobs.confirmed.load(Relaxed) as f64),
-            ("sweeps", jobs.sweeps.load(Relaxed) as f64),
             ("saves", jobs.saves.load(Relaxed) as f64),
+            ("key_merges", jobs.key_merges.load(Relaxed) as f64),
+            ("key_runs", logs.key_runs().0 as f64),
+            ("keys_in_runs", logs.key_runs().1 as f64),
             ("pressure", jobs.work().pressure),
             ("record_cache_records", cache.len() as f64),
             ("record_cache_hits", hits as f64),

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | `engine` | [`FlashKey`], the trait `Engine` | V |
 //! | `snapshot`, `scan` | records of one moment; records in the order of the hashes | |
+//! | `ordered` | records in the order of their keys | V-A.3 |
 //! | `settings`, `family` | the settings; the engine in the table of engines | V-B, VI-B |
 //!
 //! Deviations: the index keeps a part of the hash and a place per key, 5 bytes instead of 36, and no lengths; it grows
@@ -18,11 +19,10 @@
 pub mod costs;
 mod engine;
 mod family;
+mod ordered;
 mod scan;
 mod settings;
 mod snapshot;
-#[cfg(test)]
-mod tests;
 
 pub use crate::compose::hashed_log::Victim;
 #[doc(hidden)]

@@ -58,12 +58,15 @@ settings! {
         /// The share of keys with an unconfirmed overwriting from which the index is searched for them. Until an
         /// overwriting is confirmed, the older record takes space and 5 bytes of memory.
         sweep_at: f64 = 0.05, 0.0..=1.0, kept;
+        /// Whether the keys are kept in order as well, fixed when the database is created: ranges of keys can be read.
+        /// Costs a few percent of the space for records of 1,000 bytes, and up to 16 MiB of memory.
+        ordered: bool = false, (), kept;
     }
     hidden {}
 }
 
 /// The settings that are fixed when a database is created.
-const FIXED: [&str; 2] = ["hash_bits", "segment_bytes"];
+const FIXED: [&str; 3] = ["hash_bits", "segment_bytes", "ordered"];
 
 impl FlashKeySettings {
     /// Checks that a database can be created with these settings.
@@ -112,6 +115,7 @@ impl FlashKeySettings {
             classes: self.classes,
             segment_bytes: self.segment_bytes,
             sweep_at: self.sweep_at,
+            ordered: self.ordered,
         }
     }
 }
@@ -125,7 +129,7 @@ mod tests {
         let created = FlashKeySettings::default().space(1.5).segment_bytes(8192);
         let kept = created.to_keep_at_creation();
         let names: Vec<&str> = kept.keys().map(String::as_str).collect();
-        assert_eq!(names, ["hash_bits", "segment_bytes", "space"]);
+        assert_eq!(names, ["hash_bits", "ordered", "segment_bytes", "space"]);
         let mut same = FlashKeySettings::default().segment_bytes(8192).space(2.0);
         same.adopt_kept(&kept).unwrap();
         assert_eq!((same.segment_bytes, same.space, same.hash_bits), (8192, 2.0, 38));

@@ -17,12 +17,12 @@ impl TestEngine {
                     memory_budget: in_files.then_some(512 << 10),
                     ..CommonSettings::default()
                 };
-                (common, FlashKeySettings::default().segment_bytes(16 << 10).into())
+                (common, FlashKeySettings::default().segment_bytes(16 << 10).ordered(true).into())
             },
             draw: Arc::new(|random, common| random_flashkey(random, common).into()),
             draw_tiny: Arc::new(|random, common| random_flashkey(random, common).into()),
-            jobs: &["cleanings", "confirmed"],
-            job_buffers: &["clean_buffers"],
+            jobs: &["cleanings", "confirmed", "key_merges"],
+            job_buffers: &["clean_buffers", "key_merge_buffers"],
             store_suffixes: &[],
             file_kinds: &[],
             omissions: &[
@@ -44,13 +44,14 @@ fn random_flashkey(random: &mut fastrand::Rng, common: &mut CommonSettings) -> F
     common.block_bytes = None;
     common.memory_budget = random_memory_budget(&mut of_memory);
     // The size of segments is fixed when the database is created, so it depends on what is fixed as well.
-    let segment_bytes = match common.fixed {
-        Some((key_length, value_length)) => 4096 << ((key_length + value_length) % 4),
-        None => 8192,
+    let (segment_bytes, ordered) = match common.fixed {
+        Some((key_length, value_length)) => (4096 << ((key_length + value_length) % 4), key_length % 2 == 0),
+        None => (8192, true),
     };
     let victims = [Victim::CostBenefit, Victim::MostInvalid, Victim::Oldest];
     FlashKeySettings::default()
         .segment_bytes(segment_bytes)
+        .ordered(ordered)
         .space([1.05, 1.1, 1.25, 2.0, 4.0][random.usize(..5)])
         .victim(victims[random.usize(..3)])
         .classes(random.u8(1..=3))
