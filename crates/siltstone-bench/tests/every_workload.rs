@@ -1,6 +1,6 @@
 //! Runs every workload of YCSB at a tiny size, to keep them working.
 
-use siltstone::Database;
+use siltstone::{Database, EngineKind};
 use siltstone_bench::Error;
 use siltstone_bench::place::Place;
 use siltstone_bench::tuning::{SettingArgs, Tuning};
@@ -60,6 +60,17 @@ fn every_workload_does_what_it_says() {
             );
         }
     }
+}
+
+#[test]
+fn a_database_with_ordered_keys_is_scanned() {
+    let mut settings = tiny(Workload::E);
+    settings.tuning.engine = EngineKind::FlashKey;
+    settings.tuning.settings.settings = vec![("ordered".to_owned(), "true".to_owned())];
+    let run = reports(&settings).unwrap().remove(1);
+    let (scans, inserts) = (operations(&run, Request::Scan), operations(&run, Request::Insert));
+    assert_eq!((scans + inserts, run.rates.all.operations), (4_000, 4_000));
+    assert!(scans > 10 * inserts && inserts > 100, "{scans}, {inserts}");
 }
 
 #[test]

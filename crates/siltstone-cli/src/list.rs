@@ -2,23 +2,26 @@
 
 use crate::input::ArgumentArgs;
 use crate::open::Location;
-use crate::outcome::{Outcome, Result, complain, help_with_arguments};
+use crate::outcome::{Outcome, Result, complain, help_with_arguments, wrong_usage};
 use crate::quantity::parse_whole;
 use clap::Args;
-use siltstone::Record;
+use siltstone::{Bytes, Database, Record};
 use std::ffi::OsString;
 use std::io::{BufWriter, Write, stdout};
+use std::ops::Bound;
 
 const EXAMPLES: &str = "
   siltstone list --db DIR
   siltstone list --db DIR --prefix user: --values --limit 20
+  siltstone list --db DIR --from user:100 --to user:200
   siltstone list --db DIR --count
   siltstone list --db DIR --limit 1000 --cursor 0";
 
 /// Print the keys, one per line
 ///
-/// The keys are in the order of the database. Non-printable bytes are written as \xNN, which other commands read with
-/// `--escaped`. With --values, a tab and the value follow each key.
+/// The keys are in their order, compared byte by byte, if the database keeps it (--engine flashkey --set ordered=true
+/// when it is created); otherwise in the order of the database. Non-printable bytes are written as \xNN, which other
+/// commands read with `--escaped`. With --values, a tab and the value follow each key.
 #[derive(Args)]
 #[command(after_help = help_with_arguments(EXAMPLES))]
 pub struct ListArgs {
@@ -26,9 +29,18 @@ pub struct ListArgs {
     location: Location,
     #[command(flatten)]
     typed: ArgumentArgs,
-    /// Print only keys with this prefix (still reads all records)
+    /// Print only keys with this prefix. Reads all records unless the database keeps the order of the keys
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<OsString>,
+    /// Begin with this key, or the next higher one; needs the order of the keys
+    #[arg(long, value_name = "KEY", conflicts_with = "prefix")]
+    from: Option<OsString>,
+    /// End before this key; needs the order of the keys
+    #[arg(long, value_name = "KEY", conflicts_with = "prefix")]
+    to: Option<OsString>,
+    /// Begin with the highest key; needs the order of the keys
+    #[arg(long)]
+    reverse: bool,
     /// Print the values too
     #[arg(long)]
     values: bool,
@@ -37,7 +49,8 @@ pub struct ListArgs {
     limit: Option<u64>,
     /// Print one page of --limit keys, from this position on: 0 for the first page. The cursor of the next page is
     /// written to standard error, unless there is none
-    #[arg(long, value_name = "CURSOR", requires = "limit", conflicts_with_all = ["prefix", "count"])]
+    #[arg(long, value_name = "CURSOR", requires = "limit")]
+    #[arg(conflicts_with_all = ["prefix", "from", "to", "reverse", "count"])]
     cursor: Option<u64>,
     /// Print only the number of keys
     #[arg(long, conflicts_with = "values")]
@@ -45,10 +58,6 @@ pub struct ListArgs {
 }
 
 pub fn run(args: ListArgs) -> Result {
-    let prefix = match &args.prefix {
-        Some(prefix) => args.typed.argument(prefix)?,
-        None => Vec::new(),
-    };
     let shown = args.typed.notation.listed();
     let mut out = BufWriter::new(stdout().lock());
     let mut print = |record: &Record| match args.values {
@@ -66,14 +75,11 @@ pub fn run(args: ListArgs) -> Result {
         return Ok(Outcome::Done);
     }
     let mut listed = 0;
-    for record in database.iter()? {
+    for record in records(&args, &database)? {
         if args.limit.is_some_and(|limit| listed >= limit) {
             break;
         }
         let record = record?;
-        if !record.key.starts_with(&prefix) {
-            continue;
-        }
         listed += 1;
         if !args.count {
             print(&record)?;
@@ -84,4 +90,48 @@ pub fn run(args: ListArgs) -> Result {
     }
     out.flush()?;
     Ok(Outcome::Done)
+}
+
+/// Returns the records to list. Those without a value that is printed have none.
+fn records(
+    args: &ListArgs,
+    database: &Database,
+) -> Result<Box<dyn Iterator<Item = siltstone::Result<Record>>>> {
+    let argument =
+        |given: &Option<OsString>| given.as_ref().map(|given| args.typed.argument(given)).transpose();
+    let (prefix, from, to) = (argument(&args.prefix)?, argument(&args.from)?, argument(&args.to)?);
+    let Some(ordered) = database.ordered() else {
+        if from.is_some() || to.is_some() || args.reverse {
+            return Err(no_order(database.stats().engine));
+        }
+        let prefix = prefix.unwrap_or_default();
+        let has_prefix = move |record: &siltstone::Result<Record>| {
+            record.as_ref().map_or(true, |record| record.key.starts_with(&prefix))
+        };
+        return Ok(Box::new(database.iter()?.filter(has_prefix)));
+    };
+    let ordered = if args.reverse { ordered.descending() } else { ordered };
+    let bounds = (
+        from.as_deref().map_or(Bound::Unbounded, Bound::Included),
+        to.as_deref().map_or(Bound::Unbounded, Bound::Excluded),
+    );
+    if args.values {
+        return Ok(Box::new(match prefix {
+            Some(prefix) => ordered.prefix(&prefix)?,
+            None => ordered.range(bounds)?,
+        }));
+    }
+    let keys = match prefix {
+        Some(prefix) => ordered.prefix_keys(&prefix)?,
+        None => ordered.range_keys(bounds)?,
+    };
+    let record = |key| Record { key, value: Bytes::new(), expires_at_ms: 0 };
+    Ok(Box::new(keys.map(move |key| key.map(record))))
+}
+
+fn no_order(engine: &str) -> anyhow::Error {
+    wrong_usage(format_args!(
+        "this database of the engine {engine} does not keep the order of its keys, which --from, --to and --reverse \
+         need; import its records into one that is created with `--engine flashkey --set ordered=true`"
+    ))
 }

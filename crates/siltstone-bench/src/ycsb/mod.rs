@@ -59,6 +59,10 @@ pub struct Settings {
     /// Length of a field, in bytes
     #[arg(long, alias = "fieldlength", default_value_t = 100, value_parser = parse_whole::<usize>)]
     pub field_length: usize,
+    /// Most records of a scan of workload e; a scan reads 1 to this number
+    #[arg(long, alias = "maxscanlength", default_value_t = 100, value_parser = parse_whole::<usize>)]
+    #[serde(skip)]
+    pub max_scan_length: usize,
     /// Updates write all fields and do not read the record
     #[arg(long, alias = "writeallfields")]
     pub write_all_fields: bool,

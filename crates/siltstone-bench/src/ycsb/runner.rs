@@ -31,6 +31,9 @@ pub fn run(
         builder = builder.fixed(Records::KEY_BYTES_MAX, records.value_bytes());
     }
     let database = settings.tuning.apply(builder).open()?;
+    if settings.workload == Workload::E && database.ordered().is_none() {
+        return Err(no_order());
+    }
     let runner = Runner { settings, records, database, inserts: Inserts::new(settings.records) };
     if !settings.use_existing_db {
         on_report(&runner.phase(Phase::Load)?)
@@ -45,9 +48,6 @@ pub fn run(
 }
 
 fn check(settings: &Settings) -> Result<()> {
-    if settings.workload == Workload::E {
-        return Err(no_order());
-    }
     if settings.records == 0 || settings.threads == 0 {
         return Err(Error::settings("there is at least one record and one thread"));
     }

@@ -46,6 +46,29 @@ fn keys_and_values_come_from_arguments_files_and_standard_input() {
 }
 
 #[test]
+fn a_database_with_ordered_keys_lists_ranges() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let create = ["put", "b2", "two", "--engine", "flashkey", "--set", "ordered=true"];
+    ok(here, &create);
+    for key in ["c", "b1", "a", "b3"] {
+        ok(here, &["put", key, "other"]);
+    }
+    ok(here, &["delete", "b3"]);
+    assert_eq!(ok(here, &["list"]), "a\nb1\nb2\nc\n");
+    assert_eq!(ok(here, &["list", "--from", "b", "--to", "c", "--values"]), "b1\tother\nb2\ttwo\n");
+    assert_eq!(ok(here, &["list", "--reverse", "--limit", "2"]), "c\nb2\n");
+    assert_eq!(ok(here, &["list", "--prefix", "b", "--reverse", "--values"]), "b2\ttwo\nb1\tother\n");
+    assert_eq!(ok(here, &["list", "--prefix", "b", "--count"]), "2\n");
+    assert_eq!(code(here, &["list", "--prefix", "b", "--from", "b"]), 2);
+    ok(here, &["put", "key", "value", "--db", "silt"]);
+    for flags in [&["--from", "a"][..], &["--to", "a"], &["--reverse"]] {
+        let message = ends_with(2, here, &[&["list", "--db", "silt"][..], flags].concat());
+        assert!(message.contains("engine silt") && message.contains("--set ordered=true"), "{message}");
+    }
+}
+
+#[test]
 fn a_list_continues_at_the_cursor_of_the_page_before() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
