@@ -16,6 +16,7 @@ mod buffer;
 mod counters;
 mod file;
 pub mod memory;
+mod parallel;
 mod queue;
 mod read_ahead;
 mod removal;
@@ -28,6 +29,7 @@ pub use counters::{IoCount, IoCounters, IoSnapshot, Purpose};
 pub use file::{Directory, File};
 #[doc(hidden)]
 pub use memory::NameLocks;
+pub(crate) use parallel::in_parallel;
 #[doc(hidden)]
 pub use queue::{EndedPiece, Piece, PieceExecutor};
 pub use read_ahead::ReadAhead;

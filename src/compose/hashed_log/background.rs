@@ -2,11 +2,11 @@
 
 use super::clean::Cleaning;
 use super::commits::{Commits, Ledger};
-use super::confirm::{Sweep, confirm};
+use super::confirm::confirm;
 use super::indexed_logs::IndexedLogs;
 use super::memory::Memory;
-use super::pairs::QUEUE_MAX;
 use super::policy::{SegmentCounts, choose};
+use super::sweep::Sweep;
 use crate::Result;
 use crate::batch::TimestampMs;
 use crate::compose::JobSlot;
@@ -35,6 +35,8 @@ const WAITING_FLUSHES_MAX: f64 = 4.0;
 /// A put waits when the logs exceed their space by this share, or by this many segments if that is more.
 pub const EXCESS_MAX: f64 = 0.05;
 pub const EXCESS_SEGMENTS_MAX: u64 = 4;
+/// A put waits when the redo is this many times as long as at the begin of a save.
+const REDO_MAX: f64 = 2.0;
 
 /// The state of the background work.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,6 +45,14 @@ pub(crate) struct Work {
     pub is_pending: bool,
     /// How far it is behind the writes; from 1 on, writers must wait.
     pub pressure: f64,
+}
+
+/// The kinds of jobs that are executed in the order in which they are behind.
+enum Job {
+    Confirm,
+    Clean,
+    MergeKeys,
+    Save,
 }
 
 /// The jobs, at most one of each kind.
@@ -57,6 +67,7 @@ pub(crate) struct Jobs {
     merging: JobSlot<KeyMerge>,
     /// The segments before these positions are cleaned if they have dead bytes: a compaction was requested.
     compact_to: Mutex<[u64; CLASSES]>,
+    must_search: AtomicBool,
     must_sweep: AtomicBool,
     save_requested: AtomicBool,
     /// The keys in memory have to be written to a run, then all runs merged: a compaction was requested.
@@ -72,15 +83,16 @@ pub(crate) struct Jobs {
     must_clean: AtomicBool,
     /// How far cleaning is behind.
     clean_pressure: AtomicU64,
-    /// The number of entries, the bytes of changes that are not in redo, and whether the index has to be saved, after
-    /// the last step.
+    /// The number of entries, and the bytes of changes that are not in redo, after the last step.
     entries: AtomicU64,
     pending_bytes: AtomicU64,
-    must_save: AtomicBool,
-    /// How many segments were cleaned, entries were removed because a younger one replaces them, and indexes were
-    /// saved.
+    /// The bytes of redo per byte of it at which the index is saved.
+    redo_share: AtomicU64,
+    /// How many segments were cleaned, entries were removed because a younger one replaces them, sweeps were completed,
+    /// and indexes were saved.
     pub cleanings: AtomicU64,
     pub confirmed: AtomicU64,
+    pub sweeps: AtomicU64,
     pub saves: AtomicU64,
     /// How many merges of keys have ended.
     pub key_merges: AtomicU64,
@@ -99,6 +111,7 @@ impl Jobs {
             saving: JobSlot::new(health),
             merging: JobSlot::new(health),
             compact_to: Mutex::new([0; CLASSES]),
+            must_search: AtomicBool::new(!logs.index.is_empty()),
             must_sweep: AtomicBool::new(false),
             save_requested: AtomicBool::new(false),
             flush_keys_requested: AtomicBool::new(false),
@@ -112,9 +125,10 @@ impl Jobs {
             clean_pressure: AtomicU64::new(0),
             entries: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
-            must_save: AtomicBool::new(false),
+            redo_share: AtomicU64::new(0),
             cleanings: AtomicU64::new(0),
             confirmed: AtomicU64::new(0),
+            sweeps: AtomicU64::new(0),
             saves: AtomicU64::new(0),
             key_merges: AtomicU64::new(0),
         };
@@ -125,8 +139,9 @@ impl Jobs {
     /// Returns the state of the background work. Costs some atomic loads.
     pub fn work(&self) -> Work {
         let unfinished = self.logs.data.unfinished() as f64 / WAITING_SEGMENTS_MAX;
-        let unflushed =
-            self.commits.uncovered_bytes() as f64 / (WAITING_FLUSHES_MAX * self.flush_bytes() as f64);
+        let uncovered = self.commits.uncovered_bytes() as f64 / self.flush_bytes() as f64;
+        let pending = self.pending_bytes.load(Relaxed) as f64 / FLUSH_CHANGE_BYTES as f64;
+        let unflushed = uncovered.max(pending) / WAITING_FLUSHES_MAX;
         let clean = f64::from_bits(self.clean_pressure.load(Relaxed));
         let is_pending = unfinished > 0.0
             || self.must_flush()
@@ -137,14 +152,23 @@ impl Jobs {
             || self.must_flush_keys()
             || self.must_merge_keys()
             || self.logs.directory.unfreed_bytes() > 0;
-        let keys = self.flush_keys_pressure().max(f64::from_bits(self.merge_pressure.load(Relaxed)));
-        let pressure = unfinished.max(unflushed).max(clean).max(keys).max(self.confirm_pressure());
-        Work { is_pending, pressure }
+        let keys = self.flush_keys_pressure().max(self.merge_pressure());
+        let later = clean.max(keys).max(self.confirm_pressure()).max(self.save_pressure());
+        Work { is_pending, pressure: unfinished.max(unflushed).max(later) }
+    }
+
+    fn merge_pressure(&self) -> f64 {
+        f64::from_bits(self.merge_pressure.load(Relaxed))
+    }
+
+    fn save_pressure(&self) -> f64 {
+        f64::from_bits(self.redo_share.load(Relaxed)) / REDO_MAX
     }
 
     fn confirm_pressure(&self) -> f64 {
         let pairs = self.logs.pairs.queued() + self.logs.pairs.left_out();
-        let allowed = (self.logs.settings.sweep_at * self.entries.load(Relaxed) as f64).max(QUEUE_MAX as f64);
+        let allowed = (self.logs.settings.sweep_at * self.entries.load(Relaxed) as f64)
+            .max(self.logs.pairs.queue_max() as f64);
         pairs as f64 / (2.0 * allowed)
     }
 
@@ -182,13 +206,16 @@ impl Jobs {
     fn must_sweep(&self) -> bool {
         let left_out = self.logs.pairs.left_out();
         self.must_sweep.load(Relaxed)
+            || self.must_search.load(Relaxed)
             || self.is_sweeping.load(Relaxed)
             || left_out > 0
                 && left_out as f64 > self.logs.settings.sweep_at * self.entries.load(Relaxed) as f64
     }
 
     fn must_save(&self) -> bool {
-        self.must_save.load(Relaxed) || self.save_requested.load(Relaxed) || self.is_saving.load(Relaxed)
+        f64::from_bits(self.redo_share.load(Relaxed)) > 1.0
+            || self.save_requested.load(Relaxed)
+            || self.is_saving.load(Relaxed)
     }
 
     /// Requests that every dead byte that is in the logs now is removed, and that the index is saved. The following
@@ -209,18 +236,35 @@ impl Jobs {
     /// Executes one bounded piece of work. Returns whether there was any.
     pub fn step(&self, now_ms: TimestampMs) -> Result<bool> {
         self.logs.health().run(|| {
-            let is_behind = f64::from_bits(self.clean_pressure.load(Relaxed)) > self.confirm_pressure();
-            let worked = self.step_finish()?
-                || is_behind && self.step_clean(now_ms)?
-                || self.are_keys_behind() && self.step_merge_keys()?
-                || self.step_confirm()?
-                || self.step_clean(now_ms)?
-                || self.step_merge_keys()?
-                || self.step_save()?;
+            let worked = self.step_finish()? || self.step_most_urgent(now_ms)?;
             let freed = self.logs.directory.free_removed()?;
             self.refresh();
             Ok(worked || freed)
         })
+    }
+
+    /// Executes a step of the job that is furthest behind.
+    fn step_most_urgent(&self, now_ms: TimestampMs) -> Result<bool> {
+        let clean_pressure = f64::from_bits(self.clean_pressure.load(Relaxed));
+        let mut jobs = [
+            (self.confirm_pressure(), Job::Confirm),
+            (clean_pressure, Job::Clean),
+            (self.merge_pressure(), Job::MergeKeys),
+            (self.save_pressure(), Job::Save),
+        ];
+        jobs.sort_by(|one, other| other.0.total_cmp(&one.0));
+        for (_, job) in jobs {
+            let worked = match job {
+                Job::Confirm => self.step_confirm()?,
+                Job::Clean => self.step_clean(now_ms)?,
+                Job::MergeKeys => self.step_merge_keys()?,
+                Job::Save => self.step_save()?,
+            };
+            if worked {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Finishes a segment, or writes redo.
@@ -242,19 +286,35 @@ impl Jobs {
         })
     }
 
-    /// Compares the records of some pairs, or searches for pairs.
+    /// Sweeps, or compares the records of some pairs.
     fn step_confirm(&self) -> Result<bool> {
-        if self.must_sweep() && self.logs.pairs.queued() < QUEUE_MAX as u64 / 2 {
-            let start = || {
+        let start = || {
+            if !self.must_sweep() {
+                return Ok(None);
+            }
+            self.is_sweeping.store(true, Relaxed);
+            // The pairs of a database that was opened are not known.
+            let sweep = if self.must_search.swap(false, Relaxed) {
+                Sweep::search(&self.logs)
+            } else {
                 self.must_sweep.store(false, Relaxed);
-                self.is_sweeping.store(true, Relaxed);
-                Ok(Some(Sweep::begin(&self.logs)))
+                Sweep::begin(&self.logs)
             };
-            return self.sweeping.step(start, |sweep| {
-                let sweep = sweep.step(&self.logs);
-                self.is_sweeping.store(sweep.is_some(), Relaxed);
-                Ok(sweep)
-            });
+            sweep.map(Some)
+        };
+        let has_swept = self.sweeping.step(start, |sweep| {
+            let is_sweep = !sweep.is_search();
+            let (sweep, removed) = sweep.step(&self.logs)?;
+            self.confirmed.fetch_add(removed, Relaxed);
+            self.memory.sweep_bytes.store(sweep.as_ref().map_or(0, Sweep::heap_bytes) as u64, Relaxed);
+            if sweep.is_none() {
+                self.sweeps.fetch_add(u64::from(is_sweep), Relaxed);
+                self.is_sweeping.store(false, Relaxed);
+            }
+            Ok(sweep)
+        })?;
+        if has_swept {
+            return Ok(true);
         }
         let removed = confirm(&self.logs)?;
         self.confirmed.fetch_add(removed.unwrap_or(0), Relaxed);
@@ -268,11 +328,6 @@ impl Jobs {
             self.cleanings.fetch_add(u64::from(next.is_none()), Relaxed);
             Ok(next)
         })
-    }
-
-    fn are_keys_behind(&self) -> bool {
-        let pressure = f64::from_bits(self.merge_pressure.load(Relaxed));
-        pressure > self.confirm_pressure() && pressure > f64::from_bits(self.clean_pressure.load(Relaxed))
     }
 
     /// Merges some keys of runs.
@@ -362,8 +417,9 @@ impl Jobs {
         self.must_clean.store(victim.is_some(), Relaxed);
         self.clean_pressure.store(pressure.to_bits(), Relaxed);
         let index = &self.logs.index;
-        let redo_bytes_max = self.flush_bytes().max(index.heap_bytes() as u64);
-        self.must_save.store(index.redo_bytes() > redo_bytes_max, Relaxed);
+        let saved_at = self.flush_bytes().max(index.heap_bytes() as u64);
+        let redo_share = index.redo_bytes() as f64 / saved_at as f64;
+        self.redo_share.store(redo_share.to_bits(), Relaxed);
         self.entries.store(index.len(), Relaxed);
         self.pending_bytes.store(index.pending_bytes() as u64, Relaxed);
         if let Some(keys) = &self.logs.keys {

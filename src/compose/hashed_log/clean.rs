@@ -99,15 +99,16 @@ impl Cleaning {
                 logs.add_dead(live.unit, live.bytes);
                 continue;
             }
+            if is_gone {
+                // Once it was compared with the older entries, it may go.
+                logs.pairs.push(live.hash);
+            }
             bytes += u64::from(live.bytes);
             moved.push(live);
             if bytes >= APPEND_BYTES {
                 append(logs, self.class, &moved)?;
                 moved.clear();
                 bytes = 0;
-            }
-            if units.len() > 1 {
-                logs.pairs.push(live.hash);
             }
         }
         append(logs, self.class, &moved)

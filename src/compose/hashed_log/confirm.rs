@@ -3,35 +3,36 @@
 use super::indexed_logs::IndexedLogs;
 use crate::Result;
 use crate::device::Purpose;
-use crate::store::data_logs::Unit;
+use crate::store::data_logs::{DataView, Unit};
 use crate::store::log_index::Candidates;
 
 /// The maximum number of hashes that one step compares.
 const HASHES_PER_STEP: usize = 64;
-/// The number of entries that a step of a sweep searches.
-const SWEEP_ENTRIES: usize = 16_384;
 
-/// What was read of an entry's record.
-struct Compared {
-    unit: Unit,
-    key: Vec<u8>,
-    is_tombstone: bool,
-    bytes: u32,
+/// What was read of an entry's record. `K` identifies the key.
+pub(super) struct Compared<K> {
+    pub unit: Unit,
+    pub key: K,
+    pub is_tombstone: bool,
+    pub bytes: u32,
 }
 
 /// Compares the records of some queued hashes. Returns the number of entries that were removed, or `None` if no hash
 /// was queued.
 pub(super) fn confirm(logs: &IndexedLogs) -> Result<Option<u64>> {
     let hashes = logs.pairs.take(HASHES_PER_STEP);
-    if hashes.is_empty() {
-        return Ok(None);
-    }
+    if hashes.is_empty() { Ok(None) } else { compare(logs, &hashes).map(Some) }
+}
+
+/// Reads the records of all entries of these hashes, and leaves the youngest entry of each key. Returns the number of
+/// entries that were removed.
+pub(super) fn compare(logs: &IndexedLogs, hashes: &[u64]) -> Result<u64> {
     let (groups, view) = logs.look(|index| {
         let groups = hashes.iter().map(|hash| (*hash, index.candidates(*hash)));
         groups.filter(|(_, units)| units.len() > 1).collect::<Vec<(u64, Candidates)>>()
     });
     let units: Vec<Unit> = groups.iter().flat_map(|(_, units)| units.iter().copied()).collect();
-    let mut records: Vec<Option<Compared>> = units.iter().map(|_| None).collect();
+    let mut records: Vec<Option<Compared<Vec<u8>>>> = units.iter().map(|_| None).collect();
     view.read_many(Purpose::Collect, &units, &mut |number, record| {
         let bytes = logs.data.frame_bytes(record);
         let (key, is_tombstone) = (record.key.to_vec(), record.value.is_none());
@@ -40,21 +41,40 @@ pub(super) fn confirm(logs: &IndexedLogs) -> Result<Option<u64>> {
     })?;
     let (mut records, mut removed) = (records.into_iter(), 0);
     for (hash, units) in groups {
-        let group: Vec<Compared> = records.by_ref().take(units.len()).flatten().collect();
-        removed += logs.with_writers(std::iter::once(hash), || {
-            logs.health().run(|| Ok(keep_youngest(logs, hash, &group)))
-        })?;
+        let group: Vec<_> = records.by_ref().take(units.len()).flatten().collect();
+        removed += keep_youngest(logs, hash, &view, group)?;
     }
-    Ok(Some(removed))
+    Ok(removed)
 }
 
-/// Removes the entries of records that a younger one replaces, and of tombstones of which no older record is left. The
-/// writer of the shard is locked; entries that have changed since they were read are left for the next time. Returns
-/// how many were removed.
-fn keep_youngest(logs: &IndexedLogs, hash: u64, group: &[Compared]) -> u64 {
+/// Locks the writer of the shard, and removes the entries of records that a younger one replaces, and of tombstones of
+/// which no older record is left. `group` has records of this hash that were read in `view`, the youngest first;
+/// entries that have changed since are left for the next time. Returns how many were removed.
+pub(super) fn keep_youngest<K: PartialEq>(
+    logs: &IndexedLogs,
+    hash: u64,
+    view: &DataView,
+    mut group: Vec<Compared<K>>,
+) -> Result<u64> {
+    let remove = || {
+        let now = logs.data.view();
+        // The place of a segment that was released may be that of another one.
+        let before = group.len();
+        group.retain(|record| now.segment_of(record.unit) == view.segment_of(record.unit));
+        let has_moved = group.len() < before;
+        Ok(remove_replaced(logs, hash, &group, has_moved))
+    };
+    logs.with_writers(std::iter::once(hash), || logs.health().run(remove))
+}
+
+fn remove_replaced<K: PartialEq>(
+    logs: &IndexedLogs,
+    hash: u64,
+    group: &[Compared<K>],
+    mut has_moved: bool,
+) -> u64 {
     let mut removed = 0;
     let rank = |units: &Candidates, unit: Unit| units.iter().position(|other| *other == unit);
-    let mut has_moved = false;
     for (number, older) in group.iter().enumerate() {
         let Some(younger) = group[..number].iter().find(|younger| younger.key == older.key) else { continue };
         let units = logs.index.candidates(hash);
@@ -87,32 +107,4 @@ fn keep_youngest(logs: &IndexedLogs, hash: u64, group: &[Compared]) -> u64 {
         logs.pairs.push(hash);
     }
     removed
-}
-
-/// A search of the index for hashes of several entries.
-pub(super) struct Sweep {
-    /// The hash with which the next step begins.
-    from: u64,
-}
-
-impl Sweep {
-    pub fn begin(logs: &IndexedLogs) -> Sweep {
-        logs.pairs.begin_sweep();
-        Sweep { from: 0 }
-    }
-
-    /// Searches some entries. Returns the search unless it is complete.
-    pub fn step(mut self, logs: &IndexedLogs) -> Option<Sweep> {
-        let range = logs.index.range(self.from, SWEEP_ENTRIES);
-        let mut last = None;
-        for pair in range.entries.windows(2) {
-            let hash = pair[0].0;
-            if hash == pair[1].0 && last != Some(hash) {
-                logs.pairs.push(hash);
-                last = Some(hash);
-            }
-        }
-        self.from = range.next?;
-        Some(self)
-    }
 }

@@ -50,7 +50,7 @@ impl IndexedLogs {
             data: Arc::new(data),
             index,
             keys,
-            pairs: Pairs::default(),
+            pairs: Pairs::new(settings.segment_bytes),
             writers,
             live_bytes: AtomicU64::new(0),
         }
@@ -184,6 +184,14 @@ pub(super) fn find(
         }
     }
     Ok(None)
+}
+
+/// Where a record of a key was read: its unit and segment, and the length of its frame.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub unit: Unit,
+    pub segment: Option<(u8, u64)>,
+    pub bytes: u32,
 }
 
 /// A record that was copied.

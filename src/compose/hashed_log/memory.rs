@@ -41,6 +41,8 @@ pub(crate) struct Memory {
     pub(super) clean_bytes: AtomicU64,
     /// The memory of a merge of keys, in bytes.
     pub(super) key_merge_bytes: AtomicU64,
+    /// The memory of a sweep, in bytes.
+    pub(super) sweep_bytes: AtomicU64,
     /// The account at its peak.
     peak: Mutex<RamAccount>,
 }
@@ -57,6 +59,7 @@ impl Memory {
             read_bytes: AtomicUsize::new(0),
             clean_bytes: AtomicU64::new(0),
             key_merge_bytes: AtomicU64::new(0),
+            sweep_bytes: AtomicU64::new(0),
             peak: Mutex::default(),
         };
         memory.keep_within_budget();
@@ -109,6 +112,7 @@ impl Memory {
         account.add("key_merge_buffers", self.key_merge_bytes.load(Relaxed));
         account.add("confirm_queue", self.logs.pairs.heap_bytes() as u64);
         account.add("clean_buffers", self.clean_bytes.load(Relaxed));
+        account.add("sweep", self.sweep_bytes.load(Relaxed));
         account.add("read_buffers", scratch_bytes() as u64);
         account.add("locks", (KEY_STRIPES_BYTES + self.logs.shards() * size_of::<Mutex<()>>()) as u64);
         account

@@ -16,7 +16,7 @@
 //! |---|---|
 //! | `indexed_logs` | the logs with their index: locks of shards, lookups of one moment, live bytes |
 //! | `writer`, `reader`, `groups` | puts and deletes; gets; entries of equal hashes in order |
-//! | `pairs`, `confirm` | entries of equal hashes that are not compared yet; comparing them |
+//! | `pairs`, `confirm`, `sweep` | entries of equal hashes that are not compared yet; comparing some; comparing all |
 //! | `clean`, `policy` | cleaning; which segment, and where its records go |
 //! | `live`, `commits` | what is live, as the manifest has it; redo before release |
 //! | `background`, `memory` | which job runs next; the memory account and its limit |
@@ -44,17 +44,19 @@ mod range;
 mod reader;
 mod settings;
 mod snapshot;
+mod sweep;
 mod verify;
 mod writer;
 
 pub(crate) use checkpoint::checkpoint;
 pub(crate) use groups::Groups;
-pub(crate) use indexed_logs::IndexedLogs;
+pub(crate) use indexed_logs::{IndexedLogs, Place};
 pub(crate) use live::Manifest;
 pub(crate) use memory::check_budget;
 pub(crate) use open::{Opened, create, is_half_created, open};
 pub use policy::Victim;
 pub(crate) use range::{RangeKeys, RangeRecords};
+pub(crate) use reader::FoundValue;
 pub(crate) use settings::LogSettings;
 pub(crate) use snapshot::LogSnapshot;
 pub(crate) use verify::verify;

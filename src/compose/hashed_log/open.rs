@@ -25,7 +25,6 @@ use crate::store::names::{FileName, LogClass, list_files};
 use crate::store::ordered_keys::OrderedKeys;
 
 use crate::{Error, Result};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A frame up to this length is a unit.
@@ -239,23 +238,13 @@ fn replay(logs: &IndexedLogs, writer: &Writer, covered: u64) -> Result<u64> {
 }
 
 /// Determines the live bytes and the dead bytes of each segment from the number of entries that point to it, exactly if
-/// all records have one size. Queues the hashes of several entries.
+/// all records have one size.
 fn account_for_entries(logs: &IndexedLogs) {
-    let mut entries: HashMap<(u8, u64), u64> = HashMap::new();
-    let view = logs.data.view();
-    let mut previous = None;
-    for (hash, unit) in logs.index.snapshot().entries() {
-        if let Some(segment) = view.segment_of(unit) {
-            *entries.entry(segment).or_default() += 1;
-        }
-        if previous == Some(hash) {
-            logs.pairs.push(hash);
-        }
-        previous = Some(hash);
-    }
+    let entries = logs.index.entries_per_slot(logs.data.units_per_slot());
     let mut live_bytes = 0;
-    for segment in view.segments() {
-        let entries = entries.get(&(segment.class, segment.base)).copied().unwrap_or(0);
+    for segment in logs.data.view().segments() {
+        let slots = segment.slot as usize..(segment.slot + segment.slots) as usize;
+        let entries: u64 = slots.filter_map(|slot| entries.get(slot)).sum();
         let share = (entries as f64 / segment.records.max(1) as f64).min(1.0);
         let live = (segment.bytes as f64 * share) as u64;
         live_bytes += live;

@@ -5,24 +5,41 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::collections::VecDeque;
 
-/// The maximum number of hashes that are queued.
+/// The maximum number of hashes that are queued, and the bytes of a segment per hash: a database of small segments
+/// queues fewer.
 pub const QUEUE_MAX: usize = 65_536;
+const SEGMENT_BYTES_PER_HASH: u64 = 64;
 
 /// The queue of hashes whose entries are to be compared. It is bounded: pairs that find it full are only counted, and
-/// found again by a search of the index, a *sweep*.
-#[derive(Default)]
+/// found again by a *sweep* of the index.
 pub(super) struct Pairs {
+    queue_max: usize,
     queue: Mutex<VecDeque<u64>>,
     queued: AtomicU64,
-    /// The number of pairs that found the queue full, since the last sweep began.
+    /// The number of pairs that found the queue full, and that no sweep has resolved since.
     left_out: AtomicU64,
 }
 
 impl Pairs {
+    /// Makes an empty queue.
+    pub fn new(segment_bytes: u64) -> Pairs {
+        Pairs {
+            queue_max: QUEUE_MAX.min((segment_bytes / SEGMENT_BYTES_PER_HASH) as usize),
+            queue: Mutex::default(),
+            queued: AtomicU64::new(0),
+            left_out: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the maximum number of hashes that are queued.
+    pub fn queue_max(&self) -> usize {
+        self.queue_max
+    }
+
     /// Adds a hash. Returns whether the queue had space.
     pub fn push(&self, hash: u64) -> bool {
         let mut queue = self.queue.lock();
-        if queue.len() >= QUEUE_MAX {
+        if queue.len() >= self.queue_max {
             self.left_out.fetch_add(1, Relaxed);
             return false;
         }
@@ -50,9 +67,14 @@ impl Pairs {
         self.left_out.load(Relaxed)
     }
 
-    /// Notes that a sweep begins, which finds all pairs that were left out so far. Returns how many these are.
-    pub fn begin_sweep(&self) -> u64 {
-        self.left_out.swap(0, Relaxed)
+    /// Counts pairs that only a sweep will find.
+    pub fn leave_out(&self, count: u64) {
+        self.left_out.fetch_add(count, Relaxed);
+    }
+
+    /// Notes that a sweep has resolved this many pairs that were left out.
+    pub fn resolve(&self, count: u64) {
+        let _ = self.left_out.fetch_update(Relaxed, Relaxed, |left_out| Some(left_out.saturating_sub(count)));
     }
 
     /// Returns the heap memory, in bytes.
@@ -67,14 +89,18 @@ mod tests {
 
     #[test]
     fn hashes_come_in_their_order_and_those_beyond_the_limit_are_counted() {
-        let pairs = Pairs::default();
+        let pairs = Pairs::new(u64::MAX);
         assert!((0..QUEUE_MAX as u64).all(|hash| pairs.push(hash)));
         assert!(!pairs.push(1) && !pairs.push(2));
         assert_eq!((pairs.queued(), pairs.left_out()), (QUEUE_MAX as u64, 2));
         assert_eq!(pairs.take(3), [0, 1, 2]);
         assert!(pairs.push(9));
         assert_eq!(pairs.take(usize::MAX).len(), QUEUE_MAX - 2);
-        assert_eq!((pairs.queued(), pairs.begin_sweep(), pairs.left_out()), (0, 2, 0));
+        pairs.leave_out(3);
+        pairs.resolve(4);
+        assert_eq!((pairs.queued(), pairs.left_out()), (0, 1));
+        pairs.resolve(2);
+        assert_eq!(pairs.left_out(), 0);
         assert!(pairs.take(1).is_empty() && pairs.heap_bytes() >= QUEUE_MAX * 8);
     }
 }

@@ -1,6 +1,6 @@
 //! Gets: from the record cache, or from the logs by the entries of the key's hash.
 
-use super::indexed_logs::{IndexedLogs, find};
+use super::indexed_logs::{IndexedLogs, Place, find};
 use super::memory::Memory;
 use crate::Result;
 use crate::batch::{TimestampMs, has_expired};
@@ -99,6 +99,17 @@ impl Reader {
 
     /// Returns the values of several keys, in the order of the keys. The reads overlap.
     pub fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<FoundValue>>> {
+        self.find_places(keys, now_ms, &mut |_, _| ())
+    }
+
+    /// Like [`get_many`](Self::get_many). Passes the place of each record that was read and has one of the keys to
+    /// `place`, with the number of the key.
+    pub fn find_places(
+        &self,
+        keys: &[Key<'_>],
+        now_ms: TimestampMs,
+        place: &mut dyn FnMut(usize, Place),
+    ) -> Result<Vec<Option<FoundValue>>> {
         let mut found = vec![None; keys.len()];
         let mut missed = Vec::new();
         let hashed: Vec<_> =
@@ -117,7 +128,9 @@ impl Reader {
                 wanted.collect::<Vec<_>>()
             });
             self.memory.account_for_read_buffers();
-            find_many(&view, wanted, &mut |wanted, record| {
+            find_many(&view, wanted, &mut |wanted, unit, record| {
+                let segment = view.segment_of(unit);
+                place(wanted.number, Place { unit, segment, bytes: self.logs.data.frame_bytes(record) });
                 let value = self.found(record, now_ms, wanted.ticket);
                 found[wanted.number] =
                     value.map(|value| (Bytes::copy_from_slice(value), record.expires_at_ms));
@@ -128,11 +141,11 @@ impl Reader {
 }
 
 /// Looks several keys up in a view, in rounds: each reads one record for every key that is not found yet, all of them
-/// in flight together. Passes the records of the keys to `show`.
+/// in flight together. Passes the records of the keys to `show`, with their units.
 pub(super) fn find_many(
     view: &DataView,
     mut wanted: Vec<Wanted<'_>>,
-    show: &mut dyn FnMut(&Wanted<'_>, &RecordView<'_>),
+    show: &mut dyn FnMut(&Wanted<'_>, Unit, &RecordView<'_>),
 ) -> Result<()> {
     for round in 0.. {
         wanted.retain(|wanted| wanted.units.len() > round);
@@ -144,7 +157,7 @@ pub(super) fn find_many(
         view.read_many(Purpose::Get, &units, &mut |number, record| {
             if record.key == wanted[number].key.bytes() {
                 is_found[number] = true;
-                show(&wanted[number], record);
+                show(&wanted[number], units[number], record);
             }
             Ok(())
         })?;

@@ -69,7 +69,7 @@ impl LogSnapshot {
             let units = self.index.candidates(key.hash().placement);
             Wanted { number, key: *key, units, ticket: Ticket::NONE }
         });
-        find_many(&self.view, wanted.collect(), &mut |wanted, record| {
+        find_many(&self.view, wanted.collect(), &mut |wanted, _, record| {
             let value = record.value.filter(|_| !record.is_gone(self.now_ms));
             found[wanted.number] = value.map(|value| (Bytes::copy_from_slice(value), record.expires_at_ms));
         })?;

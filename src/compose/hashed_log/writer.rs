@@ -1,7 +1,7 @@
 //! Writes: to the user log, then to the index.
 
 use super::commits::Commits;
-use super::indexed_logs::IndexedLogs;
+use super::indexed_logs::{IndexedLogs, Place};
 use crate::batch::{Durability, HashedWrite, Write};
 use crate::cache::{RecordCache, WriteGuard, cache_hash};
 use crate::compose::KeyStripes;
@@ -47,7 +47,7 @@ impl Writer {
     pub fn write(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<()> {
         let keys = writes.iter().map(|write| write.key().hash());
         // A write waits for an update of its key that has read and not yet written. The sync needs no stripes.
-        let end = self.with_keys(keys, || self.append(writes, durability))?;
+        let end = self.with_keys(keys, || self.append(writes, &[], durability))?;
         self.make_durable(durability, end)
     }
 
@@ -58,8 +58,14 @@ impl Writer {
     }
 
     /// Appends the writes and indexes them, with the writers of their shards locked. Returns the end of the user log
-    /// after them, or `None` if nothing had to be written. The caller is within [`with_keys`](Self::with_keys).
-    pub fn append(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<Option<u64>> {
+    /// after them, or `None` if nothing had to be written. The caller is within [`with_keys`](Self::with_keys), and has
+    /// read the records of some of the keys, at these places.
+    pub fn append(
+        &self,
+        writes: &[HashedWrite<'_>],
+        places: &[Option<Place>],
+        durability: Durability,
+    ) -> Result<Option<u64>> {
         let hashes = writes.iter().map(|write| write.key().hash().placement);
         self.logs.with_writers(hashes, || {
             let health = self.logs.health();
@@ -78,7 +84,7 @@ impl Writer {
                 [single] => (Some(announce(single)), Vec::new()),
                 several => (None, several.iter().map(announce).collect()),
             };
-            health.run(|| self.append_and_index(writes, durability))
+            health.run(|| self.append_and_index(writes, places, durability))
         })
     }
 
@@ -99,7 +105,12 @@ impl Writer {
     }
 
     #[inline]
-    fn append_and_index(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<Option<u64>> {
+    fn append_and_index(
+        &self,
+        writes: &[HashedWrite<'_>],
+        places: &[Option<Place>],
+        durability: Durability,
+    ) -> Result<Option<u64>> {
         let is_absent = |write: &HashedWrite<'_>| {
             is_delete(write) && self.logs.index.candidates(write.key().hash().placement).is_empty()
         };
@@ -108,13 +119,15 @@ impl Writer {
             return Ok(None);
         }
         let records = writes.iter().map(|write| RecordView::from(write.write()));
+        let mut places = places.iter().copied().chain(std::iter::repeat(None));
+        let mut next = || places.next().flatten();
         if let [write] = writes {
             let mut appended = Appended::default();
             let place = |unit, bytes| appended = Appended { unit, bytes };
             let end = self.logs.data.append(USER, records, durability, place)?;
             self.commits.note_end(end);
             self.logs.note_key(&RecordView::from(write.write()));
-            with_scratch(|buffer| self.index(write.key(), is_delete(write), appended, buffer))?;
+            with_scratch(|buffer| self.index(write.key(), is_delete(write), appended, next(), buffer))?;
             return Ok(Some(end));
         }
         let mut appended = Vec::with_capacity(writes.len());
@@ -124,16 +137,24 @@ impl Writer {
         writes.iter().for_each(|write| self.logs.note_key(&RecordView::from(write.write())));
         with_scratch(|buffer| {
             let mut writes = writes.iter().zip(appended);
-            writes
-                .try_for_each(|(write, appended)| self.index(write.key(), is_delete(write), appended, buffer))
+            writes.try_for_each(|(write, appended)| {
+                self.index(write.key(), is_delete(write), appended, next(), buffer)
+            })
         })?;
         Ok(Some(end))
     }
 
-    /// Makes an entry for a record that was appended to the user log, in place of the entry of its key if that can be
-    /// found without reading a finished segment.
+    /// Makes an entry for a record that was appended to the user log, in place of the entry of its key if that is
+    /// known, or can be found without reading a finished segment.
     #[inline]
-    fn index(&self, key: Key<'_>, is_delete: bool, new: Appended, buffer: &mut AlignedBuffer) -> Result<()> {
+    fn index(
+        &self,
+        key: Key<'_>,
+        is_delete: bool,
+        new: Appended,
+        known: Option<Place>,
+        buffer: &mut AlignedBuffer,
+    ) -> Result<()> {
         let hash = key.hash().placement;
         let units = self.logs.index.candidates(hash);
         self.logs.add_live(new.bytes);
@@ -148,7 +169,13 @@ impl Writer {
         }
         let view = self.logs.data.view();
         let (mut unread, mut replaced) = (0, None);
+        // If it was moved since, or its segment's place is that of another segment, it is another entry.
+        let known = known.filter(|known| view.segment_of(known.unit) == known.segment);
         for (rank, unit) in units.iter().enumerate() {
+            if let Some(known) = known.filter(|known| known.unit == *unit) {
+                replaced = Some((rank, *unit, known.bytes));
+                break;
+            }
             if !view.is_open(*unit) {
                 unread += 1;
                 continue;
@@ -182,7 +209,8 @@ impl Writer {
             self.logs.index.insert(hash, new.unit);
         }
         self.logs.add_dead(old, old_bytes);
-        if units.len() > 1 {
+        // The pairs of the old entry are queued; but a tombstone goes only once it was compared with all older entries.
+        if is_delete && units.len() > 1 {
             self.logs.pairs.push(hash);
         }
         Ok(())
@@ -197,7 +225,7 @@ impl Writer {
     ) -> Result<()> {
         let key = self.logs.hasher().key(record.key);
         let new = Appended { unit, bytes: self.logs.data.frame_bytes(record) };
-        self.index(key, record.value.is_none(), new, buffer)
+        self.index(key, record.value.is_none(), new, None, buffer)
     }
 
     /// Returns when a write is as durable as requested. If nothing was written, everything that made that unnecessary

@@ -4,7 +4,7 @@ use super::scan::scan;
 use super::settings::{FlashKeySettings, INFO, NUMBER};
 use super::snapshot::FlashKeySnapshot;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
-use crate::compose::hashed_log::{self, LogSnapshot, Manifest, Opened};
+use crate::compose::hashed_log::{self, FoundValue, LogSnapshot, Manifest, Opened, Place};
 use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::engine::settings::SettingsTable;
@@ -73,13 +73,21 @@ impl FlashKey {
         now_ms: TimestampMs,
         change: &mut Changing<'_>,
     ) -> Result<Option<u64>> {
-        let found = self.get_many(keys, now_ms)?;
+        let mut places = vec![None; keys.len()];
+        let place = &mut |number: usize, place| places[number] = Some(place);
+        let found = to_found(self.parts.reader.find_places(keys, now_ms, place)?);
         let mut changes = vec![Change::Keep; keys.len()];
         change(&found, &mut changes)?;
-        let writes = keys.iter().zip(&changes);
-        let writes: Vec<_> = writes.filter_map(|(key, change)| change.to_write(*key)).collect();
-        if writes.is_empty() { Ok(None) } else { self.parts.writer.append(&writes, durability) }
+        let writes = keys.iter().zip(&changes).zip(places);
+        let (writes, places): (Vec<_>, Vec<Option<Place>>) =
+            writes.filter_map(|((key, change), place)| Some((change.to_write(*key)?, place))).unzip();
+        if writes.is_empty() { Ok(None) } else { self.parts.writer.append(&writes, &places, durability) }
     }
+}
+
+fn to_found(found: Vec<Option<FoundValue>>) -> Vec<Option<Found>> {
+    let to_found = |(value, expires_at_ms)| Found { value, expires_at_ms };
+    found.into_iter().map(|found| found.map(to_found)).collect()
 }
 
 impl Engine for FlashKey {
@@ -111,8 +119,7 @@ impl Engine for FlashKey {
 
     fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
         self.check_open()?;
-        let found = self.parts.reader.get_many(keys, now_ms)?.into_iter();
-        Ok(found.map(|found| found.map(|(value, expires_at_ms)| Found { value, expires_at_ms })).collect())
+        Ok(to_found(self.parts.reader.get_many(keys, now_ms)?))
     }
 
     fn may_contain(&self, key: Key<'_>, _now_ms: TimestampMs) -> Result<bool> {
@@ -256,6 +263,7 @@ impl Engine for FlashKey {
             ("unconfirmed", logs.unconfirmed() as f64),
             ("cleanings", jobs.cleanings.load(Relaxed) as f64),
             ("confirmed", jobs.confirmed.load(Relaxed) as f64),
+            ("sweeps", jobs.sweeps.load(Relaxed) as f64),
             ("saves", jobs.saves.load(Relaxed) as f64),
             ("key_merges", jobs.key_merges.load(Relaxed) as f64),
             ("key_runs", logs.key_runs().0 as f64),

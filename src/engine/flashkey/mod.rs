@@ -23,6 +23,8 @@ mod ordered;
 mod scan;
 mod settings;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 pub use crate::compose::hashed_log::Victim;
 #[doc(hidden)]

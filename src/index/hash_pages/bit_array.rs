@@ -29,6 +29,20 @@ pub(super) fn set(words: &mut [u64], start: usize, width: u32, value: u64) {
     }
 }
 
+/// Sets the `width` bits, 0 to 63, that begin at bit `start`, which were 0. They are in the words, and `value` has no
+/// others.
+#[inline(always)]
+pub(super) fn add(words: &mut [u64], start: usize, width: u32, value: u64) {
+    if width == 0 {
+        return;
+    }
+    let (word, shift) = (start / 64, start % 64);
+    words[word] |= value << shift;
+    if shift + width as usize > 64 {
+        words[word + 1] |= value >> (64 - shift);
+    }
+}
+
 /// Moves the bits from `start` on up by `width`, 1 to 126. The highest bits of the words are lost, and the `width` bits
 /// at `start` are undefined.
 ///

@@ -20,10 +20,12 @@
 //! full. FlashStore (III) has a cuckoo table of 6 bytes per slot, which does not grow.
 
 mod bit_array;
+mod merge;
 mod page;
 #[cfg(test)]
 pub(super) mod tests;
 
+pub use merge::Change;
 pub use page::{Entry, GROUPS_LOG2, GROWTH_WORDS, HashPage, PAGE_HEADER_BYTES, TAG_BITS_MAX, UNIT_BITS_MAX};
 
 use crate::index::BuildError;

@@ -10,7 +10,7 @@
 //!
 //! The counts are the upper half of an Elias–Fano sequence (Elias 1974, Fano 1971) and take some 1.7 bits per entry.
 
-use super::bit_array::{close, get, open, set};
+use super::bit_array::{add, close, get, open, set};
 use crate::coding::Decoder;
 use crate::index::DecodeError;
 use crate::index::bits::select_in_word;
@@ -246,12 +246,24 @@ impl HashPage {
         let (tag_bits, unit_bits) = (tag_bits as u8, unit_bits as u8);
         let mut page = HashPage { words: Vec::new(), len: len as u32, tag_bits, unit_bits };
         page.grow_to(counts_words(len) + (len * page.entry_bits() as usize).div_ceil(64));
+        let (low_bits, unit_bits, entry_bits) =
+            (page.low_bits(), unit_bits.into(), page.entry_bits() as usize);
+        let mut at = page.entries_bit(0);
         for (rank, Entry { tag, unit }) in entries.enumerate() {
-            let (group, low) = page.split_tag(tag);
-            set(&mut page.words, group + rank, 1, 1);
-            page.set_entry(rank, low, unit);
+            let count = (tag >> low_bits) as usize + rank;
+            page.words[count / 64] |= 1 << (count % 64);
+            add(&mut page.words, at, unit_bits, unit);
+            add(&mut page.words, at + unit_bits as usize, low_bits, tag & ((1 << low_bits) - 1));
+            at += entry_bits;
         }
         page
+    }
+
+    /// Returns a page for tags of as many bits with these entries, in the order of their tags.
+    pub(super) fn with_entries(&self, entries: &[Entry]) -> Self {
+        let units = entries.iter().fold(0, |all, entry| all | entry.unit);
+        let unit_bits = (64 - units.leading_zeros()).max(self.unit_bits.into());
+        HashPage::from_sorted(self.tag_bits(), unit_bits, entries.len(), entries.iter().copied())
     }
 
     /// Divides the page by the first bit of the tags, which the tags of the two pages no longer have. The tags have at
@@ -264,6 +276,11 @@ impl HashPage {
             let entries = entries.map(|entry| Entry { tag: entry.tag & ((1 << tag_bits) - 1), ..entry });
             HashPage::from_sorted(tag_bits, self.unit_bits.into(), end - start, entries)
         })
+    }
+
+    /// Returns the units of all entries.
+    pub fn units(&self) -> impl Iterator<Item = u64> {
+        (0..self.len()).map(|rank| self.unit(rank))
     }
 
     /// Returns all entries in the order of their tags.

@@ -17,9 +17,6 @@ const READ_UNIT_BYTES: usize = 4096;
 pub struct Frames {
     slots: Arc<SlotTable>,
     source: Option<Source>,
-    /// The bytes from `position` on that were read.
-    held: Vec<u8>,
-    read_ahead: ReadAhead,
 }
 
 struct Source {
@@ -32,6 +29,11 @@ struct Source {
     end_offset: u64,
     /// The frames that were not yet written.
     unwritten: Vec<u8>,
+    /// The bytes that were read. Those of `position` begin at `at`, which is after the end if these bytes are to be
+    /// skipped.
+    held: Vec<u8>,
+    at: usize,
+    read_ahead: ReadAhead,
 }
 
 impl Frames {
@@ -43,10 +45,11 @@ impl Frames {
         let source = source.map(|(log, segment)| {
             let (written, unwritten) = log.unwritten_of(&segment);
             let (position, end_offset) = (segment.base, segment.offset_of(written));
-            Source { log, segment, position, offset: 0, end_offset, unwritten }
+            let read_ahead = ReadAhead::new(purpose, READ_BYTES, READ_UNIT_BYTES);
+            let (offset, held, at) = (0, Vec::new(), 0);
+            Source { log, segment, position, offset, end_offset, unwritten, held, at, read_ahead }
         });
-        let read_ahead = ReadAhead::new(purpose, READ_BYTES, READ_UNIT_BYTES);
-        Frames { slots, source, held: Vec::new(), read_ahead }
+        Frames { slots, source }
     }
 
     /// Passes the records of about the next `bytes` bytes of frames to `visit`, each with its unit and the length of
@@ -61,66 +64,113 @@ impl Frames {
         visit: &mut dyn FnMut(Unit, &RecordView<'_>, u32) -> Result<()>,
     ) -> Result<bool> {
         let Some(source) = &mut self.source else { return Ok(false) };
-        let (mut at, mut needed) = (0, 1);
-        loop {
-            match source.log.format().decode_frame(source.position, &self.held[at..]) {
-                Ok((frame, length)) => {
-                    if let Frame::Record { record, .. } = frame {
-                        visit(self.slots.unit_of(&source.segment, source.position), &record, length as u32)?;
-                    }
-                    (at, needed) = (at + length, 1);
-                    source.position += length as u64;
-                    if at >= bytes {
-                        break;
-                    }
-                }
-                Err(RecordProblem::Malformed(_)) => return Err(source.damaged()),
-                Err(RecordProblem::Short(wanted)) => {
-                    self.held.drain(..at);
-                    at = 0;
-                    needed = wanted.max(needed + 1);
-                    if !source.read(&mut self.read_ahead, needed, &mut self.held)? {
-                        return if self.held.is_empty() { Ok(false) } else { Err(source.damaged()) };
-                    }
-                }
+        let (start, table) = (source.position, &self.slots);
+        let (slots, base) = (source.segment.slots, source.segment.base);
+        while source.position < start + bytes as u64 {
+            let unit = table.unit_in(slots, source.position - base);
+            let has_frame = source.next(&mut |frame, length| match frame {
+                Frame::Record { record, .. } => visit(unit, record, length),
+                _ => Ok(()),
+            })?;
+            if !has_frame {
+                return Ok(false);
             }
         }
-        self.held.drain(..at);
-        Ok(!self.held.is_empty() || source.has_more())
+        Ok(source.has_more())
+    }
+
+    /// Passes the record at a unit to `visit`, with the length of its frame. `number` is that of the unit
+    /// [within the segment](super::DataView::locate), and not before a record that was passed; what lies between is
+    /// read and not examined. Returns false if there is no segment.
+    ///
+    /// # Errors
+    /// As those of [`next_piece`](Self::next_piece).
+    pub fn record_at(
+        &mut self,
+        number: u32,
+        visit: &mut dyn FnMut(&RecordView<'_>, u32) -> Result<()>,
+    ) -> Result<bool> {
+        let Some(source) = &mut self.source else { return Ok(false) };
+        let position = self.slots.position_in(&source.segment, number.into());
+        let skipped = position.saturating_sub(source.position);
+        source.position += skipped;
+        source.at += skipped as usize;
+        let (mut is_record, position) = (false, source.position);
+        source.next(&mut |frame, length| match frame {
+            Frame::Record { record, .. } => {
+                is_record = true;
+                visit(record, length)
+            }
+            _ => Ok(()),
+        })?;
+        if is_record { Ok(true) } else { Err(source.damaged(position)) }
+    }
+
+    /// Returns the position of the next frame; 0 if there is no segment.
+    pub fn position(&self) -> u64 {
+        self.source.as_ref().map_or(0, |source| source.position)
     }
 
     /// Returns the memory of the reader, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        let unwritten = self.source.as_ref().map_or(0, |source| source.unwritten.capacity());
-        self.held.capacity() + unwritten + self.read_ahead.heap_bytes()
+        self.source.as_ref().map_or(0, |source| {
+            source.held.capacity() + source.unwritten.capacity() + source.read_ahead.heap_bytes()
+        })
     }
 }
 
 impl Source {
     fn has_more(&self) -> bool {
-        self.offset < self.end_offset || !self.unwritten.is_empty()
+        self.at < self.held.len() || self.offset < self.end_offset || !self.unwritten.is_empty()
     }
 
-    /// Reads until at least `needed` bytes are held. Returns whether there are more than before.
-    fn read(&mut self, ahead: &mut ReadAhead, needed: usize, held: &mut Vec<u8>) -> Result<bool> {
-        let before = held.len();
+    /// Passes the next frame to `visit`, with its length. Returns false at the end.
+    fn next(&mut self, visit: &mut dyn FnMut(&Frame<'_>, u32) -> Result<()>) -> Result<bool> {
+        let mut needed = 1;
+        loop {
+            let held = self.held.get(self.at..).unwrap_or_default();
+            match self.log.format().decode_frame(self.position, held) {
+                Ok((frame, length)) => {
+                    visit(&frame, length as u32)?;
+                    self.at += length;
+                    self.position += length as u64;
+                    return Ok(true);
+                }
+                Err(RecordProblem::Malformed(_)) => return Err(self.damaged(self.position)),
+                Err(RecordProblem::Short(wanted)) => {
+                    needed = wanted.max(needed + 1);
+                    if !self.read(needed)? {
+                        let is_end = self.at == self.held.len();
+                        return if is_end { Ok(false) } else { Err(self.damaged(self.position)) };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads until at least `needed` bytes of the next frame are held. Returns whether there are more than before.
+    fn read(&mut self, needed: usize) -> Result<bool> {
+        let passed = self.at.min(self.held.len());
+        self.held.drain(..passed);
+        self.at -= passed;
+        let before = self.held.len();
         if self.offset < self.end_offset {
             let header = SEGMENT_HEADER_BYTES.saturating_sub(self.offset as usize);
-            let missing = header + needed.saturating_sub(held.len());
-            let rest = self.offset..self.end_offset;
-            self.offset = ahead.read(self.segment.file(), rest, missing, |offset, bytes| {
+            let missing = header + (self.at + needed).saturating_sub(before);
+            let (rest, held) = (self.offset..self.end_offset, &mut self.held);
+            self.offset = self.read_ahead.read(self.segment.file(), rest, missing, |offset, bytes| {
                 let skip = SEGMENT_HEADER_BYTES.saturating_sub(offset as usize).min(bytes.len());
                 held.extend_from_slice(&bytes[skip..]);
                 Ok(())
             })?;
         }
         if self.offset >= self.end_offset {
-            held.append(&mut self.unwritten);
+            self.held.append(&mut self.unwritten);
         }
-        Ok(held.len() > before)
+        Ok(self.held.len() > before)
     }
 
-    fn damaged(&self) -> crate::Error {
-        self.segment.damaged(self.position, "bytes that are not a frame of this position")
+    fn damaged(&self, position: u64) -> crate::Error {
+        self.segment.damaged(position, "bytes that are not a frame of this position")
     }
 }

@@ -286,6 +286,11 @@ impl DataLogs {
         logs.try_for_each(|(log, (from, end))| log.copy_to(target, database_id, *from, *end))
     }
 
+    /// Returns the number of units of a slot: slot s has those from s times this number on.
+    pub fn units_per_slot(&self) -> u64 {
+        self.shared.slots.units_per_slot()
+    }
+
     /// Returns the bytes of all segments on flash, with the space that is reserved for appending.
     pub fn disk_bytes(&self) -> u64 {
         self.shared.logs.iter().map(|log| log.disk_bytes()).sum()

@@ -94,6 +94,13 @@ impl DataView {
         Some((segment.class.number(), segment.base))
     }
 
+    /// Returns class and base of the segment of a unit, and the number of the unit among those of the segment; `None`
+    /// also if that has more than 32 bits.
+    pub fn locate(&self, unit: Unit) -> Option<((u8, u64), u32)> {
+        let (segment, number) = self.shared.slots.locate(&self.list, unit)?;
+        Some(((segment.class.number(), segment.base), u32::try_from(number).ok()?))
+    }
+
     /// Returns the [order](SegmentInfo::order) of the segment of a unit.
     pub fn order_of(&self, unit: Unit) -> Option<u64> {
         let (segment, _) = self.shared.slots.find(&self.list, unit)?;

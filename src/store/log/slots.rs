@@ -56,6 +56,11 @@ impl SlotTable {
         }
     }
 
+    /// Returns the number of units of a slot.
+    pub fn units_per_slot(&self) -> u64 {
+        self.units_per_slot
+    }
+
     /// Returns the number of segments that are complete and not finished.
     pub fn unfinished(&self) -> u64 {
         self.unfinished.load(Ordering::Acquire)
@@ -190,9 +195,19 @@ impl SlotTable {
 
     /// Returns the segment that a unit is in, and its position in the log.
     pub fn find<'a>(&self, list: &'a SlotList, unit: Unit) -> Option<(&'a Arc<Segment>, u64)> {
+        let (segment, number) = self.locate(list, unit)?;
+        Some((segment, self.position_in(segment, number)))
+    }
+
+    /// Returns the segment that a unit is in, and its number among the units of the segment.
+    pub fn locate<'a>(&self, list: &'a SlotList, unit: Unit) -> Option<(&'a Arc<Segment>, u64)> {
         let segment = list.segments.get((unit / self.units_per_slot) as usize)?.as_ref()?;
-        let first = u64::from(segment.slots.first) * self.units_per_slot;
-        Some((segment, segment.base + (unit - first) * self.unit_bytes))
+        Some((segment, unit - u64::from(segment.slots.first) * self.units_per_slot))
+    }
+
+    /// Returns the position in the log of the unit with this number among those of a segment.
+    pub fn position_in(&self, segment: &Segment, number: u64) -> u64 {
+        segment.base + number * self.unit_bytes
     }
 }
 

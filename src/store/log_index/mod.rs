@@ -38,10 +38,10 @@ pub use saved::{
 };
 pub use snapshot::{IndexRange, IndexSnapshot};
 
-use crate::device::Directory;
+use crate::device::{Directory, in_parallel};
 use crate::index::hash_pages::{HASH_BITS_MIN, HashPages, TAG_BITS_MAX};
-use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, RwLock};
 use crate::{Error, Result};
 use operations::{Operation, Pending};
 use redo::Redo;
@@ -207,6 +207,27 @@ impl LogIndex {
             range.extend(self.settings, number, &self.shards[number].read().pages, from, limit);
         };
         IndexRange::collect(self.settings, from, each)
+    }
+
+    /// Returns the number of entries that point to each slot of `slot_units` units, by the number of the slot. Reads
+    /// all entries, on as many threads as there are processors.
+    pub fn entries_per_slot(&self, slot_units: u64) -> Vec<u64> {
+        let all: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+        in_parallel(self.len(), self.shards.iter(), |shard| {
+            let mut counts: Vec<u64> = Vec::new();
+            for unit in shard.read().pages.pages().iter().flat_map(|page| page.units()) {
+                let slot = (unit / slot_units.max(1)) as usize;
+                if counts.len() <= slot {
+                    counts.resize(slot + 1, 0);
+                }
+                counts[slot] += 1;
+            }
+            let mut all = all.lock();
+            let slots = all.len().max(counts.len());
+            all.resize(slots, 0);
+            all.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
+        });
+        std::mem::take(&mut all.lock())
     }
 
     /// Returns the number of entries.

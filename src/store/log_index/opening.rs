@@ -5,7 +5,7 @@ use super::operations::{Lsn, OpenedShard, Pending};
 use super::redo::{Redo, SEGMENT_BYTES};
 use super::saved::{SavedFile, SavedIndex};
 use super::{LogIndex, LogIndexSettings, Shard};
-use crate::device::Directory;
+use crate::device::{Directory, in_parallel};
 use crate::health::Health;
 use crate::index::hash_pages::HashPages;
 use crate::progress::Progress;
@@ -15,10 +15,12 @@ use crate::sync::RwLock;
 use crate::sync::atomic::AtomicU64;
 use crate::{Error, Result};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The number of operations that are applied together, in the order of the hashes: a page is then in the cache of the
-/// processor for all its operations. They take 24 bytes each.
+/// The number of operations that are applied together: this, or this share of the entries if that is more. They take 24
+/// bytes each, and cost the less the more there are for a page.
 const OPERATIONS_AT_ONCE: usize = if cfg!(test) { 1 << 8 } else { 1 << 20 };
+const SHARE_AT_ONCE: usize = 4;
 
 /// What an opened index contains.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,7 +59,11 @@ impl Replay<'_> {
         self.follow(position, header)?;
         self.waiting += count;
         self.operations += count as u64;
-        if self.waiting >= OPERATIONS_AT_ONCE { self.apply(position) } else { Ok(()) }
+        if self.waiting < OPERATIONS_AT_ONCE {
+            return Ok(());
+        }
+        let entries: u64 = self.shards.iter().map(|shard| shard.pages.len()).sum();
+        if self.waiting >= entries as usize / SHARE_AT_ONCE { self.apply(position) } else { Ok(()) }
     }
 
     /// Checks that a record is of the flush of the last one, or of the next flush, and that the first one leaves out
@@ -77,9 +83,13 @@ impl Replay<'_> {
     }
 
     fn apply(&mut self, position: u64) -> Result<()> {
+        let is_applied = AtomicBool::new(true);
+        let apply = |shard: &mut OpenedShard| {
+            is_applied.fetch_and(shard.apply(), Ordering::Relaxed);
+        };
+        in_parallel(self.waiting as u64, self.shards.iter_mut(), apply);
         self.waiting = 0;
-        let is_applied = self.shards.iter_mut().all(OpenedShard::apply);
-        match is_applied {
+        match is_applied.into_inner() {
             true => Ok(()),
             false => Err(self.corrupt(position, "operations on entries of the index", "others".to_string())),
         }

@@ -1,7 +1,7 @@
 //! Changes of a shard, and those that are not in the redo log yet.
 
 use super::Unit;
-use crate::index::hash_pages::HashPages;
+use crate::index::hash_pages::{Change, HashPages};
 
 /// In place of a unit that an operation does not have.
 const NONE: Unit = Unit::MAX;
@@ -82,6 +82,20 @@ impl Operation {
     }
 }
 
+impl Change for Operation {
+    fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    fn from(&self) -> Option<Unit> {
+        Some(self.from).filter(|unit| *unit != NONE)
+    }
+
+    fn to(&self) -> Option<Unit> {
+        Some(self.to).filter(|unit| *unit != NONE)
+    }
+}
+
 /// Operations of a shard in their order.
 pub(super) type Run = Vec<Operation>;
 
@@ -149,9 +163,6 @@ impl OpenedShard {
 
     /// Applies the waiting operations. Returns `false` if an entry that one removes or replaces does not exist.
     pub fn apply(&mut self) -> bool {
-        // The sort is stable: operations of one hash keep their order.
-        self.waiting.sort_by_key(|operation| operation.hash);
-        let pages = &mut self.pages;
-        self.waiting.drain(..).all(|operation| operation.apply(pages))
+        self.pages.apply_all(&std::mem::take(&mut self.waiting))
     }
 }

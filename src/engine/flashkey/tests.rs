@@ -1,0 +1,146 @@
+use super::{FlashKey, FlashKeySettings};
+use crate::batch::{Durability, HashedWrite, TimestampMs};
+use crate::device::memory::MemoryDirectory;
+use crate::device::{Access, Directory, Purpose};
+use crate::engine::{Change, CommonSettings, Engine, Found, Step};
+use std::collections::BTreeMap;
+
+const NOW_MS: TimestampMs = 1;
+
+/// A database in memory, and the values that it must have.
+struct Checked {
+    engine: FlashKey,
+    directory: Directory,
+    wanted: BTreeMap<u32, Vec<u8>>,
+}
+
+/// Settings with which the queue of pairs has little space.
+fn settings() -> FlashKeySettings {
+    FlashKeySettings::default().segment_bytes(4096).sweep_at(0.05)
+}
+
+impl Checked {
+    fn create() -> Checked {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let common = CommonSettings { partitions: Some(4), ..CommonSettings::default() };
+        FlashKey::create(&directory, &settings(), &common, Some([1, 2])).unwrap();
+        let engine = FlashKey::open(directory.clone(), &settings(), &common, &mut |_, _| true).unwrap();
+        Checked { engine, directory, wanted: BTreeMap::new() }
+    }
+
+    fn put(&mut self, keys: impl Iterator<Item = u32>, value: &[u8]) {
+        let hasher = self.engine.hasher();
+        for key in keys {
+            let bytes = key.to_be_bytes();
+            let write = HashedWrite::put(hasher.key(&bytes), value, 0);
+            self.engine.write(&[write], Durability::Buffered, &|| NOW_MS).unwrap();
+            self.wanted.insert(key, value.to_vec());
+        }
+    }
+
+    fn delete(&mut self, keys: impl Iterator<Item = u32>) {
+        let hasher = self.engine.hasher();
+        for key in keys {
+            let bytes = key.to_be_bytes();
+            let write = HashedWrite::delete(hasher.key(&bytes));
+            self.engine.write(&[write], Durability::Buffered, &|| NOW_MS).unwrap();
+            self.wanted.remove(&key);
+        }
+    }
+
+    fn work(&self) {
+        while self.engine.step(NOW_MS).unwrap() == Step::Worked {}
+    }
+
+    fn detail(&self, name: &str) -> f64 {
+        let details = self.engine.stats().details;
+        details.iter().find(|(other, _)| *other == name).unwrap().1
+    }
+
+    fn check(&self, keys: u32) {
+        for key in 0..keys {
+            let mut value = Vec::new();
+            let bytes = key.to_be_bytes();
+            let found = self.engine.get_into(self.engine.hasher().key(&bytes), NOW_MS, &mut value).unwrap();
+            assert_eq!(found.map(|_| value), self.wanted.get(&key).cloned(), "key {key}");
+        }
+    }
+}
+
+#[test]
+fn a_sweep_removes_the_older_entry_of_each_key_and_the_deleted_keys() {
+    // Records of 20 bytes are read in the order of the segments, those of 700 bytes one by one.
+    for (value, keys) in [(vec![1; 20], 3_000), (vec![1; 700], 300)] {
+        let mut checked = Checked::create();
+        checked.put(0..keys, &value);
+        checked.work();
+        for round in 0..3 {
+            let other = vec![round; value.len()];
+            checked.put((0..keys).filter(|key| key % 3 != 0), &other);
+        }
+        checked.delete((0..keys).filter(|key| key % 5 == 0));
+        assert!(checked.detail("unconfirmed") > 100.0);
+        checked.engine.request_compaction().unwrap();
+        checked.work();
+        assert!(checked.detail("sweeps") >= 1.0);
+        assert_eq!(checked.detail("unconfirmed"), 0.0);
+        assert_eq!(checked.engine.stats().records, checked.wanted.len() as u64);
+        checked.check(keys);
+    }
+}
+
+#[test]
+fn records_that_move_or_change_during_a_sweep_are_found_and_swept_later() {
+    let mut checked = Checked::create();
+    let keys = 3_000;
+    checked.put(0..keys, &[0; 20]);
+    checked.work();
+    for round in 1..40u8 {
+        checked.put(
+            (0..keys).filter(|key| key.wrapping_mul(2_654_435_761) >> 28 == u32::from(round % 16)),
+            &[round; 20],
+        );
+        // Some pieces of cleaning and of sweeps between writes to the same keys.
+        for _ in 0..round {
+            checked.engine.step(NOW_MS).unwrap();
+        }
+        checked.delete((0..keys).filter(|key| key % 40 == u32::from(round)));
+    }
+    checked.check(keys);
+    checked.engine.request_compaction().unwrap();
+    checked.work();
+    assert_eq!(checked.engine.stats().records, checked.wanted.len() as u64);
+    checked.check(keys);
+}
+
+#[test]
+fn an_update_replaces_the_entry_that_it_has_read_without_a_later_comparison() {
+    let mut checked = Checked::create();
+    checked.put(0..500, &[0; 100]);
+    checked.engine.request_compaction().unwrap();
+    checked.work();
+    let hasher = checked.engine.hasher();
+    let before = checked.directory.io().of(Purpose::Collect).reads;
+    for key in 0..500u32 {
+        let bytes = key.to_be_bytes();
+        let change = if key % 2 == 0 {
+            Change::Delete
+        } else {
+            Change::Put { value: vec![1; 100].into(), expires_at_ms: 0 }
+        };
+        let update = &mut |found: &[Option<Found>], changes: &mut [Change]| {
+            assert!(found[0].is_some());
+            changes[0] = change.clone();
+            Ok(())
+        };
+        checked.engine.update_many(&[hasher.key(&bytes)], Durability::Buffered, NOW_MS, update).unwrap();
+        match key % 2 {
+            0 => checked.wanted.remove(&key),
+            _ => checked.wanted.insert(key, vec![1; 100]),
+        };
+    }
+    assert_eq!(checked.detail("unconfirmed"), 0.0);
+    assert_eq!(checked.engine.stats().records, 250);
+    assert_eq!(checked.directory.io().of(Purpose::Collect).reads, before);
+    checked.check(500);
+}
