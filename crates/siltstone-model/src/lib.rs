@@ -10,6 +10,8 @@
 //!   settings.
 //! - [`FlashKey`]: section VI-C of its paper. [`FlashStore`], [`BloomStore`] and [`Mica`]: what their papers state
 //!   about memory and recycling. Three of them have a log that is cleaned from its oldest end: [`Cleaning`].
+//!   [`FlashKeyLayout`] is Siltstone's engine, whose segments are cleaned by [`SegmentCleaning`]; [`Separation`] is the
+//!   least that any cleaning can write.
 //!
 //! The [`planner`] chooses among the engines and their parameters. [`figures`] has the figures of the dissertation.
 //!
@@ -44,7 +46,7 @@ pub use cleaning::{Cleaning, Separation};
 pub use cola::Cola;
 pub use error::ModelError;
 pub use flash::{Flash, YEAR_S};
-pub use flashkey::FlashKey;
+pub use flashkey::{FlashKey, FlashKeyLayout, FlashKeyRam, FlashKeyStore, FlashKeyWrites};
 pub use flashstore::{FlashStore, Recycling};
 pub use key_stream::KeyStream;
 pub use lambert_w::lambert_w;

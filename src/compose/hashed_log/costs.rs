@@ -8,8 +8,11 @@ pub use super::background::{
 };
 pub use super::clean::PIECE_BYTES as CLEAN_PIECE_BYTES;
 pub use super::open::unit_bytes;
-pub use super::pairs::QUEUE_MAX;
+pub use super::pairs::{PAIR_BYTES, queue_max};
 pub use super::policy::{SegmentCounts, choose, class_of};
+pub use super::sweep::{
+    READ_BYTES_MAX as CONFIRM_BYTES_MIN, TABLE_BYTES_MIN as SWEEP_BYTES_MIN, TABLE_SHARE as SWEEP_SHARE,
+};
 pub use crate::compose::KEY_STRIPES_BYTES;
 pub use crate::index::hash_pages::{
     GROUPS_LOG2, GROWTH_WORDS, PAGE_BYTES, PAGE_ENTRIES, PAGE_HEADER_BYTES, PAGE_LINK_BYTES,
@@ -17,7 +20,7 @@ pub use crate::index::hash_pages::{
 pub use crate::store::data_logs::CLASSES;
 pub use crate::store::file::{FILE_ALIGNMENT, FOOTER_BYTES, FOOTER_COPIES};
 pub use crate::store::log::format::{FRAME_CRC_BYTES, MARKER_BYTES, SEGMENT_HEADER_BYTES};
-pub use crate::store::log::{BUFFER_BYTES_MAX, SEGMENT_BYTES};
+pub use crate::store::log::{BUFFER_BYTES_MAX, READ_BYTES_GUESS, SEGMENT_BYTES};
 pub use crate::store::log_index::{
     OPERATION_BYTES, REDO_HEADER_BYTES, SAVED_BLOCK_BYTES, SAVED_PAGE_BYTES, SAVED_SHARD_BYTES, SHARD_BYTES,
 };

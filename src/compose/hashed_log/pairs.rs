@@ -7,8 +7,16 @@ use std::collections::VecDeque;
 
 /// The maximum number of hashes that are queued, and the bytes of a segment per hash: a database of small segments
 /// queues fewer.
-pub const QUEUE_MAX: usize = 65_536;
+const QUEUE_MAX: usize = 65_536;
 const SEGMENT_BYTES_PER_HASH: u64 = 64;
+
+/// The memory of a queued hash, in bytes.
+pub const PAIR_BYTES: usize = size_of::<u64>();
+
+/// Returns the maximum number of hashes that a database with segments of this size queues.
+pub fn queue_max(segment_bytes: u64) -> usize {
+    QUEUE_MAX.min((segment_bytes / SEGMENT_BYTES_PER_HASH) as usize)
+}
 
 /// The queue of hashes whose entries are to be compared. It is bounded: pairs that find it full are only counted, and
 /// found again by a *sweep* of the index.
@@ -24,7 +32,7 @@ impl Pairs {
     /// Makes an empty queue.
     pub fn new(segment_bytes: u64) -> Pairs {
         Pairs {
-            queue_max: QUEUE_MAX.min((segment_bytes / SEGMENT_BYTES_PER_HASH) as usize),
+            queue_max: queue_max(segment_bytes),
             queue: Mutex::default(),
             queued: AtomicU64::new(0),
             left_out: AtomicU64::new(0),

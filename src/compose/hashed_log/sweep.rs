@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// Records of more bytes than this, on average, are confirmed one by one.
-const READ_BYTES_MAX: u64 = 512;
+pub const READ_BYTES_MAX: u64 = 512;
 /// The number of entries that a step searches, and that it searches if it confirms.
 const ENTRIES: usize = 16_384;
 const CONFIRMED_ENTRIES: usize = 2_048;
@@ -28,8 +28,8 @@ const CONFIRMED_ENTRIES: usize = 2_048;
 const PIECE_BYTES: u64 = 1 << 20;
 /// The table of collected entries takes at most this share of the index, or this many bytes if that is more. The
 /// entries that it has no space for are the next part of the sweep.
-const TABLE_SHARE: usize = 4;
-const TABLE_BYTES_MIN: usize = 64 << 10;
+pub const TABLE_SHARE: usize = 4;
+pub const TABLE_BYTES_MIN: usize = 64 << 10;
 
 /// The segments with collected records, by class and base; each in the order of the units after it was read.
 type Table = BTreeMap<(u8, u64), Vec<Doubtful>>;

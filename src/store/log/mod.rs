@@ -22,6 +22,7 @@ mod segment;
 mod slots;
 
 pub(in crate::store) use read::Decoded;
+pub use read::READ_BYTES_GUESS;
 pub(in crate::store) use recovery::DataSegments;
 pub use recovery::{LogSettings, Recovered};
 pub use segment::LogView;
@@ -37,7 +38,6 @@ use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::{Error, Result};
 use format::{LogFormat, Slots};
-use read::READ_BYTES_GUESS;
 use segment::Segments;
 use std::sync::Arc;
 

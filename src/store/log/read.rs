@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// The maximum number of bytes that are read at first for a record of unknown size.
-pub(super) const READ_BYTES_GUESS: usize = 4096;
+pub const READ_BYTES_GUESS: usize = 4096;
 
 /// What bytes at the position of a record are.
 pub(in crate::store) enum Decoded<'a> {

@@ -5,8 +5,8 @@ use crate::quantity::{Skew, parse_bytes, parse_count, parse_skew};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use siltstone_model::{
-    BloomStore, Cola, FlashKey, FlashStore, LevelDb, LevelDbWrites, Mica, Popularity, Samt, Silt, SiltLayout,
-    simulate_leveldb,
+    BloomStore, Cola, FlashKey, FlashKeyLayout, FlashStore, LevelDb, LevelDbWrites, Mica, Popularity, Samt,
+    Separation, Silt, SiltLayout, simulate_leveldb,
 };
 
 pub const WA_EXAMPLES: &str = "
@@ -14,7 +14,8 @@ pub const WA_EXAMPLES: &str = "
   siltstone model wa --system leveldb --keys 1e8 --value-size 984 --skew zipf:0.99 --optimize --json
   siltstone model wa --system silt --keys 1e9 --skew zipf:0.99 --merge-ratio 0.5
   siltstone model wa --system silt-paper --keys 1e8 --value-size 1008 --partitions 4 --merge-keys 7.5e6
-  siltstone model wa --system flashkey --keys 4e9 --key-size 20 --value-size 800 --over-provision 0.18";
+  siltstone model wa --system flashkey --keys 1e9 --key-size 20 --value-size 800 --skew zipf:0.99 --space 1.5
+  siltstone model wa --system flashkey-paper --keys 4e9 --key-size 20 --value-size 800 --over-provision 0.18";
 pub const RA_EXAMPLES: &str = "
   siltstone model ra --system silt --keys 1e9 --filter-bits 8
   siltstone model ra --system leveldb --keys 2e6 --value-size 984 --simulate
@@ -24,7 +25,7 @@ pub const RAM_EXAMPLES: &str = "
   siltstone model ram --system flashstore --keys 7e8 --flash-bytes 160GB";
 pub const SA_EXAMPLES: &str = "
   siltstone model sa --system silt --keys 1e9 --key-size 20 --value-size 44
-  siltstone model sa --system flashkey --keys 4e9 --over-provision 0.18 --json";
+  siltstone model sa --system flashkey-paper --keys 4e9 --over-provision 0.18 --json";
 
 /// The quantity that a model computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +48,10 @@ enum SystemArg {
     Silt,
     /// SILT as in the dissertation: 2.4 and Algorithm 5
     SiltPaper,
-    /// FlashKey: VI-C of its paper
+    /// The engine FlashKey of this program
     Flashkey,
+    /// FlashKey: VI-C of its paper
+    FlashkeyPaper,
     /// FlashStore: 4.4 and 4.5 of its paper
     Flashstore,
     /// BloomStore: II to IV of its paper
@@ -120,7 +123,7 @@ struct Parameters {
     /// silt: size of a block on flash
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4096")]
     block_bytes: f64,
-    /// silt, mica: records differ in size
+    /// silt, flashkey, mica: records differ in size
     #[arg(long)]
     variable: bool,
     /// silt-paper: d, the number of keys in the HashStores of a partition at which they are merged; by default 0.3 of
@@ -130,10 +133,16 @@ struct Parameters {
     /// silt-paper: k
     #[arg(long, value_name = "K", default_value_t = 15.0)]
     tag_bits: f64,
-    /// flashkey, bloomstore: extra space, as a fraction of the data
+    /// flashkey: bytes of the logs per byte of live records
+    #[arg(long, value_name = "RATIO", default_value_t = FlashKeyLayout::new(1.0, 1.0).space)]
+    space: f64,
+    /// flashkey: size of a segment of the logs
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    segment_bytes: Option<f64>,
+    /// flashkey-paper, bloomstore: extra space, as a fraction of the data
     #[arg(long, value_name = "SHARE", default_value_t = 0.18)]
     over_provision: f64,
-    /// flashkey: the fraction of its hash table that is in memory
+    /// flashkey-paper: the fraction of its hash table that is in memory
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     table_cached: f64,
     /// flashstore: the size of the flash; the rest of the data goes to a disk
@@ -201,6 +210,7 @@ impl SystemArgs {
             SystemArg::Silt => self.silt(measure, popularity, &self.layout().silt(self.keys)?),
             SystemArg::SiltPaper => self.silt(measure, popularity, &self.silt_of_the_paper()?),
             SystemArg::Flashkey => self.flashkey(measure, popularity),
+            SystemArg::FlashkeyPaper => self.flashkey_of_the_paper(measure, popularity),
             SystemArg::Flashstore => self.flashstore(measure, popularity),
             SystemArg::Bloomstore => self.bloomstore(measure, popularity),
             SystemArg::Mica | SystemArg::MicaPaper => self.mica(measure),
@@ -337,6 +347,44 @@ impl SystemArgs {
     }
 
     fn flashkey(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
+        let parameters = &self.parameters;
+        let layout = FlashKeyLayout::new(self.key_size, self.value_size);
+        let segment_bytes = parameters.segment_bytes.unwrap_or(layout.segment_bytes);
+        let layout =
+            FlashKeyLayout { fixed: !parameters.variable, space: parameters.space, segment_bytes, ..layout };
+        let store = layout.store(self.keys)?;
+        Ok(match measure {
+            Measure::Writes => {
+                let appends = store.appends_per_put(popularity)?;
+                let writes = store.writes(popularity, appends);
+                let room = self.keys * parameters.space;
+                named(&[
+                    ("write_amplification", writes.total()),
+                    ("puts", writes.puts),
+                    ("moved", writes.moved),
+                    ("markers", writes.markers),
+                    ("redo", writes.redo),
+                    ("saved_index", writes.saved_index),
+                    ("filling", store.writes_of_filling().total()),
+                    ("appends_per_put", appends),
+                    ("least_appends_per_put", Separation::least(popularity, room)?.appends_per_put),
+                ])
+            }
+            Measure::Reads => named(&[
+                ("reads_per_get", store.reads_per_get()),
+                ("reads_per_miss", store.reads_per_miss()),
+                ("confirming_reads_per_put", 1.0 - store.replaced_at_once(popularity)),
+            ]),
+            Measure::Memory => {
+                let mut values = memory(self.keys, store.ram().total());
+                values.extend(named(&[("ram_peak_bytes", store.ram_peak().total())]));
+                values
+            }
+            Measure::Space => named(&[("space_amplification", store.space_amplification())]),
+        })
+    }
+
+    fn flashkey_of_the_paper(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
         let over_provision = self.parameters.over_provision;
         let paper = FlashKey::paper(self.keys, self.key_size, self.value_size, over_provision);
         let flashkey = FlashKey { table_cached: self.parameters.table_cached, ..paper };
@@ -438,7 +486,7 @@ mod tests {
         near(first(Measure::Writes, "--system leveldb --keys 1e8 --value-size 984 --optimize"), 23.67);
         let silt = "--system silt-paper --keys 1e8 --value-size 1008 --merge-keys 7.5e6";
         near(first(Measure::Writes, silt), 5.4);
-        let flashkey = "--system flashkey --keys 1e9 --key-size 20 --value-size 800";
+        let flashkey = "--system flashkey-paper --keys 1e9 --key-size 20 --value-size 800";
         near(first(Measure::Writes, flashkey), 3.68);
         near(
             first(Measure::Memory, "--system bloomstore --keys 1e9 --value-size 48 --over-provision 0") / 1e9,
@@ -461,7 +509,7 @@ mod tests {
                     Measure::Space => has_no_space,
                     Measure::Writes | Measure::Reads => only_in_memory,
                 };
-                // FlashKey needs no memory for its data.
+                // FlashKey of the paper needs no memory for its data.
                 let is_result = |(_, value): &(String, f64)| {
                     value.is_finite() && (*value > 0.0 || measure == Measure::Memory)
                 };

@@ -118,6 +118,9 @@ struct HardwareArgs {
     /// The capacity of the flash, such as 1TB
     #[arg(long, value_parser = parse_bytes, default_value = "1TB")]
     flash: f64,
+    /// The most bytes on flash per byte of items, such as 1.5
+    #[arg(long, value_name = "RATIO", value_parser = parse_count)]
+    space: Option<f64>,
     /// Number of erase cycles per flash cell
     #[arg(long, value_name = "CYCLES", value_parser = parse_count, default_value = "3000")]
     endurance: f64,
@@ -246,6 +249,7 @@ impl PlanArgs {
         let hardware = &self.hardware;
         demand.ram_bytes = hardware.ram;
         demand.flash = Flash { bytes: hardware.flash, erase_cycles: hardware.endurance };
+        demand.space = hardware.space.unwrap_or(f64::INFINITY);
         demand.lifetime_s = hardware.lifetime;
         demand.reads_per_s = hardware.reads;
         demand.read_bytes_per_s = hardware.read_bandwidth;

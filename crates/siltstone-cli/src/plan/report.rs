@@ -12,6 +12,9 @@ use std::io::{self, Write};
 /// The maximum number of keys of the `bench db` command that tries a plan.
 const TRIED_KEYS_MAX: f64 = 1e7;
 
+/// Puts per key after which cleaning has reached its steady state.
+const FLASHKEY_OVERWRITES: usize = 4;
+
 /// Returns the demand as JSON.
 pub fn demand(demand: &Demand) -> Value {
     json!({
@@ -26,6 +29,7 @@ pub fn demand(demand: &Demand) -> Value {
         "synced": demand.synced,
         "ram_bytes": demand.ram_bytes,
         "flash": demand.flash,
+        "space": demand.space.is_finite().then_some(demand.space),
         "lifetime_s": demand.lifetime_s,
         "reads_per_s": demand.reads_per_s,
         "read_bytes_per_s": demand.read_bytes_per_s,
@@ -56,6 +60,7 @@ fn name_of(bound: Bound) -> &'static str {
     match bound {
         Bound::Ram => "memory",
         Bound::FlashSpace => "flash space",
+        Bound::Space => "space per item",
         Bound::Lifetime => "lifetime",
         Bound::DeviceTime => "device time",
         Bound::DiskTime => "disk time",
@@ -175,6 +180,7 @@ fn trial(demand: &Demand, plan: &Plan) -> Option<Trial> {
     });
     let overwrites = match plan.system {
         System::SILT => ",overwrite".repeat(2 + ratio.unwrap_or(0.0).ceil() as usize),
+        System::FLASHKEY => ",overwrite".repeat(FLASHKEY_OVERWRITES),
         _ => ",overwrite".to_owned(),
     };
     let command = format!(
@@ -192,12 +198,14 @@ fn print_recommended(out: &mut impl Write, demand: &Demand, best: &Plan) -> io::
     if best.prediction.open_files > 0.0 {
         writeln!(out, "  up to {:.0} open files at the same time (ulimit -n)", best.prediction.open_files)?;
     }
+    print_equal_space(out, demand, best)?;
     let Some(trial) = trial(demand, best) else { return Ok(()) };
     writeln!(out, "\nTo try it:\n  {}", trial.command)?;
     if demand.keys() > TRIED_KEYS_MAX {
         let [tried, all] = [trial.keys as f64, demand.keys()].map(show_count);
         let scaled = match best.system {
             System::MICA => "memory_budget is scaled with them",
+            System::FLASHKEY => "segment_bytes is smaller if they need it",
             _ => "log_slots_min is scaled with them",
         };
         writeln!(out, "  these are {tried} keys instead of {all}; {scaled}")?;
@@ -210,6 +218,21 @@ fn print_recommended(out: &mut impl Write, demand: &Demand, best: &Plan) -> io::
          {reads_per_get:.4} reads per get, {reads_per_miss:.4} per miss",
         show_bytes(ram_bytes),
     )
+}
+
+/// Prints what the other engines that keep data on flash cost in the space of the best one.
+fn print_equal_space(out: &mut impl Write, demand: &Demand, best: &Plan) -> io::Result<()> {
+    for other in planner::in_equal_space(demand, best).iter().filter(|_| best.system != System::MICA) {
+        writeln!(
+            out,
+            "  in equal space ({:.2}), {} has WA {:.2} and takes {} of memory",
+            best.prediction.space_amplification,
+            other.system.name(),
+            other.prediction.write_amplification,
+            show_bytes(other.prediction.ram_bytes),
+        )?;
+    }
+    Ok(())
 }
 
 /// Prints which requirements the nearest existing engine would need relaxed.
@@ -243,6 +266,7 @@ fn remedy(demand: &Demand, limit: &Limit) -> String {
     match limit.bound {
         Bound::Ram => format!("--ram {}: {times:.2} times as much", bytes(demand.ram_bytes)),
         Bound::FlashSpace => format!("--flash {}: {times:.2} times as much", bytes(demand.flash.bytes)),
+        Bound::Space => format!("--space {:.2}", enough(100.0 * demand.space * times) / 100.0),
         Bound::Lifetime => {
             let (cycles, years) = (enough(demand.flash.erase_cycles * times), demand.lifetime_s / times);
             format!(
@@ -345,7 +369,7 @@ mod tests {
         let [writes, reads] = charts(&demand, &plans, &planner::trade_off(&demand).unwrap());
         for chart in [writes, reads] {
             assert_eq!(chart.series.len(), System::all().count() + 1);
-            let faint = chart.series.iter().find(|series| series.name == "flashkey (not built)").unwrap();
+            let faint = chart.series.iter().find(|series| series.name == "bloomstore (not built)").unwrap();
             assert_eq!(faint.style, Style::FaintLine);
             assert!(chart.series.iter().any(|series| series.name == "silt" && series.points.len() > 10));
         }

@@ -1,8 +1,14 @@
-//! FlashKey: section VI-C of its paper.
+//! FlashKey: section VI-C of its paper. [`FlashKeyLayout`] is the engine of Siltstone.
 //!
 //! Amplifications are in bytes, as in the paper; the cost of reading and writing whole sectors is extra. The formula
 //! for random puts describes a log cleaned from its oldest end. FlashKey cleans the band with the most invalid data,
 //! which writes less: about 5 % less with bands of 50 records, about 1 % with bands of a thousand.
+
+mod costs;
+mod layout;
+
+pub use costs::{FlashKeyRam, FlashKeyWrites};
+pub use layout::{FlashKeyLayout, FlashKeyStore};
 
 use super::cleaning::Cleaning;
 use super::error::{ModelError, fraction, positive};

@@ -6,63 +6,27 @@
 use siltstone::EngineKind;
 
 use crate::bloomstore::{BloomStore, false_positives};
-use crate::cleaning::Cleaning;
-use crate::flashkey::FlashKey;
 use crate::flashstore::FlashStore;
 use crate::mica::Mica;
 
 use super::demand::Demand;
 use super::parameters::{Candidate, Costs, Parameters, Value, count};
-use super::silt;
 use super::system::System;
+use super::{flashkey, silt};
 
 /// Candidate over-provisions, as fractions of the data.
 const OVER_PROVISIONS: [f64; 9] = [0.05, 0.07, 0.1, 0.14, 0.18, 0.25, 0.4, 0.7, 1.0];
-/// The memory of FlashKey besides its hash table: open bands and buffers.
-const FLASHKEY_BUFFER_BYTES: f64 = 1_048_576.0;
+
 /// Returns all candidates of an engine; none if it cannot hold the data.
 pub(super) fn candidates(system: System, demand: &Demand) -> Vec<Candidate> {
     match system {
         System::Engine(EngineKind::Silt) => silt::candidates(demand),
+        System::Engine(EngineKind::FlashKey) => flashkey::candidates(demand),
         System::Engine(EngineKind::Mica) => mica(demand).into_iter().collect(),
         System::Engine(_) => Vec::new(),
         System::FlashStore => flashstore(demand),
-        System::FlashKey => flashkey(demand),
         System::BloomStore => bloomstore(demand),
     }
-}
-
-fn flashkey(demand: &Demand) -> Vec<Candidate> {
-    let mut found = Vec::new();
-    for over_provision in OVER_PROVISIONS {
-        let base = FlashKey::paper(demand.keys(), demand.key_bytes, demand.value_bytes, over_provision);
-        let room = demand.keys() * (1.0 + over_provision);
-        let Ok(cleaning) = Cleaning::steady(&demand.popularity, room) else { continue };
-        for table_cached in [0.0, 0.25, 0.5, 0.75, 1.0] {
-            let flashkey = FlashKey { table_cached, ..base.clone() };
-            let record = flashkey.header_bytes + demand.item_bytes();
-            let bands = (1.0 + over_provision) * record;
-            let table = flashkey.table_bytes() / demand.keys();
-            let write_amplification = flashkey.write_amplification_sequential() * cleaning.appends_per_put;
-            found.push(Candidate {
-                parameters: Parameters::Named(vec![
-                    ("over_provision", Value::Ratio(over_provision)),
-                    ("table_cached", Value::Ratio(table_cached)),
-                ]),
-                costs: Costs {
-                    ram_bytes: flashkey.ram_bytes() + FLASHKEY_BUFFER_BYTES,
-                    reads_per_get: flashkey.reads_per_get(),
-                    reads_per_miss: 1.0 - table_cached,
-                    read_bytes: record,
-                    write_amplification: write_amplification + demand.synced_excess(),
-                    background_reads: write_amplification,
-                    space_amplification: (bands + table) / demand.item_bytes(),
-                    ..Costs::default()
-                },
-            });
-        }
-    }
-    found
 }
 
 fn flashstore(demand: &Demand) -> Vec<Candidate> {

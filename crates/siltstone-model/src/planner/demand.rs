@@ -46,6 +46,8 @@ pub struct Demand {
     pub ram_bytes: f64,
     /// The flash.
     pub flash: Flash,
+    /// The most bytes on flash per byte of items; infinite if only the flash limits them.
+    pub space: f64,
     /// Random reads per second of the flash.
     pub reads_per_s: f64,
     /// Bytes per second that the flash reads in large pieces. A read takes the longer of 1 / `reads_per_s` and its
@@ -80,6 +82,7 @@ impl Demand {
             synced: false,
             ram_bytes: f64::from(1 << 30),
             flash: Flash { bytes: 1e12, erase_cycles: 3_000.0 },
+            space: f64::INFINITY,
             reads_per_s: 100_000.0,
             read_bytes_per_s: 500e6,
             write_bytes_per_s: 500e6,
@@ -109,6 +112,9 @@ impl Demand {
             if !(value >= 0.0 && value.is_finite()) {
                 return Err(ModelError { name, got: value, limit: "finite, 0 or more" });
             }
+        }
+        if self.space.is_nan() || self.space <= 1.0 {
+            return Err(ModelError { name: "space", got: self.space, limit: "above 1" });
         }
         if let Some(reads) = self.disk_reads_per_s {
             positive("disk reads per second", reads)?;

@@ -1,11 +1,12 @@
 //! The planner: chooses an engine and its parameters for given data, load and hardware, and predicts the cost.
 //!
-//! [`plan`] evaluates the sensible parameters of every engine (`candidates.rs`, `silt.rs`), keeps the best for each
-//! engine, and ranks the engines. [`trade_off`] returns the range of costs of every engine: Figure 2.8 of Lim's
-//! dissertation, for all engines. [`trial`] scales a plan down to a database that can be filled quickly.
+//! [`plan`] evaluates the sensible parameters of every engine (`candidates.rs`, `silt.rs`, `flashkey.rs`), keeps the
+//! best for each engine, and ranks the engines. [`trade_off`] returns the range of costs of every engine: Figure 2.8 of
+//! Lim's dissertation, for all engines. [`trial`] scales a plan down to a database that can be filled quickly.
 
 mod candidates;
 mod demand;
+mod flashkey;
 mod parameters;
 mod plan;
 mod silt;
@@ -45,6 +46,13 @@ pub fn plan(demand: &Demand) -> Result<Vec<Plan>, ModelError> {
     Ok(plans)
 }
 
+/// Returns the best plans of the other engines that keep data on flash, in no more space than a plan takes.
+pub fn in_equal_space(demand: &Demand, plan: &Plan) -> Vec<Plan> {
+    let demand = Demand { space: demand.space.min(plan.prediction.space_amplification), ..demand.clone() };
+    let others = [System::SILT, System::FLASHKEY].into_iter().filter(|system| *system != plan.system);
+    others.filter_map(|system| best(system, &demand)).collect()
+}
+
 /// Returns the plan of a Siltstone engine scaled to this many keys of equal popularity, with all settings that depend
 /// on the number of keys: a prediction for a benchmark of that size.
 pub fn trial(demand: &Demand, plan: &Plan, keys: u64) -> Result<Plan, ModelError> {
@@ -52,6 +60,7 @@ pub fn trial(demand: &Demand, plan: &Plan, keys: u64) -> Result<Plan, ModelError
     let times = demand.keys() / plan_keys(plan);
     let candidate = match &plan.parameters {
         Parameters::Silt(layout) => silt::of_layout(&demand, &silt::scaled(layout, times)),
+        Parameters::FlashKey(layout) => flashkey::of_layout(&demand, &flashkey::scaled(&demand, layout)),
         Parameters::Named(_) => candidates::mica(&demand).filter(|_| plan.system == System::MICA),
     };
     let error =
@@ -113,7 +122,7 @@ fn evaluate(system: System, demand: &Demand, candidate: Candidate) -> Plan {
     if !system.is_built() {
         unfit.push(Unfit::NotBuilt);
     }
-    if demand.scans && system != System::FlashKey {
+    if demand.scans {
         unfit.push(Unfit::NoScans);
     }
     if demand.persistent && system == System::MICA {
@@ -129,6 +138,7 @@ fn limits(demand: &Demand, prediction: &Prediction) -> Vec<Limit> {
     let mut limits: Vec<Limit> = [
         (Bound::Ram, prediction.ram_bytes / demand.ram_bytes),
         (Bound::FlashSpace, prediction.flash_bytes / demand.flash.bytes),
+        (Bound::Space, prediction.space_amplification / demand.space),
         (Bound::Lifetime, demand.lifetime_s / prediction.lifetime_s),
         (Bound::DeviceTime, prediction.device_busy),
         (Bound::DiskTime, demand.disk_reads_per_s.map_or(0.0, |reads| disk_reads / reads)),
@@ -219,11 +229,40 @@ mod tests {
         assert_eq!((best.system, best.is_recommended()), (System::MICA, true));
     }
 
+    /// In twice the space of the data, cleaning writes less than merging.
+    #[test]
+    fn flashkey_is_recommended_where_writes_count_and_memory_suffices_for_its_index() {
+        let demand = Demand { goal: Goal::LeastWrites, ram_bytes: 2e9, ..demand() };
+        let flash = Flash { bytes: 1e12, ..demand.flash };
+        let demand = Demand { flash, space: 2.0, ..demand };
+        let best = plan(&demand).unwrap().swap_remove(0);
+        assert_eq!((best.system, best.is_recommended()), (System::FLASHKEY, true));
+        assert!(best.prediction.space_amplification <= 2.0, "{best:?}");
+        let flags = best.flags().unwrap();
+        assert!(flags.starts_with("--engine flashkey --key_size 24 --value_size 104 --fixed --set space=1."));
+        assert!(best.builder_call().unwrap().contains(".engine(FlashKeySettings::default().space(1."));
+        let others = in_equal_space(&demand, &best);
+        assert_eq!(others.iter().map(|plan| plan.system).collect::<Vec<_>>(), [System::SILT]);
+        assert!(others[0].prediction.space_amplification <= best.prediction.space_amplification * 1.001);
+        let [ours, other] = [best.prediction, others[0].prediction].map(|one| one.write_amplification);
+        assert!(other > 1.3 * ours, "{other} for {ours}");
+    }
+
+    #[test]
+    fn with_less_memory_than_its_index_takes_flashkey_is_not_recommended() {
+        let demand = Demand { ram_bytes: 300e6, ..demand() };
+        let plans = plan(&demand).unwrap();
+        let flashkey = plans.iter().find(|plan| plan.system == System::FLASHKEY).unwrap();
+        assert!(flashkey.unfit.contains(&Unfit::Exceeds(Bound::Ram)), "{flashkey:?}");
+        assert!(flashkey.prediction.ram_bytes_per_key > 4.0);
+        assert_eq!(plans[0].system, System::SILT);
+    }
+
     #[test]
     fn scans_and_persistence_rule_engines_out() {
         let demand = Demand { scans: true, ram_bytes: 1e12, ..demand() };
         for plan in plan(&demand).unwrap() {
-            assert_eq!(plan.unfit.contains(&Unfit::NoScans), plan.system != System::FlashKey);
+            assert!(plan.unfit.contains(&Unfit::NoScans));
             assert_eq!(plan.unfit.contains(&Unfit::NotPersistent), plan.system == System::MICA);
         }
     }

@@ -1,6 +1,10 @@
 //! The parameters of an engine, and the costs that its model computes for them.
 
+use crate::flashkey::FlashKeyLayout;
 use crate::silt::SiltLayout;
+
+/// Files that engines keep open besides their stores: directory, lock, manifest, and those of a command.
+pub(super) const OTHER_FILES: f64 = 16.0;
 
 /// The value of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
@@ -29,6 +33,8 @@ impl std::fmt::Display for Value {
 pub(super) enum Parameters {
     /// The SILT engine's.
     Silt(SiltLayout),
+    /// The FlashKey engine's.
+    FlashKey(FlashKeyLayout),
     /// Name and value.
     Named(Vec<(&'static str, Value)>),
 }
@@ -38,6 +44,7 @@ impl Parameters {
     pub fn settings(&self) -> Vec<(&'static str, Value)> {
         match self {
             Parameters::Silt(layout) => silt(layout),
+            Parameters::FlashKey(layout) => flashkey(layout),
             Parameters::Named(settings) => settings.clone(),
         }
     }
@@ -64,6 +71,23 @@ fn silt(layout: &SiltLayout) -> Vec<(&'static str, Value)> {
     settings
 }
 
+/// Returns the settings of the FlashKey engine with a layout.
+fn flashkey(layout: &FlashKeyLayout) -> Vec<(&'static str, Value)> {
+    let default = FlashKeyLayout::new(1.0, 1.0);
+    let mut settings = Vec::new();
+    if layout.fixed {
+        settings.push(("fixed", Value::Lengths(layout.key_bytes as u64, layout.value_bytes as u64)));
+    }
+    settings.push(("space", Value::Ratio(layout.space)));
+    if layout.hash_bits != default.hash_bits {
+        settings.push(("hash_bits", count(layout.hash_bits)));
+    }
+    if layout.segment_bytes != default.segment_bytes {
+        settings.push(("segment_bytes", count(layout.segment_bytes)));
+    }
+    settings
+}
+
 pub(super) fn count(value: f64) -> Value {
     Value::Count(value.ceil() as u64)
 }
@@ -78,6 +102,7 @@ pub(super) struct Costs {
     pub disk_reads_per_get: f64,
     pub write_amplification: f64,
     pub background_reads: f64,
+    pub background_reads_per_put: f64,
     pub space_amplification: f64,
     pub open_files: f64,
 }

@@ -23,6 +23,8 @@ pub struct Prediction {
     pub write_amplification: f64,
     /// Bytes that merges, conversions and cleaning read from flash per byte put.
     pub background_reads: f64,
+    /// Records that background work reads from flash one by one, per put.
+    pub background_reads_per_put: f64,
     /// Bytes on flash per byte of items.
     pub space_amplification: f64,
     /// The same in bytes.
@@ -40,6 +42,8 @@ impl Prediction {
         let put_per_s = demand.puts_per_s * demand.item_bytes();
         let reads =
             costs.reads_per_get * (1.0 - demand.missing_gets) + costs.reads_per_miss * demand.missing_gets;
+        let random_reads_per_s =
+            demand.gets_per_s * reads + demand.puts_per_s * costs.background_reads_per_put;
         let lifetime_s =
             demand.flash.lifetime_s(demand.puts_per_s, demand.item_bytes(), costs.write_amplification);
         let syncs = if demand.synced && costs.write_amplification > 0.0 { demand.puts_per_s } else { 0.0 };
@@ -52,10 +56,11 @@ impl Prediction {
             disk_reads_per_get: costs.disk_reads_per_get,
             write_amplification: costs.write_amplification,
             background_reads: costs.background_reads,
+            background_reads_per_put: costs.background_reads_per_put,
             space_amplification: costs.space_amplification,
             flash_bytes: costs.space_amplification * demand.data_bytes(),
             lifetime_s,
-            device_busy: demand.gets_per_s * reads * demand.read_s(costs.read_bytes)
+            device_busy: random_reads_per_s * demand.read_s(costs.read_bytes)
                 + put_per_s * costs.background_reads / demand.read_bytes_per_s
                 + put_per_s * costs.write_amplification / demand.write_bytes_per_s
                 + syncs / demand.reads_per_s,
@@ -72,6 +77,8 @@ pub enum Bound {
     Ram,
     /// The capacity of the flash.
     FlashSpace,
+    /// The bytes on flash per byte of items.
+    Space,
     /// The wear of the flash.
     Lifetime,
     /// The time of the flash for reads and writes.

@@ -5,7 +5,7 @@ use crate::silt::{Silt, SiltLayout, Turn};
 use std::collections::HashMap;
 
 use super::demand::Demand;
-use super::parameters::{Candidate, Costs, Parameters};
+use super::parameters::{Candidate, Costs, OTHER_FILES, Parameters};
 
 /// Candidates for P. The smallest is always evaluated; a larger one only if each partition gets this many keys.
 const PARTITIONS: [f64; 3] = [4.0, 16.0, 64.0];
@@ -29,8 +29,6 @@ const LAST_FILTER_BITS: [f64; 4] = [0.0, 4.0, 7.0, 10.0];
 const BLOCK_BYTES: [f64; 2] = [8192.0, 16_384.0];
 /// Layouts without fixed lengths are evaluated if fixed-size records leave more than this share of a block unused.
 const UNUSED_SHARE: f64 = 0.02;
-/// Files that engines keep open besides their stores: directory, lock, manifest, and those of a command.
-const OTHER_FILES: f64 = 16.0;
 /// The points at which the share of absent keys is computed: numbers of requests, in steps of a tenth.
 const ABSENT_MIN: f64 = 0.5;
 const ABSENT_STEP: f64 = 1.1;
@@ -170,6 +168,7 @@ fn costs(demand: &Demand, layout: &SiltLayout, silt: &Silt, asked: &mut Asked<'_
         disk_reads_per_get: 0.0,
         write_amplification: writes,
         background_reads: silt.background_reads(turn),
+        background_reads_per_put: 0.0,
         space_amplification: silt.space_of(turn) / demand.data_bytes(),
         open_files: (silt.store_files_max() + log_files + OTHER_FILES).ceil(),
     };
@@ -189,7 +188,7 @@ pub(super) fn is_standard(demand: &Demand, candidate: &Candidate) -> bool {
         Parameters::Silt(layout) => {
             layout.filter_bits == demand.silt_layout.filter_bits && layout.last_filter_bits == 0.0
         }
-        Parameters::Named(_) => true,
+        Parameters::FlashKey(_) | Parameters::Named(_) => true,
     }
 }
 

@@ -10,8 +10,6 @@ pub enum System {
     Engine(EngineKind),
     /// FlashStore: a working set on flash above a slower disk.
     FlashStore,
-    /// FlashKey as in its paper: least writes, and scans in key order.
-    FlashKey,
     /// BloomStore: no index per key in memory.
     BloomStore,
 }
@@ -19,15 +17,15 @@ pub enum System {
 impl System {
     /// SILT.
     pub const SILT: System = System::Engine(EngineKind::Silt);
+    /// FlashKey.
+    pub const FLASHKEY: System = System::Engine(EngineKind::FlashKey);
     /// MICA.
     pub const MICA: System = System::Engine(EngineKind::Mica);
 
     /// Returns all systems, the engines first.
     pub fn all() -> impl Iterator<Item = System> {
-        // The engine `flashkey` has no model of its own yet: the one here is that of its paper.
-        let modelled = EngineKind::ALL.iter().copied().filter(|kind| *kind != EngineKind::FlashKey);
-        let engines = modelled.map(System::Engine);
-        engines.chain([System::FlashStore, System::FlashKey, System::BloomStore])
+        let engines = EngineKind::ALL.iter().copied().map(System::Engine);
+        engines.chain([System::FlashStore, System::BloomStore])
     }
 
     /// Returns the system's name. For an engine it is the value of `--engine`.
@@ -35,7 +33,6 @@ impl System {
         match self {
             System::Engine(kind) => kind.name(),
             System::FlashStore => "flashstore",
-            System::FlashKey => "flashkey",
             System::BloomStore => "bloomstore",
         }
     }

@@ -399,7 +399,7 @@ fn log_tables(slots: f64) -> f64 {
 }
 
 /// Returns the bytes of a length, seven bits per byte.
-fn varint_bytes(length: f64) -> f64 {
+pub(crate) fn varint_bytes(length: f64) -> f64 {
     (length.max(1.0).log2() / 7.0).floor() + 1.0
 }
 

@@ -9,6 +9,7 @@ mod layout;
 
 pub use costs::{SiltRam, SiltWrites};
 pub use layout::SiltLayout;
+pub(crate) use layout::varint_bytes;
 
 use super::error::{ModelError, fraction, positive};
 use super::popularity::Popularity;

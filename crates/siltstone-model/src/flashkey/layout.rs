@@ -1,0 +1,485 @@
+//! What the FlashKey engine of this crate costs, derived from its formats (docs/formats/) and its policy.
+//! `tests/model_vs_measured` compares the results with the engine's own counters.
+
+use super::costs::{FlashKeyRam, FlashKeyWrites};
+use crate::error::{ModelError, positive};
+use crate::popularity::Popularity;
+use crate::segments::SegmentCleaning;
+use crate::silt::varint_bytes;
+use siltstone::engine::flashkey::costs;
+use siltstone::mica::RecordLayout;
+use siltstone::{FlashKeySettings, Victim};
+
+const FRAME_CRC_BYTES: f64 = costs::FRAME_CRC_BYTES as f64;
+/// The flags of a record in stream form.
+const FLAGS_BYTES: f64 = 1.0;
+const EXPIRY_BYTES: f64 = costs::EXPIRY_BYTES as f64;
+const MARKER_BYTES: f64 = costs::MARKER_BYTES as f64;
+const SEGMENT_HEADER_BYTES: f64 = costs::SEGMENT_HEADER_BYTES as f64;
+const LOGS: f64 = costs::CLASSES as f64;
+const PAGE_ENTRIES: f64 = costs::PAGE_ENTRIES as f64;
+const GROUPS_LOG2: f64 = costs::GROUPS_LOG2 as f64;
+const WORD_BYTES: f64 = 8.0;
+/// A page has up to this many words to spare, and half as many on average.
+const SPARE_WORDS: f64 = costs::GROWTH_WORDS as f64 - 1.0;
+/// The list of the pages of a shard grows by doubling: on average it has space for 1.44 times as many.
+const DOUBLED: f64 = std::f64::consts::LOG2_E;
+const OPERATION_BYTES: f64 = costs::OPERATION_BYTES as f64;
+const FLUSH_SEGMENTS: f64 = costs::FLUSH_SEGMENTS as f64;
+const SAVED_BLOCK_BYTES: f64 = costs::SAVED_BLOCK_BYTES as f64;
+/// The footer of a store file, its copies, and the rest of the blocks of pages and of the directory.
+const SAVED_END_BYTES: f64 = costs::FOOTER_BYTES as f64 * (1.0 + costs::FOOTER_COPIES as f64)
+    + (SAVED_BLOCK_BYTES + costs::FILE_ALIGNMENT as f64) / 2.0;
+/// A record of the redo log has a key of 8 bytes, flags, two lengths and a checksum besides its header.
+const REDO_RECORD_BYTES: f64 =
+    costs::REDO_HEADER_BYTES as f64 + FRAME_CRC_BYTES + FLAGS_BYTES + 1.0 + 3.0 + 8.0;
+/// The numbers before the operations of a shard in redo: of the shard, of its runs and of its operations.
+const REDO_SHARD_BYTES: f64 = 4.0;
+/// A list of operations in redo begins with its length and a whole unit.
+const REDO_LIST_BYTES: f64 = 5.0;
+/// The lists of a shard: insertions, removals, replacements, and removals of what was inserted before.
+const REDO_LISTS: f64 = 4.0;
+/// Of a record of any size, at most this many bytes are read at first.
+const READ_BYTES_GUESS: f64 = costs::READ_BYTES_GUESS as f64;
+/// A record of any size is padded by half a unit on average.
+const PADDED_SHARE: f64 = 0.5;
+/// The number of a unit that a varint of this many bits can state.
+const VARINT_RANGE: f64 = 128.0;
+/// What a piece to clean takes besides its bytes: a copy of its records, with the places of each, and read-ahead.
+const CLEANED_COPIES: f64 = 3.0;
+
+/// The records and the engine's settings. All but the records have the engine's defaults.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct FlashKeyLayout {
+    /// The mean length of a key, in bytes.
+    pub key_bytes: f64,
+    /// The mean length of a value, in bytes.
+    pub value_bytes: f64,
+    /// Whether all records have one size, which the database is configured with.
+    pub fixed: bool,
+    /// Whether records have an expiry time.
+    pub expiring: bool,
+    /// The shards of the index.
+    pub partitions: f64,
+    /// The bytes of finished segments per byte of their live records.
+    pub space: f64,
+    /// The bits of a hash that the index keeps.
+    pub hash_bits: f64,
+    /// Which segment is cleaned next.
+    #[serde(skip)]
+    pub victim: Victim,
+    /// The number of logs for moved records.
+    pub classes: u8,
+    /// The bytes of a segment.
+    pub segment_bytes: f64,
+    /// The share of keys with an unconfirmed overwriting from which the index is searched for them.
+    pub sweep_at: f64,
+}
+
+impl FlashKeyLayout {
+    /// Returns the engine's defaults, for records of one size.
+    pub fn new(key_bytes: f64, value_bytes: f64) -> Self {
+        let settings = FlashKeySettings::default();
+        FlashKeyLayout {
+            key_bytes,
+            value_bytes,
+            fixed: true,
+            expiring: false,
+            partitions: costs::PARTITIONS_DEFAULT.into(),
+            space: settings.space,
+            hash_bits: settings.hash_bits.into(),
+            victim: settings.victim,
+            classes: settings.classes,
+            segment_bytes: settings.segment_bytes as f64,
+            sweep_at: settings.sweep_at,
+        }
+    }
+
+    /// Checks that such records and settings are possible.
+    pub fn check(&self) -> Result<(), ModelError> {
+        positive("key bytes", self.key_bytes)?;
+        positive("key and value bytes", self.item_bytes())?;
+        positive("partitions", self.partitions)?;
+        positive("space beyond the data", self.space - 1.0)?;
+        positive("hash bits beyond partitions and groups", self.shard_hash_bits() - GROUPS_LOG2)?;
+        positive("segment bytes", self.segment_bytes)?;
+        Ok(())
+    }
+
+    /// Returns the store for this many keys.
+    pub fn store(&self, keys: f64) -> Result<FlashKeyStore, ModelError> {
+        self.check()?;
+        positive("keys", keys)?;
+        let frame = FRAME_CRC_BYTES + self.stream_bytes();
+        let unit_bytes = f64::from(costs::unit_bytes(&self.record_layout()));
+        let frame_bytes = match self.fixed {
+            true => padded(frame, unit_bytes),
+            false => frame + PADDED_SHARE * (unit_bytes - 1.0),
+        };
+        Ok(FlashKeyStore { layout: self.clone(), keys, unit_bytes, frame_bytes })
+    }
+
+    fn item_bytes(&self) -> f64 {
+        self.key_bytes + self.value_bytes
+    }
+
+    fn record_layout(&self) -> RecordLayout {
+        let lengths = (self.key_bytes as usize, self.value_bytes as usize);
+        RecordLayout { fixed: self.fixed.then_some(lengths), expiring: self.expiring }
+    }
+
+    /// Returns a record in stream form.
+    fn stream_bytes(&self) -> f64 {
+        let lengths =
+            if self.fixed { 0.0 } else { varint_bytes(self.key_bytes) + varint_bytes(self.value_bytes) };
+        FLAGS_BYTES + lengths + self.item_bytes() + if self.expiring { EXPIRY_BYTES } else { 0.0 }
+    }
+
+    fn shard_hash_bits(&self) -> f64 {
+        self.hash_bits - self.partitions.log2()
+    }
+}
+
+/// A database of the engine FlashKey with a number of keys.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct FlashKeyStore {
+    /// Records and settings.
+    pub layout: FlashKeyLayout,
+    /// N: the keys.
+    pub keys: f64,
+    /// The unit of places and of the lengths of frames, in bytes.
+    pub unit_bytes: f64,
+    /// The frame of a record in a log, with padding, in bytes.
+    pub frame_bytes: f64,
+}
+
+/// What is written between two flushes of the index's changes to redo, per shard.
+struct Changes {
+    /// Operations of a put that inserts a key, removes the older record of a key, or replaces one.
+    inserted: f64,
+    removed: f64,
+    replaced: f64,
+    /// Records that cleaning moved.
+    moved: f64,
+}
+
+impl FlashKeyStore {
+    fn segment_frames(&self) -> f64 {
+        self.layout.segment_bytes / self.frame_bytes
+    }
+
+    fn live_bytes(&self) -> f64 {
+        self.keys * self.frame_bytes
+    }
+
+    fn marker_bytes(&self) -> f64 {
+        padded(MARKER_BYTES, self.unit_bytes)
+    }
+
+    /// Returns the records appended per put in the steady state: 1, and those that cleaning moves.
+    pub fn appends_per_put(&self, popularity: &Popularity) -> Result<f64, ModelError> {
+        let FlashKeyLayout { space, victim, classes, segment_bytes, .. } = self.layout;
+        let segments = self.live_bytes() / segment_bytes;
+        SegmentCleaning { space, segments, victim, classes }.appends_per_put(popularity)
+    }
+
+    /// Returns the share of puts whose older record is in the segment that puts are appended to: it is replaced at
+    /// once. The others are confirmed, which reads the older record.
+    pub fn replaced_at_once(&self, popularity: &Popularity) -> f64 {
+        // The mean while the segment fills, by Simpson's rule.
+        let at = |share: f64| 1.0 - popularity.absent(share * self.segment_frames());
+        (4.0 * at(0.5) + at(1.0)) / 6.0
+    }
+
+    /// Returns the writes of puts of this popularity, with this number of appends per put.
+    pub fn writes(&self, popularity: &Popularity, appends_per_put: f64) -> FlashKeyWrites {
+        let replaced = self.replaced_at_once(popularity);
+        let moved = appends_per_put - 1.0;
+        // Each segment that is appended lets one be released, and that flushes.
+        let releases = if moved > 1e-9 { appends_per_put / self.segment_frames() } else { 0.0 };
+        let puts = (1.0 / releases).min(self.puts_per_flush(2.0 + moved));
+        let shard = puts / self.layout.partitions;
+        let changes = Changes {
+            inserted: shard * (1.0 - replaced),
+            removed: shard * (1.0 - replaced),
+            replaced: shard * replaced,
+            moved: shard * moved,
+        };
+        let redo = self.redo_bytes(&changes);
+        let segments = appends_per_put / self.segment_frames();
+        // A segment of puts begins: each log of moved records gets a marker of its order.
+        let orders =
+            f64::from(self.layout.classes).min(moved * self.segment_frames()) / self.segment_frames();
+        let markers = LOGS / puts + orders + moved / self.segment_frames();
+        let saved = redo / puts / (self.redo_bytes_max(self.keys) + redo / 2.0) * self.saved_bytes(self.keys);
+        self.per_byte(FlashKeyWrites {
+            puts: self.frame_bytes,
+            moved: moved * self.frame_bytes,
+            markers: markers * self.marker_bytes() + segments * SEGMENT_HEADER_BYTES,
+            redo: redo / puts,
+            saved_index: saved,
+        })
+    }
+
+    /// Returns the writes of putting each key once into an empty database.
+    pub fn writes_of_filling(&self) -> FlashKeyWrites {
+        let puts = self.puts_per_flush(1.0).min(self.keys);
+        let shard = puts / self.layout.partitions;
+        let redo = self.redo_bytes(&Changes { inserted: shard, removed: 0.0, replaced: 0.0, moved: 0.0 });
+        // The index is saved when the redo since the last time is longer than it.
+        let (mut filled, mut redone, mut saved) = (0.0, 0.0, 0.0);
+        while filled + puts <= self.keys {
+            let step = puts.max(filled / 1_000.0);
+            filled += step;
+            redone += redo * step / puts;
+            if redone > self.redo_bytes_max(filled) {
+                redone = 0.0;
+                saved += self.saved_bytes(filled);
+            }
+        }
+        self.per_byte(FlashKeyWrites {
+            puts: self.frame_bytes,
+            moved: 0.0,
+            markers: LOGS / puts * self.marker_bytes() + SEGMENT_HEADER_BYTES / self.segment_frames(),
+            redo: redo / puts,
+            saved_index: saved / self.keys,
+        })
+    }
+
+    fn per_byte(&self, bytes: FlashKeyWrites) -> FlashKeyWrites {
+        let item = self.layout.item_bytes();
+        FlashKeyWrites {
+            puts: bytes.puts / item,
+            moved: bytes.moved / item,
+            markers: bytes.markers / item,
+            redo: bytes.redo / item,
+            saved_index: bytes.saved_index / item,
+        }
+    }
+
+    /// Returns the puts between two flushes that are not due to a release.
+    fn puts_per_flush(&self, operations_per_put: f64) -> f64 {
+        // The lists of all shards have space for a power of two operations, and are half filled when they grow.
+        let shards = self.layout.partitions;
+        let space =
+            (costs::FLUSH_CHANGE_BYTES as f64 / OPERATION_BYTES / shards).max(2.0).log2().ceil().exp2();
+        (self.flush_bytes() / self.frame_bytes).min(shards * space / 2.0 / operations_per_put)
+    }
+
+    /// Returns the bytes of a flush with these operations in each shard.
+    fn redo_bytes(&self, changes: &Changes) -> f64 {
+        let shards = self.layout.partitions;
+        let hash = (self.layout.shard_hash_bits() / 8.0).ceil();
+        let frame_units = self.frame_bytes / self.unit_bytes;
+        let all_units = self.layout.space * self.live_bytes() / self.unit_bytes;
+        // Records of a shard are apart from each other by those of the others; a segment that is cleaned also has dead
+        // ones. Moved records are appended shard by shard.
+        let apart = |share: f64| varint_mean(frame_units * shards / share.max(1e-9));
+        let put = changes.inserted + changes.replaced;
+        let live_share = changes.moved / (changes.moved + put).max(1e-9);
+        let inserted = hash + apart(changes.inserted / put.max(1e-9));
+        let removed = hash + varint_mean(all_units / changes.removed.max(1.0));
+        let replaced =
+            hash + apart(changes.replaced / put.max(1e-9)) + varint_mean(self.segment_frames() * frame_units);
+        let moved = hash + varint_mean(frame_units) + apart(live_share / 2.0);
+        let operations = changes.inserted * inserted
+            + changes.removed * removed
+            + changes.replaced * replaced
+            + changes.moved * moved;
+        let lists = REDO_SHARD_BYTES + REDO_LISTS.min(put + changes.moved) * REDO_LIST_BYTES;
+        REDO_RECORD_BYTES + MARKER_BYTES + shards * (operations + lists)
+    }
+
+    /// Returns the bytes of redo from which on an index of this many keys is saved.
+    fn redo_bytes_max(&self, keys: f64) -> f64 {
+        self.flush_bytes().max(self.index_bytes(keys))
+    }
+
+    /// Returns the bytes of the user log after which changes are flushed.
+    fn flush_bytes(&self) -> f64 {
+        (costs::FLUSH_LOG_BYTES as f64).min(FLUSH_SEGMENTS * self.layout.segment_bytes)
+    }
+
+    /// Returns the pages of an index of this many entries, and their words without those to spare.
+    fn page_words(&self, entries: f64) -> (f64, f64) {
+        let shard = entries / self.layout.partitions;
+        // Linear hashing: the pages of a level are split one after another, and tags lose a bit, as long as they have
+        // one to spare.
+        let pages_max = (self.layout.shard_hash_bits() - GROUPS_LOG2).exp2();
+        let pages = (shard / PAGE_ENTRIES).ceil().clamp(1.0, pages_max);
+        let level = pages.log2().floor();
+        let split = pages - level.exp2();
+        let share = split / level.exp2();
+        let tag_bits = self.layout.shard_hash_bits() - level - share;
+        let entry_bits = tag_bits - GROUPS_LOG2 + self.unit_bits();
+        let counts = (shard / pages + GROUPS_LOG2.exp2()) / 64.0 + 0.5;
+        let words = pages * (counts + shard / pages * entry_bits / 64.0 + 0.5);
+        (self.layout.partitions * pages, self.layout.partitions * words)
+    }
+
+    /// Returns the bits of the highest number of a unit.
+    fn unit_bits(&self) -> f64 {
+        let segments = (self.layout.space * self.live_bytes() / self.layout.segment_bytes).ceil() + LOGS;
+        let units_per_segment = (self.layout.segment_bytes / self.unit_bytes).ceil();
+        (segments * units_per_segment).log2().ceil()
+    }
+
+    /// Returns the memory of an index of this many entries.
+    fn index_bytes(&self, entries: f64) -> f64 {
+        let (pages, words) = self.page_words(entries);
+        let page = costs::PAGE_BYTES as f64 + DOUBLED * costs::PAGE_LINK_BYTES as f64;
+        let shards = self.layout.partitions * costs::SHARD_BYTES as f64;
+        (words + pages * SPARE_WORDS / 2.0) * WORD_BYTES + pages * page + shards
+    }
+
+    /// Returns the bytes of the file of a saved index of this many entries.
+    fn saved_bytes(&self, entries: f64) -> f64 {
+        let (pages, words) = self.page_words(entries);
+        let page = (costs::PAGE_HEADER_BYTES + costs::SAVED_PAGE_BYTES) as f64;
+        let directory = self.layout.partitions * costs::SAVED_SHARD_BYTES as f64;
+        SAVED_BLOCK_BYTES + words * WORD_BYTES + pages * page + directory + SAVED_END_BYTES
+    }
+
+    /// Returns the reads of a get of an existing key: its record, and those of other keys of an equal hash.
+    pub fn reads_per_get(&self) -> f64 {
+        self.reads_per_record() + self.reads_per_miss() / 2.0
+    }
+
+    /// Returns the reads of a get of a missing key.
+    pub fn reads_per_miss(&self) -> f64 {
+        self.reads_per_record() * self.keys / self.layout.hash_bits.exp2()
+    }
+
+    /// Returns 2 for large records of any size: the length is in the first part.
+    fn reads_per_record(&self) -> f64 {
+        if self.layout.fixed || self.frame_bytes <= READ_BYTES_GUESS { 1.0 } else { 2.0 }
+    }
+
+    /// Returns the bytes that cleaning reads per byte put: each segment that is released was read.
+    pub fn background_reads(&self, appends_per_put: f64) -> f64 {
+        let moved = appends_per_put - 1.0;
+        if moved > 1e-9 { appends_per_put * self.frame_bytes / self.layout.item_bytes() } else { 0.0 }
+    }
+
+    /// Returns the average memory, without what only a running job uses.
+    pub fn ram(&self) -> FlashKeyRam {
+        FlashKeyRam {
+            index: self.index_bytes(self.keys),
+            log_buffers: self.segments_bytes(),
+            confirm_queue: 0.0,
+            sweep: 0.0,
+            clean_buffers: 0.0,
+            fixed: (costs::KEY_STRIPES_BYTES as f64) + self.layout.partitions,
+        }
+    }
+
+    /// Returns the peak of memory of a store that is written as fast as it accepts writes: overwritings that are not
+    /// confirmed have a second entry, and all buffers exist.
+    pub fn ram_peak(&self) -> FlashKeyRam {
+        let pending =
+            (self.puts_per_flush(2.0) * 2.0 * OPERATION_BYTES * 2.0).min(costs::FLUSH_CHANGE_BYTES as f64);
+        let piece = (costs::CLEAN_PIECE_BYTES as f64).min(self.layout.segment_bytes);
+        let index = self.index_bytes(self.keys + self.unconfirmed_max());
+        // Larger records are read one by one.
+        let is_swept = self.frame_bytes <= costs::CONFIRM_BYTES_MIN as f64;
+        let table = (index / costs::SWEEP_SHARE as f64).max(costs::SWEEP_BYTES_MIN as f64);
+        FlashKeyRam {
+            index,
+            log_buffers: self.segments_bytes() + (LOGS - 1.0) * costs::BUFFER_BYTES_MAX as f64 + pending,
+            confirm_queue: self.queue_max() * costs::PAIR_BYTES as f64,
+            sweep: if is_swept { table + piece } else { 0.0 },
+            clean_buffers: CLEANED_COPIES * piece,
+            ..self.ram()
+        }
+    }
+
+    /// Returns the list of segments.
+    fn segments_bytes(&self) -> f64 {
+        (self.segments_max()).ceil() * costs::SEGMENT_BYTES as f64
+    }
+
+    fn segments_max(&self) -> f64 {
+        self.layout.space * self.live_bytes() / self.layout.segment_bytes + LOGS
+    }
+
+    /// Returns how many entries may wait to be compared before puts wait: twice as many as start a search.
+    fn unconfirmed_max(&self) -> f64 {
+        2.0 * (self.layout.sweep_at * self.keys).max(self.queue_max())
+    }
+
+    /// Returns the maximum number of hashes that are queued to be compared.
+    fn queue_max(&self) -> f64 {
+        costs::queue_max(self.layout.segment_bytes as u64) as f64
+    }
+
+    /// Returns the maximum number of bytes on flash per byte of items, of a store whose background work keeps up: the
+    /// logs with the segments that grow and one that is cleaned, a saved index, the next one, and redo.
+    pub fn space_amplification(&self) -> f64 {
+        let logs = self.layout.space * self.live_bytes() + (LOGS + 1.0) * self.layout.segment_bytes;
+        let index = 2.0 * self.saved_bytes(self.keys) + self.redo_bytes_max(self.keys);
+        (logs + index) / self.keys / self.layout.item_bytes()
+    }
+
+    /// Returns the maximum number of files.
+    pub fn files_max(&self) -> f64 {
+        let waiting = costs::WAITING_SEGMENTS_MAX + costs::EXCESS_SEGMENTS_MAX as f64;
+        self.segments_max() * (1.0 + costs::EXCESS_MAX) + waiting
+    }
+}
+
+/// Returns the next multiple.
+fn padded(bytes: f64, unit_bytes: f64) -> f64 {
+    (bytes / unit_bytes).ceil() * unit_bytes
+}
+
+/// Returns the mean bytes of a varint of a distance between numbers at random places that are `mean` apart.
+fn varint_mean(mean: f64) -> f64 {
+    1.0 + (1..6).map(|bytes| (-VARINT_RANGE.powi(bytes) / mean).exp()).sum::<f64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(got: f64, expected: f64, tolerance: f64) {
+        assert!((got / expected - 1.0).abs() <= tolerance, "{got} for {expected}");
+    }
+
+    #[test]
+    fn frames_are_whole_units() {
+        for (value_bytes, fixed, unit, frame) in
+            [(100.0, true, 121.0, 121.0), (984.0, true, 63.0, 1_008.0), (100.0, false, 16.0, 130.5)]
+        {
+            let layout = FlashKeyLayout { fixed, ..FlashKeyLayout::new(16.0, value_bytes) };
+            let store = layout.store(1e6).unwrap();
+            assert_eq!((store.unit_bytes, store.frame_bytes), (unit, frame));
+        }
+    }
+
+    #[test]
+    fn the_index_takes_some_five_bytes_for_each_of_a_hundred_million_keys() {
+        let uniform = Popularity::uniform(100_000_000).unwrap();
+        for (value_bytes, ram, filling, overwriting) in [(100.0, 5.1, 1.11, 3.2), (984.0, 5.5, 1.02, 2.8)] {
+            let store = FlashKeyLayout::new(16.0, value_bytes).store(1e8).unwrap();
+            let appends = store.appends_per_put(&uniform).unwrap();
+            near(store.ram().total() / 1e8, ram, 0.05);
+            near(store.writes_of_filling().total(), filling, 0.05);
+            near(store.writes(&uniform, appends).total(), overwriting, 0.05);
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_put_again_soon_is_replaced_at_once() {
+        let store = FlashKeyLayout::new(16.0, 100.0).store(1e8).unwrap();
+        let replaced = |skew| store.replaced_at_once(&Popularity::zipf(100_000_000, skew).unwrap());
+        assert!(replaced(0.0) < 0.002 && replaced(0.99) > 0.4, "{} {}", replaced(0.0), replaced(0.99));
+    }
+
+    #[test]
+    fn impossible_settings_are_refused() {
+        let layout = FlashKeyLayout::new(16.0, 100.0);
+        assert!(layout.store(0.0).is_err());
+        assert!(FlashKeyLayout { space: 1.0, ..layout.clone() }.check().is_err());
+        assert!(FlashKeyLayout { hash_bits: 12.0, ..layout }.check().is_err());
+    }
+}

@@ -1,0 +1,74 @@
+//! The candidate parameters of the FlashKey engine, and their costs.
+
+use crate::flashkey::{FlashKeyLayout, FlashKeyStore};
+
+use super::demand::Demand;
+use super::parameters::{Candidate, Costs, OTHER_FILES, Parameters};
+
+/// Candidates for the bytes of the logs per byte of live records.
+const SPACES: [f64; 9] = [1.05, 1.1, 1.18, 1.25, 1.4, 1.67, 2.0, 3.0, 4.0];
+/// Candidates for the bits of a hash that the index keeps.
+const HASH_BITS: [f64; 3] = [32.0, 35.0, 38.0];
+/// Smaller data than this many segments gets smaller segments, as a candidate besides the default.
+const SEGMENTS_MIN: f64 = 128.0;
+const SEGMENT_BYTES_MIN: f64 = 65_536.0;
+
+pub(super) fn candidates(demand: &Demand) -> Vec<Candidate> {
+    let own = layout(demand);
+    let smaller = segment_bytes(demand);
+    let sizes = [own.segment_bytes, smaller];
+    let sizes = if smaller < own.segment_bytes { &sizes[..] } else { &sizes[..1] };
+    let mut found = Vec::new();
+    for space in SPACES {
+        for &segment_bytes in sizes {
+            let layout = FlashKeyLayout { space, segment_bytes, ..own.clone() };
+            let Ok(store) = layout.store(demand.keys()) else { continue };
+            let Ok(appends) = store.appends_per_put(&demand.popularity) else { continue };
+            found.extend(HASH_BITS.into_iter().filter_map(|hash_bits| {
+                let layout = FlashKeyLayout { hash_bits, ..layout.clone() };
+                Some(candidate(demand, &layout.store(demand.keys()).ok()?, appends))
+            }));
+        }
+    }
+    found
+}
+
+/// Returns the costs of this layout.
+pub(super) fn of_layout(demand: &Demand, layout: &FlashKeyLayout) -> Option<Candidate> {
+    let store = layout.store(demand.keys()).ok()?;
+    let appends = store.appends_per_put(&demand.popularity).ok()?;
+    Some(candidate(demand, &store, appends))
+}
+
+/// Returns the layout for other data: segments that are small for the data stay so.
+pub(super) fn scaled(demand: &Demand, layout: &FlashKeyLayout) -> FlashKeyLayout {
+    FlashKeyLayout { segment_bytes: layout.segment_bytes.min(segment_bytes(demand)), ..layout.clone() }
+}
+
+fn layout(demand: &Demand) -> FlashKeyLayout {
+    let silt = &demand.silt_layout;
+    let layout = FlashKeyLayout::new(demand.key_bytes, demand.value_bytes);
+    FlashKeyLayout { fixed: silt.fixed, expiring: silt.expiring, ..layout }
+}
+
+/// Returns the power of two of which the data has enough segments.
+fn segment_bytes(demand: &Demand) -> f64 {
+    (demand.data_bytes() / SEGMENTS_MIN).log2().floor().exp2().max(SEGMENT_BYTES_MIN)
+}
+
+fn candidate(demand: &Demand, store: &FlashKeyStore, appends_per_put: f64) -> Candidate {
+    let writes = store.writes(&demand.popularity, appends_per_put).total();
+    let costs = Costs {
+        ram_bytes: store.ram_peak().total(),
+        reads_per_get: store.reads_per_get(),
+        reads_per_miss: store.reads_per_miss(),
+        read_bytes: store.frame_bytes,
+        write_amplification: writes + demand.synced_excess(),
+        background_reads: store.background_reads(appends_per_put),
+        background_reads_per_put: 1.0 - store.replaced_at_once(&demand.popularity),
+        space_amplification: store.space_amplification(),
+        open_files: (store.files_max() + OTHER_FILES).ceil(),
+        ..Costs::default()
+    };
+    Candidate { parameters: Parameters::FlashKey(store.layout.clone()), costs }
+}
