@@ -1,7 +1,7 @@
 //! Plots as SVG: bars per store, and gets over the available memory.
 
 use super::metrics::{Metric, OPS_PER_S, SETTLED, WRITE_AMPLIFICATION};
-use super::{Section, title};
+use super::Section;
 use anyhow::Result;
 use siltstone_bench::chart::{self, Axis, Bar, BarChart, Chart, Series, Style};
 use std::fs;
@@ -54,7 +54,7 @@ fn bars(section: &Section, phase: &str, metric: &Metric, title: String) -> BarCh
     let bar = |peer| {
         let value = section.median(peer, phase, metric)?;
         Some(Bar {
-            name: title(peer).to_owned(),
+            name: super::title(peer).to_owned(),
             value,
             text: (metric.show)(value),
             highlighted: peer.starts_with("siltstone"),
@@ -82,7 +82,7 @@ fn gets_over_memory(sections: &[&Section]) -> Chart {
     };
     let peers = sections[0].peers().into_iter();
     let mut all: Vec<Series> =
-        peers.map(|peer| series(title(peer), &|section| section.median(peer, phase, &OPS_PER_S))).collect();
+        peers.map(|peer| series(super::title(peer), &|section| section.median(peer, phase, &OPS_PER_S))).collect();
     all.push(series("the device itself", &|section| section.raw_ops_per_s(phase)));
     let axis = |label: &str, logarithmic| Axis { label: label.to_owned(), logarithmic };
     Chart {

@@ -1,14 +1,15 @@
-//! Cleaning of FlashKey's logs: how much is written per put, by victim, classes, skew and space, and by theory.
+//! Cleaning of FlashKey's logs: how much is written per put, by victim, classes, skew and space, and by models.
 
 use super::flashkey::tuning;
 use super::{Figure, Settings};
 use crate::chart::{Axis, Chart, Series, Style};
 use crate::keys::{Keys, Values};
 use crate::place::Place;
+use crate::tuning::Tuning;
 use crate::{Error, Result};
 use siltstone::device::Purpose;
-use siltstone::{Builder, Database, Stats};
-use siltstone_model::{Cleaning, KeyStream, Popularity};
+use siltstone::{Database, Stats, Victim};
+use siltstone_model::{Cleaning, KeyStream, Popularity, SegmentCleaning, Separation};
 use std::sync::atomic::Ordering::Relaxed;
 
 const VALUE_BYTES: usize = 40;
@@ -16,6 +17,13 @@ const SPACES: [f64; 1] = [1.25];
 /// The share of keys with an unconfirmed overwriting from which they are confirmed, unless another is set: the records
 /// that are not known to be dead take space and are moved, which no theory has.
 const SWEEP_AT: f64 = 0.01;
+
+/// The rules by their names.
+const VICTIMS: [(&str, Victim); 3] = [
+    ("most_invalid", Victim::MostInvalid),
+    ("cost_benefit", Victim::CostBenefit),
+    ("oldest", Victim::Oldest),
+];
 
 /// Background work is waited for this many times per overwriting of all records, so that the space is what it is set
 /// to.
@@ -54,8 +62,7 @@ impl Case {
         format!("{victim}, classes {classes}, skew {skew}, space {space}")
     }
 
-    /// Overwrites records, and returns how many are appended per put in the second half. Theory is that of a log
-    /// cleaned from its oldest end, in the same space.
+    /// Overwrites records, and returns how many are appended per put in the second half.
     pub(super) fn run(&self, settings: &Settings, place: &Place) -> Result<Figure> {
         let popularity = match self.skew {
             0.0 => Popularity::uniform(settings.num),
@@ -93,12 +100,30 @@ impl Case {
         place.clear()?;
         let frame_bytes = put as f64 / (writer.puts - puts_before).max(1) as f64;
         let room = log_bytes.iter().sum::<f64>() / log_bytes.len().max(1) as f64 / frame_bytes;
-        let theory = Cleaning::steady(&popularity, room).map(|cleaning| cleaning.appends_per_put).ok();
         let measured = (put + moved) as f64 / put.max(1) as f64;
-        Ok(Figure { source: "appends per put", what: self.name(), paper: None, theory, measured })
+        let what = self.name() + &bounds(&popularity, room);
+        let theory = self.theory(settings, &popularity, frame_bytes);
+        Ok(Figure { source: "appends per put", what, paper: None, theory, measured })
+    }
+
+    /// Returns the appends per put of the model of the engine's policy.
+    fn theory(&self, settings: &Settings, popularity: &Popularity, frame_bytes: f64) -> Option<f64> {
+        let (_, victim) = VICTIMS.into_iter().find(|(name, _)| *name == self.victim)?;
+        let tuning = self.tuning(settings);
+        let named = tuning.settings.settings.iter().rev().find(|(name, _)| name == "segment_bytes")?;
+        let segment_bytes: f64 = named.1.parse().ok()?;
+        let segments = popularity.keys() * frame_bytes / segment_bytes;
+        let cleaning = SegmentCleaning { space: self.space, segments, victim, classes: self.classes };
+        cleaning.appends_per_put(popularity).ok()
     }
 
     fn open(&self, settings: &Settings, place: &Place) -> Result<Database> {
+        let value_size = settings.value_size.unwrap_or(VALUE_BYTES);
+        let builder = Database::builder(place.directory()).fixed(settings.key_size, value_size);
+        Ok(self.tuning(settings).apply(builder.partitions(1)).open()?)
+    }
+
+    fn tuning(&self, settings: &Settings) -> Tuning {
         let value_size = settings.value_size.unwrap_or(VALUE_BYTES);
         let data_bytes = settings.num * (settings.key_size + value_size) as u64;
         let engine = [
@@ -107,8 +132,18 @@ impl Case {
             ("space", self.space.to_string()),
             ("sweep_at", SWEEP_AT.to_string()),
         ];
-        let builder: Builder = Database::builder(place.directory()).fixed(settings.key_size, value_size);
-        Ok(tuning(settings, data_bytes, &engine).apply(builder.partitions(1)).open()?)
+        tuning(settings, data_bytes, &engine)
+    }
+}
+
+/// Returns the appends per put, in as much room, of a log that is cleaned from its oldest end, which is the formula of
+/// the paper for any popularity, and the least of a log that separates keys by their rates.
+fn bounds(popularity: &Popularity, room: f64) -> String {
+    let oldest = Cleaning::steady(popularity, room).map(|cleaning| cleaning.appends_per_put);
+    let least = Separation::least(popularity, room).map(|separation| separation.appends_per_put);
+    match (oldest, least) {
+        (Ok(oldest), Ok(least)) => format!("; oldest first {oldest:.2}, least {least:.2}"),
+        _ => String::new(),
     }
 }
 
@@ -142,7 +177,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Draws the appends per put over the space, with a line per victim, classes and skew and one of theory per skew.
+/// Draws the appends per put over the space, with a line per victim, classes and skew, and a faint one of the model.
 pub fn chart(measured: &[(Case, Figure)]) -> Chart {
     let mut series: Vec<Series> = Vec::new();
     let mut add = |name: String, style: Style, point: (f64, f64)| match series
@@ -155,9 +190,9 @@ pub fn chart(measured: &[(Case, Figure)]) -> Chart {
     };
     for (Case { victim, classes, skew, space }, figure) in measured {
         let name = format!("{victim}, classes {classes}, skew {skew}");
-        add(name, Style::Line, (*space, figure.measured));
+        add(name.clone(), Style::Line, (*space, figure.measured));
         if let Some(theory) = figure.theory {
-            add(format!("oldest first, theory, skew {skew}"), Style::FaintLine, (*space, theory));
+            add(name + ", by the model", Style::FaintLine, (*space, theory));
         }
     }
     let axis = |label: &str| Axis { label: label.to_owned(), logarithmic: false };

@@ -135,7 +135,7 @@ pub struct Figure {
 impl Figure {
     /// Returns the heads of the columns.
     pub fn header() -> String {
-        format!("{:18} {:52} {:>9} {:>9} {:>11}", "source", "what", "paper", "theory", "measured")
+        format!("{:16} {:76} {:>9} {:>7} {:>9}", "source", "what", "paper", "model", "measured")
     }
 
     /// Formats the figure as a line below the [`header`](Self::header).
@@ -146,7 +146,7 @@ impl Figure {
             large if large >= 1000.0 => format!("{large:.0}"),
             small => format!("{small:.3}"),
         };
-        format!("{:18} {:52} {:>9} {theory:>9} {measured:>11}", self.source, self.what, show(self.paper))
+        format!("{:16} {:76} {:>9} {theory:>7} {measured:>9}", self.source, self.what, show(self.paper))
     }
 }
 
