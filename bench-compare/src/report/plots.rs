@@ -1,7 +1,7 @@
 //! Plots as SVG: bars per store, and gets over the available memory.
 
-use super::metrics::{Metric, OPS_PER_S, SETTLED, WRITE_AMPLIFICATION};
 use super::Section;
+use super::metrics::{Metric, OPS_PER_S, SETTLED, WRITE_AMPLIFICATION};
 use anyhow::Result;
 use siltstone_bench::chart::{self, Axis, Bar, BarChart, Chart, Series, Style};
 use std::fs;
@@ -57,7 +57,7 @@ fn bars(section: &Section, phase: &str, metric: &Metric, title: String) -> BarCh
             name: super::title(peer).to_owned(),
             value,
             text: (metric.show)(value),
-            highlighted: peer.starts_with("siltstone"),
+            highlighted: peer.starts_with("siltstone") || peer == "flashkey",
         })
     };
     let is_of_gets = metric.name == OPS_PER_S.name && !phase.starts_with("miss");
@@ -81,8 +81,9 @@ fn gets_over_memory(sections: &[&Section]) -> Chart {
         }
     };
     let peers = sections[0].peers().into_iter();
-    let mut all: Vec<Series> =
-        peers.map(|peer| series(super::title(peer), &|section| section.median(peer, phase, &OPS_PER_S))).collect();
+    let mut all: Vec<Series> = peers
+        .map(|peer| series(super::title(peer), &|section| section.median(peer, phase, &OPS_PER_S)))
+        .collect();
     all.push(series("the device itself", &|section| section.raw_ops_per_s(phase)));
     let axis = |label: &str, logarithmic| Axis { label: label.to_owned(), logarithmic };
     Chart {
