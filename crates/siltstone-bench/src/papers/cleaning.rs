@@ -136,7 +136,7 @@ impl Case {
     }
 }
 
-/// Returns the appends per put, in as much room, of a log that is cleaned from its oldest end, which is the formula of
+/// Returns the appends per put, in as much space, of a log that is cleaned from its oldest end, which is the formula of
 /// the paper for any popularity, and the least of a log that separates keys by their rates.
 fn bounds(popularity: &Popularity, room: f64) -> String {
     let oldest = Cleaning::steady(popularity, room).map(|cleaning| cleaning.appends_per_put);
