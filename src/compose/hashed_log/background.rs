@@ -300,7 +300,7 @@ impl Jobs {
                 self.must_sweep.store(false, Relaxed);
                 Sweep::begin(&self.logs)
             };
-            sweep.map(Some)
+            Ok(Some(sweep))
         };
         let has_swept = self.sweeping.step(start, |sweep| {
             let is_sweep = !sweep.is_search();

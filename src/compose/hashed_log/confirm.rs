@@ -1,18 +1,24 @@
 //! Confirming: the records of entries with an equal hash are read, and of each key the youngest entry remains.
+//!
+//! Keys are compared by a hash of 64 bits with a secret of this opening, so that the key of a put need not be read again.
+//! Two different keys whose hashes in the index are equal are taken for one with a probability of 2^-64.
 
 use super::indexed_logs::IndexedLogs;
+use super::pairs::Pair;
 use crate::Result;
 use crate::device::Purpose;
 use crate::store::data_logs::{DataView, Unit};
 use crate::store::log_index::Candidates;
 
 /// The maximum number of hashes that one step compares.
-const HASHES_PER_STEP: usize = 64;
+const HASHES_PER_STEP: usize = 128;
 
-/// What was read of an entry's record. `K` identifies the key.
-pub(super) struct Compared<K> {
+/// What is known of an entry's record.
+#[derive(Default)]
+pub(super) struct Compared {
     pub unit: Unit,
-    pub key: K,
+    /// The secret hash of its key.
+    pub key: u64,
     pub is_tombstone: bool,
     pub bytes: u32,
 }
@@ -20,29 +26,39 @@ pub(super) struct Compared<K> {
 /// Compares the records of some queued hashes. Returns the number of entries that were removed, or `None` if no hash
 /// was queued.
 pub(super) fn confirm(logs: &IndexedLogs) -> Result<Option<u64>> {
-    let hashes = logs.pairs.take(HASHES_PER_STEP);
-    if hashes.is_empty() { Ok(None) } else { compare(logs, &hashes).map(Some) }
+    let pairs = logs.pairs.take(HASHES_PER_STEP);
+    if pairs.is_empty() { Ok(None) } else { compare(logs, &pairs).map(Some) }
 }
 
-/// Reads the records of all entries of these hashes, and leaves the youngest entry of each key. Returns the number of
-/// entries that were removed.
-pub(super) fn compare(logs: &IndexedLogs, hashes: &[u64]) -> Result<u64> {
+/// Reads the records of the entries of these hashes, except those whose keys are known, and leaves the youngest entry of
+/// each key. Returns the number of entries that were removed.
+pub(super) fn compare(logs: &IndexedLogs, pairs: &[Pair]) -> Result<u64> {
     let (groups, view) = logs.look(|index| {
-        let groups = hashes.iter().map(|hash| (*hash, index.candidates(*hash)));
-        groups.filter(|(_, units)| units.len() > 1).collect::<Vec<(u64, Candidates)>>()
+        let groups = pairs.iter().map(|pair| (pair, index.candidates(pair.hash)));
+        groups.filter(|(_, units)| units.len() > 1).collect::<Vec<(&Pair, Candidates)>>()
     });
-    let units: Vec<Unit> = groups.iter().flat_map(|(_, units)| units.iter().copied()).collect();
-    let mut records: Vec<Option<Compared<Vec<u8>>>> = units.iter().map(|_| None).collect();
+    let mut records: Vec<Compared> = Vec::with_capacity(2 * groups.len());
+    let mut unread: Vec<usize> = Vec::with_capacity(groups.len());
+    for (pair, units) in &groups {
+        for (rank, unit) in units.iter().enumerate() {
+            // The first one is never removed in favour of another, so its length is not needed.
+            let is_known = rank == 0 && *unit == pair.youngest;
+            if !is_known {
+                unread.push(records.len());
+            }
+            records.push(Compared { unit: *unit, key: pair.key_hash, ..Compared::default() });
+        }
+    }
+    let units: Vec<Unit> = unread.iter().map(|number| records[*number].unit).collect();
     view.read_many(Purpose::Collect, &units, &mut |number, record| {
-        let bytes = logs.data.frame_bytes(record);
-        let (key, is_tombstone) = (record.key.to_vec(), record.value.is_none());
-        records[number] = Some(Compared { unit: units[number], key, is_tombstone, bytes });
+        let compared = &mut records[unread[number]];
+        compared.bytes = logs.data.frame_bytes(record);
+        (compared.key, compared.is_tombstone) = (logs.secret_hash(record.key), record.value.is_none());
         Ok(())
     })?;
     let (mut records, mut removed) = (records.into_iter(), 0);
-    for (hash, units) in groups {
-        let group: Vec<_> = records.by_ref().take(units.len()).flatten().collect();
-        removed += keep_youngest(logs, hash, &view, group)?;
+    for (pair, units) in groups {
+        removed += keep_youngest(logs, pair.hash, &view, records.by_ref().take(units.len()).collect())?;
     }
     Ok(removed)
 }
@@ -50,11 +66,11 @@ pub(super) fn compare(logs: &IndexedLogs, hashes: &[u64]) -> Result<u64> {
 /// Locks the writer of the shard, and removes the entries of records that a younger one replaces, and of tombstones of
 /// which no older record is left. `group` has records of this hash that were read in `view`, the youngest first;
 /// entries that have changed since are left for the next time. Returns how many were removed.
-pub(super) fn keep_youngest<K: PartialEq>(
+pub(super) fn keep_youngest(
     logs: &IndexedLogs,
     hash: u64,
     view: &DataView,
-    mut group: Vec<Compared<K>>,
+    mut group: Vec<Compared>,
 ) -> Result<u64> {
     let remove = || {
         let now = logs.data.view();
@@ -67,12 +83,7 @@ pub(super) fn keep_youngest<K: PartialEq>(
     logs.with_writers(std::iter::once(hash), || logs.health().run(remove))
 }
 
-fn remove_replaced<K: PartialEq>(
-    logs: &IndexedLogs,
-    hash: u64,
-    group: &[Compared<K>],
-    mut has_moved: bool,
-) -> u64 {
+fn remove_replaced(logs: &IndexedLogs, hash: u64, group: &[Compared], mut has_moved: bool) -> u64 {
     let mut removed = 0;
     let rank = |units: &Candidates, unit: Unit| units.iter().position(|other| *other == unit);
     for (number, older) in group.iter().enumerate() {

@@ -27,6 +27,8 @@ pub(crate) struct IndexedLogs {
     /// The keys in order, if the database keeps them.
     pub(super) keys: Option<OrderedKeys>,
     pub(super) pairs: Pairs,
+    /// Hashes whole keys to compare them.
+    secret: KeyHasher,
     /// The writer of each shard of the index, locked from before a record is appended until it is indexed.
     writers: Box<[Mutex<()>]>,
     /// The bytes of frames that entries point to.
@@ -41,6 +43,7 @@ impl IndexedLogs {
         data: DataLogs,
         index: LogIndex,
         keys: Option<OrderedKeys>,
+        secret: KeyHasher,
     ) -> IndexedLogs {
         let writers = (0..index.shards()).map(|_| Mutex::new(())).collect();
         IndexedLogs {
@@ -51,6 +54,7 @@ impl IndexedLogs {
             index,
             keys,
             pairs: Pairs::new(settings.segment_bytes),
+            secret,
             writers,
             live_bytes: AtomicU64::new(0),
         }
@@ -62,6 +66,11 @@ impl IndexedLogs {
 
     pub fn hasher(&self) -> KeyHasher {
         self.header.hasher
+    }
+
+    /// Returns a hash of a whole key, by which keys are compared while the database is open.
+    pub(super) fn secret_hash(&self, key: &[u8]) -> u64 {
+        self.secret.hash(key).placement
     }
 
     /// Returns the number of pairs of entries that are not compared yet.

@@ -13,8 +13,8 @@ use super::reader::Reader;
 use super::settings::LogSettings;
 use super::writer::Writer;
 use crate::cache::RecordCache;
-use crate::device::{Access, AlignedBuffer, Directory, Purpose};
-use crate::key::RecordLayout;
+use crate::device::{Access, AlignedBuffer, Directory, Purpose, random_number};
+use crate::key::{KeyHasher, RecordLayout};
 use crate::progress::Progress;
 use crate::store::data_logs::{CLASSES, DataLogSettings, DataLogs, USER};
 use crate::store::log::Log;
@@ -161,7 +161,8 @@ pub(crate) fn open(
         remove_orphans(&directory, &manifest)?;
         manifest.keep(to_keep)?;
     }
-    let logs = Arc::new(IndexedLogs::new(directory, header, settings, data, index, keys));
+    let secret = KeyHasher::Keyed([random_number()?, random_number()?]);
+    let logs = Arc::new(IndexedLogs::new(directory, header, settings, data, index, keys, secret));
     let cache = Arc::new(RecordCache::new(0));
     let commits = Arc::new(Commits::new(&logs, manifest, covered, saved_bytes));
     let writer = Writer::new(&logs, &cache, &commits);

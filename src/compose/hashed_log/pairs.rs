@@ -1,6 +1,7 @@
 //! The hashes of which several entries were not compared yet: pairs of one key, put again, or of keys with equal
 //! hashes.
 
+use crate::store::data_logs::Unit;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::collections::VecDeque;
@@ -10,19 +11,36 @@ use std::collections::VecDeque;
 const QUEUE_MAX: usize = 65_536;
 const SEGMENT_BYTES_PER_HASH: u64 = 64;
 
-/// The memory of a queued hash, in bytes.
-pub const PAIR_BYTES: usize = size_of::<u64>();
+/// The memory of a queued pair, in bytes.
+pub const PAIR_BYTES: usize = size_of::<Pair>();
 
 /// Returns the maximum number of hashes that a database with segments of this size queues.
 pub fn queue_max(segment_bytes: u64) -> usize {
     QUEUE_MAX.min((segment_bytes / SEGMENT_BYTES_PER_HASH) as usize)
 }
 
+/// A hash whose entries are to be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub hash: u64,
+    /// The unit of the youngest entry when the pair was queued; `Unit::MAX` if it is not known.
+    pub youngest: Unit,
+    /// The secret hash of the key of that entry.
+    pub key_hash: u64,
+}
+
+impl Pair {
+    /// Makes a pair of which nothing is known.
+    pub fn of(hash: u64) -> Pair {
+        Pair { hash, youngest: Unit::MAX, key_hash: 0 }
+    }
+}
+
 /// The queue of hashes whose entries are to be compared. It is bounded: pairs that find it full are only counted, and
 /// found again by a *sweep* of the index.
 pub(super) struct Pairs {
     queue_max: usize,
-    queue: Mutex<VecDeque<u64>>,
+    queue: Mutex<VecDeque<Pair>>,
     queued: AtomicU64,
     /// The number of pairs that found the queue full, and that no sweep has resolved since.
     left_out: AtomicU64,
@@ -46,18 +64,23 @@ impl Pairs {
 
     /// Adds a hash. Returns whether the queue had space.
     pub fn push(&self, hash: u64) -> bool {
+        self.push_pair(Pair::of(hash))
+    }
+
+    /// Adds a pair. Returns whether the queue had space.
+    pub fn push_pair(&self, pair: Pair) -> bool {
         let mut queue = self.queue.lock();
         if queue.len() >= self.queue_max {
             self.left_out.fetch_add(1, Relaxed);
             return false;
         }
-        queue.push_back(hash);
+        queue.push_back(pair);
         self.queued.store(queue.len() as u64, Relaxed);
         true
     }
 
-    /// Removes and returns the first hashes, at most `count`.
-    pub fn take(&self, count: usize) -> Vec<u64> {
+    /// Removes and returns the first pairs, at most `count`.
+    pub fn take(&self, count: usize) -> Vec<Pair> {
         let mut queue = self.queue.lock();
         let count = count.min(queue.len());
         let taken = queue.drain(..count).collect();
@@ -87,7 +110,7 @@ impl Pairs {
 
     /// Returns the heap memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        self.queue.lock().capacity() * size_of::<u64>()
+        self.queue.lock().capacity() * size_of::<Pair>()
     }
 }
 
@@ -101,7 +124,7 @@ mod tests {
         assert!((0..QUEUE_MAX as u64).all(|hash| pairs.push(hash)));
         assert!(!pairs.push(1) && !pairs.push(2));
         assert_eq!((pairs.queued(), pairs.left_out()), (QUEUE_MAX as u64, 2));
-        assert_eq!(pairs.take(3), [0, 1, 2]);
+        assert_eq!(pairs.take(3), [0, 1, 2].map(Pair::of));
         assert!(pairs.push(9));
         assert_eq!(pairs.take(usize::MAX).len(), QUEUE_MAX - 2);
         pairs.leave_out(3);
@@ -109,6 +132,6 @@ mod tests {
         assert_eq!((pairs.queued(), pairs.left_out()), (0, 1));
         pairs.resolve(2);
         assert_eq!(pairs.left_out(), 0);
-        assert!(pairs.take(1).is_empty() && pairs.heap_bytes() >= QUEUE_MAX * 8);
+        assert!(pairs.take(1).is_empty() && pairs.heap_bytes() >= QUEUE_MAX * 24);
     }
 }

@@ -3,18 +3,18 @@
 //!
 //! ```text
 //! collect    entries of equal hashes      segment 0: 7 93 201    segment 1: 4 18    ...    numbers of units
-//! read       segment after segment        each gets the hash of its whole key, with a secret of this sweep
+//! read       segment after segment        each gets the secret hash of its whole key
 //! resolve    entries of equal hashes      equal hashes of keys: only the youngest remains
 //! ```
 //!
-//! Two different keys have equal hashes with a probability of 2^-64. What was moved while it was read is left for the
-//! next sweep: an entry is resolved only if its record is still where it was read.
+//! What was moved while it was read is left for the next sweep: an entry is resolved only if its record is still where it
+//! was read.
 
 use super::confirm::{Compared, compare, keep_youngest};
 use super::indexed_logs::IndexedLogs;
+use super::pairs::Pair;
 use crate::Result;
-use crate::device::{Purpose, random_number};
-use crate::key::KeyHasher;
+use crate::device::Purpose;
 use crate::store::data_logs::{DataView, Frames, Unit};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -47,7 +47,6 @@ struct Doubtful {
 /// A sweep of the whole index, part by part.
 pub(super) struct Sweep {
     work: Work,
-    secret: KeyHasher,
     table: Table,
     /// The first hash of the present part, and that after it, once it is known.
     from: u64,
@@ -77,11 +76,10 @@ struct Reading {
 }
 
 impl Sweep {
-    pub fn begin(logs: &IndexedLogs) -> Result<Sweep> {
+    pub fn begin(logs: &IndexedLogs) -> Sweep {
         let is_large = logs.live_bytes() > READ_BYTES_MAX * logs.entries();
-        Ok(Sweep {
+        Sweep {
             work: if is_large { Work::Confirm { next: 0 } } else { Work::Collect { next: 0 } },
-            secret: KeyHasher::Keyed([random_number()?, random_number()?]),
             table: Table::new(),
             from: 0,
             to: None,
@@ -89,12 +87,12 @@ impl Sweep {
             found: 0,
             left_out: logs.pairs.left_out(),
             removed: 0,
-        })
+        }
     }
 
     /// Begins a search for all pairs, which are queued or counted, after an opening.
-    pub fn search(logs: &IndexedLogs) -> Result<Sweep> {
-        Ok(Sweep { work: Work::Search { next: 0 }, left_out: 0, ..Sweep::begin(logs)? })
+    pub fn search(logs: &IndexedLogs) -> Sweep {
+        Sweep { work: Work::Search { next: 0 }, left_out: 0, ..Sweep::begin(logs) }
     }
 
     /// Returns whether this is a search.
@@ -136,8 +134,9 @@ impl Sweep {
     fn confirm(&mut self, logs: &IndexedLogs, next: u64) -> Result<Option<Work>> {
         let range = logs.index.range(next, CONFIRMED_ENTRIES);
         let groups = range.entries.chunk_by(|one, other| one.0 == other.0);
-        let hashes: Vec<u64> = groups.filter(|group| group.len() > 1).map(|group| group[0].0).collect();
-        self.removed += compare(logs, &hashes)?;
+        let pairs: Vec<Pair> =
+            groups.filter(|group| group.len() > 1).map(|group| Pair::of(group[0].0)).collect();
+        self.removed += compare(logs, &pairs)?;
         Ok(range.next.map(|next| Work::Confirm { next }))
     }
 
@@ -187,10 +186,9 @@ impl Sweep {
         while reading.frames.position() < start + PIECE_BYTES
             && let Some(doubtful) = records.get_mut(reading.done)
         {
-            let secret = &self.secret;
             reading.frames.record_at(doubtful.number, &mut |record, bytes| {
                 (doubtful.bytes, doubtful.is_tombstone) = (bytes, record.value.is_none());
-                doubtful.key_hash = secret.hash(record.key).placement;
+                doubtful.key_hash = logs.secret_hash(record.key);
                 Ok(())
             })?;
             reading.done += 1;
@@ -240,7 +238,7 @@ fn search(logs: &IndexedLogs, next: u64) -> Option<Work> {
 }
 
 /// Returns what was read of the record of an entry, if it is still where it was.
-fn compared(table: &Table, view: &DataView, unit: Unit) -> Option<Compared<u64>> {
+fn compared(table: &Table, view: &DataView, unit: Unit) -> Option<Compared> {
     let (id, number) = view.locate(unit)?;
     let records = table.get(&id)?;
     let at = records.binary_search_by_key(&number, |record| record.number).ok()?;

@@ -2,6 +2,7 @@
 
 use super::commits::Commits;
 use super::indexed_logs::{IndexedLogs, Place};
+use super::pairs::Pair;
 use crate::batch::{Durability, HashedWrite, Write};
 use crate::cache::{RecordCache, WriteGuard, cache_hash};
 use crate::compose::KeyStripes;
@@ -193,8 +194,11 @@ impl Writer {
                 return Ok(());
             }
             self.logs.index.insert(hash, new.unit);
-            if unread > 0 {
+            if unread > 0 && is_delete {
                 self.logs.pairs.push(hash);
+            } else if unread > 0 {
+                let key_hash = self.logs.secret_hash(key.bytes());
+                self.logs.pairs.push_pair(Pair { hash, youngest: new.unit, key_hash });
             }
             return Ok(());
         };
