@@ -1,7 +1,7 @@
 //! Confirming: the records of entries with an equal hash are read, and of each key the youngest entry remains.
 //!
-//! Keys are compared by a hash of 64 bits with a secret of this opening, so that the key of a put need not be read again.
-//! Two different keys whose hashes in the index are equal are taken for one with a probability of 2^-64.
+//! Keys are compared by a hash of 64 bits with a secret of this opening, so that the key of a put need not be read
+//! again. Two different keys whose hashes in the index are equal are taken for one with a probability of 2^-64.
 
 use super::indexed_logs::IndexedLogs;
 use super::pairs::Pair;
@@ -30,8 +30,8 @@ pub(super) fn confirm(logs: &IndexedLogs) -> Result<Option<u64>> {
     if pairs.is_empty() { Ok(None) } else { compare(logs, &pairs).map(Some) }
 }
 
-/// Reads the records of the entries of these hashes, except those whose keys are known, and leaves the youngest entry of
-/// each key. Returns the number of entries that were removed.
+/// Reads the records of the entries of these hashes, except those whose keys are known, and leaves the youngest entry
+/// of each key. Returns the number of entries that were removed.
 pub(super) fn compare(logs: &IndexedLogs, pairs: &[Pair]) -> Result<u64> {
     let (groups, view) = logs.look(|index| {
         let groups = pairs.iter().map(|pair| (pair, index.candidates(pair.hash)));

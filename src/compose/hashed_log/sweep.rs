@@ -7,8 +7,8 @@
 //! resolve    entries of equal hashes      equal hashes of keys: only the youngest remains
 //! ```
 //!
-//! What was moved while it was read is left for the next sweep: an entry is resolved only if its record is still where it
-//! was read.
+//! What was moved while it was read is left for the next sweep: an entry is resolved only if its record is still where
+//! it was read.
 
 use super::confirm::{Compared, compare, keep_youngest};
 use super::indexed_logs::IndexedLogs;
