@@ -288,7 +288,7 @@ fn directories_without_a_database_or_in_use_are_named() {
 }
 
 #[test]
-fn a_closed_database_of_flashkey_is_verified_without_a_change() {
+fn a_closed_database_of_flashkey_is_verified_without_a_change_and_repaired() {
     let folder = tempfile::tempdir().unwrap();
     let settings = FlashKeySettings::default().segment_bytes(8192);
     let database = Database::builder(folder.path()).engine(settings).background_threads(0).open().unwrap();
@@ -307,6 +307,10 @@ fn a_closed_database_of_flashkey_is_verified_without_a_change() {
     let report = Database::verify_closed(folder.path(), &mut |_, _| true).unwrap();
     assert_eq!((report.checked_records, report.damage.len()), (499, 1));
     assert_eq!(std::fs::read(&segment).unwrap(), bytes);
-    let repair = Database::repair(folder.path(), &RepairOptions::default(), &mut |_, _| true);
-    assert!(matches!(repair, Err(Error::Unsupported { engine: "flashkey", .. })), "{repair:?}");
+    let repair = Database::repair(folder.path(), &RepairOptions::default(), &mut |_, _| true).unwrap();
+    assert_eq!((repair.found.damage.len(), repair.found.lost().len()), (1, 1));
+    let database = Database::builder(folder.path()).background_threads(0).open().unwrap();
+    let found = (0..500u32).filter(|number| database.contains(number.to_be_bytes()).unwrap());
+    assert_eq!(found.count(), 499);
+    assert!(database.verify(&mut |_, _| true).unwrap().damage.is_empty());
 }

@@ -366,7 +366,7 @@ fn a_saved_index_with_the_redo_log_that_follows_it() {
     let files = [("redo-0000000000000000", "redo_segment.bin"), ("00000003.index", "saved_index.bin")];
     let read = golden_directory(&directory, &files);
     let (opened, recovered) =
-        LogIndex::open(&read, settings, &format, Some(saved), &Arc::default(), &mut |_, _| true).unwrap();
+        LogIndex::open(&read, settings, &format, Some(saved), 0, &Arc::default(), &mut |_, _| true).unwrap();
     assert!(opened.snapshot().entries().eq(index.snapshot().entries()));
     assert_eq!((recovered.covered, recovered.operations), ([7_000, 4, 5, 6], 200));
 }
@@ -447,7 +447,7 @@ fn logs_of_data() {
     };
     DataLogs::create(&written, &settings).unwrap();
     let open = |directory: &Directory, finished: &[FinishedSegment], finished_to| {
-        DataLogs::open(directory, &settings, finished, finished_to, &mut |_, _| true).unwrap().0
+        DataLogs::open(directory, &settings, finished, finished_to, 0, &mut |_, _| true).unwrap().0
     };
     let logs = open(&written, &[], [0; CLASSES]);
     let mut expected = Vec::new();

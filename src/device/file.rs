@@ -184,6 +184,15 @@ impl Directory {
         Ok(self.file(name, backend))
     }
 
+    /// Returns the length of a file, 0 if it does not exist.
+    pub fn length_of(&self, name: &str) -> Result<u64> {
+        match self.open(name, Access::Buffered) {
+            Ok(file) => file.length(),
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
     fn file(&self, name: &str, backend: Box<dyn FileBackend>) -> File {
         File {
             backend: backend.into(),

@@ -17,6 +17,9 @@ pub const NEW_MANIFEST_NAME: &str = "MANIFEST.new";
 /// The name of a mirror that is being written, until it replaces [`MIRROR_NAME`].
 pub const NEW_MIRROR_NAME: &str = "MANIFEST.mirror.new";
 
+/// The name, followed by a number, of the subdirectories for damaged files.
+pub(crate) const SET_ASIDE: &str = "damaged";
+
 /// What a log has. A database has at most one log of each class, with positions of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogClass {
@@ -127,6 +130,12 @@ impl FileName {
     /// Returns whether this is a segment of the log of class `User` or a store.
     pub fn is_log_or_store(self) -> bool {
         self.segment_base(LogClass::User).is_some() || self.store_number().is_some()
+    }
+
+    /// Returns whether this is a segment of a log of any class, a saved index or a run of keys: a file of a database
+    /// whose data is in logs.
+    pub fn is_of_logs(self) -> bool {
+        matches!(self, FileName::Segment { .. } | FileName::SavedIndex(_) | FileName::KeyRun(_))
     }
 
     /// Returns the number of a store.

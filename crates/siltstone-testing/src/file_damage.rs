@@ -128,7 +128,7 @@ impl FileDamage {
 
     /// Adds the same cases for all files of a kind at once.
     fn kinds_of_files(&self, cases: &mut Vec<Case>) {
-        for part in ["log-", ".hash", ".sorted", "MANIFEST", "LOG or store"] {
+        for part in ["log-", "moved", "redo-", ".index", ".hash", ".sorted", "MANIFEST", "LOG or store"] {
             let is_part = |name: &str| match part {
                 "LOG or store" => !name.starts_with("MANIFEST"),
                 _ => name.contains(part),
@@ -200,7 +200,9 @@ mod tests {
 
     #[test]
     fn files_removed_mixed_up_or_ending_elsewhere_are_reported_or_harmless() {
-        for kind in ["log, any size", "log, fixed size", "cuckoo table"] {
+        for kind in
+            ["log, any size", "log, fixed size", "cuckoo table", "user log, any size", "user log, fixed size"]
+        {
             let damage = FileDamage::new(file_kind(kind).unwrap()).unwrap();
             let cases = damage.cases();
             let outcomes: Vec<_> = cases.iter().map(|case| damage.check(case)).collect();

@@ -135,7 +135,7 @@ impl TestBed {
         let common = CommonSettings {
             fixed: self.kind.is_fixed.then_some((8, 12)),
             partitions: Some(2),
-            block_bytes: Some(512),
+            block_bytes: self.kind.block_bytes,
             ..CommonSettings::default()
         };
         let builder = Database::builder("memory").engine((self.kind.settings)(&common)).common(common);

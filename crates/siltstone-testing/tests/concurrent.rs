@@ -2,10 +2,11 @@
 //! more seeds. `.ci/sanitize` runs this test, which needs a build with `--cfg shuttle`.
 #![cfg(shuttle)]
 
+use siltstone::engine::flashkey;
 use siltstone::engine::silt::Mistake;
 use siltstone_testing::TestEngine;
 use siltstone_testing::concurrent::{Counts, Plan, command, simulate};
-use siltstone_testing::engines::tiny_silt;
+use siltstone_testing::engines::{random_flashkey, tiny_silt};
 use std::sync::Arc;
 
 /// The number of seeds within which a mistake of the engine must be found.
@@ -64,12 +65,36 @@ fn every_mistake_of_the_engine_is_found() {
             }),
             ..TestEngine::silt()
         };
-        let mut found = None;
-        simulate(&engine, 0..CANARY_SEEDS, |seed, outcome| {
-            found = outcome.err().map(|violation| (seed, violation));
-            found.is_none()
-        });
-        let Some((seed, violation)) = found else { panic!("{mistake:?} was not found") };
-        println!("{mistake:?}: {violation}\n{}", command(&engine, seed));
+        find(&engine, &format!("{mistake:?}"));
     }
+}
+
+/// Cleaning used to begin while a thread had appended a record and not indexed it yet, so the record was lost.
+#[test]
+fn every_mistake_of_flashkey_is_found() {
+    for mistake in [
+        flashkey::Mistake::CleansBeforeIndexing,
+        flashkey::Mistake::ReleasesBeforeRedo,
+        flashkey::Mistake::KeepsTheOlder,
+        flashkey::Mistake::GoesOnAfterAFailure,
+    ] {
+        let engine = TestEngine {
+            draw_tiny: Arc::new(move |random, common| {
+                random_flashkey(random, common).mistake(Some(mistake)).into()
+            }),
+            ..TestEngine::flashkey()
+        };
+        find(&engine, &format!("{mistake:?}"));
+    }
+}
+
+/// Checks that a seed breaks a guarantee.
+fn find(engine: &TestEngine, mistake: &str) {
+    let mut found = None;
+    simulate(engine, 0..CANARY_SEEDS, |seed, outcome| {
+        found = outcome.err().map(|violation| (seed, violation));
+        found.is_none()
+    });
+    let Some((seed, violation)) = found else { panic!("{mistake} was not found") };
+    println!("{mistake}: {violation}\n{}", command(engine, seed));
 }

@@ -51,7 +51,7 @@ fn value_of(key: &[u8], bytes: usize) -> Vec<u8> {
 impl Model {
     fn open(&self, directory: &Directory) -> Result<DataLogs> {
         let (logs, recovered) =
-            DataLogs::open(directory, &SETTINGS, &self.finished, self.finished_to, &mut |_, _| true)?;
+            DataLogs::open(directory, &SETTINGS, &self.finished, self.finished_to, 0, &mut |_, _| true)?;
         assert_eq!(logs.ends(), recovered.ends);
         Ok(logs)
     }
@@ -152,8 +152,9 @@ impl Model {
 
     fn examine(&self, directory: &Directory, ends: [u64; CLASSES], context: &str) {
         let (finished, finished_to) = (&self.finished[..], self.finished_to);
-        let closed = DataLogsToExamine { directory, settings: SETTINGS, finished, finished_to };
-        let examined = closed.examine(&mut |_| true).unwrap();
+        let closed =
+            DataLogsToExamine { directory, settings: SETTINGS, finished, finished_to, synced: [0; 4] };
+        let examined = closed.examine(&mut |_| true, &mut |_| Ok(())).unwrap();
         assert!(examined.damage.is_empty(), "{context}: {:?}", examined.damage);
         assert_eq!(examined.ends, ends, "{context}");
         let records: usize = self.batches.iter().map(|batch| batch.records.len()).sum();

@@ -63,11 +63,17 @@ pub fn run(data: &[u8]) {
             base = end + u64::from(input.u8() / 250);
         }
     }
-    let closed = DataLogsToExamine { directory: &directory, settings, finished: &finished, finished_to };
-    let examined = closed.examine(&mut |_| true);
+    let closed = DataLogsToExamine {
+        directory: &directory,
+        settings,
+        finished: &finished,
+        finished_to,
+        synced: [0; 4],
+    };
+    let examined = closed.examine(&mut |_| true, &mut |_| Ok(()));
     if let Ok(examined) = &examined {
         let mut found = 0;
-        let passed = closed.records(examined, &mut |_| true, &mut |_| {
+        let passed = closed.records(examined, &|_| true, &mut |_| true, &mut |_| {
             found += 1;
             Ok(())
         });
@@ -75,7 +81,7 @@ pub fn run(data: &[u8]) {
         assert_eq!(found, examined.records, "records that are intact");
     }
     if let Ok((logs, recovered)) =
-        DataLogs::open(&directory, &settings, &finished, finished_to, &mut |_, _| true)
+        DataLogs::open(&directory, &settings, &finished, finished_to, 0, &mut |_, _| true)
     {
         assert!(examined.is_ok(), "what can be opened can be examined");
         assert_eq!(logs.ends(), recovered.ends);

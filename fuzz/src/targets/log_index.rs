@@ -91,9 +91,9 @@ fn flush(index: &LogIndex) {
 
 /// Examines the files and opens the index. What is opened was not found damaged.
 fn open(directory: &Directory, settings: LogIndexSettings, saved: Option<SavedIndex>) {
-    let files = IndexToExamine { directory, settings, format: FORMAT, saved };
+    let files = IndexToExamine { directory, settings, format: FORMAT, saved, redo_synced: 0 };
     let examined = files.examine(&mut |_| true).expect("memory does not fail");
-    let opened = LogIndex::open(directory, settings, &FORMAT, saved, &Arc::default(), &mut |_, _| true);
+    let opened = LogIndex::open(directory, settings, &FORMAT, saved, 0, &Arc::default(), &mut |_, _| true);
     if let Ok((index, _)) = opened {
         let unimportant = |damage: &siltstone::Damage| damage.lost.is_empty();
         assert!(examined.damage.iter().all(unimportant), "{:?}", examined.damage);

@@ -10,8 +10,9 @@
 
 use super::indexed_logs::IndexedLogs;
 use super::live::{Edit, Manifest};
+use super::settings::Mistake;
 use crate::Result;
-use crate::device::{Access, Directory, random_number};
+use crate::device::{Directory, random_number};
 use crate::health::FailStop;
 use crate::store::data_logs::{CLASSES, FinishedSegment, USER};
 use crate::store::log_index::SavedIndex;
@@ -35,7 +36,7 @@ pub(crate) struct Ledger {
 
 /// Returns the length of the file of a saved index, in bytes.
 pub(super) fn saved_bytes(directory: &Directory, saved: &SavedIndex) -> Result<u64> {
-    directory.open(&saved.file_name(), Access::Buffered)?.length()
+    directory.length_of(&saved.file_name())
 }
 
 /// The counts that are read without the lock.
@@ -77,8 +78,8 @@ impl Ledger {
             flush.take_operations();
             data.ends()
         });
-        for (class, end) in (0..).zip(covered) {
-            data.sync_to(class, end)?;
+        if !self.logs.settings.makes(Mistake::WritesRedoBeforeTheLogs) {
+            (0..).zip(covered).try_for_each(|(class, end)| data.sync_to(class, end))?;
         }
         flush.log(&covered)?;
         self.counts.covered.store(covered[usize::from(USER)], Ordering::Release);
@@ -91,16 +92,23 @@ impl Ledger {
         self.logs.index.sync_redo()
     }
 
-    fn commit(&mut self, edit: Edit) -> Result<()> {
-        let synced = self.logs.data.synced(USER);
-        self.manifest.commit(&[edit], synced)?;
+    /// Commits an edit, and how much of the user log and of redo is synced: a missing end of either is found then.
+    fn commit(&mut self, edit: Option<Edit>) -> Result<()> {
+        let (synced, redo_synced) = (self.logs.data.synced(USER), self.logs.index.redo().synced());
+        let is_later = redo_synced > self.manifest.state().redo_synced;
+        let stated = is_later.then_some(Edit::RedoSynced(redo_synced));
+        let edits: Vec<Edit> = edit.into_iter().chain(stated).collect();
+        if edits.is_empty() && synced <= self.manifest.log_synced() {
+            return Ok(());
+        }
+        self.manifest.commit(&edits, synced)?;
         self.counts.stated.store(self.manifest.log_synced(), Ordering::Release);
         Ok(())
     }
 
     /// Commits that a segment, which is synced, takes no more records.
     pub fn finish(&mut self, segment: FinishedSegment) -> Result<()> {
-        self.commit(Edit::Finished(segment))?;
+        self.commit(Some(Edit::Finished(segment)))?;
         self.counts.finished_to[usize::from(segment.class)].store(segment.end, Ordering::Release);
         Ok(())
     }
@@ -117,7 +125,7 @@ impl Ledger {
         self.logs.data.sync_to(USER, flushed_to)?;
         let added = flushed.as_ref().and_then(|flushed| flushed.added());
         if flushed_to > self.manifest.state().keys_flushed_to {
-            self.commit(Edit::Keys { added, replaced: None, flushed_to })?;
+            self.commit(Some(Edit::Keys { added, replaced: None, flushed_to }))?;
         }
         if let (Some(keys), Some(flushed)) = (&self.logs.keys, flushed) {
             keys.flushed(flushed);
@@ -130,7 +138,7 @@ impl Ledger {
     pub fn merge_keys(&mut self, merged: MergedRuns) -> Result<()> {
         let flushed_to = self.manifest.state().keys_flushed_to;
         let (added, replaced) = (merged.added(), Some(merged.replaced));
-        self.commit(Edit::Keys { added, replaced, flushed_to })?;
+        self.commit(Some(Edit::Keys { added, replaced, flushed_to }))?;
         self.logs.keys.as_ref().map_or(Ok(()), |keys| keys.merged(merged))
     }
 
@@ -144,8 +152,10 @@ impl Ledger {
         if class == USER && live.finished.iter().any(is_unflushed) {
             self.flush_keys()?;
         }
-        self.make_index_durable()?;
-        self.commit(Edit::Released { class, base })?;
+        if !self.logs.settings.makes(Mistake::ReleasesBeforeRedo) {
+            self.make_index_durable()?;
+        }
+        self.commit(Some(Edit::Released { class, base }))?;
         self.logs.data.release(class, base)
     }
 
@@ -153,7 +163,7 @@ impl Ledger {
     pub fn save(&mut self, saved: SavedIndex) -> Result<()> {
         let before = self.manifest.state().index;
         let bytes = saved_bytes(&self.logs.directory, &saved)?;
-        self.commit(Edit::Index(saved))?;
+        self.commit(Some(Edit::Index(saved)))?;
         self.counts.saved_bytes.store(bytes, Ordering::Relaxed);
         self.logs.index.saved(&saved)?;
         before.map_or(Ok(()), |before| self.logs.directory.remove(&before.file_name()))
@@ -173,12 +183,7 @@ impl Ledger {
 
     /// States in the manifest how much of the user log is synced. Up to there, a missing end of the log is found.
     pub fn state_synced(&mut self) -> Result<()> {
-        let synced = self.logs.data.synced(USER);
-        if synced > self.manifest.log_synced() {
-            self.manifest.commit(&[], synced)?;
-            self.counts.stated.store(synced, Ordering::Release);
-        }
-        Ok(())
+        self.commit(None)
     }
 }
 

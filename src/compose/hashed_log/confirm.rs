@@ -5,6 +5,7 @@
 
 use super::indexed_logs::IndexedLogs;
 use super::pairs::Pair;
+use super::settings::Mistake;
 use crate::Result;
 use crate::device::Purpose;
 use crate::store::data_logs::{DataView, Unit};
@@ -91,8 +92,10 @@ fn remove_replaced(logs: &IndexedLogs, hash: u64, group: &[Compared], mut has_mo
         let units = logs.index.candidates(hash);
         match (rank(&units, younger.unit), rank(&units, older.unit)) {
             (Some(young), Some(old)) if young < old => {
-                logs.index.remove(hash, older.unit);
-                logs.add_dead(older.unit, older.bytes);
+                let keeps_older = logs.settings.makes(Mistake::KeepsTheOlder);
+                let gone = if keeps_older { younger } else { older };
+                logs.index.remove(hash, gone.unit);
+                logs.add_dead(gone.unit, gone.bytes);
                 removed += 1;
             }
             (_, None) => {}

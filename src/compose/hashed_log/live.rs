@@ -1,5 +1,5 @@
 //! What is live in a database whose data is in logs, as its manifest keeps it: the finished segments of each class,
-//! where the last one ended, the saved index, and the runs of keys in order.
+//! where the last one ended, the saved index, the runs of keys in order, and how much of the redo log was synced.
 
 use crate::coding::Reader;
 use crate::store::data_logs::{CLASSES, FinishedSegment};
@@ -24,6 +24,8 @@ pub struct LiveLogs {
     pub key_runs: Vec<KeyRun>,
     /// The keys of the user log before this position are in them.
     pub keys_flushed_to: u64,
+    /// The redo log was synced up to this position.
+    pub redo_synced: u64,
 }
 
 /// A change of what is live.
@@ -56,6 +58,8 @@ pub enum Edit {
         /// The keys of the user log before this position are in the runs.
         flushed_to: u64,
     },
+    /// The redo log was synced up to this position.
+    RedoSynced(u64),
 }
 
 const KIND_FINISHED: u8 = 1;
@@ -63,6 +67,7 @@ const KIND_RELEASED: u8 = 2;
 const KIND_FINISHED_TO: u8 = 3;
 const KIND_INDEX: u8 = 4;
 const KIND_KEYS: u8 = 5;
+const KIND_REDO_SYNCED: u8 = 6;
 
 impl LiveLogs {
     /// Returns where the finished segment with this class and position is in the list, or where it would be.
@@ -148,6 +153,12 @@ impl LiveState for LiveLogs {
             Edit::Keys { added, replaced, flushed_to } => {
                 self.change_keys(*added, *replaced, *flushed_to)?;
             }
+            Edit::RedoSynced(position) => {
+                if *position < self.redo_synced || *position > POSITION_MAX {
+                    return None;
+                }
+                self.redo_synced = *position;
+            }
         }
         Some(())
     }
@@ -186,6 +197,7 @@ impl LiveState for LiveLogs {
                     out.extend_from_slice(&other.to_le_bytes());
                 }
             }
+            Edit::RedoSynced(position) => push(KIND_REDO_SYNCED, &[*position]),
         }
     }
 
@@ -220,6 +232,7 @@ impl LiveState for LiveLogs {
                 let added = pair()?.map(|(number, tag)| KeyRun { number, tag });
                 Edit::Keys { added, replaced: pair()?, flushed_to }
             }
+            KIND_REDO_SYNCED => Edit::RedoSynced(fields.u64()?),
             _ => return None,
         })
     }
@@ -233,7 +246,9 @@ impl LiveState for LiveLogs {
         // Keys that were all deleted leave no run.
         let none = (flushed_to > 0 && self.key_runs.is_empty()).then_some(None);
         let keys = runs.chain(none).map(|added| Edit::Keys { added, replaced: None, flushed_to });
-        finished.chain(finished_to).chain(self.index.map(Edit::Index)).chain(keys).collect()
+        let redo_synced = Some(self.redo_synced).filter(|position| *position > 0).map(Edit::RedoSynced);
+        let all = finished.chain(finished_to).chain(self.index.map(Edit::Index));
+        all.chain(keys).chain(redo_synced).collect()
     }
 
     /// Positions and numbers never decrease, and a segment that was released does not come back.
@@ -248,6 +263,7 @@ impl LiveState for LiveLogs {
             || number(other) > number(self)
             || other.keys_flushed_to > self.keys_flushed_to
             || last_run(other) > last_run(self)
+            || other.redo_synced > self.redo_synced
             || self.finished.iter().any(is_released)
     }
 
@@ -292,6 +308,7 @@ mod tests {
             keys(5, None, 80),
             keys(6, None, 90),
             keys(7, Some((4, 5)), 90),
+            Edit::RedoSynced(70),
         ];
         edits.iter().for_each(|edit| live.apply(edit).unwrap());
         live
@@ -341,6 +358,8 @@ mod tests {
             keys(8, Some((6, 7)), 100),
             keys(8, Some((7, 5)), 100),
             keys(8, None, POSITION_MAX + 1),
+            Edit::RedoSynced(69),
+            Edit::RedoSynced(POSITION_MAX + 1),
         ];
         for edit in refused {
             assert_eq!(filled().apply(&edit), None, "{edit:?}");
@@ -357,6 +376,7 @@ mod tests {
             keys(8, None, 90),
             keys(8, Some((7, 6)), 90),
             Edit::Keys { added: None, replaced: None, flushed_to: 91 },
+            Edit::RedoSynced(71),
         ] {
             let mut later = first.clone();
             later.apply(&edit).unwrap();

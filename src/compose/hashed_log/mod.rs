@@ -24,6 +24,7 @@
 //! | `range` | records in the order of their keys |
 //! | `open`, `settings` | creating and opening |
 //! | `costs` | the constants from which a model computes what a database costs |
+//! | `survey`, `repair` | what is intact of a closed database; replacing what is not |
 
 mod background;
 mod checkpoint;
@@ -42,8 +43,10 @@ mod pairs;
 mod policy;
 mod range;
 mod reader;
+mod repair;
 mod settings;
 mod snapshot;
+mod survey;
 mod sweep;
 mod verify;
 mod writer;
@@ -57,6 +60,10 @@ pub(crate) use open::{Opened, create, is_half_created, open};
 pub use policy::Victim;
 pub(crate) use range::{RangeKeys, RangeRecords};
 pub(crate) use reader::FoundValue;
+pub(crate) use repair::repair;
 pub(crate) use settings::LogSettings;
+#[doc(hidden)]
+pub use settings::Mistake;
 pub(crate) use snapshot::LogSnapshot;
+pub(crate) use survey::examine;
 pub(crate) use verify::verify;

@@ -11,6 +11,8 @@ use super::live::{LiveLogs, Manifest};
 use super::memory::Memory;
 use super::reader::Reader;
 use super::settings::LogSettings;
+#[cfg(feature = "mistakes")]
+use super::settings::Mistake;
 use super::writer::Writer;
 use crate::cache::RecordCache;
 use crate::device::{Access, AlignedBuffer, Directory, Purpose, random_number};
@@ -59,7 +61,7 @@ pub fn unit_bytes(layout: &RecordLayout) -> u32 {
     frame_bytes.div_ceil(frame_bytes.div_ceil(UNIT_BYTES)) as u32
 }
 
-fn data_settings(header: &Header, settings: &LogSettings) -> DataLogSettings {
+pub(super) fn data_settings(header: &Header, settings: &LogSettings) -> DataLogSettings {
     DataLogSettings {
         layout: header.layout,
         database_id: header.database_id,
@@ -71,12 +73,12 @@ fn data_settings(header: &Header, settings: &LogSettings) -> DataLogSettings {
 }
 
 /// Returns the format of the redo log, whose records are of any size.
-fn redo_format(header: &Header) -> LogFormat {
+pub(super) fn redo_format(header: &Header) -> LogFormat {
     let layout = RecordLayout { fixed: None, expiring: false };
     LogFormat { layout, class: LogClass::Redo, unit_bytes: 1, ..header.log_format() }
 }
 
-fn index_settings(header: &Header, settings: &LogSettings) -> LogIndexSettings {
+pub(super) fn index_settings(header: &Header, settings: &LogSettings) -> LogIndexSettings {
     LogIndexSettings { hash_bits: settings.hash_bits, shards_log2: header.partitions_log2 }
 }
 
@@ -139,14 +141,16 @@ pub(crate) fn open(
     let live = manifest.state();
     let saved_bytes = live.index.map_or(Ok(0), |saved| saved_bytes(&directory, &saved))?;
     let data_settings = data_settings(&header, &settings);
+    let synced = manifest.log_synced();
     let (data, recovered) =
-        DataLogs::open(&directory, &data_settings, &live.finished, live.finished_to, progress)?;
+        DataLogs::open(&directory, &data_settings, &live.finished, live.finished_to, synced, progress)?;
     let (index, redone) = LogIndex::open(
         // The redo log is appended to in long pieces, which a mapping does not make cheaper.
         &directory.clone().map_appends(false),
         index_settings(&header, &settings),
         &redo_format(&header),
         live.index,
+        live.redo_synced,
         data.health(),
         progress,
     )?;
@@ -160,6 +164,10 @@ pub(crate) fn open(
         // Only now: as long as a file is missing, an apparent orphan may be what is left of it.
         remove_orphans(&directory, &manifest)?;
         manifest.keep(to_keep)?;
+    }
+    #[cfg(feature = "mistakes")]
+    if settings.makes(Mistake::GoesOnAfterAFailure) {
+        data.health().ignore_failures();
     }
     let secret = KeyHasher::Keyed([random_number()?, random_number()?]);
     let logs = Arc::new(IndexedLogs::new(directory, header, settings, data, index, keys, secret));

@@ -21,4 +21,38 @@ pub(crate) struct LogSettings {
     pub sweep_at: f64,
     /// Whether the keys are kept in order as well.
     pub ordered: bool,
+    /// A mistake that the engine makes.
+    #[cfg(feature = "mistakes")]
+    pub mistake: Option<Mistake>,
+}
+
+/// Mistakes that the engine can be set to make, to show that tests find them.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mistake {
+    /// A segment is released before the redo of what was moved out of it is durable.
+    ReleasesBeforeRedo,
+    /// Redo covers records of the logs that are not durable yet.
+    WritesRedoBeforeTheLogs,
+    /// Cleaning drops tombstones although older values of their keys have entries.
+    DropsDeletes,
+    /// Of two records of a key, confirming keeps the older one.
+    KeepsTheOlder,
+    /// Cleaning begins while records of the segment are not indexed yet.
+    CleansBeforeIndexing,
+    /// Writes are accepted after one has failed.
+    GoesOnAfterAFailure,
+}
+
+impl LogSettings {
+    /// Returns whether the engine makes this mistake: never without the feature `mistakes`.
+    #[cfg(feature = "mistakes")]
+    pub(super) fn makes(&self, mistake: Mistake) -> bool {
+        self.mistake == Some(mistake)
+    }
+
+    #[cfg(not(feature = "mistakes"))]
+    pub(super) fn makes(&self, _: Mistake) -> bool {
+        false
+    }
 }

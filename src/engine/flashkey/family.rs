@@ -2,8 +2,9 @@
 
 use super::engine::FlashKey;
 use super::settings::{FlashKeySettings, INFO};
+use crate::Result;
 use crate::compose::hashed_log;
-use crate::damage::VerifyReport;
+use crate::damage::{RepairReport, VerifyReport};
 use crate::device::Directory;
 use crate::engine::CommonSettings;
 use crate::engine::Engine;
@@ -11,7 +12,6 @@ use crate::engine::settings::{EngineInfo, EngineSettings, Opening, SettingInfo, 
 use crate::progress::Progress;
 use crate::store::manifest::Header;
 use crate::store::names::FileName;
-use crate::{Error, Result};
 use std::sync::Arc;
 
 impl EngineSettings for FlashKeySettings {
@@ -44,20 +44,15 @@ impl EngineSettings for FlashKeySettings {
         hashed_log::is_half_created(directory)
     }
 
-    /// Opens the database without a change, and verifies it. One that cannot be opened is not examined further: the
-    /// error has the damage. Needs a read-only directory.
-    fn examine(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
-        if !directory.is_read_only() {
-            return Err(Error::Unsupported {
-                engine: INFO.name,
-                operation: "verification in a writable directory",
-            });
-        }
-        let opened = FlashKey::open(directory.clone(), self, &CommonSettings::default(), &mut |_, _| true)?;
-        opened.verify(progress)
+    fn owns(&self, file_name: &str) -> bool {
+        FileName::parse(file_name).is_some_and(FileName::is_of_logs)
     }
 
-    fn owns(&self, file_name: &str) -> bool {
-        FileName::parse(file_name).is_some_and(FileName::is_log_or_store)
+    fn examine(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+        hashed_log::examine(directory, &|kept| self.of_kept(kept), progress)
+    }
+
+    fn repair(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
+        hashed_log::repair(directory, &|kept| self.of_kept(kept), progress)
     }
 }

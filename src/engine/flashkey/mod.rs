@@ -28,7 +28,7 @@ mod tests;
 
 pub use crate::compose::hashed_log::Victim;
 #[doc(hidden)]
-pub use crate::compose::hashed_log::live;
+pub use crate::compose::hashed_log::{Mistake, live};
 pub use engine::FlashKey;
 pub use settings::FlashKeySettings;
 pub(in crate::engine) use settings::INFO;

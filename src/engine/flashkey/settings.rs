@@ -1,5 +1,7 @@
 //! The settings of a FlashKey engine.
 
+#[cfg(feature = "mistakes")]
+use crate::compose::hashed_log::Mistake;
 use crate::compose::hashed_log::{LogSettings, Victim};
 use crate::engine::CommonSettings;
 use crate::engine::settings::{EngineInfo, SettingsTable, named_values, settings};
@@ -62,7 +64,11 @@ settings! {
         /// Costs a few percent of the space for records of 1,000 bytes, and up to 16 MiB of memory.
         ordered: bool = false, (), kept;
     }
-    hidden {}
+    hidden {
+        /// A mistake that the engine makes; simulations must find it.
+        #[cfg(feature = "mistakes")]
+        mistake: Option<Mistake> = None;
+    }
 }
 
 /// The settings that are fixed when a database is created.
@@ -105,6 +111,14 @@ impl FlashKeySettings {
         self.adopt(kept)
     }
 
+    /// Returns the settings of the logs and their index of a database that keeps these.
+    pub(super) fn of_kept(&self, kept: &KeptSettings) -> Result<LogSettings> {
+        let mut settings = self.clone();
+        settings.adopt_kept(kept)?;
+        settings.check_limits()?;
+        Ok(settings.of_logs())
+    }
+
     /// Returns the settings of the logs and their index.
     pub(super) fn of_logs(&self) -> LogSettings {
         LogSettings {
@@ -116,6 +130,8 @@ impl FlashKeySettings {
             segment_bytes: self.segment_bytes,
             sweep_at: self.sweep_at,
             ordered: self.ordered,
+            #[cfg(feature = "mistakes")]
+            mistake: self.mistake,
         }
     }
 }

@@ -86,16 +86,35 @@ impl HashPages {
     /// [`BuildError::Setting`] if the hashes have no 18 to 41 bits, or the tags of a page have another number of bits
     /// than its place requires.
     pub fn from_pages(hash_bits: u32, pages: Vec<HashPage>) -> Result<Self, BuildError> {
+        HashPages::from_intact_pages(hash_bits, pages.into_iter().map(Some).collect())
+    }
+
+    /// Like [`from_pages`](HashPages::from_pages); pages that are `None` are left without entries.
+    ///
+    /// # Errors
+    /// See [`from_pages`](HashPages::from_pages).
+    pub fn from_intact_pages(hash_bits: u32, pages: Vec<Option<HashPage>>) -> Result<Self, BuildError> {
         check_hash_bits(hash_bits)?;
         let level = (pages.len().max(1)).ilog2();
         let split = pages.len().max(1) - (1 << level);
-        for (number, page) in pages.iter().enumerate() {
+        let wrong = |bits: u32| {
+            let (got, limit) = (bits.into(), "that of the place of the page");
+            BuildError::Setting { name: "bits of a tag", got, limit }
+        };
+        let mut whole = Vec::with_capacity(pages.len());
+        for (number, page) in pages.into_iter().enumerate() {
             let page_bits = if number < 2 * split { level + 1 } else { level };
-            if page.tag_bits() + page_bits != hash_bits {
-                let (got, limit) = (page.tag_bits().into(), "that of the place of the page");
-                return Err(BuildError::Setting { name: "bits of a tag", got, limit });
+            let tag_bits = hash_bits.saturating_sub(page_bits);
+            if tag_bits < TAG_BITS_MIN {
+                return Err(wrong(tag_bits));
             }
+            let page = page.unwrap_or_else(|| HashPage::new(tag_bits));
+            if page.tag_bits() != tag_bits {
+                return Err(wrong(page.tag_bits()));
+            }
+            whole.push(page);
         }
+        let pages = whole;
         let len = pages.iter().map(|page| page.len() as u64).sum();
         let page_bytes = pages.iter().map(HashPage::heap_bytes).sum();
         match pages.is_empty() {

@@ -9,6 +9,7 @@ use crate::store::examine::{
 };
 use crate::store::log::SlotTable;
 use crate::store::log::format::{Frame, LogFormat, SEGMENT_HEADER_BYTES, Slots};
+use crate::store::names::LogClass;
 use crate::store::record::RecordView;
 use crate::{Error, Result};
 use std::io::ErrorKind;
@@ -24,6 +25,8 @@ pub struct DataLogsToExamine<'a> {
     pub finished: &'a [FinishedSegment],
     /// Where the last finished segment of each class ended.
     pub finished_to: [u64; CLASSES],
+    /// Up to where each log is known to be synced, if that is later.
+    pub synced: [u64; CLASSES],
 }
 
 /// A damaged part of a log.
@@ -52,15 +55,19 @@ pub struct ExaminedLogs {
     pub torn_bytes: u64,
     /// The files of the logs that exist.
     pub files: Vec<String>,
+    /// A position after everything that any file of each log could contain.
+    pub files_end: [u64; CLASSES],
     /// The segments that are not finished, of each class.
     unfinished: Vec<Vec<ExaminedSegment>>,
 }
 
 /// A record that is intact.
 pub struct FoundRecord<'a> {
-    /// The class of its log.
-    pub class: u8,
-    /// Its unit, unless the header of its segment is damaged.
+    /// Its segment.
+    pub segment: FoundSegment,
+    /// Its position in the log.
+    pub position: u64,
+    /// Its unit, unless the slots of its segment are unknown.
     pub unit: Option<Unit>,
     /// Which of several records of a key was written last.
     pub version: Version,
@@ -78,58 +85,147 @@ pub struct Version {
     pub is_by_user: bool,
 }
 
+/// A segment that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FoundSegment {
+    /// The class of its log.
+    pub class: u8,
+    /// The position of its first frame.
+    pub base: u64,
+    /// The position after its last frame.
+    pub end: u64,
+    /// Its first slot.
+    pub slot: u32,
+    /// The number of its slots; 0 if they are unknown, because its header is damaged.
+    pub slots: u32,
+    /// Whether it is finished.
+    pub is_finished: bool,
+}
+
+/// Called with every intact record.
+pub type VisitRecord<'a> = dyn FnMut(FoundRecord<'_>) -> Result<()> + 'a;
+
 /// A segment, all of which must be intact.
+#[derive(Clone)]
 struct WholeSegment {
     positions: Range<u64>,
     slots: Slots,
     /// See [`SegmentInfo::order`](super::SegmentInfo::order).
     order: u64,
+    is_finished: bool,
+}
+
+/// The place and the version of each record of a segment.
+struct Finder<'a> {
+    table: &'a SlotTable,
+    slots: Slots,
+    segment: FoundSegment,
+    /// What the last order marker states.
+    order: u64,
+}
+
+impl<'a> Finder<'a> {
+    fn new(table: &'a SlotTable, class: u8, whole: &WholeSegment) -> Finder<'a> {
+        let WholeSegment { positions, slots, order, is_finished } = whole;
+        let segment = FoundSegment {
+            class,
+            base: positions.start,
+            end: positions.end,
+            slot: slots.first,
+            slots: slots.count,
+            is_finished: *is_finished,
+        };
+        Finder { table, slots: *slots, segment, order: *order }
+    }
+
+    /// Passes the record of a frame to `visit`.
+    fn see(&mut self, frame: Frame<'_>, position: u64, visit: &mut VisitRecord<'_>) -> Result<()> {
+        let record = match frame {
+            Frame::Record { record, .. } => record,
+            Frame::OrderMarker(position) => {
+                self.order = position;
+                return Ok(());
+            }
+            Frame::SyncMarker(_) => return Ok(()),
+        };
+        let Finder { table, slots, segment, order } = self;
+        let unit = (slots.count > 0).then(|| table.unit_in(*slots, position - segment.base));
+        let version = match segment.class {
+            super::USER => Version { position, is_by_user: true },
+            _ => Version { position: *order, is_by_user: false },
+        };
+        visit(FoundRecord { segment: *segment, position, unit, version, record })
+    }
 }
 
 impl DataLogsToExamine<'_> {
-    /// Reads every segment, and changes nothing.
+    /// Reads every segment, and changes nothing. Passes every intact record to `visit`; those of segments that are not
+    /// finished are read a second time for it.
     ///
     /// # Errors
     /// Errors of reading, except for data that the device has lost; [`Error::Version`] for a log of another version;
-    /// [`Error::Interrupted`] if `advance` returned `false`.
-    pub fn examine(&self, advance: &mut Advance<'_>) -> Result<ExaminedLogs> {
+    /// [`Error::Interrupted`] if `advance` returned `false`; errors of `visit`.
+    pub fn examine(&self, advance: &mut Advance<'_>, visit: &mut VisitRecord<'_>) -> Result<ExaminedLogs> {
         let slots = SlotTable::new(self.settings.unit_bytes, self.settings.segment_bytes);
         let mut all = ExaminedLogs::default();
-        for (format, from) in self.settings.formats().zip(self.finished_to) {
+        for ((format, from), synced) in self.settings.formats().zip(self.finished_to).zip(self.synced) {
             for (format, segment) in self.finished_of(&format) {
-                all.finished(self.directory, &slots, &format, &segment, advance)?;
+                all.finished(self.directory, &slots, &format, &segment, advance, visit)?;
             }
-            let log = LogToExamine { format, from, durable: from, begins_durably: true };
+            let log = LogToExamine { format, from, durable: synced.max(from), begins_durably: true };
             let examined = log.examine(self.directory, Unreadable::IsDamage, advance)?;
             all.unfinished(&slots, &format, examined);
         }
+        self.records(&all, &|segment| !segment.is_finished, &mut |_| true, visit)?;
         Ok(all)
     }
 
-    /// Passes every intact record to `visit`, in no order of keys. `examined` is the result of
-    /// [`examine`](DataLogsToExamine::examine).
+    /// Passes every intact record of the segments that `select` chooses to `visit`, in no order of keys; those of a
+    /// class in the order of their versions. `examined` is the result of [`examine`](DataLogsToExamine::examine).
     ///
     /// # Errors
-    /// See [`examine`](DataLogsToExamine::examine); also errors of `visit`.
+    /// See [`examine`](DataLogsToExamine::examine).
     pub fn records(
         &self,
         examined: &ExaminedLogs,
+        select: &dyn Fn(&FoundSegment) -> bool,
         advance: &mut Advance<'_>,
-        visit: &mut dyn FnMut(FoundRecord<'_>) -> Result<()>,
+        visit: &mut VisitRecord<'_>,
     ) -> Result<()> {
-        let slots = SlotTable::new(self.settings.unit_bytes, self.settings.segment_bytes);
-        let classes = self.settings.formats().zip(&examined.unfinished).zip(examined.ends);
-        for ((format, unfinished), end) in classes {
-            for (format, segment) in self.finished_of(&format) {
-                self.records_of(&format, segment, &slots, advance, visit)?;
-            }
-            for ExaminedSegment { base, end: segment_end, slots: own, order, .. } in unfinished {
-                let positions = *base..end.min(*segment_end);
-                let segment = WholeSegment { positions, slots: *own, order: order.unwrap_or(0) };
-                self.records_of(&format, segment, &slots, advance, visit)?;
+        let table = SlotTable::new(self.settings.unit_bytes, self.settings.segment_bytes);
+        for (format, unfinished) in self.settings.formats().zip(&examined.unfinished) {
+            let unfinished = unfinished.iter().map(|segment| (format, examined.whole(&format, segment)));
+            for (format, whole) in self.finished_of(&format).chain(unfinished) {
+                let mut finder = Finder::new(&table, format.class.number(), &whole);
+                if select(&finder.segment) {
+                    self.records_of(&format, &whole, &mut finder, advance, visit)?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// Returns the damage of a segment with slots that another one has.
+    pub fn slots_taken(&self, segment: &FoundSegment) -> Damage {
+        let class = LogClass::from_number(segment.class).unwrap_or(LogClass::User);
+        let name = self.settings.format().of(class).segment_name(segment.base);
+        let got = format!("{} slots from slot {} on", segment.slots, segment.slot);
+        Damage::new(self.directory.path_of(&name), DamagedPart::LogHeader, 0, SEGMENT_HEADER_BYTES as u64)
+            .because("a segment with slots that no other one has", got)
+    }
+
+    /// Returns all segments: the finished ones, whether their files exist or not, and the others.
+    pub fn segments(&self, examined: &ExaminedLogs) -> Vec<FoundSegment> {
+        let table = SlotTable::new(self.settings.unit_bytes, self.settings.segment_bytes);
+        let mut all = Vec::new();
+        for (format, unfinished) in self.settings.formats().zip(&examined.unfinished) {
+            let unfinished = unfinished.iter().map(|segment| (format, examined.whole(&format, segment)));
+            let segments = self.finished_of(&format).chain(unfinished);
+            all.extend(
+                segments.map(|(format, whole)| Finder::new(&table, format.class.number(), &whole).segment),
+            );
+        }
+        all
     }
 
     /// Returns the finished segments of a class, each with the format of the database that wrote it.
@@ -139,40 +235,29 @@ impl DataLogsToExamine<'_> {
         own.map(move |segment| {
             let slots = Slots { first: segment.slot, count: segment.slots };
             let format = LogFormat { database_id: segment.database_id, ..format };
-            (format, WholeSegment { positions: segment.base..segment.end, slots, order: segment.order })
+            let (positions, order) = (segment.base..segment.end, segment.order);
+            (format, WholeSegment { positions, slots, order, is_finished: true })
         })
     }
 
     fn records_of(
         &self,
         format: &LogFormat,
-        WholeSegment { positions, slots, mut order }: WholeSegment,
-        table: &SlotTable,
+        WholeSegment { positions, slots, .. }: &WholeSegment,
+        finder: &mut Finder<'_>,
         advance: &mut Advance<'_>,
-        visit: &mut dyn FnMut(FoundRecord<'_>) -> Result<()>,
+        visit: &mut VisitRecord<'_>,
     ) -> Result<()> {
         let base = positions.start;
         let Some(file) = open(self.directory, format, base)? else { return Ok(()) };
         let header = read_segment_header(&file, Unreadable::IsDamage)?.0;
-        if header.is_some_and(|header| header != format.header(base, slots)) {
+        if header.is_some_and(|header| header != format.header(base, *slots)) {
             return Ok(());
         }
         let positions = base..positions.end.min(end_of(&file, base)?);
-        let class = format.class.number();
         let mut see = |seen: Seen<'_>| match seen {
-            Seen::Frame { frame: Frame::OrderMarker(position), .. } => {
-                order = position;
-                Ok(())
-            }
-            Seen::Frame { frame: Frame::Record { record, .. }, positions, .. } => {
-                let unit = (slots.count > 0).then(|| table.unit_in(slots, positions.start - base));
-                let version = match class {
-                    super::USER => Version { position: positions.start, is_by_user: true },
-                    _ => Version { position: order, is_by_user: false },
-                };
-                visit(FoundRecord { class, unit, version, record })
-            }
-            _ => Ok(()),
+            Seen::Frame { frame, positions, .. } => finder.see(frame, positions.start, visit),
+            Seen::Gap { .. } => Ok(()),
         };
         examine_frames(&file, Unreadable::IsDamage, format, base, positions, advance, &mut see).map(drop)
     }
@@ -185,7 +270,7 @@ impl DataLogs {
     /// Errors of reading, except for data that the device has lost; [`Error::Interrupted`] if `advance` returned
     /// `false`.
     pub fn examine(&self, advance: &mut Advance<'_>) -> Result<ExaminedLogs> {
-        let slots = &*self.shared.slots;
+        let table = &*self.shared.slots;
         let mut all = ExaminedLogs::default();
         for log in &self.shared.logs {
             // While they are held, segments that are released are not truncated.
@@ -193,17 +278,18 @@ impl DataLogs {
             let mut from = 0;
             for segment in &held {
                 let Some(end) = segment.end() else { continue };
-                let whole = WholeSegment { positions: segment.base..end, slots: segment.slots, order: 0 };
+                let (positions, slots) = (segment.base..end, segment.slots);
+                let whole = WholeSegment { positions, slots, order: 0, is_finished: true };
                 let mut one = ExaminedLogs::default();
                 let format = LogFormat { database_id: segment.database_id, ..*log.format() };
-                one.finished(&self.directory, slots, &format, &whole, advance)?;
+                one.finished(&self.directory, table, &format, &whole, advance, &mut |_| Ok(()))?;
                 if one.damage.is_empty() || log.has_segment(segment.base) {
                     all.add(one);
                 }
                 from = end;
             }
             let examined = log.examine(from, advance)?;
-            all.unfinished(slots, log.format(), examined);
+            all.unfinished(table, log.format(), examined);
         }
         Ok(all)
     }
@@ -216,6 +302,23 @@ impl ExaminedLogs {
         self.files.extend(other.files);
     }
 
+    /// Returns the positions of a segment that is not finished, up to the torn end of its log.
+    fn whole(&self, format: &LogFormat, segment: &ExaminedSegment) -> WholeSegment {
+        let ExaminedSegment { base, end, slots, order, .. } = *segment;
+        let log_end = self.ends.get(usize::from(format.class.number())).copied().unwrap_or(end);
+        let positions = base..end.min(log_end).max(base);
+        WholeSegment { positions, slots, order: order.unwrap_or(0), is_finished: false }
+    }
+
+    /// Sets the slots of a segment whose header is damaged.
+    pub fn set_slots(&mut self, segment: &FoundSegment, slot: u32, slots: u32) {
+        let of_class = self.unfinished.get_mut(usize::from(segment.class));
+        let found = of_class.and_then(|all| all.iter_mut().find(|found| found.base == segment.base));
+        if let Some(found) = found {
+            found.slots = Slots { first: slot, count: slots };
+        }
+    }
+
     /// Adds a finished segment.
     fn finished(
         &mut self,
@@ -224,9 +327,11 @@ impl ExaminedLogs {
         format: &LogFormat,
         segment: &WholeSegment,
         advance: &mut Advance<'_>,
+        visit: &mut VisitRecord<'_>,
     ) -> Result<()> {
         let WholeSegment { positions, slots, .. } = segment;
         let base = positions.start;
+        note_end(&mut self.files_end, format, positions.end);
         let mut lose = |positions: Range<u64>, damage: Damage| {
             let unit_of = |position: u64| table.unit_in(*slots, position - base);
             let units = unit_of(positions.start)..unit_of(positions.end);
@@ -239,6 +344,8 @@ impl ExaminedLogs {
             return Ok(());
         };
         self.files.push(name);
+        note_end(&mut self.files_end, format, end_of(&file, base)?);
+        let mut finder = Finder::new(table, format.class.number(), segment);
         // After a failed sync the page cache may contain data that never reached the device.
         file.drop_cache();
         let wanted = format.header(base, *slots);
@@ -267,8 +374,10 @@ impl ExaminedLogs {
         let end =
             examine_frames(&file, Unreadable::IsDamage, format, base, base..reach, advance, &mut |seen| {
                 match seen {
-                    Seen::Frame { frame: Frame::Record { .. }, .. } => records += 1,
-                    Seen::Frame { .. } => {}
+                    Seen::Frame { frame, positions, .. } => {
+                        records += u64::from(matches!(frame, Frame::Record { .. }));
+                        finder.see(frame, positions.start, visit)?;
+                    }
                     Seen::Gap { positions, key, .. } => {
                         let damage = gap(&positions);
                         lose(positions, Damage { keys: key.into_iter().collect(), ..damage });
@@ -289,6 +398,7 @@ impl ExaminedLogs {
         self.files.extend(examined.files(format));
         self.records += examined.records;
         self.torn_bytes += examined.torn_bytes;
+        note_end(&mut self.files_end, format, examined.files_end.max(examined.end));
         if let Some(end) = self.ends.get_mut(usize::from(class)) {
             *end = examined.end;
         }
@@ -301,6 +411,12 @@ impl ExaminedLogs {
             self.damage.push(LostPart { class, positions, units: units.unwrap_or(0..0), damage });
         }
         self.unfinished.push(examined.segments);
+    }
+}
+
+fn note_end(files_end: &mut [u64; CLASSES], format: &LogFormat, end: u64) {
+    if let Some(files_end) = files_end.get_mut(usize::from(format.class.number())) {
+        *files_end = end.max(*files_end);
     }
 }
 

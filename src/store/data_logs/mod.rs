@@ -16,11 +16,15 @@ mod open;
 #[cfg(test)]
 mod tests;
 mod view;
+mod write;
 
-pub use examine::{DataLogsToExamine, ExaminedLogs, FoundRecord, LostPart, Version};
+pub use examine::{
+    DataLogsToExamine, ExaminedLogs, FoundRecord, FoundSegment, LostPart, Version, VisitRecord,
+};
 pub use frames::Frames;
 pub use open::{DataLogSettings, RecoveredLogs};
 pub use view::DataView;
+pub use write::SegmentsWriter;
 
 use super::log::format::{LogFormat, Slots};
 use super::log::{Log, Segment, SlotTable};

@@ -50,6 +50,16 @@ impl DataLogSettings {
         LogFormat { unit_bytes: self.unit_bytes, ..plain }
     }
 
+    /// Returns the unit of the lengths of frames, in bytes, at least 1.
+    pub fn unit_bytes(&self) -> u64 {
+        u64::from(self.unit_bytes.max(1))
+    }
+
+    /// Returns the number of units of a slot.
+    pub fn units_per_slot(&self) -> u64 {
+        self.segment_bytes.div_ceil(self.unit_bytes()).max(1)
+    }
+
     /// Returns the format of each log.
     pub(super) fn formats(&self) -> impl Iterator<Item = LogFormat> {
         let format = self.format();
@@ -68,9 +78,10 @@ impl DataLogs {
         Ok(())
     }
 
-    /// Opens the logs. `finished` has the finished segments that were not released, and `finished_to` where the last
-    /// finished segment of each class ended. Verifies every frame after that, truncates torn ends, and removes segments
-    /// that were released. In a read-only directory nothing is changed.
+    /// Opens the logs. `finished` has the finished segments that were not released, `finished_to` where the last
+    /// finished segment of each class ended, and `synced` up to where the user log is known to be synced. Verifies
+    /// every frame after that, truncates torn ends, and removes segments that were released. In a read-only directory
+    /// nothing is changed.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if a segment is missing, or anything that was synced is damaged. The frames of finished
@@ -80,6 +91,7 @@ impl DataLogs {
         settings: &DataLogSettings,
         finished: &[FinishedSegment],
         finished_to: [u64; CLASSES],
+        synced: u64,
         progress: &mut Progress<'_>,
     ) -> Result<(DataLogs, RecoveredLogs)> {
         let slots = Arc::new(SlotTable::new(settings.unit_bytes, settings.segment_bytes));
@@ -96,8 +108,8 @@ impl DataLogs {
             let mut finished: Vec<_> =
                 segments.iter().filter(|segment| segment.class == format.class).cloned().collect();
             finished.sort_unstable_by_key(|segment| segment.base);
-            let log_settings =
-                LogSettings { format, segment_bytes: settings.segment_bytes, from, durable: from };
+            let durable = if format.class == LogClass::User { synced.max(from) } else { from };
+            let log_settings = LogSettings { format, segment_bytes: settings.segment_bytes, from, durable };
             let data = DataSegments { slots: slots.clone(), finished };
             let directory = if format.class == LogClass::User { directory } else { &unmapped };
             let (log, found) = Log::open_data(directory, &log_settings, &health, data, progress)?;

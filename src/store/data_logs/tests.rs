@@ -53,7 +53,7 @@ impl Live {
         directory: &Directory,
         settings: &DataLogSettings,
     ) -> Result<(DataLogs, RecoveredLogs)> {
-        DataLogs::open(directory, settings, &self.finished, self.finished_to, &mut |_, _| true)
+        DataLogs::open(directory, settings, &self.finished, self.finished_to, 0, &mut |_, _| true)
     }
 }
 
@@ -431,18 +431,24 @@ fn a_checkpoint_has_the_records_before_the_ends_under_another_id() {
 }
 
 fn examined(live: &Live, directory: &Directory) -> ExaminedLogs {
-    to_examine(live, directory).examine(&mut |_| true).unwrap()
+    to_examine(live, directory).examine(&mut |_| true, &mut |_| Ok(())).unwrap()
 }
 
 fn to_examine<'a>(live: &'a Live, directory: &'a Directory) -> DataLogsToExamine<'a> {
     let Live { finished, finished_to } = live;
-    DataLogsToExamine { directory, settings: SETTINGS, finished, finished_to: *finished_to }
+    DataLogsToExamine {
+        directory,
+        settings: SETTINGS,
+        finished,
+        finished_to: *finished_to,
+        synced: [0; CLASSES],
+    }
 }
 
 /// Returns the units of all intact records, sorted. The key of each is its number.
 fn units_of_intact(live: &Live, directory: &Directory, units_by_key: &[Unit]) -> Vec<Unit> {
     let (logs, mut units) = (to_examine(live, directory), Vec::new());
-    logs.records(&logs.examine(&mut |_| true).unwrap(), &mut |_| true, &mut |found| {
+    logs.examine(&mut |_| true, &mut |found| {
         let number = u32::from_le_bytes(found.record.key.try_into().unwrap());
         // It is not known if the header is damaged.
         assert!(found.unit.is_none_or(|unit| unit == units_by_key[number as usize]));
@@ -568,7 +574,7 @@ fn the_last_version_of_a_record_is_known_without_the_index() {
     let closed = to_examine(&live, &directory);
     let mut versions = std::collections::HashMap::new();
     closed
-        .records(&closed.examine(&mut |_| true).unwrap(), &mut |_| true, &mut |found| {
+        .examine(&mut |_| true, &mut |found| {
             let key: [u8; 4] = found.record.key.try_into().unwrap();
             let value = found.record.value.unwrap().to_vec();
             let newest: &mut (Version, Vec<u8>) =

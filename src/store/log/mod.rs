@@ -37,7 +37,7 @@ use crate::store::record::RecordView;
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::{Error, Result};
-use format::{LogFormat, Slots};
+use format::{LogFormat, SEGMENT_HEADER_BYTES, Slots};
 use segment::Segments;
 use std::sync::Arc;
 
@@ -191,7 +191,32 @@ impl Log {
         Ok(format.segment_name(position))
     }
 
-    fn create_segment(directory: &Directory, format: &LogFormat, base: u64, slots: Slots) -> Result<Segment> {
+    /// Like [`begin`](Log::begin), with the frames of one batch in the log, which is not in the files of another log of
+    /// its class. Returns the end. No sync marker says that they are durable: only a manifest makes them count.
+    pub(in crate::store) fn begin_with<'a>(
+        directory: &Directory,
+        format: &LogFormat,
+        position: u64,
+        records: impl ExactSizeIterator<Item = RecordView<'a>>,
+    ) -> Result<u64> {
+        let segment = Self::create_segment(directory, format, position, Slots::default())?;
+        let (mut frames, mut left) = (Vec::new(), records.len());
+        for record in records {
+            left -= 1;
+            format.encode_record(position + frames.len() as u64, &record, left > 0, &mut frames);
+        }
+        segment.file().write(format.purpose(), SEGMENT_HEADER_BYTES as u64, &frames)?;
+        segment.file().sync(format.purpose())?;
+        Ok(position + frames.len() as u64)
+    }
+
+    /// Creates a segment without frames.
+    pub(in crate::store) fn create_segment(
+        directory: &Directory,
+        format: &LogFormat,
+        base: u64,
+        slots: Slots,
+    ) -> Result<Segment> {
         let file = directory.create(&format.segment_name(base), Access::Buffered)?;
         let header = format.header(base, slots);
         file.write(format.purpose(), 0, &header.encode())?;

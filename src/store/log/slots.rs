@@ -107,6 +107,13 @@ impl SlotTable {
         Ok(slots)
     }
 
+    /// Takes the slots of a segment that is not in the list. Slots that are not possible are left out.
+    pub fn reserve(&self, slots: Slots) {
+        if self.is_possible(slots) {
+            Self::mark(&mut self.taken.lock(), slots, true);
+        }
+    }
+
     /// Adds segments that exist, and takes their slots.
     ///
     /// # Errors

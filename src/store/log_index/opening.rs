@@ -5,6 +5,8 @@ use super::operations::{Lsn, OpenedShard, Pending};
 use super::redo::{Redo, SEGMENT_BYTES};
 use super::saved::{SavedFile, SavedIndex};
 use super::{LogIndex, LogIndexSettings, Shard};
+use crate::Result;
+use crate::damage::KeyRange;
 use crate::device::{Directory, in_parallel};
 use crate::health::Health;
 use crate::index::hash_pages::HashPages;
@@ -13,7 +15,6 @@ use crate::store::log::format::LogFormat;
 use crate::store::log::{Log, LogSettings, Recovered};
 use crate::sync::RwLock;
 use crate::sync::atomic::AtomicU64;
-use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,29 +34,55 @@ pub struct RecoveredIndex {
     pub redo: Recovered,
 }
 
+/// What a redo log has in place of what follows from the saved index and the records before.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub position: u64,
+    pub expected: String,
+    pub got: String,
+}
+
+impl Refused {
+    fn new(position: u64, expected: impl Into<String>, got: impl Into<String>) -> Refused {
+        Refused { position, expected: expected.into(), got: got.into() }
+    }
+}
+
 /// The course of reading the redo log.
-struct Replay<'a> {
+pub(super) struct Replay {
     settings: LogIndexSettings,
-    shards: Vec<OpenedShard>,
-    log: &'a Log,
+    pub shards: Vec<OpenedShard>,
+    /// The hashes whose entries are unknown, because pages are damaged. Their operations are left out.
+    unknown: Vec<KeyRange>,
     /// The last record.
     last: Option<RedoHeader>,
     waiting: usize,
     operations: u64,
 }
 
-impl Replay<'_> {
-    fn record(&mut self, position: u64, value: &[u8]) -> Result<()> {
-        let shards = &mut self.shards;
+impl Replay {
+    pub fn new(settings: LogIndexSettings, shards: Vec<OpenedShard>, unknown: Vec<KeyRange>) -> Replay {
+        Replay { settings, shards, unknown, last: None, waiting: 0, operations: 0 }
+    }
+
+    /// Returns what the index covers after the last record.
+    pub fn covered(&self) -> Covered {
+        self.last.map_or(Covered::default(), |last| last.covered)
+    }
+
+    pub fn record(&mut self, position: u64, value: &[u8]) -> std::result::Result<(), Refused> {
+        let Replay { shards, unknown, settings, .. } = self;
         let mut count = 0;
-        let decoded = decode(&self.settings, value, &mut |header, shard, run, operation| {
-            let shard = &mut shards[shard];
-            if (header.number, run) >= (shard.lsn.record, shard.lsn.runs) {
+        let decoded = decode(settings, value, &mut |header, number, run, operation| {
+            let shard = &mut shards[number];
+            let is_unknown =
+                || unknown.iter().any(|range| range.contains(settings.whole(number, operation.hash)));
+            if (header.number, run) >= (shard.lsn.record, shard.lsn.runs) && !is_unknown() {
                 shard.waiting.push(operation);
                 count += 1;
             }
         });
-        let header = decoded.map_err(|error| self.corrupt(position, error.expected, error.got))?;
+        let header = decoded.map_err(|error| Refused::new(position, error.expected, error.got))?;
         self.follow(position, header)?;
         self.waiting += count;
         self.operations += count as u64;
@@ -68,7 +95,7 @@ impl Replay<'_> {
 
     /// Checks that a record is of the flush of the last one, or of the next flush, and that the first one leaves out
     /// nothing that a shard needs.
-    fn follow(&mut self, position: u64, header: RedoHeader) -> Result<()> {
+    fn follow(&mut self, position: u64, header: RedoHeader) -> std::result::Result<(), Refused> {
         let least = self.shards.iter().map(|shard| shard.lsn.record).min().unwrap_or(0);
         let allowed = match self.last {
             Some(last) => last.number..=last.number + 1,
@@ -76,13 +103,13 @@ impl Replay<'_> {
         };
         if !allowed.contains(&header.number) {
             let expected = format!("flush {} or one before it", allowed.end());
-            return Err(self.corrupt(position, expected, format!("flush {}", header.number)));
+            return Err(Refused::new(position, expected, format!("flush {}", header.number)));
         }
         self.last = Some(header);
         Ok(())
     }
 
-    fn apply(&mut self, position: u64) -> Result<()> {
+    fn apply(&mut self, position: u64) -> std::result::Result<(), Refused> {
         let is_applied = AtomicBool::new(true);
         let apply = |shard: &mut OpenedShard| {
             is_applied.fetch_and(shard.apply(), Ordering::Relaxed);
@@ -91,25 +118,21 @@ impl Replay<'_> {
         self.waiting = 0;
         match is_applied.into_inner() {
             true => Ok(()),
-            false => Err(self.corrupt(position, "operations on entries of the index", "others".to_string())),
+            false => Err(Refused::new(position, "operations on entries of the index", "others")),
         }
     }
 
     /// Checks that the redo log has the flushes that the saved shards contain in part.
-    fn finish(&mut self, end: u64) -> Result<u64> {
+    pub fn finish(&mut self, end: u64) -> std::result::Result<u64, Refused> {
         self.apply(end)?;
         let next = self.last.map_or(0, |last| last.number + 1);
         match self.shards.iter().find(|shard| shard.lsn > Lsn { record: next, runs: 0 }) {
             None => Ok(next),
             Some(shard) => {
                 let expected = format!("flush {}, which the saved index contains", shard.lsn.record);
-                Err(self.corrupt(end, expected, format!("the end after {next} flushes")))
+                Err(Refused::new(end, expected, format!("the end after {next} flushes")))
             }
         }
-    }
-
-    fn corrupt(&self, position: u64, expected: impl Into<String>, got: String) -> Error {
-        self.log.corrupt(position, expected, got)
     }
 }
 
@@ -130,7 +153,8 @@ impl LogIndex {
     }
 
     /// Opens the index whose redo log was [begun](Log::begin) in a directory, from the saved index that the manifest
-    /// names, if there is one. In a read-only directory nothing is changed.
+    /// names, if there is one. The redo log is known to be synced up to `redo_synced`. In a read-only directory nothing
+    /// is changed.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if anything that was synced is damaged or missing; also those of
@@ -140,6 +164,7 @@ impl LogIndex {
         settings: LogIndexSettings,
         format: &LogFormat,
         saved: Option<SavedIndex>,
+        redo_synced: u64,
         health: &Arc<Health>,
         progress: &mut Progress<'_>,
     ) -> Result<(LogIndex, RecoveredIndex)> {
@@ -147,14 +172,16 @@ impl LogIndex {
         let file = saved.map(|saved| SavedFile::open(directory, settings, &saved)).transpose()?;
         let shards = file.as_ref().map_or_else(|| empty(settings), |file| file.load(progress))?;
         let from = saved.map_or(0, |saved| saved.redo_from);
-        let log_settings = LogSettings { format: *format, segment_bytes: SEGMENT_BYTES, from, durable: from };
+        let durable = redo_synced.max(from);
+        let log_settings = LogSettings { format: *format, segment_bytes: SEGMENT_BYTES, from, durable };
         let (log, redo) = Log::open_in(directory, &log_settings, health, progress)?;
-        let mut replay = Replay { settings, shards, log: &log, last: None, waiting: 0, operations: 0 };
+        let corrupt = |refused: Refused| log.corrupt(refused.position, refused.expected, refused.got);
+        let mut replay = Replay::new(settings, shards, Vec::new());
         log.scan(from, progress, &mut |position, record| {
-            replay.record(position, record.value.unwrap_or_default())
+            replay.record(position, record.value.unwrap_or_default()).map_err(corrupt)
         })?;
-        let next = replay.finish(redo.end)?;
-        let covered = replay.last.map_or(Covered::default(), |last| last.covered);
+        let next = replay.finish(redo.end).map_err(corrupt)?;
+        let covered = replay.covered();
         let recovered = RecoveredIndex { covered, operations: replay.operations, redo };
         let shards = replay.shards;
         let redo = Redo::new(log, next, from);
@@ -182,7 +209,7 @@ impl LogIndex {
     }
 }
 
-fn empty(settings: LogIndexSettings) -> Result<Vec<OpenedShard>> {
+pub(super) fn empty(settings: LogIndexSettings) -> Result<Vec<OpenedShard>> {
     settings.check()?;
     let pages = HashPages::new(settings.shard_hash_bits())?;
     Ok((0..settings.shards()).map(|_| OpenedShard::new(pages.clone(), Lsn::default())).collect())

@@ -86,6 +86,40 @@ pub struct IndexSave {
 }
 
 impl IndexSave {
+    /// Begins a file.
+    fn create(directory: &Directory, settings: &LogIndexSettings, saved: SavedIndex) -> Result<IndexSave> {
+        let (name, purpose) = (saved.file_name(), Purpose::Index);
+        let tag = saved.tag;
+        let writer =
+            StoreFileWriter::create(directory, &name, STORE_KIND, tag, BLOCK_BYTES, purpose, PIECE_BYTES)?;
+        let mut directory = Vec::new();
+        directory.extend(MAGIC);
+        directory.extend(VERSION.to_le_bytes());
+        directory.extend([settings.shard_hash_bits() as u8, settings.shards_log2 as u8]);
+        Ok(IndexSave {
+            saved,
+            writer: Some(writer),
+            shard: None,
+            next_shard: 0,
+            last_flush: 0,
+            entries: 0,
+            block: Vec::new(),
+            directory,
+        })
+    }
+
+    /// Writes the rest of the file and syncs it, but not the directory. Returns its length; `None` if it was written
+    /// before.
+    fn finish(&mut self) -> Result<Option<u64>> {
+        let Some(mut writer) = self.writer.take() else { return Ok(None) };
+        self.block.resize(self.block.len().next_multiple_of(BLOCK_BYTES as usize), 0);
+        self.block.chunks(BLOCK_BYTES as usize).try_for_each(|block| writer.append_block(block))?;
+        let section = (SECTION_KIND, &self.directory[..]);
+        let file = writer.finish(self.entries, 0, section, (0, &[]))?;
+        file.sync(Purpose::Index)?;
+        Ok(Some(file.length()))
+    }
+
     /// Returns the memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let writer = self.writer.as_ref().map_or(0, StoreFileWriter::heap_bytes);
@@ -135,25 +169,7 @@ impl LogIndex {
     /// Begins to save the index to a new file. Waits for a flush.
     pub fn start_save(&self, number: u64, tag: u64) -> Result<IndexSave> {
         let (redo_from, _) = self.redo.next();
-        let saved = SavedIndex { number, tag, redo_from };
-        let name = saved.file_name();
-        let (directory, purpose) = (&self.directory, Purpose::Index);
-        let writer =
-            StoreFileWriter::create(directory, &name, STORE_KIND, tag, BLOCK_BYTES, purpose, PIECE_BYTES)?;
-        let mut directory = Vec::new();
-        directory.extend(MAGIC);
-        directory.extend(VERSION.to_le_bytes());
-        directory.extend([self.settings.shard_hash_bits() as u8, self.settings.shards_log2 as u8]);
-        Ok(IndexSave {
-            saved,
-            writer: Some(writer),
-            shard: None,
-            next_shard: 0,
-            last_flush: 0,
-            entries: 0,
-            block: Vec::new(),
-            directory,
-        })
+        IndexSave::create(&self.directory, &self.settings, SavedIndex { number, tag, redo_from })
     }
 
     /// Saves some pages, about 1 MiB. After an error the save is to be dropped.
@@ -181,14 +197,9 @@ impl LogIndex {
         }
         // An index may be durable only after the operations that follow it.
         self.sync_redo()?;
-        if let Some(mut writer) = save.writer.take() {
-            save.block.resize(save.block.len().next_multiple_of(BLOCK_BYTES as usize), 0);
-            save.block.chunks(BLOCK_BYTES as usize).try_for_each(|block| writer.append_block(block))?;
-            let section = (SECTION_KIND, &save.directory[..]);
-            let file = writer.finish(save.entries, 0, section, (0, &[]))?;
-            file.sync(Purpose::Index)?;
+        if let Some(length) = save.finish()? {
             self.directory.sync(Purpose::Index)?;
-            self.saved_bytes.store(file.length(), Ordering::Relaxed);
+            self.saved_bytes.store(length, Ordering::Relaxed);
         }
         Ok(SaveStep::Written(save.saved))
     }
@@ -199,6 +210,21 @@ impl LogIndex {
         self.redo.from.store(saved.redo_from, Ordering::Release);
         self.redo.log.release_before(saved.redo_from)
     }
+}
+
+/// Writes an index that no operation of a redo log has changed to a file, and syncs it.
+pub(super) fn write_whole(
+    directory: &Directory,
+    settings: &LogIndexSettings,
+    saved: SavedIndex,
+    shards: &[HashPages],
+) -> Result<()> {
+    let mut save = IndexSave::create(directory, settings, saved)?;
+    for pages in shards {
+        save.begin_shard(pages.clone(), Lsn::default());
+        while save.append_page()?.is_some() {}
+    }
+    save.finish().map(drop)
 }
 
 /// A page in the file: where it begins, after the first block, its length in bytes, and its checksum.
@@ -226,7 +252,18 @@ pub(super) struct SavedFile {
 impl SavedFile {
     /// Opens the file and reads its directory.
     pub fn open(directory: &Directory, settings: LogIndexSettings, saved: &SavedIndex) -> Result<SavedFile> {
-        let file = StoreFile::open(directory, &saved.file_name(), saved.tag)?;
+        let name = saved.file_name();
+        let file = match StoreFile::open(directory, &name, saved.tag) {
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Error::Corrupt {
+                    file: directory.path_of(&name),
+                    offset: 0,
+                    expected: "the saved index that the manifest names".into(),
+                    got: "no such file".into(),
+                });
+            }
+            opened => opened?,
+        };
         let footer = file.footer();
         let (kind, section) = (footer.kind, footer.index.kind);
         if (kind, section) != (STORE_KIND, SECTION_KIND) {
@@ -277,6 +314,22 @@ impl SavedFile {
             shards.push(OpenedShard::new(loaded, *lsn));
         }
         Ok(shards)
+    }
+
+    /// Makes the shards of all pages, in the order of [`places`](SavedFile::places). Those that are `None` are left
+    /// without entries.
+    pub fn assemble(&self, pages: Vec<Option<HashPage>>) -> Result<Vec<OpenedShard>> {
+        let hash_bits = self.settings.shard_hash_bits();
+        let mut pages = pages.into_iter();
+        let shards = self.shards.iter().map(|(lsn, places)| {
+            let own = pages.by_ref().take(places.len()).collect();
+            let pages = HashPages::from_intact_pages(hash_bits, own).map_err(|error| {
+                let at = places.first().map_or(0, PagePlace::file_offset);
+                self.file.file().corrupt(at, "the pages of a shard", error.to_string())
+            })?;
+            Ok(OpenedShard::new(pages, *lsn))
+        });
+        shards.collect()
     }
 
     /// Returns the file.

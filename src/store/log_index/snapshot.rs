@@ -3,7 +3,7 @@
 use super::{Candidates, LogIndexSettings, Unit};
 use crate::index::hash_pages::HashPages;
 
-/// The entries of an index at one moment, which later changes leave as they are.
+/// The entries of an index at one moment, which later changes of the index leave as they are.
 pub struct IndexSnapshot {
     settings: LogIndexSettings,
     shards: Vec<HashPages>,
@@ -23,6 +23,35 @@ impl IndexSnapshot {
     pub fn contains(&self, hash: u64, unit: Unit) -> bool {
         let shard = &self.shards[self.settings.shard_of(hash)];
         shard.candidates(self.settings.within_shard(hash)).any(|other| other == unit)
+    }
+
+    /// Inserts an entry before those of an equal hash.
+    pub fn insert(&mut self, hash: u64, unit: Unit) {
+        self.shards[self.settings.shard_of(hash)].insert(self.settings.within_shard(hash), unit);
+    }
+
+    /// Replaces the unit of an entry; its place among equal hashes stays. Returns whether there was one.
+    pub fn replace(&mut self, hash: u64, from: Unit, to: Unit) -> bool {
+        self.shards[self.settings.shard_of(hash)].replace(self.settings.within_shard(hash), from, to)
+    }
+
+    /// Removes an entry. Returns whether there was one.
+    pub fn remove(&mut self, hash: u64, unit: Unit) -> bool {
+        self.shards[self.settings.shard_of(hash)].remove(self.settings.within_shard(hash), unit)
+    }
+
+    /// Removes all entries.
+    pub(super) fn clear(&mut self) {
+        for shard in &mut self.shards {
+            if let Ok(empty) = HashPages::new(shard.hash_bits()) {
+                *shard = empty;
+            }
+        }
+    }
+
+    /// Returns the pages of each shard.
+    pub(super) fn shards(&self) -> &[HashPages] {
+        &self.shards
     }
 
     /// Returns the number of entries.

@@ -29,7 +29,7 @@ fn created(settings: LogIndexSettings) -> LogIndex {
 }
 
 fn open(directory: &Directory) -> Result<(LogIndex, RecoveredIndex)> {
-    LogIndex::open(directory, SETTINGS, &FORMAT, None, &Arc::default(), &mut |_, _| true)
+    LogIndex::open(directory, SETTINGS, &FORMAT, None, 0, &Arc::default(), &mut |_, _| true)
 }
 
 /// What an index has to contain: the units of the kept bits of each hash, the youngest first.
@@ -247,8 +247,10 @@ impl Use {
         self.flushes.drain(..kept);
         self.flushes.truncate(1);
         let (index, recovered) =
-            LogIndex::open(&directory, SETTINGS, &FORMAT, self.committed, &Arc::default(), &mut |_, _| true)
-                .unwrap();
+            LogIndex::open(&directory, SETTINGS, &FORMAT, self.committed, 0, &Arc::default(), &mut |_, _| {
+                true
+            })
+            .unwrap();
         assert!(index.snapshot().entries().eq(self.flushes[0].1.entries()));
         assert_eq!(recovered.covered, self.flushes[0].2);
         assert_eq!((index.len(), index.pending_bytes()), (index.snapshot().len(), 0));
@@ -289,7 +291,7 @@ fn a_saved_index_shortens_what_an_opening_reads() {
     assert!(used.index.redo_bytes() * 5 < before, "{} of {before} bytes", used.index.redo_bytes());
     assert!(used.index.redo().disk_bytes() < before / 2, "released segments");
     let (opened, recovered) =
-        LogIndex::open(&directory, SETTINGS, &FORMAT, used.committed, &Arc::default(), &mut |_, _| true)
+        LogIndex::open(&directory, SETTINGS, &FORMAT, used.committed, 0, &Arc::default(), &mut |_, _| true)
             .unwrap();
     assert_eq!((opened.len(), recovered.operations), (20_000, 0));
     assert_eq!(opened.disk_bytes(), used.index.disk_bytes());
@@ -308,7 +310,7 @@ fn a_saved_index_with_damage_or_of_another_shape_or_tag_is_refused() {
     }
     let saved = used.committed.unwrap();
     let open = |settings: LogIndexSettings, saved: SavedIndex| {
-        LogIndex::open(&directory, settings, &FORMAT, Some(saved), &Arc::default(), &mut |_, _| true).err()
+        LogIndex::open(&directory, settings, &FORMAT, Some(saved), 0, &Arc::default(), &mut |_, _| true).err()
     };
     assert!(open(SETTINGS, saved).is_none());
     assert!(open(SETTINGS, SavedIndex { tag: saved.tag ^ 1, ..saved }).is_some());
@@ -317,7 +319,13 @@ fn a_saved_index_with_damage_or_of_another_shape_or_tag_is_refused() {
     let length = file.length().unwrap();
     let examined = || {
         let saved = Some(saved);
-        let closed = IndexToExamine { directory: &directory, settings: SETTINGS, format: FORMAT, saved };
+        let closed = IndexToExamine {
+            directory: &directory,
+            settings: SETTINGS,
+            format: FORMAT,
+            saved,
+            redo_synced: 0,
+        };
         let closed = closed.examine(&mut |_| true).unwrap().damage;
         let open = used.index.examine(saved, &mut |_| true).unwrap();
         assert_eq!(format!("{open:?}"), format!("{closed:?}"));
@@ -361,7 +369,13 @@ fn damage_of_the_redo_log_is_found_before_an_opening_and_while_the_index_is_open
     used.index.sync_redo().unwrap();
     let examine = || {
         let saved = used.committed;
-        let closed = IndexToExamine { directory: &directory, settings: SETTINGS, format: FORMAT, saved };
+        let closed = IndexToExamine {
+            directory: &directory,
+            settings: SETTINGS,
+            format: FORMAT,
+            saved,
+            redo_synced: 0,
+        };
         let open = used.index.examine(saved, &mut |_| true).unwrap();
         (closed.examine(&mut |_| true).unwrap(), open)
     };
@@ -370,13 +384,21 @@ fn damage_of_the_redo_log_is_found_before_an_opening_and_while_the_index_is_open
     assert_eq!(closed.redo_end, used.index.redo().end());
     let name = directory.list().unwrap().into_iter().find(|name| name.starts_with("redo")).unwrap();
     let file = directory.open(&name, Access::Buffered).unwrap();
+    let right = file.read(Purpose::Maintain, 500, 5, &mut AlignedBuffer::default()).unwrap().to_vec();
     file.write(Purpose::Maintain, 500, &[7; 5]).unwrap();
     let (closed, open) = examine();
     for damage in [&closed.damage[..], &open] {
         assert!(matches!(damage, [Damage { lost, may_be_older: true, .. }] if *lost == [KeyRange::ALL]));
     }
+    file.write(Purpose::Maintain, 500, &right).unwrap();
     let other = LogIndexSettings { hash_bits: 25, ..SETTINGS };
-    let closed = IndexToExamine { directory: &directory, settings: other, format: FORMAT, saved: None };
+    let closed = IndexToExamine {
+        directory: &directory,
+        settings: other,
+        format: FORMAT,
+        saved: None,
+        redo_synced: 0,
+    };
     let damage = closed.examine(&mut |_| true).unwrap().damage;
     assert!(damage.iter().any(|damage| damage.part == DamagedPart::Records), "{damage:?}");
 }
@@ -405,7 +427,7 @@ fn a_redo_log_without_a_flush_or_of_another_index_is_refused() {
     let error = open(&directory).err().unwrap().to_string();
     assert!(error.contains("expected flush 0 or one before it, got flush 1"), "{error}");
     let other = LogIndexSettings { hash_bits: 25, ..SETTINGS };
-    assert!(LogIndex::open(&directory, other, &FORMAT, None, &Arc::default(), &mut |_, _| true).is_err());
+    assert!(LogIndex::open(&directory, other, &FORMAT, None, 0, &Arc::default(), &mut |_, _| true).is_err());
 }
 
 #[test]

@@ -17,8 +17,9 @@ pub use commit::Commit;
 pub use header::{FORMAT_VERSION, HEADER_BYTES, Header};
 
 use crate::coding::Reader;
+use crate::damage::{Damage, DamagedPart};
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
-use crate::store::examine::RangeChecksums;
+use crate::store::examine::{RangeChecksums, is_damage};
 use crate::store::log::format::POSITION_MAX;
 use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::{Error, Result};
@@ -177,6 +178,28 @@ impl<S: LiveState> Manifest<S> {
         }
         let expected = format!("commit {} of the manifest, as in its mirror", self.sequence);
         Err(self.files[0].corrupt(self.length, expected, "the end of the manifest, or other bytes"))
+    }
+
+    /// Opens the manifest or, if that is damaged, its mirror. Also returns their damage.
+    ///
+    /// # Errors
+    /// The error of the manifest, if the mirror is damaged as well: what is live is not stored anywhere else.
+    pub fn open_or_mirror(directory: &Directory) -> Result<(Manifest<S>, Vec<Damage>)> {
+        let damage_of = |error: &Error, name| {
+            let length = directory.length_of(name)?;
+            Ok::<_, Error>(Damage { length, ..Damage::of(error, DamagedPart::Manifest, 0) })
+        };
+        let mirror = Manifest::read(directory, MIRROR_NAME);
+        match (Manifest::open(directory), mirror) {
+            (Ok(manifest), Err(error)) if is_damage(&error) => {
+                Ok((manifest, vec![damage_of(&error, MIRROR_NAME)?]))
+            }
+            (Ok(manifest), _) => Ok((manifest, Vec::new())),
+            (Err(error), Ok(mirror)) if is_damage(&error) => {
+                Ok((mirror, vec![damage_of(&error, MANIFEST_NAME)?]))
+            }
+            (Err(error), _) => Err(error),
+        }
     }
 
     /// Reads the manifest or the mirror, without comparing them.

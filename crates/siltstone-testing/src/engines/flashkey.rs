@@ -1,10 +1,29 @@
 //! FlashKey's row.
 
-use super::{TestEngine, random_memory_budget};
+use super::{FileKind, TestEngine, random_memory_budget};
 use crate::omission::Omission;
-use siltstone::engine::CommonSettings;
+use siltstone::engine::{CommonSettings, EngineSettings};
 use siltstone::{EngineKind, FlashKeySettings, Victim};
 use std::sync::Arc;
+
+const FILE_KINDS: [FileKind; 8] = [
+    kind("manifest of flashkey", false, ("MANIFEST", "MANIFEST")),
+    kind("manifest mirror of flashkey", false, ("MANIFEST.", "mirror")),
+    kind("user log, any size", false, ("log-", "")),
+    kind("user log, fixed size", true, ("log-", "")),
+    kind("moved log, any size", false, ("moved", "")),
+    kind("moved log, fixed size", true, ("moved", "")),
+    kind("redo log", false, ("redo-", "")),
+    kind("saved index", true, ("", ".index")),
+];
+
+const fn kind(name: &'static str, is_fixed: bool, affixes: (&'static str, &'static str)) -> FileKind {
+    FileKind { name, affixes, is_fixed, settings, block_bytes: None, in_log: ("space", "4") }
+}
+
+fn settings(_: &CommonSettings) -> Box<dyn EngineSettings> {
+    FlashKeySettings::default().segment_bytes(4096).space(1.1).into()
+}
 
 impl TestEngine {
     /// Returns the row of FlashKey.
@@ -24,9 +43,12 @@ impl TestEngine {
             jobs: &["cleanings", "confirmed", "key_merges"],
             job_buffers: &["clean_buffers", "key_merge_buffers"],
             store_suffixes: &[],
-            file_kinds: &[],
+            file_kinds: &FILE_KINDS,
             omissions: &[
                 Omission::SyncOf("log-"),
+                Omission::SyncOf("moved1-"),
+                Omission::SyncOf("redo-"),
+                Omission::SyncOf(".index"),
                 Omission::SyncOf("MANIFEST"),
                 Omission::SyncOfTheDirectory,
                 Omission::Truncation,
@@ -39,7 +61,7 @@ impl TestEngine {
 }
 
 /// Returns random settings of FlashKey, and a random memory budget.
-fn random_flashkey(random: &mut fastrand::Rng, common: &mut CommonSettings) -> FlashKeySettings {
+pub fn random_flashkey(random: &mut fastrand::Rng, common: &mut CommonSettings) -> FlashKeySettings {
     let mut of_memory = fastrand::Rng::with_seed(random.get_seed());
     common.block_bytes = None;
     common.memory_budget = random_memory_budget(&mut of_memory);

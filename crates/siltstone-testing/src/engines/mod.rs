@@ -3,6 +3,7 @@
 mod flashkey;
 mod silt;
 
+pub use flashkey::random_flashkey;
 pub use silt::{random_silt, tiny_silt};
 
 use crate::append_log::{self, AppendLogSettings};
@@ -31,6 +32,8 @@ pub struct FileKind {
     pub is_fixed: bool,
     /// The settings of the database.
     pub settings: fn(&CommonSettings) -> Box<dyn EngineSettings>,
+    /// The size of its blocks, if it has any.
+    pub block_bytes: Option<u32>,
     /// The setting that keeps later writes in the log.
     pub in_log: (&'static str, &'static str),
 }

@@ -48,7 +48,8 @@ const fn kind(
     (is_fixed, settings): Structures,
     affixes: (&'static str, &'static str),
 ) -> FileKind {
-    FileKind { name, affixes, is_fixed, settings, in_log: ("log_slots_min", "4096") }
+    let in_log = ("log_slots_min", "4096");
+    FileKind { name, affixes, is_fixed, settings, block_bytes: Some(512), in_log }
 }
 
 fn structures(

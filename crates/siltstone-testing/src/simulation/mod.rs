@@ -54,6 +54,8 @@ pub struct Counts {
     pub crashes: u64,
     /// Power losses during an operation.
     pub power_losses_within: u64,
+    /// Crashes while a background job had begun and not ended.
+    pub crashes_during_jobs: u64,
     /// Calls of the device that failed.
     pub faults: u64,
     /// Openings of an existing database.
@@ -73,7 +75,7 @@ impl Counts {
         other.jobs.iter().for_each(|(name, count)| *self.jobs.entry(name).or_default() += count);
     }
 
-    fn fields_mut(&mut self) -> [&mut u64; 9] {
+    fn fields_mut(&mut self) -> [&mut u64; 10] {
         let Counts {
             runs, runs_with_crash_and_fault, operations, writes, crashes, power_losses_within, ..
         } = self;
@@ -84,6 +86,7 @@ impl Counts {
             writes,
             crashes,
             power_losses_within,
+            &mut self.crashes_during_jobs,
             &mut self.faults,
             &mut self.reopenings,
             &mut self.failed_openings,

@@ -303,6 +303,10 @@ impl<'a> Run<'a> {
         self.restart_device(crash);
         if let Some(database) = self.database.take() {
             self.note_jobs(&database);
+            let ram = database.stats().ram;
+            let buffers = self.configuration.engine.job_buffers;
+            let at_work = ram.items().iter().any(|(name, bytes)| buffers.contains(name) && *bytes > 0);
+            self.counts.crashes_during_jobs += u64::from(at_work);
         }
         if let Some(seed) = seed {
             let mut random = fastrand::Rng::with_seed(seed);

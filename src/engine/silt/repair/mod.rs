@@ -19,34 +19,17 @@ use super::live::{LiveStores, Manifest};
 use super::{Silt, SiltSettings};
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::{Directory, Purpose};
-use crate::progress::Progress;
+use crate::progress::{Course, Progress};
 use crate::store::log::Log;
-use crate::store::names::{FileName, LogClass, MANIFEST_NAME, MIRROR_NAME, segment_bases};
+use crate::store::names::{FileName, LogClass, MANIFEST_NAME, MIRROR_NAME, SET_ASIDE, segment_bases};
 use crate::{Error, Result};
 use rewrite::Rewriting;
 use survey::Survey;
 
-/// The name, followed by a number, of the subdirectories for damaged files.
-const SET_ASIDE: &str = "damaged";
-
-/// The progress over everything that is read, including what is read a second time to be rewritten.
-struct Course<'a, 'p> {
-    progress: &'a mut Progress<'p>,
-    done: u64,
-    total: u64,
-}
-
-impl Course<'_, '_> {
-    fn advance(&mut self, bytes: u64) -> bool {
-        self.done = (self.done + bytes).min(self.total);
-        (self.progress)(self.done, self.total)
-    }
-}
-
 impl Silt {
     /// Reads everything of a database that is not open, and reports damage. Changes nothing.
     pub fn examine(directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
-        let mut course = Course { progress, done: 0, total: 0 };
+        let mut course = Course::new(progress);
         Ok(Survey::take(directory, &mut course)?.report)
     }
 
@@ -56,7 +39,7 @@ impl Silt {
         settings: &SiltSettings,
         progress: &mut Progress<'_>,
     ) -> Result<RepairReport> {
-        let mut course = Course { progress, done: 0, total: 0 };
+        let mut course = Course::new(progress);
         let survey = Survey::take(directory, &mut course)?;
         if survey.report.damage.is_empty() {
             return Ok(RepairReport { found: survey.report, ..RepairReport::default() });

@@ -3,14 +3,13 @@
 use super::super::live::{Manifest, StoreEntry};
 use super::super::open::{open_store, usual_form};
 use super::super::verify::{add_examined, add_log};
-use super::Course;
+use crate::Result;
 use crate::damage::{Damage, DamagedPart, VerifyReport};
-use crate::device::{Access, Directory};
+use crate::device::Directory;
+use crate::progress::Course;
 use crate::store::examine::{
     Examined, ExaminedLog, LogToExamine, OpenedStore, RecordScope, StoreToOpen, Unreadable, is_damage,
 };
-use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
-use crate::{Error, Result};
 
 /// A live store with some damage.
 pub(super) struct DamagedStore {
@@ -33,7 +32,7 @@ pub(super) struct Survey {
 impl Survey {
     /// Reads everything, and changes nothing.
     pub fn take(directory: &Directory, course: &mut Course<'_, '_>) -> Result<Survey> {
-        let (manifest, damage) = read_manifest(directory)?;
+        let (manifest, damage) = Manifest::open_or_mirror(directory)?;
         let header = *manifest.header();
         let (from, durable) = (manifest.converted_to(), manifest.log_durable());
         let to_examine = LogToExamine { format: header.log_format(), from, durable, begins_durably: false };
@@ -115,51 +114,21 @@ impl Survey {
     pub fn bytes_to_rewrite(&self, directory: &Directory) -> Result<u64> {
         let mut bytes = 0;
         for store in &self.damaged_stores {
-            bytes += length_of(directory, &store.name)?;
+            bytes += directory.length_of(&store.name)?;
         }
         if !self.log.damage.is_empty() {
             for name in self.log.files(&self.to_examine.format) {
-                bytes += length_of(directory, &name)?;
+                bytes += directory.length_of(&name)?;
             }
         }
         Ok(bytes)
     }
 }
 
-/// Returns the length of a file, 0 if it does not exist.
-fn length_of(directory: &Directory, name: &str) -> Result<u64> {
-    match directory.open(name, Access::Buffered) {
-        Ok(file) => file.length(),
-        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(0),
-        Err(error) => Err(error),
-    }
-}
-
 fn bytes_of_stores(directory: &Directory, manifest: &Manifest) -> Result<u64> {
     let mut bytes = 0;
     for store in manifest.partitions().iter().flat_map(|partition| &partition.stores) {
-        bytes += length_of(directory, &store.file_name())?;
+        bytes += directory.length_of(&store.file_name())?;
     }
     Ok(bytes)
-}
-
-/// Reads the manifest or, if that is damaged, its mirror. Also returns their damage.
-fn read_manifest(directory: &Directory) -> Result<(Manifest, Vec<Damage>)> {
-    let told = |error: &Error, name| {
-        let length = length_of(directory, name)?;
-        Ok::<_, Error>(Damage { length, ..Damage::of(error, DamagedPart::Manifest, 0) })
-    };
-    let mirror = Manifest::read(directory, MIRROR_NAME);
-    match Manifest::open(directory) {
-        Ok(manifest) => match mirror {
-            Err(error) if is_damage(&error) => Ok((manifest, vec![told(&error, MIRROR_NAME)?])),
-            _ => Ok((manifest, Vec::new())),
-        },
-        Err(error) if is_damage(&error) => match mirror {
-            Ok(mirror) => Ok((mirror, vec![told(&error, MANIFEST_NAME)?])),
-            // The live stores and the hash seed are not stored anywhere else.
-            Err(_) => Err(error),
-        },
-        Err(error) => Err(error),
-    }
 }

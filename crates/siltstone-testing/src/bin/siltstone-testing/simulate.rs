@@ -70,6 +70,7 @@ fn report(counts: &Counts, broken: u64, elapsed: Duration, json: bool) -> String
             "writes": counts.writes,
             "crashes": counts.crashes,
             "power_losses_within": counts.power_losses_within,
+            "crashes_during_jobs": counts.crashes_during_jobs,
             "faults": counts.faults,
             "reopenings": counts.reopenings,
             "failed_openings": counts.failed_openings,
