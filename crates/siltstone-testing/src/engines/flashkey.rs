@@ -6,6 +6,9 @@ use siltstone::engine::{CommonSettings, EngineSettings};
 use siltstone::{EngineKind, FlashKeySettings, Victim};
 use std::sync::Arc;
 
+/// The size of segments: fixed when a database is created, so all settings of a simulation have the same.
+const SEGMENT_BYTES: u64 = 8 << 10;
+
 const FILE_KINDS: [FileKind; 8] = [
     kind("manifest of flashkey", false, ("MANIFEST", "MANIFEST")),
     kind("manifest mirror of flashkey", false, ("MANIFEST.", "mirror")),
@@ -36,7 +39,7 @@ impl TestEngine {
                     memory_budget: in_files.then_some(512 << 10),
                     ..CommonSettings::default()
                 };
-                (common, FlashKeySettings::default().segment_bytes(16 << 10).ordered(true).into())
+                (common, FlashKeySettings::default().segment_bytes(SEGMENT_BYTES).ordered(true).into())
             },
             draw: Arc::new(|random, common| random_flashkey(random, common).into()),
             draw_tiny: Arc::new(|random, common| random_flashkey(random, common).into()),
@@ -65,6 +68,7 @@ pub fn random_flashkey(random: &mut fastrand::Rng, common: &mut CommonSettings) 
     let mut of_memory = fastrand::Rng::with_seed(random.get_seed());
     common.block_bytes = None;
     common.memory_budget = random_memory_budget(&mut of_memory);
+@@@<<<<<<< HEAD
     // The size of segments is fixed when the database is created, so it depends on what is fixed as well.
     let (segment_bytes, ordered) = match common.fixed {
         Some((key_length, value_length)) => (4096 << ((key_length + value_length) % 4), key_length % 2 == 0),
@@ -74,6 +78,11 @@ pub fn random_flashkey(random: &mut fastrand::Rng, common: &mut CommonSettings) 
     FlashKeySettings::default()
         .segment_bytes(segment_bytes)
         .ordered(ordered)
+=======
+    let victims = [Victim::CostBenefit, Victim::MostInvalid, Victim::Oldest];
+    FlashKeySettings::default()
+        .segment_bytes(SEGMENT_BYTES)
+>>>>>>> 9d5e801 (Give all databases of simulations segments of one size)
         .space([1.05, 1.1, 1.25, 2.0, 4.0][random.usize(..5)])
         .victim(victims[random.usize(..3)])
         .classes(random.u8(1..=3))
