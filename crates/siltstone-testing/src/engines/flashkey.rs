@@ -68,21 +68,12 @@ pub fn random_flashkey(random: &mut fastrand::Rng, common: &mut CommonSettings) 
     let mut of_memory = fastrand::Rng::with_seed(random.get_seed());
     common.block_bytes = None;
     common.memory_budget = random_memory_budget(&mut of_memory);
-@@@<<<<<<< HEAD
-    // The size of segments is fixed when the database is created, so it depends on what is fixed as well.
-    let (segment_bytes, ordered) = match common.fixed {
-        Some((key_length, value_length)) => (4096 << ((key_length + value_length) % 4), key_length % 2 == 0),
-        None => (8192, true),
-    };
-    let victims = [Victim::CostBenefit, Victim::MostInvalid, Victim::Oldest];
-    FlashKeySettings::default()
-        .segment_bytes(segment_bytes)
-        .ordered(ordered)
-=======
+    // Whether keys are in order is fixed when the database is created, so it depends on what is fixed as well.
+    let ordered = common.fixed.is_none_or(|(key_length, _)| key_length % 2 == 0);
     let victims = [Victim::CostBenefit, Victim::MostInvalid, Victim::Oldest];
     FlashKeySettings::default()
         .segment_bytes(SEGMENT_BYTES)
->>>>>>> 9d5e801 (Give all databases of simulations segments of one size)
+        .ordered(ordered)
         .space([1.05, 1.1, 1.25, 2.0, 4.0][random.usize(..5)])
         .victim(victims[random.usize(..3)])
         .classes(random.u8(1..=3))
