@@ -13,12 +13,14 @@ pub struct FlashKeyWrites {
     pub redo: f64,
     /// The index, saved as a whole.
     pub saved_index: f64,
+    /// The keys in order, if an order is kept.
+    pub ordered_keys: f64,
 }
 
 impl FlashKeyWrites {
     /// WA: the sum.
     pub fn total(&self) -> f64 {
-        self.puts + self.moved + self.markers + self.redo + self.saved_index
+        self.puts + self.moved + self.markers + self.redo + self.saved_index + self.ordered_keys
     }
 }
 
@@ -29,6 +31,8 @@ pub struct FlashKeyRam {
     pub index: f64,
     /// The list of segments, and the records and changes that are not yet written.
     pub log_buffers: f64,
+    /// The keys in order that are not in a run yet, if an order is kept.
+    pub ordered_keys: f64,
     /// The hashes of pairs of entries to compare.
     pub confirm_queue: f64,
     /// The table of a search for pairs of small records, and a piece of a segment.
@@ -43,6 +47,6 @@ impl FlashKeyRam {
     /// Returns the sum.
     pub fn total(&self) -> f64 {
         let jobs = self.confirm_queue + self.sweep + self.clean_buffers;
-        self.index + self.log_buffers + jobs + self.fixed
+        self.index + self.log_buffers + self.ordered_keys + jobs + self.fixed
     }
 }

@@ -39,6 +39,12 @@ const REDO_SHARD_BYTES: f64 = 4.0;
 const REDO_LIST_BYTES: f64 = 5.0;
 /// The lists of a shard: insertions, removals, replacements, and removals of what was inserted before.
 const REDO_LISTS: f64 = 4.0;
+/// Of the keys in order, which are not measured here: how often a put writes its key, the copies of a key, the bytes of a
+/// key besides its own, and the memory.
+const KEY_WRITES: f64 = 4.0;
+const KEY_COPIES: f64 = 2.0;
+const KEY_OVERHEAD_BYTES: f64 = 6.0;
+const KEY_TABLES_BYTES: f64 = 16.0 * 1_048_576.0;
 /// Of a record of any size, at most this many bytes are read at first.
 const READ_BYTES_GUESS: f64 = costs::READ_BYTES_GUESS as f64;
 /// A record of any size is padded by half a unit on average.
@@ -74,6 +80,8 @@ pub struct FlashKeyLayout {
     pub segment_bytes: f64,
     /// The share of keys with an unconfirmed overwriting from which the index is searched for them.
     pub sweep_at: f64,
+    /// Whether the keys are kept in order as well.
+    pub ordered: bool,
 }
 
 impl FlashKeyLayout {
@@ -92,6 +100,7 @@ impl FlashKeyLayout {
             classes: settings.classes,
             segment_bytes: settings.segment_bytes as f64,
             sweep_at: settings.sweep_at,
+            ordered: settings.ordered,
         }
     }
 
@@ -218,7 +227,13 @@ impl FlashKeyStore {
             markers: markers * self.marker_bytes() + segments * SEGMENT_HEADER_BYTES,
             redo: redo / puts,
             saved_index: saved,
+            ordered_keys: KEY_WRITES * self.ordered_key_bytes(),
         })
+    }
+
+    /// Returns the bytes of a key in the ordered set; 0 if no order is kept.
+    fn ordered_key_bytes(&self) -> f64 {
+        if self.layout.ordered { self.layout.key_bytes + KEY_OVERHEAD_BYTES } else { 0.0 }
     }
 
     /// Returns the writes of putting each key once into an empty database.
@@ -243,6 +258,7 @@ impl FlashKeyStore {
             markers: LOGS / puts * self.marker_bytes() + SEGMENT_HEADER_BYTES / self.segment_frames(),
             redo: redo / puts,
             saved_index: saved / self.keys,
+            ordered_keys: KEY_WRITES * self.ordered_key_bytes(),
         })
     }
 
@@ -254,6 +270,7 @@ impl FlashKeyStore {
             markers: bytes.markers / item,
             redo: bytes.redo / item,
             saved_index: bytes.saved_index / item,
+            ordered_keys: bytes.ordered_keys / item,
         }
     }
 
@@ -366,6 +383,7 @@ impl FlashKeyStore {
         FlashKeyRam {
             index: self.index_bytes(self.keys),
             log_buffers: self.segments_bytes(),
+            ordered_keys: if self.layout.ordered { KEY_TABLES_BYTES } else { 0.0 },
             confirm_queue: 0.0,
             sweep: 0.0,
             clean_buffers: 0.0,
@@ -417,7 +435,8 @@ impl FlashKeyStore {
     pub fn space_amplification(&self) -> f64 {
         let logs = self.layout.space * self.live_bytes() + (LOGS + 1.0) * self.layout.segment_bytes;
         let index = 2.0 * self.saved_bytes(self.keys) + self.redo_bytes_max(self.keys);
-        (logs + index) / self.keys / self.layout.item_bytes()
+        let ordered = KEY_COPIES * self.ordered_key_bytes() * self.keys;
+        (logs + index + ordered) / self.keys / self.layout.item_bytes()
     }
 
     /// Returns the maximum number of files.

@@ -48,7 +48,7 @@ pub(super) fn scaled(demand: &Demand, layout: &FlashKeyLayout) -> FlashKeyLayout
 fn layout(demand: &Demand) -> FlashKeyLayout {
     let silt = &demand.silt_layout;
     let layout = FlashKeyLayout::new(demand.key_bytes, demand.value_bytes);
-    FlashKeyLayout { fixed: silt.fixed, expiring: silt.expiring, ..layout }
+    FlashKeyLayout { fixed: silt.fixed, expiring: silt.expiring, ordered: demand.scans, ..layout }
 }
 
 /// Returns the power of two of which the data has enough segments.

@@ -122,7 +122,7 @@ fn evaluate(system: System, demand: &Demand, candidate: Candidate) -> Plan {
     if !system.is_built() {
         unfit.push(Unfit::NotBuilt);
     }
-    if demand.scans {
+    if demand.scans && system != System::FLASHKEY {
         unfit.push(Unfit::NoScans);
     }
     if demand.persistent && system == System::MICA {
@@ -262,7 +262,10 @@ mod tests {
     fn scans_and_persistence_rule_engines_out() {
         let demand = Demand { scans: true, ram_bytes: 1e12, ..demand() };
         for plan in plan(&demand).unwrap() {
-            assert!(plan.unfit.contains(&Unfit::NoScans));
+            assert_eq!(plan.unfit.contains(&Unfit::NoScans), plan.system != System::FLASHKEY);
+            if plan.system == System::FLASHKEY {
+                assert!(plan.flags().unwrap().contains(" --set ordered=true"), "{plan:?}");
+            }
             assert_eq!(plan.unfit.contains(&Unfit::NotPersistent), plan.system == System::MICA);
         }
     }

@@ -14,6 +14,8 @@ pub enum Value {
     Count(u64),
     /// Any other number.
     Ratio(f64),
+    /// Whether something is so.
+    Is(bool),
     /// The lengths of keys and of values, in bytes.
     Lengths(u64, u64),
 }
@@ -23,6 +25,7 @@ impl std::fmt::Display for Value {
         match self {
             Value::Count(count) => write!(f, "{count}"),
             Value::Ratio(ratio) => write!(f, "{ratio:.3}"),
+            Value::Is(is) => write!(f, "{is}"),
             Value::Lengths(keys, values) => write!(f, "{keys}, {values}"),
         }
     }
@@ -79,6 +82,9 @@ fn flashkey(layout: &FlashKeyLayout) -> Vec<(&'static str, Value)> {
         settings.push(("fixed", Value::Lengths(layout.key_bytes as u64, layout.value_bytes as u64)));
     }
     settings.push(("space", Value::Ratio(layout.space)));
+    if layout.ordered {
+        settings.push(("ordered", Value::Is(true)));
+    }
     if layout.hash_bits != default.hash_bits {
         settings.push(("hash_bits", count(layout.hash_bits)));
     }
