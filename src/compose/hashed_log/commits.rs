@@ -134,6 +134,17 @@ impl Ledger {
         Ok(())
     }
 
+    /// Commits runs that have the keys of all records, after a repair has left none.
+    pub fn keys_built(&mut self, runs: &[KeyRun]) -> Result<()> {
+        let flushed_to = self.logs.data.ends()[usize::from(USER)];
+        self.logs.data.sync_to(USER, flushed_to)?;
+        let added = runs.iter().map(|run| Some(*run)).chain([None]);
+        let edits: Vec<Edit> = added.map(|added| Edit::Keys { added, replaced: None, flushed_to }).collect();
+        self.manifest.commit(&edits, self.logs.data.synced(USER))?;
+        self.counts.keys_flushed_to.store(flushed_to, Ordering::Release);
+        Ok(())
+    }
+
     /// Commits merged runs of keys, and removes those that they replace.
     pub fn merge_keys(&mut self, merged: MergedRuns) -> Result<()> {
         let flushed_to = self.manifest.state().keys_flushed_to;

@@ -22,7 +22,7 @@
 //! | `background`, `memory` | which job runs next; the memory account and its limit |
 //! | `snapshot`, `checkpoint`, `verify` | reads of everything |
 //! | `range` | records in the order of their keys |
-//! | `open`, `settings` | creating and opening |
+//! | `open`, `keys`, `settings` | creating and opening |
 //! | `costs` | the constants from which a model computes what a database costs |
 //! | `survey`, `repair` | what is intact of a closed database; replacing what is not |
 
@@ -35,6 +35,7 @@ mod confirm;
 pub mod costs;
 mod groups;
 mod indexed_logs;
+mod keys;
 #[doc(hidden)]
 pub mod live;
 mod memory;

@@ -7,6 +7,7 @@
 use super::background::Jobs;
 use super::commits::{Commits, saved_bytes};
 use super::indexed_logs::IndexedLogs;
+use super::keys::recover_keys;
 use super::live::{LiveLogs, Manifest};
 use super::memory::Memory;
 use super::reader::Reader;
@@ -156,7 +157,6 @@ pub(crate) fn open(
     )?;
     let covered = redone.covered;
     check_ends(&directory, &data, covered, live.keys_flushed_to)?;
-    let flushed_to = live.keys_flushed_to;
     let keys = settings.ordered.then(|| OrderedKeys::open(&directory, &live.key_runs, memory_budget));
     let keys = keys.transpose()?;
     if !is_read_only {
@@ -175,12 +175,7 @@ pub(crate) fn open(
     let commits = Arc::new(Commits::new(&logs, manifest, covered, saved_bytes));
     let writer = Writer::new(&logs, &cache, &commits);
     let replayed_records = replay(&logs, &writer, covered[usize::from(USER)])?;
-    if logs.keys.is_some() {
-        logs.data.scan(USER, flushed_to, &mut |_, record| {
-            logs.note_key(record);
-            Ok(())
-        })?;
-    }
+    recover_keys(&logs, &commits)?;
     account_for_entries(&logs);
     let memory = Arc::new(Memory::new(&logs, &cache, memory_budget));
     Ok(Opened {

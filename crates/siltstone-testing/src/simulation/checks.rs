@@ -139,7 +139,37 @@ impl Run<'_> {
         match self.database()?.iter().and_then(collect) {
             Ok(records) => self.reference.check_all(&records, self.now_ms()),
             Err(error) => self.read_failed("iter", &error),
+        }?;
+        self.check_order()
+    }
+
+    /// Reads all records and all keys in their order, if the database keeps it.
+    fn check_order(&mut self) -> Outcome {
+        let database = self.database()?;
+        let Some(ordered) = database.ordered() else { return Ok(()) };
+        let read = ordered.range(..).and_then(|range| {
+            let records = range.collect::<siltstone::Result<Vec<Record>>>()?;
+            let ascending = ordered.range_keys(..)?.collect::<siltstone::Result<Vec<_>>>()?;
+            let descending = ordered.descending().range_keys(..)?.collect::<siltstone::Result<Vec<_>>>()?;
+            Ok((records, ascending, descending))
+        });
+        let (records, ascending, descending) = match read {
+            Ok(read) => read,
+            Err(error) => return self.read_failed("a range of keys", &error),
+        };
+        let keys = || records.iter().map(|record| &record.key);
+        let cell =
+            |record: &Record| Cell { value: record.value.clone(), expires_at_ms: record.expires_at_ms };
+        let cells = records.iter().map(|record| (record.key.clone(), cell(record))).collect();
+        self.reference.check_all(&cells, self.now_ms())?;
+        if keys().is_sorted_by(|one, next| one < next)
+            && keys().eq(&ascending)
+            && keys().eq(descending.iter().rev())
+        {
+            return Ok(());
         }
+        let lengths = (records.len(), ascending.len(), descending.len());
+        Err(Violation::new(format!("the keys of ranges are not those of their records: {lengths:?}")))
     }
 
     /// Merges everything. Afterwards the counters must be exact.
