@@ -185,7 +185,8 @@ fn a_block() {
 fn a_store_file() {
     let written = directory();
     let create = |name| {
-        StoreFileWriter::create(&written, name, 2, TAG, BLOCK_BYTES, Purpose::Merge, PIECE_BYTES).unwrap()
+        let file = written.create(name, Access::Buffered).unwrap();
+        StoreFileWriter::create(file, 2, TAG, BLOCK_BYTES, Purpose::Merge, PIECE_BYTES).unwrap()
     };
     let mut writer = create("s");
     for number in 0..3 {

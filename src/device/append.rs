@@ -140,6 +140,7 @@ impl Appender {
             self.flush()?;
         }
         self.unless_failed(Self::wait)?;
+        self.file.end_writing(self.written_bytes)?;
         self.start_writeback();
         Ok((self.file, self.written_bytes))
     }

@@ -2,7 +2,7 @@
 
 use super::counters::RecentGets;
 use super::queue::{Piece, PieceQueue, SHARED_PIECE_BYTES_MAX, Ticket};
-use super::removal::Removals;
+use super::removal::{Removals, Removed};
 use super::system::SystemDirectory;
 use super::{
     Access, AlignedBuffer, DirectoryBackend, FileBackend, IoCounters, IoSnapshot, LOCK, Purpose,
@@ -14,13 +14,14 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Writeback is started in units of this many bytes, independent of the size of pieces: each request costs as much time
 /// as writing 10 KiB.
 pub(super) const WRITEBACK_BYTES: u64 = 1 << 20;
 /// The unit while gets read, in bytes.
-const SHARED_WRITEBACK_BYTES: u64 = 256 << 10;
+const SHARED_WRITEBACK_BYTES: u64 = 64 << 10;
 
 /// The default number of reads of a batch in flight.
 const QUEUE_DEPTH: usize = 32;
@@ -54,9 +55,9 @@ impl PieceQueues {
 }
 
 /// What all files of a directory share.
-struct Shared {
-    counters: IoCounters,
-    removals: Removals,
+pub(super) struct Shared {
+    pub(super) counters: IoCounters,
+    pub(super) removals: Removals,
     queues: PieceQueues,
     /// Checked for each unit of writeback.
     gets: Mutex<RecentGets>,
@@ -73,8 +74,8 @@ struct Usage {
 /// A directory of files. Cheap to clone; all clones share the counters.
 #[derive(Clone)]
 pub struct Directory {
-    backend: Arc<dyn DirectoryBackend>,
-    shared: Arc<Shared>,
+    pub(super) backend: Arc<dyn DirectoryBackend>,
+    pub(super) shared: Arc<Shared>,
     access: Access,
     usage: Usage,
 }
@@ -175,13 +176,13 @@ impl Directory {
     /// Creates a new, empty file.
     pub fn create(&self, name: &str, access: Access) -> Result<File> {
         let backend = self.backend.create(name, access).map_err(Error::io("create", self.path_of(name)))?;
-        Ok(self.file(name, backend))
+        Ok(self.file(name, backend.into()))
     }
 
     /// Opens an existing file.
     pub fn open(&self, name: &str, access: Access) -> Result<File> {
         let backend = self.backend.open(name, access).map_err(Error::io("open", self.path_of(name)))?;
-        Ok(self.file(name, backend))
+        Ok(self.file(name, backend.into()))
     }
 
     /// Returns the length of a file, 0 if it does not exist.
@@ -193,12 +194,13 @@ impl Directory {
         }
     }
 
-    fn file(&self, name: &str, backend: Box<dyn FileBackend>) -> File {
+    pub(super) fn file(&self, name: &str, backend: Arc<dyn FileBackend>) -> File {
         File {
-            backend: backend.into(),
+            backend,
             path: self.path_of(name).into(),
             shared: self.shared.clone(),
-            is_removed: AtomicBool::new(false),
+            removed: OnceLock::new(),
+            reused_bytes: AtomicU64::new(0),
             usage: self.usage,
         }
     }
@@ -213,26 +215,6 @@ impl Directory {
     /// Removes a file.
     pub fn remove(&self, name: &str) -> Result<()> {
         self.backend.remove(name).map_err(Error::io("remove", self.path_of(name)))
-    }
-
-    /// Removes a file of this name that is open as `file`. When `file` is dropped, [`free_removed`](Self::free_removed)
-    /// frees its space in steps. Until then it may be read; nothing may read it through another handle after that.
-    pub fn remove_open(&self, name: &str, file: &File) -> Result<()> {
-        self.remove(name)?;
-        file.is_removed.store(true, Relaxed);
-        Ok(())
-    }
-
-    /// Frees some space of files that were removed by [`remove_open`](Self::remove_open) and are not read any more:
-    /// at least as much as was written since the last call, in short steps. Returns whether there was any.
-    pub fn free_removed(&self) -> Result<bool> {
-        let Shared { counters, removals, .. } = &*self.shared;
-        removals.free(counters).map_err(Error::io("truncate", self.path_of("a removed file")))
-    }
-
-    /// Returns the space that [`free_removed`](Self::free_removed) can free, in bytes.
-    pub fn unfreed_bytes(&self) -> u64 {
-        self.shared.removals.bytes()
     }
 
     /// Renames a file, and atomically replaces an existing one.
@@ -326,8 +308,11 @@ pub(super) struct Extent {
 pub struct File {
     backend: Arc<dyn FileBackend>,
     path: Box<Path>,
-    shared: Arc<Shared>,
-    is_removed: AtomicBool,
+    pub(super) shared: Arc<Shared>,
+    /// How the file was removed, if it was.
+    pub(super) removed: OnceLock<Removed>,
+    /// The length of a file that was retired and is written over now; 0 for others.
+    pub(super) reused_bytes: AtomicU64,
     usage: Usage,
 }
 
@@ -411,7 +396,7 @@ impl File {
 
     /// Makes an error. Names the file only here, so successful reads and writes allocate nothing.
     #[cold]
-    fn failed(&self, operation: &'static str, error: io::Error) -> Error {
+    pub(super) fn failed(&self, operation: &'static str, error: io::Error) -> Error {
         Error::io(operation, &*self.path)(error)
     }
 
@@ -543,8 +528,9 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        if self.is_removed.load(Relaxed) {
-            self.shared.removals.add(self.backend.clone());
+        self.shared.removals.end_reuse(self.reused_bytes.swap(0, Relaxed));
+        if let Some(removed) = self.removed.take() {
+            self.shared.removals.add(removed, self.backend.clone());
         }
     }
 }

@@ -20,6 +20,7 @@ mod parallel;
 mod queue;
 mod read_ahead;
 mod removal;
+mod reuse;
 pub mod system;
 
 pub use append::Appender;
@@ -115,6 +116,11 @@ pub trait FileBackend: Send + Sync {
     /// closing it is all that can be done. Default: the same for every file.
     fn free_removed(&self, _bytes: u64) -> io::Result<u64> {
         Ok(0)
+    }
+    /// Returns whether another name or process may refer to the file, which must not be written over then. Default:
+    /// true.
+    fn is_shared(&self) -> io::Result<bool> {
+        Ok(true)
     }
     /// Returns the length of the file, in bytes.
     fn length(&self) -> io::Result<u64>;

@@ -17,8 +17,9 @@ use crate::sync::Mutex;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
-/// The maximum length of a piece that is not overlapped, in bytes: a get waits 0.2 ms at most for one of this size.
-pub(super) const SHARED_PIECE_BYTES_MAX: usize = 64 << 10;
+/// The maximum length of a piece that is not overlapped, in bytes: gets wait for each. With twice as much the 99.9th
+/// percentile of a get during writes at full speed is 40 % longer, and there are 25 % more puts.
+pub(super) const SHARED_PIECE_BYTES_MAX: usize = 32 << 10;
 
 /// A read or a write that is executed in the background, with its own buffer.
 pub struct Piece {

@@ -168,15 +168,13 @@ pub struct StoreFileWriter {
 impl StoreFileWriter {
     /// Starts a new file with its header. It is written in pieces of `piece_bytes`.
     pub fn create(
-        directory: &Directory,
-        name: &str,
+        file: File,
         kind: u8,
         tag: u64,
         block_bytes: u32,
         purpose: Purpose,
         piece_bytes: usize,
     ) -> Result<Self> {
-        let file = directory.create(name, directory.access())?;
         let mut appender = Appender::new(file, purpose, piece_bytes.max(block_bytes as usize));
         appender.append(&encode_header(kind, tag, block_bytes))?;
         appender.align(u64::from(block_bytes))?;
@@ -474,10 +472,15 @@ mod tests {
     use crate::device::Access;
     use crate::device::memory::MemoryDirectory;
 
+    fn create(directory: &Directory) -> File {
+        directory.create("s", Access::Buffered).unwrap()
+    }
+
     #[test]
     fn a_file_has_its_properties_and_a_damaged_footer_or_header_is_refused() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        let mut writer = StoreFileWriter::create(&directory, "s", 2, 9, 512, Purpose::Merge, 4096).unwrap();
+        let mut writer =
+            StoreFileWriter::create(create(&directory), 2, 9, 512, Purpose::Merge, 4096).unwrap();
         writer.append_block(&[1; 512]).unwrap();
         writer.append_block(&[2; 512]).unwrap();
         let written = writer.finish(40, 3, (1, b"index"), (0, b"")).unwrap();
@@ -506,7 +509,8 @@ mod tests {
     fn a_footer_that_claims_more_records_than_there_are_bytes_is_refused() {
         for (records, deleted) in [(u64::MAX, 0), (1 << 40, 3), (40, 41)] {
             let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-            let writer = StoreFileWriter::create(&directory, "s", 2, 9, 512, Purpose::Merge, 4096).unwrap();
+            let writer =
+                StoreFileWriter::create(create(&directory), 2, 9, 512, Purpose::Merge, 4096).unwrap();
             writer.finish(records, deleted, (1, b"index"), (0, b"")).unwrap();
             assert!(matches!(StoreFile::open(&directory, "s", 9), Err(Error::Corrupt { .. })), "{records}");
         }
@@ -517,7 +521,7 @@ mod tests {
     fn a_section_that_is_longer_than_records_account_for_is_refused_before_it_is_read() {
         let path = tempfile::tempdir().unwrap();
         let directory = Directory::system(path.path(), Access::Buffered).unwrap();
-        let writer = StoreFileWriter::create(&directory, "s", 2, 9, 512, Purpose::Merge, 4096).unwrap();
+        let writer = StoreFileWriter::create(create(&directory), 2, 9, 512, Purpose::Merge, 4096).unwrap();
         let mut footer = writer.finish(40, 3, (1, b"index"), (0, b"")).unwrap().footer;
         let file = directory.open("s", Access::Buffered).unwrap();
         file.truncate(1 << 40).unwrap();
@@ -532,7 +536,8 @@ mod tests {
     #[test]
     fn a_second_index_follows_the_first_which_remains_usable() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        let mut writer = StoreFileWriter::create(&directory, "s", 2, 9, 512, Purpose::Merge, 4096).unwrap();
+        let mut writer =
+            StoreFileWriter::create(create(&directory), 2, 9, 512, Purpose::Merge, 4096).unwrap();
         writer.append_block(&[1; 512]).unwrap();
         let first = writer.finish(40, 3, (1, b"first"), (0, b"")).unwrap();
         let end = first.length();
@@ -558,7 +563,8 @@ mod tests {
     #[test]
     fn a_temporary_file_can_be_read_by_its_writer() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        let mut writer = StoreFileWriter::create(&directory, "s", 2, 9, 512, Purpose::Merge, 4096).unwrap();
+        let mut writer =
+            StoreFileWriter::create(create(&directory), 2, 9, 512, Purpose::Merge, 4096).unwrap();
         directory.remove("s").unwrap();
         writer.append_block(&[1; 512]).unwrap();
         let written = writer.finish_temporary(4, 0).unwrap();

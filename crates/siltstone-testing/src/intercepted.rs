@@ -148,6 +148,10 @@ impl FileBackend for InterceptedFile {
         Ok(left)
     }
 
+    fn is_shared(&self) -> io::Result<bool> {
+        self.file.is_shared()
+    }
+
     fn length(&self) -> io::Result<u64> {
         self.file.length()
     }

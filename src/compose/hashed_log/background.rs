@@ -237,7 +237,7 @@ impl Jobs {
     pub fn step(&self, now_ms: TimestampMs) -> Result<bool> {
         self.logs.health().run(|| {
             let worked = self.step_finish()? || self.step_most_urgent(now_ms)?;
-            let freed = self.logs.directory.free_removed()?;
+            let freed = self.logs.directory.free_removed(!worked)?;
             self.refresh();
             Ok(worked || freed)
         })

@@ -47,6 +47,11 @@ impl SystemFile {
         self.descriptors.file(&self.source, true)
     }
 
+    /// Returns whether a forked child may have the file open.
+    fn was_forked(&self) -> bool {
+        self.forks_made.is_none() || self.forks_made != forks_made()
+    }
+
     /// Refuses misaligned direct access with an error that says so. Some systems execute it through the page cache,
     /// others return `EINVAL`.
     fn check_alignment(&self, offset: u64, buffer: &[u8]) -> io::Result<()> {
@@ -138,12 +143,16 @@ impl FileBackend for SystemFile {
     fn free_removed(&self, bytes: u64) -> io::Result<u64> {
         let file = self.file()?;
         let metadata = file.metadata()?;
-        if metadata.nlink() > 0 || self.forks_made.is_none() || self.forks_made != forks_made() {
+        if metadata.nlink() > 0 || self.was_forked() {
             return Ok(0);
         }
         let left = metadata.len().saturating_sub(bytes);
         self.truncate(left)?;
         Ok(left)
+    }
+
+    fn is_shared(&self) -> io::Result<bool> {
+        Ok(self.was_forked() || self.file()?.metadata()?.nlink() != 1)
     }
 
     fn length(&self) -> io::Result<u64> {

@@ -1,13 +1,13 @@
+mod removed;
+
 use crate::Error;
 use crate::device::{
     Access, AlignedBuffer, Appender, Directory, File, IoCount, Purpose, ReadRequest, SystemDirectory,
 };
 use crate::sync::RwLock;
-use std::io::{ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Arc;
 
 /// A directory on the file system of the build, which supports direct I/O more often than `/tmp`.
 pub(super) fn folder() -> tempfile::TempDir {
@@ -225,72 +225,6 @@ fn a_shared_file_is_in_both_directories() {
     assert_eq!(kind(&directory.share("data", &target).unwrap_err()), ErrorKind::AlreadyExists);
 }
 
-/// Writes a file of this many bytes and removes it, open.
-fn removed(directory: &Directory, bytes: usize) -> File {
-    let file = directory.create("removed", Access::Buffered).unwrap();
-    file.write(Purpose::Merge, 0, &pattern(bytes)).unwrap();
-    directory.remove_open("removed", &file).unwrap();
-    file
-}
-
-#[test]
-fn a_removed_file_is_readable_until_its_last_reader_is_gone_and_then_freed_step_by_step() {
-    let _no_forks = FORKS.read();
-    let folder = folder();
-    let directory = directory(folder.path());
-    let file = Arc::new(removed(&directory, 1_000_000));
-    let reader = file.clone();
-    drop(file);
-    assert_eq!((directory.list().unwrap().len(), directory.unfreed_bytes()), (0, 0));
-    assert!(!directory.free_removed().unwrap(), "there is a reader");
-    let mut buffer = AlignedBuffer::default();
-    assert_eq!(reader.read(Purpose::Get, 0, 1_000_000, &mut buffer).unwrap(), pattern(1_000_000));
-    drop(reader);
-    let mut unfreed = vec![directory.unfreed_bytes()];
-    while directory.free_removed().unwrap() {
-        unfreed.push(directory.unfreed_bytes());
-    }
-    assert_eq!(unfreed, [1_000_000, 737_856, 475_712, 213_568, 0], "each step frees 256 KiB");
-}
-
-#[test]
-fn twice_as_much_space_is_freed_as_was_written_since_the_last_time() {
-    let _no_forks = FORKS.read();
-    let folder = folder();
-    let directory = directory(folder.path());
-    let other = directory.create("other", Access::Buffered).unwrap();
-    let file = removed(&directory, 4 << 20);
-    assert!(!directory.free_removed().unwrap(), "there is a reader");
-    file.read(Purpose::Get, 0, 1, &mut AlignedBuffer::default()).unwrap();
-    drop(file);
-    other.write(Purpose::Log, 0, &pattern(1 << 20)).unwrap();
-    assert!(directory.free_removed().unwrap());
-    assert_eq!(directory.unfreed_bytes(), 2 << 20);
-}
-
-#[test]
-fn steps_that_free_space_are_large_unless_gets_read() {
-    let _no_forks = FORKS.read();
-    let folder = folder();
-    let directory = directory(folder.path());
-    let mut small_steps = Vec::new();
-    for has_gets in [false, true, false] {
-        let file = removed(&directory, 3 << 20);
-        while directory.free_removed().unwrap() {}
-        if has_gets {
-            file.read(Purpose::Get, 0, 1, &mut AlignedBuffer::default()).unwrap();
-        }
-        drop(file);
-        assert!(directory.free_removed().unwrap());
-        small_steps.push(directory.unfreed_bytes() > 0);
-        // Gets count as ended after some calls without one.
-        for _ in 0..100 {
-            directory.free_removed().unwrap();
-        }
-    }
-    assert_eq!(small_steps, [false, true, false]);
-}
-
 #[test]
 fn with_direct_access_units_of_writeback_are_small_while_gets_read() {
     let folder = folder();
@@ -307,20 +241,6 @@ fn with_direct_access_units_of_writeback_are_small_while_gets_read() {
         }
         assert_eq!(directory.writeback_bytes(), before);
     }
-}
-
-#[test]
-fn a_removed_file_with_a_link_in_a_checkpoint_keeps_its_contents() {
-    let (from, to) = (folder(), folder());
-    let (directory, target) = (directory(from.path()), directory(to.path()));
-    let file = directory.create("data", Access::Buffered).unwrap();
-    file.write(Purpose::Log, 0, &pattern(1 << 20)).unwrap();
-    directory.share("data", &target).unwrap();
-    directory.remove_open("data", &file).unwrap();
-    drop(file);
-    assert!(directory.free_removed().unwrap());
-    assert_eq!(directory.unfreed_bytes(), 0);
-    assert_eq!(std::fs::read(to.path().join("data")).unwrap(), pattern(1 << 20));
 }
 
 #[test]
@@ -409,13 +329,13 @@ fn an_appender_writes_pieces_that_read_back_with_the_end_padded() {
         let name = format!("{access:?}");
         let bytes = pattern(300_001);
         let mut appender =
-            Appender::new(directory.create(&name, access).unwrap(), Purpose::Convert, 64 << 10);
+            Appender::new(directory.create(&name, access).unwrap(), Purpose::Convert, 32 << 10);
         let before = directory.io();
         bytes.chunks(7919).for_each(|chunk| appender.append(chunk).unwrap());
         assert_eq!(appender.position(), bytes.len() as u64);
         let (file, length) = appender.finish().unwrap();
         let done = (directory.io() - before).of(Purpose::Convert);
-        assert_eq!((done.writes, done.write_bytes, done.syncs), (5, length, 0));
+        assert_eq!((done.writes, done.write_bytes, done.syncs), (10, length, 0));
         assert_eq!(length, bytes.len().next_multiple_of(file.alignment()) as u64);
         assert_eq!(file.length().unwrap(), length);
         let mut buffer = AlignedBuffer::default();
@@ -483,26 +403,6 @@ fn a_forked_child_and_its_parent_read_batches_through_rings_of_their_own() {
     let all_right = (0..3000).all(|_| read_right(0));
     assert_succeeded(child);
     assert!(all_right);
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_forked_child_reads_files_that_its_parent_has_removed() {
-    let folder = folder();
-    let directory = directory(folder.path());
-    let _forks = FORKS.write();
-    let file = removed(&directory, 1 << 20);
-    let (mut go, mut parent) = UnixStream::pair().unwrap();
-    let child = fork(|| {
-        let mut buffer = AlignedBuffer::default();
-        parent.read_exact(&mut [0]).is_ok()
-            && file.read(Purpose::Get, 0, 1 << 20, &mut buffer).is_ok_and(|bytes| bytes == pattern(1 << 20))
-    });
-    drop(file);
-    while directory.free_removed().unwrap() {}
-    assert_eq!(directory.unfreed_bytes(), 0);
-    go.write_all(&[0]).unwrap();
-    assert_succeeded(child);
 }
 
 /// Locked by tests that fork, and shared by those that free removed files in steps, which ends for files of before.

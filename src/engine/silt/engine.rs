@@ -287,7 +287,7 @@ impl Engine for Silt {
             io: self.configuration.directory.io(),
             ram,
             ram_peak,
-            disk_bytes: self.log.disk_bytes() + manifest_bytes + self.configuration.directory.unfreed_bytes(),
+            disk_bytes: self.log.disk_bytes() + manifest_bytes + self.configuration.directory.removed_bytes(),
             replayed_records: self.replayed_records,
             lost_tail_bytes: self.lost_tail_bytes,
             ..Stats::default()
@@ -332,6 +332,7 @@ impl Engine for Silt {
                 self.log.sync_to(self.log.end())?;
             }
             self.log.end_append()?;
+            self.configuration.directory.remove_retired()?;
             queue.state_synced()
         })
     }

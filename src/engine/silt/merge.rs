@@ -178,9 +178,8 @@ impl MergeJob {
             let merged = merged.map(|(number, store)| (FileName::HashStore(*number), store.file()));
             let sorted = before.sorted.iter();
             let sorted = sorted.map(|(number, store)| (FileName::SortedStore(*number), store.file()));
-            for (name, store) in merged.chain(sorted) {
-                configuration.directory.remove_open(&name.to_string(), store.file())?;
-            }
+            let retired = merged.chain(sorted).map(|(name, store)| (name.to_string(), store.file()));
+            configuration.directory.retire(retired)?;
             queue.release_log()
         })?;
         if taken == 0 {

@@ -153,7 +153,7 @@ impl Scheduler {
             let is_limited = !worked && self.has_limited_work(now_ms);
             self.is_limited.store(is_limited, Ordering::Relaxed);
             // After each step, in proportion to what it wrote.
-            let freed = configuration.directory.free_removed()?;
+            let freed = configuration.directory.free_removed(!worked)?;
             if worked || memory.step_load()? == Step::Worked {
                 return Ok(Step::Worked);
             }

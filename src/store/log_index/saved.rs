@@ -88,10 +88,9 @@ pub struct IndexSave {
 impl IndexSave {
     /// Begins a file.
     fn create(directory: &Directory, settings: &LogIndexSettings, saved: SavedIndex) -> Result<IndexSave> {
-        let (name, purpose) = (saved.file_name(), Purpose::Index);
-        let tag = saved.tag;
+        let file = directory.create(&saved.file_name(), directory.access())?;
         let writer =
-            StoreFileWriter::create(directory, &name, STORE_KIND, tag, BLOCK_BYTES, purpose, PIECE_BYTES)?;
+            StoreFileWriter::create(file, STORE_KIND, saved.tag, BLOCK_BYTES, Purpose::Index, PIECE_BYTES)?;
         let mut directory = Vec::new();
         directory.extend(MAGIC);
         directory.extend(VERSION.to_le_bytes());

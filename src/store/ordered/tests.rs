@@ -344,8 +344,8 @@ fn a_store_has_no_more_records_than_fit_into_its_blocks() {
     for (layout, form, most) in layouts {
         for (records, fits) in [(most, true), (most + 1, false)] {
             let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-            let mut writer =
-                StoreFileWriter::create(&directory, "s", form as u8, 9, 512, Purpose::Merge, 4096).unwrap();
+            let file = directory.create("s", Access::Buffered).unwrap();
+            let mut writer = StoreFileWriter::create(file, form as u8, 9, 512, Purpose::Merge, 4096).unwrap();
             writer.append_block(&[0; 512]).unwrap();
             writer.finish(records, 0, (2, b"an index"), (0, b"")).unwrap();
             let opened = OrderedTable::open_on_flash(&directory, "s", 9, shape(layout));

@@ -260,8 +260,7 @@ impl OrderedTableWriter {
     ) -> Result<Self> {
         let index = IndexBuilder::new(form, &settings)?;
         let file = StoreFileWriter::create(
-            directory,
-            name,
+            directory.create_over_retired(name, settings.expected_bytes)?,
             form.blocks as u8,
             settings.tag,
             settings.block_bytes,

@@ -117,16 +117,9 @@ impl RunWriter {
         purpose: Purpose,
         piece_bytes: usize,
     ) -> Result<RunWriter> {
-        let (name, block_bytes) = (run.file_name(), BLOCK_BYTES as u32);
-        let file = StoreFileWriter::create(
-            directory,
-            &name,
-            STORE_KIND,
-            run.tag,
-            block_bytes,
-            purpose,
-            piece_bytes,
-        )?;
+        let file = directory.create(&run.file_name(), directory.access())?;
+        let block_bytes = BLOCK_BYTES as u32;
+        let file = StoreFileWriter::create(file, STORE_KIND, run.tag, block_bytes, purpose, piece_bytes)?;
         Ok(RunWriter {
             run,
             file,

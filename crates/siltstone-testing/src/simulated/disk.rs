@@ -411,6 +411,15 @@ impl Disk {
         Ok(left)
     }
 
+    /// Returns whether a file has another name, or none. `ResourceBusy` if it may still be read.
+    pub fn is_shared(&mut self, inode: Inode) -> io::Result<bool> {
+        self.check_power()?;
+        if self.content(inode)?.handles > 1 {
+            return Err(ErrorKind::ResourceBusy.into());
+        }
+        Ok(self.entries.values().filter(|named| **named == inode).count() != 1)
+    }
+
     pub fn sync(&mut self, inode: Inode) -> io::Result<()> {
         if self.begin_change(SYNC_NS)? {
             return Err(power_lost());

@@ -285,6 +285,10 @@ impl FileBackend for SimulatedFile {
         self.disk.lock().free_removed(self.inode, bytes)
     }
 
+    fn is_shared(&self) -> io::Result<bool> {
+        self.disk.lock().is_shared(self.inode)
+    }
+
     fn length(&self) -> io::Result<u64> {
         self.disk.lock().length(self.inode)
     }

@@ -8,10 +8,12 @@ use siltstone::engine::CommonSettings;
 use siltstone::engine::Engine;
 use siltstone::engine::silt::Silt;
 use siltstone::{Database, Durability, Error, Result};
-use siltstone_testing::{Crash, SimulatedDirectory, Survival};
+use siltstone_testing::{Call, Crash, Intercepted, SimulatedDirectory, Survival};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 fn directory(device: &SimulatedDirectory) -> Directory {
     Directory::new(device.clone(), Access::Buffered)
@@ -512,4 +514,38 @@ fn the_end_of_the_log_is_not_lost_silently_after_a_sync_nor_much_of_it_after_syn
         }
         assert!(refused > 30, "{refused}");
     }
+}
+
+#[test]
+fn merged_stores_are_written_over_but_not_while_a_snapshot_reads_them() {
+    let device = SimulatedDirectory::new(1);
+    let directory = Intercepted::new(device.clone());
+    let reused = Arc::new(AtomicUsize::new(0));
+    let count = reused.clone();
+    directory.set_hook(move |call, name| {
+        if call == Call::Rename && !name.starts_with("MANIFEST") {
+            count.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    });
+    let database = simulated::open_in(directory).unwrap();
+    let mut expected = Expected::default();
+    let mut snapshots = Vec::new();
+    for round in 0..60 {
+        expected.put(&database, 0..60, Durability::Written);
+        if round % 20 == 19 {
+            snapshots.push((database.snapshot().unwrap(), expected.clone()));
+        }
+    }
+    assert!(reused.load(Relaxed) > 10, "{reused:?}");
+    expected.check(&database);
+    for (snapshot, expected) in &snapshots {
+        expected.check_records(snapshot.iter());
+    }
+    drop(snapshots);
+    // No file of before remains.
+    database.compact().unwrap();
+    assert_eq!(database.stats().disk_bytes, device.named_bytes());
+    database.close().unwrap();
+    expected.check(&simulated::open(&device).unwrap());
 }

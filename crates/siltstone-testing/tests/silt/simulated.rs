@@ -1,6 +1,6 @@
 //! Small databases on a simulated device, with their expected records.
 
-use siltstone::device::{Access, Directory};
+use siltstone::device::{Access, Directory, DirectoryBackend};
 use siltstone::{Database, Durability, Iter, Result, WriteOptions};
 use siltstone_testing::SimulatedDirectory;
 use std::collections::BTreeMap;
@@ -14,8 +14,13 @@ pub fn settings() -> siltstone::engine::silt::SiltSettings {
 
 /// Opens a small database.
 pub fn open(device: &SimulatedDirectory) -> Result<Database> {
+    open_in(device.clone())
+}
+
+/// Opens a small database in any directory.
+pub fn open_in(directory: impl DirectoryBackend + 'static) -> Result<Database> {
     let builder = Database::builder("simulated").engine(settings()).partitions(2).background_threads(0);
-    builder.seed([1, 2]).open_in(Directory::new(device.clone(), Access::Buffered))
+    builder.seed([1, 2]).open_in(Directory::new(directory, Access::Buffered))
 }
 
 /// The expected records of a database.

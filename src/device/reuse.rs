@@ -1,0 +1,89 @@
+//! Removing open files: their space is reused or freed in steps.
+
+use super::removal::Removed;
+use super::{Directory, File};
+use crate::{Error, Result};
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Directory {
+    /// Removes a file of this name that is open as `file`. When `file` is dropped, [`free_removed`](Self::free_removed)
+    /// frees its space in steps. Until then it may be read; nothing may read it through another handle after that.
+    pub fn remove_open(&self, name: &str, file: &File) -> Result<()> {
+        self.remove(name)?;
+        // A file is removed once.
+        let _ = file.removed.set(Removed::Nameless);
+        Ok(())
+    }
+
+    /// Removes open files as [`remove_open`](Self::remove_open) does, but keeps the names of those that nothing else
+    /// refers to, until [`create_over_retired`](Self::create_over_retired) writes over them or
+    /// [`free_removed`](Self::free_removed) frees them. Of all retired files without readers, at most as many bytes are
+    /// kept as these have. A crash leaves their names.
+    pub fn retire<'a>(&self, files: impl IntoIterator<Item = (String, &'a File)>) -> Result<()> {
+        let mut bytes = 0;
+        for (name, file) in files {
+            if file.backend().is_shared().map_err(|error| file.failed("measure", error))? {
+                self.remove_open(&name, file)?;
+                continue;
+            }
+            let length = file.length()?;
+            bytes += length;
+            self.shared.removals.keep(&name, length);
+            let _ = file.removed.set(Removed::Named(name));
+        }
+        self.shared.removals.limit(bytes);
+        Ok(())
+    }
+
+    /// Creates a file of the directory's access for about `expected_bytes`. If a [retired](Self::retire) file of about
+    /// that length has no readers any more, the new file has its space and, until [`end_writing`](File::end_writing),
+    /// its bytes. To write over them takes the drive less than to free the space and to write elsewhere.
+    pub fn create_over_retired(&self, name: &str, expected_bytes: u64) -> Result<File> {
+        let taken =
+            self.shared.removals.take(expected_bytes).map_err(Error::io("create", self.path_of(name)))?;
+        let Some((retired_name, backend, bytes)) = taken else { return self.create(name, self.access()) };
+        let mut file = self.file(name, backend);
+        file.reused_bytes = bytes.into();
+        self.rename(&retired_name, name)?;
+        Ok(file)
+    }
+
+    /// Removes the names of all retired files, before the directory is unlocked.
+    pub fn remove_retired(&self) -> Result<()> {
+        self.shared.removals.forget_names().keys().try_for_each(|name| self.remove(name))
+    }
+
+    /// Frees some space of removed files that are not read any more: at least as much as was written since the last
+    /// call, in short steps. Frees [retired](Self::retire) files only if `is_idle`, and nothing was written since the
+    /// last call with `is_idle`. Returns whether there was any.
+    pub fn free_removed(&self, is_idle: bool) -> Result<bool> {
+        let remove = |name: &str| self.backend.remove(name);
+        let outcome = self.shared.removals.free(&self.shared.counters, is_idle, remove);
+        outcome.map_err(Error::io("truncate", self.path_of("a removed file")))
+    }
+
+    /// Returns the space that [`free_removed`](Self::free_removed) can free, in bytes.
+    pub fn unfreed_bytes(&self) -> u64 {
+        self.shared.removals.bytes()
+    }
+
+    /// Returns the space of removed files, in bytes, except of those that only have readers and no names.
+    pub fn removed_bytes(&self) -> u64 {
+        self.shared.removals.bytes() + self.shared.removals.held_bytes()
+    }
+}
+
+impl File {
+    /// Ends the writing of a new file: it has `length` bytes. What a [reused](Directory::create_over_retired) file has
+    /// more is freed in steps.
+    pub fn end_writing(&self, length: u64) -> Result<()> {
+        let reused_bytes = self.reused_bytes.swap(0, Relaxed);
+        let mut left = reused_bytes;
+        while left > length {
+            left = left.saturating_sub(self.shared.removals.step_bytes(&self.shared.counters)).max(length);
+            self.truncate(left)?;
+        }
+        self.shared.removals.end_reuse(reused_bytes);
+        Ok(())
+    }
+}
