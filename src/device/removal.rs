@@ -55,10 +55,10 @@ struct Retired {
 }
 
 /// A retired file without readers.
-struct Spare {
-    name: String,
-    file: Arc<dyn FileBackend>,
-    bytes: u64,
+pub(super) struct Spare {
+    pub name: String,
+    pub file: Arc<dyn FileBackend>,
+    pub bytes: u64,
 }
 
 /// The state of the directory at the last call of `free`.
@@ -113,9 +113,8 @@ impl Removals {
         self.retired.lock().bytes_max = bytes_max;
     }
 
-    /// Takes the longest retired file of about this length that nothing else refers to: its name, the file, and its
-    /// length.
-    pub fn take(&self, expected_bytes: u64) -> io::Result<Option<(String, Arc<dyn FileBackend>, u64)>> {
+    /// Takes the longest retired file of about this length that nothing else refers to.
+    pub fn take(&self, expected_bytes: u64) -> io::Result<Option<Spare>> {
         let fits = expected_bytes / 2..=expected_bytes + expected_bytes / 8;
         let mut retired = self.retired.lock();
         let mut longest = None;
@@ -131,7 +130,7 @@ impl Removals {
         retired.names.remove(&spare.name);
         self.bytes.fetch_sub(spare.bytes, Relaxed);
         self.held_bytes.fetch_add(spare.bytes, Relaxed);
-        Ok(Some((spare.name, spare.file, spare.bytes)))
+        Ok(Some(spare))
     }
 
     /// Records that a reused file of this many bytes is complete, or given up.

@@ -41,10 +41,10 @@ impl Directory {
     pub fn create_over_retired(&self, name: &str, expected_bytes: u64) -> Result<File> {
         let taken =
             self.shared.removals.take(expected_bytes).map_err(Error::io("create", self.path_of(name)))?;
-        let Some((retired_name, backend, bytes)) = taken else { return self.create(name, self.access()) };
-        let mut file = self.file(name, backend);
-        file.reused_bytes = bytes.into();
-        self.rename(&retired_name, name)?;
+        let Some(spare) = taken else { return self.create(name, self.access()) };
+        let mut file = self.file(name, spare.file);
+        file.reused_bytes = spare.bytes.into();
+        self.rename(&spare.name, name)?;
         Ok(file)
     }
 
