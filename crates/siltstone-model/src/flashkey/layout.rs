@@ -39,8 +39,8 @@ const REDO_SHARD_BYTES: f64 = 4.0;
 const REDO_LIST_BYTES: f64 = 5.0;
 /// The lists of a shard: insertions, removals, replacements, and removals of what was inserted before.
 const REDO_LISTS: f64 = 4.0;
-/// Of the keys in order, which are not measured here: how often a put writes its key, the copies of a key, the bytes of a
-/// key besides its own, and the memory.
+/// Of the keys in order, which are not measured here: how often a put writes its key, the copies of a key, the bytes of
+/// a key besides its own, and the memory.
 const KEY_WRITES: f64 = 4.0;
 const KEY_COPIES: f64 = 2.0;
 const KEY_OVERHEAD_BYTES: f64 = 6.0;
