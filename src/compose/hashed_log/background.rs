@@ -79,7 +79,9 @@ pub(crate) struct Jobs {
     merge_pressure: AtomicU64,
     is_sweeping: AtomicBool,
     is_saving: AtomicBool,
-    /// Whether a segment is being cleaned or has to be.
+    /// Whether a segment is being cleaned, and whether one has to be: the segment to which records were moved may make
+    /// the share of dead bytes small before the cleaning ends.
+    is_cleaning: AtomicBool,
     must_clean: AtomicBool,
     /// How far cleaning is behind.
     clean_pressure: AtomicU64,
@@ -121,6 +123,7 @@ impl Jobs {
             merge_pressure: AtomicU64::new(0),
             is_sweeping: AtomicBool::new(false),
             is_saving: AtomicBool::new(false),
+            is_cleaning: AtomicBool::new(false),
             must_clean: AtomicBool::new(false),
             clean_pressure: AtomicU64::new(0),
             entries: AtomicU64::new(0),
@@ -146,6 +149,7 @@ impl Jobs {
         let is_pending = unfinished > 0.0
             || self.must_flush()
             || self.must_clean.load(Relaxed)
+            || self.is_cleaning.load(Relaxed)
             || self.logs.pairs.queued() > 0
             || self.must_sweep()
             || self.must_save()
@@ -325,6 +329,7 @@ impl Jobs {
         let start = || Ok(self.victim().0.map(|segment| Cleaning::begin(&self.logs, segment)));
         self.cleaning.step(start, |cleaning| {
             let next = cleaning.step(&self.logs, &self.commits, now_ms, &self.memory.clean_bytes)?;
+            self.is_cleaning.store(next.is_some(), Relaxed);
             self.cleanings.fetch_add(u64::from(next.is_none()), Relaxed);
             Ok(next)
         })
