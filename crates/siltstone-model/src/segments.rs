@@ -17,7 +17,8 @@ use siltstone::engine::flashkey::costs::{CLASSES, SegmentCounts, choose, class_o
 
 /// The maximum number of groups of keys.
 const GROUPS: f64 = 24.0;
-/// The live data is at most this many segments; more change little.
+/// The live data is at least and at most this many segments. Less has few moves, and takes long; more change little.
+const SEGMENTS_MIN: f64 = 0.125;
 const SEGMENTS_MAX: f64 = 64.0;
 /// Segments are cleaned this many times while all live data could be put once, at least once per segment of puts.
 const CLEANINGS_PER_ROUND: f64 = 128.0;
@@ -73,7 +74,7 @@ impl SegmentCleaning {
     pub fn appends_per_put(&self, popularity: &Popularity) -> Result<f64, ModelError> {
         positive("space", self.space - 1.0)?;
         positive("segments", self.segments)?;
-        let segments = self.segments.min(SEGMENTS_MAX);
+        let segments = self.segments.clamp(SEGMENTS_MIN, SEGMENTS_MAX);
         let capacity = popularity.keys() / segments;
         let steps = (CLEANINGS_PER_ROUND / segments).ceil().max(1.0);
         let groups = groups_of(popularity, capacity / steps);
