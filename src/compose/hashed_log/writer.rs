@@ -127,19 +127,21 @@ impl Writer {
             let place = |unit, bytes| appended = Appended { unit, bytes };
             let end = self.logs.data.append(USER, records, durability, place)?;
             self.commits.note_end(end);
-            self.logs.note_key(&RecordView::from(write.write()));
             with_scratch(|buffer| self.index(write.key(), is_delete(write), appended, next(), buffer))?;
+            self.logs.note_key(&RecordView::from(write.write()));
             return Ok(Some(end));
         }
         let mut appended = Vec::with_capacity(writes.len());
         let place = |unit, bytes| appended.push(Appended { unit, bytes });
         let end = self.logs.data.append(USER, records, durability, place)?;
         self.commits.note_end(end);
-        writes.iter().for_each(|write| self.logs.note_key(&RecordView::from(write.write())));
         with_scratch(|buffer| {
             let mut writes = writes.iter().zip(appended);
             writes.try_for_each(|(write, appended)| {
-                self.index(write.key(), is_delete(write), appended, next(), buffer)
+                self.index(write.key(), is_delete(write), appended, next(), buffer)?;
+                // A write that fails to be indexed is not in the order of the keys either.
+                self.logs.note_key(&RecordView::from(write.write()));
+                Result::Ok(())
             })
         })?;
         Ok(Some(end))
