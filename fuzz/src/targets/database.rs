@@ -21,7 +21,7 @@ fn builder(kind: FileKind) -> Builder {
     let common = CommonSettings {
         fixed: kind.is_fixed.then_some((8, 8)),
         partitions: Some(2),
-        block_bytes: Some(512),
+        block_bytes: kind.block_bytes,
         ..CommonSettings::default()
     };
     let builder = Database::builder("damaged").engine((kind.settings)(&common)).common(common);
