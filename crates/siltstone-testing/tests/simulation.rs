@@ -50,7 +50,7 @@ fn check(engine: &TestEngine, seeds: u64) {
     }
     println!("{engine:?}: {sum:?}");
     assert!(sum.runs == seeds && sum.runs_with_crash_and_fault > seeds * 9 / 10, "{engine:?}: {sum:?}");
-    assert!(engine.jobs.iter().all(|job| sum.jobs[job] > seeds), "{engine:?}: {sum:?}");
+    assert!(engine.jobs.iter().all(|job| sum.jobs[job] > seeds / 2), "{engine:?}: {sum:?}");
 }
 
 #[test]
